@@ -1,0 +1,72 @@
+# Each target is the only command needed: it makes the virtual environment .venv when there is none,
+# installs what it needs, and runs. A second call finds its stamp and starts at once.
+# Another interpreter:   make demo PYTHON=/path/to/python3.12
+
+VENV := .venv
+PY := $(VENV)/bin/python
+PYTHON ?=
+PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
+PYTEST_ARGS ?=
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: demo test test-all lint bench clean help
+
+demo: $(VENV)/.installed-demo  ## simulate, fit three methods, print a table, save a picture (under a minute)
+	$(PY) -m spcatv demo
+
+test: $(VENV)/.installed-dev  ## run the tests
+	$(PY) -m pytest $(PYTEST_ARGS)
+
+test-all: $(VENV)/.installed-dev  ## run the tests, the slow ones and those on real data too
+	$(PY) -m pytest -m "" $(PYTEST_ARGS)
+
+lint: $(VENV)/.installed-dev  ## style, formatting, types, and the order of the imports between modules
+	$(PY) -m ruff check
+	$(PY) -m ruff format --check
+	$(PY) -m mypy
+	$(VENV)/bin/lint-imports
+
+bench: $(VENV)/.installed-dev  ## measure speed
+	@set -e; for script in $(filter-out benchmarks/_%,$(sort $(wildcard benchmarks/*.py))); do \
+	    echo "== $$script"; $(PY) $$script; \
+	done
+
+clean:  ## remove what the targets made, but for .venv
+	rm -rf build dist demo-output benchmarks/results .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+	    .import_linter_cache .numba_cache
+	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# --- installation -------------------------------------------------------------------------------
+
+# --no-compile: what the demo imports is compiled as it is imported, the rest never is; it halves the install
+$(VENV)/.installed-demo: pyproject.toml src/spcatv/_version.py | $(VENV)/pyvenv.cfg
+	@echo "Installing spca-tv into $(VENV) ..."
+	@$(PIP_INSTALL) --no-compile --editable ".[report]"
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml src/spcatv/_version.py | $(VENV)/pyvenv.cfg
+	@echo "Installing spca-tv and its development tools into $(VENV) ..."
+	@$(PIP_INSTALL) --no-compile --editable ".[dev,report]"
+	@touch $@ $(VENV)/.installed-demo
+
+$(VENV)/pyvenv.cfg:
+	@python=""; \
+	for candidate in $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python); do \
+	    if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	        python="$$candidate"; break; \
+	    fi; \
+	done; \
+	if [ -z "$$python" ]; then \
+	    echo "error: Python 3.11 or newer is needed, and none was found ($(or $(PYTHON),python3 is $$(python3 --version 2>&1 | head -n 1))). Install it, or name one: make PYTHON=/path/to/python3.11" >&2; \
+	    exit 1; \
+	fi; \
+	if ! "$$python" -c 'import venv, ensurepip' 2>/dev/null; then \
+	    echo "error: $$python has no venv module; install it (Debian, Ubuntu: apt install python3-venv) and call make again" >&2; \
+	    exit 1; \
+	fi; \
+	echo "Creating the virtual environment $(VENV) with $$("$$python" --version) ..."; \
+	"$$python" -m venv $(VENV) || { rm -f $@; exit 1; }

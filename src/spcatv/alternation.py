@@ -1,0 +1,328 @@
+"""One component: the alternation of u and v, with a certificate for both (docs/method.md section 4).
+
+Plain functions over a data matrix, a penalty and a warm loading solver. Deflation is the matrix's
+business (`spcatv.matrix.ResidualMatrix`), starts are `spcatv.starts`'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spcatv.matrix import Matrix
+from spcatv.problem import LoadingProblem, Penalty
+from spcatv.solvers import Solver
+from spcatv.solvers.warm import VStep, WarmSolver, warm_solver
+from spcatv.structure import Structure
+
+FloatArray = npt.NDArray[np.floating[Any]]
+
+# A v-step needs to be better than the last one, not perfect: it stops at this share of the gap it
+# starts from, and never below half of the tolerance.
+STEP_REDUCTION = 0.1
+STEP_SHARE = 0.5
+# How far u is pushed along its last move.
+EXTRAPOLATION = 0.5
+# Relative gap at which starts are compared before the best one is solved in full.
+COARSE_TOL = 1e-3
+COARSE_ALTERNATIONS = 30
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Absolute weights of the penalties: ``l1 ||v||_1 + l2 ||v||_2^2 + tv s(v)``."""
+
+    l1: float
+    l2: float
+    tv: float
+
+
+@dataclass(frozen=True, eq=False)
+class PenaltyModel:
+    """The penalty on a loading vector: structure, weights, variant.
+
+    Parameters
+    ----------
+    structure : Structure
+        On the P features.
+    weights : Weights
+        Absolute weights, l2 > 0.
+    penalty : {"tv", "graphnet"}
+        Form of the structured penalty.
+    positive : bool
+        Whether loadings are kept non-negative.
+    """
+
+    structure: Structure
+    weights: Weights
+    penalty: Penalty = "tv"
+    positive: bool = False
+
+    def problem(self, matrix: Matrix, u: FloatArray) -> LoadingProblem:
+        """The loading problem for scores u: ``y = X'u / (N l2)``."""
+        l2 = self.weights.l2
+        return LoadingProblem(
+            matrix.transpose_dot(u) / (matrix.shape[0] * l2),
+            self.structure,
+            l1=self.weights.l1 / l2,
+            tv=self.weights.tv / l2,
+            positive=self.positive,
+            penalty=self.penalty,
+        )
+
+    def value(self, v: FloatArray) -> float:
+        """``l1 ||v||_1 + l2 ||v||_2^2 + tv s(v)``."""
+        rows = self.structure.forward(v)
+        structured = rows @ rows if self.penalty == "graphnet" else self.structure.group_norms(rows).sum()
+        weights = self.weights
+        return float(weights.l1 * np.abs(v).sum() + weights.l2 * (v @ v) + weights.tv * structured)
+
+    def solver(self, method: str | Solver, dtype: npt.DTypeLike) -> WarmSolver:
+        """A warm solver for this penalty."""
+        has_structure = self.weights.tv > 0 and self.structure.norm_squared() > 0
+        return warm_solver(method, has_structure, dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class Component:
+    """A loading vector and its scores, each the best for the other, and how good that is.
+
+    Attributes
+    ----------
+    v : ndarray of shape (P,)
+        Loading vector as the problem gives it (its length is set by l2); zeros if the penalty kills it.
+    u : ndarray of shape (N,)
+        ``Xv / ||Xv||``; zeros if v is.
+    alpha : ndarray of shape (n_rows,)
+        Dual variable that certifies v for u.
+    objective : float
+        Penalised objective ``f(u, v)``.
+    gap : float
+        Exact duality gap of v for u, in units of F (``l2`` times smaller than f's).
+    scale : float
+        ``1/2 ||y||^2`` for u, what the gap is relative to.
+    converged : bool
+        Whether ``gap <= tol * scale``.
+    objectives, inexactness : tuple of float
+        After every alternation: the objective, and how far its v-step may have been from its minimum
+        (both in units of f).
+    n_inner_iter : int
+        Iterations of the loading solver, all alternations together.
+    """
+
+    v: FloatArray
+    u: FloatArray
+    alpha: FloatArray
+    objective: float
+    gap: float
+    scale: float
+    converged: bool
+    objectives: tuple[float, ...]
+    inexactness: tuple[float, ...]
+    n_inner_iter: int
+
+    @property
+    def is_null(self) -> bool:
+        """Whether the loading vector is zero."""
+        return not self.v.any()
+
+    @property
+    def n_alternations(self) -> int:
+        """Alternations done."""
+        return len(self.objectives)
+
+
+# Called after an alternation with (number, objective, relative gap); True asks to stop.
+AlternationHook = Callable[[int, float, float], bool]
+
+
+def never_stop(number: int, objective: float, relative_gap: float) -> bool:
+    """Let the alternation go on."""
+    return False
+
+
+class _Alternation:
+    """State of one alternation: the accepted point, and the scores to solve for next."""
+
+    def __init__(self, matrix: Matrix, model: PenaltyModel, solver: WarmSolver, tol: float) -> None:
+        self.matrix, self.model, self.solver, self.tol = matrix, model, solver, tol
+        self.v = np.zeros(matrix.shape[1])
+        self.alpha = np.zeros(0)
+        self.u = np.zeros(matrix.shape[0])
+        self.problem: LoadingProblem | None = None
+        self.gap = np.inf
+        self.objectives: list[float] = []
+        self.inexactness: list[float] = []
+        self.n_inner_iter = 0
+
+    def solve(self, problem: LoadingProblem) -> VStep:
+        """One inexact v-step; a zero answer is only believed at full precision."""
+        tol = STEP_SHARE * self.tol * problem.scale()
+        step = self.solver.step(problem, tol, STEP_REDUCTION)
+        if step.gap > tol and not step.v.any():
+            step = self.solver.step(problem, tol)
+        self.n_inner_iter += step.n_iter
+        return step
+
+    def accept(self, step: VStep, slack: float, *, extrapolated: bool) -> bool:
+        """Take the new v with its best u, unless an extrapolated step has raised the objective."""
+        scores = self.matrix.dot(step.v)
+        length = float(np.linalg.norm(scores))
+        if length == 0:
+            self.v, self.alpha, self.gap = np.zeros_like(step.v), step.alpha, 0.0
+            return True
+        u = scores / length
+        problem = self.model.problem(self.matrix, u)
+        objective = self.model.weights.l2 * (problem.value(step.v) - problem.scale())
+        if extrapolated and objective > self.objectives[-1] + slack:
+            return False
+        self.v, self.alpha, self.u, self.problem = step.v, step.alpha, u, problem
+        self.gap = problem.gap(step.v, step.alpha)
+        self.objectives.append(objective)
+        self.inexactness.append(slack)
+        return True
+
+    def converged(self) -> bool:
+        """Whether v is certified for its own u."""
+        return self.problem is not None and self.gap <= self.tol * self.problem.scale()
+
+    def result(self) -> Component:
+        """What has been reached."""
+        null = not self.v.any() or self.problem is None
+        scale = 0.0 if self.problem is None else self.problem.scale()
+        return Component(
+            v=self.v,
+            u=np.zeros_like(self.u) if null else self.u,
+            alpha=self.alpha,
+            objective=0.0 if null else self.objectives[-1],
+            gap=0.0 if null else self.gap,
+            scale=scale,
+            converged=null or self.converged(),
+            objectives=tuple(self.objectives),
+            inexactness=tuple(self.inexactness),
+            n_inner_iter=self.n_inner_iter,
+        )
+
+
+def alternate(
+    matrix: Matrix,
+    model: PenaltyModel,
+    u: FloatArray,
+    *,
+    solver: WarmSolver,
+    tol: float,
+    max_iter: int,
+    hook: AlternationHook = never_stop,
+) -> Component:
+    """Alternate v and u from a start until v is certified for its own u.
+
+    Parameters
+    ----------
+    matrix : Matrix
+        Centred and deflated data, N x P.
+    model : PenaltyModel
+        The penalty.
+    u : ndarray of shape (N,)
+        Start, of unit norm.
+    solver : WarmSolver
+        Solves the v-steps; keeps its state for a later call.
+    tol : float
+        Largest gap relative to the scale of the loading problem.
+    max_iter : int
+        Most alternations.
+    hook : callable
+        Called after every alternation; may ask to stop.
+
+    Returns
+    -------
+    Component
+    """
+    state = _Alternation(matrix, model, solver, tol)
+    problem = model.problem(matrix, u)
+    extrapolated = False
+    for number in range(1, max_iter + 1):
+        step = state.solve(problem)
+        before, last_gap = state.u, state.gap
+        slack = model.weights.l2 * step.gap
+        if not state.accept(step, slack, extrapolated=extrapolated):
+            # the push went too far: back to the last point, and on from its own scores
+            solver.restart_from(state.v, state.alpha)
+            problem, extrapolated = _own_problem(state), False
+            continue
+        if not state.v.any():
+            break
+        asked_to_stop = hook(number, state.objectives[-1], state.gap / _own_problem(state).scale())
+        if asked_to_stop or state.converged():
+            break
+        extrapolated = number > 1 and state.gap < last_gap
+        problem = _pushed(model, state, before) if extrapolated else _own_problem(state)
+    return state.result()
+
+
+def _own_problem(state: _Alternation) -> LoadingProblem:
+    if state.problem is None:
+        raise RuntimeError("the alternation has no accepted point yet")
+    return state.problem
+
+
+def _pushed(model: PenaltyModel, state: _Alternation, before: FloatArray) -> LoadingProblem:
+    """The loading problem for u pushed on along its last move."""
+    ahead = state.u + EXTRAPOLATION * (state.u - before)
+    return model.problem(state.matrix, ahead / np.linalg.norm(ahead))
+
+
+def best_component(
+    matrix: Matrix,
+    model: PenaltyModel,
+    starts: Sequence[FloatArray],
+    *,
+    method: str | Solver,
+    dtype: npt.DTypeLike,
+    tol: float,
+    max_iter: int,
+    hook: AlternationHook = never_stop,
+) -> Component:
+    """Alternate from every start coarsely, and from the best of them to the full tolerance.
+
+    A start that the penalty kills at once counts as objective 0, so that any live one beats it; the
+    component is null if all of them are.
+
+    Parameters
+    ----------
+    matrix, model, method, dtype, tol, max_iter, hook
+        As in `alternate`; `method` and `dtype` choose the solver.
+    starts : sequence of ndarray of shape (N,)
+        Unit scores to start from.
+
+    Returns
+    -------
+    Component
+    """
+    solver = model.solver(method, dtype)
+    if len(starts) == 1:
+        return alternate(matrix, model, starts[0], solver=solver, tol=tol, max_iter=max_iter, hook=hook)
+    nowhere = np.zeros(matrix.shape[1]), np.zeros(model.structure.n_rows)
+    tried = []
+    for start in starts:
+        solver.restart_from(*nowhere)
+        coarse_tol, coarse_iter = max(tol, COARSE_TOL), min(max_iter, COARSE_ALTERNATIONS)
+        tried.append(
+            alternate(matrix, model, start, solver=solver, tol=coarse_tol, max_iter=coarse_iter)
+        )
+    best = min(tried, key=lambda component: component.objective)
+    if best.is_null:
+        return best
+    solver.restart_from(best.v, best.alpha)
+    final = alternate(matrix, model, best.u, solver=solver, tol=tol, max_iter=max_iter, hook=hook)
+    return replace(final, n_inner_iter=final.n_inner_iter + sum(c.n_inner_iter for c in tried))
+
+
+def null_component(matrix: Matrix) -> Component:
+    """The component of data that have nothing left to explain."""
+    n_rows, n_columns = matrix.shape
+    zeros = np.zeros(n_columns)
+    return Component(zeros, np.zeros(n_rows), np.zeros(0), 0.0, 0.0, 0.0, True, (), (), 0)

@@ -1,0 +1,382 @@
+"""Smooth loss + penalty with a known proximal operator + structured penalty: what FISTA and CONESTA need.
+
+This is docs/method.md sections 3.4 and 3.8. A problem of the form
+
+    F(v) = L(v) + g(v) + c s(v),      s(v) = sum_g ||A_g v||_2
+
+reaches the generic solvers as a `CompositeProblem`: a smooth part with its gradient and Lipschitz
+constant, a proximal operator for the rest, and the two shares of a duality gap. The loading problem
+(`spcatv.problem.LoadingProblem`) is one; `RegularizedLoss` makes one of any loss and any penalty.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit
+
+from spcatv.structure import Structure, as_structure
+
+FloatArray = npt.NDArray[np.floating[Any]]
+GapKind = Literal["tight", "paper"]
+GAP_KINDS: tuple[GapKind, ...] = ("tight", "paper")
+
+
+class CompositeProblem(Protocol):
+    """What a problem must answer for `fista` and `conesta` to solve and certify it.
+
+    The structured penalty is ``c h(Av)``; ``alpha`` (n_rows,) is its dual variable and
+    ``pull = c A'alpha`` (n_features,) what that variable does to v.
+    """
+
+    @property
+    def structure(self) -> Structure:
+        """The operator A and its groups."""
+
+    @property
+    def tv(self) -> float:
+        """Weight c of the structured penalty."""
+
+    @property
+    def has_structure(self) -> bool:
+        """Whether the structured penalty is there at all."""
+
+    def value(self, v: npt.ArrayLike, /) -> float:
+        """``F(v)``, exact (not smoothed)."""
+
+    def scale(self) -> float:
+        """Return ``F(0)``: what a relative gap is relative to."""
+
+    def gradient(self, v: FloatArray, /) -> FloatArray:
+        """Gradient of the smooth part, without the structured penalty; shape (n_features,)."""
+
+    def lipschitz(self) -> float:
+        """Lipschitz constant of `gradient`."""
+
+    def prox(self, v: FloatArray, step: float, /) -> FloatArray:
+        """``argmin_x 1/2 ||x - v||^2 + step * (the part with a proximal operator)(x)``."""
+
+    def dual_point(self, rows: FloatArray, mu: float, /) -> FloatArray:
+        """``alpha_mu``, the maximiser of ``alpha'z - h*(alpha) - mu/2 ||alpha||^2`` at ``z = A v``."""
+
+    def structured_lipschitz(self, mu: float, /) -> float:
+        """Lipschitz constant of ``v -> c A'alpha_mu(v)``."""
+
+    def smoothing_error(self, mu: float, /) -> float:
+        """``c mu M``: by how much F and its smoothed self may differ; 0 where nothing is smoothed."""
+
+    def dual_pull(self, alpha: npt.ArrayLike, /) -> FloatArray:
+        """``c A'alpha``, shape (n_features,)."""
+
+    def feasible(self, alpha: npt.ArrayLike, /) -> FloatArray:
+        """Return the closest dual variable that is allowed."""
+
+    def smooth_gap(self, v: FloatArray, pull: FloatArray, kind: GapKind = "tight", /) -> float:
+        """Share q of the gap: Fenchel-Young gap of all but the structured penalty at ``-pull``."""
+
+    def structured_gap(self, v: FloatArray, alpha: FloatArray, /) -> float:
+        """Share s of the gap: ``c (h(Av) + h*(alpha) - alpha'Av)``."""
+
+    def gap(self, v: npt.ArrayLike, alpha: npt.ArrayLike, /) -> float:
+        """``q + s >= F(v) - min F``: the exact gap, the judge of every solver."""
+
+    def error_bound(self, v: npt.ArrayLike, alpha: npt.ArrayLike, /) -> float:
+        """Return an upper bound on ``||v - v*||_2``."""
+
+
+class SmoothLoss(Protocol):
+    """A convex loss ``L(v) = l(Bv)`` with a Lipschitz gradient.
+
+    Nothing else is asked: its conjugate cancels out of the gap, because
+    ``L(v) + l*(grad l(Bv)) = v'grad L(v)`` (docs/method.md section 3.8).
+    """
+
+    @property
+    def n_features(self) -> int:
+        """Length of v."""
+
+    def value(self, v: FloatArray, /) -> float:
+        """``L(v)``."""
+
+    def gradient(self, v: FloatArray, /) -> FloatArray:
+        """``grad L(v)``, shape (n_features,)."""
+
+    def lipschitz(self) -> float:
+        """Lipschitz constant of the gradient."""
+
+
+class ProxPenalty(Protocol):
+    """A convex penalty g with a proximal operator and a conjugate that is finite everywhere."""
+
+    @property
+    def modulus(self) -> float:
+        """Strong convexity m of g: ``g - m/2 ||.||^2`` is convex; 0 if there is none."""
+
+    def value(self, v: FloatArray, /) -> float:
+        """``g(v)``."""
+
+    def prox(self, v: FloatArray, step: float, /) -> FloatArray:
+        """``argmin_x 1/2 ||x - v||^2 + step * g(x)``."""
+
+    def conjugate(self, z: FloatArray, /) -> float:
+        """``g*(z) = max_v v'z - g(v)``."""
+
+    def fenchel_gap(self, v: FloatArray, z: FloatArray, /) -> float:
+        """``g(v) + g*(z) - v'z >= 0``; a penalty that subclasses this may write it without cancellation."""
+        return self.value(v) + self.conjugate(z) - float(v @ z)
+
+
+class _LinearLoss:
+    """What losses of ``Bv`` share: B (n_samples x n_features), one target a row, the norm of B."""
+
+    def __init__(self, B: npt.ArrayLike, targets: npt.ArrayLike, name: str) -> None:
+        self.B = np.array(B, dtype=np.float64)
+        self.targets = np.array(targets, dtype=np.float64)
+        if self.B.ndim != 2 or self.targets.shape != self.B.shape[:1]:
+            raise ValueError(
+                f"B must be a matrix with one row a sample and {name} a vector with one entry a sample; got "
+                f"shapes {self.B.shape} and {self.targets.shape}"
+            )
+        if not (np.isfinite(self.B).all() and np.isfinite(self.targets).all()):
+            raise ValueError(f"B and {name} must be finite; they hold NaN or infinite entries")
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of B."""
+        return int(self.B.shape[1])
+
+    @cached_property
+    def _curvature(self) -> float:
+        """``||B||_2^2 / n``."""
+        return float(np.linalg.norm(self.B, 2)) ** 2 / len(self.B)
+
+
+class LeastSquares(_LinearLoss):
+    """``L(v) = ||Bv - b||^2 / (2 n)``.
+
+    Parameters
+    ----------
+    B : array-like of shape (n_samples, n_features)
+    b : array-like of shape (n_samples,)
+    """
+
+    def __init__(self, B: npt.ArrayLike, b: npt.ArrayLike) -> None:
+        super().__init__(B, b, "b")
+
+    def value(self, v: FloatArray) -> float:
+        """``||Bv - b||^2 / (2 n)``."""
+        residual = self.B @ v - self.targets
+        return float(residual @ residual) / (2 * len(self.B))
+
+    def gradient(self, v: FloatArray) -> FloatArray:
+        """``B'(Bv - b) / n``, shape (n_features,)."""
+        return np.asarray(self.B.T @ (self.B @ v - self.targets)) / len(self.B)
+
+    def lipschitz(self) -> float:
+        """``||B||^2 / n``."""
+        return self._curvature
+
+
+class Logistic(_LinearLoss):
+    """``L(v) = mean_i log(1 + exp(-t_i (Bv)_i))``, labels t in {-1, 1}.
+
+    Parameters
+    ----------
+    B : array-like of shape (n_samples, n_features)
+    labels : array-like of shape (n_samples,)
+        Each -1 or 1.
+    """
+
+    def __init__(self, B: npt.ArrayLike, labels: npt.ArrayLike) -> None:
+        super().__init__(B, labels, "labels")
+        if not np.isin(self.targets, (-1.0, 1.0)).all():
+            raise ValueError(f"labels must be -1 or 1; got the values {np.unique(self.targets)[:5]}")
+
+    def value(self, v: FloatArray) -> float:
+        """``mean_i log(1 + exp(-t_i (Bv)_i))``."""
+        return float(np.logaddexp(0.0, -self.targets * (self.B @ v)).mean())
+
+    def gradient(self, v: FloatArray) -> FloatArray:
+        """``-B'(t p) / n`` with ``p_i = 1 / (1 + exp(t_i (Bv)_i))``, shape (n_features,)."""
+        wrong = expit(-self.targets * (self.B @ v))
+        return np.asarray(-self.B.T @ (self.targets * wrong)) / len(self.B)
+
+    def lipschitz(self) -> float:
+        """``||B||^2 / (4 n)``."""
+        return 0.25 * self._curvature
+
+
+@dataclass(frozen=True)
+class ElasticNet(ProxPenalty):
+    """``g(v) = l1 ||v||_1 + l2/2 ||v||^2`` (and ``v >= 0`` if `positive`).
+
+    Parameters
+    ----------
+    l1 : float
+        >= 0.
+    l2 : float
+        > 0: without it g* is infinite almost everywhere and no gap could certify anything.
+    positive : bool, default=False
+    """
+
+    l1: float
+    l2: float
+    positive: bool = False
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.l1) and self.l1 >= 0):
+            raise ValueError(f"l1 must be a finite number >= 0, got {self.l1}")
+        if not (np.isfinite(self.l2) and self.l2 > 0):
+            raise ValueError(
+                f"l2 must be a finite number > 0, got {self.l2}: with l2 = 0 the duality gap is infinite and "
+                "nothing is certified; a small l2 such as 1e-3 is enough"
+            )
+
+    @property
+    def modulus(self) -> float:
+        """Strong convexity: l2."""
+        return self.l2
+
+    def _clip(self, z: FloatArray, threshold: float) -> FloatArray:
+        return np.minimum(z, threshold) if self.positive else np.clip(z, -threshold, threshold)
+
+    def value(self, v: FloatArray) -> float:
+        """``g(v)``; infinite where `positive` forbids v."""
+        if self.positive and (v < 0).any():
+            return float("inf")
+        return self.l1 * float(np.abs(v).sum()) + 0.5 * self.l2 * float(v @ v)
+
+    def prox(self, v: FloatArray, step: float) -> FloatArray:
+        """``S(v, step l1) / (1 + step l2)``."""
+        return (v - self._clip(v, step * self.l1)) / (1.0 + step * self.l2)
+
+    def conjugate(self, z: FloatArray) -> float:
+        """``||S(z, l1)||^2 / (2 l2)``."""
+        kept = z - self._clip(z, self.l1)
+        return float(kept @ kept) / (2 * self.l2)
+
+    def fenchel_gap(self, v: FloatArray, z: FloatArray) -> float:
+        """``l2/2 ||v - S(z, l1)/l2||^2 + l1 ||v||_1 - b'v`` with ``b = z - S(z, l1)``: no cancellation."""
+        b = self._clip(z, self.l1)
+        distance = v - (z - b) / self.l2
+        return 0.5 * self.l2 * float(distance @ distance) + float((self.l1 * np.abs(v) - b * v).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class RegularizedLoss:
+    """``F(v) = loss(v) + penalty(v) + tv * s(v)`` as a `CompositeProblem`.
+
+    Parameters
+    ----------
+    loss : SmoothLoss
+        Such as `LeastSquares` or `Logistic`.
+    penalty : ProxPenalty
+        Such as `ElasticNet`.
+    structure : Structure or anything `as_structure` takes
+        What "neighbour" means; ``None`` for no structured penalty.
+    tv : float, default=0
+        Weight of ``s(v) = sum_g ||A_g v||_2``.
+    """
+
+    loss: SmoothLoss
+    penalty: ProxPenalty
+    structure: Structure
+    tv: float = 0.0
+
+    def __post_init__(self) -> None:
+        structure: Any = self.structure  # whatever as_structure takes
+        if not isinstance(structure, Structure):
+            structure = as_structure(structure, n_features=self.loss.n_features)
+        if structure.n_features != self.loss.n_features:
+            raise ValueError(
+                f"the structure has {structure.n_features} features but the loss has {self.loss.n_features}"
+            )
+        if not (np.isfinite(self.tv) and self.tv >= 0):
+            raise ValueError(f"tv must be a finite number >= 0, got {self.tv}")
+        object.__setattr__(self, "structure", structure)
+
+    @property
+    def has_structure(self) -> bool:
+        """Whether the structured penalty is there at all."""
+        return self.tv > 0 and self.structure.n_rows > 0
+
+    def value(self, v: npt.ArrayLike) -> float:
+        """``F(v)``."""
+        v = np.asarray(v, dtype=np.float64)
+        structured = self.tv * self.structure.value(v) if self.has_structure else 0.0
+        return self.loss.value(v) + self.penalty.value(v) + structured
+
+    def scale(self) -> float:
+        """``F(0)``: what a relative gap is relative to."""
+        return self.value(np.zeros(self.structure.n_features))
+
+    def gradient(self, v: FloatArray) -> FloatArray:
+        """Gradient of the loss, shape (n_features,)."""
+        return self.loss.gradient(v)
+
+    def lipschitz(self) -> float:
+        """Lipschitz constant of `gradient`."""
+        return self.loss.lipschitz()
+
+    def prox(self, v: FloatArray, step: float) -> FloatArray:
+        """Proximal operator of the penalty."""
+        return self.penalty.prox(v, step)
+
+    def dual_point(self, rows: FloatArray, mu: float) -> FloatArray:
+        """``alpha_mu = proj_K(z / mu)`` at ``z = A v``, shape (n_rows,)."""
+        return self.structure.project(rows / mu)
+
+    def structured_lipschitz(self, mu: float) -> float:
+        """``c ||A||^2 / mu``."""
+        return self.tv * self.structure.norm_squared() / mu if self.has_structure else 0.0
+
+    def smoothing_error(self, mu: float) -> float:
+        """``c mu M`` with ``M = n_groups / 2``."""
+        return 0.5 * self.tv * mu * self.structure.n_groups
+
+    def dual_pull(self, alpha: npt.ArrayLike) -> FloatArray:
+        """``c A'alpha``, shape (n_features,)."""
+        return self.tv * self.structure.adjoint(np.asarray(alpha, dtype=np.float64))
+
+    def feasible(self, alpha: npt.ArrayLike) -> FloatArray:
+        """Projection of alpha onto ``K``."""
+        return self.structure.project(np.asarray(alpha, dtype=np.float64))
+
+    def smooth_gap(self, v: FloatArray, pull: FloatArray, kind: GapKind = "tight") -> float:
+        """``g(v) + g*(z) - v'z`` at ``z = -grad L(v) - c A'alpha``.
+
+        The loss enters by its gradient alone, because its own dual variable is fixed to it (the
+        paper's choice). A tighter gap would need the conjugate of the loss, so both kinds are this one.
+        """
+        return self.penalty.fenchel_gap(v, -self.loss.gradient(v) - pull)
+
+    def structured_gap(self, v: FloatArray, alpha: FloatArray) -> float:
+        """``c sum_g ( ||A_g v|| - alpha_g'A_g v )``."""
+        if not self.has_structure:
+            return 0.0
+        rows = self.structure.forward(v)
+        matched = np.add.reduceat(alpha * rows, self.structure.group_ptr[:-1])
+        return self.tv * float((self.structure.group_norms(rows) - matched).sum())
+
+    def gap(self, v: npt.ArrayLike, alpha: npt.ArrayLike) -> float:
+        """Exact duality gap, ``>= F(v) - min F``; infinite outside of the penalty's domain."""
+        v = np.asarray(v, dtype=np.float64)
+        alpha = np.asarray(alpha, dtype=np.float64)
+        largest = float(self.structure.group_norms(alpha).max(initial=0.0))
+        if not largest <= 1 + 1e-9:
+            raise ValueError(
+                f"alpha is not dual feasible: a group has norm {largest:.6g} > 1; project it first"
+            )
+        if self.penalty.value(v) == np.inf:
+            return float("inf")
+        total = self.smooth_gap(v, self.dual_pull(alpha)) + self.structured_gap(v, alpha)
+        return total if np.isnan(total) else max(total, 0.0)
+
+    def error_bound(self, v: npt.ArrayLike, alpha: npt.ArrayLike) -> float:
+        """``sqrt(2 gap / m) >= ||v - v*||_2``, m the strong convexity of the penalty; infinite if m = 0."""
+        modulus = self.penalty.modulus
+        return float(np.sqrt(2.0 * self.gap(v, alpha) / modulus)) if modulus > 0 else float("inf")

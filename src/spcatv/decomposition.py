@@ -1,0 +1,324 @@
+"""K components: one after the other with deflation, then, if asked, all together (docs/method.md section 5)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from spcatv.alternation import Component, PenaltyModel, best_component, null_component
+from spcatv.matrix import CentredMatrix, Matrix, ResidualMatrix
+from spcatv.refinement import Refinement, refine_components
+from spcatv.solvers import Solver
+from spcatv.starts import (
+    diffused_scores,
+    random_scores,
+    scores_of_loading,
+    singular_scores,
+    with_both_signs,
+)
+
+FloatArray = npt.NDArray[np.floating[Any]]
+Init = Literal["svd", "structured", "random"]
+INITS: tuple[Init, ...] = ("svd", "structured", "random")
+
+# A residual with less than this share of the data's squared norm is rounding, not signal.
+RANK_FLOOR = 1e-13
+# Singular vectors of X, and of X diffused, that init="structured" compares.
+STRUCTURED_STARTS = 3
+# Where the penalty kills the leading singular vector, this many further ones are tried.
+SPARE_STARTS = 4
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to fit and how far: everything but the data and the penalty.
+
+    Attributes
+    ----------
+    n_components : int
+        K.
+    tol : float
+        Largest duality gap relative to the scale of each loading problem.
+    max_iter : int
+        Most alternations a component.
+    method : str or callable
+        Loading solver.
+    dtype : dtype
+        Working precision of the loading solver.
+    init : {"svd", "structured", "random"} or ndarray of shape (K, P)
+        Where the alternation starts.
+    n_init : int
+        Starts compared.
+    refine : bool
+        Whether the components are refined jointly.
+    """
+
+    n_components: int
+    tol: float
+    max_iter: int
+    method: str | Solver
+    dtype: npt.DTypeLike
+    init: Init | FloatArray
+    n_init: int
+    refine: bool
+
+
+@dataclass(frozen=True)
+class ComponentDiagnostics:
+    """What is known about one fitted component.
+
+    Attributes
+    ----------
+    objective : float
+        Penalised objective ``f(u, v)`` (docs/method.md section 1.2).
+    gap, relative_gap : float
+        Exact duality gap of the loading vector for its scores, and its share of the scale.
+    error_bound : float
+        Upper bound on the distance of the unit loading vector to the best one for its scores,
+        relative to its own length.
+    n_alternations, n_inner_iter : int
+        Alternations of u and v; iterations of the loading solver in all of them.
+    seconds : float
+        Wall-clock time.
+    converged : bool
+        Whether the relative gap is within the tolerance.
+    sparsity : float
+        Share of the loadings that are exactly zero.
+    n_nonzero, n_certain : int
+        Loadings that are not zero, and those that are surely not zero in the exact solution for
+        these scores (``|v_j| > sqrt(gap)``).
+    objectives, inexactness : tuple of float
+        Objective after every alternation, and the certified inexactness of its loading vector.
+    """
+
+    objective: float
+    gap: float
+    relative_gap: float
+    error_bound: float
+    n_alternations: int
+    n_inner_iter: int
+    seconds: float
+    converged: bool
+    sparsity: float
+    n_nonzero: int
+    n_certain: int
+    objectives: tuple[float, ...]
+    inexactness: tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Decomposition:
+    """K components of a data matrix.
+
+    Attributes
+    ----------
+    components : ndarray of shape (K, P)
+        Unit loading vectors with a deterministic sign; zeros where the penalty killed one.
+    singular_values : ndarray of shape (K,)
+        Norms of the scores, each after the components before it have been removed.
+    diagnostics : tuple of ComponentDiagnostics
+        One a component.
+    refinement : Refinement or None
+        What joint refinement did, if it was asked for.
+    """
+
+    components: FloatArray
+    singular_values: FloatArray
+    diagnostics: tuple[ComponentDiagnostics, ...]
+    refinement: Refinement | None
+
+
+class ProgressMonitor(Protocol):
+    """Watches a decomposition and may end a level of it early."""
+
+    def component_begins(self, number: int) -> None:
+        """Component `number` (from 0) is about to be fitted."""
+
+    def alternation_ended(self, number: int, objective: float, relative_gap: float) -> bool:
+        """An alternation of the current component ended; True: leave the component as it is."""
+
+    def component_ended(
+        self, number: int, diagnostics: ComponentDiagnostics, components: Sequence[FloatArray]
+    ) -> bool:
+        """Component `number` is done, `components` are all so far; True: fit no more of them."""
+
+
+def decompose(
+    matrix: CentredMatrix,
+    model: PenaltyModel,
+    plan: Plan,
+    *,
+    rng: np.random.RandomState,
+    monitor: ProgressMonitor,
+) -> Decomposition:
+    """Fit K components by deflation, refined jointly if the plan says so.
+
+    Parameters
+    ----------
+    matrix : CentredMatrix
+        The data, N x P.
+    model : PenaltyModel
+        The penalty, the same for all components.
+    plan : Plan
+        What to fit.
+    rng : RandomState
+        Source of random starts.
+    monitor : ProgressMonitor
+        Watches and may stop early.
+
+    Returns
+    -------
+    Decomposition
+        With fewer than K components only if the monitor stopped it.
+    """
+    fitted: list[Component] = []
+    records: list[ComponentDiagnostics] = []
+    scores: list[FloatArray] = []
+    directions: list[FloatArray] = []
+    for number in range(plan.n_components):
+        started = time.perf_counter()
+        monitor.component_begins(number)
+        residual = _residual(matrix, scores, directions)
+        component = _fit_one(residual, matrix, model, plan, number, rng, monitor.alternation_ended)
+        fitted.append(component)
+        directions.append(unit_loading(component.v))
+        scores.append(residual.dot(directions[-1]))
+        records.append(_diagnose(component, time.perf_counter() - started))
+        if monitor.component_ended(number, records[-1], directions):
+            break
+    refinement = None
+    if plan.refine:
+        refinement = refine_components(
+            matrix, model, fitted, method=plan.method, dtype=plan.dtype, tol=plan.tol, max_iter=plan.max_iter
+        )
+        directions = [unit_loading(component.v) for component in refinement.components]
+        records = [
+            replace(_diagnose(after, record.seconds), objectives=record.objectives, inexactness=record.inexactness)
+            for after, record in zip(refinement.components, records, strict=True)
+        ]
+    components = np.stack(directions)
+    return Decomposition(components, _score_norms(matrix, components), tuple(records), refinement)
+
+
+def _residual(matrix: CentredMatrix, scores: list[FloatArray], directions: list[FloatArray]) -> Matrix:
+    if not scores:
+        return matrix
+    return ResidualMatrix(matrix, np.stack(scores), np.stack(directions))
+
+
+def _fit_one(
+    residual: Matrix,
+    matrix: CentredMatrix,
+    model: PenaltyModel,
+    plan: Plan,
+    number: int,
+    rng: np.random.RandomState,
+    hook: Callable[[int, float, float], bool],
+) -> Component:
+    nothing_left = residual.squared_norm() <= RANK_FLOOR * matrix.squared_norm()
+    if nothing_left or model.weights.l1 * matrix.shape[0] >= matrix.column_norms.max(initial=0.0):
+        return null_component(matrix)
+    found = null_component(matrix)
+    for starts in _start_rounds(residual, model, plan, number, rng):
+        if len(starts) == 0:
+            continue
+        candidates = with_both_signs(starts) if model.positive else starts
+        found = best_component(
+            residual,
+            model,
+            list(candidates),
+            method=plan.method,
+            dtype=plan.dtype,
+            tol=plan.tol,
+            max_iter=plan.max_iter,
+            hook=hook,
+        )
+        if not found.is_null:
+            break
+    return found
+
+
+def _start_rounds(
+    residual: Matrix, model: PenaltyModel, plan: Plan, number: int, rng: np.random.RandomState
+) -> list[FloatArray]:
+    """Starts to compare, and spare ones for when the penalty kills all of those."""
+    if isinstance(plan.init, np.ndarray):
+        first = scores_of_loading(residual, plan.init[number])
+        if plan.n_init > 1:
+            first = np.concatenate([first, singular_scores(residual, plan.n_init - 1)])
+        return [first, singular_scores(residual, SPARE_STARTS)]
+    if plan.init == "random":
+        return [random_scores(residual.shape[0], plan.n_init, rng)]
+    n_starts = max(plan.n_init, STRUCTURED_STARTS) if plan.init == "structured" else plan.n_init
+    leading = singular_scores(residual, n_starts + SPARE_STARTS)
+    first, spare = leading[:n_starts], leading[n_starts:]
+    if plan.init == "structured":
+        first = np.concatenate([first, diffused_scores(residual, model.structure, n_starts)])
+    elif len(first) < n_starts:
+        first = np.concatenate([first, random_scores(residual.shape[0], n_starts - len(first), rng)])
+    return [first, spare]
+
+
+def unit_loading(v: FloatArray) -> FloatArray:
+    """Scale v to unit norm, the first entry of largest magnitude positive; zeros stay zeros."""
+    length = np.linalg.norm(v)
+    if length == 0:
+        return np.zeros_like(v)
+    return v / (length if v[np.argmax(np.abs(v))] > 0 else -length)
+
+
+def _diagnose(component: Component, seconds: float) -> ComponentDiagnostics:
+    n_features = component.v.size
+    n_nonzero = int(np.count_nonzero(component.v))
+    distance = float(np.sqrt(component.gap))
+    length = float(np.linalg.norm(component.v))
+    return ComponentDiagnostics(
+        objective=component.objective,
+        gap=component.gap,
+        relative_gap=component.gap / component.scale if component.scale > 0 else 0.0,
+        error_bound=distance / length if length > 0 else 0.0,
+        n_alternations=component.n_alternations,
+        n_inner_iter=component.n_inner_iter,
+        seconds=seconds,
+        converged=component.converged,
+        sparsity=1.0 - n_nonzero / n_features,
+        n_nonzero=n_nonzero,
+        n_certain=int((np.abs(component.v) > distance).sum()),
+        objectives=component.objectives,
+        inexactness=component.inexactness,
+    )
+
+
+def _score_norms(matrix: CentredMatrix, components: FloatArray) -> FloatArray:
+    """Norm of every component's scores after deflation by those before it, shape (K,)."""
+    products = np.stack([matrix.dot(component) for component in components], axis=1)
+    return np.asarray(np.linalg.norm(deflation_scores(products, components), axis=0))
+
+
+def deflation_scores(products: FloatArray, components: FloatArray) -> FloatArray:
+    """Scores by successive deflation from the products with all loadings (docs/method.md section 5.2).
+
+    ``t_k = x_k v_k`` with ``x_{k+1} = x_k - t_k v_k'`` is the unit triangular system
+    ``t_k = x v_k - sum_{i < k} t_i (v_i'v_k)``.
+
+    Parameters
+    ----------
+    products : ndarray of shape (n, K)
+        ``X V'`` for centred rows.
+    components : ndarray of shape (K, P)
+        Unit loading vectors V.
+
+    Returns
+    -------
+    ndarray of shape (n, K)
+    """
+    overlap = components @ components.T
+    scores = np.array(products)
+    for k in range(1, scores.shape[1]):
+        scores[:, k] -= scores[:, :k] @ overlap[:k, k]
+    return scores

@@ -1,0 +1,296 @@
+"""The demonstration: three methods on the paper's simulated images, one table, one picture.
+
+Settings are those of docs/method.md section 6.2. Everything here is ordinary use of the public
+interface; the command line (`spca-tv demo`) only parses arguments and calls `run_demo`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy.ndimage import gaussian_filter
+from sklearn.decomposition import TruncatedSVD
+
+from spcatv.datasets import Dots, make_dots
+from spcatv.estimator import SPCATV
+from spcatv.metrics import loading_mse, match_components, reconstruction_error
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FloatArray = npt.NDArray[np.floating[Any]]
+
+N_COMPONENTS = 3
+# alpha, and how it is shared out: half to total variation, the rest in equal parts to l1 and l2;
+# elastic-net PCA has the same alpha and the same proportion of l1 to l2. Nothing is centred again, as
+# in the paper: the columns are standardised over all rows, and the mean of the rows to fit would only
+# add its own noise to the held-out error of every method
+WEIGHTS: dict[str, Any] = {"penalty_units": "absolute", "alpha": 0.01, "center": False}
+ELASTIC_NET = {**WEIGHTS, "l1_ratio": 0.5, "tv_ratio": 0.0}
+TOTAL_VARIATION = {**WEIGHTS, "l1_ratio": 0.25, "tv_ratio": 0.5}
+
+PICTURE_NAME = "loadings.png"
+TABLE_NAME = "table.tsv"
+ROW_LABELS = ("component 1\ntwo upper dots", "component 2\ntwo lower dots", "component 3\nmiddle dot")
+
+
+class MissingExtraError(RuntimeError):
+    """A package of an optional extra is not installed; the message says what to install."""
+
+
+class _Decomposition(Protocol):
+    """What the demo needs of a method."""
+
+    components_: FloatArray
+
+    def fit(self, X: FloatArray) -> Any: ...
+
+    def transform(self, X: FloatArray) -> Any: ...
+
+    def inverse_transform(self, X: FloatArray) -> Any: ...
+
+
+@dataclass(frozen=True, eq=False)
+class MethodResult:
+    """How one method did.
+
+    Attributes
+    ----------
+    name : str
+        The method, as shown in the table and the picture.
+    loadings : ndarray of shape (3, n_features)
+        Unit norm, in the order and with the signs of the true loadings they match.
+    error : float
+        Frobenius norm of the reconstruction error on the test rows.
+    mse : float
+        Mean loading error against the truth (`spcatv.metrics.loading_mse`).
+    sparsity : float
+        Share of loadings that are exactly zero.
+    relative_gap : float or None
+        Largest certified relative duality gap over the components; ``None`` for PCA, which has none.
+    seconds : float
+        Wall-clock time of the fit.
+    """
+
+    name: str
+    loadings: FloatArray
+    error: float
+    mse: float
+    sparsity: float
+    relative_gap: float | None
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class DemoResult:
+    """What `run_demo` found and where it put it."""
+
+    data: Dots
+    methods: tuple[MethodResult, ...]
+    picture: Path
+    table: Path
+
+
+def run_demo(folder: Path, *, seed: int = 0, say: Callable[[str], None] = print) -> DemoResult:
+    """Simulate, fit, compare, and save the picture and the table.
+
+    Parameters
+    ----------
+    folder : Path
+        Where to write ``loadings.png`` and ``table.tsv``; it must be there (`prepare_folder`).
+    seed : int, default=0
+        Seed of the simulated data.
+    say : callable, default=print
+        Receives each line of progress and the table.
+
+    Returns
+    -------
+    DemoResult
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed; before any work.
+    """
+    _require_matplotlib()
+    data = make_dots(random_state=seed)
+    train, test = data.split()
+    pixels = " x ".join(map(str, data.shape))
+    say(f"Simulated images of {pixels} pixels, seed {seed}: {len(train)} to fit, {len(test)} held out.")
+    say(f"Compiling (or loading compiled) kernels took {_warm_up():.1f} s; it is not in the times below.")
+    models: dict[str, _Decomposition] = {
+        "PCA": TruncatedSVD(N_COMPONENTS, algorithm="arpack", random_state=seed),
+        "Elastic-net PCA": SPCATV(N_COMPONENTS, **ELASTIC_NET),
+        "SPCA-TV": SPCATV(N_COMPONENTS, structure=data.shape, **TOTAL_VARIATION),
+    }
+    methods = tuple(_evaluate(name, model, data) for name, model in models.items())
+    say("\n" + format_table(methods) + "\n")
+    picture, table = folder / PICTURE_NAME, folder / TABLE_NAME
+    with _replacing(picture) as temporary:
+        draw_loadings(data, methods).savefig(temporary, format="png", dpi=160)
+    with _replacing(table) as temporary:
+        temporary.write_text(table_as_tsv(methods), encoding="utf-8")
+    say(f"Picture: {picture}")
+    say(f"Table:   {table}")
+    return DemoResult(data=data, methods=methods, picture=picture, table=table)
+
+
+def prepare_folder(folder: Path) -> None:
+    """Make `folder` if needed and make sure that a file can be written there (else OSError)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder):
+        pass
+
+
+@contextlib.contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """Give a temporary name beside `path`, and move it there only when all went well."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        temporary.chmod(0o644)  # mkstemp makes files that only their owner may read
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _require_matplotlib() -> None:
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError(
+            'the demo draws a picture with matplotlib; install it with: pip install "spca-tv[report]"'
+        ) from error
+
+
+def _warm_up() -> float:
+    """Fit a tiny problem of each kind, so that compilation is not counted as fitting; return seconds."""
+    start = time.perf_counter()
+    tiny = make_dots(n_samples=10, size=14, random_state=0)
+    SPCATV(1, structure=tiny.shape, **TOTAL_VARIATION).fit(tiny.X)
+    SPCATV(1, **ELASTIC_NET).fit(tiny.X)
+    return time.perf_counter() - start
+
+
+def _evaluate(name: str, model: _Decomposition, data: Dots) -> MethodResult:
+    """Fit on the first half of the rows, judge on the second half and against the truth."""
+    train, test = data.split()
+    start = time.perf_counter()
+    model.fit(train)
+    seconds = time.perf_counter() - start
+    loadings = np.asarray(model.components_)
+    match = match_components(data.loadings, loadings)
+    records = getattr(model, "diagnostics_", None)
+    return MethodResult(
+        name=name,
+        loadings=match.sign[:, None] * loadings[match.order],
+        error=reconstruction_error(test, model.inverse_transform(model.transform(test))),
+        mse=float(loading_mse(data.loadings, loadings).mean()),
+        sparsity=float(np.mean(loadings == 0)),
+        relative_gap=None if records is None else float(max(record.relative_gap for record in records)),
+        seconds=seconds,
+    )
+
+
+def format_table(methods: tuple[MethodResult, ...]) -> str:
+    """Lay the results out in aligned columns, for people."""
+    header = ("method", "held-out error", "loading MSE", "zeros", "relative gap", "seconds")
+    rows = [
+        (
+            method.name,
+            f"{method.error:.2f}",
+            f"{method.mse:.3f}",
+            f"{100 * method.sparsity:.1f} %",
+            "-" if method.relative_gap is None else f"{method.relative_gap:.1e}",
+            f"{method.seconds:.2f}",
+        )
+        for method in methods
+    ]
+    widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
+
+    def line(cells: tuple[str, ...]) -> str:
+        first, *others = (
+            cell.ljust(width) if column == 0 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        )
+        return "  ".join([first, *others]).rstrip()
+
+    return "\n".join([line(header), line(tuple("-" * width for width in widths)), *map(line, rows)])
+
+
+def table_as_tsv(methods: tuple[MethodResult, ...]) -> str:
+    """Write the results as tab-separated values, for programs; an empty cell where there is none."""
+    lines = ["method\treconstruction_error\tloading_mse\tsparsity\trelative_gap\tseconds"]
+    for method in methods:
+        gap = "" if method.relative_gap is None else repr(method.relative_gap)
+        lines.append(
+            f"{method.name}\t{method.error!r}\t{method.mse!r}\t{method.sparsity!r}\t{gap}\t{method.seconds!r}"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def draw_loadings(data: Dots, methods: tuple[MethodResult, ...]) -> Figure:
+    """Draw the true and the estimated loadings as images: one column a method, one row a component.
+
+    All loadings have unit norm and share one colour scale, red above and blue below zero, white at
+    zero; thin outlines show where the true dots are.
+
+    Parameters
+    ----------
+    data : Dots
+        The simulated data, with the truth.
+    methods : tuple of MethodResult
+        Loadings matched to the truth, one column each.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    from matplotlib.figure import Figure
+
+    truth = data.loadings / np.linalg.norm(data.loadings, axis=1, keepdims=True)
+    columns = [("Truth", "", truth)]
+    columns += [(m.name, f"error {m.error:.1f}, MSE {m.mse:.2f}", m.loadings) for m in methods]
+    limit = float(truth.max())
+    figure = Figure(figsize=(2.0 * len(columns) + 1.2, 6.5), layout="constrained")
+    grid = figure.subplots(N_COMPONENTS, len(columns), squeeze=False)
+    for axes_of_column, (name, note, loadings) in zip(grid.T, columns, strict=True):
+        axes_of_column[0].set_title(name, fontsize=12, fontweight="bold", pad=18)
+        axes_of_column[0].annotate(
+            note, (0.5, 1.03), xycoords="axes fraction", ha="center", va="bottom", fontsize=8.5, color="0.35"
+        )
+        for component, axes in enumerate(axes_of_column):
+            image = _show_loading(axes, loadings[component], data, component, limit)
+    for axes, label in zip(grid[:, 0], ROW_LABELS, strict=True):
+        axes.set_ylabel(label, fontsize=9.5, labelpad=8)
+    bar = figure.colorbar(image, ax=grid, shrink=0.55, aspect=28, pad=0.015, extend="both")
+    bar.set_label("loading (unit norm)", fontsize=9.5)
+    bar.ax.tick_params(labelsize=8.5)
+    return figure
+
+
+def _show_loading(axes: Axes, loading: FloatArray, data: Dots, component: int, limit: float) -> Any:
+    """Show one loading as an image with the outline of the true dots; return what a colour bar needs."""
+    image = axes.imshow(
+        loading.reshape(data.shape), cmap="RdBu_r", vmin=-limit, vmax=limit, interpolation="nearest"
+    )
+    # half height of the smoothed indicator: a circle, where the indicator itself has stairs and tips
+    outline = gaussian_filter(data.loadings[component].reshape(data.shape), 1.0)
+    axes.contour(outline, [0.5], colors="0.25", linewidths=0.7)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    for spine in axes.spines.values():
+        spine.set(color="0.6", linewidth=0.7)
+    return image

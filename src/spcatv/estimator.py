@@ -1,0 +1,364 @@
+"""SPCATV: the scikit-learn face of the method."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from spcatv.alternation import PenaltyModel, Weights
+from spcatv.decomposition import Decomposition, Plan, decompose, deflation_scores
+from spcatv.matrix import CentredMatrix, row_blocks
+from spcatv.parameters import check_parameters, checked_init
+from spcatv.progress import CallbackMonitor, CallbackSupportMixin, MonitorGroup, PrintingMonitor, with_callbacks
+from spcatv.structure import as_structure
+from spcatv.threads import one_blas_thread
+
+FloatArray = npt.NDArray[np.floating[Any]]
+
+
+class NullComponentWarning(UserWarning):
+    """Some components are zero: the penalty kills them, or the data have no more to explain."""
+
+
+class SPCATV(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Sparse PCA whose components are a few coherent regions: l1 + l2 + total variation.
+
+    Component after component minimises (docs/method.md section 1.2)
+
+        f(u, v) = -(1/N) u'Xv + l2 ||v||_2^2 + l1 ||v||_1 + tv * sum_g ||A_g v||_2,   ||u|| <= 1
+
+    where A takes differences between neighbours. Every loading vector comes with a certificate: an
+    upper bound on how far it is from the best one for its scores.
+
+    Parameters
+    ----------
+    n_components : int, default=3
+        Number of components K.
+    structure : Structure, shape, mask, (coords, triangles), sparse matrix, callable or None, default=None
+        What "neighbour" means; anything that `spcatv.structure.as_structure` takes. ``None``: no
+        structured penalty (elastic-net PCA).
+    alpha : float, default=0.2
+        Strength of all penalties together, > 0.
+    l1_ratio : float, default=0.25
+        Share of alpha that goes to the l1 norm (sparsity).
+    tv_ratio : float, default=0.5
+        Share of alpha that goes to the structured penalty. What is left,
+        ``1 - l1_ratio - tv_ratio > 0``, goes to the l2 norm.
+    penalty_units : {"relative", "absolute"}, default="relative"
+        "relative": alpha counts in units of ``max_j ||X_j||_2 / N`` over the centred columns, the
+        value at which the l1 norm alone kills every loading, so that one setting means the same on any
+        data. "absolute": alpha as it stands in the objective.
+    penalty : {"tv", "graphnet"}, default="tv"
+        Structured penalty ``sum_g ||A_g v||_2`` or ``||A v||_2^2``.
+    positive : bool, default=False
+        Whether loadings are kept non-negative.
+    center : bool, default=True
+        Whether the columns' means are subtracted (implicitly: X is not copied).
+    tol : float, default=1e-6
+        Duality gap to reach, relative to the scale of each loading problem.
+    max_iter : int, default=500
+        Most alternations of scores and loadings, a component.
+    solver : {"auto", "pdhg", "dual", "conesta", "fista"} or callable, default="auto"
+        Loading solver, see `spcatv.solvers.solve`.
+    n_init : int, default=1
+        Starts compared for every component; the lowest penalised objective wins.
+    refine : bool, default=False
+        Whether the components are refined jointly after the last one (docs/method.md section 5.3).
+    transform_method : {"deflation", "projection"}, default="deflation"
+        Scores by the deflation of the fit, or by least squares on all loadings at once.
+    init : {"svd", "structured", "random"} or array of shape (n_components, n_features), default="svd"
+        Starts: leading singular vectors of X; these and those of X diffused on the structure; random
+        scores; or given loadings, such as ``components_`` of another fit.
+    dtype : {None, "float32", "float64"}, default=None
+        Precision of the fit; ``None`` keeps X's own.
+    random_state : int, RandomState instance or None, default=None
+        For random starts; nothing else is random.
+    verbose : int, default=0
+        1: a line a component, 2: a line an alternation.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        Unit loading vectors, the entry of largest magnitude positive; zeros where the penalty kills one.
+    mean_ : ndarray of shape (n_features,)
+        Means of the columns (zeros if not centred).
+    singular_values_ : ndarray of shape (n_components,)
+        Norms of the scores of the training rows.
+    explained_variance_ : ndarray of shape (n_components,)
+        Variance that each component removes from the data, ``singular_values_**2 / (N - 1)``.
+    explained_variance_ratio_ : ndarray of shape (n_components,)
+        The same as a share of the total variance.
+    l1_, l2_, tv_ : float
+        Absolute weights used.
+    structure_ : Structure
+        The structure used.
+    n_iter_ : int
+        Alternations of the component that took most.
+    diagnostics_ : tuple of ComponentDiagnostics
+        A record a component: objective, certificate, iterations, seconds, sparsity.
+    refinement_ : Refinement or None
+        What joint refinement did.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, where X has names that are all strings.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv import SPCATV
+    >>> X = np.random.default_rng(0).standard_normal((30, 100))
+    >>> X[:, 20:40] += 3 * np.random.default_rng(1).standard_normal((30, 1))
+    >>> model = SPCATV(n_components=1, structure=(100,)).fit(X)
+    >>> np.flatnonzero(model.components_[0])[[0, -1]]
+    array([20, 39])
+    """
+
+    def __init__(
+        self,
+        n_components: int = 3,
+        *,
+        structure: Any = None,
+        alpha: float = 0.2,
+        l1_ratio: float = 0.25,
+        tv_ratio: float = 0.5,
+        penalty_units: str = "relative",
+        penalty: str = "tv",
+        positive: bool = False,
+        center: bool = True,
+        tol: float = 1e-6,
+        max_iter: int = 500,
+        solver: str | Callable[..., Any] = "auto",
+        n_init: int = 1,
+        refine: bool = False,
+        transform_method: str = "deflation",
+        init: str | npt.ArrayLike = "svd",
+        dtype: npt.DTypeLike = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.structure = structure
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.tv_ratio = tv_ratio
+        self.penalty_units = penalty_units
+        self.penalty = penalty
+        self.positive = positive
+        self.center = center
+        self.tol = tol
+        self.max_iter = max_iter
+        self.solver = solver
+        self.n_init = n_init
+        self.refine = refine
+        self.transform_method = transform_method
+        self.init = init
+        self.dtype = dtype
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any = None) -> SPCATV:
+        """Find the components of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training data, at least two rows; float32 and float64 are used as they are, without a copy.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : SPCATV
+        """
+        check_parameters(self)
+        X = self._validated(X, reset=True, min_samples=2)
+        structure = as_structure(self.structure, n_features=X.shape[1])
+        init = checked_init(self.init, self.n_components, X.shape[1])
+        rng = check_random_state(self.random_state)
+        plan = Plan(
+            n_components=int(self.n_components),
+            tol=float(self.tol),
+            max_iter=int(self.max_iter),
+            method=self.solver,
+            dtype=X.dtype,
+            init=init,
+            n_init=int(self.n_init),
+            refine=bool(self.refine),
+        )
+        with one_blas_thread():
+            matrix = CentredMatrix(X, center=bool(self.center))
+            self._set_weights(matrix)
+            weights = Weights(l1=self.l1_, l2=self.l2_, tv=self.tv_)
+            model = PenaltyModel(structure, weights, penalty=self.penalty, positive=bool(self.positive))
+            monitor, finish = self._monitor(X, matrix)
+            result = decompose(matrix, model, plan, rng=rng, monitor=monitor)
+            self._store(result, matrix, X.dtype)
+        self.structure_ = structure
+        self._warn(result)
+        finish()
+        return self
+
+    def _validated(self, X: Any, *, reset: bool, min_samples: int = 1) -> FloatArray:
+        dtype = [np.float64, np.float32] if self.dtype is None else np.dtype(self.dtype)
+        X = validate_data(self, X, reset=reset, dtype=dtype, ensure_min_samples=min_samples)
+        # a memory map is read where it lies, as a plain array
+        return np.asarray(X).view(np.ndarray)
+
+    def _set_weights(self, matrix: CentredMatrix) -> None:
+        unit = 1.0
+        if self.penalty_units == "relative":
+            unit = float(matrix.column_norms.max()) / matrix.shape[0]
+        # data without any variance have nothing to scale by, nor anything to fit
+        alpha = float(self.alpha) * (unit if unit > 0 else 1.0)
+        self.l1_ = alpha * float(self.l1_ratio)
+        self.tv_ = alpha * float(self.tv_ratio)
+        self.l2_ = alpha * (1.0 - float(self.l1_ratio) - float(self.tv_ratio))
+
+    def _monitor(self, X: FloatArray, matrix: CentredMatrix) -> tuple[MonitorGroup, Callable[[], None]]:
+        """What watches the fit, and what to call at its end."""
+        monitors: list[Any] = []
+        if self.verbose:
+            monitors.append(PrintingMonitor(int(self.verbose), int(self.n_components)))
+        if not hasattr(self, "_skl_callbacks") and not hasattr(self, "_parent_callback_ctx"):
+            return MonitorGroup(monitors), lambda: None
+        root = self._init_callback_context(max_subtasks=int(self.n_components))
+        root.call_on_fit_task_begin(estimator=self, X=X)
+
+        def attributes(components: Sequence[FloatArray]) -> dict[str, Any]:
+            return {
+                "components_": np.stack(components).astype(X.dtype),
+                "mean_": matrix.mean.astype(X.dtype),
+                "n_features_in_": X.shape[1],
+            }
+
+        monitors.append(CallbackMonitor(self, root, X, int(self.max_iter), attributes))
+
+        def finish() -> None:
+            root.call_on_fit_task_end(
+                estimator=self, X=X, reconstruction_attributes=lambda: attributes(list(self.components_))
+            )
+
+        return MonitorGroup(monitors), finish
+
+    def _store(self, result: Decomposition, matrix: CentredMatrix, dtype: np.dtype[Any]) -> None:
+        n_rows = matrix.shape[0]
+        total = matrix.squared_norm()
+        variance = result.singular_values**2
+        self.components_ = result.components.astype(dtype)
+        self.mean_ = matrix.mean.astype(dtype)
+        self.singular_values_ = result.singular_values.astype(dtype)
+        self.explained_variance_ = (variance / (n_rows - 1)).astype(dtype)
+        self.explained_variance_ratio_ = (variance / total if total > 0 else 0 * variance).astype(dtype)
+        self.diagnostics_ = result.diagnostics
+        self.refinement_ = result.refinement
+        self.n_iter_ = max(1, *(record.n_alternations for record in result.diagnostics))
+
+    def _warn(self, result: Decomposition) -> None:
+        missed = [
+            f"component {k + 1}: relative gap {record.relative_gap:.2e} after {record.n_alternations} alternations"
+            for k, record in enumerate(result.diagnostics)
+            if not record.converged
+        ]
+        if missed:
+            warnings.warn(
+                f"tol={self.tol:g} was not reached ({'; '.join(missed)}); the loadings are certified to these "
+                f"gaps only. Raise max_iter (now {self.max_iter}) or tol.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        null = [str(k + 1) for k, component in enumerate(result.components) if not component.any()]
+        if null:
+            warnings.warn(
+                f"{len(null)} of {len(result.components)} components are zero (number {', '.join(null)}): the "
+                f"penalties (l1={self.l1_:.3g}, l2={self.l2_:.3g}, tv={self.tv_:.3g}) leave nothing, or the data "
+                f"have no variance left. Lower alpha (now {self.alpha:g}, {self.penalty_units}) or n_components.",
+                NullComponentWarning,
+                stacklevel=3,
+            )
+
+    def transform(self, X: Any) -> FloatArray:
+        """Scores of the rows of X; a row's scores do not depend on the other rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+        """
+        check_is_fitted(self)
+        check_parameters(self)
+        X = self._validated(X, reset=False)
+        components = self.components_.astype(np.float64)
+        products = np.empty((len(X), len(components)))
+        for first, last in row_blocks(X.shape):
+            products[first:last] = (X[first:last] - self.mean_.astype(np.float64)) @ components.T
+        if self.transform_method == "projection":
+            scores = np.linalg.lstsq(components @ components.T, products.T, rcond=None)[0].T
+        else:
+            scores = deflation_scores(products, components)
+        return np.asarray(scores.astype(X.dtype))
+
+    def inverse_transform(self, X: Any) -> FloatArray:
+        """Rows that have the given scores: ``T V + mean``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Scores T.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        scores = np.asarray(X)
+        if scores.ndim != 2 or scores.shape[1] != len(self.components_):
+            raise ValueError(
+                f"scores must have shape (n_samples, {len(self.components_)}), a column a component; got "
+                f"{scores.shape}"
+            )
+        return np.asarray(scores @ self.components_ + self.mean_)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Minus the mean over the rows of X of the squared reconstruction error.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        float
+            ``-(1/n) ||X - inverse_transform(transform(X))||_F^2``: higher is better.
+        """
+        check_is_fitted(self)
+        X = self._validated(X, reset=False)
+        scores = self.transform(X).astype(np.float64)
+        total = 0.0
+        for first, last in row_blocks(X.shape):
+            residual = X[first:last] - self.inverse_transform(scores[first:last])
+            total += float(np.square(residual, dtype=np.float64).sum())
+        return -total / len(X)
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)

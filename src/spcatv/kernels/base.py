@@ -1,0 +1,85 @@
+"""What a kernel is: the state of the primal-dual iteration in a memory layout of its own.
+
+A `Workspace` holds v, the dual variable and y as arrays laid out for one kind of structure, and
+does two things to them: primal-dual iterations and the shares of the exact gap (docs/method.md
+sections 3.3 and 3.6). Everything that decides (step sizes, stopping) stays in the solver.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.floating[Any]]
+
+# A lower clip bound that no finite entry reaches: turns soft thresholding into its one-sided
+# variant for non-negative loadings.
+NO_LOWER_BOUND = -1e30
+
+
+class Setting(NamedTuple):
+    """The weights of a loading problem: ``c`` (tv), ``k`` (l1), and its two variants."""
+
+    tv: float
+    l1: float
+    positive: bool
+    graphnet: bool
+
+
+class Steps(NamedTuple):
+    """Primal step tau, dual step sigma, relaxation rho of the primal-dual iteration."""
+
+    tau: float
+    sigma: float
+    rho: float
+
+
+class GapShares(NamedTuple):
+    """Pieces of the exact gap for the two candidates: the iterate v and the minimiser w of its dual.
+
+    ``gap(v) = structured_v + smooth_v``; ``gap(w) = structured_w``; ``dual = scale - w_squared - penalty``
+    where ``penalty`` is zero but for GraphNet.
+    """
+
+    structured_v: float
+    smooth_v: float
+    structured_w: float
+    w_squared: float
+    dual_penalty: float
+
+    @property
+    def gap_v(self) -> float:
+        """Exact gap of the iterate v."""
+        return self.structured_v + self.smooth_v
+
+    @property
+    def gap_w(self) -> float:
+        """Exact gap of the minimiser w of the dual point."""
+        return self.structured_w
+
+
+class Workspace(Protocol):
+    """State and moves of the primal-dual iteration for one structure, one dtype, one setting."""
+
+    def set_target(self, y: FloatArray) -> None:
+        """Take a new y (shape (n_features,)); v and the dual variable stay."""
+
+    def set_state(self, v: FloatArray, alpha: FloatArray) -> None:
+        """Take v (n_features,) and a feasible dual variable (n_rows,)."""
+
+    def advance(self, n_iter: int, steps: Steps) -> None:
+        """Do `n_iter` primal-dual iterations."""
+
+    def gap_shares(self) -> GapShares:
+        """Look at the gap of v and of w for the dual variable as it is (it must be feasible)."""
+
+    def get_v(self) -> FloatArray:
+        """The iterate v, shape (n_features,)."""
+
+    def get_w(self) -> FloatArray:
+        """The minimiser w of the last look at the gap, shape (n_features,)."""
+
+    def get_alpha(self) -> FloatArray:
+        """The dual variable in the order of ``structure.matrix``, shape (n_rows,)."""

@@ -1,0 +1,211 @@
+"""X as an operator: products with the centred and deflated data, without ever making it.
+
+`CentredMatrix` is ``X - 1 mean'`` and `ResidualMatrix` subtracts rank-one terms from it
+(docs/method.md section 5.1): X itself is read, never copied or changed. Products accumulate in
+float64, whatever the dtype of X.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from spcatv.kernels.products import rows_times, rows_weighted
+
+FloatArray = npt.NDArray[np.floating[Any]]
+
+# Entries of X that are turned to float64 at a time: small enough to stay in the cache.
+BLOCK_ENTRIES = 1 << 19
+
+
+def _times(matrix: FloatArray, vector: FloatArray) -> FloatArray:
+    """``matrix @ vector`` in float64 without a float64 copy of the matrix."""
+    if matrix.dtype == np.float64:
+        return matrix @ vector
+    if matrix.flags.f_contiguous and not matrix.flags.c_contiguous:
+        out = np.zeros(matrix.shape[0])
+        rows_weighted(matrix.T, vector, out)
+        return out
+    out = np.empty(matrix.shape[0])
+    rows_times(matrix, vector, out)
+    return out
+
+
+def row_blocks(shape: tuple[int, int]) -> Iterator[tuple[int, int]]:
+    """Bounds of blocks of rows that are small enough to be written out in float64."""
+    height = max(1, BLOCK_ENTRIES // shape[1])
+    for first in range(0, shape[0], height):
+        yield first, min(first + height, shape[0])
+
+
+class Matrix(Protocol):
+    """What the alternation needs of the data: an N x P operator and its size."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows N and columns P."""
+
+    def dot(self, v: FloatArray) -> FloatArray:
+        """``X v``, shape (N,), float64."""
+
+    def transpose_dot(self, u: FloatArray) -> FloatArray:
+        """``X'u``, shape (P,), float64."""
+
+    def rows(self, first: int, last: int) -> FloatArray:
+        """Rows ``first:last`` written out in float64, shape (last - first, P)."""
+
+    def squared_norm(self) -> float:
+        """``||X||_F^2``."""
+
+    def gram(self) -> FloatArray:
+        """``X X'`` if N <= P, else ``X'X``; float64."""
+
+
+@dataclass(frozen=True, eq=False)
+class CentredMatrix:
+    """``X - 1 mean'`` as an operator.
+
+    Parameters
+    ----------
+    data : ndarray of shape (N, P), float32 or float64
+        X; an array or a view of a memory map.
+    center : bool
+        Whether the columns' means are subtracted.
+    """
+
+    data: FloatArray
+    center: bool = True
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows N and columns P."""
+        n_rows, n_columns = self.data.shape
+        return n_rows, n_columns
+
+    @cached_property
+    def mean(self) -> FloatArray:
+        """Means of the columns, float64, shape (P,); zeros if not centred."""
+        if not self.center:
+            return np.zeros(self.data.shape[1])
+        # twice: the second pass removes what the first one lost where means are large
+        rough = self._column_sums(np.zeros(self.data.shape[1])) / self.data.shape[0]
+        return rough + self._column_sums(rough) / self.data.shape[0]
+
+    def _column_sums(self, shift: FloatArray) -> FloatArray:
+        return np.concatenate([block.sum(axis=0) for block in self._column_blocks(shift)])
+
+    def _column_blocks(self, shift: FloatArray) -> Iterator[FloatArray]:
+        """Blocks of columns less `shift`, in float64, from left to right."""
+        width = max(1, BLOCK_ENTRIES // self.data.shape[0])
+        for first in range(0, self.data.shape[1], width):
+            columns = slice(first, first + width)
+            yield self.data[:, columns] - shift[columns]
+
+    def dot(self, v: FloatArray) -> FloatArray:
+        """``(X - 1 mean') v``."""
+        return _times(self.data, v) - self.mean @ v
+
+    def transpose_dot(self, u: FloatArray) -> FloatArray:
+        """``(X - 1 mean')' u``."""
+        return _times(self.data.T, u) - self.mean * u.sum()
+
+    def rows(self, first: int, last: int) -> FloatArray:
+        """Rows ``first:last`` of the centred data."""
+        return self.data[first:last] - self.mean
+
+    @cached_property
+    def column_norms(self) -> FloatArray:
+        """``||X_j||_2`` of the centred columns, shape (P,)."""
+        squares = [np.einsum("ij,ij->j", block, block) for block in self._column_blocks(self.mean)]
+        return np.sqrt(np.concatenate(squares))
+
+    def squared_norm(self) -> float:
+        """``||X - 1 mean'||_F^2``."""
+        return float(self.column_norms @ self.column_norms)
+
+    @cached_property
+    def _gram(self) -> FloatArray:
+        n_rows, n_columns = self.shape
+        gram = np.zeros((min(n_rows, n_columns),) * 2)
+        if n_rows <= n_columns:
+            for block in self._column_blocks(self.mean):
+                gram += block @ block.T
+        else:
+            for first, last in row_blocks(self.shape):
+                block = self.rows(first, last)
+                gram += block.T @ block
+        gram.flags.writeable = False
+        return gram
+
+    def gram(self) -> FloatArray:
+        """``X X'`` if N <= P, else ``X'X``, of the centred data; computed once."""
+        return self._gram
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualMatrix:
+    """``base - scores' loadings`` as an operator.
+
+    Parameters
+    ----------
+    base : Matrix
+        The N x P data.
+    scores : ndarray of shape (K, N)
+        One row a rank-one term.
+    loadings : ndarray of shape (K, P)
+        Likewise.
+    """
+
+    base: Matrix
+    scores: FloatArray
+    loadings: FloatArray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows N and columns P."""
+        return self.base.shape
+
+    def dot(self, v: FloatArray) -> FloatArray:
+        """``(base - scores' loadings) v``."""
+        return self.base.dot(v) - self.scores.T @ (self.loadings @ v)
+
+    def transpose_dot(self, u: FloatArray) -> FloatArray:
+        """``(base - scores' loadings)' u``."""
+        return self.base.transpose_dot(u) - self.loadings.T @ (self.scores @ u)
+
+    def rows(self, first: int, last: int) -> FloatArray:
+        """Rows ``first:last`` of the residual."""
+        return self.base.rows(first, last) - self.scores[:, first:last].T @ self.loadings
+
+    @cached_property
+    def _cross(self) -> tuple[FloatArray, FloatArray]:
+        """``base @ loadings'`` (N, K) and ``loadings @ loadings'`` (K, K)."""
+        products = [self.base.dot(loading) for loading in self.loadings]
+        base = np.stack(products, axis=1) if products else np.zeros((self.shape[0], 0))
+        return base, self.loadings @ self.loadings.T
+
+    def squared_norm(self) -> float:
+        """``||base - scores' loadings||_F^2``."""
+        base, loadings = self._cross
+        explained = 2 * float((base * self.scores.T).sum()) - float(
+            (loadings * (self.scores @ self.scores.T)).sum()
+        )
+        return max(self.base.squared_norm() - explained, 0.0)
+
+    def gram(self) -> FloatArray:
+        """``R R'`` if N <= P, else ``R'R``, of the residual R."""
+        gram = self.base.gram()
+        if len(self.scores) == 0:
+            return gram
+        if self.shape[0] <= self.shape[1]:
+            base, loadings = self._cross
+            mixed = base @ self.scores
+            return gram - mixed - mixed.T + self.scores.T @ loadings @ self.scores
+        base_scores = np.stack([self.base.transpose_dot(score) for score in self.scores])
+        mixed = self.loadings.T @ base_scores
+        return gram - mixed - mixed.T + self.loadings.T @ (self.scores @ self.scores.T) @ self.loadings

@@ -1,0 +1,86 @@
+"""Checks of the estimators' parameters: every message says what is wrong and what would be right."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spcatv.decomposition import INITS, Init
+from spcatv.problem import PENALTIES
+from spcatv.solvers import METHODS
+
+UNITS = ("relative", "absolute")
+TRANSFORMS = ("deflation", "projection")
+DTYPES = ("float32", "float64")
+
+
+def check_parameters(estimator: Any) -> None:
+    """Raise a ValueError or TypeError for the first parameter that is wrong."""
+    for name in ("n_components", "max_iter", "n_init"):
+        _check_count(name, getattr(estimator, name))
+    _check_weights(estimator.alpha, estimator.l1_ratio, estimator.tv_ratio)
+    _check_real("tol", estimator.tol)
+    if not 0 < estimator.tol < 1:
+        raise ValueError(f"tol must lie between 0 and 1 (it is a relative gap), got {estimator.tol}")
+    _check_choice("penalty_units", estimator.penalty_units, UNITS)
+    _check_choice("penalty", estimator.penalty, PENALTIES)
+    _check_choice("transform_method", estimator.transform_method, TRANSFORMS)
+    if not callable(estimator.solver):
+        methods = tuple(method for method in METHODS if method != "closed_form")
+        _check_choice("solver", estimator.solver, ("auto", *methods))
+    if estimator.dtype is not None and np.dtype(estimator.dtype).name not in DTYPES:
+        raise ValueError(f"dtype must be None, {' or '.join(DTYPES)}, got {estimator.dtype!r}")
+
+
+def _check_count(name: str, value: Any) -> None:
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise TypeError(f"{name} must be an integer >= 1, got {value!r}")
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1, got {value}")
+
+
+def _check_real(name: str, value: Any) -> None:
+    if not isinstance(value, Real) or isinstance(value, bool) or not np.isfinite(float(value)):
+        raise TypeError(f"{name} must be a finite number, got {value!r}")
+
+
+def _check_weights(alpha: Any, l1_ratio: Any, tv_ratio: Any) -> None:
+    for name, value in (("alpha", alpha), ("l1_ratio", l1_ratio), ("tv_ratio", tv_ratio)):
+        _check_real(name, value)
+        if value < 0:
+            raise ValueError(f"{name} must not be negative, got {value}")
+    if alpha == 0:
+        raise ValueError(
+            "alpha must be above 0: without any l2 penalty a loading has no length; for plain PCA take a "
+            "tiny alpha such as 1e-8, or scikit-learn's PCA"
+        )
+    if l1_ratio + tv_ratio >= 1:
+        raise ValueError(
+            f"l1_ratio + tv_ratio must be below 1, got {l1_ratio} + {tv_ratio} = {l1_ratio + tv_ratio:g}: what "
+            "is left goes to the l2 penalty, without which the problem is unbounded"
+        )
+
+
+def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"unknown {name} {value!r}; choose one of {', '.join(map(repr, choices))}")
+
+
+def checked_init(init: Any, n_components: int, n_features: int) -> Init | npt.NDArray[np.float64]:
+    """The init parameter: one of the names, or finite loadings of shape (n_components, n_features)."""
+    if isinstance(init, str):
+        _check_choice("init", init, INITS)
+        return next(name for name in INITS if name == init)
+    loadings = np.asarray(init)
+    if loadings.dtype.kind not in "fiub" or loadings.shape != (n_components, n_features):
+        raise ValueError(
+            f"init must be one of {', '.join(map(repr, INITS))} or loadings of shape ({n_components}, "
+            f"{n_features}), a row a component; got {type(init).__name__} of shape {loadings.shape}"
+        )
+    loadings = loadings.astype(np.float64)
+    if not np.isfinite(loadings).all():
+        raise ValueError("the loadings given as init hold NaN or infinite entries")
+    return loadings

@@ -1,0 +1,203 @@
+"""Solvers of the loading problem and of other losses with the same penalties: `solve` picks and judges.
+
+Every solver answers ``solver(problem, *, tol, max_iter, v0, alpha0) -> Solution`` and is judged by
+one function outside of it, the exact duality gap of the problem (docs/method.md section 3.3).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.exceptions import ConvergenceWarning
+
+from spcatv.composite import CompositeProblem
+from spcatv.problem import LoadingProblem
+from spcatv.solvers.base import FloatArray, Monitor, Solution, SolverError, Status, TracePoint
+
+__all__ = ["METHODS", "Solution", "SolverError", "Status", "TracePoint", "solve"]
+
+Solver = Callable[..., Solution]
+
+
+def _closed_form() -> Solver:
+    from spcatv.solvers.closed_form import closed_form
+
+    return closed_form
+
+
+def _pdhg() -> Solver:
+    from spcatv.solvers.pdhg import pdhg
+
+    return pdhg
+
+
+def _dual() -> Solver:
+    from spcatv.solvers.dual import dual_gradient
+
+    return dual_gradient
+
+
+def _conesta() -> Solver:
+    from spcatv.solvers.conesta import conesta
+
+    return conesta
+
+
+def _fista() -> Solver:
+    from spcatv.solvers.fista import fista
+
+    return fista
+
+
+# each entry imports its solver when asked: compiled kernels load only where they are used
+_LOADERS: dict[str, Callable[[], Solver]] = {
+    "pdhg": _pdhg,
+    "dual": _dual,
+    "conesta": _conesta,
+    "fista": _fista,
+    "closed_form": _closed_form,
+}
+METHODS: tuple[str, ...] = tuple(_LOADERS)
+
+
+def solve(
+    problem: CompositeProblem,
+    method: str | Solver = "auto",
+    *,
+    tol: float = 1e-6,
+    max_iter: int | None = None,
+    v0: npt.ArrayLike | None = None,
+    alpha0: npt.ArrayLike | None = None,
+    **options: Any,
+) -> Solution:
+    """Minimise a problem to a certified relative gap.
+
+    Parameters
+    ----------
+    problem : LoadingProblem or any CompositeProblem
+        What to minimise.
+    method : str or callable, default="auto"
+        "pdhg" (fast), "dual" (accelerated dual gradient), "conesta", "fista" (fixed smoothing) or
+        "closed_form" (no structured penalty). "auto": the closed form where there is one, else
+        "pdhg" for a `LoadingProblem` and "conesta" for any other problem. A callable
+        ``(problem, *, tol, max_iter, v0, alpha0) -> Solution`` is run and judged like the others.
+    tol : float, default=1e-6
+        Stop when the exact duality gap is at most ``tol * problem.scale()``.
+    max_iter : int, default=None
+        Most iterations; ``None``: the solver's own default (the argument is then not passed).
+    v0 : array-like of shape (n_features,), default=None
+        Start, for solvers that have one.
+    alpha0 : array-like of shape (n_rows,), default=None
+        Dual start; projected onto the feasible set first.
+    **options
+        Passed to the solver, such as ``mu`` for "fista" or ``gap="paper"`` for "conesta".
+
+    Returns
+    -------
+    Solution
+        A `ConvergenceWarning` says so, with figures, when it is not converged.
+
+    Raises
+    ------
+    SolverError
+        If an iterate, the objective or the gap stops being finite.
+    """
+    solver = _choose(problem, method)
+    tol, max_iter = _checked_limits(tol, max_iter)
+    if max_iter is not None:
+        options["max_iter"] = max_iter
+    v0 = _checked_start("v0", v0, problem.structure.n_features, "n_features")
+    alpha0 = _checked_start("alpha0", alpha0, problem.structure.n_rows, "n_rows of the structure")
+    if alpha0 is not None:
+        alpha0 = problem.feasible(alpha0)
+    scale = problem.scale()
+    if not np.isfinite(scale):
+        raise SolverError(f"the scale of the problem is {scale}: its data are too large for the arithmetic")
+    if scale <= 0:
+        solution = _zero(problem, tol, scale)
+    else:
+        solution = solver(problem, tol=tol, v0=v0, alpha0=alpha0, **options)
+        if not isinstance(method, str):
+            solution = _judged(problem, solution, tol, name=getattr(method, "__name__", "callable"))
+    if not solution.status.success:
+        warnings.warn(
+            f"{solution.message}. The answer is only certified to that gap: raise max_iter, loosen tol "
+            f"(now {tol:g}) or try another method ({', '.join(METHODS)}).",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return solution
+
+
+def _choose(problem: CompositeProblem, method: str | Solver) -> Solver:
+    if callable(method):
+        return method
+    loading = isinstance(problem, LoadingProblem)
+    if method == "auto":
+        method = "pdhg" if loading else "conesta"
+    if method == "pdhg" and loading and problem.structured_lipschitz(1.0) == 0:
+        # the primal-dual step sizes come from c ||A||: without it there is nothing to iterate on
+        method = "closed_form"
+    if method not in _LOADERS:
+        raise ValueError(
+            f"unknown method {method!r}; choose one of auto, {', '.join(METHODS)}, or a callable"
+        )
+    return _LOADERS[method]()
+
+
+def _checked_limits(tol: float, max_iter: int | None) -> tuple[float, int | None]:
+    tol = float(tol)
+    if not (np.isfinite(tol) and tol > 0):
+        raise ValueError(f"tol must be a finite number > 0 (a gap relative to problem.scale()), got {tol}")
+    if max_iter is None:
+        return tol, None
+    if int(max_iter) != max_iter or max_iter < 1:
+        raise ValueError(f"max_iter must be a whole number >= 1, got {max_iter}")
+    return tol, int(max_iter)
+
+
+def _checked_start(name: str, array: npt.ArrayLike | None, size: int, what: str) -> FloatArray | None:
+    if array is None:
+        return None
+    start = np.array(array, dtype=np.float64)
+    if start.shape != (size,):
+        raise ValueError(f"{name} must have shape ({size},), that is {what}; got shape {start.shape}")
+    bad = int((~np.isfinite(start)).sum())
+    if bad:
+        raise ValueError(f"{name} has {bad} NaN or infinite entries of {size}; all must be finite")
+    return start
+
+
+def _zero(problem: CompositeProblem, tol: float, scale: float) -> Solution:
+    """Answer a problem without data (y = 0), where v = 0 is optimal and no relative gap is defined."""
+    monitor = Monitor(problem, "closed_form", tol)
+    gap = monitor.look(0, np.zeros(problem.structure.n_features), np.zeros(problem.structure.n_rows))
+    if gap > 0:
+        raise ValueError(
+            f"problem.scale() is {scale:g} although v = 0 is not optimal (its gap is {gap:g}); tol counts in "
+            "units of the scale, which must be > 0"
+        )
+    return monitor.finish(n_iter=0)
+
+
+def _judged(problem: CompositeProblem, answer: Solution, tol: float, name: str) -> Solution:
+    """Recompute the certificate of a solver that is not ours; its own claims count for nothing."""
+    if not isinstance(answer, Solution):
+        raise TypeError(f"the solver {name} must return a Solution, got a {type(answer).__name__}")
+    sizes = {"v": problem.structure.n_features, "alpha": problem.structure.n_rows}
+    for field, size in sizes.items():
+        shape = np.shape(getattr(answer, field))
+        if shape != (size,):
+            raise ValueError(f"the solver {name} returned {field} of shape {shape}; ({size},) is right")
+    monitor = Monitor(problem, answer.method or name, tol)
+    monitor.look(answer.n_iter, np.asarray(answer.v), np.asarray(answer.alpha))
+    otherwise, detail = answer.status, answer.detail
+    if otherwise.success:
+        otherwise, detail = Status.STALLED, f"it reported convergence at a gap of {answer.gap:.3g}"
+    judged = monitor.finish(answer.n_iter, otherwise=otherwise, detail=detail)
+    return replace(judged, seconds=answer.seconds, trace=answer.trace or judged.trace)

@@ -1,0 +1,207 @@
+"""What every solver returns, one result type and one status, and the monitor that makes it."""
+
+from __future__ import annotations
+
+import enum
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spcatv.composite import CompositeProblem
+
+FloatArray = npt.NDArray[np.floating[Any]]
+
+
+class Status(enum.Enum):
+    """How a solver ended; the value of a member says it in words."""
+
+    CONVERGED = "the duality gap is within the tolerance"
+    MAX_ITER = "the iterations ran out before the gap reached the tolerance"
+    STALLED = "progress ended before the gap reached the tolerance"
+
+    @property
+    def success(self) -> bool:
+        """Whether the tolerance was reached."""
+        return self is Status.CONVERGED
+
+
+class SolverError(FloatingPointError):
+    """An iterate, a value or a gap stopped being finite: there is no answer to return."""
+
+
+@dataclass(frozen=True)
+class TracePoint:
+    """One look at a solver on its way: iteration, exact objective, exact gap, seconds since the start."""
+
+    iteration: int
+    value: float
+    gap: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The answer of a solver, with its certificate.
+
+    Attributes
+    ----------
+    v : ndarray of shape (n_features,)
+        The loading vector.
+    alpha : ndarray of shape (n_rows,)
+        The dual variable that certifies it, in the order of ``structure.matrix``.
+    value : float
+        Objective F(v).
+    gap : float
+        Exact duality gap, ``F(v) - min F <= gap`` (docs/method.md section 3).
+    relative_gap : float
+        ``gap`` over the problem's ``scale()``.
+    error_bound : float
+        Upper bound on ``||v - v*||_2``.
+    status : Status
+        How the solver ended.
+    n_iter : int
+        Iterations done.
+    seconds : float
+        Wall-clock time.
+    trace : tuple of TracePoint
+        Every look the solver took at the gap.
+    method : str
+        The solver that gave this answer.
+    detail : str
+        What the message adds when the tolerance was not reached.
+    """
+
+    v: FloatArray
+    alpha: FloatArray
+    value: float
+    gap: float
+    relative_gap: float
+    error_bound: float
+    status: Status
+    n_iter: int
+    seconds: float
+    trace: tuple[TracePoint, ...]
+    method: str
+    detail: str = ""
+
+    @property
+    def message(self) -> str:
+        """One sentence with the figures."""
+        figures = (
+            f"{self.method}: {self.status.value} after {self.n_iter} iterations "
+            f"(relative gap {self.relative_gap:.3g}, gap {self.gap:.3g}, {self.seconds:.3g} s)"
+        )
+        return f"{figures}; {self.detail}" if self.detail else figures
+
+
+class Monitor:
+    """Watches a solver: its clock, its target, its trace and the best certified point so far.
+
+    Parameters
+    ----------
+    problem : CompositeProblem
+        The judge of what is looked at.
+    method : str
+        Name of the solver, for messages.
+    tol : float
+        Tolerance on the gap, relative to ``problem.scale()``.
+
+    Attributes
+    ----------
+    target : float
+        ``tol * problem.scale()``: the gap to reach.
+    gap : float
+        Smallest exact gap seen so far.
+    """
+
+    def __init__(self, problem: CompositeProblem, method: str, tol: float) -> None:
+        self.problem = problem
+        self.method = method
+        self.target = tol * problem.scale()
+        self.gap = np.inf
+        self._started = time.perf_counter()
+        self._trace: list[TracePoint] = []
+        self._best: tuple[FloatArray, FloatArray] | None = None
+
+    def converged(self) -> bool:
+        """Whether the best point is within the target."""
+        return self.gap <= self.target
+
+    def look(self, iteration: int, v: FloatArray, alpha: FloatArray, gap: float | None = None) -> float:
+        """Record a look at (v, alpha) and return its exact gap; the arrays must not change afterwards.
+
+        Parameters
+        ----------
+        iteration : int
+            Iterations done so far.
+        v : ndarray of shape (n_features,)
+        alpha : ndarray of shape (n_rows,)
+            Dual feasible.
+        gap : float, default=None
+            The exact gap at (v, alpha) where the solver has it already; ``None``: ask the problem.
+
+        Raises
+        ------
+        SolverError
+            If the objective or the gap is not a finite number.
+        """
+        broken = _count_bad(v) + _count_bad(alpha) > 0  # which the problem may refuse to judge
+        value = np.nan if broken else self.problem.value(v)
+        if broken or gap is None:
+            gap = np.nan if broken else self.problem.gap(v, alpha)
+        if not (np.isfinite(gap) and np.isfinite(value)):
+            raise SolverError(
+                f"{self.method}: the objective is {value} and the gap {gap} at iteration {iteration} "
+                f"({_count_bad(v)} of {v.size} entries of v and {_count_bad(alpha)} of {alpha.size} of alpha "
+                "are not finite); look for extreme values in the data or the weights"
+            )
+        self._trace.append(TracePoint(iteration, value, gap, time.perf_counter() - self._started))
+        if self._best is None or gap < self.gap:
+            self.gap, self._best = gap, (v, alpha)
+        return gap
+
+    def finish(self, n_iter: int, otherwise: Status = Status.MAX_ITER, detail: str = "") -> Solution:
+        """Return the best point looked at, judged once more by ``problem.gap``.
+
+        Parameters
+        ----------
+        n_iter : int
+            Iterations done.
+        otherwise : Status, default=Status.MAX_ITER
+            How the solver ended if the gap is not within the target.
+        detail : str, default=""
+            What the message adds in that case.
+        """
+        if self._best is None:
+            raise RuntimeError(f"{self.method} ended without a single look at its iterate")
+        v, alpha = self._best
+        gap, scale = self.problem.gap(v, alpha), self.problem.scale()
+        success = gap <= self.target
+        return Solution(
+            v=v,
+            alpha=alpha,
+            value=self.problem.value(v),
+            gap=gap,
+            relative_gap=_ratio(gap, scale),
+            error_bound=self.problem.error_bound(v, alpha),
+            status=Status.CONVERGED if success else otherwise,
+            n_iter=n_iter,
+            seconds=time.perf_counter() - self._started,
+            trace=tuple(self._trace),
+            method=self.method,
+            detail="" if success else detail,
+        )
+
+
+def _ratio(gap: float, scale: float) -> float:
+    """``gap / scale``, where 0 / 0 is a gap that is closed."""
+    if scale > 0:
+        return gap / scale
+    return 0.0 if gap == 0 else float("inf")
+
+
+def _count_bad(array: FloatArray) -> int:
+    return int((~np.isfinite(array)).sum())

@@ -1,0 +1,46 @@
+"""Without a structured penalty the loading problem is solved at once (docs/method.md section 3.1)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spcatv.problem import LoadingProblem
+from spcatv.solvers.base import FloatArray, Monitor, Solution
+
+
+def closed_form(
+    problem: LoadingProblem,
+    *,
+    tol: float = 1e-6,
+    max_iter: int = 1,
+    v0: FloatArray | None = None,
+    alpha0: FloatArray | None = None,
+    **options: object,
+) -> Solution:
+    """Solve a loading problem that has no structured penalty: ``v = S(y, k) / 2``, gap 0.
+
+    Parameters
+    ----------
+    problem : LoadingProblem
+        With ``tv = 0`` or an operator that is zero or has no rows.
+    tol, max_iter, v0, alpha0, **options
+        Taken for the sake of the common interface; nothing here depends on them.
+
+    Returns
+    -------
+    Solution
+        With ``alpha = 0`` and one iteration.
+    """
+    if not isinstance(problem, LoadingProblem):
+        raise ValueError(
+            f"closed_form solves a LoadingProblem, not a {type(problem).__name__}; use 'conesta' or 'fista'"
+        )
+    if problem.structured_lipschitz(1.0) > 0:
+        raise ValueError(
+            f"closed_form needs a problem without structured penalty, but tv is {problem.tv:g} and the "
+            f"structure has {problem.structure.n_rows} rows; use method='auto'"
+        )
+    monitor = Monitor(problem, "closed_form", tol)
+    alpha = np.zeros(problem.structure.n_rows)
+    monitor.look(1, problem.minimizer(alpha), alpha)
+    return monitor.finish(n_iter=1)

@@ -1,0 +1,103 @@
+"""Accelerated projected gradient ascent on the dual of the loading problem (docs/method.md section 3.9).
+
+Slower than the primal-dual solver on large images, but without any step ratio to balance: the
+fallback for when that heuristic stalls.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spcatv.problem import LoadingProblem
+from spcatv.solvers.base import FloatArray, Monitor, Solution, Status
+
+CHECK_EVERY = 10
+# without a better gap for this many iterations (or half of all of them) the arithmetic has no more to give
+PATIENCE = 1000
+
+
+def dual_gradient(
+    problem: LoadingProblem,
+    *,
+    tol: float = 1e-6,
+    max_iter: int = 100_000,
+    v0: FloatArray | None = None,
+    alpha0: FloatArray | None = None,
+) -> Solution:
+    """Maximise ``D(alpha)`` over the dual ball by FISTA with gradient restart.
+
+    ``-D`` has the gradient ``-c A v(alpha)`` (``+ c/2 alpha`` for the penalty "graphnet") with the
+    Lipschitz constant ``c^2 ||A||^2 / 2`` (``+ c/2``), where ``v(alpha)`` is the closed-form
+    minimiser for alpha. The primal iterate is that minimiser, so its gap is the dual's share alone.
+
+    Parameters
+    ----------
+    problem : LoadingProblem
+    tol : float, default=1e-6
+        Stop when the exact gap is at most ``tol * problem.scale()``.
+    max_iter : int, default=100_000
+    v0 : ndarray of shape (n_features,), default=None
+        Only its dual point is of use here: ``alpha`` starts there unless `alpha0` is given.
+    alpha0 : ndarray of shape (n_rows,), default=None
+        Start; projected if need be.
+
+    Returns
+    -------
+    Solution
+    """
+    if not isinstance(problem, LoadingProblem):
+        raise ValueError(
+            f"dual solves a LoadingProblem, whose dual is in closed form, not a {type(problem).__name__}; "
+            "use 'conesta' or 'fista'"
+        )
+    monitor = Monitor(problem, "dual", tol)
+    alpha = _start(problem, v0, alpha0)
+    monitor.look(0, problem.minimizer(alpha), alpha)
+    if monitor.converged():
+        return monitor.finish(n_iter=0)
+    step = 1.0 / _lipschitz(problem)
+    point, momentum, improved_at = alpha, 1.0, 0
+    for iteration in range(1, max_iter + 1):
+        after = problem.feasible(point + step * ascent_direction(problem, point))
+        if float((point - after) @ (after - alpha)) > 0:  # the momentum points uphill of -D: drop it
+            momentum, point = 1.0, after
+        else:
+            following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
+            point = after + ((momentum - 1.0) / following) * (after - alpha)
+            momentum = following
+        alpha = after
+        if iteration % CHECK_EVERY and iteration < max_iter:
+            continue
+        best = monitor.gap
+        if monitor.look(iteration, problem.minimizer(alpha), alpha) < best:
+            improved_at = iteration
+        if monitor.converged():
+            return monitor.finish(n_iter=iteration)
+        if iteration - improved_at > max(PATIENCE, iteration // 2):
+            return monitor.finish(
+                n_iter=iteration,
+                otherwise=Status.STALLED,
+                detail=f"no better gap since iteration {improved_at}, which is the limit of the arithmetic",
+            )
+    return monitor.finish(n_iter=max_iter)
+
+
+def ascent_direction(problem: LoadingProblem, alpha: FloatArray) -> FloatArray:
+    """Gradient of D at alpha: ``c A v(alpha)``, less ``c/2 alpha`` for "graphnet"; shape (n_rows,)."""
+    direction = problem.tv * problem.structure.forward(problem.minimizer(alpha))
+    return direction - 0.5 * problem.tv * alpha if problem.penalty == "graphnet" else direction
+
+
+def _lipschitz(problem: LoadingProblem) -> float:
+    bound = 0.5 * problem.tv**2 * problem.structure.norm_squared()
+    return bound + 0.5 * problem.tv if problem.penalty == "graphnet" else bound
+
+
+def _start(problem: LoadingProblem, v0: FloatArray | None, alpha0: FloatArray | None) -> FloatArray:
+    if alpha0 is not None:
+        return problem.feasible(alpha0)
+    if v0 is None:
+        return np.zeros(problem.structure.n_rows)
+    # a direction that is feasible and right wherever v0 already jumps
+    size = float(np.abs(v0).max(initial=0.0))
+    return problem.dual_point(problem.structure.forward(v0), mu=1e-3 * size if size > 0 else 1.0)

@@ -1,0 +1,198 @@
+"""FISTA on the smoothed problem, with a fixed smoothing parameter (docs/method.md section 3.4).
+
+The structured penalty is replaced by Nesterov's ``s_mu``, whose gradient is ``A'alpha_mu(v)``, and
+``F_mu`` is minimised by accelerated proximal gradient steps. The gap that is looked at falls into
+
+    q = F_mu(v) - (smoothed dual at alpha_mu)       what is left to do on the smoothed problem
+    s = c ( s(v) - alpha_mu'Av )  <=  c mu M        what the smoothing costs
+
+and ``q + s`` is the exact gap of the problem itself, the only stopping rule of `fista`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from spcatv.composite import GAP_KINDS, CompositeProblem, GapKind
+from spcatv.solvers.base import FloatArray, Monitor, Solution, Status
+
+CHECK_EVERY = 10
+# q this small beside the tolerance means that the smoothed problem is solved
+SOLVED = 1e-3
+
+
+class Look(NamedTuple):
+    """The gap at one iterate: its smoothed share q, its exact total q + s."""
+
+    smoothed: float
+    exact: float
+
+
+class LoopEnd(NamedTuple):
+    """Where `fista_loop` ended: the iterate, the last look at it, all iterations done so far."""
+
+    v: FloatArray
+    look: Look
+    n_iter: int
+
+
+def look_at(
+    problem: CompositeProblem,
+    v: FloatArray,
+    mu: float,
+    *,
+    monitor: Monitor,
+    iteration: int,
+    gap: GapKind = "tight",
+) -> Look:
+    """Certify v by its own smoothed dual point ``alpha_mu(v)`` and record the look.
+
+    Returns
+    -------
+    Look
+        ``smoothed``: ``gap_mu(v)`` of docs/method.md section 3.4, of the kind asked for; ``exact``:
+        the unsmoothed gap, always of the tight kind.
+    """
+    alpha = problem.dual_point(problem.structure.forward(v), mu)
+    pull = problem.dual_pull(alpha)
+    tight = max(problem.smooth_gap(v, pull, "tight"), 0.0)
+    exact = tight + max(problem.structured_gap(v, alpha), 0.0)
+    monitor.look(iteration, v, alpha, exact)
+    smoothed = tight if gap == "tight" else problem.smooth_gap(v, pull, gap)
+    return Look(smoothed=smoothed, exact=exact)
+
+
+def fista_loop(
+    problem: CompositeProblem,
+    v: FloatArray,
+    mu: float,
+    *,
+    stop: Callable[[Look], bool],
+    monitor: Monitor,
+    n_iter: int,
+    max_iter: int,
+    gap: GapKind = "tight",
+) -> LoopEnd:
+    """Minimise ``F_mu`` from v until `stop` likes a look or `max_iter` is reached.
+
+    One iteration is ``z = v + (k-2)/(k+1) (v - v_previous)``, ``v = prox(z - t grad F_mu(z), t)`` with
+    the step ``t = 1 / (L + c ||A||^2 / mu)``.
+
+    Parameters
+    ----------
+    problem : CompositeProblem
+    v : ndarray of shape (n_features,)
+        Start.
+    mu : float
+        Smoothing parameter, > 0.
+    stop : callable
+        Told every look (before the first iteration, then every tenth).
+    monitor : Monitor
+        Records the looks.
+    n_iter, max_iter : int
+        Iterations done before this call, and the most there may be in all.
+    gap : {"tight", "paper"}, default="tight"
+        Kind of smoothed gap `stop` is told.
+    """
+    step = 1.0 / (problem.lipschitz() + problem.structured_lipschitz(mu))
+    look = look_at(problem, v, mu, monitor=monitor, iteration=n_iter, gap=gap)
+    if stop(look):
+        return LoopEnd(v, look, n_iter)
+    previous, k = v, 2
+    for iteration in range(n_iter + 1, max_iter + 1):
+        z = v + ((k - 2) / (k + 1)) * (v - previous)
+        alpha = problem.dual_point(problem.structure.forward(z), mu)
+        gradient = problem.gradient(z) + problem.dual_pull(alpha)
+        previous, v, k = v, problem.prox(z - step * gradient, step), k + 1
+        if (k - 2) % CHECK_EVERY == 0 or iteration == max_iter:
+            look = look_at(problem, v, mu, monitor=monitor, iteration=iteration, gap=gap)
+            if stop(look):
+                return LoopEnd(v, look, iteration)
+    return LoopEnd(v, look, max(max_iter, n_iter))
+
+
+def starting_point(
+    problem: CompositeProblem, monitor: Monitor, v0: FloatArray | None, alpha0: FloatArray | None
+) -> FloatArray:
+    """Return v0 moved into the domain (0 by default); a pair (v0, alpha0) is looked at as it is."""
+    if v0 is None:
+        v0 = np.zeros(problem.structure.n_features)
+    v = problem.prox(v0, 0.0)
+    if alpha0 is not None:
+        monitor.look(0, v, problem.feasible(alpha0))
+    return v
+
+
+def check_gap_kind(gap: str) -> None:
+    """Refuse an unknown kind of gap."""
+    if gap not in GAP_KINDS:
+        raise ValueError(f"unknown gap {gap!r}; choose one of {', '.join(GAP_KINDS)}")
+
+
+def fista(
+    problem: CompositeProblem,
+    *,
+    mu: float | None = None,
+    tol: float = 1e-6,
+    max_iter: int = 10_000,
+    v0: FloatArray | None = None,
+    alpha0: FloatArray | None = None,
+) -> Solution:
+    """Minimise a composite problem by FISTA at one fixed smoothing parameter.
+
+    Parameters
+    ----------
+    problem : CompositeProblem
+    mu : float, default=None
+        Smoothing parameter. ``None``: such that the smoothing costs half of the tolerance,
+        ``c mu M = tol * scale / 2``. A larger one is faster, but may put the tolerance out of reach:
+        the status is then "stalled" as soon as the smoothed problem is solved.
+    tol : float, default=1e-6
+        Stop when the exact, unsmoothed gap is at most ``tol * problem.scale()``.
+    max_iter : int, default=10_000
+    v0 : ndarray of shape (n_features,), default=None
+        Start; 0 by default.
+    alpha0 : ndarray of shape (n_rows,), default=None
+        Serves only to certify `v0`: if the pair is within the tolerance, nothing is done.
+
+    Returns
+    -------
+    Solution
+    """
+    if mu is not None and not (np.isfinite(mu) and mu > 0):
+        raise ValueError(f"mu must be a finite number > 0, got {mu}")
+    monitor = Monitor(problem, "fista", tol)
+    v = starting_point(problem, monitor, v0, alpha0)
+    if monitor.converged():
+        return monitor.finish(n_iter=0)
+    if mu is None:
+        cost = problem.smoothing_error(1.0)
+        mu = 0.5 * monitor.target / cost if cost > 0 and monitor.target > 0 else 1.0
+
+    def solved(look: Look) -> bool:
+        """Whether the smoothed problem is solved and the smoothing alone exceeds the tolerance."""
+        return look.smoothed <= SOLVED * monitor.target and look.exact - look.smoothed > monitor.target
+
+    end = fista_loop(
+        problem,
+        v,
+        mu,
+        stop=lambda look: monitor.converged() or solved(look),
+        monitor=monitor,
+        n_iter=0,
+        max_iter=max_iter,
+    )
+    if not solved(end.look):
+        return monitor.finish(n_iter=end.n_iter)
+    return monitor.finish(
+        n_iter=end.n_iter,
+        otherwise=Status.STALLED,
+        detail=(
+            f"the problem smoothed with mu = {mu:.3g} is solved (gap {end.look.smoothed:.3g}), but the "
+            f"smoothing alone costs {end.look.exact - end.look.smoothed:.3g} (at most c mu M = "
+            f"{problem.smoothing_error(mu):.3g}) and the tolerance is {monitor.target:.3g}: lower mu"
+        ),
+    )

@@ -1,0 +1,152 @@
+"""Loading solvers that remember: the alternation asks for one v-step after another.
+
+The problems of one component differ in y alone, and less and less so. A warm solver keeps v, the
+dual variable and the step sizes from one to the next (docs/method.md section 4.1).
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.exceptions import ConvergenceWarning
+
+from spcatv.problem import LoadingProblem
+from spcatv.solvers import Solver, solve
+from spcatv.solvers.base import FloatArray, Status
+from spcatv.solvers.closed_form import closed_form
+from spcatv.solvers.dual import dual_gradient
+from spcatv.solvers.pdhg import PrimalDual
+
+# Iterations a v-step may take; the alternation goes on from wherever they lead.
+MOST_ITERATIONS = 20_000
+# Below this relative gap float64 itself has no digits left to give.
+ROUNDING_FLOOR = 1e-14
+
+
+@dataclass(frozen=True)
+class VStep:
+    """One v-step: loading vector, dual variable, the exact gap for its problem, iterations."""
+
+    v: FloatArray
+    alpha: FloatArray
+    gap: float
+    n_iter: int
+
+
+class WarmSolver(Protocol):
+    """Solves loading problems that share structure and weights, one after the other."""
+
+    def step(self, problem: LoadingProblem, tol: float, reduction: float = 0.0) -> VStep:
+        """Solve to an absolute gap of `tol`, or to `reduction` times the gap at the start if larger."""
+
+    def restart_from(self, v: FloatArray, alpha: FloatArray) -> None:
+        """Start the next step from here."""
+
+
+class ClosedFormSteps:
+    """Where there is no structured penalty the answer is at hand: ``S(y, k) / 2``."""
+
+    def step(self, problem: LoadingProblem, tol: float, reduction: float = 0.0) -> VStep:
+        """Solve exactly."""
+        solution = closed_form(problem)
+        return VStep(solution.v, solution.alpha, solution.gap, solution.n_iter)
+
+    def restart_from(self, v: FloatArray, alpha: FloatArray) -> None:
+        """Nothing to remember."""
+
+
+class PrimalDualSteps:
+    """The fast solver, in float32 for as long as its digits last if so asked.
+
+    Parameters
+    ----------
+    dtype : {float32, float64}
+        Precision of the state to begin with.
+    """
+
+    def __init__(self, dtype: npt.DTypeLike) -> None:
+        self._dtype: np.dtype[Any] = np.dtype(dtype)
+        self._iteration: PrimalDual | None = None
+        self._state: tuple[FloatArray, FloatArray] | None = None
+
+    def restart_from(self, v: FloatArray, alpha: FloatArray) -> None:
+        """Start the next step from here, with the step sizes found so far."""
+        self._state = (v, alpha)
+
+    def _prepared(self, problem: LoadingProblem) -> PrimalDual:
+        if self._iteration is None:
+            self._iteration = PrimalDual(problem, self._dtype)
+        elif self._iteration.dtype != self._dtype:
+            self._iteration = PrimalDual(problem, self._dtype, self._iteration.tau)
+        else:
+            self._iteration.set_target(problem.y)
+        if self._state is not None:
+            self._iteration.set_state(*self._state)
+            self._state = None
+        return self._iteration
+
+    def step(self, problem: LoadingProblem, tol: float, reduction: float = 0.0) -> VStep:
+        """Solve from the last state; the gap is confirmed in float64."""
+        iteration = self._prepared(problem)
+        run = iteration.run(tol, MOST_ITERATIONS, reduction=reduction)
+        v = iteration.candidate(run).astype(np.float64)
+        alpha = problem.feasible(iteration.alpha())
+        gap = problem.gap(v, alpha)
+        if run.status is Status.CONVERGED and gap <= 2 * max(tol, reduction * run.first_gap):
+            return VStep(v, alpha, gap, run.n_iter)
+        if self._dtype == np.float32:
+            self._dtype = np.dtype(np.float64)
+            self._state = (v, alpha)
+            again = self.step(problem, tol, reduction=0.0)
+            return VStep(again.v, again.alpha, again.gap, run.n_iter + again.n_iter)
+        if run.status is Status.STALLED and gap > ROUNDING_FLOOR * problem.scale():
+            return self._fall_back(problem, VStep(v, alpha, gap, run.n_iter), tol)
+        return VStep(v, alpha, gap, run.n_iter)
+
+    def _fall_back(self, problem: LoadingProblem, stalled: VStep, tol: float) -> VStep:
+        other = dual_gradient(
+            problem, tol=tol / problem.scale(), max_iter=MOST_ITERATIONS, alpha0=stalled.alpha
+        )
+        n_iter = stalled.n_iter + other.n_iter
+        if other.gap >= stalled.gap:
+            return VStep(stalled.v, stalled.alpha, stalled.gap, n_iter)
+        self._state = (other.v, other.alpha)
+        return VStep(other.v, other.alpha, other.gap, n_iter)
+
+
+class AnySteps:
+    """Any solver of `spcatv.solvers.solve`, started from the last answer."""
+
+    def __init__(self, method: str | Solver) -> None:
+        self._method = method
+        self._start: tuple[FloatArray | None, FloatArray | None] = (None, None)
+
+    def restart_from(self, v: FloatArray, alpha: FloatArray) -> None:
+        """Start the next step from here."""
+        self._start = (v, alpha)
+
+    def step(self, problem: LoadingProblem, tol: float, reduction: float = 0.0) -> VStep:
+        """Solve from the last answer."""
+        v0, alpha0 = self._start
+        scale = problem.scale()
+        if reduction > 0 and v0 is not None and alpha0 is not None:
+            tol = max(tol, reduction * problem.gap(v0, alpha0))
+        with warnings.catch_warnings():
+            # a step may end early: the alternation goes on, and reports what it reached in the end
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            solution = solve(problem, self._method, tol=tol / scale, v0=v0, alpha0=alpha0)
+        self._start = (solution.v, solution.alpha)
+        return VStep(solution.v, solution.alpha, solution.gap, solution.n_iter)
+
+
+def warm_solver(method: str | Solver, has_structure: bool, dtype: npt.DTypeLike) -> WarmSolver:
+    """The warm solver for a method of `spcatv.solvers.solve`."""
+    if not has_structure and isinstance(method, str) and method != "fista":
+        return ClosedFormSteps()
+    if method in ("auto", "pdhg"):
+        return PrimalDualSteps(dtype)
+    return AnySteps(method)

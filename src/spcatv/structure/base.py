@@ -1,0 +1,251 @@
+"""What every structure is: a sparse operator whose rows are cut into groups.
+
+The structured penalty of docs/method.md section 2 is ``s(v) = sum_g ||A_g v||_2``. A `Structure`
+holds the stacked operator ``A`` and the boundaries of its groups, and nothing else reaches the
+solvers. Subclasses are small recipes (a mask, a list of edges, ...) that know how to write their
+operator down; the operator itself is made once, when first asked for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from spcatv.structure.norm import spectral_norm_squared
+
+FloatArray = npt.NDArray[np.floating[Any]]
+IntArray = npt.NDArray[np.integer[Any]]
+
+
+def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return `array` itself, or a copy if others may write to it, with writing switched off."""
+    # a view that is read-only can still change through the array that it looks at
+    if array.flags.writeable or not array.flags.owndata:
+        array = array.copy()
+        array.flags.writeable = False
+    return array
+
+
+def index_dtype(largest: int) -> type[np.int32] | type[np.int64]:
+    """Choose int32 if it can hold `largest`, else int64."""
+    return np.int32 if largest <= np.iinfo(np.int32).max else np.int64
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Structure:
+    """A penalty ``s(v) = sum_g ||A_g v||_2`` on `n_features` features.
+
+    Immutable, hashable and comparable by content (the operator and its groups, however they were
+    made), and cheap to pickle: only the recipe travels, not the operator it makes.
+
+    Subclasses are frozen dataclasses whose fields are the recipe, and implement `n_features` and
+    `_build`.
+    """
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+            object.__setattr__(self, name, value)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        # what cannot change need not be copied: scikit-learn's clone keeps the operator once made
+        return self
+
+    @property
+    def n_features(self) -> int:
+        """Number of features P, the length of v."""
+        raise TypeError(f"{type(self).__name__} must define n_features")
+
+    def _build(self) -> tuple[sp.csr_array, IntArray]:
+        """Write the operator down: A (n_rows x P) and group_ptr (n_groups + 1)."""
+        raise TypeError(f"{type(self).__name__} must define _build")
+
+    @cached_property
+    def _operator(self) -> tuple[sp.csr_array, IntArray]:
+        matrix, group_ptr = self._build()
+        for array in (matrix.data, matrix.indices, matrix.indptr, group_ptr):
+            array.flags.writeable = False
+        return matrix, group_ptr
+
+    @property
+    def matrix(self) -> sp.csr_array:
+        """The operator A, float64 CSR of shape (n_rows, n_features), rows in group order.
+
+        The arrays are shared and read-only; the object around them is new at every call, because
+        scipy's assignment to an entry replaces the arrays.
+        """
+        matrix = self._operator[0]
+        view = sp.csr_array((matrix.data, matrix.indices, matrix.indptr), shape=matrix.shape)
+        view.has_canonical_format = True
+        return view
+
+    @property
+    def group_ptr(self) -> IntArray:
+        """Group boundaries (int64): rows ``group_ptr[g]:group_ptr[g + 1]`` of `matrix` are A_g."""
+        return self._operator[1]
+
+    @cached_property
+    def _transpose(self) -> sp.csr_array:
+        # csr of A', so that the adjoint is a row-wise (fast, deterministic) product as well
+        return self._operator[0].T.tocsr()
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups G, each with at least one row."""
+        return len(self.group_ptr) - 1
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of A, the length of the dual variable alpha."""
+        return int(self._operator[0].shape[0])
+
+    def forward(self, v: npt.ArrayLike) -> FloatArray:
+        """Return ``A v``, shape (n_rows,)."""
+        return np.asarray(self._operator[0] @ np.asarray(v))
+
+    def adjoint(self, alpha: npt.ArrayLike) -> FloatArray:
+        """Return ``A' alpha``, shape (n_features,)."""
+        return np.asarray(self._transpose @ np.asarray(alpha))
+
+    def group_norms(self, rows: npt.ArrayLike) -> FloatArray:
+        """``||rows_g||_2`` for every group, shape (n_groups,)."""
+        rows = np.asarray(rows)
+        if self.n_groups == 0:
+            return np.zeros(0, dtype=rows.dtype)
+        return np.sqrt(np.add.reduceat(rows * rows, self.group_ptr[:-1]))
+
+    def value(self, v: npt.ArrayLike) -> float:
+        """``s(v) = sum_g ||A_g v||_2``."""
+        return float(self.group_norms(self.forward(v)).sum(dtype=np.float64))
+
+    def project(self, alpha: npt.ArrayLike) -> FloatArray:
+        """Closest point of ``K = {alpha: ||alpha_g||_2 <= 1 for every g}``, shape (n_rows,)."""
+        alpha = np.asarray(alpha)
+        shrink = 1.0 / np.maximum(self.group_norms(alpha), 1.0)
+        return np.asarray(alpha * np.repeat(shrink, np.diff(self.group_ptr)))
+
+    @cached_property
+    def _norm_squared(self) -> float:
+        return spectral_norm_squared(self.matrix)
+
+    def norm_squared(self) -> float:
+        """Upper bound on ``||A||_2^2``, tight to a few percent (docs/method.md section 2.5)."""
+        return self._norm_squared
+
+    @cached_property
+    def digest(self) -> str:
+        """Hexadecimal digest of the content (operator and groups)."""
+        hasher = hashlib.blake2b(digest_size=20)
+        hasher.update(f"{self.n_features} features, {self.n_groups} groups".encode())
+        matrix = self._operator[0]
+        for array in (self.group_ptr, matrix.indptr, matrix.indices):
+            hasher.update(np.ascontiguousarray(array, dtype=np.int64).data)
+        hasher.update(np.ascontiguousarray(matrix.data, dtype=np.float64).data)
+        return hasher.hexdigest()
+
+    def __hash__(self) -> int:
+        return int(self.digest[:15], 16)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Structure):
+            return NotImplemented
+        return self is other or (self.n_features == other.n_features and self.digest == other.digest)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(n_features={self.n_features})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MatrixStructure(Structure):
+    """A structure given by its operator; made by `from_matrix`, which checks its input.
+
+    Parameters
+    ----------
+    data, indices, indptr : ndarray
+        CSR arrays of A.
+    group_boundaries : ndarray of shape (n_groups + 1,)
+        Strictly increasing row boundaries of the groups, from 0 to n_rows.
+    feature_count : int
+        Number of columns of A.
+    """
+
+    data: FloatArray
+    indices: IntArray
+    indptr: IntArray
+    group_boundaries: IntArray
+    feature_count: int
+
+    @property
+    def n_features(self) -> int:
+        """Number of features P."""
+        return self.feature_count
+
+    def _build(self) -> tuple[sp.csr_array, IntArray]:
+        shape = (len(self.indptr) - 1, self.feature_count)
+        return sp.csr_array((self.data, self.indices, self.indptr), shape=shape), self.group_boundaries
+
+
+def from_matrix(A: Any, group_ptr: npt.ArrayLike | None = None) -> MatrixStructure:
+    """Make a structure from any sparse (or dense) matrix and its group boundaries.
+
+    Parameters
+    ----------
+    A : sparse matrix or array of shape (n_rows, n_features)
+        The operator; rows of one group must follow each other.
+    group_ptr : array-like of shape (n_groups + 1,), default=None
+        Rows ``group_ptr[g]:group_ptr[g + 1]`` form group g; it starts at 0, ends at n_rows and
+        never decreases. Empty groups are dropped. ``None``: every row is its own group, so that
+        the penalty is ``||A v||_1``.
+
+    Returns
+    -------
+    MatrixStructure
+    """
+    # a copy: the next two lines work in place
+    matrix = sp.csr_array(A, dtype=np.float64, copy=True)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    if matrix.ndim != 2:
+        raise ValueError(f"the operator must be a matrix, got shape {matrix.shape}")
+    if not np.isfinite(matrix.data).all():
+        raise ValueError(f"the operator of shape {matrix.shape} holds NaN or infinite entries")
+    n_rows, n_features = matrix.shape
+    if n_features == 0:
+        raise ValueError("the operator has no columns; a structure needs at least one feature")
+    dtype = index_dtype(max(n_features, matrix.nnz))
+    boundaries = np.arange(n_rows + 1) if group_ptr is None else np.asarray(group_ptr)
+    return MatrixStructure(
+        data=read_only(matrix.data),
+        indices=read_only(matrix.indices.astype(dtype)),
+        indptr=read_only(matrix.indptr.astype(dtype)),
+        group_boundaries=read_only(_checked_boundaries(boundaries, n_rows)),
+        feature_count=int(n_features),
+    )
+
+
+def _checked_boundaries(boundaries: npt.NDArray[Any], n_rows: int) -> IntArray:
+    """Return the boundaries as int64, without those of empty groups."""
+    if boundaries.ndim != 1 or not np.issubdtype(boundaries.dtype, np.integer) or len(boundaries) == 0:
+        raise ValueError(
+            "group_ptr must be a one-dimensional array of integers of length n_groups + 1, got "
+            f"dtype {boundaries.dtype} and shape {boundaries.shape}"
+        )
+    if boundaries[0] != 0 or boundaries[-1] != n_rows or (np.diff(boundaries) < 0).any():
+        raise ValueError(
+            f"group_ptr must start at 0, never decrease and end at the number of rows ({n_rows}); "
+            f"it starts at {boundaries[0]} and ends at {boundaries[-1]}"
+        )
+    return np.unique(boundaries).astype(np.int64)

@@ -1,0 +1,71 @@
+"""From what a user has at hand to a structure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from spcatv.structure.base import Structure, from_matrix
+from spcatv.structure.graph import graph
+from spcatv.structure.grid import grid, is_shape
+from spcatv.structure.mesh import mesh
+
+ACCEPTED = (
+    "a Structure, None (no structure), a number of features or a shape (tuple of int), a boolean or "
+    "label mask (array), a (coords, triangles) pair, a sparse adjacency matrix, or a function of the "
+    "number of features that returns one of these"
+)
+
+
+def as_structure(x: Any, n_features: int | None = None) -> Structure:
+    """Make a structure of anything that describes one.
+
+    Parameters
+    ----------
+    x : Structure, None, int, tuple of int, array, pair of arrays, sparse matrix or callable
+        * a `Structure`: returned as it is;
+        * ``None``: no groups, so that the structured penalty is 0 (needs `n_features`);
+        * an int, a tuple or a list of ints: the shape of a `grid`;
+        * a boolean or integer array: the mask or the labels of a `grid` (so a one-dimensional
+          array of integers is a mask, while a tuple of integers is a shape);
+        * a pair ``(coords, triangles)``: a `mesh`;
+        * a scipy sparse matrix: the adjacency matrix of a `graph`;
+        * a callable: called with `n_features`, its result converted in turn (``grid`` is a chain).
+    n_features : int, default=None
+        What the structure's number of features must be, where it is known.
+
+    Returns
+    -------
+    Structure
+    """
+    structure = _convert(x, n_features)
+    if n_features is not None and structure.n_features != n_features:
+        raise ValueError(f"the structure has {structure.n_features} features but X has {n_features} columns")
+    return structure
+
+
+def _convert(x: Any, n_features: int | None) -> Structure:
+    if isinstance(x, Structure):
+        return x
+    if x is None:
+        if n_features is None:
+            raise ValueError("structure None has any number of features: n_features must be given")
+        return from_matrix(sp.csr_array((0, n_features)))
+    if sp.issparse(x):
+        return graph(x)
+    if is_shape(x) or isinstance(x, np.ndarray):
+        return grid(x)
+    if _is_mesh(x):
+        return mesh(*x)
+    if callable(x):
+        if n_features is None:
+            raise ValueError("a function as structure is called with n_features, which must be given")
+        return as_structure(x(n_features), n_features)
+    raise TypeError(f"cannot make a structure of {type(x).__name__}; accepted are {ACCEPTED}")
+
+
+def _is_mesh(x: Any) -> bool:
+    """Whether x is a pair of tables, as (coords, triangles) are."""
+    return isinstance(x, (tuple, list)) and len(x) == 2 and all(np.ndim(item) == 2 for item in x)

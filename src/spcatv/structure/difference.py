@@ -1,0 +1,43 @@
+"""Operators of differences between pairs of features: what grids, meshes and graphs have in common."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from spcatv.structure.base import FloatArray, IntArray, index_dtype
+
+
+def difference_matrix(tail: IntArray, head: IntArray, weight: FloatArray, n_features: int) -> sp.csr_array:
+    """Operator whose row r is ``weight[r] * (v[head[r]] - v[tail[r]])``.
+
+    Parameters
+    ----------
+    tail, head : ndarray of shape (n_rows,)
+        Feature indices, different in every row.
+    weight : ndarray of shape (n_rows,)
+        Positive weights.
+    n_features : int
+        Number of columns.
+
+    Returns
+    -------
+    csr_array of shape (n_rows, n_features)
+        With sorted column indices.
+    """
+    n_rows = len(tail)
+    dtype = index_dtype(max(n_features, 2 * n_rows))
+    indices = np.empty((n_rows, 2), dtype=dtype)
+    np.minimum(tail, head, out=indices[:, 0], casting="same_kind")
+    np.maximum(tail, head, out=indices[:, 1], casting="same_kind")
+    data = np.empty((n_rows, 2))
+    np.copyto(data[:, 1], np.where(tail < head, weight, -weight))
+    np.negative(data[:, 1], out=data[:, 0])
+    indptr = np.arange(0, 2 * n_rows + 1, 2, dtype=dtype)
+    return sp.csr_array((data.ravel(), indices.ravel(), indptr), shape=(n_rows, n_features))
+
+
+def boundaries_from_counts(counts: IntArray) -> IntArray:
+    """Group boundaries (int64, from 0) from the number of rows of every group; empty groups vanish."""
+    kept = counts[counts > 0]
+    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(kept, dtype=np.int64)])

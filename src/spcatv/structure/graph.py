@@ -1,0 +1,148 @@
+"""Weighted graphs: differences along edges, each given to one of its ends (docs/method.md section 2.3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from spcatv.structure.base import FloatArray, IntArray, Structure, index_dtype, read_only
+from spcatv.structure.difference import boundaries_from_counts, difference_matrix
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class EdgeStructure(Structure):
+    """Differences along the edges of a graph; made by `graph`, `mesh` and `concat`.
+
+    Row r of the operator is ``weight[r] * (v[head[r]] - v[tail[r]])``.
+
+    Parameters
+    ----------
+    feature_count : int
+        Number of features (vertices).
+    tail, head : ndarray of shape (n_edges,)
+        The ends of every edge, ``tail < head``, sorted by tail and then by head, every pair once.
+    weight : ndarray of shape (n_edges,)
+        Positive weights.
+    isotropic : bool
+        Whether the edges with the same tail form one group, or every edge its own.
+    """
+
+    feature_count: int
+    tail: IntArray
+    head: IntArray
+    weight: FloatArray
+    isotropic: bool = True
+
+    def __post_init__(self) -> None:
+        dtype = index_dtype(self.feature_count)
+        for name, kind in (("tail", dtype), ("head", dtype), ("weight", np.float64)):
+            array = np.asarray(getattr(self, name), dtype=kind)
+            object.__setattr__(self, name, read_only(array))
+        self._check()
+
+    def _check(self) -> None:
+        tail, head, weight = self.tail, self.head, self.weight
+        if not tail.shape == head.shape == weight.shape == (len(tail),):
+            raise ValueError(
+                "tail, head and weight must be vectors of one length, got shapes "
+                f"{tail.shape}, {head.shape} and {weight.shape}"
+            )
+        if len(tail) == 0:
+            return
+        if tail.min() < 0 or head.max() >= self.feature_count or not (tail < head).all():
+            raise ValueError(f"edges need 0 <= tail < head < {self.feature_count}, the number of features")
+        same_tail = tail[1:] == tail[:-1]
+        if not np.where(same_tail, head[1:] > head[:-1], tail[1:] > tail[:-1]).all():
+            raise ValueError("edges must be sorted by tail, then by head, and every pair may come once only")
+        if not (np.isfinite(weight).all() and (weight > 0).all()):
+            raise ValueError("the weights of edges must be positive and finite")
+
+    @property
+    def n_features(self) -> int:
+        """Number of features P."""
+        return self.feature_count
+
+    def _build(self) -> tuple[sp.csr_array, IntArray]:
+        matrix = difference_matrix(self.tail, self.head, self.weight, self.feature_count)
+        if self.isotropic:
+            counts = np.bincount(self.tail, minlength=1)
+        else:
+            counts = np.ones(len(self.tail), dtype=np.int64)
+        return matrix, boundaries_from_counts(counts)
+
+
+def graph(adjacency: Any, *, isotropic: bool = True) -> EdgeStructure:
+    """Total variation on a weighted graph (docs/method.md section 2.3).
+
+    ``s(v) = sum_i sqrt( sum_{j > i} (w_ij (v_j - v_i))^2 )``: every edge belongs to its end of lower
+    index. Not `isotropic`: ``s(v) = sum_{i < j} w_ij |v_j - v_i|``, which does not depend on the order of
+    the vertices.
+
+    Parameters
+    ----------
+    adjacency : sparse matrix or array-like of shape (n_features, n_features)
+        Symmetric weights ``w_ij >= 0``, 0 where there is no edge; the diagonal is ignored.
+    isotropic : bool, default=True
+        Whether the edges given to a vertex form one group, or every edge its own.
+
+    Returns
+    -------
+    EdgeStructure
+
+    Examples
+    --------
+    >>> from spcatv.structure import graph
+    >>> graph([[0, 2], [2, 0]]).value([1, 4])
+    6.0
+    """
+    weights = _symmetric_weights(adjacency)
+    upper = sp.triu(weights, k=1, format="csr")
+    upper.eliminate_zeros()
+    upper.sort_indices()
+    tail = np.repeat(np.arange(upper.shape[0]), np.diff(upper.indptr))
+    return EdgeStructure(
+        feature_count=int(upper.shape[0]),
+        tail=tail,
+        head=upper.indices,
+        weight=upper.data,
+        isotropic=bool(isotropic),
+    )
+
+
+def _symmetric_weights(adjacency: Any) -> sp.csr_array:
+    """Return the adjacency matrix as a float64 copy, or say which entry is wrong."""
+    if not sp.issparse(adjacency):
+        adjacency = np.asarray(adjacency)
+    if adjacency.ndim != 2 or adjacency.shape[0] != adjacency.shape[1] or adjacency.shape[0] == 0:
+        raise ValueError(f"the adjacency matrix must be square and not empty, got shape {adjacency.shape}")
+    if adjacency.dtype.kind not in "biuf":
+        raise TypeError(f"the adjacency matrix must hold real numbers, got dtype {adjacency.dtype}")
+    weights = sp.csr_array(adjacency, copy=True)
+    weights.sum_duplicates()
+    weights = weights.astype(np.float64)
+    wrong = np.flatnonzero(~(np.isfinite(weights.data) & (weights.data >= 0)))
+    if len(wrong):
+        entries = weights.tocoo()
+        i, j, value = entries.row[wrong[0]], entries.col[wrong[0]], entries.data[wrong[0]]
+        raise ValueError(
+            f"the adjacency matrix must hold finite weights >= 0; entry ({i}, {j}) is {value} "
+            f"({len(wrong)} such entries)"
+        )
+    _check_symmetric(weights)
+    return weights
+
+
+def _check_symmetric(weights: sp.csr_array) -> None:
+    largest = float(weights.data.max(initial=0.0))
+    difference = abs(weights - weights.T).tocoo()
+    # rounding in a product such as B B' is not asymmetry
+    wrong = np.flatnonzero(difference.data > 1e-10 * largest)
+    if len(wrong):
+        i, j = int(difference.row[wrong[0]]), int(difference.col[wrong[0]])
+        raise ValueError(
+            f"the adjacency matrix must be symmetric, but entry ({i}, {j}) is {weights[i, j]} and entry "
+            f"({j}, {i}) is {weights[j, i]}; for an undirected graph give W + W.T or W.maximum(W.T)"
+        )

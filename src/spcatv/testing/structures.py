@@ -1,0 +1,217 @@
+"""Does a structure keep its promises? (docs/method.md section 2)."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator, eigsh
+
+from spcatv.structure import Structure, from_matrix
+
+FloatArray = npt.NDArray[np.floating[Any]]
+
+ROUNDING = 1e-10  # relative; sums of a few million terms stay well below
+NORM_SLACK = 1.05  # a bound more than 5 % above the norm costs iterations
+DENSE_DIMENSION = 400
+N_TRIALS = 3
+
+
+def check_structure(structure: Structure, *, random_state: int | None = 0) -> None:
+    """Check everything that a solver takes for granted about a structure.
+
+    * the operator and its groups have matching shapes, float64 entries and no empty group;
+    * ``<A v, alpha> = <v, A' alpha>``;
+    * ``value(v)`` is ``sum_g ||A_g v||_2``, a seminorm, and the maximum of ``alpha'Av`` over
+      ``K = {alpha: ||alpha_g|| <= 1}`` (Fenchel equality, attained);
+    * ``project`` gives a point of K, leaves points of K alone, and gives the closest one;
+    * ``norm_squared()`` is at least ``||A||_2^2`` and at most 5 % above it;
+    * the structure cannot be changed, and equals its pickle and the structure made from its operator.
+
+    Parameters
+    ----------
+    structure : Structure
+        The structure to check; it may have no rows.
+    random_state : int or None, default=0
+        Seed of the random vectors.
+
+    Raises
+    ------
+    AssertionError
+        At the first property that fails, with the figures.
+    """
+    rng = np.random.default_rng(random_state)
+    _check_shapes(structure)
+    _check_immutable(structure)
+    _check_round_trips(structure)
+    for _ in range(N_TRIALS):
+        v, w = rng.standard_normal((2, structure.n_features))
+        alpha = 3.0 * rng.random() * rng.standard_normal(structure.n_rows)
+        _check_adjoint(structure, v, alpha)
+        _check_projection(structure, alpha)
+        _check_value(structure, v, _reference_project(structure, alpha))
+        _check_seminorm(structure, v, w)
+    _check_norm(structure, rng)
+
+
+def _require(condition: bool | np.bool_, message: str) -> None:
+    # not the assert statement: it is gone under python -O
+    if not condition:
+        raise AssertionError(message)
+
+
+def _reference_norms(structure: Structure, rows: FloatArray) -> FloatArray:
+    """Group norms by another way than the structure's own."""
+    group = np.repeat(np.arange(structure.n_groups), np.diff(structure.group_ptr))
+    return np.sqrt(np.bincount(group, weights=rows * rows, minlength=structure.n_groups))
+
+
+def _reference_project(structure: Structure, alpha: FloatArray) -> FloatArray:
+    shrink = np.maximum(_reference_norms(structure, alpha), 1.0)
+    return np.asarray(alpha / np.repeat(shrink, np.diff(structure.group_ptr)))
+
+
+def _check_shapes(structure: Structure) -> None:
+    matrix, group_ptr = structure.matrix, structure.group_ptr
+    _require(
+        matrix.shape == (structure.n_rows, structure.n_features),
+        f"matrix has shape {matrix.shape}, but n_rows={structure.n_rows}, n_features={structure.n_features}",
+    )
+    _require(matrix.dtype == np.float64, f"matrix must hold float64, got {matrix.dtype}")
+    _require(np.isfinite(matrix.data).all(), "matrix holds NaN or infinite entries")
+    _require(
+        group_ptr.ndim == 1 and group_ptr.dtype.kind == "i" and len(group_ptr) == structure.n_groups + 1,
+        f"group_ptr must hold n_groups + 1 = {structure.n_groups + 1} integers, got {group_ptr.dtype} "
+        f"of shape {group_ptr.shape}",
+    )
+    _require(
+        group_ptr[0] == 0 and group_ptr[-1] == structure.n_rows,
+        f"group_ptr must cover the rows 0 to {structure.n_rows}, it goes from {group_ptr[0]} to "
+        f"{group_ptr[-1]}",
+    )
+    smallest = int(np.diff(group_ptr).min(initial=1))
+    _require(smallest >= 1, f"every group needs a row, the smallest has {smallest}")
+
+
+def _check_immutable(structure: Structure) -> None:
+    matrix = structure.matrix
+    arrays = {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr}
+    for name, array in {**arrays, "group_ptr": structure.group_ptr}.items():
+        _require(not array.flags.writeable, f"{name} can be written to: structures are immutable")
+    try:
+        setattr(structure, "n_features", structure.n_features)  # noqa: B010 - mypy knows that it is frozen
+    except AttributeError:
+        return
+    raise AssertionError("n_features can be assigned to: structures are immutable")
+
+
+def _check_round_trips(structure: Structure) -> None:
+    copies = {
+        "its pickle": pickle.loads(pickle.dumps(structure)),
+        "from_matrix(matrix, group_ptr)": from_matrix(structure.matrix, structure.group_ptr),
+    }
+    for name, copy in copies.items():
+        _require(copy == structure, f"{structure!r} does not equal {name}")
+        _require(hash(copy) == hash(structure), f"{structure!r} and {name} have different hashes")
+
+
+def _check_adjoint(structure: Structure, v: FloatArray, alpha: FloatArray) -> None:
+    rows, pull = structure.forward(v), structure.adjoint(alpha)
+    _require(
+        rows.shape == (structure.n_rows,), f"forward(v) has shape {rows.shape}, not ({structure.n_rows},)"
+    )
+    _require(
+        pull.shape == (structure.n_features,),
+        f"adjoint(alpha) has shape {pull.shape}, not ({structure.n_features},)",
+    )
+    left, right = float(rows @ alpha), float(v @ pull)
+    scale = np.linalg.norm(rows) * np.linalg.norm(alpha) + np.linalg.norm(v) * np.linalg.norm(pull)
+    _require(
+        abs(left - right) <= ROUNDING * scale,
+        f"not adjoint: <A v, alpha> = {left!r} but <v, A' alpha> = {right!r}",
+    )
+    off = float(np.abs(rows - structure.matrix @ v).max(initial=0.0))
+    _require(off <= ROUNDING * np.linalg.norm(rows), f"forward(v) is not matrix @ v: off by {off}")
+
+
+def _check_projection(structure: Structure, alpha: FloatArray) -> None:
+    point = structure.project(alpha)
+    _require(point.shape == alpha.shape, f"project changed the shape {alpha.shape} to {point.shape}")
+    largest = float(_reference_norms(structure, point).max(initial=0.0))
+    _require(largest <= 1 + ROUNDING, f"the projection is not feasible: a group has norm {largest!r} > 1")
+    again = float(np.abs(structure.project(point) - point).max(initial=0.0))
+    _require(again <= ROUNDING, f"the projection is not idempotent: projecting again moves it by {again}")
+    # closest in a convex set: <alpha - point, q - point> <= 0 for every q in K; this is the worst q
+    residual = alpha - point
+    worst = float(_reference_norms(structure, residual).sum() - residual @ point)
+    _require(
+        worst <= ROUNDING * max(1.0, float(alpha @ alpha)),
+        f"the projection is not the closest point of K: <alpha - p, q - p> reaches {worst} > 0",
+    )
+
+
+def _check_value(structure: Structure, v: FloatArray, feasible: FloatArray) -> None:
+    value, rows = structure.value(v), structure.matrix @ v
+    norms = _reference_norms(structure, rows)
+    tolerance = ROUNDING * max(float(norms.sum()), np.finfo(float).tiny)
+    _require(
+        abs(value - norms.sum()) <= tolerance,
+        f"value(v) = {value!r} is not the sum of the group norms {float(norms.sum())!r}",
+    )
+    lengths = np.repeat(np.where(norms > 0, norms, 1.0), np.diff(structure.group_ptr))
+    attained = float((rows / lengths) @ structure.forward(v))
+    _require(
+        abs(value - attained) <= tolerance,
+        f"Fenchel equality fails: value(v) = {value!r}, but alpha'Av = {attained!r} at "
+        "alpha_g = A_g v / ||A_g v||",
+    )
+    lower = float(feasible @ rows)
+    _require(
+        lower <= value + tolerance,
+        f"value(v) = {value!r} is not the maximum over K: a feasible alpha has alpha'Av = {lower!r}",
+    )
+
+
+def _check_seminorm(structure: Structure, v: FloatArray, w: FloatArray) -> None:
+    of_v, of_w, of_sum = structure.value(v), structure.value(w), structure.value(v + w)
+    _require(
+        of_sum <= (of_v + of_w) * (1 + ROUNDING),
+        f"no triangle inequality: value(v + w) = {of_sum!r} > value(v) + value(w) = {of_v + of_w!r}",
+    )
+    scaled = structure.value(-2.5 * v)
+    _require(
+        abs(scaled - 2.5 * of_v) <= ROUNDING * scaled,
+        f"not homogeneous: value(-2.5 v) = {scaled!r} but 2.5 value(v) = {2.5 * of_v!r}",
+    )
+
+
+def _check_norm(structure: Structure, rng: np.random.Generator) -> None:
+    bound = structure.norm_squared()
+    truth = _norm_squared(structure.matrix, rng)
+    _require(
+        bound >= truth * (1 - ROUNDING),
+        f"norm_squared() = {bound!r} is too small: ||A||_2^2 is at least {truth!r}",
+    )
+    _require(
+        bound <= NORM_SLACK * truth,
+        f"norm_squared() = {bound!r} is more than 5 % above ||A||_2^2 = {truth!r}",
+    )
+
+
+def _norm_squared(matrix: sp.csr_array, rng: np.random.Generator) -> float:
+    """``||A||_2^2``: exact if A is small, otherwise a Ritz value, which is never above it."""
+    n_rows, n_features = matrix.shape
+    if matrix.nnz == 0:
+        return 0.0
+    if min(n_rows, n_features) <= DENSE_DIMENSION:
+        gram = matrix @ matrix.T if n_rows < n_features else matrix.T @ matrix
+        return float(np.linalg.eigvalsh(gram.toarray())[-1])
+    transpose = matrix.T.tocsr()
+    operator = LinearOperator(
+        (n_features, n_features), matvec=lambda x: transpose @ (matrix @ x), dtype=np.float64
+    )
+    start = rng.standard_normal(n_features)
+    return float(eigsh(operator, k=1, which="LA", v0=start, tol=1e-3, return_eigenvectors=False)[0])

@@ -1,0 +1,100 @@
+"""The command line: exit codes, and one clear line when something is wrong."""
+
+import subprocess
+import sys
+
+import pytest
+
+from spcatv import __version__
+from spcatv.cli import demo, main
+
+
+def run_module(*arguments):
+    command = [sys.executable, "-m", "spcatv", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_version_through_a_real_process():
+    done = run_module("--version")
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, f"spca-tv {__version__}", "")
+
+
+def test_wrong_folder_through_a_real_process(tmp_path):
+    file = tmp_path / "a-file"
+    file.write_text("")
+    done = run_module("demo", "--output", str(file))
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith(f"spca-tv: error: cannot write to the output folder {file}")
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        ([], "the following arguments are required: COMMAND"),
+        (["dance"], "invalid choice: 'dance'"),
+        (["demo", "--colour"], "unrecognized arguments: --colour"),
+        (["demo", "--seed", "-1"], "a seed is an integer >= 0, got '-1'"),
+        (["demo", "--seed", "x"], "a seed is an integer >= 0, got 'x'"),
+    ],
+)
+def test_wrong_use_is_2(argv, message, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(argv)
+    assert stop.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("argv", [["--help"], ["demo", "--help"]])
+def test_help_is_0(argv, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(argv)
+    assert stop.value.code == 0
+    assert "usage: spca-tv" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (RuntimeError("the disk\nis full"), 1, "spca-tv: error: the disk is full\n"),
+        (ZeroDivisionError(), 1, "spca-tv: error: ZeroDivisionError\n"),
+        (KeyboardInterrupt(), 130, "spca-tv: error: interrupted\n"),
+    ],
+)
+def test_failure_is_one_line(error, code, line, monkeypatch, capsys):
+    def fail(arguments):
+        raise error
+
+    monkeypatch.setattr(demo, "run", fail)
+    assert main(["demo"]) == code
+    assert capsys.readouterr().err == line
+
+
+def test_debug_shows_the_traceback(monkeypatch, capsys):
+    def fail(arguments):
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(demo, "run", fail)
+    assert main(["demo", "--debug"]) == 1
+    message = capsys.readouterr().err
+    assert "Traceback (most recent call last)" in message
+    assert message.endswith("spca-tv: error: broken\n")
+
+
+def test_a_reader_that_leaves_is_not_an_error_message():
+    """As `spca-tv demo --help | true`: the pipe closes, and no traceback follows."""
+    code = (
+        "import sys, spcatv.cli as cli\n"
+        "def talk(arguments):\n"
+        "    for _ in range(100_000): print('a line that nobody reads')\n"
+        "cli.demo.run = talk\n"
+        "sys.exit(cli.main(['demo']))\n"
+    )
+    talker = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    talker.stdout.close()
+    assert talker.stderr.read() == ""
+    assert talker.wait(timeout=120) == 1
+    talker.stderr.close()

@@ -1,0 +1,284 @@
+"""The metrics against hand values, identities and invariances (docs/method.md section 6.1)."""
+
+import itertools
+from math import sqrt
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.decomposition import PCA
+
+from spcatv.metrics import (
+    adjusted_explained_variance,
+    dice,
+    loading_mse,
+    match_components,
+    pairwise_dice,
+    reconstruction_error,
+    threshold_loadings,
+)
+
+entries = st.floats(-100, 100).map(lambda value: round(value, 3))
+vectors = hnp.arrays(np.float64, st.integers(2, 12), elements=entries)
+matrices = hnp.arrays(np.float64, st.tuples(st.integers(1, 4), st.integers(2, 12)), elements=entries)
+two_matrices = st.tuples(st.integers(1, 4), st.integers(2, 12)).flatmap(
+    lambda shape: st.tuples(*[hnp.arrays(np.float64, shape, elements=entries)] * 2)
+)
+quick = settings(max_examples=60, deadline=None)
+
+
+class TestThreshold:
+    def test_hand_value(self):
+        # the norm is 5; 4.95 of it must stay: 4 alone holds 0.8, with 3 it holds all
+        assert_array_equal(threshold_loadings([3.0, -4.0, 0.0]), [3.0, -4.0, 0.0])
+        # norm sqrt(1.0001): the entry 0.01 is not needed for 99 %
+        assert_array_equal(threshold_loadings([1.0, 0.01]), [1.0, 0.0])
+
+    def test_it_is_the_norm_and_not_its_square(self):
+        # (1, 0.12): 1 holds 0.9929 of the norm but only 0.9858 of its square
+        assert_array_equal(threshold_loadings([1.0, 0.12]), [1.0, 0.0])
+
+    def test_ties_stay_together(self):
+        # three of the four equal entries would do for 80 % of the norm
+        assert_array_equal(threshold_loadings([1.0, 1.0, -1.0, 1.0, 0.1], 0.8), [1.0, 1.0, -1.0, 1.0, 0.0])
+
+    def test_rows_are_independent_and_zeros_stay(self):
+        rows = np.array([[1.0, 0.01], [0.0, 0.0], [0.01, 0.01]])
+        assert_array_equal(threshold_loadings(rows), [[1.0, 0.0], [0.0, 0.0], [0.01, 0.01]])
+
+    def test_tiny_loadings_do_not_underflow(self):
+        assert_array_equal(threshold_loadings([1e-200, 9e-201, 1e-203]), [1e-200, 9e-201, 0.0])
+
+    @quick
+    @given(matrices, st.floats(0.05, 1.0))
+    def test_keeps_enough_and_no_more(self, rows, fraction):
+        kept = threshold_loadings(rows, fraction)
+        for before, after in zip(rows, kept, strict=True):
+            norm = np.linalg.norm(before)
+            assert np.linalg.norm(after) >= fraction * norm * (1 - 1e-12)
+            assert_array_equal(after[after != 0], before[after != 0])
+            if norm > 0:
+                smallest = np.abs(after[after != 0]).min()
+                assert smallest >= np.abs(before[after == 0]).max(initial=0.0)
+                without = np.where(np.abs(after) > smallest, after, 0.0)
+                assert np.linalg.norm(without) <= fraction * norm * (1 + 1e-12)
+
+    @quick
+    @given(vectors, st.randoms(use_true_random=False))
+    def test_does_not_depend_on_the_order_of_the_features(self, vector, random):
+        order = list(range(vector.size))
+        random.shuffle(order)
+        assert_array_equal(threshold_loadings(vector[order], 0.7), threshold_loadings(vector, 0.7)[order])
+
+    @pytest.mark.parametrize("fraction", [0.0, -1.0, 1.5, float("nan")])
+    def test_refuses_a_wrong_fraction(self, fraction):
+        with pytest.raises(ValueError, match="norm_fraction must be above 0 and at most 1"):
+            threshold_loadings([1.0, 2.0], fraction)
+
+
+class TestDice:
+    def test_hand_values(self):
+        assert dice([1, 1, 0, 0], [0, 1, 1, 0]) == 0.5
+        assert dice([1, 1, 0], [-3, 0.1, 0]) == 1.0
+        assert dice([1, 0, 0], [0, 1, 1]) == 0.0
+        assert dice([1, 1, 1, 1], [1, 0, 0, 0]) == pytest.approx(2 / 5)
+
+    def test_rows(self):
+        assert_allclose(dice([[1, 1, 0], [1, 0, 0]], [[1, 0, 0], [1, 0, 0]]), [2 / 3, 1])
+
+    def test_two_empty_supports(self):
+        assert dice([0, 0], [0, 0]) == 0.0
+        assert dice([0, 0], [0, 0], empty=1.0) == 1.0
+        assert dice([0, 0], [1, 0], empty=1.0) == 0.0
+
+    def test_threshold_is_applied_when_asked(self):
+        assert dice([1, 0.001], [1, 0]) == pytest.approx(2 / 3)
+        assert dice([1, 0.001], [1, 0], norm_fraction=0.99) == 1.0
+
+    @quick
+    @given(two_matrices)
+    def test_symmetric_and_bounded(self, pair):
+        first, second = pair
+        index = dice(first, second)
+        assert_array_equal(index, dice(second, first))
+        assert_array_equal(index, dice(-first, 2 * second))
+        assert (index >= 0).all()
+        assert (index <= 1).all()
+        assert_array_equal(dice(first, first), (first != 0).any(axis=1).astype(float))
+
+    def test_refuses_different_shapes(self):
+        with pytest.raises(ValueError, match=r"\(2,\) and \(3,\)"):
+            dice([1, 0], [1, 0, 0])
+
+    def test_refuses_nan(self):
+        with pytest.raises(ValueError, match="NaN or infinite"):
+            dice([1, np.nan], [1, 0])
+
+
+class TestPairwiseDice:
+    def test_equals_dice_of_every_matched_pair(self):
+        rng = np.random.default_rng(0)
+        base = np.kron(np.eye(3), np.ones(20))
+        fits = [rng.permutation(base + 0.2 * rng.standard_normal(base.shape)) for _ in range(4)]
+        for fit in fits:
+            fit[rng.random(fit.shape) < 0.3] = 0
+        got = pairwise_dice(fits, reference=base, norm_fraction=0.9)
+        matched = [fit[match_components(base, fit).order] for fit in fits]
+        expected = [dice(a, b, norm_fraction=0.9) for a, b in itertools.combinations(matched, 2)]
+        assert got.shape == (6, 3)
+        assert_allclose(got, expected)
+
+    def test_order_and_sign_of_the_components_do_not_matter(self):
+        base = np.kron(np.eye(3), np.ones(5))
+        assert_array_equal(pairwise_dice([base, -base[[2, 0, 1]], 4 * base[::-1]]), np.ones((3, 3)))
+
+    def test_thresholds_at_99_percent_unless_told(self):
+        fits = [np.array([[1.0, 0.01, 0.0]]), np.array([[1.0, 0.0, 0.01]])]
+        assert_array_equal(pairwise_dice(fits), [[1.0]])
+        assert_array_equal(pairwise_dice(fits, norm_fraction=None), [[0.5]])
+
+    def test_a_component_killed_everywhere_is_not_stable(self):
+        fit = np.array([[1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
+        assert_array_equal(pairwise_dice([fit, fit]), [[1.0, 0.0]])
+        assert_array_equal(pairwise_dice([fit, fit], empty=1.0), [[1.0, 1.0]])
+
+    def test_refuses_a_single_fit(self):
+        with pytest.raises(ValueError, match="at least two fits, got 1"):
+            pairwise_dice([np.eye(3)])
+
+
+class TestMatch:
+    def test_finds_a_permutation_with_signs(self):
+        rng = np.random.default_rng(1)
+        reference = rng.standard_normal((4, 50))
+        order, sign = np.array([2, 0, 3, 1]), np.array([1.0, -1.0, -1.0, 1.0])
+        estimated = np.empty_like(reference)
+        estimated[order] = 3 * sign[:, None] * reference
+        match = match_components(reference, estimated)
+        assert_array_equal(match.order, order)
+        assert_array_equal(match.sign, sign)
+        assert_allclose(match.correlation, 1)
+
+    def test_is_best_over_all_permutations(self):
+        rng = np.random.default_rng(2)
+        reference, estimated = rng.standard_normal((2, 4, 10))
+        table = np.abs(np.corrcoef(reference, estimated)[:4, 4:])
+        best = max(table[range(4), list(p)].sum() for p in itertools.permutations(range(4)))
+        assert match_components(reference, estimated).correlation.sum() == pytest.approx(best)
+
+    def test_greedy_would_be_wrong(self):
+        # correlations [[.8, .6], [.75, 0]]: taking the largest first would leave 0 for the other pair
+        centred = np.column_stack([np.ones(8), np.random.default_rng(3).random((8, 3))])
+        basis = np.linalg.qr(centred)[0].T[1:]
+        reference = np.array([[0.8, 0.6, 0.0], [0.75, 0.0, sqrt(1 - 0.75**2)]]) @ basis
+        match = match_components(reference, basis[:2])
+        assert_array_equal(match.order, [1, 0])
+        assert_allclose(match.correlation, [0.6, 0.75])
+
+    def test_more_estimated_than_reference(self):
+        assert_array_equal(match_components(np.eye(4)[:2], np.eye(4)[::-1]).order, [3, 2])
+
+    def test_constant_loadings_have_no_correlation(self):
+        match = match_components([[1.0, 2.0, 4.0], [0.3, 0.3, 0.3]], [[0.0, 0.0, 0.0], [-1.0, -2.0, -4.0]])
+        assert_array_equal(match.order, [1, 0])
+        assert_allclose(match.correlation, [1, 0])
+
+    def test_errors_say_both_numbers(self):
+        with pytest.raises(ValueError, match="3 features but estimated has 4"):
+            match_components(np.ones((1, 3)), np.ones((1, 4)))
+        with pytest.raises(ValueError, match=r"2 reference components .* among 1 estimated"):
+            match_components(np.eye(3)[:2], np.eye(3)[:1])
+
+
+class TestLoadingMSE:
+    def test_hand_value(self):
+        # z([1, 0, 0, 0]) = (3, -1, -1, -1) / sqrt 3 and z([0, 1, 0, 0]) likewise:
+        # the squared differences are 2 * (4 / sqrt 3)^2 / 4 = 8 / 3
+        assert_allclose(loading_mse([[1, 0, 0, 0]], [[0, 1, 0, 0]]), [8 / 3])
+
+    def test_is_two_minus_twice_the_correlation(self):
+        rng = np.random.default_rng(4)
+        true, estimated = np.abs(rng.standard_normal((2, 3, 40)))
+        expected = [2 - 2 * np.corrcoef(a, b)[0, 1] for a, b in zip(true, estimated, strict=True)]
+        assert_allclose(loading_mse(true, estimated, match=False), expected)
+
+    def test_zero_for_the_truth_at_any_scale_sign_and_order(self):
+        true = np.kron(np.eye(3), np.ones(4))
+        assert_allclose(loading_mse(true, -7 * true[[1, 2, 0]]), 0, atol=1e-14)
+
+    def test_signs_inside_a_loading_do_not_matter(self):
+        assert_allclose(loading_mse([[1, -1, 0, 0]], [[2, 2, 0, 0]], match=False), [0], atol=1e-14)
+        assert_allclose(loading_mse([[1, 1, 0, 0]], [[2, -2, 0, 0]], match=False), [0], atol=1e-14)
+
+    @pytest.mark.parametrize("value", [0.0, 0.1, -3.7])
+    def test_constant_estimate_counts_one(self, value):
+        assert_allclose(loading_mse([[1, 0, 0]], np.full((1, 3), value)), [1.0])
+
+    @quick
+    @given(two_matrices)
+    def test_bounded_and_finite(self, pair):
+        mse = loading_mse(*pair)
+        assert np.isfinite(mse).all()
+        assert (mse >= 0).all()
+        assert (mse <= 4 + 1e-9).all()
+
+    def test_refuses_different_shapes_without_matching(self):
+        with pytest.raises(ValueError, match=r"\(2, 4\), estimated \(3, 4\)"):
+            loading_mse(np.eye(4)[:2], np.eye(4)[:3], match=False)
+
+
+class TestReconstructionError:
+    def test_hand_value(self):
+        assert reconstruction_error([[1.0, 2.0], [3.0, 4.0]], [[1.0, 0.0], [0.0, 0.0]]) == sqrt(4 + 9 + 16)
+
+    def test_blocks_change_nothing(self, monkeypatch):
+        rng = np.random.default_rng(5)
+        X, Y = rng.standard_normal((2, 37, 11))
+        expected = np.linalg.norm(X - Y)
+        for entries_at_once in (1, 40, 10_000):
+            monkeypatch.setattr("spcatv.metrics._BLOCK_ENTRIES", entries_at_once)
+            assert reconstruction_error(X, Y) == pytest.approx(expected, rel=1e-13)
+
+    def test_float32_is_summed_in_float64(self):
+        X = np.full((1000, 1000), 0.1, dtype=np.float32)
+        assert reconstruction_error(X, np.zeros_like(X)) == pytest.approx(
+            1000 * float(np.float32(0.1)), rel=1e-12
+        )
+
+    def test_refuses_different_shapes(self):
+        with pytest.raises(ValueError, match=r"\(2, 3\) and \(3, 2\)"):
+            reconstruction_error(np.zeros((2, 3)), np.zeros((3, 2)))
+
+
+class TestAdjustedExplainedVariance:
+    def test_hand_value(self):
+        # the second column is the first one plus an orthogonal part of variance 4 / 3
+        first, extra = np.array([1.0, -1.0, 1.0, -1.0]), np.array([1.0, 1.0, -1.0, -1.0])
+        assert_allclose(adjusted_explained_variance(np.column_stack([first, first + extra])), [4 / 3, 4 / 3])
+
+    def test_is_the_variance_for_pca(self):
+        X = np.random.default_rng(6).standard_normal((30, 8)) * np.arange(1, 9)
+        pca = PCA(n_components=4).fit(X)
+        assert_allclose(adjusted_explained_variance(pca.transform(X) + 5), pca.explained_variance_)
+
+    def test_repeated_component_adds_nothing(self):
+        column = np.random.default_rng(7).standard_normal((20, 1))
+        variance = adjusted_explained_variance(np.hstack([column, -2 * column]))
+        assert_allclose(variance, [column.var(ddof=1), 0], atol=1e-12)
+
+    def test_more_components_than_samples(self):
+        assert adjusted_explained_variance(np.random.default_rng(8).standard_normal((3, 5))).shape == (5,)
+
+    @quick
+    @given(hnp.arrays(np.float64, (7, 3), elements=entries))
+    def test_never_above_the_plain_variance(self, scores):
+        adjusted, plain = adjusted_explained_variance(scores), scores.var(axis=0, ddof=1)
+        assert_allclose(adjusted[0], plain[0], rtol=1e-9, atol=1e-9)
+        assert (adjusted <= plain * (1 + 1e-9) + 1e-9).all()
+
+    def test_refuses_one_row(self):
+        with pytest.raises(ValueError, match="at least two rows"):
+            adjusted_explained_variance([[1.0, 2.0]])
