@@ -150,9 +150,9 @@ class _Alternation:
 
     def __init__(self, matrix: Matrix, model: PenaltyModel, solver: WarmSolver, tol: float) -> None:
         self.matrix, self.model, self.solver, self.tol = matrix, model, solver, tol
-        self.v = np.zeros(matrix.shape[1])
-        self.alpha = np.zeros(0)
-        self.u = np.zeros(matrix.shape[0])
+        self.v: FloatArray = np.zeros(matrix.shape[1])
+        self.alpha: FloatArray = np.zeros(0)
+        self.u: FloatArray = np.zeros(matrix.shape[0])
         self.problem: LoadingProblem | None = None
         self.gap = np.inf
         self.objectives: list[float] = []
@@ -310,9 +310,7 @@ def best_component(
     for start in starts:
         solver.restart_from(*nowhere)
         coarse_tol, coarse_iter = max(tol, COARSE_TOL), min(max_iter, COARSE_ALTERNATIONS)
-        tried.append(
-            alternate(matrix, model, start, solver=solver, tol=coarse_tol, max_iter=coarse_iter)
-        )
+        tried.append(alternate(matrix, model, start, solver=solver, tol=coarse_tol, max_iter=coarse_iter))
     best = min(tried, key=lambda component: component.objective)
     if best.is_null:
         return best

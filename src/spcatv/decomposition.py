@@ -1,4 +1,4 @@
-"""K components: one after the other with deflation, then, if asked, all together (docs/method.md section 5)."""
+"""K components: one after the other with deflation, then all together (docs/method.md section 5)."""
 
 from __future__ import annotations
 
@@ -198,7 +198,9 @@ def decompose(
         )
         directions = [unit_loading(component.v) for component in refinement.components]
         records = [
-            replace(_diagnose(after, record.seconds), objectives=record.objectives, inexactness=record.inexactness)
+            replace(
+                _diagnose(after, record.seconds), objectives=record.objectives, inexactness=record.inexactness
+            )
             for after, record in zip(refinement.components, records, strict=True)
         ]
     components = np.stack(directions)

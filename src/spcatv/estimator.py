@@ -17,7 +17,14 @@ from spcatv.alternation import PenaltyModel, Weights
 from spcatv.decomposition import Decomposition, Plan, decompose, deflation_scores
 from spcatv.matrix import CentredMatrix, row_blocks
 from spcatv.parameters import check_parameters, checked_init
-from spcatv.progress import CallbackMonitor, CallbackSupportMixin, MonitorGroup, PrintingMonitor, with_callbacks
+from spcatv.problem import Penalty
+from spcatv.progress import (
+    CallbackMonitor,
+    CallbackSupportMixin,
+    MonitorGroup,
+    PrintingMonitor,
+    with_callbacks,
+)
 from spcatv.structure import as_structure
 from spcatv.threads import one_blas_thread
 
@@ -131,7 +138,7 @@ class SPCATV(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
         l1_ratio: float = 0.25,
         tv_ratio: float = 0.5,
         penalty_units: str = "relative",
-        penalty: str = "tv",
+        penalty: Penalty = "tv",
         positive: bool = False,
         center: bool = True,
         tol: float = 1e-6,
@@ -141,7 +148,7 @@ class SPCATV(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
         refine: bool = False,
         transform_method: str = "deflation",
         init: str | npt.ArrayLike = "svd",
-        dtype: npt.DTypeLike = None,
+        dtype: npt.DTypeLike | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -270,25 +277,26 @@ class SPCATV(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
 
     def _warn(self, result: Decomposition) -> None:
         missed = [
-            f"component {k + 1}: relative gap {record.relative_gap:.2e} after {record.n_alternations} alternations"
+            f"component {k + 1}: relative gap {record.relative_gap:.2e} after {record.n_alternations}"
             for k, record in enumerate(result.diagnostics)
             if not record.converged
         ]
         if missed:
             warnings.warn(
-                f"tol={self.tol:g} was not reached ({'; '.join(missed)}); the loadings are certified to these "
-                f"gaps only. Raise max_iter (now {self.max_iter}) or tol.",
+                f"tol={self.tol:g} was not reached ({'; '.join(missed)} alternations); the loadings are "
+                f"certified to these gaps only. Raise max_iter (now {self.max_iter}) or tol.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         null = [str(k + 1) for k, component in enumerate(result.components) if not component.any()]
         if null:
             warnings.warn(
-                f"{len(null)} of {len(result.components)} components are zero (number {', '.join(null)}): the "
-                f"penalties (l1={self.l1_:.3g}, l2={self.l2_:.3g}, tv={self.tv_:.3g}) leave nothing, or the data "
-                f"have no variance left. Lower alpha (now {self.alpha:g}, {self.penalty_units}) or n_components.",
+                f"{len(null)} of {len(result.components)} components are zero (number {', '.join(null)}): "
+                f"the penalties (l1={self.l1_:.3g}, l2={self.l2_:.3g}, tv={self.tv_:.3g}) leave nothing, or "
+                f"the data have no variance left. Lower alpha (now {self.alpha:g}, {self.penalty_units}) or "
+                "n_components.",
                 NullComponentWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def transform(self, X: Any) -> FloatArray:

@@ -36,14 +36,14 @@ def check_parameters(estimator: Any) -> None:
 
 
 def _check_count(name: str, value: Any) -> None:
-    if not isinstance(value, Integral) or isinstance(value, bool):
+    if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be an integer >= 1, got {value!r}")
     if value < 1:
         raise ValueError(f"{name} must be at least 1, got {value}")
 
 
 def _check_real(name: str, value: Any) -> None:
-    if not isinstance(value, Real) or isinstance(value, bool) or not np.isfinite(float(value)):
+    if isinstance(value, bool) or not isinstance(value, Real) or not np.isfinite(float(value)):
         raise TypeError(f"{name} must be a finite number, got {value!r}")
 
 
@@ -59,8 +59,8 @@ def _check_weights(alpha: Any, l1_ratio: Any, tv_ratio: Any) -> None:
         )
     if l1_ratio + tv_ratio >= 1:
         raise ValueError(
-            f"l1_ratio + tv_ratio must be below 1, got {l1_ratio} + {tv_ratio} = {l1_ratio + tv_ratio:g}: what "
-            "is left goes to the l2 penalty, without which the problem is unbounded"
+            f"l1_ratio + tv_ratio must be below 1, got {l1_ratio} + {tv_ratio} = {l1_ratio + tv_ratio:g}: "
+            "what is left goes to the l2 penalty, without which the problem is unbounded"
         )
 
 

@@ -26,6 +26,15 @@ except ImportError:  # scikit-learn < 1.9
         return method
 
 
+__all__ = [
+    "HAS_CALLBACKS",
+    "CallbackMonitor",
+    "CallbackSupportMixin",
+    "MonitorGroup",
+    "PrintingMonitor",
+    "with_callbacks",
+]
+
 FloatArray = npt.NDArray[np.floating[Any]]
 
 
@@ -135,10 +144,12 @@ class MonitorGroup:
 
     def alternation_ended(self, number: int, objective: float, relative_gap: float) -> bool:
         """Tell all, and stop if any says so."""
-        return any([monitor.alternation_ended(number, objective, relative_gap) for monitor in self._monitors])
+        votes = [monitor.alternation_ended(number, objective, relative_gap) for monitor in self._monitors]
+        return any(votes)
 
     def component_ended(
         self, number: int, diagnostics: ComponentDiagnostics, components: Sequence[FloatArray]
     ) -> bool:
         """Tell all, and stop if any says so."""
-        return any([monitor.component_ended(number, diagnostics, components) for monitor in self._monitors])
+        votes = [monitor.component_ended(number, diagnostics, components) for monitor in self._monitors]
+        return any(votes)

@@ -78,7 +78,7 @@ def lay_out(structure: GridStructure) -> Box:
 
     occupied = np.zeros(n_cells, dtype=bool)
     occupied[position] = True
-    start, stop = find_spans(occupied.reshape(-1, CHUNK).any(axis=1), slab_size)
+    start, stop = find_spans(np.logical_or.reduceat(occupied, np.arange(0, n_cells, CHUNK)), slab_size)
     slab_edges = np.arange(0, n_cells + 1, slab_size)
     return Box(
         n_cells=n_cells,

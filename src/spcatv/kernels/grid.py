@@ -62,7 +62,15 @@ def _add_square(
 
 @kernel
 def _relax(
-    factor: Any, bar: Any, alpha: Any, edge: Any, weight: float, stride: int, first: int, count: int, rho: float
+    factor: Any,
+    bar: Any,
+    alpha: Any,
+    edge: Any,
+    weight: float,
+    stride: int,
+    first: int,
+    count: int,
+    rho: float,
 ) -> None:
     """``alpha += rho (factor * moved - alpha)`` along one axis."""
     for j in range(count):
@@ -73,7 +81,15 @@ def _relax(
 
 @kernel
 def _dual_step(
-    factor: Any, bar: Any, alpha: Any, edges: Any, weights: Any, strides: Any, first: int, count: int, scalars: Any
+    factor: Any,
+    bar: Any,
+    alpha: Any,
+    edges: Any,
+    weights: Any,
+    strides: Any,
+    first: int,
+    count: int,
+    scalars: Any,
 ) -> None:
     zero, one, rho, damping, kind = scalars
     n_axes = len(strides)
@@ -135,9 +151,7 @@ def _smooth_shares(arrays: Any, layout: Any, pull_weights: Any, scalars: Any) ->
 
 
 @kernel
-def _structured_share(
-    x: Any, arrays: Any, layout: Any, axis_weights: Any, zero: float, kind: int
-) -> float:
+def _structured_share(x: Any, arrays: Any, layout: Any, axis_weights: Any, zero: float, kind: int) -> float:
     """``s(x) - alpha'Ax`` (or its GraphNet counterpart) summed over all voxels, without the factor c."""
     _y, _v, _bar, alpha, _scratch = arrays
     edges, strides, start, stop, _slab_ptr = layout
@@ -164,7 +178,8 @@ class GridWorkspace:
     """Workspace on the padded box of a grid without periodic axes."""
 
     def __init__(self, structure: GridStructure, setting: Setting, dtype: npt.DTypeLike) -> None:
-        self._dtype = np.dtype(dtype)
+        self._dtype: np.dtype[Any] = np.dtype(dtype)
+        self._scalar: Any = self._dtype.type
         self._setting = setting
         self._box = box = lay_out(structure)
         self._axis_weights = np.asarray(structure.axis_weights, dtype=self._dtype)
@@ -176,7 +191,7 @@ class GridWorkspace:
         self._layout = (box.edge_bits, box.strides, box.start, box.stop, box.slab_ptr)
 
     def _typed(self, *scalars: float) -> tuple[Any, ...]:
-        return tuple(self._dtype.type(scalar) for scalar in scalars)
+        return tuple(self._scalar(scalar) for scalar in scalars)
 
     def set_target(self, y: FloatArray) -> None:
         """Take a new y."""
@@ -205,8 +220,9 @@ class GridWorkspace:
         low = NO_LOWER_BOUND if self._setting.positive else -l1
         scalars = self._typed(0.5, low, l1)
         smooth, squares = _smooth_shares(self._arrays, self._layout, self._pull_weights, scalars)
+        zero = self._scalar(0)
         share_v, share_w = (
-            tv * _structured_share(x, self._arrays, self._layout, self._axis_weights, *self._typed(0), self._kind)
+            tv * _structured_share(x, self._arrays, self._layout, self._axis_weights, zero, self._kind)
             for x in (self._v, self._bar)
         )
         penalty = 0.0

@@ -88,7 +88,8 @@ class SparseWorkspace:
     """Workspace over the operator as it is; works for every structure."""
 
     def __init__(self, structure: Structure, setting: Setting, dtype: npt.DTypeLike) -> None:
-        self._dtype = np.dtype(dtype)
+        self._dtype: np.dtype[Any] = np.dtype(dtype)
+        self._scalar: Any = self._dtype.type
         self._setting = setting
         self._group_ptr = structure.group_ptr
         self._rows = _csr_parts(structure.matrix, self._dtype)
@@ -98,7 +99,7 @@ class SparseWorkspace:
         self._low = NO_LOWER_BOUND if setting.positive else -setting.l1
 
     def _typed(self, *scalars: float) -> tuple[Any, ...]:
-        return tuple(self._dtype.type(scalar) for scalar in scalars)
+        return tuple(self._scalar(scalar) for scalar in scalars)
 
     def set_target(self, y: FloatArray) -> None:
         """Take a new y."""
@@ -125,7 +126,7 @@ class SparseWorkspace:
         tv, graphnet = self._setting.tv, self._setting.graphnet
         scalars = self._typed(0, 0.5, tv, self._low, self._setting.l1)
         smooth, squares = _smooth_shares(*self._columns, self._y, self._v, self._w, self._alpha, scalars)
-        zero = self._dtype.type(0)
+        zero = self._scalar(0)
         share_v, share_w = (
             tv * _structured_share(self._group_ptr, *self._rows, x, self._alpha, zero, graphnet)
             for x in (self._v, self._w)

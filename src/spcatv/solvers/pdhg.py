@@ -110,7 +110,9 @@ class PrimalDual:
         while status is None:
             shares = self._workspace.gap_shares()
             gap = min(shares.gap_v, shares.gap_w)
-            looks.append((n_iter, gap, -shares.w_squared - shares.dual_penalty, time.perf_counter() - started))
+            looks.append(
+                (n_iter, gap, -shares.w_squared - shares.dual_penalty, time.perf_counter() - started)
+            )
             if not np.isfinite(gap):
                 raise SolverError(
                     f"pdhg: the gap became {gap} at iteration {n_iter} (tau {self.tau:.3g}, "
@@ -218,7 +220,8 @@ def pdhg(
 def _trace(problem: LoadingProblem, run: Run, n_iter: int, seconds: float) -> tuple[TracePoint, ...]:
     scale = problem.scale()
     return tuple(
-        TracePoint(n_iter + i, scale + dual + gap, gap, seconds + passed) for i, gap, dual, passed in run.looks
+        TracePoint(n_iter + i, scale + dual + gap, gap, seconds + passed)
+        for i, gap, dual, passed in run.looks
     )
 
 
