@@ -46,7 +46,8 @@ def test_full_demo_shows_what_the_method_is_for(full):
     assert pca.sparsity == 0
     assert tv.sparsity > 0.5
     assert pca.relative_gap is None
-    assert 0 <= elastic_net.relative_gap <= tv.relative_gap <= 1e-6
+    assert 0 <= elastic_net.relative_gap <= 1e-6
+    assert 0 < tv.relative_gap <= 1e-6
 
 
 def test_full_demo_is_near_the_published_errors(full):
@@ -84,7 +85,7 @@ def test_says_where_the_files_are_and_what_compilation_took(full):
     result, text = full
     assert f"Picture: {result.picture}" in text
     assert f"Table:   {result.table}" in text
-    assert re.search(r"kernels took \d+\.\d s; it is not in the times", text)
+    assert re.search(r"Compiling kernels, .* took \d+\.\d s, which no time below counts", text)
 
 
 def test_picture_is_a_png_of_the_four_columns(full):

@@ -173,6 +173,24 @@ def test_norm_of_a_cycle_is_exact(n):
     assert grid(many, periodic=(True, False)).norm_squared() == pytest.approx(truth, rel=1e-6)
 
 
+def test_norm_of_a_run_over_the_end_of_a_periodic_axis():
+    line = np.ones(11, dtype=int)
+    line[5] = 0
+    many = line[:, None] * np.arange(1, 61)
+    expected = 4 * np.cos(np.pi / 20) ** 2
+    assert grid(many, periodic=(True, False)).norm_squared() == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("n", [3, 5])
+def test_norm_with_odd_cycles_in_a_ragged_mask(n):
+    # not bipartite: |A| is larger than A, and its Rayleigh quotients prove nothing
+    mask = np.random.default_rng(n).random((n, 300)) < 0.5
+    mask[:, ::5] = True
+    structure = grid(mask, periodic=(True, False))
+    truth = np.linalg.norm(structure.matrix.toarray(), 2) ** 2
+    assert truth * (1 - 1e-12) <= structure.norm_squared() <= 1.03 * truth
+
+
 def test_norm_of_an_odd_mask_is_still_tight():
     mask = np.zeros((700, 700), dtype=bool)
     mask[5, :] = mask[100:600, 200] = True  # two lines apart: 4, not the box's 8

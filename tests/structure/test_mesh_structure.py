@@ -130,8 +130,10 @@ def test_gradient_scheme_against_a_loop_on_a_sphere():
     np.testing.assert_allclose(structure.group_norms(structure.forward(v)), lengths, rtol=1e-9)
 
 
-def test_gradient_from_a_single_neighbour_and_from_none():
+@pytest.mark.parametrize("seed", range(3))
+def test_gradient_from_a_single_neighbour_and_from_none(seed):
     points = np.array([[0, 0], [2, 0], [0, 1], [9, 9]], dtype=float)
+    points = into_space(points, np.random.default_rng(seed))
     structure = mesh(points, [[0, 1, 2]], mask=[True, True, False, True], scheme="gradient")
     # vertices 0 and 1 know the slope along their edge only; vertex 3 knows nothing
     assert structure.n_features == 3

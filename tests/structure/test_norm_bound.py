@@ -3,6 +3,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.linalg import eigvals_banded
 
 from spcatv.structure import norm
 from spcatv.structure.norm import LanczosRun, collatz_wielandt, lanczos_steps, spectral_norm_squared
@@ -76,6 +77,23 @@ def test_lanczos_reaches_the_promised_share():
     assert fresh == late
 
 
+def test_the_slack_covers_ritz_values_that_have_not_converged():
+    # neighbours and next neighbours in a chain: not bipartite, and crowded at the top
+    n = 2000
+    one, two = (
+        sp.diags_array([-np.ones(n - k), np.ones(n - k)], offsets=[0, k], shape=(n - k, n)) for k in (1, 2)
+    )
+    matrix = sp.vstack([one, two], format="csr")
+    gram = (matrix.T @ matrix).tocsr()
+    bands = np.zeros((3, n))
+    for k in range(3):
+        bands[k, : n - k] = gram.diagonal(k)
+    truth = eigvals_banded(bands, lower=True, select="i", select_range=(n - 1, n - 1))[0]
+    ritz = LanczosRun(lambda x: gram @ x, n).advance(lanczos_steps(n))
+    assert ritz < truth * (1 - 1e-6)
+    assert truth <= spectral_norm_squared(matrix) <= 1.03 * truth
+
+
 def test_number_of_lanczos_steps_is_the_theorems():
     for n in (10, 10**4, 10**7):
         k = lanczos_steps(n)
@@ -86,6 +104,7 @@ def test_number_of_lanczos_steps_is_the_theorems():
 def test_lanczos_stops_in_an_invariant_subspace():
     run = LanczosRun(lambda x: 3.0 * x, 50)
     assert run.advance(20) == pytest.approx(3)
+    assert LanczosRun(lambda x: 0.0 * x, 50).advance(5) == 0
 
 
 def test_known_bounds_help_and_global_seeds_stay_alone():

@@ -1,0 +1,14 @@
+"""Data that several tests look at."""
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture(scope="session")
+def striped():
+    """40 signals of 60 points: two blocks of neighbours, each with scores of its own, and noise."""
+    rng = np.random.default_rng(0)
+    X = 0.5 * rng.standard_normal((40, 60))
+    X[:, 10:20] += 3.0 * rng.standard_normal((40, 1))
+    X[:, 35:50] += 2.0 * rng.standard_normal((40, 1))
+    return X

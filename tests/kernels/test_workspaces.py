@@ -1,0 +1,134 @@
+"""Every compiled kernel does what the NumPy reference does, step by step."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from spcatv.kernels import (
+    GridWorkspace,
+    ReferenceWorkspace,
+    Setting,
+    SparseWorkspace,
+    Steps,
+    workspace_for,
+)
+from spcatv.kernels.box import CHUNK, LONGEST_SPAN, find_spans, lay_out
+from spcatv.problem import LoadingProblem
+from spcatv.structure import concat, from_matrix, graph, grid, groups, mesh
+from spcatv.structure.shapes import icosphere
+
+TOLERANCE = {"float64": 1e-11, "float32": 3e-4}
+
+
+def _structures():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, (6, 7))
+    adjacency = sp.random_array((15, 15), density=0.3, rng=rng)
+    return {
+        "1-D": grid(rng.random(40) < 0.8),
+        "2-D": grid(rng.random((9, 20)) < 0.8, voxel_size=(0.5, 2.0)),
+        "3-D": grid(rng.random((7, 8, 9)) < 0.8, voxel_size=(1.0, 0.7, 1.5)),
+        "4-D": grid(rng.random((3, 4, 5, 6)) < 0.8),
+        "anisotropic": grid((6, 7), isotropic=False),
+        "labels": grid(labels),
+        "periodic": grid((5, 6), periodic=(True, False)),
+        "one voxel": grid((1, 1)),
+        "long line": grid(3 * LONGEST_SPAN + 5),
+        "mesh": mesh(*icosphere(1)),
+        "graph": graph(adjacency + adjacency.T),
+        "groups": groups([[0, 1, 2], [2, 3], [5]], 8),
+        "concat": concat([grid((3, 3)), mesh(*icosphere(0))]),
+        "no rows": from_matrix(sp.csr_array((0, 5))),
+    }
+
+
+STRUCTURES = _structures()
+
+
+def _run(workspace, y, v, alpha, steps):
+    workspace.set_target(y)
+    workspace.set_state(v, alpha)
+    first = np.array(workspace.gap_shares())
+    workspace.advance(7, steps)
+    workspace.advance(1, steps._replace(rho=1.0))
+    last = np.array(workspace.gap_shares())
+    return first, last, workspace.get_v(), workspace.get_w(), workspace.get_alpha()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("graphnet", [False, True], ids=["tv", "graphnet"])
+@pytest.mark.parametrize("positive", [False, True], ids=["signed", "positive"])
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_kernels_follow_the_reference(name, positive, graphnet, dtype):
+    structure = STRUCTURES[name]
+    rng = np.random.default_rng(1)
+    setting = Setting(tv=0.7, l1=0.2, positive=positive, graphnet=graphnet)
+    y = 2 * rng.standard_normal(structure.n_features)
+    v = rng.standard_normal(structure.n_features)
+    v = np.abs(v) if positive else v
+    alpha = structure.project(2 * rng.standard_normal(structure.n_rows))
+    steps = Steps(tau=0.1, sigma=1 / (0.07 * max(structure.norm_squared(), 1e-3)), rho=1.9)
+    expected = _run(ReferenceWorkspace(structure, setting), y, v, alpha, steps)
+
+    kinds = {SparseWorkspace, type(workspace_for(structure, setting, dtype))}
+    for kind in kinds:
+        found = _run(kind(structure, setting, dtype), y, v, alpha, steps)
+        for ours, theirs in zip(found, expected, strict=True):
+            assert ours.dtype == np.dtype(dtype) or ours.shape == (5,)
+            np.testing.assert_allclose(ours, theirs, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("penalty", ["tv", "graphnet"])
+def test_gap_shares_are_the_gap_of_the_problem(penalty):
+    structure = STRUCTURES["3-D"]
+    rng = np.random.default_rng(2)
+    y = rng.standard_normal(structure.n_features)
+    problem = LoadingProblem(y, structure, l1=0.3, tv=0.5, penalty=penalty)
+    workspace = GridWorkspace(structure, Setting(0.5, 0.3, False, penalty == "graphnet"), np.float64)
+    v = rng.standard_normal(structure.n_features)
+    alpha = problem.feasible(rng.standard_normal(structure.n_rows))
+    workspace.set_target(y)
+    workspace.set_state(v, alpha)
+    shares = workspace.gap_shares()
+    w = problem.minimizer(alpha)
+    assert shares.gap_v == pytest.approx(problem.gap(v, alpha), rel=1e-12)
+    assert shares.gap_w == pytest.approx(problem.gap(w, alpha), rel=1e-12)
+    dual = problem.scale() - shares.w_squared - shares.dual_penalty
+    assert dual == pytest.approx(problem.dual(alpha), rel=1e-12)
+
+
+def test_the_layout_is_chosen_by_the_structure():
+    setting = Setting(1.0, 0.0, False, False)
+    assert isinstance(workspace_for(grid((3, 3)), setting, "float64"), GridWorkspace)
+    assert isinstance(workspace_for(grid((3, 3), periodic=True), setting, "float64"), SparseWorkspace)
+    assert isinstance(workspace_for(STRUCTURES["mesh"], setting, "float64"), SparseWorkspace)
+
+
+def test_state_survives_a_round_trip_through_the_box():
+    structure = STRUCTURES["4-D"]
+    rng = np.random.default_rng(3)
+    v, alpha = rng.standard_normal(structure.n_features), rng.standard_normal(structure.n_rows)
+    workspace = GridWorkspace(structure, Setting(1.0, 0.0, False, False), "float64")
+    workspace.set_state(v, alpha)
+    np.testing.assert_array_equal(workspace.get_v(), v)
+    np.testing.assert_array_equal(workspace.get_alpha(), alpha)
+
+
+def test_spans_cover_all_voxels_and_never_cross_a_slab():
+    box = lay_out(grid(np.random.default_rng(4).random((5, 30, 70)) < 0.05))
+    covered = np.zeros(box.n_cells, dtype=bool)
+    for start, stop in zip(box.start.astype(int), box.stop.astype(int), strict=True):
+        assert 0 < stop - start <= LONGEST_SPAN
+        assert start // int(box.strides[0]) == (stop - 1) // int(box.strides[0])
+        assert not covered[start:stop].any()
+        covered[start:stop] = True
+    assert covered[box.position].all()
+    assert box.slab_ptr[-1] == len(box.start)
+
+
+def test_spans_far_apart_are_not_joined():
+    busy = np.zeros(40, dtype=bool)
+    busy[[0, 1, 20]] = True
+    start, stop = find_spans(busy, 40 * CHUNK)
+    np.testing.assert_array_equal(start, [0, 20 * CHUNK])
+    np.testing.assert_array_equal(stop, [2 * CHUNK, 21 * CHUNK])

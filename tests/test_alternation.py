@@ -1,0 +1,190 @@
+"""The alternation: certified, monotone, and right where the answer is known."""
+
+import numpy as np
+import pytest
+
+from spcatv.alternation import (
+    Component,
+    PenaltyModel,
+    Weights,
+    alternate,
+    best_component,
+    null_component,
+)
+from spcatv.matrix import CentredMatrix
+from spcatv.starts import singular_scores
+from spcatv.structure import from_matrix, grid, groups, mesh
+from spcatv.structure.shapes import icosphere
+
+
+def _start(matrix, name):
+    """A leading singular vector, or one between the first two, from which there is a way to go."""
+    first, second = singular_scores(matrix, 2)
+    return {"first": first, "second": second, "between": 0.6 * first + 0.8 * second}[name]
+
+
+def _fit(
+    X,
+    structure,
+    weights,
+    *,
+    tol=1e-8,
+    method="auto",
+    positive=False,
+    penalty="tv",
+    start="first",
+    max_iter=300,
+):
+    matrix = CentredMatrix(X)
+    model = PenaltyModel(structure, weights, penalty=penalty, positive=positive)
+    u = _start(matrix, start)
+    solver = model.solver(method, np.float64)
+    return alternate(matrix, model, u, solver=solver, tol=tol, max_iter=max_iter), matrix, model
+
+
+def _assert_certified(component: Component, matrix, model, tol):
+    scores = matrix.dot(component.v)
+    np.testing.assert_allclose(component.u, scores / np.linalg.norm(scores), atol=1e-12)
+    problem = model.problem(matrix, component.u)
+    gap = problem.gap(component.v, component.alpha)
+    assert gap == pytest.approx(component.gap, rel=1e-9)
+    assert gap <= tol * problem.scale()
+    centred = matrix.rows(0, matrix.shape[0])
+    objective = -component.u @ centred @ component.v / matrix.shape[0] + model.value(component.v)
+    assert component.objective == pytest.approx(objective, rel=1e-9)
+
+
+CASES = {
+    "chain": (grid(60), {}),
+    "chain, graphnet": (grid(60), {"penalty": "graphnet"}),
+    "chain, positive": (grid(60), {"positive": True}),
+    "image": (grid((6, 10)), {}),
+    "anisotropic": (grid((6, 10), isotropic=False), {}),
+    "groups": (groups([range(i, i + 5) for i in range(0, 56, 4)], 60), {}),
+    "none": (from_matrix(np.zeros((0, 60))), {}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("start", ["first", "second", "between"])
+def test_every_step_lowers_the_objective_and_the_end_is_certified(striped, name, start):
+    structure, options = CASES[name]
+    component, matrix, model = _fit(striped, structure, Weights(0.05, 0.02, 0.08), start=start, **options)
+    assert component.converged
+    _assert_certified(component, matrix, model, tol=1e-8)
+    rise = np.diff(component.objectives)
+    assert (rise <= np.array(component.inexactness)[1:] + 1e-12).all()
+
+
+@pytest.mark.parametrize("method", ["pdhg", "dual", "conesta", "fista"])
+def test_all_solvers_find_the_same_component(striped, method):
+    weights = Weights(0.05, 0.02, 0.08)
+    reference = _fit(striped, grid(60), weights, tol=1e-10)[0]
+    tol = 1e-5 if method in ("conesta", "fista") else 1e-9
+    component, matrix, model = _fit(striped, grid(60), weights, tol=tol, method=method)
+    _assert_certified(component, matrix, model, tol)
+    assert component.objective == pytest.approx(reference.objective, rel=10 * tol)
+
+
+def test_without_structure_it_is_the_closed_form_alternation(striped):
+    l1, l2 = 0.08, 0.03
+    component, matrix, _ = _fit(striped, grid(60), Weights(l1, l2, 0.0), tol=1e-14)
+    X = striped - striped.mean(axis=0)
+    u = singular_scores(matrix, 1)[0]
+    for _ in range(500):
+        y = X.T @ u / (len(X) * l2)
+        v = np.sign(y) * np.maximum(np.abs(y) - l1 / l2, 0) / 2
+        u = X @ v / np.linalg.norm(X @ v)
+    np.testing.assert_allclose(component.v, v, atol=1e-6 * np.abs(v).max())
+    assert (component.v == 0).any()
+
+
+def test_the_length_is_set_by_l2_and_the_direction_is_not(striped):
+    one = _fit(striped, grid(60), Weights(0.05, 0.02, 0.08), tol=1e-12)[0]
+    other = _fit(striped, grid(60), Weights(0.05, 0.2, 0.08), tol=1e-12)[0]
+    np.testing.assert_allclose(one.v, 10 * other.v, rtol=1e-4, atol=1e-4 * np.abs(one.v).max())
+
+
+def test_scaling_the_data_and_the_weights_scales_nothing_else(striped):
+    one = _fit(striped, grid(60), Weights(0.05, 0.02, 0.08), tol=1e-12)[0]
+    other = _fit(1e3 * striped, grid(60), Weights(50, 20, 80), tol=1e-12)[0]
+    np.testing.assert_allclose(one.v, other.v, rtol=1e-5, atol=1e-5 * np.abs(one.v).max())
+
+
+def test_permuted_features_with_a_permuted_structure_give_the_permuted_loading(striped):
+    order = np.random.default_rng(1).permutation(60)
+    structure = grid(60)
+    permuted = from_matrix(structure.matrix[:, order], structure.group_ptr)
+    one = _fit(striped, structure, Weights(0.05, 0.02, 0.08), tol=1e-11)[0]
+    other = _fit(striped[:, order], permuted, Weights(0.05, 0.02, 0.08), tol=1e-11)[0]
+    scale = np.abs(one.v).max()
+    sign = np.sign(one.v @ other.v[np.argsort(order)])
+    np.testing.assert_allclose(one.v[order], sign * other.v, atol=1e-4 * scale)
+
+
+def test_a_killed_start_gives_a_null_component(striped):
+    component, _, _ = _fit(striped, grid(60), Weights(10.0, 1.0, 1.0))
+    assert component.is_null
+    assert component.converged
+    assert not component.u.any()
+
+
+def test_the_best_start_wins(striped):
+    matrix = CentredMatrix(striped)
+    model = PenaltyModel(grid(60), Weights(0.05, 0.02, 0.08))
+    options = {"method": "auto", "dtype": np.float64, "tol": 1e-8, "max_iter": 200}
+    starts = list(singular_scores(matrix, 6))
+    alone = [best_component(matrix, model, [start], **options) for start in starts]
+    together = best_component(matrix, model, starts, **options)
+    assert together.objective <= min(component.objective for component in alone) * (1 - 1e-6) + 1e-12
+    assert together.converged
+
+
+def test_a_hook_can_stop_the_alternation(striped):
+    seen = []
+
+    def hook(number, objective, relative_gap):
+        seen.append((number, objective, relative_gap))
+        return number == 2
+
+    matrix = CentredMatrix(striped)
+    model = PenaltyModel(grid(60), Weights(0.05, 0.02, 0.08))
+    component = alternate(
+        matrix,
+        model,
+        _start(matrix, "between"),
+        solver=model.solver("auto", np.float64),
+        tol=1e-12,
+        max_iter=100,
+        hook=hook,
+    )
+    assert component.n_alternations == 2
+    assert not component.converged
+    assert seen[-1][1] == component.objective
+
+
+def test_float32_state_is_certified_in_float64():
+    coords, triangles = icosphere(3)
+    structure = mesh(coords, triangles)
+    rng = np.random.default_rng(2)
+    X = 0.3 * rng.standard_normal((20, len(coords)))
+    X[:, coords[:, 2] > 0.6] += rng.standard_normal((20, 1))
+    matrix = CentredMatrix(X.astype(np.float32))
+    model = PenaltyModel(structure, Weights(0.01, 0.01, 0.02))
+    component = alternate(
+        matrix,
+        model,
+        singular_scores(matrix, 1)[0],
+        solver=model.solver("auto", np.float32),
+        tol=1e-11,
+        max_iter=300,
+    )
+    _assert_certified(component, matrix, model, 1e-11)
+
+
+def test_null_component_has_the_shape_of_the_data(striped):
+    component = null_component(CentredMatrix(striped))
+    assert component.is_null
+    assert component.v.shape == (60,)
+    assert component.u.shape == (40,)
+    assert component.n_alternations == 0

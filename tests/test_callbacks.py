@@ -1,0 +1,76 @@
+"""Progress and early stopping through scikit-learn's callbacks."""
+
+import numpy as np
+import pytest
+
+from spcatv import SPCATV
+from spcatv.progress import HAS_CALLBACKS
+
+pytestmark = pytest.mark.skipif(not HAS_CALLBACKS, reason="this scikit-learn has no callbacks (needs >= 1.9)")
+
+
+class Recorder:
+    """Records every task, and stops where it is told to."""
+
+    def __init__(self, stop_at=None):
+        self.tasks = []
+        self.stop_at = stop_at
+        self.states = []
+
+    def setup(self, estimator, context):
+        self.states.append("setup")
+
+    def teardown(self, estimator, context):
+        self.states.append("teardown")
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context, *, metadata=None, fitted_estimator=None):
+        self.tasks.append((context.task_name, context.task_id, metadata, fitted_estimator))
+        return (context.task_name, context.task_id) == self.stop_at
+
+
+def test_every_task_is_announced(striped):
+    recorder = Recorder()
+    model = SPCATV(2, structure=(60,), alpha=0.5).set_callbacks(recorder).fit(striped)
+    assert recorder.states == ["setup", "teardown"]
+    names = [name for name, *_ in recorder.tasks]
+    assert names.count("component") == 2
+    assert names.count("alternation") == sum(record.n_alternations for record in model.diagnostics_)
+    assert names[-1] == "fit"
+    metadata = next(metadata for name, _, metadata, _ in recorder.tasks if name == "alternation")
+    assert set(metadata) == {"objective", "relative_gap"}
+
+
+def test_partly_fitted_estimators_are_usable(striped):
+    recorder = Recorder()
+    SPCATV(2, structure=(60,), alpha=0.5).set_callbacks(recorder).fit(striped)
+    first, second = (estimator for name, _, _, estimator in recorder.tasks if name == "component")
+    assert first.transform(striped).shape == (40, 1)
+    assert second.score(striped) > first.score(striped)
+
+
+def test_stopping_after_a_component(striped):
+    model = SPCATV(3, structure=(60,), alpha=0.5).set_callbacks(Recorder(("component", 1))).fit(striped)
+    assert model.components_.shape == (2, 60)
+    assert model.transform(striped).shape == (40, 2)
+    assert list(model.get_feature_names_out()) == ["spcatv0", "spcatv1"]
+
+
+def test_stopping_the_alternation(striped):
+    with pytest.warns(Warning, match="was not reached"):
+        model = (
+            SPCATV(1, structure=(60,), alpha=0.3, init="random", random_state=0)
+            .set_callbacks(Recorder(("alternation", 0)))
+            .fit(striped)
+        )
+    assert model.n_iter_ == 1
+
+
+def test_a_progress_bar_of_scikit_learn_runs(striped):
+    pytest.importorskip("rich")
+    from sklearn.callback import ProgressBar
+
+    model = SPCATV(2, structure=(60,), alpha=0.5).set_callbacks(ProgressBar()).fit(striped)
+    assert np.isfinite(model.components_).all()

@@ -1,0 +1,70 @@
+"""X as an operator against the matrix written out."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spcatv.matrix import CentredMatrix, ResidualMatrix
+
+
+def _data(n_rows, n_columns, dtype="float64", order="C", seed=0):
+    rng = np.random.default_rng(seed)
+    return np.array(rng.standard_normal((n_rows, n_columns)) + 5, dtype=dtype, order=order)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("shape", [(7, 30), (30, 7), (5, 5)])
+@pytest.mark.parametrize("center", [True, False])
+def test_centred_matrix_is_the_centred_matrix(shape, order, dtype, center):
+    X = _data(*shape, dtype=dtype, order=order)
+    matrix = CentredMatrix(X, center=center)
+    exact = X.astype(np.float64)
+    if center:
+        exact = exact - exact.mean(axis=0)
+    rng = np.random.default_rng(1)
+    u, v = rng.standard_normal(shape[0]), rng.standard_normal(shape[1])
+    np.testing.assert_allclose(matrix.dot(v), exact @ v, atol=1e-11)
+    np.testing.assert_allclose(matrix.transpose_dot(u), exact.T @ u, atol=1e-11)
+    np.testing.assert_allclose(matrix.rows(1, 3), exact[1:3], atol=1e-12)
+    np.testing.assert_allclose(matrix.column_norms, np.linalg.norm(exact, axis=0), rtol=1e-12)
+    assert matrix.squared_norm() == pytest.approx((exact**2).sum(), rel=1e-12)
+    gram = exact @ exact.T if shape[0] <= shape[1] else exact.T @ exact
+    np.testing.assert_allclose(matrix.gram(), gram, atol=1e-10)
+
+
+def test_strided_views_are_read_where_they_lie():
+    X = _data(20, 30, dtype="float32")[::2, ::3]
+    exact = X.astype(np.float64) - X.astype(np.float64).mean(axis=0)
+    v = np.arange(10.0)
+    np.testing.assert_allclose(CentredMatrix(X).dot(v), exact @ v, atol=1e-10)
+    np.testing.assert_allclose(CentredMatrix(X).transpose_dot(v), exact.T @ v, atol=1e-10)
+
+
+def test_large_means_do_not_cost_digits():
+    X = _data(50, 20, seed=3) + 1e6
+    exact = X - X.mean(axis=0)
+    assert np.abs(CentredMatrix(X).rows(0, 50).mean(axis=0)).max() < 1e-9
+    np.testing.assert_allclose(CentredMatrix(X).column_norms, np.linalg.norm(exact, axis=0), rtol=1e-9)
+
+
+@given(
+    n_rows=st.integers(2, 12),
+    n_columns=st.integers(1, 12),
+    n_terms=st.integers(0, 3),
+    seed=st.integers(0, 99),
+)
+def test_residual_is_the_matrix_less_its_terms(n_rows, n_columns, n_terms, seed):
+    X = _data(n_rows, n_columns, seed=seed)
+    rng = np.random.default_rng(seed)
+    scores, loadings = rng.standard_normal((n_terms, n_rows)), rng.standard_normal((n_terms, n_columns))
+    residual = ResidualMatrix(CentredMatrix(X), scores, loadings)
+    exact = X - X.mean(axis=0) - scores.T @ loadings
+    u, v = rng.standard_normal(n_rows), rng.standard_normal(n_columns)
+    np.testing.assert_allclose(residual.dot(v), exact @ v, atol=1e-9)
+    np.testing.assert_allclose(residual.transpose_dot(u), exact.T @ u, atol=1e-9)
+    np.testing.assert_allclose(residual.rows(0, n_rows), exact, atol=1e-10)
+    assert residual.squared_norm() == pytest.approx((exact**2).sum(), abs=1e-9)
+    gram = exact @ exact.T if n_rows <= n_columns else exact.T @ exact
+    np.testing.assert_allclose(residual.gram(), gram, atol=1e-9)
