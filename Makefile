@@ -6,7 +6,10 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PYTHON ?=
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
-PYTEST_ARGS ?=
+PYTEST_ARGS ?= -n 2 --dist loadfile
+
+# nothing is compiled at installation (below), so Python must keep what it compiles when it imports
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -42,7 +45,7 @@ help:  ## show this list
 
 # --- installation -------------------------------------------------------------------------------
 
-# --no-compile: what the demo imports is compiled as it is imported, the rest never is; it halves the install
+# --no-compile: modules are compiled when they are first imported, and most never are; it halves the time
 $(VENV)/.installed-demo: pyproject.toml src/spcatv/_version.py | $(VENV)/pyvenv.cfg
 	@echo "Installing spca-tv into $(VENV) ..."
 	@$(PIP_INSTALL) --no-compile --editable ".[report]"

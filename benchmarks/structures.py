@@ -63,7 +63,7 @@ def main() -> None:
         print(
             row(
                 f"concat of two meshes, {scheme}",
-                lambda scheme=scheme: concat([mesh(*sphere, scheme=scheme)] * 2),
+                lambda scheme=scheme: concat([mesh(*sphere, scheme=scheme) for _ in range(2)]),
             )
         )
 

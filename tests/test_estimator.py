@@ -223,7 +223,8 @@ def test_more_starts_never_end_higher(striped):
     X = striped[:15]
     one = SPCATV(1, structure=(60,), alpha=0.05, init="random", random_state=3).fit(X)
     many = SPCATV(1, structure=(60,), alpha=0.05, init="random", random_state=3, n_init=10).fit(X)
-    assert many.diagnostics_[0].objective <= one.diagnostics_[0].objective + 1e-9
+    lone = one.diagnostics_[0].objective
+    assert many.diagnostics_[0].objective <= lone + 1e-5 * abs(lone)
 
 
 def test_given_loadings_as_init(fitted, striped):

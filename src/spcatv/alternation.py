@@ -25,11 +25,15 @@ FloatArray = npt.NDArray[np.floating[Any]]
 # starts from, and never below half of the tolerance.
 STEP_REDUCTION = 0.1
 STEP_SHARE = 0.5
-# How far u is pushed along its last move.
-EXTRAPOLATION = 0.5
+# How far u is pushed along its last move: further after every push that paid, back after one that did
+# not. Where two directions explain nearly the same, plain alternation creeps.
+FIRST_PUSH = 0.5
+PUSH_GROWTH = 1.5
+PUSH_SETBACK = 0.3
+LONGEST_PUSH = 8.0
 # Relative gap at which starts are compared before the best one is solved in full.
-COARSE_TOL = 1e-3
-COARSE_ALTERNATIONS = 30
+COARSE_TOL = 1e-4
+COARSE_ALTERNATIONS = 100
 
 
 @dataclass(frozen=True)
@@ -243,23 +247,26 @@ def alternate(
     """
     state = _Alternation(matrix, model, solver, tol)
     problem = model.problem(matrix, u)
-    extrapolated = False
+    push, extrapolated = FIRST_PUSH, False
     for number in range(1, max_iter + 1):
         step = state.solve(problem)
-        before, last_gap = state.u, state.gap
+        before = state.u
         slack = model.weights.l2 * step.gap
         if not state.accept(step, slack, extrapolated=extrapolated):
             # the push went too far: back to the last point, and on from its own scores
             solver.restart_from(state.v, state.alpha)
             problem, extrapolated = _own_problem(state), False
+            push = max(FIRST_PUSH, PUSH_SETBACK * push)
             continue
         if not state.v.any():
             break
         asked_to_stop = hook(number, state.objectives[-1], state.gap / _own_problem(state).scale())
         if asked_to_stop or state.converged():
             break
-        extrapolated = number > 1 and state.gap < last_gap
-        problem = _pushed(model, state, before) if extrapolated else _own_problem(state)
+        if extrapolated:
+            push = min(PUSH_GROWTH * push, LONGEST_PUSH)
+        extrapolated = bool(before.any())
+        problem = _pushed(model, state, before, push) if extrapolated else _own_problem(state)
     return state.result()
 
 
@@ -269,9 +276,9 @@ def _own_problem(state: _Alternation) -> LoadingProblem:
     return state.problem
 
 
-def _pushed(model: PenaltyModel, state: _Alternation, before: FloatArray) -> LoadingProblem:
+def _pushed(model: PenaltyModel, state: _Alternation, before: FloatArray, push: float) -> LoadingProblem:
     """The loading problem for u pushed on along its last move."""
-    ahead = state.u + EXTRAPOLATION * (state.u - before)
+    ahead = state.u + push * (state.u - before)
     return model.problem(state.matrix, ahead / np.linalg.norm(ahead))
 
 

@@ -26,6 +26,8 @@ from spcatv.solvers import Solver
 FloatArray = npt.NDArray[np.floating[Any]]
 
 MOST_CYCLES = 100
+# A block is solved to this share of the tolerance, so that it stays within it while the others move on.
+BLOCK_SHARE = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +98,14 @@ def refine_components(
                 continue
             converged = False
             solver.restart_from(block.v, block.alpha)
-            after = alternate(residual, block_model, blocks[k].u, solver=solver, tol=tol, max_iter=max_iter)
+            after = alternate(
+                residual,
+                block_model,
+                blocks[k].u,
+                solver=solver,
+                tol=BLOCK_SHARE * tol,
+                max_iter=max_iter,
+            )
             if after.objective <= blocks[k].objective:
                 blocks[k] = _continued(after, block)
         objectives.append(joint_objective(matrix, model, blocks))

@@ -83,8 +83,9 @@ def test_optimal_mu_keeps_its_digits(problem):
     assert optimal_mu(problem, eps) == pytest.approx(limit, rel=1e-9)
 
 
+@pytest.mark.parametrize("start", [0.0, 0.5], ids=["from zero", "from elsewhere"])
 @pytest.mark.parametrize("gap", ["tight", "paper"])
-def test_continuation_is_the_one_of_the_paper(problem, gap, monkeypatch):
+def test_continuation_is_the_one_of_the_paper(problem, gap, start, monkeypatch):
     """Every round's mu and wanted gap, replayed from what FISTA returned."""
     rounds = []
 
@@ -94,12 +95,13 @@ def test_continuation_is_the_one_of_the_paper(problem, gap, monkeypatch):
         return end
 
     monkeypatch.setattr("spcatv.solvers.conesta.fista_loop", spying_loop)
-    solution = conesta(problem, tol=1e-5, gap=gap)
+    v0 = start * np.random.default_rng(2).normal(size=20)
+    solution = conesta(problem, tol=1e-5, gap=gap, v0=v0)
     assert solution.status is Status.CONVERGED
     assert len(rounds) > 5
 
     monitor = Monitor(problem, "replay", 1e-5)
-    eps = 0.5 * look_at(problem, np.zeros(20), 1e-8, monitor=monitor, iteration=0, gap=gap).smoothed
+    eps = 0.5 * look_at(problem, v0, 1e-8, monitor=monitor, iteration=0, gap=gap).smoothed
     mu = np.inf
     for number, (used, end) in enumerate(rounds):
         mu = min(mu, optimal_mu(problem, eps))

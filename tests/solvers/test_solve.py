@@ -195,6 +195,19 @@ def test_overflow_is_an_error_not_an_answer(method):
         solve(problem, method)
 
 
+def test_dual_gradient_by_itself_projects_its_start(problem):
+    solution = dual_gradient(problem, alpha0=np.full(problem.structure.n_rows, 9.0))
+    assert solution.status.success
+
+
+def test_a_callable_gets_a_feasible_start(problem):
+    def mine(problem, *, tol, v0, alpha0):
+        assert problem.structure.group_norms(alpha0).max() <= 1 + 1e-12
+        return dual_gradient(problem, tol=tol)
+
+    solve(problem, mine, alpha0=np.full(problem.structure.n_rows, 9.0))
+
+
 def test_a_callable_is_run_and_judged(problem):
     def mine(problem, *, tol, v0, alpha0, max_iter=77):
         assert (tol, max_iter, v0) == (1e-5, 77, None)

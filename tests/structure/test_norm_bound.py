@@ -10,7 +10,7 @@ from spcatv.structure.norm import LanczosRun, collatz_wielandt, lanczos_steps, s
 
 
 def true_norm_squared(matrix):
-    return np.linalg.norm(matrix.toarray(), 2) ** 2
+    return np.linalg.eigvalsh((matrix.T @ matrix).toarray())[-1]
 
 
 @settings(max_examples=30, deadline=None)
@@ -34,11 +34,12 @@ def test_never_below_and_hardly_above(n_rows, n_columns, exponent, iterative, se
     assert bound <= 1.03 * truth
 
 
-@pytest.mark.parametrize("density", [0.001, 0.01])
+@pytest.mark.parametrize("density", [0.002, 0.02])
 def test_large_random_matrices(density):
-    matrix = sp.random_array((900, 700), density=density, rng=np.random.default_rng(1), format="csr")
+    matrix = sp.random_array((500, 400), density=density, rng=np.random.default_rng(1), format="csr")
     matrix.data -= 0.5
-    assert true_norm_squared(matrix) <= spectral_norm_squared(matrix) <= 1.03 * true_norm_squared(matrix)
+    truth = true_norm_squared(matrix)
+    assert truth <= spectral_norm_squared(matrix) <= 1.03 * truth
 
 
 @pytest.mark.parametrize("scale", [1e-100, 1e100])

@@ -115,6 +115,7 @@ def test_a_subclass_must_say_what_it_is():
         (np.ones((3, 2)), [0, 2], r"end at the number of rows \(3\); it starts at 0 and ends at 2"),
         (np.ones((3, 2)), [1, 3], "starts at 1"),
         (np.ones((3, 2)), [0, 2, 1, 3], "never decrease"),
+        (np.ones((3, 2)), np.array([0, 2, 1, 3], dtype=np.uint8), "never decrease"),
         (np.ones((3, 2)), [0.0, 3.0], "integers .* got dtype float64"),
         (np.ones((3, 2)), [[0, 3]], r"one-dimensional .* shape \(1, 2\)"),
         (np.full((3, 2), np.nan), None, r"shape \(3, 2\) holds NaN"),

@@ -243,9 +243,11 @@ def _checked_boundaries(boundaries: npt.NDArray[Any], n_rows: int) -> IntArray:
             "group_ptr must be a one-dimensional array of integers of length n_groups + 1, got "
             f"dtype {boundaries.dtype} and shape {boundaries.shape}"
         )
+    # signed first: the difference of unsigned numbers is never negative
+    boundaries = boundaries.astype(np.int64)
     if boundaries[0] != 0 or boundaries[-1] != n_rows or (np.diff(boundaries) < 0).any():
         raise ValueError(
             f"group_ptr must start at 0, never decrease and end at the number of rows ({n_rows}); "
             f"it starts at {boundaries[0]} and ends at {boundaries[-1]}"
         )
-    return np.unique(boundaries).astype(np.int64)
+    return boundaries[np.diff(boundaries, prepend=-1) > 0]

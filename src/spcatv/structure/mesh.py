@@ -94,8 +94,14 @@ class _Surface:
         ends = ends[self.kept[ends].all(axis=1)]
         n = len(self.points)
         # one number a pair: sorting it sorts by tail, then by head
-        code = np.unique(ends.min(axis=1) * n + ends.max(axis=1))
+        code = np.sort(ends.min(axis=1) * n + ends.max(axis=1))
+        code = code[_is_first(code)]
         return code // n, code % n
+
+
+def _is_first(ascending: IntArray) -> BoolArray:
+    """Tell where a sorted array of numbers >= 0 takes a new value (np.unique would hash: slow)."""
+    return np.asarray(np.diff(ascending, prepend=-1) > 0)
 
 
 def _edges_scheme(surface: _Surface) -> Structure:
@@ -113,7 +119,7 @@ def _gradient_scheme(surface: _Surface) -> Structure:
     neighbour = np.concatenate([high, low])
     order = np.argsort(center, kind="stable")
     center, neighbour = center[order], neighbour[order]
-    first, second = _tangent_bases(surface, np.unique(center))
+    first, second = _tangent_bases(surface, center[_is_first(center)])
     offset = surface.points[neighbour] - surface.points[center]
     x, y = (np.einsum("ij,ij->i", offset, basis[center]) for basis in (first, second))
 
@@ -135,9 +141,10 @@ def _sum_by(index: IntArray, values: FloatArray, n: int) -> FloatArray:
 def _two_rows_a_vertex(
     surface: _Surface, center: IntArray, neighbour: IntArray, to_x: FloatArray, to_y: FloatArray
 ) -> Structure:
-    """Operator with the rows ``sum_j to_x (v_j - v_i)`` and ``sum_j to_y (v_j - v_i)`` for vertices i."""
+    """Make the rows ``sum_j to_x (v_j - v_i)`` and ``sum_j to_y (v_j - v_i)``; i is `center`, sorted."""
     index = surface.feature_index()
-    with_ring, rank = np.unique(center, return_inverse=True)
+    is_first = _is_first(center)
+    with_ring, rank = center[is_first], np.cumsum(is_first) - 1
     n_rows = 2 * len(with_ring)
     diagonal_x, diagonal_y = (-_sum_by(rank, entry, len(with_ring)) for entry in (to_x, to_y))
     row = np.concatenate([2 * rank, 2 * rank + 1, np.arange(0, n_rows, 2), np.arange(1, n_rows, 2)])
