@@ -26,7 +26,9 @@ from spcatv.solvers import Solver
 FloatArray = npt.NDArray[np.floating[Any]]
 
 MOST_CYCLES = 100
-# A block is solved to this share of the tolerance, so that it stays within it while the others move on.
+# A block is solved again when its gap is above half of the tolerance, and then to a tenth of it, so that
+# it stays within the tolerance while the others move on.
+BLOCK_LIMIT = 0.5
 BLOCK_SHARE = 0.1
 
 
@@ -93,7 +95,7 @@ def refine_components(
             if block.is_null:
                 continue
             residual = _residual_of_others(matrix, blocks, k)
-            blocks[k] = _certify(residual, block_model, block, tol)
+            blocks[k] = _certify(residual, block_model, block, BLOCK_LIMIT * tol)
             if blocks[k].converged:
                 continue
             converged = False
