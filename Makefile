@@ -6,7 +6,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PYTHON ?=
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
-PYTEST_ARGS ?= -n 2 --dist loadfile
+PYTEST_ARGS ?=
 
 # nothing is compiled at installation (below), so Python must keep what it compiles when it imports
 unexport PYTHONDONTWRITEBYTECODE
@@ -31,7 +31,7 @@ lint: $(VENV)/.installed-dev  ## style, formatting, types, and the order of the 
 	$(VENV)/bin/lint-imports
 
 bench: $(VENV)/.installed-dev  ## measure speed
-	@set -e; for script in $(filter-out benchmarks/_%,$(sort $(wildcard benchmarks/*.py))); do \
+	@set -e; for script in $$(grep -l __main__ benchmarks/*.py); do \
 	    echo "== $$script"; $(PY) $$script; \
 	done
 
@@ -45,16 +45,22 @@ help:  ## show this list
 
 # --- installation -------------------------------------------------------------------------------
 
+# A stamp holds the path of the tree it was made in: an editable install in a copied .venv would still
+# run the original's code, so a copy installs itself again.
+moved_since = $(if $(filter-out $(CURDIR),$(shell cat $(1) 2>/dev/null)),moved)
+INSTALL_AFTER := pyproject.toml src/spcatv/_version.py
+.PHONY: moved
+
 # --no-compile: modules are compiled when they are first imported, and most never are; it halves the time
-$(VENV)/.installed-demo: pyproject.toml src/spcatv/_version.py | $(VENV)/pyvenv.cfg
+$(VENV)/.installed-demo: $(INSTALL_AFTER) $(call moved_since,$(VENV)/.installed-demo) | $(VENV)/pyvenv.cfg
 	@echo "Installing spca-tv into $(VENV) ..."
 	@$(PIP_INSTALL) --no-compile --editable ".[report]"
-	@touch $@
+	@echo "$(CURDIR)" > $@
 
-$(VENV)/.installed-dev: pyproject.toml src/spcatv/_version.py | $(VENV)/pyvenv.cfg
+$(VENV)/.installed-dev: $(INSTALL_AFTER) $(call moved_since,$(VENV)/.installed-dev) | $(VENV)/pyvenv.cfg
 	@echo "Installing spca-tv and its development tools into $(VENV) ..."
 	@$(PIP_INSTALL) --no-compile --editable ".[dev,report]"
-	@touch $@ $(VENV)/.installed-demo
+	@echo "$(CURDIR)" | tee $@ > $(VENV)/.installed-demo
 
 $(VENV)/pyvenv.cfg:
 	@python=""; \

@@ -4,6 +4,7 @@ import csv
 import os
 import re
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -79,6 +80,18 @@ def test_table_and_file_say_the_same(full):
     table = [line for line in text.splitlines() if line.startswith(("method", "PCA", "Elastic", "SPCA"))]
     assert len(table) == 4
     assert len({len(line) for line in table}) == 1, "the columns are aligned"
+
+
+def test_readme_shows_these_figures(full):
+    """The README's table is this demo's, but for rounding and what another BLAS may change."""
+    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    for method in full[0].methods:
+        row = re.search(rf"^\| {method.name} \| ([\d.]+) \| ([\d.]+) \| (\d+) % \|", text, re.MULTILINE)
+        assert row is not None, method.name
+        error, mse, zeros = map(float, row.groups())
+        assert error == pytest.approx(method.error, abs=0.1)
+        assert mse == pytest.approx(method.mse, abs=0.03)
+        assert zeros == pytest.approx(100 * method.sparsity, abs=3)
 
 
 def test_says_where_the_files_are_and_what_compilation_took(full):

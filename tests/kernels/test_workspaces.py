@@ -12,8 +12,10 @@ from spcatv.kernels import (
     Steps,
     workspace_for,
 )
-from spcatv.kernels.box import CHUNK, LONGEST_SPAN, find_spans, lay_out
+from spcatv.kernels.box import CHUNK, lay_out, spread
 from spcatv.problem import LoadingProblem
+from spcatv.solvers.dual import dual_gradient
+from spcatv.solvers.pdhg import pdhg
 from spcatv.structure import concat, from_matrix, graph, grid, groups, mesh
 from spcatv.structure.shapes import icosphere
 
@@ -33,7 +35,7 @@ def _structures():
         "labels": grid(labels),
         "periodic": grid((5, 6), periodic=(True, False)),
         "one voxel": grid((1, 1)),
-        "long line": grid(3 * LONGEST_SPAN + 5),
+        "long line": grid(333),
         "mesh": mesh(*icosphere(1)),
         "graph": graph(adjacency + adjacency.T),
         "groups": groups([[0, 1, 2], [2, 3], [5]], 8),
@@ -116,19 +118,47 @@ def test_state_survives_a_round_trip_through_the_box():
 
 def test_spans_cover_all_voxels_and_never_cross_a_slab():
     box = lay_out(grid(np.random.default_rng(4).random((5, 30, 70)) < 0.05))
+    spans = box.spans(box.occupied)
     covered = np.zeros(box.n_cells, dtype=bool)
-    for start, stop in zip(box.start.astype(int), box.stop.astype(int), strict=True):
-        assert 0 < stop - start <= LONGEST_SPAN
-        assert start // int(box.strides[0]) == (stop - 1) // int(box.strides[0])
+    for start, stop in zip(spans.start, spans.stop, strict=True):
+        assert start < stop
+        assert start % CHUNK == stop % CHUNK == 0
+        assert start // box.slab_size == (stop - 1) // box.slab_size
         assert not covered[start:stop].any()
         covered[start:stop] = True
     assert covered[box.position].all()
-    assert box.slab_ptr[-1] == len(box.start)
+    assert covered.sum() == CHUNK * box.occupied.sum()
+    for slab in range(len(spans.slab_ptr) - 1):
+        for span in range(spans.slab_ptr[slab], spans.slab_ptr[slab + 1]):
+            assert spans.start[span] // box.slab_size == slab
 
 
-def test_spans_far_apart_are_not_joined():
-    busy = np.zeros(40, dtype=bool)
-    busy[[0, 1, 20]] = True
-    start, stop = find_spans(busy, 40 * CHUNK)
-    np.testing.assert_array_equal(start, [0, 20 * CHUNK])
-    np.testing.assert_array_equal(stop, [2 * CHUNK, 21 * CHUNK])
+def test_neighbouring_chunks_become_active():
+    box = lay_out(grid((4, 5, 40)))
+    busy = np.zeros_like(box.occupied)
+    centre = box.position[np.ravel_multi_index((2, 2, 20), (4, 5, 40))] // CHUNK
+    busy[centre] = True
+    active = np.flatnonzero(spread(busy, box.occupied, box.strides))
+    neighbours = [(1, 2, 20), (3, 2, 20), (2, 1, 20), (2, 3, 20), (2, 2, 4), (2, 2, 36)]
+    expected = {int(box.position[np.ravel_multi_index(n, (4, 5, 40))] // CHUNK) for n in neighbours}
+    assert set(active.tolist()) == expected | {int(centre)}
+
+
+@pytest.mark.parametrize("shape", [(2000,), (40, 90), (14, 15, 40)])
+def test_leaving_zeros_out_changes_the_way_and_not_the_end(shape):
+    structure = grid(shape)
+    rng = np.random.default_rng(5)
+    y = 0.2 * rng.standard_normal(shape)
+    y[tuple(slice(n // 2, n // 2 + 5) for n in shape)] += 4
+    problem = LoadingProblem(y.ravel(), structure, l1=0.8, tv=0.4)
+    solution = pdhg(problem, tol=1e-10)
+    assert solution.status.success
+    assert (solution.v == 0).mean() > 0.7
+    reference = dual_gradient(problem, tol=1e-10)
+    assert solution.value == pytest.approx(reference.value, rel=1e-9)
+
+
+@pytest.mark.parametrize("n_axes", [9])
+def test_boxes_of_many_axes_go_through_the_sparse_kernel(n_axes):
+    structure = grid((2,) * n_axes)
+    assert isinstance(workspace_for(structure, Setting(1.0, 0.0, False, False), "float64"), SparseWorkspace)

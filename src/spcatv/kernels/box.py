@@ -16,14 +16,30 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from spcatv.kernels.compiled import kernel
 from spcatv.structure import GridStructure
 
-# Cells a chunk: one cache line of float32, one vector register.
+# Cells a chunk: one vector of float32, two of float64.
 CHUNK = 16
-# Spans closer than this are joined: running over a few empty cells costs less than a new loop.
-JOIN_GAP = 32
-# A span's scratch space must stay in the first-level cache.
-LONGEST_SPAN = 1024
+# The edges of a cell are the bits of one byte.
+MOST_AXES = 8
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Runs of consecutive cells, whole chunks each, in order.
+
+    Attributes
+    ----------
+    start, stop : ndarray of int64, shape (n_spans,)
+        First and past-the-end cell of every span.
+    slab_ptr : ndarray of int64, shape (n_slabs + 1,)
+        Spans of slab s are ``slab_ptr[s]:slab_ptr[s + 1]``.
+    """
+
+    start: npt.NDArray[np.int64]
+    stop: npt.NDArray[np.int64]
+    slab_ptr: npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -33,31 +49,43 @@ class Box:
     Attributes
     ----------
     n_cells : int
-        Length of the flat arrays.
-    strides : ndarray of uint64, shape (n_axes,)
-        Distance to the next cell along each axis.
+        Length of the flat arrays, a multiple of `CHUNK`.
+    strides : ndarray of int64, shape (n_axes,)
+        Distance to the next cell along each axis: 1 for the last, multiples of `CHUNK` for the others.
+    slab_size : int
+        Cells a slab: those of one index of the first axis (of a line: all). The forward neighbours of
+        a slab's cells lie in the slab itself and the next one.
     position : ndarray of int64, shape (n_features,)
         Cell of every feature.
     edges : ndarray of bool, shape (n_features, n_axes)
         Whether the feature has a forward neighbour along the axis; row-major order of the True
         entries is the row order of ``structure.matrix``.
-    edge_bits : ndarray of uint8, shape (n_axes, n_cells)
-        The same on the cells, one byte an edge.
-    start, stop : ndarray of uint64, shape (n_spans,)
-        First and past-the-end cell of every span that holds voxels.
-    slab_ptr : ndarray of int64, shape (n_slabs + 1,)
-        Spans of slab s (one index of the first axis) are ``slab_ptr[s]:slab_ptr[s + 1]``. The
-        forward neighbours of a slab's cells lie in the slab itself and the next one.
+    edge_bits : ndarray of uint8, shape (n_cells,)
+        The same on the cells: bit d says whether the edge along axis d is there.
+    occupied : ndarray of bool, shape (n_cells / CHUNK,)
+        Chunks that hold at least one voxel.
     """
 
     n_cells: int
-    strides: npt.NDArray[np.uint64]
+    strides: npt.NDArray[np.int64]
+    slab_size: int
     position: npt.NDArray[np.int64]
     edges: npt.NDArray[np.bool_]
     edge_bits: npt.NDArray[np.uint8]
-    start: npt.NDArray[np.uint64]
-    stop: npt.NDArray[np.uint64]
-    slab_ptr: npt.NDArray[np.int64]
+    occupied: npt.NDArray[np.bool_]
+
+    def spans(self, busy: npt.NDArray[np.bool_]) -> Spans:
+        """The spans of the busy chunks."""
+        return Spans(*_find_spans(busy, self.slab_size // CHUNK, self.n_cells // self.slab_size))
+
+
+def fits_a_box(structure: Any) -> bool:
+    """Whether a structure is a grid that `lay_out` can take."""
+    return (
+        isinstance(structure, GridStructure)
+        and structure.labels.ndim <= MOST_AXES
+        and not any(structure.wraps(axis) for axis in range(structure.labels.ndim))
+    )
 
 
 def lay_out(structure: GridStructure) -> Box:
@@ -69,61 +97,56 @@ def lay_out(structure: GridStructure) -> Box:
     # a line is one slab by itself; its padding need not be as long as the line
     padding = int(strides[0]) if n_axes > 1 else CHUNK
     n_cells = math.prod(padded) + 2 * padding
-    slab_size = padding if n_axes > 1 else n_cells
 
-    position = padding + np.argwhere(inside) @ strides
+    position = padding + np.ravel_multi_index(np.nonzero(inside), padded)
     edges = np.stack([structure.edges_along(axis)[inside] for axis in range(n_axes)], axis=1)
-    edge_bits = np.zeros((n_axes, n_cells), dtype=np.uint8)
-    edge_bits[:, position] = edges.T
-
-    occupied = np.zeros(n_cells, dtype=bool)
-    occupied[position] = True
-    start, stop = find_spans(np.logical_or.reduceat(occupied, np.arange(0, n_cells, CHUNK)), slab_size)
-    slab_edges = np.arange(0, n_cells + 1, slab_size)
+    edge_bits = np.zeros(n_cells, dtype=np.uint8)
+    edge_bits[position] = edges @ (1 << np.arange(n_axes))
+    occupied = np.zeros(n_cells // CHUNK, dtype=bool)
+    occupied[position // CHUNK] = True
     return Box(
         n_cells=n_cells,
-        strides=strides.astype(np.uint64),
+        strides=strides,
+        slab_size=padding if n_axes > 1 else n_cells,
         position=position,
         edges=edges,
         edge_bits=edge_bits,
-        start=start.astype(np.uint64),
-        stop=stop.astype(np.uint64),
-        slab_ptr=np.searchsorted(start, slab_edges).astype(np.int64),
+        occupied=occupied,
     )
 
 
-def find_spans(busy: npt.NDArray[np.bool_], slab_size: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Turn busy chunks into spans of cells that never cross a slab or exceed `LONGEST_SPAN`.
-
-    Parameters
-    ----------
-    busy : ndarray of bool, shape (n_chunks,)
-        Chunks that hold at least one voxel.
-    slab_size : int
-        Cells a slab.
-
-    Returns
-    -------
-    start, stop : ndarray of int64
-        Sorted, disjoint spans in cells.
-    """
-    step = np.diff(busy.astype(np.int8), prepend=0, append=0)
-    start = np.flatnonzero(step == 1) * CHUNK
-    stop = np.flatnonzero(step == -1) * CHUNK
-    join = (start[1:] - stop[:-1]) <= JOIN_GAP
-    start = start[np.concatenate(([True], ~join))] if len(start) else start
-    stop = stop[np.concatenate((~join, [True]))] if len(stop) else stop
-    return _cut(*_cut(start, stop, slab_size, aligned=True), LONGEST_SPAN, aligned=False)
+@kernel
+def _find_spans(busy: Any, chunks_a_slab: int, n_slabs: int) -> tuple[Any, Any, Any]:
+    start = np.empty(len(busy), dtype=np.int64)
+    stop = np.empty(len(busy), dtype=np.int64)
+    slab_ptr = np.zeros(n_slabs + 1, dtype=np.int64)
+    n_spans = 0
+    for slab in range(n_slabs):
+        running = False
+        for chunk in range(slab * chunks_a_slab, (slab + 1) * chunks_a_slab):
+            if busy[chunk] and not running:
+                start[n_spans] = chunk * CHUNK
+            if running and not busy[chunk]:
+                stop[n_spans] = chunk * CHUNK
+                n_spans += 1
+            running = busy[chunk]
+        if running:
+            stop[n_spans] = (slab + 1) * chunks_a_slab * CHUNK
+            n_spans += 1
+        slab_ptr[slab + 1] = n_spans
+    return start[:n_spans].copy(), stop[:n_spans].copy(), slab_ptr
 
 
-def _cut(
-    start: npt.NDArray[Any], stop: npt.NDArray[Any], length: int, *, aligned: bool
-) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Cut spans at multiples of `length`, counted from cell 0 (aligned) or from each span's start."""
-    origin = start // length * length if aligned else start
-    n_pieces = -(-(stop - origin) // length)
-    span = np.repeat(np.arange(len(start)), n_pieces)
-    piece = np.arange(len(span)) - np.repeat(np.cumsum(n_pieces) - n_pieces, n_pieces)
-    first = np.maximum(origin[span] + piece * length, start[span])
-    last = np.minimum(origin[span] + (piece + 1) * length, stop[span])
-    return first, last
+@kernel
+def spread(busy: Any, occupied: Any, strides: Any) -> Any:
+    """Busy chunks and all their neighbours that hold voxels."""
+    active = busy.copy()
+    for chunk in range(len(busy)):
+        if not busy[chunk]:
+            continue
+        for axis in range(len(strides)):
+            step = max(strides[axis] // CHUNK, 1)
+            for neighbour in (chunk - step, chunk + step):
+                if 0 <= neighbour < len(busy) and occupied[neighbour]:
+                    active[neighbour] = True
+    return active

@@ -1,9 +1,8 @@
 """The kernel for masked grids: one sweep over the padded box an iteration.
 
 A slab's loadings are updated first, then the dual variable of the slab before it, whose forward
-neighbours are by then known: so every array passes through the cache once an iteration. Inside a
-slab the work is done span by span in short loops over consecutive cells with few arrays each, which
-is what the compiler needs to use vector instructions.
+neighbours are by then known: so every array passes through the cache once an iteration. Between two
+looks at the gap the sweep runs over the chunks that are not zero, and their neighbours, alone.
 """
 
 from __future__ import annotations
@@ -14,163 +13,204 @@ import numpy as np
 import numpy.typing as npt
 
 from spcatv.kernels.base import NO_LOWER_BOUND, FloatArray, GapShares, Setting, Steps
-from spcatv.kernels.box import LONGEST_SPAN, lay_out
+from spcatv.kernels.box import CHUNK, Spans, lay_out, spread
 from spcatv.kernels.compiled import kernel
+from spcatv.kernels.lanes import (
+    LANE_BYTES,
+    any_nonzero,
+    inverse_root,
+    keep_where,
+    lane_sum,
+    larger,
+    load,
+    magnitude,
+    smaller,
+    splat,
+    square_root,
+    store,
+)
 from spcatv.structure import GridStructure
 
 # How the dual variable is kept in its set.
 ISOTROPIC, ANISOTROPIC, GRAPHNET = 0, 1, 2
+# Below this share of active chunks the sweep leaves the others out.
+WORTH_LEAVING_OUT = 0.8
 
 
 @kernel
-def _subtract_pull(z: Any, alpha: Any, weight: float, stride: int, first: int, count: int) -> None:
-    """Subtract one axis of ``c A'alpha`` from z on the cells of a span."""
-    for j in range(count):
-        i = first + j
-        z[j] -= weight * (alpha[i - stride] - alpha[i])
+def _residual_3d(y: Any, alpha: Any, weights: Any, strides: Any, i: int) -> Any:
+    """``y - c A'alpha`` on the lanes at cell i of a volume."""
+    a, b, c = alpha[0], alpha[1], alpha[2]
+    return (
+        load(y, i)
+        - splat(weights[0]) * (load(a, i - strides[0]) - load(a, i))
+        - splat(weights[1]) * (load(b, i - strides[1]) - load(b, i))
+        - splat(weights[2]) * (load(c, i - 1) - load(c, i))
+    )
 
 
 @kernel
-def _residual(z: Any, y: Any, alpha: Any, weights: Any, strides: Any, first: int, count: int) -> None:
-    """``z = y - c A'alpha`` on the cells of a span."""
-    for j in range(count):
-        z[j] = y[first + j]
+def _residual(y: Any, alpha: Any, weights: Any, strides: Any, i: int) -> Any:
+    """``y - c A'alpha`` on the lanes at cell i."""
+    z = load(y, i)
     for axis in range(len(strides)):
-        _subtract_pull(z, alpha[axis], weights[axis], strides[axis], first, count)
+        row = alpha[axis]
+        z = z - splat(weights[axis]) * (load(row, i - strides[axis]) - load(row, i))
+    return z
 
 
 @kernel
-def _primal_step(v: Any, bar: Any, z: Any, first: int, count: int, scalars: Any) -> None:
+def _primal_span(arrays: Any, weights: Any, strides: Any, first: int, last: int, scalars: Any) -> None:
+    y, v, bar, alpha = arrays
     tau, low, high, shrink, rho = scalars
-    for j in range(count):
-        i = first + j
-        moved = v[i] + tau * z[j]
-        candidate = (moved - min(max(moved, low), high)) * shrink
-        bar[i] = candidate + candidate - v[i]
-        v[i] += rho * (candidate - v[i])
+    is_volume = len(strides) == 3
+    for i in range(first, last, LANE_BYTES // y.itemsize):
+        z = (
+            _residual_3d(y, alpha, weights, strides, i)
+            if is_volume
+            else _residual(y, alpha, weights, strides, i)
+        )
+        old = load(v, i)
+        moved = old + splat(tau) * z
+        candidate = (moved - smaller(larger(moved, splat(low)), splat(high))) * splat(shrink)
+        store(bar, i, candidate + candidate - old)
+        store(v, i, old + splat(rho) * (candidate - old))
 
 
 @kernel
-def _add_square(
-    norm: Any, bar: Any, alpha: Any, edge: Any, weight: float, stride: int, first: int, count: int
+def _moved(bar: Any, row: Any, edge_bits: Any, weight: float, stride: int, bit: int, i: int) -> Any:
+    """``alpha + sigma A bar`` along one axis, zero where there is no edge."""
+    return keep_where(
+        load(row, i) + splat(weight) * (load(bar, i + stride) - load(bar, i)), edge_bits, i, bit
+    )
+
+
+@kernel
+def _shrink(squares: Any, one: float) -> Any:
+    """The factor that brings a group with these squared norms into the unit ball."""
+    return inverse_root(larger(squares, splat(one)))
+
+
+@kernel
+def _dual_span_3d(
+    arrays: Any, edge_bits: Any, weights: Any, strides: Any, first: int, last: int, scalars: Any
 ) -> None:
-    for j in range(count):
-        i = first + j
-        moved = (alpha[i] + weight * (bar[i + stride] - bar[i])) * edge[i]
-        norm[j] += moved * moved
+    """The isotropic dual step on a volume."""
+    _y, _v, bar, alpha = arrays
+    one, rho, _damping = scalars
+    a, b, c = alpha[0], alpha[1], alpha[2]
+    for i in range(first, last, LANE_BYTES // bar.itemsize):
+        p = _moved(bar, a, edge_bits, weights[0], strides[0], 1, i)
+        q = _moved(bar, b, edge_bits, weights[1], strides[1], 2, i)
+        r = _moved(bar, c, edge_bits, weights[2], 1, 4, i)
+        factor = splat(rho) * _shrink(p * p + q * q + r * r, one)
+        keep = splat(one - rho)
+        store(a, i, keep * load(a, i) + factor * p)
+        store(b, i, keep * load(b, i) + factor * q)
+        store(c, i, keep * load(c, i) + factor * r)
 
 
 @kernel
-def _relax(
-    factor: Any,
-    bar: Any,
-    alpha: Any,
-    edge: Any,
-    weight: float,
-    stride: int,
-    first: int,
-    count: int,
-    rho: float,
+def _dual_span(
+    arrays: Any, edge_bits: Any, weights: Any, strides: Any, first: int, last: int, scalars: Any, kind: int
 ) -> None:
-    """``alpha += rho (factor * moved - alpha)`` along one axis."""
-    for j in range(count):
-        i = first + j
-        moved = (alpha[i] + weight * (bar[i + stride] - bar[i])) * edge[i]
-        alpha[i] += rho * (factor[j] * moved - alpha[i])
+    """The dual step of any kind, on any number of axes."""
+    _y, _v, bar, alpha = arrays
+    one, rho, damping = scalars
+    for i in range(first, last, LANE_BYTES // bar.itemsize):
+        factor = splat(damping)
+        if kind == ISOTROPIC:
+            squares = splat(one - one)
+            for axis in range(len(strides)):
+                moved = _moved(bar, alpha[axis], edge_bits, weights[axis], strides[axis], 1 << axis, i)
+                squares = squares + moved * moved
+            factor = _shrink(squares, one)
+        for axis in range(len(strides)):
+            row = alpha[axis]
+            moved = _moved(bar, row, edge_bits, weights[axis], strides[axis], 1 << axis, i)
+            if kind == ANISOTROPIC:
+                factor = _shrink(moved * moved, one)
+            store(row, i, splat(one - rho) * load(row, i) + splat(rho) * factor * moved)
 
 
 @kernel
-def _dual_step(
-    factor: Any,
-    bar: Any,
-    alpha: Any,
-    edges: Any,
-    weights: Any,
+def _sweep(
+    arrays: Any,
+    edge_bits: Any,
     strides: Any,
-    first: int,
-    count: int,
-    scalars: Any,
+    spans: Any,
+    weights: Any,
+    primal: Any,
+    dual: Any,
+    kind: int,
+    n: int,
 ) -> None:
-    zero, one, rho, damping, kind = scalars
-    n_axes = len(strides)
-    if kind == ISOTROPIC:
-        factor[:count] = zero
-        for axis in range(n_axes):
-            _add_square(factor, bar, alpha[axis], edges[axis], weights[axis], strides[axis], first, count)
-        for j in range(count):
-            factor[j] = one / np.sqrt(max(one, factor[j]))
-    elif kind == GRAPHNET:
-        factor[:count] = damping
-    for axis in range(n_axes):
-        if kind == ANISOTROPIC:
-            factor[:count] = zero
-            _add_square(factor, bar, alpha[axis], edges[axis], weights[axis], strides[axis], first, count)
-            for j in range(count):
-                factor[j] = one / np.sqrt(max(one, factor[j]))
-        _relax(factor, bar, alpha[axis], edges[axis], weights[axis], strides[axis], first, count, rho)
-
-
-@kernel
-def _sweep(arrays: Any, layout: Any, weights: Any, primal: Any, dual: Any, n_iter: int) -> None:
-    y, v, bar, alpha, scratch = arrays
-    edges, strides, start, stop, slab_ptr = layout
+    """Do `n` primal-dual iterations."""
+    start, stop, slab_ptr = spans
     pull_weights, step_weights = weights
     n_slabs = len(slab_ptr) - 1
+    plain_volume = kind == ISOTROPIC and len(strides) == 3
     for _ in range(n_iter):
         for slab in range(n_slabs + 1):
             if slab < n_slabs:
-                for span in range(slab_ptr[slab], slab_ptr[slab + 1]):
-                    first, count = start[span], stop[span] - start[span]
-                    _residual(scratch, y, alpha, pull_weights, strides, first, count)
-                    _primal_step(v, bar, scratch, first, count, primal)
+                for s in range(slab_ptr[slab], slab_ptr[slab + 1]):
+                    _primal_span(arrays, pull_weights, strides, start[s], stop[s], primal)
             if slab > 0:
-                for span in range(slab_ptr[slab - 1], slab_ptr[slab]):
-                    first, count = start[span], stop[span] - start[span]
-                    _dual_step(scratch, bar, alpha, edges, step_weights, strides, first, count, dual)
+                for s in range(slab_ptr[slab - 1], slab_ptr[slab]):
+                    if plain_volume:
+                        _dual_span_3d(arrays, edge_bits, step_weights, strides, start[s], stop[s], dual)
+                    else:
+                        _dual_span(arrays, edge_bits, step_weights, strides, start[s], stop[s], dual, kind)
 
 
 @kernel
-def _smooth_shares(arrays: Any, layout: Any, pull_weights: Any, scalars: Any) -> tuple[float, float]:
-    """Write w into `bar` and return q for v and ``||w||^2``."""
-    y, v, bar, alpha, scratch = arrays
-    _edges, strides, start, stop, _slab_ptr = layout
+def _smooth_shares(arrays: Any, strides: Any, spans: Any, weights: Any, scalars: Any, busy: Any) -> Any:
+    """Write w into `bar`, mark the chunks where v or w is not zero, return q for v and ``||w||^2``."""
+    y, v, bar, alpha = arrays
+    start, stop, _slab_ptr = spans
     half, low, high = scalars
     smooth = 0.0
     squares = 0.0
-    for span in range(len(start)):
-        first, count = start[span], stop[span] - start[span]
-        _residual(scratch, y, alpha, pull_weights, strides, first, count)
-        for j in range(count):
-            i = first + j
-            b = min(max(scratch[j], low), high)
-            w = half * (scratch[j] - b)
-            bar[i] = w
-            smooth += (v[i] - w) * (v[i] - w) + (high * abs(v[i]) - b * v[i])
-            squares += w * w
+    busy[:] = False
+    for s in range(len(start)):
+        for i in range(start[s], stop[s], LANE_BYTES // y.itemsize):
+            z = _residual(y, alpha, weights, strides, i)
+            b = smaller(larger(z, splat(low)), splat(high))
+            w = (z - b) * splat(half)
+            x = load(v, i)
+            store(bar, i, w)
+            smooth += lane_sum((x - w) * (x - w) + (splat(high) * magnitude(x) - b * x))
+            squares += lane_sum(w * w)
+            if any_nonzero(w) or any_nonzero(x):
+                busy[i // CHUNK] = True
     return smooth, squares
 
 
 @kernel
-def _structured_share(x: Any, arrays: Any, layout: Any, axis_weights: Any, zero: float, kind: int) -> float:
+def _structured_share(
+    x: Any, alpha: Any, edge_bits: Any, strides: Any, spans: Any, weights: Any, scalars: Any, kind: int
+) -> float:
     """``s(x) - alpha'Ax`` (or its GraphNet counterpart) summed over all voxels, without the factor c."""
-    _y, _v, _bar, alpha, _scratch = arrays
-    edges, strides, start, stop, _slab_ptr = layout
+    start, stop, _slab_ptr = spans
+    zero, half = scalars
     total = 0.0
-    for span in range(len(start)):
-        for i in range(start[span], stop[span]):
-            squares = zero
-            share = zero
+    for s in range(len(start)):
+        for i in range(start[s], stop[s], LANE_BYTES // x.itemsize):
+            squares = splat(zero)
+            share = splat(zero)
             for axis in range(len(strides)):
-                row = axis_weights[axis] * (x[i + strides[axis]] - x[i]) * edges[axis, i]
-                dual = alpha[axis, i]
+                step = splat(weights[axis]) * (load(x, i + strides[axis]) - load(x, i))
+                row = keep_where(step, edge_bits, i, 1 << axis)
+                dual = load(alpha[axis], i)
                 if kind == GRAPHNET:
-                    share += (row - dual / 2) * (row - dual / 2)
+                    mismatch = row - splat(half) * dual
+                    share = share + mismatch * mismatch
                 elif kind == ANISOTROPIC:
-                    share += abs(row) - row * dual
+                    share = share + magnitude(row) - row * dual
                 else:
-                    squares += row * row
-                    share -= row * dual
-            total += share + np.sqrt(squares)
+                    squares = squares + row * row
+                    share = share - row * dual
+            total += lane_sum(share + square_root(squares))
     return total
 
 
@@ -182,13 +222,14 @@ class GridWorkspace:
         self._scalar: Any = self._dtype.type
         self._setting = setting
         self._box = box = lay_out(structure)
-        self._axis_weights = np.asarray(structure.axis_weights, dtype=self._dtype)
+        self._weights = np.asarray(structure.axis_weights, dtype=self._dtype)
         self._pull_weights = (setting.tv * np.asarray(structure.axis_weights)).astype(self._dtype)
         self._kind = GRAPHNET if setting.graphnet else ISOTROPIC if structure.isotropic else ANISOTROPIC
-        self._y, self._v, self._bar = np.zeros((3, box.n_cells), dtype=self._dtype)
+        self._y, self._v, self._bar = (np.zeros(box.n_cells, dtype=self._dtype) for _ in range(3))
         self._alpha = np.zeros((len(box.strides), box.n_cells), dtype=self._dtype)
-        self._arrays = (self._y, self._v, self._bar, self._alpha, np.zeros(LONGEST_SPAN, dtype=self._dtype))
-        self._layout = (box.edge_bits, box.strides, box.start, box.stop, box.slab_ptr)
+        self._arrays = (self._y, self._v, self._bar, self._alpha)
+        self._busy = np.zeros_like(box.occupied)
+        self._all = self._active = _triple(box.spans(box.occupied))
 
     def _typed(self, *scalars: float) -> tuple[Any, ...]:
         return tuple(self._scalar(scalar) for scalar in scalars)
@@ -196,6 +237,7 @@ class GridWorkspace:
     def set_target(self, y: FloatArray) -> None:
         """Take a new y."""
         self._y[self._box.position] = y
+        self._active = self._all
 
     def set_state(self, v: FloatArray, alpha: FloatArray) -> None:
         """Take v and a feasible dual variable."""
@@ -203,32 +245,51 @@ class GridWorkspace:
         by_feature = np.zeros(self._box.edges.shape, dtype=self._dtype)
         by_feature[self._box.edges] = alpha
         self._alpha[:, self._box.position] = by_feature.T
+        self._active = self._all
 
     def advance(self, n_iter: int, steps: Steps) -> None:
-        """Do `n_iter` primal-dual iterations."""
+        """Do `n_iter` primal-dual iterations where the last look found anything."""
         tau, sigma, rho = steps
         threshold = tau * self._setting.l1
         low = NO_LOWER_BOUND if self._setting.positive else -threshold
-        primal = self._typed(tau, low, threshold, 1 / (1 + 2 * tau), rho)
-        dual = (*self._typed(0, 1, rho, 1 / (1 + 0.5 * sigma)), self._kind)
-        weights = (self._pull_weights, (sigma * self._axis_weights).astype(self._dtype))
-        _sweep(self._arrays, self._layout, weights, primal, dual, n_iter)
+        _sweep(
+            self._arrays,
+            (self._box.edge_bits, self._box.strides),
+            self._active,
+            (self._pull_weights, (sigma * self._weights).astype(self._dtype)),
+            self._typed(tau, low, threshold, 1 / (1 + 2 * tau), rho),
+            self._typed(1, rho, 1 / (1 + 0.5 * sigma)),
+            self._kind,
+            n_iter,
+        )
 
     def gap_shares(self) -> GapShares:
-        """Look at the gap of v and of w; afterwards `bar` holds w."""
+        """Look at the gap of v and of w; afterwards `bar` holds w, and the active chunks are known."""
         tv, l1 = self._setting.tv, self._setting.l1
+        box, strides = self._box, self._box.strides
         low = NO_LOWER_BOUND if self._setting.positive else -l1
         scalars = self._typed(0.5, low, l1)
-        smooth, squares = _smooth_shares(self._arrays, self._layout, self._pull_weights, scalars)
-        zero = self._scalar(0)
+        smooth, squares = _smooth_shares(
+            self._arrays, strides, self._all, self._pull_weights, scalars, self._busy
+        )
+        constants = self._typed(0, 0.5)
         share_v, share_w = (
-            tv * _structured_share(x, self._arrays, self._layout, self._axis_weights, zero, self._kind)
+            tv
+            * _structured_share(
+                x, self._alpha, box.edge_bits, strides, self._all, self._weights, constants, self._kind
+            )
             for x in (self._v, self._bar)
         )
         penalty = 0.0
         if self._setting.graphnet:
             penalty = 0.25 * tv * float(np.square(self._alpha, dtype=np.float64).sum())
+        self._activate()
         return GapShares(share_v, smooth, share_w, squares, penalty)
+
+    def _activate(self) -> None:
+        active = spread(self._busy, self._box.occupied, self._box.strides)
+        few = np.count_nonzero(active) < WORTH_LEAVING_OUT * np.count_nonzero(self._box.occupied)
+        self._active = _triple(self._box.spans(active)) if few else self._all
 
     def get_v(self) -> FloatArray:
         """The iterate v."""
@@ -241,3 +302,7 @@ class GridWorkspace:
     def get_alpha(self) -> FloatArray:
         """The dual variable."""
         return self._alpha[:, self._box.position].T[self._box.edges]
+
+
+def _triple(spans: Spans) -> tuple[Any, Any, Any]:
+    return spans.start, spans.stop, spans.slab_ptr
