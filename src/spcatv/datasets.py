@@ -99,18 +99,10 @@ def make_dots(
     Returns
     -------
     Dots
-
-    Examples
-    --------
-    >>> from spcatv.datasets import make_dots
-    >>> data = make_dots(n_samples=20, size=28, random_state=0)
-    >>> data.X.shape, data.loadings.shape, data.shape
-    ((20, 784), (3, 784), (28, 28))
     """
     _check_arguments(n_samples, size, snr, amplitudes, smoothing)
-    dtype = np.dtype(dtype)
-    if dtype not in (np.dtype(np.float64), np.dtype(np.float32)):
-        raise ValueError(f"dtype must be float64 or float32, got {dtype}")
+    if np.dtype(dtype) not in (np.float64, np.float32):
+        raise ValueError(f"dtype must be float64 or float32, got {np.dtype(dtype)}")
     rng = _generator(random_state)
     loadings = _dot_supports(size)
     # the signals come first, so that they do not depend on the size of the images

@@ -135,17 +135,10 @@ def _dual_span(
 
 @kernel
 def _sweep(
-    arrays: Any,
-    edge_bits: Any,
-    strides: Any,
-    spans: Any,
-    weights: Any,
-    primal: Any,
-    dual: Any,
-    kind: int,
-    n: int,
+    arrays: Any, layout: Any, spans: Any, weights: Any, primal: Any, dual: Any, kind: int, n_iter: int
 ) -> None:
-    """Do `n` primal-dual iterations."""
+    """Do `n_iter` primal-dual iterations."""
+    edge_bits, strides = layout
     start, stop, slab_ptr = spans
     pull_weights, step_weights = weights
     n_slabs = len(slab_ptr) - 1
