@@ -1,7 +1,12 @@
 """Data that several tests look at."""
 
+import hypothesis
 import numpy as np
 import pytest
+
+# the first call of a kernel compiles it: how long one example takes says nothing
+hypothesis.settings.register_profile("spcatv", deadline=None)
+hypothesis.settings.load_profile("spcatv")
 
 
 @pytest.fixture(scope="session")

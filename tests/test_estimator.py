@@ -20,13 +20,23 @@ from spcatv import SPCATV
 from spcatv.estimator import NullComponentWarning
 from spcatv.structure import grid
 
-# `grid` called with the number of features is a chain: a structured instance for any check's data
+
+class Chain:
+    """A structure for any number of features: a chain of them."""
+
+    def __call__(self, n_features):
+        return grid(n_features)
+
+    def __repr__(self):
+        return "chain"
+
+
 INSTANCES = [
     SPCATV(),
-    SPCATV(structure=grid),
-    SPCATV(structure=grid, penalty="graphnet"),
-    SPCATV(2, structure=grid, positive=True, refine=True, init="structured"),
-    SPCATV(structure=grid, transform_method="projection", penalty_units="absolute", alpha=1e-3),
+    SPCATV(structure=Chain()),
+    SPCATV(structure=Chain(), penalty="graphnet"),
+    SPCATV(2, structure=Chain(), positive=True, refine=True, init="structured"),
+    SPCATV(structure=Chain(), transform_method="projection", penalty_units="absolute", alpha=1e-3),
 ]
 
 

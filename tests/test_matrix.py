@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spcatv import matrix as matrix_module
 from spcatv.matrix import CentredMatrix, ResidualMatrix
 
 
@@ -31,7 +32,10 @@ def test_centred_matrix_is_the_centred_matrix(shape, order, dtype, center):
     np.testing.assert_allclose(matrix.column_norms, np.linalg.norm(exact, axis=0), rtol=1e-12)
     assert matrix.squared_norm() == pytest.approx((exact**2).sum(), rel=1e-12)
     gram = exact @ exact.T if shape[0] <= shape[1] else exact.T @ exact
-    np.testing.assert_allclose(matrix.gram(), gram, atol=1e-10)
+    np.testing.assert_allclose(matrix.gram(), gram, atol=1e-10 if dtype == "float64" else 1e-4)
+    there, back = matrix.there_and_back(v)
+    np.testing.assert_allclose(there, exact @ v, atol=1e-11)
+    np.testing.assert_allclose(back, exact.T @ (exact @ v), atol=1e-10)
 
 
 def test_strided_views_are_read_where_they_lie():
@@ -65,6 +69,22 @@ def test_residual_is_the_matrix_less_its_terms(n_rows, n_columns, n_terms, seed)
     np.testing.assert_allclose(residual.dot(v), exact @ v, atol=1e-9)
     np.testing.assert_allclose(residual.transpose_dot(u), exact.T @ u, atol=1e-9)
     np.testing.assert_allclose(residual.rows(0, n_rows), exact, atol=1e-10)
+    there, back = residual.there_and_back(v)
+    np.testing.assert_allclose(there, exact @ v, atol=1e-9)
+    np.testing.assert_allclose(back, exact.T @ (exact @ v), atol=1e-8)
     assert residual.squared_norm() == pytest.approx((exact**2).sum(), abs=1e-9)
     gram = exact @ exact.T if n_rows <= n_columns else exact.T @ exact
     np.testing.assert_allclose(residual.gram(), gram, atol=1e-9)
+
+
+def test_blocks_do_not_show(monkeypatch):
+    rng = np.random.default_rng(7)
+    X = rng.standard_normal((40, 5000)).astype(np.float32)
+    exact = X.astype(np.float64) - X.astype(np.float64).mean(axis=0)
+    v = rng.standard_normal(5000)
+    there, back = CentredMatrix(X).there_and_back(v)
+    np.testing.assert_allclose(there, exact @ v, atol=1e-9)
+    np.testing.assert_allclose(back, exact.T @ (exact @ v), atol=1e-7)
+    whole = CentredMatrix(X).gram()
+    monkeypatch.setattr(matrix_module, "LARGEST_GRAM", 10)
+    np.testing.assert_allclose(CentredMatrix(X).gram(), whole, atol=1e-2)

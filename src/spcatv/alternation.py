@@ -68,9 +68,13 @@ class PenaltyModel:
 
     def problem(self, matrix: Matrix, u: FloatArray) -> LoadingProblem:
         """The loading problem for scores u: ``y = X'u / (N l2)``."""
+        return self.problem_for(matrix.transpose_dot(u), matrix.shape[0])
+
+    def problem_for(self, back: FloatArray, n_rows: int) -> LoadingProblem:
+        """The loading problem for ``back = X'u`` (P,) of data with `n_rows` rows."""
         l2 = self.weights.l2
         return LoadingProblem(
-            matrix.transpose_dot(u) / (matrix.shape[0] * l2),
+            back / (n_rows * l2),
             self.structure,
             l1=self.weights.l1 / l2,
             tv=self.weights.tv / l2,
@@ -157,6 +161,7 @@ class _Alternation:
         self.v: FloatArray = np.zeros(matrix.shape[1])
         self.alpha: FloatArray = np.zeros(0)
         self.u: FloatArray = np.zeros(matrix.shape[0])
+        self.back: FloatArray = np.zeros(matrix.shape[1])
         self.problem: LoadingProblem | None = None
         self.gap = np.inf
         self.objectives: list[float] = []
@@ -174,18 +179,19 @@ class _Alternation:
 
     def accept(self, step: VStep, slack: float, *, extrapolated: bool) -> bool:
         """Take the new v with its best u, unless an extrapolated step has raised the objective."""
-        scores = self.matrix.dot(step.v)
+        scores, back = self.matrix.there_and_back(step.v)
         length = float(np.linalg.norm(scores))
         if length == 0:
             self.v, self.alpha, self.gap = np.zeros_like(step.v), step.alpha, 0.0
             return True
-        u = scores / length
-        problem = self.model.problem(self.matrix, u)
-        objective = self.model.weights.l2 * (problem.value(step.v) - problem.scale())
+        problem = self.model.problem_for(back / length, self.matrix.shape[0])
+        judgement = problem.judge(step.certificate)
+        objective = self.model.weights.l2 * (judgement.value - problem.scale())
         if extrapolated and objective > self.objectives[-1] + slack:
             return False
-        self.v, self.alpha, self.u, self.problem = step.v, step.alpha, u, problem
-        self.gap = problem.gap(step.v, step.alpha)
+        self.v, self.alpha, self.problem = step.v, step.alpha, problem
+        self.u, self.back = scores / length, back / length
+        self.gap = judgement.gap
         self.objectives.append(objective)
         self.inexactness.append(slack)
         return True
@@ -250,7 +256,7 @@ def alternate(
     push, extrapolated = FIRST_PUSH, False
     for number in range(1, max_iter + 1):
         step = state.solve(problem)
-        before = state.u
+        before = state.u, state.back
         slack = model.weights.l2 * step.gap
         if not state.accept(step, slack, extrapolated=extrapolated):
             # the push went too far: back to the last point, and on from its own scores
@@ -265,8 +271,8 @@ def alternate(
             break
         if extrapolated:
             push = min(PUSH_GROWTH * push, LONGEST_PUSH)
-        extrapolated = bool(before.any())
-        problem = _pushed(model, state, before, push) if extrapolated else _own_problem(state)
+        extrapolated = bool(before[0].any())
+        problem = _pushed(model, state, *before, push) if extrapolated else _own_problem(state)
     return state.result()
 
 
@@ -276,10 +282,13 @@ def _own_problem(state: _Alternation) -> LoadingProblem:
     return state.problem
 
 
-def _pushed(model: PenaltyModel, state: _Alternation, before: FloatArray, push: float) -> LoadingProblem:
-    """The loading problem for u pushed on along its last move."""
-    ahead = state.u + push * (state.u - before)
-    return model.problem(state.matrix, ahead / np.linalg.norm(ahead))
+def _pushed(
+    model: PenaltyModel, state: _Alternation, u_before: FloatArray, back_before: FloatArray, push: float
+) -> LoadingProblem:
+    """The loading problem for u pushed on along its last move; ``X'u`` is linear in u and comes for free."""
+    ahead = state.u + push * (state.u - u_before)
+    back = state.back + push * (state.back - back_before)
+    return model.problem_for(back / np.linalg.norm(ahead), len(ahead))
 
 
 def best_component(

@@ -15,24 +15,28 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from spcatv.kernels.products import rows_times, rows_weighted
+from spcatv.kernels.products import rows_times, rows_weighted, there_and_back
 
 FloatArray = npt.NDArray[np.floating[Any]]
 
 # Entries of X that are turned to float64 at a time: small enough to stay in the cache.
 BLOCK_ENTRIES = 1 << 19
+# Up to this many rows the Gram matrix comes with the means, in one pass over the data.
+LARGEST_GRAM = 3000
 
 
 def _times(matrix: FloatArray, vector: FloatArray) -> FloatArray:
     """``matrix @ vector`` in float64 without a float64 copy of the matrix."""
     if matrix.dtype == np.float64:
         return matrix @ vector
-    if matrix.flags.f_contiguous and not matrix.flags.c_contiguous:
-        out = np.zeros(matrix.shape[0])
+    out = np.zeros(matrix.shape[0])
+    if matrix.flags.c_contiguous:
+        rows_times(matrix, vector, out)
+    elif matrix.flags.f_contiguous:
         rows_weighted(matrix.T, vector, out)
-        return out
-    out = np.empty(matrix.shape[0])
-    rows_times(matrix, vector, out)
+    else:
+        for first, last in row_blocks(matrix.shape):
+            out[first:last] = matrix[first:last].astype(np.float64) @ vector
     return out
 
 
@@ -55,6 +59,9 @@ class Matrix(Protocol):
 
     def transpose_dot(self, u: FloatArray) -> FloatArray:
         """``X'u``, shape (P,), float64."""
+
+    def there_and_back(self, v: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """``X v`` and ``X'X v``, in one pass over the data."""
 
     def rows(self, first: int, last: int) -> FloatArray:
         """Rows ``first:last`` written out in float64, shape (last - first, P)."""
@@ -88,23 +95,60 @@ class CentredMatrix:
         return n_rows, n_columns
 
     @cached_property
+    def _column_statistics(self) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+        """Means and norms of the columns and, if N <= P and it is small enough, the Gram matrix: one pass."""
+        n_rows, n_columns = self.shape
+        mean, squares = np.zeros(n_columns), np.empty(n_columns)
+        gram = np.zeros((n_rows, n_rows)) if n_rows <= min(n_columns, LARGEST_GRAM) else None
+        width = max(1, BLOCK_ENTRIES // n_rows)
+        for first in range(0, n_columns, width):
+            columns = slice(first, first + width)
+            block = self.data[:, columns].astype(np.float64)
+            if self.center:
+                # twice: the second pass removes what the first one lost where means are large
+                for _ in range(2):
+                    shift = block.mean(axis=0)
+                    mean[columns] += shift
+                    block -= shift
+            squares[columns] = np.einsum("ij,ij->j", block, block)
+            if gram is not None:
+                # starts need no more digits than the data have; sums over blocks are in float64
+                product = block.astype(self.data.dtype, copy=False)
+                gram += product @ product.T
+        return mean, np.sqrt(squares), gram
+
+    @property
     def mean(self) -> FloatArray:
         """Means of the columns, float64, shape (P,); zeros if not centred."""
-        if not self.center:
-            return np.zeros(self.data.shape[1])
-        # twice: the second pass removes what the first one lost where means are large
-        rough = self._column_sums(np.zeros(self.data.shape[1])) / self.data.shape[0]
-        return rough + self._column_sums(rough) / self.data.shape[0]
+        return self._column_statistics[0]
 
-    def _column_sums(self, shift: FloatArray) -> FloatArray:
-        return np.concatenate([block.sum(axis=0) for block in self._column_blocks(shift)])
+    @property
+    def column_norms(self) -> FloatArray:
+        """``||X_j||_2`` of the centred columns, shape (P,)."""
+        return self._column_statistics[1]
 
-    def _column_blocks(self, shift: FloatArray) -> Iterator[FloatArray]:
-        """Blocks of columns less `shift`, in float64, from left to right."""
-        width = max(1, BLOCK_ENTRIES // self.data.shape[0])
-        for first in range(0, self.data.shape[1], width):
-            columns = slice(first, first + width)
-            yield self.data[:, columns] - shift[columns]
+    def squared_norm(self) -> float:
+        """``||X - 1 mean'||_F^2``."""
+        return float(self.column_norms @ self.column_norms)
+
+    @cached_property
+    def _gram(self) -> FloatArray:
+        gram = self._column_statistics[2]
+        if gram is None:
+            n_rows, n_columns = self.shape
+            gram = np.zeros((min(n_rows, n_columns),) * 2)
+            for first, last in row_blocks(self.shape):
+                block = self.rows(first, last)
+                if n_rows <= n_columns:
+                    gram[:, first:last] = np.stack([self.dot(row) for row in block], axis=1)
+                else:
+                    gram += block.T @ block
+        gram.flags.writeable = False
+        return gram
+
+    def gram(self) -> FloatArray:
+        """``X X'`` if N <= P, else ``X'X``, of the centred data; computed once."""
+        return self._gram
 
     def dot(self, v: FloatArray) -> FloatArray:
         """``(X - 1 mean') v``."""
@@ -114,37 +158,22 @@ class CentredMatrix:
         """``(X - 1 mean')' u``."""
         return _times(self.data.T, u) - self.mean * u.sum()
 
+    def shifted_there_and_back(self, v: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """``s = (X - 1 mean') v - shift`` (shift of shape (N,)) and ``(X - 1 mean')' s``."""
+        if self.data.flags.c_contiguous:
+            scores, back = np.empty(self.shape[0]), np.zeros(self.shape[1])
+            there_and_back(self.data, v, shift + self.mean @ v, scores, back)
+            return scores, back - self.mean * scores.sum()
+        scores = self.dot(v) - shift
+        return scores, self.transpose_dot(scores)
+
+    def there_and_back(self, v: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """``X v`` and ``X'X v`` of the centred data."""
+        return self.shifted_there_and_back(v, np.zeros(self.shape[0]))
+
     def rows(self, first: int, last: int) -> FloatArray:
         """Rows ``first:last`` of the centred data."""
         return self.data[first:last] - self.mean
-
-    @cached_property
-    def column_norms(self) -> FloatArray:
-        """``||X_j||_2`` of the centred columns, shape (P,)."""
-        squares = [np.einsum("ij,ij->j", block, block) for block in self._column_blocks(self.mean)]
-        return np.sqrt(np.concatenate(squares))
-
-    def squared_norm(self) -> float:
-        """``||X - 1 mean'||_F^2``."""
-        return float(self.column_norms @ self.column_norms)
-
-    @cached_property
-    def _gram(self) -> FloatArray:
-        n_rows, n_columns = self.shape
-        gram = np.zeros((min(n_rows, n_columns),) * 2)
-        if n_rows <= n_columns:
-            for block in self._column_blocks(self.mean):
-                gram += block @ block.T
-        else:
-            for first, last in row_blocks(self.shape):
-                block = self.rows(first, last)
-                gram += block.T @ block
-        gram.flags.writeable = False
-        return gram
-
-    def gram(self) -> FloatArray:
-        """``X X'`` if N <= P, else ``X'X``, of the centred data; computed once."""
-        return self._gram
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +182,7 @@ class ResidualMatrix:
 
     Parameters
     ----------
-    base : Matrix
+    base : CentredMatrix
         The N x P data.
     scores : ndarray of shape (K, N)
         One row a rank-one term.
@@ -161,7 +190,7 @@ class ResidualMatrix:
         Likewise.
     """
 
-    base: Matrix
+    base: CentredMatrix
     scores: FloatArray
     loadings: FloatArray
 
@@ -177,6 +206,11 @@ class ResidualMatrix:
     def transpose_dot(self, u: FloatArray) -> FloatArray:
         """``(base - scores' loadings)' u``."""
         return self.base.transpose_dot(u) - self.loadings.T @ (self.scores @ u)
+
+    def there_and_back(self, v: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """``R v`` and ``R'R v`` of the residual R."""
+        scores, back = self.base.shifted_there_and_back(v, self.scores.T @ (self.loadings @ v))
+        return scores, back - self.loadings.T @ (self.scores @ scores)
 
     def rows(self, first: int, last: int) -> FloatArray:
         """Rows ``first:last`` of the residual."""

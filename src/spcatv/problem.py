@@ -16,12 +16,48 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from spcatv.kernels.judge import project_groups, smooth_shares, structured_shares
 from spcatv.structure import Structure, as_structure
 
 FloatArray = npt.NDArray[np.floating[Any]]
 Penalty = Literal["tv", "graphnet"]
 PENALTIES: tuple[Penalty, ...] = ("tv", "graphnet")
 GapKind = Literal["tight", "paper"]
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """A loading vector and a dual variable, with all that their gap needs but y.
+
+    Problems that differ in y alone share it: `LoadingProblem.judge` adds the rest.
+
+    Attributes
+    ----------
+    v : ndarray of shape (n_features,)
+        Loading vector.
+    alpha : ndarray of shape (n_rows,)
+        Feasible dual variable.
+    pull : ndarray of shape (n_features,)
+        ``c A'alpha``.
+    penalty : float
+        ``c h(Av) + k ||v||_1``; infinite where `positive` forbids v.
+    structured_gap : float
+        ``c ( h(Av) + h*(alpha) - alpha'Av )``.
+    """
+
+    v: FloatArray
+    alpha: FloatArray
+    pull: FloatArray
+    penalty: float
+    structured_gap: float
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Objective ``F(v)`` and exact gap ``F(v) - D(alpha)`` of a certificate for one y."""
+
+    value: float
+    gap: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,22 +153,55 @@ class LoadingProblem:
     def feasible(self, alpha: npt.ArrayLike) -> FloatArray:
         """Return the closest allowed dual variable: a projection for "tv", anything for "graphnet"."""
         alpha = np.asarray(alpha, dtype=np.float64)
-        return alpha if self.penalty == "graphnet" else self.structure.project(alpha)
+        if self.penalty == "graphnet":
+            return alpha
+        out = np.empty_like(alpha)
+        project_groups(self.structure.group_ptr, alpha, out)
+        return out
 
-    def _check_feasible(self, alpha: FloatArray) -> None:
-        if self.penalty == "graphnet" or alpha.size == 0:
-            return
-        largest = float(self.structure.group_norms(alpha).max())
-        if not largest <= 1 + 1e-9:
+    def _check_feasible(self, largest: float) -> None:
+        if self.penalty == "tv" and largest > 1 + 1e-9:
             raise ValueError(
                 f"alpha is not dual feasible: a group has norm {largest:.6g} > 1; project it first "
                 "(LoadingProblem.feasible)"
             )
 
+    def certificate(self, v: npt.ArrayLike, alpha: npt.ArrayLike) -> Certificate:
+        """Work out what the gap of (v, alpha) needs, for any y; alpha must be feasible."""
+        v = np.asarray(v, dtype=np.float64)
+        alpha = np.asarray(alpha, dtype=np.float64)
+        matrix, group_ptr = self.structure.matrix, self.structure.group_ptr
+        graphnet = self.penalty == "graphnet"
+        value, slack, largest = structured_shares(
+            group_ptr, matrix.indptr, matrix.indices, matrix.data, v, alpha, graphnet
+        )
+        self._check_feasible(largest)
+        forbidden = self.positive and bool((v < 0).any())
+        return Certificate(
+            v=v,
+            alpha=alpha,
+            pull=self.dual_pull(alpha),
+            penalty=np.inf if forbidden else self.tv * value + self.l1 * float(np.abs(v).sum()),
+            structured_gap=np.inf if forbidden else self.tv * slack,
+        )
+
+    def judge(self, certificate: Certificate) -> Judgement:
+        """Objective and exact gap of a certificate, which may come from a problem with another y.
+
+        The gap is a sum of terms that are each >= 0 (docs/method.md section 3.3), so that it stays
+        accurate where ``value(v) - dual(alpha)`` would lose its digits.
+        """
+        share, smooth = smooth_shares(self.y, certificate.pull, certificate.v, self.l1, self.positive)
+        total = share + certificate.structured_gap
+        # rounding may leave -1e-20 where the truth is 0; NaN must stay NaN
+        gap = total if np.isnan(total) else max(total, 0.0)
+        return Judgement(value=smooth + certificate.penalty, gap=gap)
+
     def dual(self, alpha: npt.ArrayLike) -> float:
         """``D(alpha) = 1/2 ||y||^2 - 1/4 ||S(y - c A'alpha, k)||^2 [- c/4 ||alpha||^2]``, at most min F."""
         alpha = np.asarray(alpha, dtype=np.float64)
-        self._check_feasible(alpha)
+        if alpha.size:
+            self._check_feasible(float(self.structure.group_norms(alpha).max()))
         w = self.minimizer(alpha)
         quadratic = 0.25 * self.tv * float(alpha @ alpha) if self.penalty == "graphnet" else 0.0
         return self.scale() - float(w @ w) - quadratic
@@ -169,19 +238,8 @@ class LoadingProblem:
         return self.tv * float(slack.sum())
 
     def gap(self, v: npt.ArrayLike, alpha: npt.ArrayLike) -> float:
-        """Exact duality gap ``F(v) - D(alpha) >= F(v) - min F >= ||v - v*||^2``.
-
-        Written as a sum of terms that are each >= 0 (docs/method.md section 3.3), so that it stays
-        accurate where ``value(v) - dual(alpha)`` would lose its digits.
-        """
-        v = np.asarray(v, dtype=np.float64)
-        alpha = np.asarray(alpha, dtype=np.float64)
-        self._check_feasible(alpha)
-        if self.positive and (v < 0).any():
-            return float("inf")
-        total = self.smooth_gap(v, self.dual_pull(alpha)) + self.structured_gap(v, alpha)
-        # rounding may leave -1e-20 where the truth is 0; NaN must stay NaN
-        return total if np.isnan(total) else max(total, 0.0)
+        """Exact duality gap ``F(v) - D(alpha) >= F(v) - min F >= ||v - v*||^2``."""
+        return self.judge(self.certificate(v, alpha)).gap
 
     def error_bound(self, v: npt.ArrayLike, alpha: npt.ArrayLike) -> float:
         """``sqrt(gap) >= ||v - v*||_2``."""

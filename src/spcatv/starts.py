@@ -14,13 +14,11 @@ from scipy.linalg import eigh
 from scipy.sparse.linalg import LinearOperator, eigsh
 from scipy.special import ive
 
-from spcatv.matrix import Matrix, row_blocks
+from spcatv.matrix import LARGEST_GRAM, Matrix, row_blocks
 from spcatv.structure import Structure
 
 FloatArray = npt.NDArray[np.floating[Any]]
 
-# Up to this size a Gram matrix is decomposed whole; beyond, a few Lanczos vectors do.
-LARGEST_GRAM = 3000
 # The heat kernel exp(-t A'A) that X is diffused by, with t in units of 1 / ||A||^2: on an image it
 # is a Gaussian of 3 pixels, on a volume one of 2.4 voxels.
 DIFFUSION_TIME = 36.0

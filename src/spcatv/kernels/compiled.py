@@ -14,6 +14,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 FAST_MATH = {"reassoc", "contract", "nsz", "arcp", "nnan", "ninf"}
 
 
+# The judge of all solvers must see a NaN where there is one.
+CAREFUL_MATH = {"reassoc", "contract", "nsz"}
+
+
+def careful_kernel(function: F) -> F:
+    """Compile a function that must not take NaN or infinity for granted to be absent."""
+    compiled: F = njit(cache=True, nogil=True, fastmath=CAREFUL_MATH, error_model="numpy")(function)
+    return compiled
+
+
 def kernel(function: F) -> F:
     """Compile a function of arrays and scalars: cached on disk, without the GIL, single-threaded."""
     compiled: F = njit(cache=True, nogil=True, fastmath=FAST_MATH, error_model="numpy")(function)

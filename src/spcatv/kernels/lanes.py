@@ -70,6 +70,20 @@ def load(typing_context: Any, array: Any, index: Any) -> Any:
 
 
 @intrinsic
+def load_wide(typing_context: Any, array: Any, index: Any) -> Any:
+    """``array[index : index + 8]`` of float32 or float64 as float64."""
+    lanes = Lanes(types.float64)
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = _address(context, builder, signature.args[0], *arguments)
+        narrow = ir.VectorType(Lanes(array.dtype).element, lanes.count)
+        values = _load_vector(builder, pointer, narrow, array.dtype.bitwidth // 8)
+        return values if array.dtype.bitwidth == 64 else builder.fpext(values, lanes.vector)
+
+    return lanes(array, index), codegen
+
+
+@intrinsic
 def store(typing_context: Any, array: Any, index: Any, values: Any) -> Any:
     """``array[index : index + count] = values``."""
 

@@ -7,17 +7,16 @@ dual variable and the step sizes from one to the next (docs/method.md section 4.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
-from spcatv.problem import LoadingProblem
+from spcatv.problem import Certificate, LoadingProblem
 from spcatv.solvers import Solver, solve
 from spcatv.solvers.base import FloatArray, Status
-from spcatv.solvers.closed_form import closed_form
 from spcatv.solvers.dual import dual_gradient
 from spcatv.solvers.pdhg import PrimalDual
 
@@ -27,14 +26,28 @@ MOST_ITERATIONS = 20_000
 ROUNDING_FLOOR = 1e-14
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class VStep:
-    """One v-step: loading vector, dual variable, the exact gap for its problem, iterations."""
+    """One v-step: a certified loading vector, its exact gap for its problem, iterations."""
 
-    v: FloatArray
-    alpha: FloatArray
+    certificate: Certificate
     gap: float
     n_iter: int
+
+    @property
+    def v(self) -> FloatArray:
+        """The loading vector, shape (P,)."""
+        return self.certificate.v
+
+    @property
+    def alpha(self) -> FloatArray:
+        """Its dual variable, shape (n_rows,)."""
+        return self.certificate.alpha
+
+
+def _judged(problem: LoadingProblem, v: FloatArray, alpha: FloatArray, n_iter: int) -> VStep:
+    certificate = problem.certificate(v, alpha)
+    return VStep(certificate, problem.judge(certificate).gap, n_iter)
 
 
 class WarmSolver(Protocol):
@@ -52,8 +65,8 @@ class ClosedFormSteps:
 
     def step(self, problem: LoadingProblem, tol: float, reduction: float = 0.0) -> VStep:
         """Solve exactly."""
-        solution = closed_form(problem)
-        return VStep(solution.v, solution.alpha, solution.gap, solution.n_iter)
+        alpha = np.zeros(problem.structure.n_rows)
+        return _judged(problem, problem.minimizer(alpha), alpha, n_iter=1)
 
     def restart_from(self, v: FloatArray, alpha: FloatArray) -> None:
         """Nothing to remember."""
@@ -93,19 +106,17 @@ class PrimalDualSteps:
         """Solve from the last state; the gap is confirmed in float64."""
         iteration = self._prepared(problem)
         run = iteration.run(tol, MOST_ITERATIONS, reduction=reduction)
-        v = iteration.candidate(run).astype(np.float64)
-        alpha = problem.feasible(iteration.alpha())
-        gap = problem.gap(v, alpha)
-        if run.status is Status.CONVERGED and gap <= 2 * max(tol, reduction * run.first_gap):
-            return VStep(v, alpha, gap, run.n_iter)
+        step = _judged(problem, iteration.candidate(run), problem.feasible(iteration.alpha()), run.n_iter)
+        if run.status is Status.CONVERGED and step.gap <= 2 * max(tol, reduction * run.first_gap):
+            return step
         if self._dtype == np.float32:
             self._dtype = np.dtype(np.float64)
-            self._state = (v, alpha)
+            self._state = (step.v, step.alpha)
             again = self.step(problem, tol, reduction=0.0)
-            return VStep(again.v, again.alpha, again.gap, run.n_iter + again.n_iter)
-        if run.status is Status.STALLED and gap > ROUNDING_FLOOR * problem.scale():
-            return self._fall_back(problem, VStep(v, alpha, gap, run.n_iter), tol)
-        return VStep(v, alpha, gap, run.n_iter)
+            return replace(again, n_iter=run.n_iter + again.n_iter)
+        if run.status is Status.STALLED and step.gap > ROUNDING_FLOOR * problem.scale():
+            return self._fall_back(problem, step, tol)
+        return step
 
     def _fall_back(self, problem: LoadingProblem, stalled: VStep, tol: float) -> VStep:
         other = dual_gradient(
@@ -113,9 +124,9 @@ class PrimalDualSteps:
         )
         n_iter = stalled.n_iter + other.n_iter
         if other.gap >= stalled.gap:
-            return VStep(stalled.v, stalled.alpha, stalled.gap, n_iter)
+            return replace(stalled, n_iter=n_iter)
         self._state = (other.v, other.alpha)
-        return VStep(other.v, other.alpha, other.gap, n_iter)
+        return _judged(problem, other.v, other.alpha, n_iter)
 
 
 class AnySteps:
@@ -140,7 +151,7 @@ class AnySteps:
             warnings.simplefilter("ignore", ConvergenceWarning)
             solution = solve(problem, self._method, tol=tol / scale, v0=v0, alpha0=alpha0)
         self._start = (solution.v, solution.alpha)
-        return VStep(solution.v, solution.alpha, solution.gap, solution.n_iter)
+        return _judged(problem, solution.v, solution.alpha, solution.n_iter)
 
 
 def warm_solver(method: str | Solver, has_structure: bool, dtype: npt.DTypeLike) -> WarmSolver:
