@@ -160,7 +160,7 @@ class LoadingProblem:
         return out
 
     def _check_feasible(self, largest: float) -> None:
-        if self.penalty == "tv" and largest > 1 + 1e-9:
+        if self.penalty == "tv" and not largest <= 1 + 1e-9:
             raise ValueError(
                 f"alpha is not dual feasible: a group has norm {largest:.6g} > 1; project it first "
                 "(LoadingProblem.feasible)"

@@ -45,7 +45,8 @@ def structured_shares(
         length = squares if graphnet else np.sqrt(squares)
         value += length
         slack += mismatch if graphnet else length - inner
-        largest = max(largest, norm)
+        if norm > largest or np.isnan(norm):
+            largest = norm
     return value, slack, np.sqrt(largest)
 
 

@@ -1,0 +1,139 @@
+"""The data sets of the suite by name: a matrix in a file, and the structure of its columns."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.data import ellipsoid_mask, real, standardised, surface_cohort, volume_cohort
+from benchmarks.options import Options
+from spcatv.datasets import make_dots
+from spcatv.structure import Structure, concat, grid, icosphere, mesh
+
+
+@dataclass(frozen=True)
+class Case:
+    """A data set that worker processes open by themselves.
+
+    Attributes
+    ----------
+    name, title : str
+        For the command line and for tables.
+    path : Path
+        X, a ``.npy`` file of float32.
+    shape : tuple of int
+        Rows and columns of X.
+    structure : Structure
+        Of the columns; nothing of it has been computed yet.
+    small : Structure
+        A tiny one of the same kind: a fit on it brings in all kernels.
+    mask : ndarray of bool or None
+        For volumes and images.
+    """
+
+    name: str
+    title: str
+    path: Path
+    shape: tuple[int, int]
+    structure: Structure
+    small: Structure
+    mask: np.ndarray | None = None
+
+
+Recipe = Callable[[bool], tuple[str, np.ndarray, Structure, np.ndarray | None]]
+
+
+def dots(quick: bool):
+    """The paper's simulation, the half of its rows that is trained on."""
+    data = make_dots(100 if quick else 500, 40 if quick else 100, dtype=np.float32, random_state=0)
+    X, _ = data.split()
+    return "the paper's simulation", X, grid(data.shape), np.ones(data.shape, dtype=bool)
+
+
+def volume(quick: bool):
+    """The size of the paper's fMRI data: 83 maps of 63,966 voxels."""
+    mask = ellipsoid_mask(4_000 if quick else 63_966)
+    return "ellipsoid volume", volume_cohort(20 if quick else 83, mask), grid(mask), mask
+
+
+def _two_spheres(n_rows: int, quick: bool):
+    subdivisions = 4 if quick else 7
+    coords, triangles = icosphere(subdivisions)
+    structure = concat([mesh(coords, triangles) for _ in range(2)])
+    return "two icospheres", surface_cohort(n_rows, subdivisions), structure, None
+
+
+def surface50(quick: bool):
+    """Two hemispheres, 50 rows."""
+    return _two_spheres(20 if quick else 50, quick)
+
+
+def surface100(quick: bool):
+    """Two hemispheres, 100 rows."""
+    return _two_spheres(30 if quick else 100, quick)
+
+
+def vbm(quick: bool):
+    """Grey-matter maps of 306 people, standardised."""
+    arrays = real("vbm_volume.npz")
+    return "real grey-matter maps", standardised(arrays["X"]), grid(arrays["mask"]), arrays["mask"]
+
+
+def fmri(quick: bool):
+    """Twenty fMRI contrast maps, standardised."""
+    arrays = real("fmri_contrast_volume.npz")
+    return "real fMRI contrasts", standardised(arrays["X"]), grid(arrays["mask"]), arrays["mask"]
+
+
+def thickness(quick: bool):
+    """Cortical thickness of 295 people on the cortex of fsaverage5, standardised."""
+    from nilearn.datasets import load_fsaverage
+
+    arrays = real("thickness_surface.npz")
+    surface = load_fsaverage("fsaverage5")["white_matter"]
+    halves = []
+    for name, mask in zip(("left", "right"), np.split(arrays["mask"], 2), strict=True):
+        half = surface.parts[name]
+        halves.append(mesh(half.coordinates, half.faces, mask=mask))
+    return "real cortical thickness", standardised(arrays["X"][:, arrays["mask"]]), concat(halves), None
+
+
+def sst(quick: bool):
+    """Monthly sea-surface temperatures of the Pacific, standardised."""
+    arrays = real("sst_grid.npz")
+    X = arrays["X"][:, arrays["mask"]]
+    return "real sea temperatures", standardised(X), grid(arrays["mask"]), arrays["mask"]
+
+
+SIMULATED: tuple[Recipe, ...] = (dots, volume, surface50, surface100)
+REAL: tuple[Recipe, ...] = (vbm, fmri, thickness, sst)
+
+
+def prepare(recipe: Recipe, options: Options) -> Case:
+    """Make a data set and write its matrix where workers find it."""
+    title, X, structure, mask = recipe(options.quick)
+    path = options.scratch / f"{recipe.__name__}.npy"
+    np.save(path, np.ascontiguousarray(X))
+    shape = X.shape
+    del X
+    gc.collect()
+    small = concat([mesh(*icosphere(1))] * 2) if mask is None else grid((6,) * mask.ndim)
+    return Case(
+        recipe.__name__, f"{title}, {shape[0]} x {shape[1]:,}", path, shape, structure, small, mask
+    )
+
+
+def prepare_or_skip(recipe: Recipe, options: Options) -> Case | str:
+    """A data set, or the reason why it is left out."""
+    if options.quick and recipe in REAL:
+        return "left out of a quick run"
+    try:
+        return prepare(recipe, options)
+    except FileNotFoundError as error:
+        return f"the file {error.filename} is not at hand"
+    except ModuleNotFoundError as error:
+        return f"{error.name} is not installed"

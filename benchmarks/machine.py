@@ -1,0 +1,139 @@
+"""The machine: what it is, how fast it copies memory, how much memory a process has used at most."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+PACKAGES = (
+    *("spca-tv", "numpy", "scipy", "scikit-learn", "numba", "threadpoolctl"),
+    *("nilearn", "scikit-image", "pylearn-parsimony", "matplotlib"),
+)
+STATUS = Path("/proc/self/status")
+# Seconds that one measurement of the copy bandwidth takes.
+COPY_SECONDS = 0.15
+
+
+def facts() -> dict[str, Any]:
+    """Processor, caches, memory, versions, the state of the source and the load at the start."""
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "cpu": cpu_name(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "caches": {f"L{level}": size for level, size in cache_sizes().items()},
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "versions": {name: version(name) for name in PACKAGES},
+        "commit": commit(),
+        "load_average": os.getloadavg(),
+    }
+
+
+def version(package: str) -> str | None:
+    """The version of an installed package, or None."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def cpu_name() -> str:
+    """The processor's name, as far as the system tells."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or "unknown"
+
+
+def cache_sizes() -> dict[int, int]:
+    """Bytes of the data caches of the first core, by level."""
+    sizes = {}
+    for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        if (folder / "type").read_text().strip() != "Instruction":
+            text = (folder / "size").read_text().strip()
+            factor = {"K": 2**10, "M": 2**20}[text[-1]]
+            sizes[int((folder / "level").read_text())] = int(text[:-1]) * factor
+    return sizes
+
+
+def commit() -> str | None:
+    """The commit that is measured, with a mark if files have changed since."""
+    described = subprocess.run(
+        ["git", "describe", "--always", "--dirty"],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return described.stdout.strip() or None
+
+
+def copy_bandwidth(total_bytes: int, seconds: float = COPY_SECONDS) -> float:
+    """Bytes read plus bytes written a second, copying between two arrays of `total_bytes` together."""
+    source = np.ones(max(total_bytes // 16, 1), dtype=np.float64)
+    target = np.zeros_like(source)
+    n_copies, best, deadline = 1, np.inf, time.perf_counter() + seconds
+    while time.perf_counter() < deadline:
+        started = time.perf_counter()
+        for _ in range(n_copies):
+            np.copyto(target, source)
+        passed = time.perf_counter() - started
+        best = min(best, passed / n_copies)
+        if passed < 1e-3:  # too short for the clock
+            n_copies *= 2
+    return 2 * source.nbytes / best
+
+
+def bandwidth() -> dict[str, Any]:
+    """Copy bandwidth of one thread in each cache and in memory."""
+    caches = cache_sizes() or {2: 2**20, 3: 2**25}
+    # half of a cache, so that nothing else pushes the arrays out of it; eight times the last one is memory
+    sizes = {f"L{level}": size // 2 for level, size in caches.items() if level > 1}
+    sizes["memory"] = 8 * max(caches.values())
+    return {
+        name: {"bytes": size, "bytes_per_second": copy_bandwidth(size, 3 * COPY_SECONDS)}
+        for name, size in sizes.items()
+    }
+
+
+def _status_bytes(field: str) -> int | None:
+    """A field of /proc/self/status, None on other systems."""
+    if not STATUS.exists():
+        return None
+    line = next(line for line in STATUS.read_text().splitlines() if line.startswith(f"{field}:"))
+    return 1024 * int(line.split()[1])
+
+
+class PeakMemory:
+    """The most memory the process holds inside a ``with`` block beyond what it held before.
+
+    Linux keeps the high-water mark of a process in ``VmHWM`` and lets it be reset. ``ru_maxrss`` is
+    the same figure but also remembers the process that started this one, so it serves elsewhere only.
+    """
+
+    def __enter__(self) -> PeakMemory:
+        try:
+            Path("/proc/self/clear_refs").write_text("5")
+            self._before = _status_bytes("VmRSS") or 0
+        except OSError:  # another system, or not allowed: then the mark so far is the start
+            self._before = self._mark()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bytes = max(self._mark() - self._before, 0)
+
+    @staticmethod
+    def _mark() -> int:
+        unit = 1 if sys.platform == "darwin" else 1024
+        return _status_bytes("VmHWM") or unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -1,0 +1,37 @@
+"""What every section measures with: the setting of the penalty, the gaps, the sizes of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+# The penalty of all measurements unless a section says otherwise.
+SETTING = {"alpha": 0.1, "l1_ratio": 0.25, "tv_ratio": 0.5, "penalty_units": "absolute"}
+L1, L2, TV = 0.025, 0.025, 0.05  # the same as absolute weights
+TOL = 1e-6
+# Relative gaps that the loading solvers race to.
+GAPS = (1e-3, 1e-4, 1e-5, 1e-6)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How much to measure.
+
+    Attributes
+    ----------
+    scratch : Path
+        Folder for data that workers read; it is removed at the end.
+    quick : bool
+        Tiny sizes, to try the suite itself; the figures mean nothing.
+    repeats : int
+        Rounds of interleaved measurements, of which the minimum counts.
+    """
+
+    scratch: Path
+    quick: bool = False
+    repeats: int = 3
+
+    @property
+    def limit(self) -> float:
+        """Seconds that one run of a slow peer may take."""
+        return 3.0 if self.quick else 60.0

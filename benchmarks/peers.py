@@ -1,0 +1,164 @@
+"""Fits: this package and its peers, each as a job ``make(case, ...) -> job() -> answer``.
+
+Peers keep their own penalties, tolerances and defaults: they solve other problems, and what is
+compared is the price of three components. All of them are optional.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from benchmarks.cases import Case
+from benchmarks.machine import PeakMemory
+from benchmarks.options import L1, L2, SETTING, TOL, TV
+from benchmarks.scoring import judge_fit
+
+N_COMPONENTS = 3
+Job = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A method to fit with.
+
+    Attributes
+    ----------
+    module : str
+        What must be importable.
+    install : str
+        How to get it.
+    make : callable
+        ``make(case)``, run in a worker, returns the job.
+    slow : bool
+        Whether a time limit is due.
+    """
+
+    name: str
+    module: str
+    install: str
+    make: Callable[[Case], Job]
+    slow: bool = False
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether the module can be found."""
+        return find_spec(self.module) is not None
+
+
+def timed_fit(model: Any, X: np.ndarray) -> dict[str, float]:
+    """Fit once: seconds, and the peak of memory beyond X as a multiple of X."""
+    with PeakMemory() as peak:
+        started = time.perf_counter()
+        model.fit(X)
+        seconds = time.perf_counter() - started
+    return {"seconds": seconds, "peak": peak.bytes / X.nbytes}
+
+
+def make_spcatv(case: Case, parameters: dict[str, Any], n_warm: int = 1) -> Job:
+    """SPCATV; ``job("judge")`` returns the relative gaps of the last fit as an outside judge finds them."""
+    from spcatv import SPCATV
+
+    def model_of(structure: Any) -> SPCATV:
+        return SPCATV(**{"n_components": N_COMPONENTS, "structure": structure, **SETTING, **parameters})
+
+    dtype = parameters.get("dtype", np.float32)
+    noise = np.random.default_rng(0).standard_normal((30, case.small.n_features)).astype(dtype)
+    for _ in range(n_warm):
+        model_of(case.small).fit(noise)
+    X = np.load(case.path).astype(dtype, copy=False)
+    last: list[SPCATV] = []
+
+    def job(request: str = "fit") -> Any:
+        if request == "judge":
+            return judge_fit(last[-1], X)
+        last[:] = [model_of(case.structure)]
+        answer: dict[str, Any] = timed_fit(last[0], X)
+        records = last[0].diagnostics_
+        fields = ("relative_gap", "n_alternations", "n_inner_iter", "sparsity", "objective", "converged")
+        return answer | {field: [getattr(record, field) for record in records] for field in fields}
+
+    return job
+
+
+def _sklearn_model(name: str, options: dict[str, Any]) -> Any:
+    import sklearn.decomposition
+
+    return getattr(sklearn.decomposition, name)(N_COMPONENTS, random_state=0, **options)
+
+
+def make_sklearn(case: Case, name: str, options: dict[str, Any]) -> Job:
+    """A decomposition of scikit-learn with its defaults."""
+    noise = np.random.default_rng(0).standard_normal((10, 30)).astype(np.float32)
+    with warnings.catch_warnings(action="ignore"):
+        _sklearn_model(name, options).fit(noise)
+    X = np.load(case.path)
+
+    def job() -> dict[str, Any]:
+        model = _sklearn_model(name, options)
+        with warnings.catch_warnings(action="ignore"):  # its convergence is its own affair
+            answer: dict[str, Any] = timed_fit(model, X)
+        return answer | {"sparsity": [float((v == 0).mean()) for v in model.components_]}
+
+    return job
+
+
+def make_authors(case: Case) -> Job:
+    """The authors' package on the same problem, its inner solver stopped at the same relative gap."""
+    from parsimony.decomposition import PCAL1L2TV
+    from parsimony.functions.nesterov.tv import linear_operator_from_mask
+
+    X = np.load(case.path).astype(np.float64)
+    X -= X.mean(axis=0)  # it does not centre
+    scale = 0.5 * np.linalg.norm(X, 2) ** 2 / (len(X) * L2) ** 2
+    operator = linear_operator_from_mask(_three_axes(case.mask))
+
+    def job() -> dict[str, Any]:
+        model = PCAL1L2TV(L1, L2, TV, operator, N_COMPONENTS, eps=TOL, inner_eps=TOL * scale)
+        with warnings.catch_warnings(action="ignore"):
+            answer: dict[str, Any] = timed_fit(model, X)
+        return answer | {"sparsity": (model.V == 0).mean(axis=0).tolist()}
+
+    return job
+
+
+def _three_axes(mask: np.ndarray) -> np.ndarray:
+    """The authors' operator wants three axes."""
+    return mask.reshape(mask.shape + (1,) * (3 - mask.ndim))
+
+
+SKLEARN = "pip install scikit-learn"
+PEERS = (
+    Peer("PCA full", "sklearn", SKLEARN, partial(make_sklearn, name="PCA", options={"svd_solver": "full"})),
+    Peer(
+        "PCA ARPACK", "sklearn", SKLEARN, partial(make_sklearn, name="PCA", options={"svd_solver": "arpack"})
+    ),
+    Peer(
+        "PCA randomized",
+        "sklearn",
+        SKLEARN,
+        partial(make_sklearn, name="PCA", options={"svd_solver": "randomized"}),
+    ),
+    Peer("SparsePCA", "sklearn", SKLEARN, partial(make_sklearn, name="SparsePCA", options={}), slow=True),
+    Peer(
+        "MiniBatchSparsePCA",
+        "sklearn",
+        SKLEARN,
+        partial(make_sklearn, name="MiniBatchSparsePCA", options={}),
+        slow=True,
+    ),
+    Peer(
+        "authors' package",
+        "parsimony",
+        "pip install git+https://github.com/neurospin/pylearn-parsimony",
+        make_authors,
+        slow=True,
+    ),
+)

@@ -1,0 +1,1 @@
+"""The sections of the suite, one a file: ``run(options)`` measures, ``table(result)`` says it in Markdown."""

@@ -1,0 +1,74 @@
+"""How the time of a fit grows with the columns P, the rows N and the components K."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks.cases import Case
+from benchmarks.data import ellipsoid_mask, volume_cohort
+from benchmarks.options import Options
+from benchmarks.peers import make_spcatv
+from benchmarks.tables import each, markdown, seconds
+from benchmarks.worker import Entrant, Worker, interleave
+from spcatv.structure import grid
+
+TITLE = "Growth with P, N and K"
+THREADS = 2
+FULL = {
+    "P": (16_000, 64_000, 256_000, 1_000_000, 2_000_000),
+    "N": (50, 100, 200, 400, 800),
+    "K": (1, 2, 3, 5, 10),
+}
+QUICK = {"P": (1_000, 4_000), "N": (10, 20), "K": (1, 2)}
+N_FOR_P, K = 20, 3
+
+
+def run(options: Options) -> dict[str, Any]:
+    """Grow one of P, N and K at a time."""
+    sizes = QUICK if options.quick else FULL
+    base_columns, base_rows = (4_000, 20) if options.quick else (64_000, 83)
+    points = {
+        "P": [(n, (N_FOR_P, n, K)) for n in sizes["P"]],
+        "N": [(n, (n, base_columns, K)) for n in sizes["N"]],
+        "K": [(n, (base_rows, base_columns, n)) for n in sizes["K"]],
+    }
+    result: dict[str, Any] = {"threads": THREADS}
+    for variable, settings in points.items():
+        result[variable] = [
+            {"value": value, "N": n, "P": p, "K": k, **measure(n, p, k, options)}
+            for value, (n, p, k) in settings
+        ]
+    return result
+
+
+def measure(n_rows: int, n_columns: int, n_components: int, options: Options) -> dict[str, Any]:
+    """Fit a simulated volume of this size."""
+    mask = ellipsoid_mask(n_columns)
+    path = options.scratch / "growth.npy"
+    np.save(path, volume_cohort(n_rows, mask))
+    case = Case("growth", "", path, (n_rows, n_columns), grid(mask), grid((6, 6, 6)), mask)
+    with Worker(make_spcatv, case, {"n_components": n_components}, threads=THREADS) as worker:
+        entrant = Entrant("spcatv", worker)
+        interleave([entrant], options.repeats)
+    path.unlink()
+    first = entrant.runs[0]
+    kept = ("n_alternations", "n_inner_iter", "relative_gap", "converged")
+    return {"seconds": entrant.seconds, **{name: first[name] for name in kept}}
+
+
+def table(result: dict[str, Any]) -> str:
+    """One line a size."""
+    rows = [
+        [
+            f"{variable} = {point['value']:,}",
+            f"{point['N']} x {point['P']:,}, K = {point['K']}",
+            seconds(point["seconds"]),
+            each(point["n_inner_iter"], "d"),
+            f"{1e9 * point['seconds'] / (point['P'] * sum(point['n_inner_iter'])):.3g}",
+        ]
+        for variable in ("P", "N", "K")
+        for point in result[variable]
+    ]
+    return markdown(["grown", "fit", "seconds", "inner iterations", "ns a voxel and iteration"], rows)

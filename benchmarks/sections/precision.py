@@ -1,0 +1,46 @@
+"""How far float64 goes: a relative gap of 1e-9 on the paper's size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.cases import prepare, volume
+from benchmarks.options import Options
+from benchmarks.peers import make_spcatv
+from benchmarks.tables import each, markdown, seconds
+from benchmarks.worker import Entrant, Worker, interleave
+
+TITLE = "High precision"
+THREADS = 2
+TOLERANCES = (1e-6, 1e-7, 1e-8, 1e-9)
+
+
+def run(options: Options) -> dict[str, Any]:
+    """Three components in float64, tighter and tighter."""
+    case = prepare(volume, options)
+    rows = []
+    for tol in TOLERANCES:
+        with Worker(make_spcatv, case, {"tol": tol, "dtype": "float64"}, threads=THREADS) as worker:
+            entrant = Entrant("spcatv", worker)
+            interleave([entrant], options.repeats)
+        kept = ("relative_gap", "n_alternations", "n_inner_iter", "converged")
+        rows.append(
+            {"tol": tol, "seconds": entrant.seconds, **{name: entrant.runs[0][name] for name in kept}}
+        )
+    return {"threads": THREADS, "title": case.title, "rows": rows}
+
+
+def table(result: dict[str, Any]) -> str:
+    """One line a tolerance."""
+    rows = [
+        [
+            f"{row['tol']:.0e}",
+            seconds(row["seconds"]),
+            each(row["relative_gap"], ".1e"),
+            each(row["n_alternations"], "d"),
+            each(row["n_inner_iter"], "d"),
+        ]
+        for row in result["rows"]
+    ]
+    header = ["tolerance", "seconds", "relative gaps", "alternations", "inner iterations"]
+    return f"K = 3, float64, {result['title']}\n\n{markdown(header, rows)}"

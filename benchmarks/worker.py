@@ -1,0 +1,146 @@
+"""Measurements in processes of their own: fresh, with a set number of threads, and ended when they take too long.
+
+A job is made once in its process (imports, data, a first run that is not counted) and then called many
+times, so that several of them can take turns: one works, the others wait.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+# Seconds that a job may take to be made.
+LONGEST_START = 300.0
+# An entrant that has worked this long is not asked to repeat itself.
+PATIENCE = 12.0
+
+
+class TimeUpError(Exception):
+    """A job took longer than it may."""
+
+
+class WorkerDiedError(Exception):
+    """The process of a job ended by itself; its traceback is on the standard error stream."""
+
+
+@contextmanager
+def thread_limit(threads: int) -> Iterator[None]:
+    """Let processes that start inside the block use this many threads."""
+    before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _serve(connection: Any, make_job: Callable[..., Callable[..., Any]], arguments: tuple[Any, ...]) -> None:
+    job = make_job(*arguments)
+    connection.send("ready")
+    while (request := connection.recv()) is not None:
+        connection.send(job(*request))
+
+
+class Worker:
+    """A process that holds one job, ``make_job(*arguments)``, and runs it when called."""
+
+    def __init__(self, make_job: Callable[..., Callable[..., Any]], *arguments: Any, threads: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, make_job, arguments), daemon=True)
+        self.ended = ""
+        with thread_limit(threads):
+            self._process.start()
+        theirs.close()
+        self._receive(LONGEST_START)
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def call(self, *request: Any, limit: float = 600.0) -> Any:
+        """Run the job and return its answer, or end the process after `limit` seconds."""
+        self._connection.send(request)
+        return self._receive(limit)
+
+    def _receive(self, limit: float) -> Any:
+        if not self._connection.poll(limit):
+            self.close(f"> {limit:g} s")
+            raise TimeUpError(self.ended)
+        try:
+            return self._connection.recv()
+        except EOFError:
+            self.close("failed")
+            raise WorkerDiedError(f"the process ended with code {self._process.exitcode}") from None
+
+    def close(self, why: str = "done") -> None:
+        """End the process."""
+        if self.ended:
+            return
+        self.ended = why
+        self._process.kill()
+        self._process.join()
+        self._connection.close()
+
+
+@dataclass
+class Entrant:
+    """One job with one request in a race, and its answers (dictionaries with "seconds").
+
+    Attributes
+    ----------
+    note : str
+        Why there are no answers, such as "> 60 s".
+    """
+
+    name: str
+    worker: Worker
+    request: tuple[Any, ...] = ()
+    limit: float = 600.0
+    optional: bool = False
+    runs: list[dict[str, Any]] = field(default_factory=list)
+    note: str = ""
+
+    @property
+    def seconds(self) -> float | None:
+        """The fastest run."""
+        return min((run["seconds"] for run in self.runs), default=None)
+
+    def wants_more(self) -> bool:
+        """Whether another run is worth its time."""
+        return not self.note and sum(run["seconds"] for run in self.runs) < PATIENCE
+
+    def run(self, score: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+        """Run once more and keep what `score` makes of the answer."""
+        if self.worker.ended:
+            self.note = self.worker.ended
+            return
+        try:
+            self.runs.append(score(self.worker.call(*self.request, limit=self.limit)))
+        except TimeUpError as error:
+            self.note = str(error)
+        except WorkerDiedError:
+            if not self.optional:
+                raise
+            self.note = "failed"
+
+
+def interleave(
+    entrants: list[Entrant], repeats: int, score: Callable[[dict[str, Any]], dict[str, Any]] = dict
+) -> None:
+    """Run all entrants in turn, `repeats` times, so that a slow minute of the machine hits all alike."""
+    for _ in range(repeats):
+        for entrant in entrants:
+            if entrant.wants_more():
+                entrant.run(score)
