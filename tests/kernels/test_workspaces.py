@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from spcatv.kernels import (
+    EdgeWorkspace,
     GridWorkspace,
     ReferenceWorkspace,
     Setting,
@@ -103,7 +104,7 @@ def test_the_layout_is_chosen_by_the_structure():
     setting = Setting(1.0, 0.0, False, False)
     assert isinstance(workspace_for(grid((3, 3)), setting, "float64"), GridWorkspace)
     assert isinstance(workspace_for(grid((3, 3), periodic=True), setting, "float64"), SparseWorkspace)
-    assert isinstance(workspace_for(STRUCTURES["mesh"], setting, "float64"), SparseWorkspace)
+    assert isinstance(workspace_for(STRUCTURES["mesh"], setting, "float64"), EdgeWorkspace)
 
 
 def test_state_survives_a_round_trip_through_the_box():

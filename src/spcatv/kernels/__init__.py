@@ -6,12 +6,15 @@ import numpy.typing as npt
 
 from spcatv.kernels.base import GapShares, Setting, Steps, Workspace
 from spcatv.kernels.box import fits_a_box
+from spcatv.kernels.edges import EdgeWorkspace
 from spcatv.kernels.grid import GridWorkspace
+from spcatv.kernels.incidence import fits_incidence
 from spcatv.kernels.reference import ReferenceWorkspace
 from spcatv.kernels.sparse import SparseWorkspace
-from spcatv.structure import GridStructure, Structure
+from spcatv.structure import EdgeStructure, GridStructure, Structure
 
 __all__ = [
+    "EdgeWorkspace",
     "GapShares",
     "GridWorkspace",
     "ReferenceWorkspace",
@@ -24,7 +27,9 @@ __all__ = [
 
 
 def workspace_for(structure: Structure, setting: Setting, dtype: npt.DTypeLike) -> Workspace:
-    """The fastest workspace for a structure: the padded box for grids, else the sparse operator."""
+    """The fastest workspace for a structure: a padded box, blocks of vertices, or the operator as it is."""
     if isinstance(structure, GridStructure) and fits_a_box(structure):
         return GridWorkspace(structure, setting, dtype)
+    if isinstance(structure, EdgeStructure) and fits_incidence(structure):
+        return EdgeWorkspace(structure, setting, dtype)
     return SparseWorkspace(structure, setting, dtype)

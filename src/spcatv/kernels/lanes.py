@@ -70,6 +70,24 @@ def load(typing_context: Any, array: Any, index: Any) -> Any:
 
 
 @intrinsic
+def gather(typing_context: Any, array: Any, indices: Any, at: Any) -> Any:
+    """``array[indices[at : at + count]]``; one by one, which is no slower than the gather instructions."""
+    lanes = Lanes(array.dtype)
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        values = ir.Constant(lanes.vector, ir.Undefined)
+        for lane in range(lanes.count):
+            position = builder.add(arguments[2], ir.Constant(arguments[2].type, lane))
+            pointer = _address(context, builder, signature.args[1], arguments[1], position)
+            index = builder.zext(builder.load(pointer), ir.IntType(64))
+            entry = builder.load(_address(context, builder, signature.args[0], arguments[0], index))
+            values = builder.insert_element(values, entry, ir.IntType(32)(lane))
+        return values
+
+    return lanes(array, indices, at), codegen
+
+
+@intrinsic
 def load_wide(typing_context: Any, array: Any, index: Any) -> Any:
     """``array[index : index + 8]`` of float32 or float64 as float64."""
     lanes = Lanes(types.float64)

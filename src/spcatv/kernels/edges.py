@@ -1,0 +1,226 @@
+"""The kernel for meshes and graphs: two passes over blocks of vertices an iteration.
+
+Between two looks at the gap the passes run over the blocks that are not zero, and the blocks next to
+them, alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spcatv.kernels.base import NO_LOWER_BOUND, FloatArray, GapShares, Setting, Steps
+from spcatv.kernels.compiled import kernel
+from spcatv.kernels.incidence import BLOCK, arrange, spread_blocks
+from spcatv.kernels.lanes import (
+    LANE_BYTES,
+    any_nonzero,
+    gather,
+    inverse_root,
+    lane_sum,
+    larger,
+    load,
+    magnitude,
+    smaller,
+    splat,
+    square_root,
+    store,
+)
+from spcatv.structure import EdgeStructure
+
+# How the dual variable is kept in its set.
+ISOTROPIC, ANISOTROPIC, GRAPHNET = 0, 1, 2
+# Below this share of active blocks the passes leave the others out.
+WORTH_LEAVING_OUT = 0.8
+
+
+@kernel
+def _residual(arrays: Any, incidence: Any, tv: float, block: int, lane: int) -> Any:
+    """``y - c A'alpha`` on the lanes of a block that begin at `lane`."""
+    y, _v, _bar, alpha, _moved, flow = arrays
+    out_ptr, _head, in_ptr, incoming, weight = incidence
+    total = splat(tv - tv)
+    for e in range(in_ptr[block] + lane, in_ptr[block + 1], BLOCK):
+        total = total + gather(flow, incoming, e)
+    for e in range(out_ptr[block] + lane, out_ptr[block + 1], BLOCK):
+        total = total - load(flow, e)
+    return load(y, block * BLOCK + lane) - splat(tv) * total
+
+
+@kernel
+def _primal_pass(arrays: Any, incidence: Any, blocks: Any, scalars: Any) -> None:
+    y, v, bar, _alpha, _moved, _flow = arrays
+    tv, tau, low, high, shrink, rho = scalars
+    for b in range(len(blocks)):
+        for lane in range(0, BLOCK, LANE_BYTES // y.itemsize):
+            z = _residual(arrays, incidence, tv, blocks[b], lane)
+            i = blocks[b] * BLOCK + lane
+            old = load(v, i)
+            moved = old + splat(tau) * z
+            candidate = (moved - smaller(larger(moved, splat(low)), splat(high))) * splat(shrink)
+            store(bar, i, candidate + candidate - old)
+            store(v, i, old + splat(rho) * (candidate - old))
+
+
+@kernel
+def _dual_pass(arrays: Any, incidence: Any, blocks: Any, scalars: Any, kind: int) -> None:
+    _y, _v, bar, alpha, moved, flow = arrays
+    out_ptr, head, _in_ptr, _incoming, weight = incidence
+    one, sigma, rho, damping = scalars
+    for b in range(len(blocks)):
+        first, last = out_ptr[blocks[b]], out_ptr[blocks[b] + 1]
+        for lane in range(0, BLOCK, LANE_BYTES // bar.itemsize):
+            own = load(bar, blocks[b] * BLOCK + lane)
+            squares = splat(one - one)
+            for e in range(first + lane, last, BLOCK):
+                step = load(weight, e) * (gather(bar, head, e) - own)
+                target = load(alpha, e) + splat(sigma) * step
+                store(moved, e, target)
+                squares = squares + target * target
+            factor = splat(damping) if kind == GRAPHNET else inverse_root(larger(squares, splat(one)))
+            for e in range(first + lane, last, BLOCK):
+                target = load(moved, e)
+                if kind == ANISOTROPIC:
+                    factor = inverse_root(larger(target * target, splat(one)))
+                dual = splat(one - rho) * load(alpha, e) + splat(rho) * factor * target
+                store(alpha, e, dual)
+                store(flow, e, load(weight, e) * dual)
+
+
+@kernel
+def _iterate(
+    arrays: Any, incidence: Any, blocks: Any, primal: Any, dual: Any, kind: int, n_iter: int
+) -> None:
+    """Do `n_iter` primal-dual iterations on the given blocks."""
+    for _ in range(n_iter):
+        _primal_pass(arrays, incidence, blocks, primal)
+        _dual_pass(arrays, incidence, blocks, dual, kind)
+
+
+@kernel
+def _smooth_shares(arrays: Any, incidence: Any, scalars: Any, busy: Any) -> Any:
+    """Write w into `bar`, mark the blocks where v or w is not zero, return q for v and ``||w||^2``."""
+    y, v, bar, _alpha, _moved, _flow = arrays
+    tv, half, low, high = scalars
+    smooth = 0.0
+    squares = 0.0
+    for block in range(len(busy)):
+        busy[block] = False
+        for lane in range(0, BLOCK, LANE_BYTES // y.itemsize):
+            i = block * BLOCK + lane
+            z = _residual(arrays, incidence, tv, block, lane)
+            b = smaller(larger(z, splat(low)), splat(high))
+            w = (z - b) * splat(half)
+            x = load(v, i)
+            store(bar, i, w)
+            smooth += lane_sum((x - w) * (x - w) + (splat(high) * magnitude(x) - b * x))
+            squares += lane_sum(w * w)
+            if any_nonzero(w) or any_nonzero(x):
+                busy[block] = True
+    return smooth, squares
+
+
+@kernel
+def _structured_share(x: Any, arrays: Any, incidence: Any, scalars: Any, kind: int) -> float:
+    """``s(x) - alpha'Ax`` (or its GraphNet counterpart) summed over all vertices, without the factor c."""
+    _y, _v, _bar, alpha, _moved, _flow = arrays
+    out_ptr, head, _in_ptr, _incoming, weight = incidence
+    zero, half = scalars
+    total = 0.0
+    for block in range(len(out_ptr) - 1):
+        for lane in range(0, BLOCK, LANE_BYTES // x.itemsize):
+            own = load(x, block * BLOCK + lane)
+            squares = splat(zero)
+            share = splat(zero)
+            for e in range(out_ptr[block] + lane, out_ptr[block + 1], BLOCK):
+                row = load(weight, e) * (gather(x, head, e) - own)
+                dual = load(alpha, e)
+                if kind == GRAPHNET:
+                    mismatch = row - splat(half) * dual
+                    share = share + mismatch * mismatch
+                elif kind == ANISOTROPIC:
+                    share = share + magnitude(row) - row * dual
+                else:
+                    squares = squares + row * row
+                    share = share - row * dual
+            total += lane_sum(share + square_root(squares))
+    return total
+
+
+class EdgeWorkspace:
+    """Workspace on the blocks of an `EdgeStructure`."""
+
+    def __init__(self, structure: EdgeStructure, setting: Setting, dtype: npt.DTypeLike) -> None:
+        self._dtype: np.dtype[Any] = np.dtype(dtype)
+        self._scalar: Any = self._dtype.type
+        self._setting = setting
+        self._layout = layout = arrange(structure)
+        self._kind = GRAPHNET if setting.graphnet else ISOTROPIC if structure.isotropic else ANISOTROPIC
+        self._y, self._v, self._bar = (np.zeros(layout.n_places, dtype=self._dtype) for _ in range(3))
+        self._alpha, moved, self._flow = (np.zeros(layout.n_slots, dtype=self._dtype) for _ in range(3))
+        self._weight = layout.weight.astype(self._dtype)
+        self._arrays = (self._y, self._v, self._bar, self._alpha, moved, self._flow)
+        self._incidence = (layout.out_ptr, layout.head, layout.in_ptr, layout.incoming, self._weight)
+        self._busy = np.zeros(layout.n_blocks, dtype=bool)
+        self._all = self._active = np.arange(layout.n_blocks)
+
+    def _typed(self, *scalars: float) -> tuple[Any, ...]:
+        return tuple(self._scalar(scalar) for scalar in scalars)
+
+    def set_target(self, y: FloatArray) -> None:
+        """Take a new y."""
+        self._y[self._layout.place] = y
+        self._active = self._all
+
+    def set_state(self, v: FloatArray, alpha: FloatArray) -> None:
+        """Take v and a feasible dual variable."""
+        self._v[self._layout.place] = v
+        self._alpha[self._layout.slot] = alpha
+        np.multiply(self._alpha, self._weight, out=self._flow)
+        self._active = self._all
+
+    def advance(self, n_iter: int, steps: Steps) -> None:
+        """Do `n_iter` primal-dual iterations where the last look found anything."""
+        tau, sigma, rho = steps
+        tv, threshold = self._setting.tv, tau * self._setting.l1
+        low = NO_LOWER_BOUND if self._setting.positive else -threshold
+        _iterate(
+            self._arrays,
+            self._incidence,
+            self._active,
+            self._typed(tv, tau, low, threshold, 1 / (1 + 2 * tau), rho),
+            self._typed(1, sigma, rho, 1 / (1 + 0.5 * sigma)),
+            self._kind,
+            n_iter,
+        )
+
+    def gap_shares(self) -> GapShares:
+        """Look at the gap of v and of w; afterwards `bar` holds w, and the active blocks are known."""
+        tv, l1 = self._setting.tv, self._setting.l1
+        low = NO_LOWER_BOUND if self._setting.positive else -l1
+        scalars = self._typed(tv, 0.5, low, l1)
+        smooth, squares = _smooth_shares(self._arrays, self._incidence, scalars, self._busy)
+        share_v, share_w = (
+            tv * _structured_share(x, self._arrays, self._incidence, self._typed(0, 0.5), self._kind)
+            for x in (self._v, self._bar)
+        )
+        penalty = 0.0
+        if self._setting.graphnet:
+            penalty = 0.25 * tv * float(np.square(self._alpha, dtype=np.float64).sum())
+        active = spread_blocks(self._busy, self._layout.near_ptr, self._layout.near)
+        self._active = active if len(active) < WORTH_LEAVING_OUT * len(self._all) else self._all
+        return GapShares(share_v, smooth, share_w, squares, penalty)
+
+    def get_v(self) -> FloatArray:
+        """The iterate v."""
+        return self._v[self._layout.place]
+
+    def get_w(self) -> FloatArray:
+        """The minimiser w of the last look."""
+        return self._bar[self._layout.place]
+
+    def get_alpha(self) -> FloatArray:
+        """The dual variable."""
+        return self._alpha[self._layout.slot]
