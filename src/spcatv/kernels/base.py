@@ -18,6 +18,12 @@ FloatArray = npt.NDArray[np.floating[Any]]
 # variant for non-negative loadings.
 NO_LOWER_BOUND = -1e30
 
+# How the dual variable is kept in its set: group by group, entry by entry, or by damping alone.
+ISOTROPIC, ANISOTROPIC, GRAPHNET = 0, 1, 2
+
+# Below this share of active chunks or blocks an iteration leaves the others out.
+WORTH_LEAVING_OUT = 0.8
+
 
 class Setting(NamedTuple):
     """The weights of a loading problem: ``c`` (tv), ``k`` (l1), and its two variants."""
@@ -26,6 +32,13 @@ class Setting(NamedTuple):
     l1: float
     positive: bool
     graphnet: bool
+
+
+def kind_of_dual(setting: Setting, isotropic: bool) -> int:
+    """How the dual variable of a setting is kept in its set."""
+    if setting.graphnet:
+        return GRAPHNET
+    return ISOTROPIC if isotropic else ANISOTROPIC
 
 
 class Steps(NamedTuple):

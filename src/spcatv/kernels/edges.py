@@ -11,7 +11,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spcatv.kernels.base import NO_LOWER_BOUND, FloatArray, GapShares, Setting, Steps
+from spcatv.kernels.base import (
+    ANISOTROPIC,
+    GRAPHNET,
+    NO_LOWER_BOUND,
+    WORTH_LEAVING_OUT,
+    FloatArray,
+    GapShares,
+    Setting,
+    Steps,
+    kind_of_dual,
+)
 from spcatv.kernels.compiled import kernel
 from spcatv.kernels.incidence import BLOCK, arrange, spread_blocks
 from spcatv.kernels.lanes import (
@@ -30,17 +40,12 @@ from spcatv.kernels.lanes import (
 )
 from spcatv.structure import EdgeStructure
 
-# How the dual variable is kept in its set.
-ISOTROPIC, ANISOTROPIC, GRAPHNET = 0, 1, 2
-# Below this share of active blocks the passes leave the others out.
-WORTH_LEAVING_OUT = 0.8
-
 
 @kernel
 def _residual(arrays: Any, incidence: Any, tv: float, block: int, lane: int) -> Any:
     """``y - c A'alpha`` on the lanes of a block that begin at `lane`."""
-    y, _v, _bar, alpha, _moved, flow = arrays
-    out_ptr, _head, in_ptr, incoming, weight = incidence
+    y, _v, _bar, _alpha, _moved, flow = arrays
+    out_ptr, _head, in_ptr, incoming, _weight = incidence
     total = splat(tv - tv)
     for e in range(in_ptr[block] + lane, in_ptr[block + 1], BLOCK):
         total = total + gather(flow, incoming, e)
@@ -157,7 +162,7 @@ class EdgeWorkspace:
         self._scalar: Any = self._dtype.type
         self._setting = setting
         self._layout = layout = arrange(structure)
-        self._kind = GRAPHNET if setting.graphnet else ISOTROPIC if structure.isotropic else ANISOTROPIC
+        self._kind = kind_of_dual(setting, structure.isotropic)
         self._y, self._v, self._bar = (np.zeros(layout.n_places, dtype=self._dtype) for _ in range(3))
         self._alpha, moved, self._flow = (np.zeros(layout.n_slots, dtype=self._dtype) for _ in range(3))
         self._weight = layout.weight.astype(self._dtype)

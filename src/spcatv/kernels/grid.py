@@ -12,7 +12,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spcatv.kernels.base import NO_LOWER_BOUND, FloatArray, GapShares, Setting, Steps
+from spcatv.kernels.base import (
+    ANISOTROPIC,
+    GRAPHNET,
+    ISOTROPIC,
+    NO_LOWER_BOUND,
+    WORTH_LEAVING_OUT,
+    FloatArray,
+    GapShares,
+    Setting,
+    Steps,
+    kind_of_dual,
+)
 from spcatv.kernels.box import CHUNK, Spans, lay_out, spread
 from spcatv.kernels.compiled import kernel
 from spcatv.kernels.lanes import (
@@ -30,11 +41,6 @@ from spcatv.kernels.lanes import (
     store,
 )
 from spcatv.structure import GridStructure
-
-# How the dual variable is kept in its set.
-ISOTROPIC, ANISOTROPIC, GRAPHNET = 0, 1, 2
-# Below this share of active chunks the sweep leaves the others out.
-WORTH_LEAVING_OUT = 0.8
 
 
 @kernel
@@ -217,7 +223,7 @@ class GridWorkspace:
         self._box = box = lay_out(structure)
         self._weights = np.asarray(structure.axis_weights, dtype=self._dtype)
         self._pull_weights = (setting.tv * np.asarray(structure.axis_weights)).astype(self._dtype)
-        self._kind = GRAPHNET if setting.graphnet else ISOTROPIC if structure.isotropic else ANISOTROPIC
+        self._kind = kind_of_dual(setting, structure.isotropic)
         self._y, self._v, self._bar = (np.zeros(box.n_cells, dtype=self._dtype) for _ in range(3))
         self._alpha = np.zeros((len(box.strides), box.n_cells), dtype=self._dtype)
         self._arrays = (self._y, self._v, self._bar, self._alpha)
