@@ -132,7 +132,7 @@ def test_a_killed_start_gives_a_null_component(striped):
 def test_the_best_start_wins(striped):
     matrix = CentredMatrix(striped)
     model = PenaltyModel(grid(60), Weights(0.05, 0.02, 0.08))
-    options = {"method": "auto", "dtype": np.float64, "tol": 1e-8, "max_iter": 200}
+    options = {"solver": model.solver("auto", np.float64), "tol": 1e-8, "max_iter": 200}
     starts = list(singular_scores(matrix, 6))
     alone = [best_component(matrix, model, [start], **options) for start in starts]
     together = best_component(matrix, model, starts, **options)

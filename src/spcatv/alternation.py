@@ -296,8 +296,7 @@ def best_component(
     model: PenaltyModel,
     starts: Sequence[FloatArray],
     *,
-    method: str | Solver,
-    dtype: npt.DTypeLike,
+    solver: WarmSolver,
     tol: float,
     max_iter: int,
     hook: AlternationHook = never_stop,
@@ -309,8 +308,8 @@ def best_component(
 
     Parameters
     ----------
-    matrix, model, method, dtype, tol, max_iter, hook
-        As in `alternate`; `method` and `dtype` choose the solver.
+    matrix, model, solver, tol, max_iter, hook
+        As in `alternate`.
     starts : sequence of ndarray of shape (N,)
         Unit scores to start from.
 
@@ -318,10 +317,10 @@ def best_component(
     -------
     Component
     """
-    solver = model.solver(method, dtype)
-    if len(starts) == 1:
-        return alternate(matrix, model, starts[0], solver=solver, tol=tol, max_iter=max_iter, hook=hook)
     nowhere = np.zeros(matrix.shape[1]), np.zeros(model.structure.n_rows)
+    if len(starts) == 1:
+        solver.restart_from(*nowhere)
+        return alternate(matrix, model, starts[0], solver=solver, tol=tol, max_iter=max_iter, hook=hook)
     tried = []
     for start in starts:
         solver.restart_from(*nowhere)

@@ -14,6 +14,7 @@ from spcatv.alternation import Component, PenaltyModel, best_component, null_com
 from spcatv.matrix import CentredMatrix, Matrix, ResidualMatrix
 from spcatv.refinement import Refinement, refine_components
 from spcatv.solvers import Solver
+from spcatv.solvers.warm import WarmSolver
 from spcatv.starts import (
     diffused_scores,
     random_scores,
@@ -180,11 +181,13 @@ def decompose(
     records: list[ComponentDiagnostics] = []
     scores: list[FloatArray] = []
     directions: list[FloatArray] = []
+    # one for all components: the memory layout and the step sizes are worth keeping
+    solver = model.solver(plan.method, plan.dtype)
     for number in range(plan.n_components):
         started = time.perf_counter()
         monitor.component_begins(number)
         residual = _residual(matrix, scores, directions)
-        component = _fit_one(residual, matrix, model, plan, number, rng, monitor.alternation_ended)
+        component = _fit_one(residual, matrix, model, plan, number, solver, rng, monitor.alternation_ended)
         fitted.append(component)
         directions.append(unit_loading(component.v))
         scores.append(residual.dot(directions[-1]))
@@ -219,6 +222,7 @@ def _fit_one(
     model: PenaltyModel,
     plan: Plan,
     number: int,
+    solver: WarmSolver,
     rng: np.random.RandomState,
     hook: Callable[[int, float, float], bool],
 ) -> Component:
@@ -234,8 +238,7 @@ def _fit_one(
             residual,
             model,
             list(candidates),
-            method=plan.method,
-            dtype=plan.dtype,
+            solver=solver,
             tol=plan.tol,
             max_iter=plan.max_iter,
             hook=hook,

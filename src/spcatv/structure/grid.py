@@ -11,12 +11,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from scipy.ndimage import maximum_filter1d, minimum_filter1d
 
 from spcatv.structure.base import IntArray, Structure, index_dtype, read_only
 from spcatv.structure.difference import boundaries_from_counts, difference_matrix
 from spcatv.structure.norm import spectral_norm_squared
 
 BoolArray = npt.NDArray[np.bool_]
+
+# 4 cos^2(pi / 16) = 3.85 is within 4 % of the 4 of an endless line.
+CUBE = 8
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -104,11 +108,26 @@ class GridStructure(Structure):
             weight**2 * _largest_path_eigenvalue(self.edges_along(axis), axis)
             for axis, weight in enumerate(self.axis_weights)
         )
+        if _holds_a_cube(self.labels):
+            return bound
         two_coloured = all(not self.wraps(axis) or n % 2 == 0 for axis, n in enumerate(self.labels.shape))
         return spectral_norm_squared(self.matrix, upper=bound, bipartite=two_coloured)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(shape={self.labels.shape}, n_features={self.n_features})"
+
+
+def _holds_a_cube(labels: IntArray) -> bool:
+    """Whether a cube of `CUBE` voxels (of the whole axis where that is shorter) lies in one label.
+
+    Its own norm is within 4 % of the analytic bound then, and the grid's is at least that of the cube.
+    """
+    low = high = labels
+    for axis, n in enumerate(labels.shape):
+        size = min(CUBE, n)
+        low = minimum_filter1d(low, size, axis=axis, mode="constant", cval=0)
+        high = maximum_filter1d(high, size, axis=axis, mode="constant", cval=0)
+    return bool(((low == high) & (low > 0)).any())
 
 
 def _largest_path_eigenvalue(edges: BoolArray, axis: int) -> float:
