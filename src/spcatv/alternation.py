@@ -23,7 +23,7 @@ FloatArray = npt.NDArray[np.floating[Any]]
 
 # A v-step needs to be better than the last one, not perfect: it stops at this share of the gap it
 # starts from, and never below half of the tolerance.
-STEP_REDUCTION = 0.1
+STEP_REDUCTION = 0.05
 STEP_SHARE = 0.5
 # How far u is pushed along its last move: further after every push that paid, back after one that did
 # not. Where two directions explain nearly the same, plain alternation creeps.

@@ -32,7 +32,7 @@ RANK_FLOOR = 1e-13
 # Singular vectors of X, and of X diffused, that init="structured" compares.
 STRUCTURED_STARTS = 3
 # Where the penalty kills the leading singular vector, this many further ones are tried.
-SPARE_STARTS = 4
+SPARE_STARTS = 2
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,10 @@ def decompose(
         started = time.perf_counter()
         monitor.component_begins(number)
         residual = _residual(matrix, scores, directions)
-        component = _fit_one(residual, matrix, model, plan, number, solver, rng, monitor.alternation_ended)
+        before = fitted[-1] if fitted else None
+        component = _fit_one(
+            residual, matrix, model, plan, number, before, solver, rng, monitor.alternation_ended
+        )
         fitted.append(component)
         directions.append(unit_loading(component.v))
         scores.append(residual.dot(directions[-1]))
@@ -222,10 +225,14 @@ def _fit_one(
     model: PenaltyModel,
     plan: Plan,
     number: int,
+    before: Component | None,
     solver: WarmSolver,
     rng: np.random.RandomState,
     hook: Callable[[int, float, float], bool],
 ) -> Component:
+    if before is not None and before.is_null and isinstance(plan.init, str) and plan.init != "random":
+        # nothing was taken away, and nothing else would be tried
+        return before
     nothing_left = residual.squared_norm() <= RANK_FLOOR * matrix.squared_norm()
     if nothing_left or model.weights.l1 * matrix.shape[0] >= matrix.column_norms.max(initial=0.0):
         return null_component(matrix)

@@ -21,6 +21,8 @@ from spcatv.structure import GridStructure
 
 # Cells a chunk: one vector of float32, two of float64.
 CHUNK = 16
+# Empty chunks between two spans that are still run over.
+JOIN_GAP = 1
 # The edges of a cell are the bits of one byte.
 MOST_AXES = 8
 
@@ -117,22 +119,21 @@ def lay_out(structure: GridStructure) -> Box:
 
 @kernel
 def _find_spans(busy: Any, chunks_a_slab: int, n_slabs: int) -> tuple[Any, Any, Any]:
+    """Runs of busy chunks inside slabs; short gaps are run over, which costs less than a new loop."""
     start = np.empty(len(busy), dtype=np.int64)
     stop = np.empty(len(busy), dtype=np.int64)
     slab_ptr = np.zeros(n_slabs + 1, dtype=np.int64)
     n_spans = 0
     for slab in range(n_slabs):
-        running = False
+        last_busy = -JOIN_GAP - 2
         for chunk in range(slab * chunks_a_slab, (slab + 1) * chunks_a_slab):
-            if busy[chunk] and not running:
+            if not busy[chunk]:
+                continue
+            if chunk - last_busy > JOIN_GAP + 1:
                 start[n_spans] = chunk * CHUNK
-            if running and not busy[chunk]:
-                stop[n_spans] = chunk * CHUNK
                 n_spans += 1
-            running = busy[chunk]
-        if running:
-            stop[n_spans] = (slab + 1) * chunks_a_slab * CHUNK
-            n_spans += 1
+            stop[n_spans - 1] = (chunk + 1) * CHUNK
+            last_busy = chunk
         slab_ptr[slab + 1] = n_spans
     return start[:n_spans].copy(), stop[:n_spans].copy(), slab_ptr
 

@@ -67,6 +67,8 @@ def rows_weighted(matrix: Any, weights: Any, out: Any) -> None:
         q = weights[b] if i + 1 <= last else 0.0
         r = weights[c] if i + 2 <= last else 0.0
         s = weights[d] if i + 3 <= last else 0.0
+        if weights[i] == 0.0 and q == 0.0 and r == 0.0 and s == 0.0:
+            continue
         _add_multiples(matrix[i], matrix[b], matrix[c], matrix[d], weights[i], q, r, s, out)
 
 

@@ -24,14 +24,14 @@ ITERATIONS_A_LOOK = 20
 RELAXATION = 1.9
 FIRST_TAU = 0.02
 # The step ratio moves by this factor when one share of the gap is over IMBALANCE times the other.
-TAU_FACTOR = 0.7
+TAU_FACTOR = 0.5
 IMBALANCE = 10.0
 # Looks that move the ratio are spaced geometrically: adapting at every look can cycle.
 SPACING = 1.15
 # Looks without 10 % progress after which the iteration counts as stalled: float32 runs out of
 # digits early, float64 gets the benefit of the doubt.
 PROGRESS = 0.9
-PATIENCE = {np.dtype(np.float32): 10, np.dtype(np.float64): 100}
+PATIENCE = {np.dtype(np.float32): 20, np.dtype(np.float64): 100}
 
 
 @dataclass(frozen=True)
