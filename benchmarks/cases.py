@@ -122,9 +122,7 @@ def prepare(recipe: Recipe, options: Options) -> Case:
     del X
     gc.collect()
     small = concat([mesh(*icosphere(1))] * 2) if mask is None else grid((6,) * mask.ndim)
-    return Case(
-        recipe.__name__, f"{title}, {shape[0]} x {shape[1]:,}", path, shape, structure, small, mask
-    )
+    return Case(recipe.__name__, f"{title}, {shape[0]} x {shape[1]:,}", path, shape, structure, small, mask)
 
 
 def prepare_or_skip(recipe: Recipe, options: Options) -> Case | str:

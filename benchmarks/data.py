@@ -1,4 +1,4 @@
-"""Data for the benchmarks: simulated cohorts on the paper's sizes, and the real ones where they are at hand."""
+"""Matrices for the benchmarks: simulated cohorts of the paper's sizes, and real data where it is at hand."""
 
 from __future__ import annotations
 

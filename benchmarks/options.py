@@ -34,4 +34,4 @@ class Options:
     @property
     def limit(self) -> float:
         """Seconds that one run of a slow peer may take."""
-        return 3.0 if self.quick else 60.0
+        return 1.0 if self.quick else 60.0

@@ -9,7 +9,9 @@ from typing import Any
 def markdown(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """A Markdown table; None is written as a dash."""
     lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join("–" if cell is None else str(cell) for cell in line) + " |" for line in lines)
+    return "\n".join(
+        "| " + " | ".join("–" if cell is None else str(cell) for cell in line) + " |" for line in lines
+    )
 
 
 def seconds(value: float | None, note: str = "") -> str:

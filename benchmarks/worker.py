@@ -1,4 +1,4 @@
-"""Measurements in processes of their own: fresh, with a set number of threads, and ended when they take too long.
+"""Measurements in processes of their own: with a set number of threads, ended when they take too long.
 
 A job is made once in its process (imports, data, a first run that is not counted) and then called many
 times, so that several of them can take turns: one works, the others wait.
@@ -61,7 +61,7 @@ class Worker:
         with thread_limit(threads):
             self._process.start()
         theirs.close()
-        self._receive(LONGEST_START)
+        self._ready = False
 
     def __enter__(self) -> Worker:
         return self
@@ -69,8 +69,15 @@ class Worker:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def wait(self) -> None:
+        """Wait until the job is made: several workers may start at once, before any is timed."""
+        if not self._ready and not self.ended:
+            self._receive(LONGEST_START)
+            self._ready = True
+
     def call(self, *request: Any, limit: float = 600.0) -> Any:
         """Run the job and return its answer, or end the process after `limit` seconds."""
+        self.wait()
         self._connection.send(request)
         return self._receive(limit)
 
@@ -81,6 +88,7 @@ class Worker:
         try:
             return self._connection.recv()
         except EOFError:
+            self._process.join()
             self.close("failed")
             raise WorkerDiedError(f"the process ended with code {self._process.exitcode}") from None
 
@@ -117,6 +125,14 @@ class Entrant:
         """The fastest run."""
         return min((run["seconds"] for run in self.runs), default=None)
 
+    def start(self) -> None:
+        """Wait for the worker; one that cannot start is noted if it is optional."""
+        try:
+            self.worker.wait()
+        except WorkerDiedError:
+            if not self.optional:
+                raise
+
     def wants_more(self) -> bool:
         """Whether another run is worth its time."""
         return not self.note and sum(run["seconds"] for run in self.runs) < PATIENCE
@@ -140,6 +156,8 @@ def interleave(
     entrants: list[Entrant], repeats: int, score: Callable[[dict[str, Any]], dict[str, Any]] = dict
 ) -> None:
     """Run all entrants in turn, `repeats` times, so that a slow minute of the machine hits all alike."""
+    for entrant in entrants:
+        entrant.start()
     for _ in range(repeats):
         for entrant in entrants:
             if entrant.wants_more():

@@ -28,41 +28,40 @@ N_FOR_P, K = 20, 3
 def run(options: Options) -> dict[str, Any]:
     """Grow one of P, N and K at a time."""
     sizes = QUICK if options.quick else FULL
-    base_columns, base_rows = (4_000, 20) if options.quick else (64_000, 83)
-    points = {
-        "P": [(n, (N_FOR_P, n, K)) for n in sizes["P"]],
-        "N": [(n, (n, base_columns, K)) for n in sizes["N"]],
-        "K": [(n, (base_rows, base_columns, n)) for n in sizes["K"]],
+    rows, columns = (20, 4_000) if options.quick else (83, 64_000)
+    by_columns = [measure(N_FOR_P, n, (K,), options) for n in sizes["P"]]
+    by_rows = [measure(n, columns, (K,), options) for n in sizes["N"]]
+    return {
+        "threads": THREADS,
+        "P": [point for points in by_columns for point in points],
+        "N": [point for points in by_rows for point in points],
+        "K": measure(rows, columns, sizes["K"], options),
     }
-    result: dict[str, Any] = {"threads": THREADS}
-    for variable, settings in points.items():
-        result[variable] = [
-            {"value": value, "N": n, "P": p, "K": k, **measure(n, p, k, options)}
-            for value, (n, p, k) in settings
-        ]
-    return result
 
 
-def measure(n_rows: int, n_columns: int, n_components: int, options: Options) -> dict[str, Any]:
-    """Fit a simulated volume of this size."""
+def measure(n_rows: int, n_columns: int, numbers: tuple[int, ...], options: Options) -> list[dict[str, Any]]:
+    """Fit a simulated volume of this size, with every number of components asked for."""
     mask = ellipsoid_mask(n_columns)
     path = options.scratch / "growth.npy"
     np.save(path, volume_cohort(n_rows, mask))
     case = Case("growth", "", path, (n_rows, n_columns), grid(mask), grid((6, 6, 6)), mask)
-    with Worker(make_spcatv, case, {"n_components": n_components}, threads=THREADS) as worker:
-        entrant = Entrant("spcatv", worker)
-        interleave([entrant], options.repeats)
+    with Worker(make_spcatv, case, threads=THREADS) as worker:
+        entrants = [Entrant(str(k), worker, ({"n_components": k},)) for k in numbers]
+        interleave(entrants, options.repeats)
     path.unlink()
-    first = entrant.runs[0]
     kept = ("n_alternations", "n_inner_iter", "relative_gap", "converged")
-    return {"seconds": entrant.seconds, **{name: first[name] for name in kept}}
+    return [
+        {"N": n_rows, "P": n_columns, "K": k, "seconds": entrant.seconds}
+        | {name: entrant.runs[0][name] for name in kept}
+        for k, entrant in zip(numbers, entrants, strict=True)
+    ]
 
 
 def table(result: dict[str, Any]) -> str:
     """One line a size."""
     rows = [
         [
-            f"{variable} = {point['value']:,}",
+            f"{variable} = {point[variable]:,}",
             f"{point['N']} x {point['P']:,}, K = {point['K']}",
             seconds(point["seconds"]),
             each(point["n_inner_iter"], "d"),

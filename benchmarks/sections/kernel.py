@@ -23,8 +23,8 @@ SIDES = (25, 40, 64, 100, 126)
 QUICK_SIDES = (10, 16)
 COUNT = (
     "Bytes counted, for a floating-point size b: v read and written, y read, and three dual arrays read and "
-    "written make 9 b a voxel, plus 1 byte of edge flags; on a mesh 3 b a vertex and 2 b + 4 (an index) an edge. "
-    "Copy: bytes read plus bytes written, on two arrays that together are as large as the iteration's."
+    "written make 9 b a voxel, plus 1 byte of edge flags; on a mesh 3 b a vertex, and 2 b + 4 (an index) an "
+    "edge. Copy: bytes read plus bytes written, on two arrays that together are as large as the iteration's."
 )
 
 
@@ -52,11 +52,13 @@ def structures(quick: bool) -> dict[str, Callable[[], Structure]]:
 
 def run(options: Options) -> dict[str, Any]:
     """Time every structure in both precisions, one thread."""
-    rows = []
-    for name, make in structures(options.quick).items():
-        for dtype in ("float32", "float64"):
-            with Worker(make_kernel, make, dtype, threads=THREADS) as worker:
-                rows.append({"structure": name, "dtype": dtype, **worker.call()})
+    n_batches = 2 if options.quick else 4 * options.repeats
+    with Worker(make_kernel, n_batches, threads=THREADS) as worker:
+        rows = [
+            {"structure": name, "dtype": dtype, **worker.call(make, dtype)}
+            for name, make in structures(options.quick).items()
+            for dtype in ("float32", "float64")
+        ]
     cache = max(cache_sizes().values(), default=None)
     return {
         "threads": THREADS,
@@ -123,7 +125,9 @@ def growth_table(result: dict[str, Any]) -> str:
     rows = []
     for dtype, grown in result["growth"].items():
         for step in grown["steps"]:
-            name = f"{step['from']:,} to {step['to']:,}" + (", cache to memory" if step["into_memory"] else "")
+            name = f"{step['from']:,} to {step['to']:,}" + (
+                ", cache to memory" if step["into_memory"] else ""
+            )
             rows.append([dtype, name, f"{step['factor']:.2f}", f"{step['copy_factor']:.2f}"])
         rows.append([dtype, "all", f"{grown['factor']:.2f}", f"{grown['copy_factor']:.2f}"])
     return markdown(["dtype", "box", "time a voxel grows by", "time a byte copied grows by"], rows)

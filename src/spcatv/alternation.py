@@ -291,6 +291,40 @@ def _pushed(
     return model.problem_for(back / np.linalg.norm(ahead), len(ahead))
 
 
+def continued_component(
+    matrix: Matrix,
+    model: PenaltyModel,
+    before: Component,
+    length_ratio: float,
+    *,
+    solver: WarmSolver,
+    tol: float,
+    max_iter: int,
+    hook: AlternationHook = never_stop,
+) -> Component:
+    """Alternate from a component that was fitted with other weights.
+
+    Parameters
+    ----------
+    matrix, model, solver, tol, max_iter, hook
+        As in `alternate`.
+    before : Component
+        Where to start; not null.
+    length_ratio : float
+        Its l2 over the present one, which is how much longer loadings are now.
+
+    Returns
+    -------
+    Component
+    """
+    scores = matrix.dot(before.v)
+    length = float(np.linalg.norm(scores))
+    if length == 0:
+        return null_component(matrix)
+    solver.restart_from(length_ratio * before.v, before.alpha)
+    return alternate(matrix, model, scores / length, solver=solver, tol=tol, max_iter=max_iter, hook=hook)
+
+
 def best_component(
     matrix: Matrix,
     model: PenaltyModel,

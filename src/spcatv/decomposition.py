@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from spcatv.alternation import Component, PenaltyModel, best_component, null_component
+from spcatv.alternation import (
+    AlternationHook,
+    Component,
+    PenaltyModel,
+    best_component,
+    continued_component,
+    null_component,
+)
 from spcatv.matrix import CentredMatrix, Matrix, ResidualMatrix
 from spcatv.refinement import Refinement, refine_components
 from spcatv.solvers import Solver
@@ -57,6 +64,8 @@ class Plan:
         Starts compared.
     refine : bool
         Whether the components are refined jointly.
+    neighbour : Decomposition or None
+        A decomposition of the same data with other weights to start from, ahead of `init`.
     """
 
     n_components: int
@@ -67,6 +76,7 @@ class Plan:
     init: Init | FloatArray
     n_init: int
     refine: bool
+    neighbour: Decomposition | None = None
 
 
 @dataclass(frozen=True)
@@ -126,12 +136,18 @@ class Decomposition:
         One a component.
     refinement : Refinement or None
         What joint refinement did, if it was asked for.
+    greedy : tuple of Component
+        The components as the alternation left them, before refinement.
+    l2 : float
+        The l2 weight, which set their lengths.
     """
 
     components: FloatArray
     singular_values: FloatArray
     diagnostics: tuple[ComponentDiagnostics, ...]
     refinement: Refinement | None
+    greedy: tuple[Component, ...]
+    l2: float
 
 
 class ProgressMonitor(Protocol):
@@ -210,7 +226,14 @@ def decompose(
             for after, record in zip(refinement.components, records, strict=True)
         ]
     components = np.stack(directions)
-    return Decomposition(components, _score_norms(matrix, components), tuple(records), refinement)
+    return Decomposition(
+        components=components,
+        singular_values=_score_norms(matrix, components),
+        diagnostics=tuple(records),
+        refinement=refinement,
+        greedy=tuple(fitted),
+        l2=model.weights.l2,
+    )
 
 
 def _residual(matrix: CentredMatrix, scores: list[FloatArray], directions: list[FloatArray]) -> Matrix:
@@ -228,7 +251,7 @@ def _fit_one(
     before: Component | None,
     solver: WarmSolver,
     rng: np.random.RandomState,
-    hook: Callable[[int, float, float], bool],
+    hook: AlternationHook,
 ) -> Component:
     if before is not None and before.is_null and isinstance(plan.init, str) and plan.init != "random":
         # nothing was taken away, and nothing else would be tried
@@ -236,7 +259,9 @@ def _fit_one(
     nothing_left = residual.squared_norm() <= RANK_FLOOR * matrix.squared_norm()
     if nothing_left or model.weights.l1 * matrix.shape[0] >= matrix.column_norms.max(initial=0.0):
         return null_component(matrix)
-    found = null_component(matrix)
+    found = _continue_neighbour(residual, model, plan, number, solver, hook)
+    if not found.is_null:
+        return found
     for starts in _start_rounds(residual, model, plan, number, rng):
         if len(starts) == 0:
             continue
@@ -253,6 +278,32 @@ def _fit_one(
         if not found.is_null:
             break
     return found
+
+
+def _continue_neighbour(
+    residual: Matrix,
+    model: PenaltyModel,
+    plan: Plan,
+    number: int,
+    solver: WarmSolver,
+    hook: AlternationHook,
+) -> Component:
+    """The component that the neighbour's leads to; null if there is none to start from."""
+    if plan.neighbour is None or number >= len(plan.neighbour.greedy):
+        return null_component(residual)
+    before = plan.neighbour.greedy[number]
+    if before.is_null:
+        return null_component(residual)
+    return continued_component(
+        residual,
+        model,
+        before,
+        plan.neighbour.l2 / model.weights.l2,
+        solver=solver,
+        tol=plan.tol,
+        max_iter=plan.max_iter,
+        hook=hook,
+    )
 
 
 def _start_rounds(

@@ -25,7 +25,7 @@ from spcatv.progress import (
     PrintingMonitor,
     with_callbacks,
 )
-from spcatv.structure import as_structure
+from spcatv.structure import Structure, as_structure
 from spcatv.threads import one_blas_thread
 
 FloatArray = npt.NDArray[np.floating[Any]]
@@ -195,30 +195,37 @@ class SPCATV(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
         check_parameters(self)
         X = self._validated(X, reset=True, min_samples=2)
         structure = as_structure(self.structure, n_features=X.shape[1])
-        init = checked_init(self.init, self.n_components, X.shape[1])
-        rng = check_random_state(self.random_state)
+        with one_blas_thread():
+            self._fit_matrix(CentredMatrix(X, center=bool(self.center)), structure)
+        return self
+
+    def _fit_matrix(
+        self, matrix: CentredMatrix, structure: Structure, neighbour: Decomposition | None = None
+    ) -> Decomposition:
+        """Fit to checked data, from a neighbouring fit if there is one, and keep the result."""
+        X = matrix.data
+        self._set_weights(matrix)
+        weights = Weights(l1=self.l1_, l2=self.l2_, tv=self.tv_)
+        model = PenaltyModel(structure, weights, penalty=self.penalty, positive=bool(self.positive))
         plan = Plan(
             n_components=int(self.n_components),
             tol=float(self.tol),
             max_iter=int(self.max_iter),
             method=self.solver,
             dtype=X.dtype,
-            init=init,
+            init=checked_init(self.init, self.n_components, X.shape[1]),
             n_init=int(self.n_init),
             refine=bool(self.refine),
+            neighbour=neighbour,
         )
-        with one_blas_thread():
-            matrix = CentredMatrix(X, center=bool(self.center))
-            self._set_weights(matrix)
-            weights = Weights(l1=self.l1_, l2=self.l2_, tv=self.tv_)
-            model = PenaltyModel(structure, weights, penalty=self.penalty, positive=bool(self.positive))
-            monitor, finish = self._monitor(X, matrix)
-            result = decompose(matrix, model, plan, rng=rng, monitor=monitor)
-            self._store(result, matrix, X.dtype)
+        rng = check_random_state(self.random_state)
+        monitor, finish = self._monitor(X, matrix)
+        result = decompose(matrix, model, plan, rng=rng, monitor=monitor)
+        self._store(result, matrix, X.dtype)
         self.structure_ = structure
         self._warn(result)
         finish()
-        return self
+        return result
 
     def _validated(self, X: Any, *, reset: bool, min_samples: int = 1) -> FloatArray:
         dtype = [np.float64, np.float32] if self.dtype is None else np.dtype(self.dtype)
@@ -286,7 +293,7 @@ class SPCATV(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
                 f"tol={self.tol:g} was not reached ({'; '.join(missed)} alternations); the loadings are "
                 f"certified to these gaps only. Raise max_iter (now {self.max_iter}) or tol.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         null = [str(k + 1) for k, component in enumerate(result.components) if not component.any()]
         if null:
@@ -296,7 +303,7 @@ class SPCATV(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
                 f"the data have no variance left. Lower alpha (now {self.alpha:g}, {self.penalty_units}) or "
                 "n_components.",
                 NullComponentWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
     def transform(self, X: Any) -> FloatArray:

@@ -7,10 +7,13 @@ sections 3.3 and 3.6). Everything that decides (step sizes, stopping) stays in t
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
+from spcatv.structure import Structure
 
 FloatArray = npt.NDArray[np.floating[Any]]
 
@@ -71,6 +74,18 @@ class GapShares(NamedTuple):
     def gap_w(self) -> float:
         """Exact gap of the minimiser w of the dual point."""
         return self.structured_w
+
+
+Layout = TypeVar("Layout")
+
+
+def remembered(structure: Structure, make: Callable[[Any], Layout]) -> Layout:
+    """``make(structure)``, made once: a structure never changes, and neither does its memory layout."""
+    name = f"_layout_{make.__name__}"
+    if name not in structure.__dict__:
+        structure.__dict__[name] = make(structure)
+    layout: Layout = structure.__dict__[name]
+    return layout
 
 
 class Workspace(Protocol):

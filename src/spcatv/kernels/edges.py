@@ -21,6 +21,7 @@ from spcatv.kernels.base import (
     Setting,
     Steps,
     kind_of_dual,
+    remembered,
 )
 from spcatv.kernels.compiled import kernel
 from spcatv.kernels.incidence import BLOCK, arrange, spread_blocks
@@ -161,7 +162,7 @@ class EdgeWorkspace:
         self._dtype: np.dtype[Any] = np.dtype(dtype)
         self._scalar: Any = self._dtype.type
         self._setting = setting
-        self._layout = layout = arrange(structure)
+        self._layout = layout = remembered(structure, arrange)
         self._kind = kind_of_dual(setting, structure.isotropic)
         self._y, self._v, self._bar = (np.zeros(layout.n_places, dtype=self._dtype) for _ in range(3))
         self._alpha, moved, self._flow = (np.zeros(layout.n_slots, dtype=self._dtype) for _ in range(3))

@@ -23,6 +23,7 @@ from spcatv.kernels.base import (
     Setting,
     Steps,
     kind_of_dual,
+    remembered,
 )
 from spcatv.kernels.box import CHUNK, Spans, lay_out, spread
 from spcatv.kernels.compiled import kernel
@@ -220,7 +221,7 @@ class GridWorkspace:
         self._dtype: np.dtype[Any] = np.dtype(dtype)
         self._scalar: Any = self._dtype.type
         self._setting = setting
-        self._box = box = lay_out(structure)
+        self._box = box = remembered(structure, lay_out)
         self._weights = np.asarray(structure.axis_weights, dtype=self._dtype)
         self._pull_weights = (setting.tv * np.asarray(structure.axis_weights)).astype(self._dtype)
         self._kind = kind_of_dual(setting, structure.isotropic)

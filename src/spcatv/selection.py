@@ -1,0 +1,102 @@
+"""Many settings on the same data: a warm-started path.
+
+One pass over the data serves all settings, the memory layout of the structure is made once, and every fit
+starts from the loadings, the scores and the dual variables of the one before it (docs/method.md section
+4.2). Each model is certified like a fit of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn.base import clone
+
+from spcatv.decomposition import Decomposition
+from spcatv.estimator import SPCATV
+from spcatv.matrix import CentredMatrix
+from spcatv.parameters import check_parameters
+from spcatv.structure import as_structure
+from spcatv.threads import one_blas_thread
+
+WEIGHTS = ("tv_ratio", "l1_ratio", "alpha")
+
+
+@dataclass(frozen=True)
+class Path:
+    """Models fitted along a path.
+
+    Attributes
+    ----------
+    settings : tuple of dict
+        ``alpha``, ``l1_ratio`` and ``tv_ratio`` of every model, in the order they were given.
+    models : tuple of SPCATV
+        The fitted models, in the same order.
+    """
+
+    settings: tuple[dict[str, float], ...]
+    models: tuple[SPCATV, ...]
+
+
+def path(estimator: SPCATV, X: Any, settings: Iterable[float | Mapping[str, float]]) -> Path:
+    """Fit many settings of the weights to the same data, each from the one before.
+
+    Parameters
+    ----------
+    estimator : SPCATV
+        Everything but the weights; it is not changed.
+    X : array-like of shape (n_samples, n_features)
+        Training data.
+    settings : iterable of float or mapping
+        Values of alpha, or mappings with any of ``alpha``, ``l1_ratio`` and ``tv_ratio``; what a setting
+        leaves out is the estimator's. Fits go from weak to strong penalties, whatever the order given:
+        the weakest starts where PCA ends, and the others follow it.
+
+    Returns
+    -------
+    Path
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv import SPCATV
+    >>> from spcatv.selection import path
+    >>> X = np.random.default_rng(0).standard_normal((20, 30))
+    >>> fitted = path(SPCATV(1, structure=(30,)), X, [0.4, 0.1])
+    >>> [model.alpha for model in fitted.models]
+    [0.4, 0.1]
+    """
+    chosen = [_complete(estimator, setting) for setting in settings]
+    if not chosen:
+        raise ValueError("a path needs at least one setting")
+    models = [clone(estimator).set_params(**setting) for setting in chosen]
+    for model in models:
+        check_parameters(model)
+    first = models[0]
+    data = first._validated(X, reset=True, min_samples=2)
+    structure = as_structure(first.structure, n_features=data.shape[1])
+    order = sorted(range(len(chosen)), key=lambda k: [chosen[k][name] for name in WEIGHTS])
+    before: Decomposition | None = None
+    with one_blas_thread():
+        matrix = CentredMatrix(data, center=bool(first.center))
+        for k in order:
+            _take_features(models[k], first)
+            before = models[k]._fit_matrix(matrix, structure, before)
+    return Path(settings=tuple(chosen), models=tuple(models))
+
+
+def _complete(estimator: SPCATV, setting: float | Mapping[str, float]) -> dict[str, float]:
+    given = dict(setting) if isinstance(setting, Mapping) else {"alpha": setting}
+    unknown = sorted(set(given) - set(WEIGHTS))
+    if unknown:
+        raise ValueError(
+            f"a setting of a path may hold alpha, l1_ratio and tv_ratio, got {', '.join(map(repr, unknown))}"
+        )
+    return {name: given.get(name, getattr(estimator, name)) for name in WEIGHTS}
+
+
+def _take_features(model: SPCATV, other: SPCATV) -> None:
+    model.n_features_in_ = other.n_features_in_
+    if hasattr(other, "feature_names_in_"):
+        model.feature_names_in_ = other.feature_names_in_
