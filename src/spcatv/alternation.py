@@ -105,6 +105,8 @@ class Component:
         Loading vector as the problem gives it (its length is set by l2); zeros if the penalty kills it.
     u : ndarray of shape (N,)
         ``Xv / ||Xv||``; zeros if v is.
+    scores_norm : float
+        ``||Xv||``.
     alpha : ndarray of shape (n_rows,)
         Dual variable that certifies v for u.
     objective : float
@@ -124,6 +126,7 @@ class Component:
 
     v: FloatArray
     u: FloatArray
+    scores_norm: float
     alpha: FloatArray
     objective: float
     gap: float
@@ -162,6 +165,7 @@ class _Alternation:
         self.alpha: FloatArray = np.zeros(0)
         self.u: FloatArray = np.zeros(matrix.shape[0])
         self.back: FloatArray = np.zeros(matrix.shape[1])
+        self.scores_norm = 0.0
         self.problem: LoadingProblem | None = None
         self.gap = np.inf
         self.objectives: list[float] = []
@@ -190,7 +194,7 @@ class _Alternation:
         if extrapolated and objective > self.objectives[-1] + slack:
             return False
         self.v, self.alpha, self.problem = step.v, step.alpha, problem
-        self.u, self.back = scores / length, back / length
+        self.u, self.back, self.scores_norm = scores / length, back / length, length
         self.gap = judgement.gap
         self.objectives.append(objective)
         self.inexactness.append(slack)
@@ -207,6 +211,7 @@ class _Alternation:
         return Component(
             v=self.v,
             u=np.zeros_like(self.u) if null else self.u,
+            scores_norm=0.0 if null else self.scores_norm,
             alpha=self.alpha,
             objective=0.0 if null else self.objectives[-1],
             gap=0.0 if null else self.gap,
@@ -291,11 +296,29 @@ def _pushed(
     return model.problem_for(back / np.linalg.norm(ahead), len(ahead))
 
 
+@dataclass(frozen=True, eq=False)
+class Neighbour:
+    """A component of the same data fitted with other weights, to start from.
+
+    Attributes
+    ----------
+    component : Component
+        The neighbour; not null.
+    length_ratio : float
+        Its l2 over the present one, which is how much longer loadings are now.
+    u : ndarray of shape (N,)
+        Unit scores to start from: the neighbour's own, or what two neighbours point to.
+    """
+
+    component: Component
+    length_ratio: float
+    u: FloatArray
+
+
 def continued_component(
     matrix: Matrix,
     model: PenaltyModel,
-    before: Component,
-    length_ratio: float,
+    neighbour: Neighbour,
     *,
     solver: WarmSolver,
     tol: float,
@@ -308,21 +331,16 @@ def continued_component(
     ----------
     matrix, model, solver, tol, max_iter, hook
         As in `alternate`.
-    before : Component
-        Where to start; not null.
-    length_ratio : float
-        Its l2 over the present one, which is how much longer loadings are now.
+    neighbour : Neighbour
+        Where to start.
 
     Returns
     -------
     Component
     """
-    scores = matrix.dot(before.v)
-    length = float(np.linalg.norm(scores))
-    if length == 0:
-        return null_component(matrix)
-    solver.restart_from(length_ratio * before.v, before.alpha)
-    return alternate(matrix, model, scores / length, solver=solver, tol=tol, max_iter=max_iter, hook=hook)
+    before = neighbour.component
+    solver.restart_from(neighbour.length_ratio * before.v, before.alpha)
+    return alternate(matrix, model, neighbour.u, solver=solver, tol=tol, max_iter=max_iter, hook=hook)
 
 
 def best_component(
@@ -372,4 +390,4 @@ def null_component(matrix: Matrix) -> Component:
     """The component of data that have nothing left to explain."""
     n_rows, n_columns = matrix.shape
     zeros = np.zeros(n_columns)
-    return Component(zeros, np.zeros(n_rows), np.zeros(0), 0.0, 0.0, 0.0, True, (), (), 0)
+    return Component(zeros, np.zeros(n_rows), 0.0, np.zeros(0), 0.0, 0.0, 0.0, True, (), (), 0)

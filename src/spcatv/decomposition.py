@@ -13,12 +13,13 @@ import numpy.typing as npt
 from spcatv.alternation import (
     AlternationHook,
     Component,
+    Neighbour,
     PenaltyModel,
     best_component,
     continued_component,
     null_component,
 )
-from spcatv.matrix import CentredMatrix, Matrix, ResidualMatrix
+from spcatv.matrix import CentredMatrix, DeflatedMatrix, Matrix
 from spcatv.refinement import Refinement, refine_components
 from spcatv.solvers import Solver
 from spcatv.solvers.warm import WarmSolver
@@ -64,8 +65,8 @@ class Plan:
         Starts compared.
     refine : bool
         Whether the components are refined jointly.
-    neighbour : Decomposition or None
-        A decomposition of the same data with other weights to start from, ahead of `init`.
+    trail : Trail or None
+        Decompositions of the same data with other weights to start from, ahead of `init`.
     """
 
     n_components: int
@@ -76,7 +77,7 @@ class Plan:
     init: Init | FloatArray
     n_init: int
     refine: bool
-    neighbour: Decomposition | None = None
+    trail: Trail | None = None
 
 
 @dataclass(frozen=True)
@@ -150,6 +151,38 @@ class Decomposition:
     l2: float
 
 
+@dataclass(frozen=True, eq=False)
+class Trail:
+    """Where a path of settings has been.
+
+    Attributes
+    ----------
+    last : Decomposition
+        The setting before the present one.
+    older : Decomposition or None
+        The one before that, if the path runs straight.
+    ahead : float
+        The step to the present setting over the last step, both in log(alpha).
+    """
+
+    last: Decomposition
+    older: Decomposition | None = None
+    ahead: float = 0.0
+
+    def neighbour(self, number: int, l2: float) -> Neighbour | None:
+        """Where component `number` starts for the weight `l2`; None if it vanished on the way."""
+        if number >= len(self.last.greedy) or self.last.greedy[number].is_null:
+            return None
+        component = self.last.greedy[number]
+        u = component.u
+        if self.older is not None and number < len(self.older.greedy):
+            # straight on: scores change smoothly along a path
+            before = self.older.greedy[number].u
+            ahead = u + self.ahead * (u - before if before @ u >= 0 else u + before)
+            u = ahead / np.linalg.norm(ahead)
+        return Neighbour(component, self.last.l2 / l2, u)
+
+
 class ProgressMonitor(Protocol):
     """Watches a decomposition and may end a level of it early."""
 
@@ -209,11 +242,12 @@ def decompose(
         )
         fitted.append(component)
         directions.append(unit_loading(component.v))
-        scores.append(residual.dot(directions[-1]))
+        scores.append(_scores_of_unit(component, directions[-1]))
         records.append(_diagnose(component, time.perf_counter() - started))
         if monitor.component_ended(number, records[-1], directions):
             break
     refinement = None
+    singular_values = np.linalg.norm(np.stack(scores), axis=1)
     if plan.refine:
         refinement = refine_components(
             matrix, model, fitted, method=plan.method, dtype=plan.dtype, tol=plan.tol, max_iter=plan.max_iter
@@ -225,10 +259,11 @@ def decompose(
             )
             for after, record in zip(refinement.components, records, strict=True)
         ]
+        singular_values = _score_norms(matrix, np.stack(directions))
     components = np.stack(directions)
     return Decomposition(
         components=components,
-        singular_values=_score_norms(matrix, components),
+        singular_values=singular_values,
         diagnostics=tuple(records),
         refinement=refinement,
         greedy=tuple(fitted),
@@ -239,7 +274,7 @@ def decompose(
 def _residual(matrix: CentredMatrix, scores: list[FloatArray], directions: list[FloatArray]) -> Matrix:
     if not scores:
         return matrix
-    return ResidualMatrix(matrix, np.stack(scores), np.stack(directions))
+    return DeflatedMatrix(matrix, np.stack(scores), np.stack(directions))
 
 
 def _fit_one(
@@ -289,20 +324,11 @@ def _continue_neighbour(
     hook: AlternationHook,
 ) -> Component:
     """The component that the neighbour's leads to; null if there is none to start from."""
-    if plan.neighbour is None or number >= len(plan.neighbour.greedy):
-        return null_component(residual)
-    before = plan.neighbour.greedy[number]
-    if before.is_null:
+    neighbour = None if plan.trail is None else plan.trail.neighbour(number, model.weights.l2)
+    if neighbour is None:
         return null_component(residual)
     return continued_component(
-        residual,
-        model,
-        before,
-        plan.neighbour.l2 / model.weights.l2,
-        solver=solver,
-        tol=plan.tol,
-        max_iter=plan.max_iter,
-        hook=hook,
+        residual, model, neighbour, solver=solver, tol=plan.tol, max_iter=plan.max_iter, hook=hook
     )
 
 
@@ -333,6 +359,12 @@ def unit_loading(v: FloatArray) -> FloatArray:
     if length == 0:
         return np.zeros_like(v)
     return v / (length if v[np.argmax(np.abs(v))] > 0 else -length)
+
+
+def _scores_of_unit(component: Component, direction: FloatArray) -> FloatArray:
+    """``X v`` for the unit loading, from the ``X v`` that the alternation ended with; shape (N,)."""
+    length = float(component.v @ direction)
+    return component.scores_norm / length * component.u if length != 0 else component.u
 
 
 def _diagnose(component: Component, seconds: float) -> ComponentDiagnostics:

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from spcatv.alternation import PenaltyModel, Weights
-from spcatv.decomposition import Decomposition, Plan, decompose, deflation_scores
+from spcatv.decomposition import Decomposition, Plan, Trail, decompose, deflation_scores
 from spcatv.matrix import CentredMatrix, row_blocks
 from spcatv.parameters import check_parameters, checked_init
 from spcatv.problem import Penalty
@@ -200,9 +200,9 @@ class SPCATV(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
         return self
 
     def _fit_matrix(
-        self, matrix: CentredMatrix, structure: Structure, neighbour: Decomposition | None = None
+        self, matrix: CentredMatrix, structure: Structure, trail: Trail | None = None
     ) -> Decomposition:
-        """Fit to checked data, from a neighbouring fit if there is one, and keep the result."""
+        """Fit to checked data, along a trail of other settings if there is one, and keep the result."""
         X = matrix.data
         self._set_weights(matrix)
         weights = Weights(l1=self.l1_, l2=self.l2_, tv=self.tv_)
@@ -216,7 +216,7 @@ class SPCATV(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
             init=checked_init(self.init, self.n_components, X.shape[1]),
             n_init=int(self.n_init),
             refine=bool(self.refine),
-            neighbour=neighbour,
+            trail=trail,
         )
         rng = check_random_state(self.random_state)
         monitor, finish = self._monitor(X, matrix)

@@ -243,3 +243,21 @@ class ResidualMatrix:
         base_scores = np.stack([self.base.transpose_dot(score) for score in self.scores])
         mixed = self.loadings.T @ base_scores
         return gram - mixed - mixed.T + self.loadings.T @ (self.scores @ self.scores.T) @ self.loadings
+
+
+class DeflatedMatrix(ResidualMatrix):
+    """The residual of a deflation: unit `loadings`, and `scores` of what was left before each of them.
+
+    Every step is a projection (docs/method.md section 5.1), ``X_{k+1} = X_k (I - v v')`` with
+    ``t = X_k v``, so that its size and its Gram matrix need no product with the data.
+    """
+
+    def squared_norm(self) -> float:
+        """``||X||_F^2 - sum_k ||t_k||^2``."""
+        return max(self.base.squared_norm() - float(np.square(self.scores).sum()), 0.0)
+
+    def gram(self) -> FloatArray:
+        """``X X' - sum_k t_k t_k'`` if N <= P, else ``R'R``."""
+        if self.shape[0] > self.shape[1]:
+            return super().gram()
+        return self.base.gram() - self.scores.T @ self.scores

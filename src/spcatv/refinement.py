@@ -142,7 +142,15 @@ def _certify(residual: ResidualMatrix, model: PenaltyModel, block: Component, to
     problem = model.problem(residual, u)
     gap, scale = problem.gap(block.v, block.alpha), problem.scale()
     objective = model.weights.l2 * (problem.value(block.v) - scale)
-    return replace(block, u=u, gap=gap, scale=scale, objective=objective, converged=bool(gap <= tol * scale))
+    return replace(
+        block,
+        u=u,
+        scores_norm=float(length),
+        gap=gap,
+        scale=scale,
+        objective=objective,
+        converged=bool(gap <= tol * scale),
+    )
 
 
 def _continued(after: Component, before: Component) -> Component:

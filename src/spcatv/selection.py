@@ -7,13 +7,14 @@ starts from the loadings, the scores and the dual variables of the one before it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone
 
-from spcatv.decomposition import Decomposition
+from spcatv.decomposition import Decomposition, Trail
 from spcatv.estimator import SPCATV
 from spcatv.matrix import CentredMatrix
 from spcatv.parameters import check_parameters
@@ -77,13 +78,33 @@ def path(estimator: SPCATV, X: Any, settings: Iterable[float | Mapping[str, floa
     data = first._validated(X, reset=True, min_samples=2)
     structure = as_structure(first.structure, n_features=data.shape[1])
     order = sorted(range(len(chosen)), key=lambda k: [chosen[k][name] for name in WEIGHTS])
-    before: Decomposition | None = None
+    fitted: list[tuple[dict[str, float], Decomposition]] = []
     with one_blas_thread():
         matrix = CentredMatrix(data, center=bool(first.center))
         for k in order:
             _take_features(models[k], first)
-            before = models[k]._fit_matrix(matrix, structure, before)
+            result = models[k]._fit_matrix(matrix, structure, _trail(chosen[k], fitted))
+            fitted = [*fitted[-1:], (chosen[k], result)]
     return Path(settings=tuple(chosen), models=tuple(models))
+
+
+def _trail(
+    setting: dict[str, float], fitted: Sequence[tuple[dict[str, float], Decomposition]]
+) -> Trail | None:
+    """Where to start from, given the last one or two settings and their results."""
+    if not fitted:
+        return None
+    last_setting, last = fitted[-1]
+    if len(fitted) == 1:
+        return Trail(last)
+    older_setting, older = fitted[0]
+    straight = all(
+        setting[name] == last_setting[name] == older_setting[name] for name in ("tv_ratio", "l1_ratio")
+    )
+    last_step = np.log(last_setting["alpha"] / older_setting["alpha"])
+    if not straight or last_step == 0:
+        return Trail(last)
+    return Trail(last, older, float(np.log(setting["alpha"] / last_setting["alpha"]) / last_step))
 
 
 def _complete(estimator: SPCATV, setting: float | Mapping[str, float]) -> dict[str, float]:

@@ -59,11 +59,10 @@ class Box:
         a slab's cells lie in the slab itself and the next one.
     position : ndarray of int64, shape (n_features,)
         Cell of every feature.
-    edges : ndarray of bool, shape (n_features, n_axes)
-        Whether the feature has a forward neighbour along the axis; row-major order of the True
-        entries is the row order of ``structure.matrix``.
+    row_position : ndarray of int64, shape (n_rows,)
+        Where the rows of ``structure.matrix`` are in a flat array of shape (n_axes * n_cells,).
     edge_bits : ndarray of uint8, shape (n_cells,)
-        The same on the cells: bit d says whether the edge along axis d is there.
+        Bit d says whether the edge of the cell along axis d is there.
     occupied : ndarray of bool, shape (n_cells / CHUNK,)
         Chunks that hold at least one voxel.
     """
@@ -72,7 +71,7 @@ class Box:
     strides: npt.NDArray[np.int64]
     slab_size: int
     position: npt.NDArray[np.int64]
-    edges: npt.NDArray[np.bool_]
+    row_position: npt.NDArray[np.int64]
     edge_bits: npt.NDArray[np.uint8]
     occupied: npt.NDArray[np.bool_]
 
@@ -104,6 +103,8 @@ def lay_out(structure: GridStructure) -> Box:
     edges = np.stack([structure.edges_along(axis)[inside] for axis in range(n_axes)], axis=1)
     edge_bits = np.zeros(n_cells, dtype=np.uint8)
     edge_bits[position] = edges @ (1 << np.arange(n_axes))
+    # rows are ordered by voxel, then by axis
+    feature, axis = np.nonzero(edges)
     occupied = np.zeros(n_cells // CHUNK, dtype=bool)
     occupied[position // CHUNK] = True
     return Box(
@@ -111,7 +112,7 @@ def lay_out(structure: GridStructure) -> Box:
         strides=strides,
         slab_size=padding if n_axes > 1 else n_cells,
         position=position,
-        edges=edges,
+        row_position=axis * n_cells + position[feature],
         edge_bits=edge_bits,
         occupied=occupied,
     )

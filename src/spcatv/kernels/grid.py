@@ -242,9 +242,7 @@ class GridWorkspace:
     def set_state(self, v: FloatArray, alpha: FloatArray) -> None:
         """Take v and a feasible dual variable."""
         self._v[self._box.position] = v
-        by_feature = np.zeros(self._box.edges.shape, dtype=self._dtype)
-        by_feature[self._box.edges] = alpha
-        self._alpha[:, self._box.position] = by_feature.T
+        self._alpha.reshape(-1)[self._box.row_position] = alpha
         self._active = self._all
 
     def advance(self, n_iter: int, steps: Steps) -> None:
@@ -301,7 +299,7 @@ class GridWorkspace:
 
     def get_alpha(self) -> FloatArray:
         """The dual variable."""
-        return self._alpha[:, self._box.position].T[self._box.edges]
+        return self._alpha.reshape(-1)[self._box.row_position]
 
 
 def _triple(spans: Spans) -> tuple[Any, Any, Any]:
