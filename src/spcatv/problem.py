@@ -152,12 +152,10 @@ class LoadingProblem:
 
     def feasible(self, alpha: npt.ArrayLike) -> FloatArray:
         """Return the closest allowed dual variable: a projection for "tv", anything for "graphnet"."""
-        alpha = np.asarray(alpha, dtype=np.float64)
-        if self.penalty == "graphnet":
-            return alpha
-        out = np.empty_like(alpha)
-        project_groups(self.structure.group_ptr, alpha, out)
-        return out
+        alpha = np.array(alpha, dtype=np.float64)
+        if self.penalty == "tv":
+            project_groups(self.structure.group_ptr, 1.0, alpha)
+        return alpha
 
     def _check_feasible(self, largest: float) -> None:
         if self.penalty == "tv" and not largest <= 1 + 1e-9:

@@ -76,6 +76,29 @@ class GapShares(NamedTuple):
         return self.structured_w
 
 
+class ExactShares(NamedTuple):
+    """What the exact gap of a candidate needs, in float64, whatever the precision of the state.
+
+    Attributes
+    ----------
+    pull : ndarray of shape (n_features,)
+        ``c A'alpha``.
+    structured_value : float
+        ``c h(Ax)``.
+    structured_gap : float
+        ``c ( h(Ax) + h*(alpha) - alpha'Ax )``.
+    """
+
+    pull: FloatArray
+    structured_value: float
+    structured_gap: float
+
+
+def feasible_factor(dtype: np.dtype[Any]) -> float:
+    """How far below 1 a group's norm must aim to be at most 1 after rounding to `dtype`."""
+    return 1.0 - 4.0 * float(np.finfo(dtype).eps)
+
+
 Layout = TypeVar("Layout")
 
 
@@ -102,6 +125,13 @@ class Workspace(Protocol):
 
     def gap_shares(self) -> GapShares:
         """Look at the gap of v and of w for the dual variable as it is (it must be feasible)."""
+
+    def exact_shares(self, use_minimizer: bool) -> ExactShares:
+        """The shares of the last look's w (or of v) in float64, after the dual variable is made feasible.
+
+        Groups of the dual variable that rounding has left outside of their balls are pulled back, so
+        that `get_alpha` gives a variable that is feasible to the last digit.
+        """
 
     def get_v(self) -> FloatArray:
         """The iterate v, shape (n_features,)."""

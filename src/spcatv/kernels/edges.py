@@ -14,12 +14,15 @@ import numpy.typing as npt
 from spcatv.kernels.base import (
     ANISOTROPIC,
     GRAPHNET,
+    ISOTROPIC,
     NO_LOWER_BOUND,
     WORTH_LEAVING_OUT,
+    ExactShares,
     FloatArray,
     GapShares,
     Setting,
     Steps,
+    feasible_factor,
     kind_of_dual,
     remembered,
 )
@@ -29,17 +32,23 @@ from spcatv.kernels.lanes import (
     LANE_BYTES,
     any_nonzero,
     gather,
+    gather_wide,
     inverse_root,
     lane_sum,
     larger,
     load,
+    load_wide,
     magnitude,
     smaller,
     splat,
     square_root,
     store,
+    store_narrow,
 )
 from spcatv.structure import EdgeStructure
+
+# float64 numbers a vector.
+WIDE = LANE_BYTES // 8
 
 
 @kernel
@@ -155,6 +164,75 @@ def _structured_share(x: Any, arrays: Any, incidence: Any, scalars: Any, kind: i
     return total
 
 
+@kernel
+def _make_feasible(arrays: Any, incidence: Any, below_one: float, kind: int) -> None:
+    """Pull groups back whose norm, in float64, is above 1."""
+    _y, _v, _bar, alpha, _moved, flow = arrays
+    out_ptr, _head, _in_ptr, _incoming, weight = incidence
+    for block in range(len(out_ptr) - 1):
+        for lane in range(0, BLOCK, WIDE):
+            squares = splat(0.0)
+            for e in range(out_ptr[block] + lane, out_ptr[block + 1], BLOCK):
+                dual = load_wide(alpha, e)
+                squares = squares + dual * dual
+            factor = smaller(splat(below_one) * inverse_root(larger(squares, splat(0.5))), splat(1.0))
+            for e in range(out_ptr[block] + lane, out_ptr[block + 1], BLOCK):
+                dual = load_wide(alpha, e)
+                if kind == ANISOTROPIC:
+                    bound = larger(dual * dual, splat(0.5))
+                    factor = smaller(splat(below_one) * inverse_root(bound), splat(1.0))
+                store_narrow(alpha, e, factor * dual)
+                store_narrow(flow, e, load_wide(weight, e) * load_wide(alpha, e))
+
+
+@kernel
+def _exact_structured(x: Any, arrays: Any, incidence: Any, weight: Any, kind: int) -> tuple[float, float]:
+    """``h(Ax)`` and ``h(Ax) + h*(alpha) - alpha'Ax`` in float64."""
+    _y, _v, _bar, alpha, _moved, _flow = arrays
+    out_ptr, head, _in_ptr, _incoming, _rounded = incidence
+    value = 0.0
+    slack = 0.0
+    for block in range(len(out_ptr) - 1):
+        for lane in range(0, BLOCK, WIDE):
+            own = load_wide(x, block * BLOCK + lane)
+            squares = splat(0.0)
+            length = splat(0.0)
+            inner = splat(0.0)
+            for e in range(out_ptr[block] + lane, out_ptr[block + 1], BLOCK):
+                row = load_wide(weight, e) * (gather_wide(x, head, e) - own)
+                dual = load_wide(alpha, e)
+                squares = squares + row * row
+                if kind == GRAPHNET:
+                    mismatch = row - splat(0.5) * dual
+                    inner = inner + row * row - mismatch * mismatch
+                else:
+                    inner = inner + row * dual
+                if kind == ANISOTROPIC:
+                    length = length + magnitude(row)
+            if kind == ISOTROPIC:
+                length = square_root(squares)
+            elif kind == GRAPHNET:
+                length = squares
+            value += lane_sum(length)
+            slack += lane_sum(length - inner)
+    return value, slack
+
+
+@kernel
+def _exact_pull(arrays: Any, incidence: Any, weight: Any, out: Any) -> None:
+    """``A'alpha`` in float64 on the places."""
+    _y, _v, _bar, alpha, _moved, _flow = arrays
+    out_ptr, _head, in_ptr, incoming, _rounded = incidence
+    for block in range(len(out_ptr) - 1):
+        for lane in range(0, BLOCK, WIDE):
+            total = splat(0.0)
+            for e in range(in_ptr[block] + lane, in_ptr[block + 1], BLOCK):
+                total = total + gather_wide(weight, incoming, e) * gather_wide(alpha, incoming, e)
+            for e in range(out_ptr[block] + lane, out_ptr[block + 1], BLOCK):
+                total = total - load_wide(weight, e) * load_wide(alpha, e)
+            store(out, block * BLOCK + lane, total)
+
+
 class EdgeWorkspace:
     """Workspace on the blocks of an `EdgeStructure`."""
 
@@ -218,6 +296,17 @@ class EdgeWorkspace:
         active = spread_blocks(self._busy, self._layout.near_ptr, self._layout.near)
         self._active = active if len(active) < WORTH_LEAVING_OUT * len(self._all) else self._all
         return GapShares(share_v, smooth, share_w, squares, penalty)
+
+    def exact_shares(self, use_minimizer: bool) -> ExactShares:
+        """The exact gap's shares in float64."""
+        layout, tv = self._layout, self._setting.tv
+        if self._kind != GRAPHNET:
+            _make_feasible(self._arrays, self._incidence, feasible_factor(self._dtype), self._kind)
+        x = self._bar if use_minimizer else self._v
+        value, slack = _exact_structured(x, self._arrays, self._incidence, layout.weight, self._kind)
+        pull = np.empty(layout.n_places)
+        _exact_pull(self._arrays, self._incidence, layout.weight, pull)
+        return ExactShares(tv * pull[layout.place], tv * value, tv * slack)
 
     def get_v(self) -> FloatArray:
         """The iterate v."""

@@ -18,10 +18,12 @@ from spcatv.kernels.base import (
     ISOTROPIC,
     NO_LOWER_BOUND,
     WORTH_LEAVING_OUT,
+    ExactShares,
     FloatArray,
     GapShares,
     Setting,
     Steps,
+    feasible_factor,
     kind_of_dual,
     remembered,
 )
@@ -35,13 +37,18 @@ from spcatv.kernels.lanes import (
     lane_sum,
     larger,
     load,
+    load_wide,
     magnitude,
     smaller,
     splat,
     square_root,
     store,
+    store_narrow,
 )
 from spcatv.structure import GridStructure
+
+# float64 numbers a vector.
+WIDE = LANE_BYTES // 8
 
 
 @kernel
@@ -214,6 +221,74 @@ def _structured_share(
     return total
 
 
+@kernel
+def _make_feasible(alpha: Any, spans: Any, below_one: float, kind: int) -> None:
+    """Pull groups back whose norm, in float64, is above 1."""
+    start, stop, _slab_ptr = spans
+    for s in range(len(start)):
+        for i in range(start[s], stop[s], WIDE):
+            squares = splat(0.0)
+            for axis in range(len(alpha)):
+                dual = load_wide(alpha[axis], i)
+                squares = squares + dual * dual
+            factor = smaller(splat(below_one) * inverse_root(larger(squares, splat(0.5))), splat(1.0))
+            for axis in range(len(alpha)):
+                row = alpha[axis]
+                dual = load_wide(row, i)
+                if kind == ANISOTROPIC:
+                    bound = larger(dual * dual, splat(0.5))
+                    factor = smaller(splat(below_one) * inverse_root(bound), splat(1.0))
+                store_narrow(row, i, factor * dual)
+
+
+@kernel
+def _exact_structured(
+    x: Any, alpha: Any, edge_bits: Any, strides: Any, spans: Any, weights: Any, kind: int
+) -> tuple[float, float]:
+    """``h(Ax)`` and ``h(Ax) + h*(alpha) - alpha'Ax`` in float64."""
+    start, stop, _slab_ptr = spans
+    value = 0.0
+    slack = 0.0
+    for s in range(len(start)):
+        for i in range(start[s], stop[s], WIDE):
+            squares = splat(0.0)
+            length = splat(0.0)
+            inner = splat(0.0)
+            for axis in range(len(strides)):
+                step = splat(weights[axis]) * (load_wide(x, i + strides[axis]) - load_wide(x, i))
+                row = keep_where(step, edge_bits, i, 1 << axis)
+                dual = load_wide(alpha[axis], i)
+                squares = squares + row * row
+                if kind == GRAPHNET:
+                    mismatch = row - splat(0.5) * dual
+                    inner = inner + row * row - mismatch * mismatch
+                else:
+                    inner = inner + row * dual
+                if kind == ANISOTROPIC:
+                    length = length + magnitude(row)
+            if kind == ISOTROPIC:
+                length = square_root(squares)
+            elif kind == GRAPHNET:
+                length = squares
+            value += lane_sum(length)
+            slack += lane_sum(length - inner)
+    return value, slack
+
+
+@kernel
+def _exact_pull(alpha: Any, strides: Any, spans: Any, weights: Any, out: Any) -> None:
+    """``A'alpha`` in float64 on the cells."""
+    start, stop, _slab_ptr = spans
+    for s in range(len(start)):
+        for i in range(start[s], stop[s], WIDE):
+            total = splat(0.0)
+            for axis in range(len(strides)):
+                row = alpha[axis]
+                step = load_wide(row, i - strides[axis]) - load_wide(row, i)
+                total = total + splat(weights[axis]) * step
+            store(out, i, total)
+
+
 class GridWorkspace:
     """Workspace on the padded box of a grid without periodic axes."""
 
@@ -222,8 +297,9 @@ class GridWorkspace:
         self._scalar: Any = self._dtype.type
         self._setting = setting
         self._box = box = remembered(structure, lay_out)
-        self._weights = np.asarray(structure.axis_weights, dtype=self._dtype)
-        self._pull_weights = (setting.tv * np.asarray(structure.axis_weights)).astype(self._dtype)
+        self._exact_weights = np.asarray(structure.axis_weights, dtype=np.float64)
+        self._weights = self._exact_weights.astype(self._dtype)
+        self._pull_weights = (setting.tv * self._exact_weights).astype(self._dtype)
         self._kind = kind_of_dual(setting, structure.isotropic)
         self._y, self._v, self._bar = (np.zeros(box.n_cells, dtype=self._dtype) for _ in range(3))
         self._alpha = np.zeros((len(box.strides), box.n_cells), dtype=self._dtype)
@@ -288,6 +364,19 @@ class GridWorkspace:
         active = spread(self._busy, self._box.occupied, self._box.strides)
         few = np.count_nonzero(active) < WORTH_LEAVING_OUT * np.count_nonzero(self._box.occupied)
         self._active = _triple(self._box.spans(active)) if few else self._all
+
+    def exact_shares(self, use_minimizer: bool) -> ExactShares:
+        """The exact gap's shares in float64."""
+        box, tv = self._box, self._setting.tv
+        if self._kind != GRAPHNET:
+            _make_feasible(self._alpha, self._all, feasible_factor(self._dtype), self._kind)
+        x = self._bar if use_minimizer else self._v
+        value, slack = _exact_structured(
+            x, self._alpha, box.edge_bits, box.strides, self._all, self._exact_weights, self._kind
+        )
+        pull = np.empty(box.n_cells)
+        _exact_pull(self._alpha, box.strides, self._all, self._exact_weights, pull)
+        return ExactShares(tv * pull[box.position], tv * value, tv * slack)
 
     def get_v(self) -> FloatArray:
         """The iterate v."""

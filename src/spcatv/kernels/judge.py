@@ -10,15 +10,15 @@ from spcatv.kernels.compiled import careful_kernel
 
 
 @careful_kernel
-def project_groups(group_ptr: Any, alpha: Any, out: Any) -> None:
-    """Closest point with ``||out_g||_2 <= 1`` for every group."""
+def project_groups(group_ptr: Any, radius: float, alpha: Any) -> None:
+    """Replace alpha by the closest point with ``||alpha_g||_2 <= radius`` for every group."""
     for g in range(len(group_ptr) - 1):
         squares = 0.0
         for r in range(group_ptr[g], group_ptr[g + 1]):
             squares += alpha[r] * alpha[r]
-        factor = 1.0 if squares <= 1.0 else 1.0 / np.sqrt(squares)
+        factor = 1.0 if squares <= radius * radius else radius / np.sqrt(squares)
         for r in range(group_ptr[g], group_ptr[g + 1]):
-            out[r] = factor * alpha[r]
+            alpha[r] *= factor
 
 
 @careful_kernel

@@ -69,20 +69,38 @@ def load(typing_context: Any, array: Any, index: Any) -> Any:
     return lanes(array, index), codegen
 
 
+def _gather(context: Any, builder: Any, signature: Any, arguments: Any, vector: ir.VectorType) -> Any:
+    """Entries one by one, which is no slower than the gather instructions."""
+    values = ir.Constant(vector, ir.Undefined)
+    for lane in range(vector.count):
+        position = builder.add(arguments[2], ir.Constant(arguments[2].type, lane))
+        pointer = _address(context, builder, signature.args[1], arguments[1], position)
+        index = builder.zext(builder.load(pointer), ir.IntType(64))
+        entry = builder.load(_address(context, builder, signature.args[0], arguments[0], index))
+        values = builder.insert_element(values, entry, ir.IntType(32)(lane))
+    return values
+
+
 @intrinsic
 def gather(typing_context: Any, array: Any, indices: Any, at: Any) -> Any:
-    """``array[indices[at : at + count]]``; one by one, which is no slower than the gather instructions."""
+    """``array[indices[at : at + count]]``."""
     lanes = Lanes(array.dtype)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        values = ir.Constant(lanes.vector, ir.Undefined)
-        for lane in range(lanes.count):
-            position = builder.add(arguments[2], ir.Constant(arguments[2].type, lane))
-            pointer = _address(context, builder, signature.args[1], arguments[1], position)
-            index = builder.zext(builder.load(pointer), ir.IntType(64))
-            entry = builder.load(_address(context, builder, signature.args[0], arguments[0], index))
-            values = builder.insert_element(values, entry, ir.IntType(32)(lane))
-        return values
+        return _gather(context, builder, signature, arguments, lanes.vector)
+
+    return lanes(array, indices, at), codegen
+
+
+@intrinsic
+def gather_wide(typing_context: Any, array: Any, indices: Any, at: Any) -> Any:
+    """``array[indices[at : at + 8]]`` of float32 or float64 as float64."""
+    lanes = Lanes(types.float64)
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        narrow = ir.VectorType(Lanes(array.dtype).element, lanes.count)
+        values = _gather(context, builder, signature, arguments, narrow)
+        return values if array.dtype.bitwidth == 64 else builder.fpext(values, lanes.vector)
 
     return lanes(array, indices, at), codegen
 
@@ -109,6 +127,21 @@ def store(typing_context: Any, array: Any, index: Any, values: Any) -> Any:
         pointer = _address(context, builder, signature.args[0], *arguments[:2])
         typed = builder.bitcast(pointer, values.vector.as_pointer())
         builder.store(arguments[2], typed, align=array.dtype.bitwidth // 8)
+        return context.get_dummy_value()
+
+    return types.void(array, index, values), codegen
+
+
+@intrinsic
+def store_narrow(typing_context: Any, array: Any, index: Any, values: Any) -> Any:
+    """``array[index : index + 8] = values`` for float64 values and an array of either precision."""
+    narrow = ir.VectorType(Lanes(array.dtype).element, values.count)
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = _address(context, builder, signature.args[0], *arguments[:2])
+        rounded = arguments[2] if array.dtype.bitwidth == 64 else builder.fptrunc(arguments[2], narrow)
+        typed = builder.bitcast(pointer, narrow.as_pointer())
+        builder.store(rounded, typed, align=array.dtype.bitwidth // 8)
         return context.get_dummy_value()
 
     return types.void(array, index, values), codegen

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spcatv.kernels.base import FloatArray, GapShares, Setting, Steps
+from spcatv.kernels.base import ExactShares, FloatArray, GapShares, Setting, Steps
 from spcatv.structure import Structure
 
 
@@ -21,7 +21,7 @@ class ReferenceWorkspace:
         self._y = np.zeros(structure.n_features)
         self._v = np.zeros(structure.n_features)
         self._w = np.zeros(structure.n_features)
-        self._alpha = np.zeros(structure.n_rows)
+        self._alpha: FloatArray = np.zeros(structure.n_rows)
 
     def set_target(self, y: FloatArray) -> None:
         """Take a new y."""
@@ -73,6 +73,16 @@ class ReferenceWorkspace:
             w_squared=float(self._w @ self._w),
             dual_penalty=penalty if self._setting.graphnet else 0.0,
         )
+
+    def exact_shares(self, use_minimizer: bool) -> ExactShares:
+        """The exact gap's shares in float64."""
+        if not self._setting.graphnet:
+            self._alpha = self._structure.project(self._alpha)
+        x = self._w if use_minimizer else self._v
+        rows = self._structure.forward(x)
+        value = rows @ rows if self._setting.graphnet else self._structure.group_norms(rows).sum()
+        pull = self._setting.tv * self._structure.adjoint(self._alpha)
+        return ExactShares(pull, self._setting.tv * float(value), self._structured_share(x))
 
     def get_v(self) -> FloatArray:
         """The iterate v."""

@@ -8,8 +8,17 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from spcatv.kernels.base import NO_LOWER_BOUND, FloatArray, GapShares, Setting, Steps
+from spcatv.kernels.base import (
+    NO_LOWER_BOUND,
+    ExactShares,
+    FloatArray,
+    GapShares,
+    Setting,
+    Steps,
+    feasible_factor,
+)
 from spcatv.kernels.compiled import kernel
+from spcatv.kernels.judge import project_groups, structured_shares
 from spcatv.structure import Structure
 
 
@@ -91,6 +100,7 @@ class SparseWorkspace:
         self._dtype: np.dtype[Any] = np.dtype(dtype)
         self._scalar: Any = self._dtype.type
         self._setting = setting
+        self._structure = structure
         self._group_ptr = structure.group_ptr
         self._rows = _csr_parts(structure.matrix, self._dtype)
         self._columns = _csr_parts(structure.matrix.T.tocsr(), self._dtype)
@@ -134,6 +144,21 @@ class SparseWorkspace:
         alpha = self._alpha.astype(np.float64)
         penalty = 0.25 * tv * float(alpha @ alpha) if graphnet else 0.0
         return GapShares(share_v, smooth, share_w, squares, penalty)
+
+    def exact_shares(self, use_minimizer: bool) -> ExactShares:
+        """The exact gap's shares in float64."""
+        tv, graphnet = self._setting.tv, self._setting.graphnet
+        alpha = self._alpha.astype(np.float64)
+        if not graphnet:
+            project_groups(self._group_ptr, feasible_factor(self._dtype), alpha)
+            self._alpha[:] = alpha
+            alpha = self._alpha.astype(np.float64)
+        x = (self._w if use_minimizer else self._v).astype(np.float64)
+        matrix = self._structure.matrix
+        value, slack, _largest = structured_shares(
+            self._group_ptr, matrix.indptr, matrix.indices, matrix.data, x, alpha, graphnet
+        )
+        return ExactShares(tv * self._structure.adjoint(alpha), tv * value, tv * slack)
 
     def get_v(self) -> FloatArray:
         """The iterate v."""

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spcatv.kernels import GapShares, Setting, Steps, Workspace, workspace_for
-from spcatv.problem import LoadingProblem
+from spcatv.problem import Certificate, LoadingProblem
 from spcatv.solvers.base import FloatArray, Solution, SolverError, Status, TracePoint
 
 # Iterations between two looks at the gap; the last of them is not relaxed, which gives exact zeros
@@ -98,6 +98,19 @@ class PrimalDual:
     def candidate(self, run: Run) -> FloatArray:
         """The loading vector that `run` ended with, shape (n_features,)."""
         return self._workspace.get_w() if run.use_minimizer else self._workspace.get_v()
+
+    def certificate(self, problem: LoadingProblem, run: Run) -> Certificate:
+        """What `run` ended with and the certificate for it, in float64; alpha is feasible."""
+        shares = self._workspace.exact_shares(run.use_minimizer)
+        v = self.candidate(run).astype(np.float64)
+        forbidden = problem.positive and bool((v < 0).any())
+        return Certificate(
+            v=v,
+            alpha=self.alpha(),
+            pull=shares.pull,
+            penalty=np.inf if forbidden else shares.structured_value + problem.l1 * float(np.abs(v).sum()),
+            structured_gap=np.inf if forbidden else shares.structured_gap,
+        )
 
     def run(self, tol: float, max_iter: int, *, reduction: float = 0.0) -> Run:
         """Iterate until the exact gap is at most ``max(tol, reduction * first gap)``."""

@@ -106,7 +106,8 @@ class PrimalDualSteps:
         """Solve from the last state; the gap is confirmed in float64."""
         iteration = self._prepared(problem)
         run = iteration.run(tol, MOST_ITERATIONS, reduction=reduction)
-        step = _judged(problem, iteration.candidate(run), problem.feasible(iteration.alpha()), run.n_iter)
+        certificate = iteration.certificate(problem, run)
+        step = VStep(certificate, problem.judge(certificate).gap, run.n_iter)
         if run.status is Status.CONVERGED and step.gap <= 2 * max(tol, reduction * run.first_gap):
             return step
         if self._dtype == np.float32:
