@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spcatv import matrix as matrix_module
-from spcatv.matrix import CentredMatrix, ResidualMatrix
+from spcatv.matrix import CentredMatrix, DeflatedMatrix, ResidualMatrix
 
 
 def _data(n_rows, n_columns, dtype="float64", order="C", seed=0):
@@ -75,6 +75,29 @@ def test_residual_is_the_matrix_less_its_terms(n_rows, n_columns, n_terms, seed)
     assert residual.squared_norm() == pytest.approx((exact**2).sum(), abs=1e-9)
     gram = exact @ exact.T if n_rows <= n_columns else exact.T @ exact
     np.testing.assert_allclose(residual.gram(), gram, atol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(8, 30), (30, 8)])
+def test_deflation_needs_no_products(shape):
+    X = _data(*shape)
+    base = CentredMatrix(X)
+    rng = np.random.default_rng(8)
+    scores, loadings = [], []
+    for _ in range(3):
+        loading = rng.standard_normal(shape[1])
+        loading /= np.linalg.norm(loading)
+        left = ResidualMatrix(
+            base, np.array(scores).reshape(-1, shape[0]), np.array(loadings).reshape(-1, shape[1])
+        )
+        scores.append(left.dot(loading))
+        loadings.append(loading)
+    terms = np.array(scores), np.array(loadings)
+    deflated, residual = DeflatedMatrix(base, *terms), ResidualMatrix(base, *terms)
+    assert deflated.squared_norm() == pytest.approx(residual.squared_norm(), rel=1e-10)
+    np.testing.assert_allclose(deflated.gram(), residual.gram(), atol=1e-9)
+    u = rng.standard_normal(shape[0])
+    before = deflated.transpose_dot(u) + deflated.taken_away(u)
+    np.testing.assert_allclose(before, base.transpose_dot(u), atol=1e-11)
 
 
 def test_blocks_do_not_show(monkeypatch):

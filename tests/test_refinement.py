@@ -35,7 +35,9 @@ def test_the_joint_objective_is_what_it_says(overlapping):
     matrix = CentredMatrix(overlapping)
     penalty = PenaltyModel(grid(40), Weights(0.1, 0.7, 0.2))
     U, V = rng.standard_normal((2, 50)), rng.standard_normal((2, 40))
-    blocks = [Component(v, u, 1.0, np.zeros(39), 0, 0, 0, True, (), (), 0) for u, v in zip(U, V, strict=True)]
+    blocks = [
+        Component(v, u, 1.0, v, np.zeros(39), 0, 0, 0, True, (), (), 0) for u, v in zip(U, V, strict=True)
+    ]
     X = overlapping - overlapping.mean(axis=0)
     expected = ((X - U.T @ V) ** 2).sum() / 100
     expected += sum(0.1 * np.abs(v).sum() + 0.2 * np.abs(np.diff(v)).sum() for v in V)

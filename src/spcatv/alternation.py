@@ -107,6 +107,8 @@ class Component:
         ``Xv / ||Xv||``; zeros if v is.
     scores_norm : float
         ``||Xv||``.
+    back : ndarray of shape (P,)
+        ``X_0'u`` for the data X_0 before deflation.
     alpha : ndarray of shape (n_rows,)
         Dual variable that certifies v for u.
     objective : float
@@ -127,6 +129,7 @@ class Component:
     v: FloatArray
     u: FloatArray
     scores_norm: float
+    back: FloatArray
     alpha: FloatArray
     objective: float
     gap: float
@@ -172,10 +175,10 @@ class _Alternation:
         self.inexactness: list[float] = []
         self.n_inner_iter = 0
 
-    def solve(self, problem: LoadingProblem) -> VStep:
+    def solve(self, problem: LoadingProblem, reduction: float) -> VStep:
         """One inexact v-step; a zero answer is only believed at full precision."""
         tol = STEP_SHARE * self.tol * problem.scale()
-        step = self.solver.step(problem, tol, STEP_REDUCTION)
+        step = self.solver.step(problem, tol, reduction)
         if step.gap > tol and not step.v.any():
             step = self.solver.step(problem, tol)
         self.n_inner_iter += step.n_iter
@@ -212,6 +215,7 @@ class _Alternation:
             v=self.v,
             u=np.zeros_like(self.u) if null else self.u,
             scores_norm=0.0 if null else self.scores_norm,
+            back=np.zeros_like(self.v) if null else self.back + self.matrix.taken_away(self.u),
             alpha=self.alpha,
             objective=0.0 if null else self.objectives[-1],
             gap=0.0 if null else self.gap,
@@ -226,12 +230,13 @@ class _Alternation:
 def alternate(
     matrix: Matrix,
     model: PenaltyModel,
-    u: FloatArray,
+    start: FloatArray | LoadingProblem,
     *,
     solver: WarmSolver,
     tol: float,
     max_iter: int,
     hook: AlternationHook = never_stop,
+    first_reduction: float = STEP_REDUCTION,
 ) -> Component:
     """Alternate v and u from a start until v is certified for its own u.
 
@@ -241,8 +246,8 @@ def alternate(
         Centred and deflated data, N x P.
     model : PenaltyModel
         The penalty.
-    u : ndarray of shape (N,)
-        Start, of unit norm.
+    start : ndarray of shape (N,) or LoadingProblem
+        Unit scores to start from, or the loading problem that they pose.
     solver : WarmSolver
         Solves the v-steps; keeps its state for a later call.
     tol : float
@@ -251,16 +256,18 @@ def alternate(
         Most alternations.
     hook : callable
         Called after every alternation; may ask to stop.
+    first_reduction : float
+        Share of its first gap at which the first v-step may stop: 0 where the start is a good one.
 
     Returns
     -------
     Component
     """
     state = _Alternation(matrix, model, solver, tol)
-    problem = model.problem(matrix, u)
+    problem = start if isinstance(start, LoadingProblem) else model.problem(matrix, start)
     push, extrapolated = FIRST_PUSH, False
     for number in range(1, max_iter + 1):
-        step = state.solve(problem)
+        step = state.solve(problem, first_reduction if number == 1 else STEP_REDUCTION)
         before = state.u, state.back
         slack = model.weights.l2 * step.gap
         if not state.accept(step, slack, extrapolated=extrapolated):
@@ -308,11 +315,14 @@ class Neighbour:
         Its l2 over the present one, which is how much longer loadings are now.
     u : ndarray of shape (N,)
         Unit scores to start from: the neighbour's own, or what two neighbours point to.
+    back : ndarray of shape (P,)
+        ``X_0'u`` for the data X_0 before deflation.
     """
 
     component: Component
     length_ratio: float
     u: FloatArray
+    back: FloatArray
 
 
 def continued_component(
@@ -340,7 +350,17 @@ def continued_component(
     """
     before = neighbour.component
     solver.restart_from(neighbour.length_ratio * before.v, before.alpha)
-    return alternate(matrix, model, neighbour.u, solver=solver, tol=tol, max_iter=max_iter, hook=hook)
+    back = neighbour.back - matrix.taken_away(neighbour.u)
+    return alternate(
+        matrix,
+        model,
+        model.problem_for(back, matrix.shape[0]),
+        solver=solver,
+        tol=tol,
+        max_iter=max_iter,
+        hook=hook,
+        first_reduction=0.0,
+    )
 
 
 def best_component(
@@ -390,4 +410,4 @@ def null_component(matrix: Matrix) -> Component:
     """The component of data that have nothing left to explain."""
     n_rows, n_columns = matrix.shape
     zeros = np.zeros(n_columns)
-    return Component(zeros, np.zeros(n_rows), 0.0, np.zeros(0), 0.0, 0.0, 0.0, True, (), (), 0)
+    return Component(zeros, np.zeros(n_rows), 0.0, zeros, np.zeros(0), 0.0, 0.0, 0.0, True, (), (), 0)

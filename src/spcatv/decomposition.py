@@ -174,13 +174,16 @@ class Trail:
         if number >= len(self.last.greedy) or self.last.greedy[number].is_null:
             return None
         component = self.last.greedy[number]
-        u = component.u
-        if self.older is not None and number < len(self.older.greedy):
-            # straight on: scores change smoothly along a path
-            before = self.older.greedy[number].u
-            ahead = u + self.ahead * (u - before if before @ u >= 0 else u + before)
-            u = ahead / np.linalg.norm(ahead)
-        return Neighbour(component, self.last.l2 / l2, u)
+        ratio = self.last.l2 / l2
+        if self.older is None or number >= len(self.older.greedy):
+            return Neighbour(component, ratio, component.u, component.back)
+        # straight on: scores change smoothly along a path, and X'u with them
+        before = self.older.greedy[number]
+        step = self.ahead if before.u @ component.u >= 0 else 0.0
+        u = component.u + step * (component.u - before.u)
+        back = component.back + step * (component.back - before.back)
+        length = np.linalg.norm(u)
+        return Neighbour(component, ratio, u / length, back / length)
 
 
 class ProgressMonitor(Protocol):

@@ -63,6 +63,9 @@ class Matrix(Protocol):
     def there_and_back(self, v: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``X v`` and ``X'X v``, in one pass over the data."""
 
+    def taken_away(self, u: FloatArray) -> FloatArray:
+        """``(X_0 - X)'u`` for the data X_0 before deflation, without a product with them; shape (P,)."""
+
     def rows(self, first: int, last: int) -> FloatArray:
         """Rows ``first:last`` written out in float64, shape (last - first, P)."""
 
@@ -171,6 +174,10 @@ class CentredMatrix:
         """``X v`` and ``X'X v`` of the centred data."""
         return self.shifted_there_and_back(v, np.zeros(self.shape[0]))
 
+    def taken_away(self, u: FloatArray) -> FloatArray:
+        """Nothing: zeros of shape (P,)."""
+        return np.zeros(self.shape[1])
+
     def rows(self, first: int, last: int) -> FloatArray:
         """Rows ``first:last`` of the centred data."""
         return self.data[first:last] - self.mean
@@ -205,12 +212,16 @@ class ResidualMatrix:
 
     def transpose_dot(self, u: FloatArray) -> FloatArray:
         """``(base - scores' loadings)' u``."""
-        return self.base.transpose_dot(u) - self.loadings.T @ (self.scores @ u)
+        return self.base.transpose_dot(u) - self.taken_away(u)
 
     def there_and_back(self, v: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``R v`` and ``R'R v`` of the residual R."""
         scores, back = self.base.shifted_there_and_back(v, self.scores.T @ (self.loadings @ v))
-        return scores, back - self.loadings.T @ (self.scores @ scores)
+        return scores, back - self.taken_away(scores)
+
+    def taken_away(self, u: FloatArray) -> FloatArray:
+        """``loadings' (scores u)``, shape (P,)."""
+        return self.loadings.T @ (self.scores @ u)
 
     def rows(self, first: int, last: int) -> FloatArray:
         """Rows ``first:last`` of the residual."""

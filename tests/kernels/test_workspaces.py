@@ -81,6 +81,36 @@ def test_kernels_follow_the_reference(name, positive, graphnet, dtype):
             np.testing.assert_allclose(ours, theirs, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("penalty", ["tv", "graphnet"])
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_exact_shares_are_those_of_the_problem(name, penalty, dtype):
+    structure = STRUCTURES[name]
+    rng = np.random.default_rng(3)
+    y = rng.standard_normal(structure.n_features)
+    problem = LoadingProblem(y, structure, l1=0.3, tv=0.5, penalty=penalty)
+    setting = Setting(0.5, 0.3, False, penalty == "graphnet")
+    for kind in {SparseWorkspace, type(workspace_for(structure, setting, dtype))}:
+        workspace = kind(structure, setting, dtype)
+        workspace.set_target(y)
+        # groups on their spheres: rounding leaves half of them outside
+        alpha = problem.feasible(5 * rng.standard_normal(structure.n_rows))
+        workspace.set_state(rng.standard_normal(structure.n_features), alpha)
+        workspace.gap_shares()
+        for use_minimizer in (False, True):
+            shares = workspace.exact_shares(use_minimizer)
+            x = workspace.get_w() if use_minimizer else workspace.get_v()
+            certificate = problem.certificate(x, workspace.get_alpha())
+            np.testing.assert_allclose(shares.pull, certificate.pull, rtol=1e-12, atol=1e-14)
+            assert shares.structured_gap == pytest.approx(certificate.structured_gap, rel=1e-9, abs=1e-12)
+            l1_part = 0.3 * np.abs(x.astype(np.float64)).sum()
+            assert shares.structured_value == pytest.approx(
+                certificate.penalty - l1_part, rel=1e-9, abs=1e-12
+            )
+            if penalty == "tv" and structure.n_rows:
+                assert structure.group_norms(workspace.get_alpha().astype(np.float64)).max() <= 1
+
+
 @pytest.mark.parametrize("penalty", ["tv", "graphnet"])
 def test_gap_shares_are_the_gap_of_the_problem(penalty):
     structure = STRUCTURES["3-D"]

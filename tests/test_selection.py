@@ -1,0 +1,73 @@
+"""A warm-started path gives what cold fits give."""
+
+import numpy as np
+import pytest
+
+from spcatv import SPCATV
+from spcatv.estimator import NullComponentWarning
+from spcatv.selection import path
+
+
+@pytest.fixture(scope="module")
+def images():
+    """60 images of 20 x 20 with two squares that vary."""
+    rng = np.random.default_rng(0)
+    X = 0.7 * rng.standard_normal((60, 20, 20))
+    X[:, 3:9, 3:9] += 2.0 * rng.standard_normal((60, 1, 1))
+    X[:, 11:17, 10:18] += 1.5 * rng.standard_normal((60, 1, 1))
+    return X.reshape(60, 400)
+
+
+@pytest.mark.parametrize("penalty", ["tv", "graphnet"])
+@pytest.mark.parametrize("positive", [False, True])
+def test_the_same_answers_as_cold_fits(images, penalty, positive):
+    estimator = SPCATV(2, structure=(20, 20), penalty=penalty, positive=positive, tol=1e-8)
+    alphas = np.geomspace(0.05, 0.6, 7)
+    fitted = path(estimator, images, alphas)
+    for alpha, model in zip(alphas, fitted.models, strict=True):
+        cold = SPCATV(2, structure=(20, 20), penalty=penalty, positive=positive, tol=1e-8, alpha=alpha)
+        cold.fit(images)
+        assert [record.converged for record in model.diagnostics_] == [True, True]
+        for warm_record, cold_record in zip(model.diagnostics_, cold.diagnostics_, strict=True):
+            assert warm_record.objective == pytest.approx(cold_record.objective, rel=1e-4)
+        np.testing.assert_allclose(model.components_, cold.components_, atol=2e-3)
+
+
+def test_settings_may_be_anything_in_any_order(images):
+    settings = [{"alpha": 0.5, "l1_ratio": 0.1}, {"tv_ratio": 0.2}, 0.1, {"alpha": 0.3, "l1_ratio": 0.1}]
+    estimator = SPCATV(1, structure=(20, 20), alpha=0.25)
+    fitted = path(estimator, images, settings)
+    assert fitted.settings[1] == {"alpha": 0.25, "l1_ratio": 0.25, "tv_ratio": 0.2}
+    for setting, model in zip(fitted.settings, fitted.models, strict=True):
+        assert {name: getattr(model, name) for name in setting} == setting
+        cold = SPCATV(1, structure=(20, 20), **setting).fit(images)
+        np.testing.assert_allclose(model.components_, cold.components_, atol=0.02)
+    assert estimator.alpha == 0.25
+    assert not hasattr(estimator, "components_")
+
+
+def test_every_model_is_a_fitted_estimator(images):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(images.astype(np.float32), columns=[f"pixel {j}" for j in range(400)])
+    fitted = path(SPCATV(2, structure=(20, 20)), frame, [0.1, 0.2, 0.4])
+    for model in fitted.models:
+        assert model.transform(frame).shape == (60, 2)
+        assert model.components_.dtype == np.float32
+        assert model.feature_names_in_[0] == "pixel 0"
+
+
+def test_a_component_that_dies_on_the_way_stays_dead(images):
+    with pytest.warns(NullComponentWarning):
+        fitted = path(SPCATV(2, structure=(20, 20)), images, [0.2, 9.0, 0.3])
+    assert (fitted.models[1].components_ == 0).all()
+    assert fitted.models[2].components_.any(axis=1).all()
+
+
+def test_wrong_settings_are_refused_before_any_work(images):
+    estimator = SPCATV(1, structure=(20, 20))
+    with pytest.raises(ValueError, match="at least one setting"):
+        path(estimator, images, [])
+    with pytest.raises(ValueError, match="may hold alpha, l1_ratio and tv_ratio, got 'tol'"):
+        path(estimator, images, [{"tol": 0.1}])
+    with pytest.raises(ValueError, match="alpha must not be negative"):
+        path(estimator, images, [0.1, -0.1])
