@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -43,7 +46,9 @@ def thread_limit(threads: int) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _serve(connection: Any, make_job: Callable[..., Callable[..., Any]], arguments: tuple[Any, ...]) -> None:
+def _serve(connection: Any, order: Path) -> None:
+    make_job, arguments = pickle.loads(order.read_bytes())
+    order.unlink()
     job = make_job(*arguments)
     connection.send("ready")
     while (request := connection.recv()) is not None:
@@ -56,7 +61,12 @@ class Worker:
     def __init__(self, make_job: Callable[..., Callable[..., Any]], *arguments: Any, threads: int) -> None:
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, make_job, arguments), daemon=True)
+        # through a file: a process that dies while it reads a large order from a pipe blocks who writes it
+        descriptor, name = tempfile.mkstemp(prefix="spcatv-bench-", suffix=".order")
+        with open(descriptor, "wb") as file:
+            pickle.dump((make_job, arguments), file)
+        self._order = Path(name)
+        self._process = context.Process(target=_serve, args=(theirs, self._order), daemon=True)
         self.ended = ""
         with thread_limit(threads):
             self._process.start()
@@ -99,6 +109,7 @@ class Worker:
         self.ended = why
         self._process.kill()
         self._process.join()
+        self._order.unlink(missing_ok=True)
         self._connection.close()
 
 

@@ -21,11 +21,11 @@ def images():
 @pytest.mark.parametrize("penalty", ["tv", "graphnet"])
 @pytest.mark.parametrize("positive", [False, True])
 def test_the_same_answers_as_cold_fits(images, penalty, positive):
-    estimator = SPCATV(2, structure=(20, 20), penalty=penalty, positive=positive, tol=1e-8)
+    estimator = SPCATV(2, structure=(20, 20), penalty=penalty, positive=positive, tol=1e-11)
     alphas = np.geomspace(0.05, 0.6, 7)
     fitted = path(estimator, images, alphas)
     for alpha, model in zip(alphas, fitted.models, strict=True):
-        cold = SPCATV(2, structure=(20, 20), penalty=penalty, positive=positive, tol=1e-8, alpha=alpha)
+        cold = SPCATV(2, structure=(20, 20), penalty=penalty, positive=positive, tol=1e-11, alpha=alpha)
         cold.fit(images)
         assert [record.converged for record in model.diagnostics_] == [True, True]
         for warm_record, cold_record in zip(model.diagnostics_, cold.diagnostics_, strict=True):
