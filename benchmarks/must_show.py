@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.options import GAPS, TOL
 from benchmarks.sections.fit import OURS, OURS_ONE
 from benchmarks.sections.vstep import OURS as OUR_STEP
-from benchmarks.sections.vstep import ratio
+from benchmarks.sections.vstep import races, ratio
 from benchmarks.tables import limit_of, markdown, seconds
 
 Results = dict[str, Any]
@@ -80,9 +80,19 @@ def step_against(race: str, solver: str, least: float) -> Callable[[Results], Ve
         text, factor = ratio(record, solvers[OUR_STEP]["seconds"], GAPS.index(1e-5))
         if factor is None:
             raise NotMeasuredError("the gap was not reached")
-        return f"{text} faster", factor >= least
+        return f"{text} faster{elsewhere(results, race, solver)}", factor >= least
 
     return check
+
+
+def elsewhere(results: Results, race: str, solver: str) -> str:
+    """The same ratio in the other races that both solvers ran."""
+    texts = []
+    for name, part in races(results["v-step"]).items():
+        if name != race and solver in part["solvers"]:
+            text, _ = ratio(part["solvers"][solver], part["solvers"][OUR_STEP]["seconds"], GAPS.index(1e-5))
+            texts.append(f"{name}: {text}")
+    return f" ({'; '.join(texts)})" if texts else ""
 
 
 def fit_under(name: str, most: float) -> Callable[[Results], Verdict]:
@@ -118,13 +128,14 @@ def kernel_growth(results: Results) -> Verdict:
 
 
 def memory(results: Results) -> Verdict:
-    """The largest peak of a fit beyond X among the data of 100 rows and more."""
+    """The largest peak of a fit beyond X among the data of 100 rows and more; all of them are listed."""
     cases = [c for c in _section(results, "fit")["cases"].values() if "skipped" not in c]
-    peaks = {c["title"]: c["methods"][OURS]["peak"] for c in cases if c["shape"][0] >= 100}
-    if not peaks:
+    tall = [c for c in cases if c["shape"][0] >= 100]
+    if not tall:
         raise NotMeasuredError("no data of 100 rows")
-    worst = max(peaks, key=lambda title: peaks[title])
-    return f"{peaks[worst]:.2f} times X at most ({worst})", peaks[worst] < 0.5
+    text = ", ".join(f"{c['methods'][OURS]['peak']:.2f} ({c['title']})" for c in tall)
+    worst = max(c["methods"][OURS]["peak"] for c in tall)
+    return f"{worst:.2f} times X at most: {text}", worst < 0.5
 
 
 def first_fit(results: Results) -> Verdict:
@@ -149,10 +160,12 @@ def high_precision(results: Results) -> Verdict:
 
 
 def path_cost(results: Results) -> Verdict:
-    """The path in single fits, its answers certified."""
-    result = _section(results, "path")
-    certified = max(row["warm_gap"] for row in result["rows"]) <= TOL
-    return f"{result['single_fits']:.1f} single fits", result["single_fits"] <= 6.0 and certified
+    """The dearest path in single fits, its answers certified."""
+    paths = _section(results, "path")["paths"]
+    certified = max(row["warm_gap"] for record in paths.values() for row in record["rows"]) <= TOL
+    costs = {name: record["single_fits"] for name, record in paths.items()}
+    text = ", ".join(f"{cost:.1f} ({name})" for name, cost in costs.items())
+    return f"{text} single fits", max(costs.values()) <= 6.0 and certified
 
 
 PROMISES = (

@@ -63,7 +63,7 @@ def timed_fit(model: Any, X: np.ndarray) -> dict[str, float]:
 
 
 def make_spcatv(case: Case, dtype: str = "float32") -> Job:
-    """``job(parameters)`` fits; ``job("judge")`` has an outside judge find the last fit's relative gaps."""
+    """``job(parameters)`` fits; ``job(parameters, judge=True)`` has an outside judge look at that fit."""
     from spcatv import SPCATV
 
     def model_of(structure: Any, parameters: dict[str, Any]) -> SPCATV:
@@ -74,14 +74,15 @@ def make_spcatv(case: Case, dtype: str = "float32") -> Job:
     noise = 100 * np.random.default_rng(0).standard_normal((30, case.small.n_features))
     model_of(case.small, {"tol": 1e-10}).fit(noise.astype(dtype))
     X = np.load(case.path).astype(dtype, copy=False)
-    last: list[SPCATV] = []
+    fitted: dict[str, SPCATV] = {}
 
-    def job(request: Any) -> Any:
-        if request == "judge":
-            return judge_fit(last[-1], X)
-        last[:] = [model_of(case.structure, request)]
-        answer: dict[str, Any] = timed_fit(last[0], X)
-        records = last[0].diagnostics_
+    def job(parameters: dict[str, Any], judge: bool = False) -> Any:
+        if judge:
+            return judge_fit(fitted[repr(parameters)], X)
+        model = fitted[repr(parameters)] = model_of(case.structure, parameters)
+        with warnings.catch_warnings(action="ignore"):  # components that are zero show in the sparsity
+            answer: dict[str, Any] = timed_fit(model, X)
+        records = model.diagnostics_
         fields = ("relative_gap", "n_alternations", "n_inner_iter", "sparsity", "objective", "converged")
         return answer | {field: [getattr(record, field) for record in records] for field in fields}
 

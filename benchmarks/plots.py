@@ -8,24 +8,25 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.sections.vstep import OURS
+from benchmarks.sections.vstep import OURS, races
 
 Results = dict[str, Any]
 
 
 def gap_curves(plt: Any, result: Results) -> Any:
     """Relative gap over seconds, one panel a problem."""
-    names = ("masked volume", "full box", "full box, no l1")
-    figure, axes = plt.subplots(1, 3, figsize=(13, 4.2), sharey=True, layout="constrained")
+    raced = races(result)
+    size = (4.3 * len(raced), 4.2)
+    figure, axes = plt.subplots(1, len(raced), figsize=size, sharey=True, layout="constrained")
     # the same solver has the same colour in every panel
-    solvers = list(dict.fromkeys(s for name in names for s in result[name]["solvers"]))
-    for axis, name in zip(axes, names, strict=True):
-        for solver, record in result[name]["solvers"].items():
+    solvers = list(dict.fromkeys(s for race in raced.values() for s in race["solvers"]))
+    for axis, (name, race) in zip(axes, raced.items(), strict=True):
+        for solver, record in race["solvers"].items():
             if record.get("points"):
                 time, gap = np.array(sorted(record["points"])).T
                 style = {"linewidth": 2.5} if solver == OURS else {"linewidth": 1.2}
                 axis.loglog(time, gap, "o-", ms=4, label=solver, color=f"C{solvers.index(solver)}", **style)
-        axis.set(xlabel="seconds", title=f"{name}, {result[name]['n_features']:,} cells")
+        axis.set(xlabel="seconds", title=f"{name}, {race['n_features']:,} cells")
         axis.grid(visible=True, which="major", alpha=0.3)
         axis.legend(fontsize=8, frameon=False)
     axes[0].set_ylabel("relative gap, scored by LoadingProblem")

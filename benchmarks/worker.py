@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 # Seconds that a job may take to be made.
@@ -88,7 +88,10 @@ class Worker:
     def call(self, *request: Any, limit: float = 600.0) -> Any:
         """Run the job and return its answer, or end the process after `limit` seconds."""
         self.wait()
-        self._connection.send(request)
+        try:
+            self._connection.send(request)
+        except ConnectionError:
+            self._died()
         return self._receive(limit)
 
     def _receive(self, limit: float) -> Any:
@@ -97,10 +100,13 @@ class Worker:
             raise TimeUpError(self.ended)
         try:
             return self._connection.recv()
-        except EOFError:
-            self._process.join()
-            self.close("failed")
-            raise WorkerDiedError(f"the process ended with code {self._process.exitcode}") from None
+        except (EOFError, ConnectionError):
+            self._died()
+
+    def _died(self) -> NoReturn:
+        self._process.join()
+        self.close("failed")
+        raise WorkerDiedError(f"the process ended with code {self._process.exitcode}") from None
 
     def close(self, why: str = "done") -> None:
         """End the process."""

@@ -65,6 +65,8 @@ class Plan:
         Starts compared.
     refine : bool
         Whether the components are refined jointly.
+    on_path : bool
+        Whether other settings will start from this one, and need its dual variables.
     trail : Trail or None
         Decompositions of the same data with other weights to start from, ahead of `init`.
     """
@@ -77,6 +79,7 @@ class Plan:
     init: Init | FloatArray
     n_init: int
     refine: bool
+    on_path: bool = False
     trail: Trail | None = None
 
 
@@ -243,7 +246,7 @@ def decompose(
         component = _fit_one(
             residual, matrix, model, plan, number, before, solver, rng, monitor.alternation_ended
         )
-        fitted.append(component)
+        fitted.append(component if plan.refine or plan.on_path else _without_duals(component))
         directions.append(unit_loading(component.v))
         scores.append(_scores_of_unit(component, directions[-1]))
         records.append(_diagnose(component, time.perf_counter() - started))
@@ -362,6 +365,11 @@ def unit_loading(v: FloatArray) -> FloatArray:
     if length == 0:
         return np.zeros_like(v)
     return v / (length if v[np.argmax(np.abs(v))] > 0 else -length)
+
+
+def _without_duals(component: Component) -> Component:
+    """The component without what only a later start from it would need: it is as large as the rest."""
+    return replace(component, alpha=component.alpha[:0], back=component.back[:0])
 
 
 def _scores_of_unit(component: Component, direction: FloatArray) -> FloatArray:

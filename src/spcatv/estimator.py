@@ -200,7 +200,12 @@ class SPCATV(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
         return self
 
     def _fit_matrix(
-        self, matrix: CentredMatrix, structure: Structure, trail: Trail | None = None
+        self,
+        matrix: CentredMatrix,
+        structure: Structure,
+        *,
+        on_path: bool = False,
+        trail: Trail | None = None,
     ) -> Decomposition:
         """Fit to checked data, along a trail of other settings if there is one, and keep the result."""
         X = matrix.data
@@ -216,6 +221,7 @@ class SPCATV(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
             init=checked_init(self.init, self.n_components, X.shape[1]),
             n_init=int(self.n_init),
             refine=bool(self.refine),
+            on_path=on_path,
             trail=trail,
         )
         rng = check_random_state(self.random_state)

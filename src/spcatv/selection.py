@@ -83,7 +83,7 @@ def path(estimator: SPCATV, X: Any, settings: Iterable[float | Mapping[str, floa
         matrix = CentredMatrix(data, center=bool(first.center))
         for k in order:
             _take_features(models[k], first)
-            result = models[k]._fit_matrix(matrix, structure, _trail(chosen[k], fitted))
+            result = models[k]._fit_matrix(matrix, structure, on_path=True, trail=_trail(chosen[k], fitted))
             fitted = [*fitted[-1:], (chosen[k], result)]
     return Path(settings=tuple(chosen), models=tuple(models))
 

@@ -92,11 +92,11 @@ def _dual_pass(arrays: Any, incidence: Any, blocks: Any, scalars: Any, kind: int
             for e in range(first + lane, last, BLOCK):
                 step = load(weight, e) * (gather(bar, head, e) - own)
                 target = load(alpha, e) + splat(sigma) * step
-                store(moved, e, target)
+                store(moved, e - first, target)
                 squares = squares + target * target
             factor = splat(damping) if kind == GRAPHNET else inverse_root(larger(squares, splat(one)))
             for e in range(first + lane, last, BLOCK):
-                target = load(moved, e)
+                target = load(moved, e - first)
                 if kind == ANISOTROPIC:
                     factor = inverse_root(larger(target * target, splat(one)))
                 dual = splat(one - rho) * load(alpha, e) + splat(rho) * factor * target
@@ -243,8 +243,12 @@ class EdgeWorkspace:
         self._layout = layout = remembered(structure, arrange)
         self._kind = kind_of_dual(setting, structure.isotropic)
         self._y, self._v, self._bar = (np.zeros(layout.n_places, dtype=self._dtype) for _ in range(3))
-        self._alpha, moved, self._flow = (np.zeros(layout.n_slots, dtype=self._dtype) for _ in range(3))
-        self._weight = layout.weight.astype(self._dtype)
+        self._alpha = np.zeros(layout.n_slots, dtype=self._dtype)
+        self._weight = layout.weight.astype(self._dtype, copy=False)
+        # what flows through an edge is its dual variable times its weight: the same where that is one
+        unweighted = bool((structure.weight == 1).all())
+        self._flow = self._alpha if unweighted else np.zeros_like(self._alpha)
+        moved = np.zeros(int(np.diff(layout.out_ptr).max(initial=0)), dtype=self._dtype)
         self._arrays = (self._y, self._v, self._bar, self._alpha, moved, self._flow)
         self._incidence = (layout.out_ptr, layout.head, layout.in_ptr, layout.incoming, self._weight)
         self._busy = np.zeros(layout.n_blocks, dtype=bool)

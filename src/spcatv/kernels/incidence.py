@@ -35,14 +35,14 @@ class Incidence:
     ----------
     n_places, n_slots : int
         Length of the vertex arrays and of the edge arrays; the last BLOCK slots are always zero.
-    place : ndarray of int64, shape (n_features,)
+    place : ndarray of int32, shape (n_features,)
         Where every vertex is.
-    slot : ndarray of int64, shape (n_edges,)
+    slot : ndarray of int32, shape (n_edges,)
         Where every edge is.
     head : ndarray of int32, shape (n_slots,)
         Place that the edge in a slot leads to; its owner's place where there is no edge.
-    weight : ndarray of float64, shape (n_slots,)
-        Weight of the edge in a slot, 0 where there is none.
+    weight : ndarray of float32 or float64, shape (n_slots,)
+        Weight of the edge in a slot, 0 where there is none; float32 if that holds the weights exactly.
     out_ptr : ndarray of int32, shape (n_blocks + 1,)
         Slots of block b are ``out_ptr[b]:out_ptr[b + 1]``, BLOCK lanes at a time.
     incoming : ndarray of int32
@@ -55,10 +55,10 @@ class Incidence:
 
     n_places: int
     n_slots: int
-    place: npt.NDArray[np.int64]
-    slot: npt.NDArray[np.int64]
+    place: Index
+    slot: Index
     head: Index
-    weight: npt.NDArray[np.float64]
+    weight: npt.NDArray[np.floating[Any]]
     out_ptr: Index
     incoming: Index
     in_ptr: Index
@@ -78,7 +78,7 @@ def fits_incidence(structure: Any) -> bool:
 
 def arrange(structure: EdgeStructure) -> Incidence:
     """Lay a mesh or a graph out in blocks."""
-    n_features, n_edges = structure.n_features, len(structure.tail)
+    n_features = structure.n_features
     place = _places(structure)
     n_blocks = -(-n_features // BLOCK)
     owner, target = place[structure.tail], place[structure.head]
@@ -87,18 +87,15 @@ def arrange(structure: EdgeStructure) -> Incidence:
     n_slots = int(out_ptr[-1]) + BLOCK
     head = _own_places(out_ptr, n_slots)
     head[slot] = target
-    weight = np.zeros(n_slots)
+    exact = (structure.weight.astype(np.float32) == structure.weight).all()
+    weight: npt.NDArray[Any] = np.zeros(n_slots, dtype=np.float32 if exact else np.float64)
     weight[slot] = structure.weight
 
     in_ptr, position = _slots(target, n_blocks)
     incoming = np.full(int(in_ptr[-1]), n_slots - BLOCK, dtype=np.int32)
     incoming[position] = slot
 
-    ends = (
-        np.concatenate([owner // BLOCK, target // BLOCK]),
-        np.concatenate([target // BLOCK, owner // BLOCK]),
-    )
-    near = sp.csr_array((np.ones(2 * n_edges, dtype=bool), ends), shape=(n_blocks, n_blocks))
+    near_ptr, near = _neighbouring_blocks(owner // BLOCK, target // BLOCK, n_blocks)
     return Incidence(
         n_places=n_blocks * BLOCK,
         n_slots=n_slots,
@@ -109,35 +106,45 @@ def arrange(structure: EdgeStructure) -> Incidence:
         out_ptr=out_ptr,
         incoming=incoming,
         in_ptr=in_ptr,
-        near_ptr=near.indptr.astype(np.int32),
-        near=near.indices.astype(np.int32),
+        near_ptr=near_ptr,
+        near=near,
     )
 
 
-def _places(structure: EdgeStructure) -> npt.NDArray[np.int64]:
+def _places(structure: EdgeStructure) -> Index:
     """Where every vertex goes."""
     n = structure.n_features
     ones = np.ones(len(structure.tail), dtype=np.int8)
     half = sp.csr_array((ones, (structure.tail, structure.head)), shape=(n, n))
-    order = reverse_cuthill_mckee((half + half.T).tocsr(), symmetric_mode=True).astype(np.int64)
+    order = reverse_cuthill_mckee((half + half.T).tocsr(), symmetric_mode=True)
     n_owned = np.bincount(structure.tail, minlength=n)[order]
     order = order[np.lexsort((n_owned, np.arange(n) // WINDOW))]
-    place = np.empty(n, dtype=np.int64)
-    place[order] = np.arange(n)
+    place = np.empty(n, dtype=np.int32)
+    place[order] = np.arange(n, dtype=np.int32)
     return place
 
 
-def _slots(vertex: npt.NDArray[np.int64], n_blocks: int) -> tuple[Index, npt.NDArray[np.int64]]:
+def _slots(vertex: Index, n_blocks: int) -> tuple[Index, Index]:
     """Block boundaries, and the slot of every edge, for edges that belong to the given places."""
     count = np.bincount(vertex, minlength=n_blocks * BLOCK)
     width = count.reshape(n_blocks, BLOCK).max(axis=1)
-    ptr = np.concatenate([[0], np.cumsum(width * BLOCK)])
-    by_vertex = np.argsort(vertex, kind="stable")
-    first = np.cumsum(count) - count
-    rank = np.empty(len(vertex), dtype=np.int64)
-    rank[by_vertex] = np.arange(len(vertex)) - first[vertex[by_vertex]]
-    slot = ptr[vertex // BLOCK] + rank * BLOCK + vertex % BLOCK
-    return ptr.astype(np.int32), slot
+    ptr = np.concatenate([[0], np.cumsum(width * BLOCK)]).astype(np.int32)
+    by_vertex = np.argsort(vertex, kind="stable").astype(np.int32)
+    first = (np.cumsum(count) - count).astype(np.int32)
+    rank = np.empty(len(vertex), dtype=np.int32)
+    rank[by_vertex] = np.arange(len(vertex), dtype=np.int32) - first[vertex[by_vertex]]
+    return ptr, ptr[vertex // BLOCK] + rank * BLOCK + vertex % BLOCK
+
+
+def _neighbouring_blocks(a: Index, b: Index, n_blocks: int) -> tuple[Index, Index]:
+    """The blocks next to each block, from the blocks at the two ends of every edge."""
+    apart = a != b
+    low, high = np.minimum(a, b)[apart], np.maximum(a, b)[apart]
+    pairs = np.unique(low.astype(np.int64) * n_blocks + high)
+    low, high = (pairs // n_blocks).astype(np.int32), (pairs % n_blocks).astype(np.int32)
+    ends = np.concatenate([low, high]), np.concatenate([high, low])
+    near = sp.csr_array((np.ones(2 * len(pairs), dtype=bool), ends), shape=(n_blocks, n_blocks))
+    return near.indptr.astype(np.int32), near.indices.astype(np.int32)
 
 
 def _own_places(out_ptr: Index, n_slots: int) -> Index:

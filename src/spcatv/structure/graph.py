@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import scipy.sparse as sp
 
 from spcatv.structure.base import FloatArray, IntArray, Structure, index_dtype, read_only
 from spcatv.structure.difference import boundaries_from_counts, difference_matrix
+from spcatv.structure.norm import EXACT_DIMENSION, bound_from_products, round_up
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -64,6 +66,32 @@ class EdgeStructure(Structure):
     def n_features(self) -> int:
         """Number of features P."""
         return self.feature_count
+
+    @property
+    def n_rows(self) -> int:
+        """Number of edges."""
+        return len(self.tail)
+
+    @cached_property
+    def _norm_squared(self) -> float:
+        if self.n_features <= EXACT_DIMENSION or self.n_rows == 0:
+            return super()._norm_squared
+        # A'A is the Laplacian D - W of the squared weights, |A|'|A| is D + W: half of W serves both
+        largest = float(self.weight.max())
+        squares = (self.weight / largest) ** 2
+        shape = (self.n_features, self.n_features)
+        half = sp.csr_array((squares, (self.tail, self.head)), shape=shape)
+        other_half = half.T
+        degree = np.bincount(self.tail, squares, self.n_features)
+        degree += np.bincount(self.head, squares, self.n_features)
+        bound = bound_from_products(
+            lambda x: degree * x + half @ x + other_half @ x,
+            lambda: lambda x: degree * x - half @ x - other_half @ x,
+            self.n_features,
+            upper=np.inf,
+            bipartite=False,
+        )
+        return round_up(bound) * largest**2
 
     def _build(self) -> tuple[sp.csr_array, IntArray]:
         matrix = difference_matrix(self.tail, self.head, self.weight, self.feature_count)

@@ -62,6 +62,15 @@ class GridStructure(Structure):
         """Number of labelled voxels P."""
         return self._n_features
 
+    @cached_property
+    def _n_rows(self) -> int:
+        return sum(int(np.count_nonzero(self.edges_along(axis))) for axis in range(self.labels.ndim))
+
+    @property
+    def n_rows(self) -> int:
+        """Number of edges."""
+        return self._n_rows
+
     def feature_index(self) -> IntArray:
         """Index of every voxel among the features, -1 outside of the mask; of the box's shape."""
         inside = self.labels != 0

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from scipy.linalg import eigh_tridiagonal
 
 FloatArray = npt.NDArray[np.floating[Any]]
+Product = Callable[[FloatArray], FloatArray]
 
 EXACT_DIMENSION = 300  # a dense Gram matrix of this order costs milliseconds
 LANCZOS_SLACK = 0.025  # the share by which the Lanczos bound may exceed the truth
@@ -69,10 +70,10 @@ def spectral_norm_squared(matrix: sp.csr_array, *, upper: float = math.inf, bipa
         bound = _dense_bound(scaled)
     else:
         bound = _iterative_bound(scaled, upper / magnitude**2, bipartite)
-    return _round_up(min(bound, upper / magnitude**2)) * magnitude**2
+    return round_up(min(bound, upper / magnitude**2)) * magnitude**2
 
 
-def _round_up(value: float) -> float:
+def round_up(value: float) -> float:
     """Round up to 24 bits, after a margin (1e-10, relative) for rounding errors."""
     mantissa, exponent = math.frexp(value * (1 + 1e-10))
     return math.ldexp(math.ceil(mantissa * 2**24), exponent - 24)
@@ -85,24 +86,53 @@ def _dense_bound(matrix: sp.csr_array) -> float:
 
 
 def _iterative_bound(matrix: sp.csr_array, upper: float, bipartite: bool) -> float:
-    collatz, rayleigh = collatz_wielandt(abs(matrix), COLLATZ_STEPS)
+    absolute = abs(matrix)
+    transpose = absolute.T
+    return bound_from_products(
+        lambda x: np.asarray(transpose @ (absolute @ x)),
+        lambda: _gram_product(matrix),
+        matrix.shape[1],
+        upper=upper,
+        bipartite=bipartite,
+    )
+
+
+def bound_from_products(
+    absolute: Product, signed: Callable[[], Product], size: int, *, upper: float, bipartite: bool
+) -> float:
+    """Upper bound on ``||A||_2^2`` from products alone; see `spectral_norm_squared` for its guarantee.
+
+    Parameters
+    ----------
+    absolute : callable
+        ``x -> |A|'|A| x``.
+    signed : callable
+        Makes ``x -> A'A x``, if it comes to that.
+    size : int
+        Length of x.
+    upper, bipartite
+        As in `spectral_norm_squared`.
+    """
+    collatz, rayleigh = collatz_wielandt(absolute, size, COLLATZ_STEPS)
     best = min(upper, collatz)
     if bipartite and best <= CLOSE_ENOUGH * rayleigh:
         return best
-    steps = lanczos_steps(matrix.shape[1])
-    ritz = LanczosRun(_gram_product(matrix), matrix.shape[1])
+    steps = lanczos_steps(size)
+    ritz = LanczosRun(signed(), size)
     if best <= CLOSE_ENOUGH * ritz.advance(SHORT_LANCZOS):
         return best
     return min(best, ritz.advance(steps - SHORT_LANCZOS) / (1 - LANCZOS_SLACK))
 
 
-def collatz_wielandt(absolute: sp.csr_array, steps: int) -> tuple[float, float]:
-    """Bounds on the largest eigenvalue of ``M = B'B`` for a non-negative matrix B.
+def collatz_wielandt(product_with: Product, size: int, steps: int) -> tuple[float, float]:
+    """Bounds on the largest eigenvalue of a non-negative symmetric matrix M.
 
     Parameters
     ----------
-    absolute : csr_array of shape (n_rows, n_features)
-        B, every entry >= 0.
+    product_with : callable
+        ``x -> M x``.
+    size : int
+        Order of M.
     steps : int
         Number of products with M.
 
@@ -111,11 +141,10 @@ def collatz_wielandt(absolute: sp.csr_array, steps: int) -> tuple[float, float]:
     upper, lower : float
         The smallest ``max_i (Mx)_i / x_i`` and the largest ``x'Mx / x'x`` seen.
     """
-    transpose = absolute.T
-    x = np.ones(absolute.shape[1])
+    x = np.ones(size)
     upper, lower = math.inf, 0.0
     for _ in range(steps):
-        product = transpose @ (absolute @ x)
+        product = product_with(x)
         upper = min(upper, float((product / x).max()))
         lower = max(lower, float((x * product).sum() / (x * x).sum()))
         # the shift and the floor keep x > 0: features without rows, parts whose weights are tiny
@@ -130,7 +159,7 @@ def lanczos_steps(n_features: int) -> int:
     return math.ceil((exponent / math.sqrt(LANCZOS_SLACK) + 1) / 2)
 
 
-def _gram_product(matrix: sp.csr_array) -> Callable[[FloatArray], FloatArray]:
+def _gram_product(matrix: sp.csr_array) -> Product:
     """``x -> A'Ax`` by the cheaper of one product with A'A or two with A and A'."""
     transpose = matrix.T.tocsr()
     # entries of A'A before those on the same place are summed; a dense row of A would make it dense
@@ -155,7 +184,7 @@ class LanczosRun:
         Length of the vectors.
     """
 
-    def __init__(self, product: Callable[[FloatArray], FloatArray], size: int) -> None:
+    def __init__(self, product: Product, size: int) -> None:
         self._product = product
         self._current = np.random.default_rng(20180208).standard_normal(size)
         self._current /= _norm(self._current)
