@@ -191,13 +191,14 @@ class _Alternation:
         if length == 0:
             self.v, self.alpha, self.gap = np.zeros_like(step.v), step.alpha, 0.0
             return True
-        problem = self.model.problem_for(back / length, self.matrix.shape[0])
+        back /= length
+        problem = self.model.problem_for(back, self.matrix.shape[0])
         judgement = problem.judge(step.certificate)
         objective = self.model.weights.l2 * (judgement.value - problem.scale())
         if extrapolated and objective > self.objectives[-1] + slack:
             return False
         self.v, self.alpha, self.problem = step.v, step.alpha, problem
-        self.u, self.back, self.scores_norm = scores / length, back / length, length
+        self.u, self.back, self.scores_norm = scores / length, back, length
         self.gap = judgement.gap
         self.objectives.append(objective)
         self.inexactness.append(slack)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
@@ -141,7 +140,8 @@ class Decomposition:
     refinement : Refinement or None
         What joint refinement did, if it was asked for.
     greedy : tuple of Component
-        The components as the alternation left them, before refinement.
+        The components as the alternation left them, before refinement; slimmed to unit loadings without
+        duals unless the plan says that they will be needed.
     l2 : float
         The l2 weight, which set their lengths.
     """
@@ -198,9 +198,7 @@ class ProgressMonitor(Protocol):
     def alternation_ended(self, number: int, objective: float, relative_gap: float) -> bool:
         """An alternation of the current component ended; True: leave the component as it is."""
 
-    def component_ended(
-        self, number: int, diagnostics: ComponentDiagnostics, components: Sequence[FloatArray]
-    ) -> bool:
+    def component_ended(self, number: int, diagnostics: ComponentDiagnostics, components: FloatArray) -> bool:
         """Component `number` is done, `components` are all so far; True: fit no more of them."""
 
 
@@ -234,39 +232,35 @@ def decompose(
     """
     fitted: list[Component] = []
     records: list[ComponentDiagnostics] = []
-    scores: list[FloatArray] = []
-    directions: list[FloatArray] = []
+    deflation = _Deflation(matrix, plan.n_components)
     # one for all components: the memory layout and the step sizes are worth keeping
     solver = model.solver(plan.method, plan.dtype)
     for number in range(plan.n_components):
         started = time.perf_counter()
         monitor.component_begins(number)
-        residual = _residual(matrix, scores, directions)
         before = fitted[-1] if fitted else None
         component = _fit_one(
-            residual, matrix, model, plan, number, before, solver, rng, monitor.alternation_ended
+            deflation.residual(), matrix, model, plan, number, before, solver, rng, monitor.alternation_ended
         )
-        fitted.append(component if plan.refine or plan.on_path else _without_duals(component))
-        directions.append(unit_loading(component.v))
-        scores.append(_scores_of_unit(component, directions[-1]))
+        direction = deflation.take(component)
+        fitted.append(component if plan.refine or plan.on_path else _slim(component, direction))
         records.append(_diagnose(component, time.perf_counter() - started))
-        if monitor.component_ended(number, records[-1], directions):
+        if monitor.component_ended(number, records[-1], deflation.components):
             break
+    components, singular_values = deflation.components, np.linalg.norm(deflation.scores, axis=1)
     refinement = None
-    singular_values = np.linalg.norm(np.stack(scores), axis=1)
     if plan.refine:
         refinement = refine_components(
             matrix, model, fitted, method=plan.method, dtype=plan.dtype, tol=plan.tol, max_iter=plan.max_iter
         )
-        directions = [unit_loading(component.v) for component in refinement.components]
+        components = np.stack([unit_loading(component.v) for component in refinement.components])
+        singular_values = _score_norms(matrix, components)
         records = [
             replace(
                 _diagnose(after, record.seconds), objectives=record.objectives, inexactness=record.inexactness
             )
             for after, record in zip(refinement.components, records, strict=True)
         ]
-        singular_values = _score_norms(matrix, np.stack(directions))
-    components = np.stack(directions)
     return Decomposition(
         components=components,
         singular_values=singular_values,
@@ -277,10 +271,48 @@ def decompose(
     )
 
 
-def _residual(matrix: CentredMatrix, scores: list[FloatArray], directions: list[FloatArray]) -> Matrix:
-    if not scores:
-        return matrix
-    return DeflatedMatrix(matrix, np.stack(scores), np.stack(directions))
+class _Deflation:
+    """Unit loadings and scores taken away so far (docs/method.md section 5.1)."""
+
+    def __init__(self, matrix: CentredMatrix, n_components: int) -> None:
+        self._matrix = matrix
+        self._n_taken = 0
+        self._scores = np.zeros((n_components, matrix.shape[0]))
+        self._components = np.zeros((n_components, matrix.shape[1]))
+
+    @property
+    def scores(self) -> FloatArray:
+        """Scores of the components so far, shape (n, N)."""
+        return self._scores[: self._n_taken]
+
+    @property
+    def components(self) -> FloatArray:
+        """Unit loadings so far, shape (n, P)."""
+        return self._components[: self._n_taken]
+
+    def residual(self) -> Matrix:
+        """What is left of the data."""
+        if self._n_taken == 0:
+            return self._matrix
+        return DeflatedMatrix(self._matrix, self.scores, self.components)
+
+    def take(self, component: Component) -> FloatArray:
+        """Take a component away and return its unit loading.
+
+        Its scores, ``X v`` for the unit v, follow from those that the alternation ended with.
+        """
+        direction = self._components[self._n_taken]
+        direction[:] = unit_loading(component.v)
+        length = float(component.v @ direction)
+        if length != 0:
+            self._scores[self._n_taken] = component.scores_norm / length * component.u
+        self._n_taken += 1
+        return direction
+
+
+def _slim(component: Component, direction: FloatArray) -> Component:
+    """The component without what only a later start from it would need, which is as large as the rest."""
+    return replace(component, v=direction, alpha=component.alpha[:0], back=component.back[:0])
 
 
 def _fit_one(
@@ -365,17 +397,6 @@ def unit_loading(v: FloatArray) -> FloatArray:
     if length == 0:
         return np.zeros_like(v)
     return v / (length if v[np.argmax(np.abs(v))] > 0 else -length)
-
-
-def _without_duals(component: Component) -> Component:
-    """The component without what only a later start from it would need: it is as large as the rest."""
-    return replace(component, alpha=component.alpha[:0], back=component.back[:0])
-
-
-def _scores_of_unit(component: Component, direction: FloatArray) -> FloatArray:
-    """``X v`` for the unit loading, from the ``X v`` that the alternation ended with; shape (N,)."""
-    length = float(component.v @ direction)
-    return component.scores_norm / length * component.u if length != 0 else component.u
 
 
 def _diagnose(component: Component, seconds: float) -> ComponentDiagnostics:

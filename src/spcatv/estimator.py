@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -259,9 +259,9 @@ class SPCATV(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
         root = self._init_callback_context(max_subtasks=int(self.n_components))
         root.call_on_fit_task_begin(estimator=self, X=X)
 
-        def attributes(components: Sequence[FloatArray]) -> dict[str, Any]:
+        def attributes(components: FloatArray) -> dict[str, Any]:
             return {
-                "components_": np.stack(components).astype(X.dtype),
+                "components_": components.astype(X.dtype),
                 "mean_": matrix.mean.astype(X.dtype),
                 "n_features_in_": X.shape[1],
             }
@@ -270,7 +270,7 @@ class SPCATV(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
 
         def finish() -> None:
             root.call_on_fit_task_end(
-                estimator=self, X=X, reconstruction_attributes=lambda: attributes(list(self.components_))
+                estimator=self, X=X, reconstruction_attributes=lambda: attributes(self.components_)
             )
 
         return MonitorGroup(monitors), finish

@@ -61,9 +61,7 @@ class PrintingMonitor:
             )
         return False
 
-    def component_ended(
-        self, number: int, diagnostics: ComponentDiagnostics, components: Sequence[FloatArray]
-    ) -> bool:
+    def component_ended(self, number: int, diagnostics: ComponentDiagnostics, components: FloatArray) -> bool:
         """Print the component's figures."""
         state = "converged" if diagnostics.converged else "NOT converged"
         print(
@@ -98,7 +96,7 @@ class CallbackMonitor:
         root: Any,
         X: FloatArray,
         max_iter: int,
-        attributes: Callable[[Sequence[FloatArray]], dict[str, Any]],
+        attributes: Callable[[FloatArray], dict[str, Any]],
     ) -> None:
         self._estimator, self._root, self._X = estimator, root, X
         self._max_iter = max_iter
@@ -117,9 +115,7 @@ class CallbackMonitor:
         task.call_on_fit_task_begin(estimator=self._estimator, X=self._X, metadata=metadata)
         return bool(task.call_on_fit_task_end(estimator=self._estimator, X=self._X, metadata=metadata))
 
-    def component_ended(
-        self, number: int, diagnostics: ComponentDiagnostics, components: Sequence[FloatArray]
-    ) -> bool:
+    def component_ended(self, number: int, diagnostics: ComponentDiagnostics, components: FloatArray) -> bool:
         """Close the component's task; a callback may end the fit here."""
         return bool(
             self._component.call_on_fit_task_end(
@@ -147,9 +143,7 @@ class MonitorGroup:
         votes = [monitor.alternation_ended(number, objective, relative_gap) for monitor in self._monitors]
         return any(votes)
 
-    def component_ended(
-        self, number: int, diagnostics: ComponentDiagnostics, components: Sequence[FloatArray]
-    ) -> bool:
+    def component_ended(self, number: int, diagnostics: ComponentDiagnostics, components: FloatArray) -> bool:
         """Tell all, and stop if any says so."""
         votes = [monitor.component_ended(number, diagnostics, components) for monitor in self._monitors]
         return any(votes)

@@ -1,0 +1,148 @@
+"""The suite runs, scores what it should score, and ends what takes too long."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmarks.kernel import bytes_to_move
+from benchmarks.machine import PeakMemory
+from benchmarks.must_show import PROMISES, verdicts
+from benchmarks.operators import make_chambolle, make_nilearn
+from benchmarks.report import write_atomically
+from benchmarks.scoring import Judge, judge_fit, on_full_box, time_to_gaps
+from benchmarks.worker import Entrant, TimeUpError, Worker, WorkerDiedError, interleave
+
+from spcatv import SPCATV
+from spcatv.problem import LoadingProblem
+from spcatv.structure import grid
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def make_sleeper():
+    def sleep(seconds):
+        time.sleep(seconds)
+        return {"seconds": seconds}
+
+    return sleep
+
+
+def make_failure():
+    raise RuntimeError("on purpose")
+
+
+@pytest.fixture
+def problem():
+    mask = np.ones((6, 7, 5), dtype=bool)
+    mask[0, 0] = False
+    y = np.random.default_rng(0).normal(scale=3.0, size=mask.sum())
+    y[:60] += 3.0
+    return LoadingProblem(y, grid(mask), l1=0.7, tv=1.3), mask
+
+
+def test_quick_run_writes_its_files(tmp_path):
+    command = [sys.executable, "-m", "benchmarks", "--quick", "--only", "kernel", "--output", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in tmp_path.iterdir()} >= {"results.md", "results.json"}
+    numbers = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
+    assert numbers["quick"]
+    assert numbers["machine"]["bandwidth"]["memory"]["bytes_per_second"] > 0
+    rows = numbers["sections"]["kernel"]["rows"]
+    assert all(row["seconds"] > 0 and 0 < row["share"] < 2 for row in rows)
+    assert {row["verdict"] for row in numbers["must_show"]} == {"not judged", "not measured"}
+    assert "The primal-dual iteration" in (tmp_path / "results.md").read_text(encoding="utf-8")
+
+
+def test_nilearn_solves_the_same_problem(problem):
+    pytest.importorskip("nilearn")
+    masked, mask = problem
+    box = on_full_box(masked, mask, l1=masked.l1)
+    assert Judge(box).score(make_nilearn(box, mask.shape)(3000))["relative_gap"] < 1e-6
+
+
+def test_chambolle_solves_the_same_problem_without_l1(problem):
+    pytest.importorskip("skimage")
+    masked, mask = problem
+    box = on_full_box(masked, mask, l1=0.0)
+    assert Judge(box).score(make_chambolle(box, mask.shape)(3000))["relative_gap"] < 1e-4
+    with pytest.raises(ValueError, match="l1"):
+        make_chambolle(on_full_box(masked, mask, l1=1.0), mask.shape)
+
+
+def test_judge_prefers_a_solvers_own_certificate(problem):
+    masked, _ = problem
+    judge = Judge(masked)
+    v = judge.reference.v
+    assert judge.score({"v": v})["relative_gap"] < 2e-9
+    poor = judge.score({"v": v, "alpha": np.zeros(masked.structure.n_rows)})
+    assert poor["relative_gap"] > 1e-4
+
+
+def test_judge_finds_what_the_fit_certifies(striped):
+    model = SPCATV(2, structure=(60,), tol=1e-6).fit(striped)
+    assert max(judge_fit(model, striped)) <= 1.2e-6
+    model.components_[1] = np.roll(model.components_[1], 3)
+    assert judge_fit(model, striped)[1] > 1e-3
+
+
+def test_time_to_gaps_interpolates_between_efforts():
+    points = [(1.0, 1e-2), (100.0, 1e-4), (200.0, 1e-5)]
+    assert time_to_gaps(points, (1e-1, 1e-3, 1e-5, 1e-6)) == [1.0, pytest.approx(10.0), 200.0, None]
+
+
+def test_workers_take_turns_and_are_ended():
+    with Worker(make_sleeper, threads=1) as worker:
+        fast, slow, late = (
+            Entrant(name, worker, (s,), limit=0.5) for name, s in zip("abc", (0, 60, 0), strict=True)
+        )
+        interleave([fast, slow, late], repeats=2)
+        assert fast.seconds == 0
+        assert slow.note == late.note == "> 0.5 s"
+        assert slow.seconds is None
+
+
+def test_a_worker_that_fails_is_told_apart(capfd):
+    with Worker(make_failure, threads=1) as worker:
+        with pytest.raises(WorkerDiedError, match="code 1"):
+            worker.call(limit=60)
+        assert worker.ended == "failed"
+    assert "on purpose" in capfd.readouterr().err
+    assert not issubclass(TimeUpError, WorkerDiedError)
+
+
+def test_peak_memory_sees_what_is_freed_again():
+    with PeakMemory() as peak:
+        np.ones(4_000_000).sum()
+    assert 0.8 * 32e6 < peak.bytes < 1.5 * 32e6
+
+
+def test_bytes_of_an_iteration():
+    n = 4 * 5 * 6
+    assert bytes_to_move(grid((4, 5, 6)), "float32") == (n * (9 * 4 + 1), n * (5 * 4 + 1))
+
+
+def test_promises_without_results_are_not_measured():
+    rows = verdicts({}, quick=False)
+    assert len(rows) == len(PROMISES)
+    assert {row["verdict"] for row in rows} == {"not measured"}
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "results.md"
+    path.write_text("before")
+
+    def fail(draft):
+        draft.write_text("half")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(path, fail)
+    assert path.read_text() == "before"
+    write_atomically(path, lambda draft: draft.write_text("after"))
+    assert path.read_text() == "after"
+    assert list(tmp_path.iterdir()) == [path]
