@@ -6,6 +6,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PYTHON ?=
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
+BENCH_ARGS ?=
 PYTEST_ARGS ?= -n 2 --dist loadfile
 
 # nothing is compiled at installation (below), so Python must keep what it compiles when it imports
@@ -30,10 +31,8 @@ lint: $(VENV)/.installed-dev  ## style, formatting, types, and the order of the 
 	$(PY) -m mypy
 	$(VENV)/bin/lint-imports
 
-bench: $(VENV)/.installed-dev  ## measure speed
-	@set -e; for script in $$(grep -l __main__ benchmarks/*.py); do \
-	    echo "== $$script"; $(PY) $$script; \
-	done
+bench: $(VENV)/.installed-dev  ## measure speed beside the peers, about 20 minutes (BENCH_ARGS=--quick: one)
+	$(PY) -m benchmarks $(BENCH_ARGS)
 
 clean:  ## remove what the targets made, but for .venv
 	rm -rf build dist demo-output benchmarks/results .pytest_cache .mypy_cache .ruff_cache .hypothesis \

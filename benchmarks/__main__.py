@@ -59,7 +59,7 @@ def main(arguments: list[str] | None = None) -> None:
         "command": command.strip(),
         "quick": parsed.quick,
         "repeats": parsed.repeats,
-        "machine": {**machine.facts(), "bandwidth": machine.bandwidth()},
+        "machine": {**machine.facts(), "bandwidth": machine.bandwidth(0.1 if parsed.quick else 1.0)},
     }
     names = [name for name in SECTIONS if not parsed.only or name in parsed.only]
     sections: dict[str, ModuleType] = {

@@ -20,8 +20,6 @@ PACKAGES = (
     *("nilearn", "scikit-image", "pylearn-parsimony", "matplotlib"),
 )
 STATUS = Path("/proc/self/status")
-# Seconds that one measurement of the copy bandwidth takes.
-COPY_SECONDS = 0.15
 
 
 def facts() -> dict[str, Any]:
@@ -79,7 +77,7 @@ def commit() -> str | None:
     return described.stdout.strip() or None
 
 
-def copy_bandwidth(total_bytes: int, seconds: float = COPY_SECONDS) -> float:
+def copy_bandwidth(total_bytes: int, seconds: float) -> float:
     """Bytes read plus bytes written a second, copying between two arrays of `total_bytes` together."""
     source = np.ones(max(total_bytes // 16, 1), dtype=np.float64)
     target = np.zeros_like(source)
@@ -95,14 +93,14 @@ def copy_bandwidth(total_bytes: int, seconds: float = COPY_SECONDS) -> float:
     return 2 * source.nbytes / best
 
 
-def bandwidth() -> dict[str, Any]:
-    """Copy bandwidth of one thread in each cache and in memory."""
+def bandwidth(seconds: float) -> dict[str, Any]:
+    """Copy bandwidth of one thread in each cache and in memory; each takes the seconds given."""
     caches = cache_sizes() or {2: 2**20, 3: 2**25}
     # half of a cache, so that nothing else pushes the arrays out of it; eight times the last one is memory
     sizes = {f"L{level}": size // 2 for level, size in caches.items() if level > 1}
     sizes["memory"] = 8 * max(caches.values())
     return {
-        name: {"bytes": size, "bytes_per_second": copy_bandwidth(size, 3 * COPY_SECONDS)}
+        name: {"bytes": size, "bytes_per_second": copy_bandwidth(size, seconds)}
         for name, size in sizes.items()
     }
 

@@ -160,7 +160,7 @@ PEERS = (
     Peer(
         "authors' package",
         "parsimony",
-        "pip install git+https://github.com/neurospin/pylearn-parsimony",
+        "pip install six git+https://github.com/neurospin/pylearn-parsimony",
         make_authors,
         slow=True,
     ),

@@ -30,7 +30,7 @@ REPEATED = 2.0
 INSTALL = {
     "nilearn": "pip install nilearn",
     "skimage": "pip install scikit-image",
-    "parsimony": "pip install git+https://github.com/neurospin/pylearn-parsimony",
+    "parsimony": "pip install six git+https://github.com/neurospin/pylearn-parsimony",
 }
 
 

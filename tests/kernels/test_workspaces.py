@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from spcatv.kernels import (
+    ConcatWorkspace,
     EdgeWorkspace,
     GridWorkspace,
     ReferenceWorkspace,
@@ -40,7 +41,7 @@ def _structures():
         "mesh": mesh(*icosphere(1)),
         "graph": graph(adjacency + adjacency.T),
         "groups": groups([[0, 1, 2], [2, 3], [5]], 8),
-        "concat": concat([grid((3, 3)), mesh(*icosphere(0))]),
+        "concat": concat([grid((3, 3)), mesh(*icosphere(0)), groups([[0, 1]], 2)]),
         "no rows": from_matrix(sp.csr_array((0, 5))),
     }
 
@@ -135,6 +136,11 @@ def test_the_layout_is_chosen_by_the_structure():
     assert isinstance(workspace_for(grid((3, 3)), setting, "float64"), GridWorkspace)
     assert isinstance(workspace_for(grid((3, 3), periodic=True), setting, "float64"), SparseWorkspace)
     assert isinstance(workspace_for(STRUCTURES["mesh"], setting, "float64"), EdgeWorkspace)
+
+
+def test_parts_side_by_side_keep_their_layouts():
+    workspace = workspace_for(STRUCTURES["concat"], Setting(1.0, 0.0, False, False), "float64")
+    assert isinstance(workspace, ConcatWorkspace)
 
 
 def test_state_survives_a_round_trip_through_the_box():

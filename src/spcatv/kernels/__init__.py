@@ -6,14 +6,16 @@ import numpy.typing as npt
 
 from spcatv.kernels.base import GapShares, Setting, Steps, Workspace
 from spcatv.kernels.box import fits_a_box
+from spcatv.kernels.concat import ConcatWorkspace
 from spcatv.kernels.edges import EdgeWorkspace
 from spcatv.kernels.grid import GridWorkspace
 from spcatv.kernels.incidence import fits_incidence
 from spcatv.kernels.reference import ReferenceWorkspace
 from spcatv.kernels.sparse import SparseWorkspace
-from spcatv.structure import EdgeStructure, GridStructure, Structure
+from spcatv.structure import ConcatStructure, EdgeStructure, GridStructure, Structure
 
 __all__ = [
+    "ConcatWorkspace",
     "EdgeWorkspace",
     "GapShares",
     "GridWorkspace",
@@ -32,4 +34,6 @@ def workspace_for(structure: Structure, setting: Setting, dtype: npt.DTypeLike) 
         return GridWorkspace(structure, setting, dtype)
     if isinstance(structure, EdgeStructure) and fits_incidence(structure):
         return EdgeWorkspace(structure, setting, dtype)
+    if isinstance(structure, ConcatStructure):
+        return ConcatWorkspace(structure, setting, dtype, workspace_for)
     return SparseWorkspace(structure, setting, dtype)

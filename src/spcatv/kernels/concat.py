@@ -1,0 +1,82 @@
+"""The kernel for feature sets side by side: each in the layout that suits it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spcatv.kernels.base import ExactShares, FloatArray, GapShares, Setting, Steps, Workspace
+from spcatv.structure import ConcatStructure
+
+
+class ConcatWorkspace:
+    """Workspaces of the parts of a `ConcatStructure`: the operator is block diagonal, so they never meet.
+
+    Parameters
+    ----------
+    structure : ConcatStructure
+        Two hemispheres and a volume, say.
+    setting : Setting
+        The same for all parts.
+    dtype : dtype
+        Precision of the state.
+    make : callable
+        Makes the workspace of a part.
+    """
+
+    def __init__(
+        self,
+        structure: ConcatStructure,
+        setting: Setting,
+        dtype: npt.DTypeLike,
+        make: Callable[[Any, Setting, npt.DTypeLike], Workspace],
+    ) -> None:
+        parts = structure.parts
+        self._parts = [make(part, setting, dtype) for part in parts]
+        self._features = np.cumsum([part.n_features for part in parts])[:-1]
+        self._rows = np.cumsum([part.n_rows for part in parts])[:-1]
+
+    def set_target(self, y: FloatArray) -> None:
+        """Take a new y."""
+        for part, piece in zip(self._parts, np.split(y, self._features), strict=True):
+            part.set_target(piece)
+
+    def set_state(self, v: FloatArray, alpha: FloatArray) -> None:
+        """Take v and a feasible dual variable."""
+        pieces = zip(self._parts, np.split(v, self._features), np.split(alpha, self._rows), strict=True)
+        for part, v_piece, alpha_piece in pieces:
+            part.set_state(v_piece, alpha_piece)
+
+    def advance(self, n_iter: int, steps: Steps) -> None:
+        """Do `n_iter` primal-dual iterations on every part."""
+        for part in self._parts:
+            part.advance(n_iter, steps)
+
+    def gap_shares(self) -> GapShares:
+        """Look at the gap of v and of w: the shares of the parts add up."""
+        shares = np.array([part.gap_shares() for part in self._parts])
+        return GapShares(*(float(total) for total in shares.sum(axis=0)))
+
+    def exact_shares(self, use_minimizer: bool) -> ExactShares:
+        """The exact gap's shares in float64."""
+        shares = [part.exact_shares(use_minimizer) for part in self._parts]
+        return ExactShares(
+            np.concatenate([share.pull for share in shares]),
+            sum(share.structured_value for share in shares),
+            sum(share.structured_gap for share in shares),
+        )
+
+    def get_v(self) -> FloatArray:
+        """The iterate v."""
+        return np.concatenate([part.get_v() for part in self._parts])
+
+    def get_w(self) -> FloatArray:
+        """The minimiser w of the last look."""
+        return np.concatenate([part.get_w() for part in self._parts])
+
+    def get_alpha(self) -> FloatArray:
+        """The dual variable."""
+        return np.concatenate([part.get_alpha() for part in self._parts])
