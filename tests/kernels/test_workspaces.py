@@ -74,9 +74,8 @@ def test_kernels_follow_the_reference(name, positive, graphnet, dtype):
     steps = Steps(tau=0.1, sigma=1 / (0.07 * max(structure.norm_squared(), 1e-3)), rho=1.9)
     expected = _run(ReferenceWorkspace(structure, setting), y, v, alpha, steps)
 
-    kinds = {SparseWorkspace, type(workspace_for(structure, setting, dtype))}
-    for kind in kinds:
-        found = _run(kind(structure, setting, dtype), y, v, alpha, steps)
+    for make in (SparseWorkspace, workspace_for):
+        found = _run(make(structure, setting, dtype), y, v, alpha, steps)
         for ours, theirs in zip(found, expected, strict=True):
             assert ours.dtype == np.dtype(dtype) or ours.shape == (5,)
             np.testing.assert_allclose(ours, theirs, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
@@ -91,8 +90,8 @@ def test_exact_shares_are_those_of_the_problem(name, penalty, dtype):
     y = rng.standard_normal(structure.n_features)
     problem = LoadingProblem(y, structure, l1=0.3, tv=0.5, penalty=penalty)
     setting = Setting(0.5, 0.3, False, penalty == "graphnet")
-    for kind in {SparseWorkspace, type(workspace_for(structure, setting, dtype))}:
-        workspace = kind(structure, setting, dtype)
+    for make in (SparseWorkspace, workspace_for):
+        workspace = make(structure, setting, dtype)
         workspace.set_target(y)
         # groups on their spheres: rounding leaves half of them outside
         alpha = problem.feasible(5 * rng.standard_normal(structure.n_rows))
