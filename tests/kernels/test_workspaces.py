@@ -174,10 +174,15 @@ def test_neighbouring_chunks_become_active():
     busy = np.zeros_like(box.occupied)
     centre = box.position[np.ravel_multi_index((2, 2, 20), (4, 5, 40))] // CHUNK
     busy[centre] = True
-    active = np.flatnonzero(spread(busy, box.occupied, box.strides))
-    neighbours = [(1, 2, 20), (3, 2, 20), (2, 1, 20), (2, 3, 20), (2, 2, 4), (2, 2, 36)]
-    expected = {int(box.position[np.ravel_multi_index(n, (4, 5, 40))] // CHUNK) for n in neighbours}
-    assert set(active.tolist()) == expected | {int(centre)}
+    beside = [(1, 2, 20), (3, 2, 20), (2, 1, 20), (2, 3, 20)]
+    before, behind = [(2, 2, 4)], [(2, 2, 36)]
+    v, w = np.zeros((2, box.n_cells))
+    for cell, ends in ((5, []), (0, before), (CHUNK - 1, behind)):
+        v[:] = 0
+        v[centre * CHUNK + cell] = 1
+        active = np.flatnonzero(spread(busy, box.occupied, box.strides, v, w))
+        cells = [box.position[np.ravel_multi_index(n, (4, 5, 40))] for n in beside + ends]
+        assert set(active.tolist()) == {int(position // CHUNK) for position in cells} | {int(centre)}
 
 
 @pytest.mark.parametrize("shape", [(2000,), (40, 90), (14, 15, 40)])

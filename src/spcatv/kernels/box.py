@@ -140,15 +140,21 @@ def _find_spans(busy: Any, chunks_a_slab: int, n_slabs: int) -> tuple[Any, Any, 
 
 
 @kernel
-def spread(busy: Any, occupied: Any, strides: Any) -> Any:
-    """Busy chunks and all their neighbours that hold voxels."""
+def spread(busy: Any, occupied: Any, strides: Any, v: Any, w: Any) -> Any:
+    """Busy chunks and the neighbours, of those of their cells that are not zero, that hold voxels."""
     active = busy.copy()
     for chunk in range(len(busy)):
         if not busy[chunk]:
             continue
-        for axis in range(len(strides)):
-            step = max(strides[axis] // CHUNK, 1)
+        for axis in range(len(strides) - 1):
+            step = strides[axis] // CHUNK
             for neighbour in (chunk - step, chunk + step):
                 if 0 <= neighbour < len(busy) and occupied[neighbour]:
                     active[neighbour] = True
+        # along the last axis only the outermost cells of a chunk have neighbours in another
+        first, last = chunk * CHUNK, (chunk + 1) * CHUNK - 1
+        if chunk > 0 and occupied[chunk - 1] and (v[first] != 0 or w[first] != 0):
+            active[chunk - 1] = True
+        if chunk + 1 < len(busy) and occupied[chunk + 1] and (v[last] != 0 or w[last] != 0):
+            active[chunk + 1] = True
     return active

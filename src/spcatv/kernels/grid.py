@@ -361,7 +361,7 @@ class GridWorkspace:
         return GapShares(share_v, smooth, share_w, squares, penalty)
 
     def _activate(self) -> None:
-        active = spread(self._busy, self._box.occupied, self._box.strides)
+        active = spread(self._busy, self._box.occupied, self._box.strides, self._v, self._bar)
         few = np.count_nonzero(active) < WORTH_LEAVING_OUT * np.count_nonzero(self._box.occupied)
         self._active = _triple(self._box.spans(active)) if few else self._all
 
