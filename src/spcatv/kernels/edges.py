@@ -138,13 +138,13 @@ def _smooth_shares(arrays: Any, incidence: Any, scalars: Any, busy: Any) -> Any:
 
 
 @kernel
-def _structured_share(x: Any, arrays: Any, incidence: Any, scalars: Any, kind: int) -> float:
-    """``s(x) - alpha'Ax`` (or its GraphNet counterpart) summed over all vertices, without the factor c."""
+def _structured_share(x: Any, arrays: Any, incidence: Any, blocks: Any, scalars: Any, kind: int) -> float:
+    """``s(x) - alpha'Ax`` (or its GraphNet counterpart) summed over blocks, without the factor c."""
     _y, _v, _bar, alpha, _moved, _flow = arrays
     out_ptr, head, _in_ptr, _incoming, weight = incidence
     zero, half = scalars
     total = 0.0
-    for block in range(len(out_ptr) - 1):
+    for block in blocks:
         for lane in range(0, BLOCK, LANE_BYTES // x.itemsize):
             own = load(x, block * BLOCK + lane)
             squares = splat(zero)
@@ -290,15 +290,18 @@ class EdgeWorkspace:
         low = NO_LOWER_BOUND if self._setting.positive else -l1
         scalars = self._typed(tv, 0.5, low, l1)
         smooth, squares = _smooth_shares(self._arrays, self._incidence, scalars, self._busy)
+        active = spread_blocks(self._busy, self._layout.near_ptr, self._layout.near)
+        self._active = active if len(active) < WORTH_LEAVING_OUT * len(self._all) else self._all
+        # where v and w are zero there are no differences; only GraphNet counts the dual variable by itself
+        blocks = self._all if self._setting.graphnet else self._active
+        constants = self._typed(0, 0.5)
         share_v, share_w = (
-            tv * _structured_share(x, self._arrays, self._incidence, self._typed(0, 0.5), self._kind)
+            tv * _structured_share(x, self._arrays, self._incidence, blocks, constants, self._kind)
             for x in (self._v, self._bar)
         )
         penalty = 0.0
         if self._setting.graphnet:
             penalty = 0.25 * tv * float(np.square(self._alpha, dtype=np.float64).sum())
-        active = spread_blocks(self._busy, self._layout.near_ptr, self._layout.near)
-        self._active = active if len(active) < WORTH_LEAVING_OUT * len(self._all) else self._all
         return GapShares(share_v, smooth, share_w, squares, penalty)
 
     def exact_shares(self, use_minimizer: bool) -> ExactShares:

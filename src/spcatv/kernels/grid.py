@@ -346,18 +346,20 @@ class GridWorkspace:
         smooth, squares = _smooth_shares(
             self._arrays, strides, self._all, self._pull_weights, scalars, self._busy
         )
+        self._activate()
+        # where v and w are zero there are no differences; only GraphNet counts the dual variable by itself
+        spans = self._all if self._setting.graphnet else self._active
         constants = self._typed(0, 0.5)
         share_v, share_w = (
             tv
             * _structured_share(
-                x, self._alpha, box.edge_bits, strides, self._all, self._weights, constants, self._kind
+                x, self._alpha, box.edge_bits, strides, spans, self._weights, constants, self._kind
             )
             for x in (self._v, self._bar)
         )
         penalty = 0.0
         if self._setting.graphnet:
             penalty = 0.25 * tv * float(np.square(self._alpha, dtype=np.float64).sum())
-        self._activate()
         return GapShares(share_v, smooth, share_w, squares, penalty)
 
     def _activate(self) -> None:
