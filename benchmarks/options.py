@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 # The penalty of all measurements unless a section says otherwise.
-SETTING = {"alpha": 0.1, "l1_ratio": 0.25, "tv_ratio": 0.5, "penalty_units": "absolute"}
-L1, L2, TV = 0.025, 0.025, 0.05  # the same as absolute weights
+SETTING: dict[str, Any] = {"alpha": 0.1, "l1_ratio": 0.25, "tv_ratio": 0.5, "penalty_units": "absolute"}
 TOL = 1e-6
+
+
+def weights(alpha: float) -> tuple[float, float, float]:
+    """l1, l2 and tv for this alpha and the ratios of the setting."""
+    l1, tv = SETTING["l1_ratio"] * alpha, SETTING["tv_ratio"] * alpha
+    return l1, alpha - l1 - tv, tv
+
+
 # Relative gaps that the loading solvers race to.
 GAPS = (1e-3, 1e-4, 1e-5, 1e-6)
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.cases import Case
 from benchmarks.machine import PeakMemory
-from benchmarks.options import L1, L2, SETTING, TOL, TV
+from benchmarks.options import SETTING, TOL, weights
 from benchmarks.scoring import judge_fit
 
 N_COMPONENTS = 3
@@ -67,8 +67,8 @@ def make_spcatv(case: Case, dtype: str = "float32") -> Job:
     from spcatv import SPCATV
 
     def model_of(structure: Any, parameters: dict[str, Any]) -> SPCATV:
-        defaults = {"n_components": N_COMPONENTS, "structure": structure, "tol": TOL, **SETTING}
-        return SPCATV(**(defaults | parameters))
+        defaults = SETTING | {"alpha": case.alpha, "n_components": N_COMPONENTS, "tol": TOL}
+        return SPCATV(structure=structure, **(defaults | parameters))
 
     # signals strong enough to survive the penalty, to a gap that float32 cannot reach: all kernels come in
     noise = 100 * np.random.default_rng(0).standard_normal((30, case.small.n_features))
@@ -118,13 +118,14 @@ def make_authors(case: Case) -> Job:
 
     X = np.load(case.path).astype(np.float64)
     X -= X.mean(axis=0)  # it does not centre
-    scale = 0.5 * np.linalg.norm(X, 2) ** 2 / (len(X) * L2) ** 2
+    l1, l2, tv = weights(case.alpha)
+    scale = 0.5 * np.linalg.norm(X, 2) ** 2 / (len(X) * l2) ** 2
     operator = linear_operator_from_mask(_three_axes(case.mask))
     # its own search for this number fails with recent SciPy, and it is not what is timed
     operator.singular_values = [case.structure.norm_squared()]
 
     def job() -> dict[str, Any]:
-        model = PCAL1L2TV(L1, L2, TV, operator, N_COMPONENTS, eps=TOL, inner_eps=TOL * scale)
+        model = PCAL1L2TV(l1, l2, tv, operator, N_COMPONENTS, eps=TOL, inner_eps=TOL * scale)
         with warnings.catch_warnings(action="ignore"):
             answer: dict[str, Any] = timed_fit(model, X)
         return answer | {"sparsity": (model.V == 0).mean(axis=0).tolist()}

@@ -23,7 +23,7 @@ def gap_curves(plt: Any, result: Results) -> Any:
     for axis, (name, race) in zip(axes, raced.items(), strict=True):
         for solver, record in race["solvers"].items():
             if record.get("points"):
-                time, gap = np.array(sorted(record["points"])).T
+                time, gap = np.array(frontier(record["points"])).T
                 style = {"linewidth": 2.5} if solver == OURS else {"linewidth": 1.2}
                 axis.loglog(time, gap, "o-", ms=4, label=solver, color=f"C{solvers.index(solver)}", **style)
         axis.set(xlabel="seconds", title=f"{name}, {race['n_features']:,} cells")
@@ -31,6 +31,15 @@ def gap_curves(plt: Any, result: Results) -> Any:
         axis.legend(fontsize=8, frameon=False)
     axes[0].set_ylabel("relative gap, scored by LoadingProblem")
     return figure
+
+
+def frontier(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The runs that no run of less time beats."""
+    kept: list[tuple[float, float]] = []
+    for time, gap in sorted(points):
+        if not kept or gap < kept[-1][1]:
+            kept.append((time, gap))
+    return kept
 
 
 def short(number: float) -> str:
@@ -53,6 +62,8 @@ def growth_curves(plt: Any, result: Results) -> Any:
         axis.loglog(values, times[0] * values / values[0], "--", color="0.6", label="linear")
         axis.set_xticks(values, [short(value) for value in values])
         axis.minorticks_off()
+        axis.yaxis.set_major_locator(plt.matplotlib.ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.yaxis.set_major_formatter("{x:g}")
         fixed = ", ".join(f"{name} = {points[0][name]:,}" for name in "NPK" if name != variable)
         axis.set(xlabel=label, title=fixed)
         axis.grid(visible=True, which="major", alpha=0.3)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.cases import Case
-from benchmarks.options import L1, L2, TV
+from benchmarks.options import weights
 from spcatv.problem import LoadingProblem
 from spcatv.solvers import solve
 from spcatv.structure import grid
@@ -28,8 +28,9 @@ def first_problem(case: Case) -> LoadingProblem:
     X = np.load(case.path).astype(np.float64)
     X -= X.mean(axis=0)
     _, vectors = np.linalg.eigh(X @ X.T)
-    y = X.T @ vectors[:, -1] / (len(X) * L2)
-    return LoadingProblem(y, case.structure, l1=L1 / L2, tv=TV / L2)
+    l1, l2, tv = weights(case.alpha)
+    y = X.T @ vectors[:, -1] / (len(X) * l2)
+    return LoadingProblem(y, case.structure, l1=l1 / l2, tv=tv / l2)
 
 
 def on_full_box(problem: LoadingProblem, mask: np.ndarray, *, l1: float) -> LoadingProblem:

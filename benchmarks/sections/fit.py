@@ -132,7 +132,7 @@ def own_table(result: dict[str, Any]) -> str:
     """Iterations, certificates and sparsity of our fits."""
     header = [
         *("data", "alternations", "inner iterations", "relative gaps", "gaps found by the judge"),
-        *("zeros", "first fit, structure new"),
+        *("zeros", "zeros, default penalty", "first fit, structure new"),
     ]
     rows = []
     for case in _measured(result):
@@ -145,6 +145,7 @@ def own_table(result: dict[str, Any]) -> str:
                 each(record["relative_gap"], ".1e"),
                 each(case["judged"], ".1e"),
                 each(record["sparsity"], ".0%"),
+                each(case["methods"][OURS_DEFAULT]["sparsity"], ".0%"),
                 seconds(record["first_seconds"]),
             ]
         )

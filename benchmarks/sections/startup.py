@@ -33,7 +33,7 @@ def run(options: Options) -> dict[str, Any]:
         programs[f"first fit, {case.title}"] = (
             "import numpy; from spcatv import SPCATV; "
             f"X, mask = numpy.load({str(case.path)!r}), numpy.load({str(mask)!r}); "
-            f"SPCATV(3, structure=mask, **{SETTING!r}).fit(X)"
+            f"SPCATV(3, structure=mask, **{SETTING | {'alpha': case.alpha}!r}).fit(X)"
         )
     times: dict[str, list[float]] = {name: [] for name in programs}
     with thread_limit(THREADS):

@@ -121,13 +121,15 @@ def race_own(judge: Judge, own: dict[str, tuple[str, dict[str, Any]]], options: 
     solvers: dict[str, Any] = {}
     for name in own:
         mine = [entrant for entrant in entrants if entrant.name == name]
+        reached = [entrant.seconds if _reached(entrant) else None for entrant in mine]
         solvers[name] = {
-            "seconds": [entrant.seconds if _reached(entrant) else None for entrant in mine],
+            # a run to a tighter gap reaches the looser ones as well
+            "seconds": [min((s for s in reached[i:] if s), default=None) for i in range(len(mine))],
             "n_iter": [entrant.runs[0]["n_iter"] if entrant.runs else None for entrant in mine],
             "points": [
                 (entrant.seconds, entrant.runs[0]["relative_gap"]) for entrant in mine if entrant.runs
             ],
-            "notes": [entrant.note or "not reached" for entrant in mine],
+            "notes": [entrant.note or ("" if _reached(entrant) else "not reached") for entrant in mine],
         }
     return solvers
 
