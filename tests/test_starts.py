@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.linalg import expm
 
-from spcatv import starts
+from spcatv import matrix, starts
 from spcatv.matrix import CentredMatrix
 from spcatv.structure import from_matrix, grid
 
@@ -26,7 +26,7 @@ def test_singular_scores_are_left_singular_vectors(shape):
 def test_large_data_are_not_decomposed_whole(monkeypatch):
     X = np.random.default_rng(1).standard_normal((30, 40))
     whole = starts.singular_scores(CentredMatrix(X), 2)
-    monkeypatch.setattr(starts, "LARGEST_GRAM", 10)
+    monkeypatch.setattr(matrix, "SMALL_GRAM", 10)
     few = starts.singular_scores(CentredMatrix(X), 2)
     for k in range(2):
         assert _same_direction(whole[k], few[k]) == pytest.approx(1, abs=1e-8)

@@ -20,9 +20,12 @@ from spcatv.kernels.products import rows_times, rows_weighted, there_and_back
 FloatArray = npt.NDArray[np.floating[Any]]
 
 # Entries of X that are turned to float64 at a time: small enough to stay in the cache.
-BLOCK_ENTRIES = 1 << 19
-# Up to this many rows the Gram matrix comes with the means, in one pass over the data.
+BLOCK_ENTRIES = 1 << 16
+# A Gram matrix pays, in time and in memory, if it is small, or small beside the data: of order at most
+# SMALL_GRAM, or at most LARGEST_GRAM and a GRAM_SHARE of the longer side.
+SMALL_GRAM = 64
 LARGEST_GRAM = 3000
+GRAM_SHARE = 0.05
 
 
 def _times(matrix: FloatArray, vector: FloatArray) -> FloatArray:
@@ -45,6 +48,12 @@ def row_blocks(shape: tuple[int, int]) -> Iterator[tuple[int, int]]:
     height = max(1, BLOCK_ENTRIES // shape[1])
     for first in range(0, shape[0], height):
         yield first, min(first + height, shape[0])
+
+
+def gram_pays(shape: tuple[int, int]) -> bool:
+    """Whether to decompose the Gram matrix of the shorter side rather than to iterate with products."""
+    short, long = min(shape), max(shape)
+    return short <= SMALL_GRAM or short <= min(LARGEST_GRAM, GRAM_SHARE * long)
 
 
 class Matrix(Protocol):
@@ -102,7 +111,8 @@ class CentredMatrix:
         """Means and norms of the columns and, if N <= P and it is small enough, the Gram matrix: one pass."""
         n_rows, n_columns = self.shape
         mean, squares = np.zeros(n_columns), np.empty(n_columns)
-        gram = np.zeros((n_rows, n_rows)) if n_rows <= min(n_columns, LARGEST_GRAM) else None
+        with_gram = n_rows <= n_columns and gram_pays(self.shape)
+        gram = np.zeros((n_rows, n_rows)) if with_gram else None
         width = max(1, BLOCK_ENTRIES // n_rows)
         for first in range(0, n_columns, width):
             columns = slice(first, first + width)

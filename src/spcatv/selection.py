@@ -51,8 +51,8 @@ def path(estimator: SPCATV, X: Any, settings: Iterable[float | Mapping[str, floa
         Training data.
     settings : iterable of float or mapping
         Values of alpha, or mappings with any of ``alpha``, ``l1_ratio`` and ``tv_ratio``; what a setting
-        leaves out is the estimator's. Fits go from weak to strong penalties, whatever the order given:
-        the weakest starts where PCA ends, and the others follow it.
+        leaves out is the estimator's. Whatever the order given, fits begin with the weakest penalty,
+        which starts where PCA ends, and go on so that each is like the one before.
 
     Returns
     -------
@@ -77,15 +77,28 @@ def path(estimator: SPCATV, X: Any, settings: Iterable[float | Mapping[str, floa
     first = models[0]
     data = first._validated(X, reset=True, min_samples=2)
     structure = as_structure(first.structure, n_features=data.shape[1])
-    order = sorted(range(len(chosen)), key=lambda k: [chosen[k][name] for name in WEIGHTS])
     fitted: list[tuple[dict[str, float], Decomposition]] = []
     with one_blas_thread():
         matrix = CentredMatrix(data, center=bool(first.center))
-        for k in order:
+        for k in _order(chosen):
             _take_features(models[k], first)
             result = models[k]._fit_matrix(matrix, structure, on_path=True, trail=_trail(chosen[k], fitted))
             fitted = [*fitted[-1:], (chosen[k], result)]
     return Path(settings=tuple(chosen), models=tuple(models))
+
+
+def _order(settings: Sequence[dict[str, float]]) -> list[int]:
+    """An order in which neighbours are alike: up and down in alpha, from one pair of ratios to the next."""
+    ratios = sorted({(setting["tv_ratio"], setting["l1_ratio"]) for setting in settings})
+    order: list[int] = []
+    for number, (tv_ratio, l1_ratio) in enumerate(ratios):
+        members = [
+            k
+            for k, setting in enumerate(settings)
+            if (setting["tv_ratio"], setting["l1_ratio"]) == (tv_ratio, l1_ratio)
+        ]
+        order += sorted(members, key=lambda k: settings[k]["alpha"], reverse=number % 2 == 1)
+    return order
 
 
 def _trail(

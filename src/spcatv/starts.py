@@ -14,11 +14,13 @@ from scipy.linalg import eigh
 from scipy.sparse.linalg import LinearOperator, eigsh
 from scipy.special import ive
 
-from spcatv.matrix import LARGEST_GRAM, Matrix, row_blocks
+from spcatv.matrix import Matrix, gram_pays, row_blocks
 from spcatv.structure import Structure
 
 FloatArray = npt.NDArray[np.floating[Any]]
 
+# A start needs no more digits than the alternation will look at.
+LANCZOS_TOL = 1e-9
 # The heat kernel exp(-t A'A) that X is diffused by, with t in units of 1 / ||A||^2: on an image it
 # is a Gaussian of 3 pixels, on a volume one of 2.4 voxels.
 DIFFUSION_TIME = 36.0
@@ -31,13 +33,12 @@ def singular_scores(matrix: Matrix, n_starts: int) -> FloatArray:
 
     Directions without variance beyond rounding are left out.
     """
-    n_rows, n_columns = matrix.shape
-    if min(n_rows, n_columns) > LARGEST_GRAM:
-        values, vectors = _lanczos(matrix, n_starts)
-    else:
+    if gram_pays(matrix.shape):
         values, vectors = _leading_eigenvectors(matrix.gram(), n_starts)
-        if n_rows > n_columns:
+        if matrix.shape[0] > matrix.shape[1]:
             vectors = np.stack([matrix.dot(v) for v in vectors])
+    else:
+        values, vectors = _lanczos(matrix, n_starts)
     vectors = vectors[values > 0]
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors[lengths[:, 0] > 0] / lengths[lengths[:, 0] > 0]
@@ -59,7 +60,7 @@ def _lanczos(matrix: Matrix, n_vectors: int) -> tuple[FloatArray, FloatArray]:
     )
     # a fixed start that no symmetry of the rows can make orthogonal to the answer
     start = np.random.default_rng(0).standard_normal(n_rows)
-    values, vectors = eigsh(product, k=min(n_vectors, n_rows - 1), which="LA", v0=start)
+    values, vectors = eigsh(product, k=min(n_vectors, n_rows - 1), which="LA", v0=start, tol=LANCZOS_TOL)
     return values[::-1], vectors.T[::-1]
 
 

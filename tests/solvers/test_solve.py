@@ -28,7 +28,7 @@ def test_solution_reports_the_certificate_of_its_own_answer(problem, method):
     solution = solve(problem, method, tol=1e-5)
     assert solution.status is Status.CONVERGED
     assert solution.gap == problem.gap(solution.v, solution.alpha)
-    assert solution.value == problem.value(solution.v)
+    assert solution.value == pytest.approx(problem.value(solution.v), rel=1e-13)
     assert solution.relative_gap == pytest.approx(solution.gap / problem.scale())
     assert solution.relative_gap <= 1e-5
     assert solution.error_bound == pytest.approx(np.sqrt(solution.gap))

@@ -28,6 +28,8 @@ TAU_FACTOR = 0.5
 IMBALANCE = 10.0
 # Looks that move the ratio are spaced geometrically: adapting at every look can cycle.
 SPACING = 1.15
+# Tolerances that float32 reaches with digits to spare.
+SINGLE_PRECISION_TOL = 1e-6
 # Looks without 10 % progress after which the iteration counts as stalled: float32 runs out of
 # digits early, float64 gets the benefit of the doubt.
 PROGRESS = 0.9
@@ -184,7 +186,7 @@ def pdhg(
     max_iter: int = 50_000,
     v0: FloatArray | None = None,
     alpha0: FloatArray | None = None,
-    dtype: npt.DTypeLike = np.float64,
+    dtype: npt.DTypeLike | None = None,
 ) -> Solution:
     """Solve a loading problem by the over-relaxed primal-dual iteration.
 
@@ -198,36 +200,44 @@ def pdhg(
         Iterations.
     v0, alpha0 : ndarray, default=None
         Where to start; zeros by default.
-    dtype : {float64, float32}, default=float64
-        Precision to start in; float32 gives way to float64 where its digits run out. The
-        certificate is in float64 either way.
+    dtype : {float64, float32, None}, default=None
+        Precision to start in; float32 gives way to float64 where its digits run out. ``None``: float32
+        for a `tol` of 1e-6 or more. The certificate is in float64 either way.
 
     Returns
     -------
     Solution
     """
+    if dtype is None:
+        dtype = np.float32 if tol >= SINGLE_PRECISION_TOL else np.float64
     started = time.perf_counter()
-    v = np.zeros(problem.y.size) if v0 is None else v0
-    alpha = np.zeros(problem.structure.n_rows) if alpha0 is None else problem.feasible(alpha0)
     target = tol * problem.scale()
     iteration = PrimalDual(problem, dtype)
-    iteration.set_state(v, alpha)
+    if v0 is not None or alpha0 is not None:
+        iteration.set_state(*_start(problem, v0, alpha0))
     run = iteration.run(target, max_iter)
-    trace = _trace(problem, run, 0, 0.0)
-    v, alpha = iteration.candidate(run), problem.feasible(iteration.alpha())
-    n_iter = run.n_iter
-    if iteration.dtype == np.float32 and problem.gap(v, alpha) > target and n_iter < max_iter:
+    trace, n_iter = _trace(problem, run, 0, 0.0), run.n_iter
+    certificate = iteration.certificate(problem, run)
+    if iteration.dtype == np.float32 and problem.judge(certificate).gap > target and n_iter < max_iter:
         iteration = PrimalDual(problem, np.float64, iteration.tau)
-        iteration.set_state(v, alpha)
+        iteration.set_state(certificate.v, certificate.alpha)
         seconds = time.perf_counter() - started
         run = iteration.run(target, max_iter - n_iter)
-        trace += _trace(problem, run, n_iter, seconds)
-        v, alpha = iteration.candidate(run), problem.feasible(iteration.alpha())
-        n_iter += run.n_iter
-    solution = _certified(problem, v, alpha, run.status, n_iter, time.perf_counter() - started, trace, target)
+        trace, n_iter = trace + _trace(problem, run, n_iter, seconds), n_iter + run.n_iter
+        certificate = iteration.certificate(problem, run)
+    seconds = time.perf_counter() - started
+    solution = _certified(problem, certificate, target, run.status, n_iter, seconds, trace)
     if solution.status is Status.STALLED:
         return _fall_back(problem, solution, tol, max_iter)
     return solution
+
+
+def _start(
+    problem: LoadingProblem, v0: FloatArray | None, alpha0: FloatArray | None
+) -> tuple[FloatArray, FloatArray]:
+    v = np.zeros(problem.y.size) if v0 is None else v0
+    alpha = np.zeros(problem.structure.n_rows) if alpha0 is None else problem.feasible(alpha0)
+    return v, alpha
 
 
 def _trace(problem: LoadingProblem, run: Run, n_iter: int, seconds: float) -> tuple[TracePoint, ...]:
@@ -240,33 +250,33 @@ def _trace(problem: LoadingProblem, run: Run, n_iter: int, seconds: float) -> tu
 
 def _certified(
     problem: LoadingProblem,
-    v: FloatArray,
-    alpha: FloatArray,
+    certificate: Certificate,
+    target: float,
     status: Status,
     n_iter: int,
     seconds: float,
     trace: tuple[TracePoint, ...],
-    target: float,
 ) -> Solution:
-    v = np.asarray(v, dtype=np.float64)
-    gap = problem.gap(v, alpha)
-    if gap <= target:
+    judgement = problem.judge(certificate)
+    if judgement.gap <= target:
         status = Status.CONVERGED
     elif status is Status.CONVERGED:
         # the working precision saw a gap that float64 does not confirm
         status = Status.STALLED
     scale = problem.scale()
+    # the last look was in the working precision; this is what it comes to
+    last = TracePoint(n_iter, judgement.value, judgement.gap, seconds)
     return Solution(
-        v=v,
-        alpha=alpha,
-        value=problem.value(v),
-        gap=gap,
-        relative_gap=gap / scale if scale > 0 else 0.0,
-        error_bound=float(np.sqrt(gap)),
+        v=certificate.v,
+        alpha=certificate.alpha.astype(np.float64),
+        value=judgement.value,
+        gap=judgement.gap,
+        relative_gap=judgement.gap / scale if scale > 0 else 0.0,
+        error_bound=float(np.sqrt(judgement.gap)),
         status=status,
         n_iter=n_iter,
         seconds=seconds,
-        trace=trace,
+        trace=(*trace[:-1], last),
         method="pdhg",
     )
 
