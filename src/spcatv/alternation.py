@@ -16,6 +16,7 @@ import numpy.typing as npt
 from spcatv.matrix import Matrix
 from spcatv.problem import LoadingProblem, Penalty
 from spcatv.solvers import Solver
+from spcatv.solvers.pdhg import FIRST_TAU
 from spcatv.solvers.warm import VStep, WarmSolver, warm_solver
 from spcatv.structure import Structure
 
@@ -89,10 +90,10 @@ class PenaltyModel:
         weights = self.weights
         return float(weights.l1 * np.abs(v).sum() + weights.l2 * (v @ v) + weights.tv * structured)
 
-    def solver(self, method: str | Solver, dtype: npt.DTypeLike) -> WarmSolver:
-        """A warm solver for this penalty."""
+    def solver(self, method: str | Solver, dtype: npt.DTypeLike, tau: float = FIRST_TAU) -> WarmSolver:
+        """A warm solver for this penalty, which begins with the primal step `tau` if it has one."""
         has_structure = self.weights.tv > 0 and self.structure.norm_squared() > 0
-        return warm_solver(method, has_structure, dtype)
+        return warm_solver(method, has_structure, dtype, tau)
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,6 +21,7 @@ from spcatv.alternation import (
 from spcatv.matrix import CentredMatrix, DeflatedMatrix, Matrix
 from spcatv.refinement import Refinement, refine_components
 from spcatv.solvers import Solver
+from spcatv.solvers.pdhg import FIRST_TAU
 from spcatv.solvers.warm import WarmSolver
 from spcatv.starts import (
     diffused_scores,
@@ -144,6 +145,8 @@ class Decomposition:
         duals unless the plan says that they will be needed.
     l2 : float
         The l2 weight, which set their lengths.
+    tau : float
+        The primal step that the loading solver ended with.
     """
 
     components: FloatArray
@@ -152,6 +155,7 @@ class Decomposition:
     refinement: Refinement | None
     greedy: tuple[Component, ...]
     l2: float
+    tau: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,7 +238,8 @@ def decompose(
     records: list[ComponentDiagnostics] = []
     deflation = _Deflation(matrix, plan.n_components)
     # one for all components: the memory layout and the step sizes are worth keeping
-    solver = model.solver(plan.method, plan.dtype)
+    tau = FIRST_TAU if plan.trail is None else plan.trail.last.tau
+    solver = model.solver(plan.method, plan.dtype, tau)
     for number in range(plan.n_components):
         started = time.perf_counter()
         monitor.component_begins(number)
@@ -268,6 +273,7 @@ def decompose(
         refinement=refinement,
         greedy=tuple(fitted),
         l2=model.weights.l2,
+        tau=solver.tau,
     )
 
 

@@ -18,7 +18,7 @@ from spcatv.problem import Certificate, LoadingProblem
 from spcatv.solvers import Solver, solve
 from spcatv.solvers.base import FloatArray, Status
 from spcatv.solvers.dual import dual_gradient
-from spcatv.solvers.pdhg import PrimalDual
+from spcatv.solvers.pdhg import FIRST_TAU, PrimalDual
 
 # Iterations a v-step may take; the alternation goes on from wherever they lead.
 MOST_ITERATIONS = 20_000
@@ -53,6 +53,10 @@ def _judged(problem: LoadingProblem, v: FloatArray, alpha: FloatArray, n_iter: i
 class WarmSolver(Protocol):
     """Solves loading problems that share structure and weights, one after the other."""
 
+    @property
+    def tau(self) -> float:
+        """The primal step reached so far, for a solver of similar problems to begin with."""
+
     def step(self, problem: LoadingProblem, tol: float, reduction: float = 0.0) -> VStep:
         """Solve to an absolute gap of `tol`, or to `reduction` times the gap at the start if larger."""
 
@@ -62,6 +66,8 @@ class WarmSolver(Protocol):
 
 class ClosedFormSteps:
     """Where there is no structured penalty the answer is at hand: ``S(y, k) / 2``."""
+
+    tau = FIRST_TAU
 
     def step(self, problem: LoadingProblem, tol: float, reduction: float = 0.0) -> VStep:
         """Solve exactly."""
@@ -79,10 +85,13 @@ class PrimalDualSteps:
     ----------
     dtype : {float32, float64}
         Precision of the state to begin with.
+    tau : float
+        First primal step.
     """
 
-    def __init__(self, dtype: npt.DTypeLike) -> None:
+    def __init__(self, dtype: npt.DTypeLike, tau: float = FIRST_TAU) -> None:
         self._dtype: np.dtype[Any] = np.dtype(dtype)
+        self._first_tau = tau
         self._iteration: PrimalDual | None = None
         self._state: tuple[FloatArray, FloatArray] | None = None
 
@@ -90,9 +99,14 @@ class PrimalDualSteps:
         """Start the next step from here, with the step sizes found so far."""
         self._state = (v, alpha)
 
+    @property
+    def tau(self) -> float:
+        """The primal step reached so far."""
+        return self._first_tau if self._iteration is None else self._iteration.tau
+
     def _prepared(self, problem: LoadingProblem) -> PrimalDual:
         if self._iteration is None:
-            self._iteration = PrimalDual(problem, self._dtype)
+            self._iteration = PrimalDual(problem, self._dtype, self._first_tau)
         elif self._iteration.dtype != self._dtype:
             self._iteration = PrimalDual(problem, self._dtype, self._iteration.tau)
         else:
@@ -133,6 +147,8 @@ class PrimalDualSteps:
 class AnySteps:
     """Any solver of `spcatv.solvers.solve`, started from the last answer."""
 
+    tau = FIRST_TAU
+
     def __init__(self, method: str | Solver) -> None:
         self._method = method
         self._start: tuple[FloatArray | None, FloatArray | None] = (None, None)
@@ -155,10 +171,12 @@ class AnySteps:
         return _judged(problem, solution.v, solution.alpha, solution.n_iter)
 
 
-def warm_solver(method: str | Solver, has_structure: bool, dtype: npt.DTypeLike) -> WarmSolver:
+def warm_solver(
+    method: str | Solver, has_structure: bool, dtype: npt.DTypeLike, tau: float = FIRST_TAU
+) -> WarmSolver:
     """The warm solver for a method of `spcatv.solvers.solve`."""
     if not has_structure and isinstance(method, str) and method != "fista":
         return ClosedFormSteps()
     if method in ("auto", "pdhg"):
-        return PrimalDualSteps(dtype)
+        return PrimalDualSteps(dtype, tau)
     return AnySteps(method)
