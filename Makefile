@@ -31,7 +31,7 @@ lint: $(VENV)/.installed-dev  ## style, formatting, types, and the order of the 
 	$(PY) -m mypy
 	$(VENV)/bin/lint-imports
 
-bench: $(VENV)/.installed-dev  ## measure speed beside the peers, about 20 minutes (BENCH_ARGS=--quick: one)
+bench: $(VENV)/.installed-bench  ## measure speed beside the peers, about 20 minutes (BENCH_ARGS=--quick: one)
 	$(PY) -m benchmarks $(BENCH_ARGS)
 
 clean:  ## remove what the targets made, but for .venv
@@ -60,6 +60,11 @@ $(VENV)/.installed-dev: $(INSTALL_AFTER) $(call moved_since,$(VENV)/.installed-d
 	@echo "Installing spca-tv and its development tools into $(VENV) ..."
 	@$(PIP_INSTALL) --no-compile --editable ".[dev,report]"
 	@echo "$(CURDIR)" | tee $@ > $(VENV)/.installed-demo
+
+$(VENV)/.installed-bench: $(INSTALL_AFTER) $(call moved_since,$(VENV)/.installed-bench) | $(VENV)/pyvenv.cfg
+	@echo "Installing spca-tv and the peers of the benchmarks into $(VENV) ..."
+	@$(PIP_INSTALL) --no-compile --editable ".[bench]"
+	@echo "$(CURDIR)" | tee $@ >
 
 $(VENV)/pyvenv.cfg:
 	@python=""; \

@@ -12,7 +12,7 @@ import pytest
 import spcatv
 
 ROOT = Path(__file__).resolve().parents[1]
-EXTRAS = {"images", "report", "dask", "gpu", "dev", "all"}
+EXTRAS = {"bench", "images", "report", "dask", "gpu", "dev", "all"}
 OPTIONAL = ["matplotlib", "nibabel", "nilearn", "dask", "distributed", "cupy", "cvxpy", "pandas", "jinja2"]
 
 

@@ -29,7 +29,7 @@ def _settings(alphas: Any, ratios: tuple[tuple[float, float], ...]) -> Settings:
 
 # Twenty settings each: one strength after the other, and a grid as a search would take it.
 PATHS: dict[str, Settings] = {
-    "20 alphas": _settings(np.geomspace(0.2, 0.02, 20), ((0.25, 0.5),)),
+    "20 alphas": _settings(np.geomspace(0.2, 0.05, 20), ((0.25, 0.5),)),
     "5 alphas x 4 ratios": _settings(
         np.geomspace(0.2, 0.05, 5), ((0.25, 0.5), (0.1, 0.5), (0.25, 0.25), (0.1, 0.25))
     ),
