@@ -64,7 +64,7 @@ $(VENV)/.installed-dev: $(INSTALL_AFTER) $(call moved_since,$(VENV)/.installed-d
 $(VENV)/.installed-bench: $(INSTALL_AFTER) $(call moved_since,$(VENV)/.installed-bench) | $(VENV)/pyvenv.cfg
 	@echo "Installing spca-tv and the peers of the benchmarks into $(VENV) ..."
 	@$(PIP_INSTALL) --no-compile --editable ".[bench]"
-	@echo "$(CURDIR)" | tee $@ >
+	@echo "$(CURDIR)" > $@
 
 $(VENV)/pyvenv.cfg:
 	@python=""; \
