@@ -1,7 +1,7 @@
 """One component: the alternation of u and v, with a certificate for both (docs/method.md section 4).
 
 Plain functions over a data matrix, a penalty and a warm loading solver. Deflation is the matrix's
-business (`spcatv.matrix.ResidualMatrix`), starts are `spcatv.starts`'.
+business (`spcatv.matrix.DeflatedMatrix`), starts are `spcatv.starts`'.
 """
 
 from __future__ import annotations
@@ -171,48 +171,54 @@ class _Alternation:
         self.back: FloatArray = np.zeros(matrix.shape[1])
         self.scores_norm = 0.0
         self.problem: LoadingProblem | None = None
-        self.gap = np.inf
+        self.gap, self.scale = np.inf, 0.0
         self.objectives: list[float] = []
         self.inexactness: list[float] = []
         self.n_inner_iter = 0
 
     def solve(self, problem: LoadingProblem, reduction: float) -> VStep:
-        """One inexact v-step; a zero answer is only believed at full precision."""
+        """One inexact v-step; that nothing beats ``v = 0`` is only believed at full precision."""
         tol = STEP_SHARE * self.tol * problem.scale()
         step = self.solver.step(problem, tol, reduction)
-        if step.gap > tol and not step.v.any():
+        if step.gap > tol and not _beats_zero(problem, step):
             step = self.solver.step(problem, tol)
         self.n_inner_iter += step.n_iter
-        return step
+        if _beats_zero(problem, step):
+            return step
+        zero = problem.zero_certificate(step.certificate)
+        return VStep(zero, problem.judge(zero).gap, step.n_iter)
 
-    def accept(self, step: VStep, slack: float, *, extrapolated: bool) -> bool:
+    def accept(self, step: VStep, problem: LoadingProblem, *, extrapolated: bool) -> bool:
         """Take the new v with its best u, unless an extrapolated step has raised the objective."""
+        slack = self.model.weights.l2 * step.gap
         scores, back = self.matrix.there_and_back(step.v)
         length = float(np.linalg.norm(scores))
         if length == 0:
-            self.v, self.alpha, self.gap = np.zeros_like(step.v), step.alpha, 0.0
+            if extrapolated:
+                return False
+            self.v, self.alpha = np.zeros_like(step.v), step.alpha
+            self.gap, self.scale = step.gap, problem.scale()
             return True
         back /= length
-        problem = self.model.problem_for(back, self.matrix.shape[0])
-        judgement = problem.judge(step.certificate)
-        objective = self.model.weights.l2 * (judgement.value - problem.scale())
+        own = self.model.problem_for(back, self.matrix.shape[0])
+        judgement = own.judge(step.certificate)
+        objective = self.model.weights.l2 * (judgement.value - own.scale())
         if extrapolated and objective > self.objectives[-1] + slack:
             return False
-        self.v, self.alpha, self.problem = step.v, step.alpha, problem
+        self.v, self.alpha, self.problem = step.v, step.alpha, own
         self.u, self.back, self.scores_norm = scores / length, back, length
-        self.gap = judgement.gap
+        self.gap, self.scale = judgement.gap, own.scale()
         self.objectives.append(objective)
         self.inexactness.append(slack)
         return True
 
     def converged(self) -> bool:
         """Whether v is certified for its own u."""
-        return self.problem is not None and self.gap <= self.tol * self.problem.scale()
+        return self.gap <= self.tol * self.scale
 
     def result(self) -> Component:
         """What has been reached."""
-        null = not self.v.any() or self.problem is None
-        scale = 0.0 if self.problem is None else self.problem.scale()
+        null = not self.v.any()
         return Component(
             v=self.v,
             u=np.zeros_like(self.u) if null else self.u,
@@ -220,13 +226,17 @@ class _Alternation:
             back=np.zeros_like(self.v) if null else self.back + self.matrix.taken_away(self.u),
             alpha=self.alpha,
             objective=0.0 if null else self.objectives[-1],
-            gap=0.0 if null else self.gap,
-            scale=scale,
-            converged=null or self.converged(),
+            gap=self.gap,
+            scale=self.scale,
+            converged=self.converged(),
             objectives=tuple(self.objectives),
             inexactness=tuple(self.inexactness),
             n_inner_iter=self.n_inner_iter,
         )
+
+
+def _beats_zero(problem: LoadingProblem, step: VStep) -> bool:
+    return bool(step.v.any()) and problem.judge(step.certificate).value < problem.scale()
 
 
 def alternate(
@@ -271,8 +281,7 @@ def alternate(
     for number in range(1, max_iter + 1):
         step = state.solve(problem, first_reduction if number == 1 else STEP_REDUCTION)
         before = state.u, state.back
-        slack = model.weights.l2 * step.gap
-        if not state.accept(step, slack, extrapolated=extrapolated):
+        if not state.accept(step, problem, extrapolated=extrapolated):
             # the push went too far: back to the last point, and on from its own scores
             solver.restart_from(state.v, state.alpha)
             problem, extrapolated = _own_problem(state), False
@@ -280,7 +289,7 @@ def alternate(
             continue
         if not state.v.any():
             break
-        asked_to_stop = hook(number, state.objectives[-1], state.gap / _own_problem(state).scale())
+        asked_to_stop = hook(number, state.objectives[-1], state.gap / state.scale)
         if asked_to_stop or state.converged():
             break
         if extrapolated:

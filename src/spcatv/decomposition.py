@@ -94,8 +94,7 @@ class ComponentDiagnostics:
     gap, relative_gap : float
         Exact duality gap of the loading vector for its scores, and its share of the scale.
     error_bound : float
-        Upper bound on the distance of the unit loading vector to the best one for its scores,
-        relative to its own length.
+        Upper bound on the distance of the unit loading vector to that of the best one for its scores.
     n_alternations, n_inner_iter : int
         Alternations of u and v; iterations of the loading solver in all of them.
     seconds : float
@@ -405,6 +404,14 @@ def unit_loading(v: FloatArray) -> FloatArray:
     return v / (length if v[np.argmax(np.abs(v))] > 0 else -length)
 
 
+def _unit_distance(distance: float, length: float) -> float:
+    """How far a unit vector may be from another when a vector of that length may be by that distance."""
+    if length == 0:
+        return 0.0
+    # the angle between the two is largest for a tangent
+    return 2.0 * float(np.sin(0.5 * np.arcsin(distance / length))) if distance < length else 2.0
+
+
 def _diagnose(component: Component, seconds: float) -> ComponentDiagnostics:
     n_features = component.v.size
     n_nonzero = int(np.count_nonzero(component.v))
@@ -414,7 +421,7 @@ def _diagnose(component: Component, seconds: float) -> ComponentDiagnostics:
         objective=component.objective,
         gap=component.gap,
         relative_gap=component.gap / component.scale if component.scale > 0 else 0.0,
-        error_bound=distance / length if length > 0 else 0.0,
+        error_bound=_unit_distance(distance, length),
         n_alternations=component.n_alternations,
         n_inner_iter=component.n_inner_iter,
         seconds=seconds,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -27,12 +26,24 @@ from spcatv.progress import (
 )
 from spcatv.structure import Structure, as_structure
 from spcatv.threads import one_blas_thread
+from spcatv.warn import warn_user
 
 FloatArray = npt.NDArray[np.floating[Any]]
 
 
+# Norms of columns between which float32 has room for squares and penalties.
+SMALLEST_SINGLE, LARGEST_SINGLE = 1e-10, 1e10
+
+
 class NullComponentWarning(UserWarning):
     """Some components are zero: the penalty kills them, or the data have no more to explain."""
+
+
+def _working_dtype(matrix: CentredMatrix) -> np.dtype[Any]:
+    """The precision of X, unless its numbers are so large or small that squares leave float32."""
+    largest = float(matrix.column_norms.max(initial=0.0))
+    fits = SMALLEST_SINGLE < largest < LARGEST_SINGLE
+    return matrix.data.dtype if fits else np.dtype(np.float64)
 
 
 class SPCATV(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -217,7 +228,7 @@ class SPCATV(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
             tol=float(self.tol),
             max_iter=int(self.max_iter),
             method=self.solver,
-            dtype=X.dtype,
+            dtype=_working_dtype(matrix),
             init=checked_init(self.init, self.n_components, X.shape[1]),
             n_init=int(self.n_init),
             refine=bool(self.refine),
@@ -295,21 +306,19 @@ class SPCATV(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
             if not record.converged
         ]
         if missed:
-            warnings.warn(
+            warn_user(
                 f"tol={self.tol:g} was not reached ({'; '.join(missed)} alternations); the loadings are "
                 f"certified to these gaps only. Raise max_iter (now {self.max_iter}) or tol.",
                 ConvergenceWarning,
-                stacklevel=5,
             )
         null = [str(k + 1) for k, component in enumerate(result.components) if not component.any()]
         if null:
-            warnings.warn(
+            warn_user(
                 f"{len(null)} of {len(result.components)} components are zero (number {', '.join(null)}): "
-                f"the penalties (l1={self.l1_:.3g}, l2={self.l2_:.3g}, tv={self.tv_:.3g}) leave nothing, or "
-                f"the data have no variance left. Lower alpha (now {self.alpha:g}, {self.penalty_units}) or "
-                "n_components.",
+                f"the penalties (l1={self.l1_:.3g}, l2={self.l2_:.3g}, tv={self.tv_:.3g}) leave nothing from "
+                "the starts tried, or the data have no variance left. Lower alpha (now "
+                f"{self.alpha:g}, {self.penalty_units}) or n_components.",
                 NullComponentWarning,
-                stacklevel=5,
             )
 
     def transform(self, X: Any) -> FloatArray:

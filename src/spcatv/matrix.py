@@ -1,7 +1,7 @@
 """X as an operator: products with the centred and deflated data, without ever making it.
 
-`CentredMatrix` is ``X - 1 mean'`` and `ResidualMatrix` subtracts rank-one terms from it
-(docs/method.md section 5.1): X itself is read, never copied or changed. Products accumulate in
+`CentredMatrix` is ``X - 1 mean'``, and `ResidualMatrix` and `DeflatedMatrix` subtract rank-one terms from
+it (docs/method.md sections 5.3 and 5.1): X itself is read, never copied or changed. Products accumulate in
 float64, whatever the dtype of X.
 """
 
@@ -26,6 +26,8 @@ BLOCK_ENTRIES = 1 << 16
 SMALL_GRAM = 64
 LARGEST_GRAM = 3000
 GRAM_SHARE = 0.05
+# Squared norms of columns up to which inner products may be taken in float32.
+LARGEST_SINGLE = 1e30
 
 
 def _times(matrix: FloatArray, vector: FloatArray) -> FloatArray:
@@ -126,7 +128,8 @@ class CentredMatrix:
             squares[columns] = np.einsum("ij,ij->j", block, block)
             if gram is not None:
                 # starts need no more digits than the data have; sums over blocks are in float64
-                product = block.astype(self.data.dtype, copy=False)
+                single = self.data.dtype == np.float32 and float(squares[columns].max()) < LARGEST_SINGLE
+                product = block.astype(np.float32) if single else block
                 gram += product @ product.T
         return mean, np.sqrt(squares), gram
 

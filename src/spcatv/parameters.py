@@ -25,14 +25,26 @@ def check_parameters(estimator: Any) -> None:
     _check_real("tol", estimator.tol)
     if not 0 < estimator.tol < 1:
         raise ValueError(f"tol must lie between 0 and 1 (it is a relative gap), got {estimator.tol}")
+    for name in ("positive", "center", "refine"):
+        if not isinstance(getattr(estimator, name), (bool, np.bool_)):
+            raise TypeError(f"{name} must be True or False, got {getattr(estimator, name)!r}")
+    if not isinstance(estimator.verbose, Integral) or estimator.verbose < 0:
+        raise ValueError(f"verbose must be 0, 1 or 2, got {estimator.verbose!r}")
     _check_choice("penalty_units", estimator.penalty_units, UNITS)
     _check_choice("penalty", estimator.penalty, PENALTIES)
     _check_choice("transform_method", estimator.transform_method, TRANSFORMS)
     if not callable(estimator.solver):
         methods = tuple(method for method in METHODS if method != "closed_form")
         _check_choice("solver", estimator.solver, ("auto", *methods))
-    if estimator.dtype is not None and np.dtype(estimator.dtype).name not in DTYPES:
+    if estimator.dtype is not None and _dtype_name(estimator.dtype) not in DTYPES:
         raise ValueError(f"dtype must be None, {' or '.join(DTYPES)}, got {estimator.dtype!r}")
+
+
+def _dtype_name(dtype: Any) -> str:
+    try:
+        return np.dtype(dtype).name
+    except TypeError:
+        return "unknown"
 
 
 def _check_count(name: str, value: Any) -> None:

@@ -10,7 +10,7 @@ where ``h(z) = sum_g ||z_g||_2`` (penalty "tv") or ``h(z) = ||z||_2^2`` (penalty
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -110,6 +110,23 @@ class LoadingProblem:
         object.__setattr__(self, "y", y)
         object.__setattr__(self, "structure", structure)
 
+    def _loading(self, v: npt.ArrayLike) -> FloatArray:
+        """V as a float64 vector of the right length: compiled loops do not look twice."""
+        vector = np.asarray(v, dtype=np.float64)
+        if vector.shape != self.y.shape:
+            raise ValueError(f"v must have shape {self.y.shape}, one entry a feature; got {vector.shape}")
+        return vector
+
+    def _dual(self, alpha: npt.ArrayLike) -> FloatArray:
+        """Alpha as a float64 vector of the right length."""
+        vector = np.asarray(alpha, dtype=np.float64)
+        if vector.shape != (self.structure.n_rows,):
+            raise ValueError(
+                f"alpha must have shape ({self.structure.n_rows},), one entry a row of the operator; got "
+                f"{vector.shape}"
+            )
+        return vector
+
     @property
     def has_structure(self) -> bool:
         """Whether the structured penalty is there at all; without it the answer is a closed form."""
@@ -127,7 +144,7 @@ class LoadingProblem:
 
     def value(self, v: npt.ArrayLike) -> float:
         """``F(v)``; infinite where `positive` forbids v."""
-        v = np.asarray(v, dtype=np.float64)
+        v = self._loading(v)
         if self.positive and (v < 0).any():
             return float("inf")
         residual = v - self.y
@@ -148,11 +165,11 @@ class LoadingProblem:
 
     def minimizer(self, alpha: npt.ArrayLike) -> FloatArray:
         """``v(alpha) = S(y - c A'alpha, k) / 2``: the best v for a fixed dual variable."""
-        return self._split(self.y - self.dual_pull(alpha))[0]
+        return self._split(self.y - self.dual_pull(self._dual(alpha)))[0]
 
     def feasible(self, alpha: npt.ArrayLike) -> FloatArray:
         """Return the closest allowed dual variable: a projection for "tv", anything for "graphnet"."""
-        alpha = np.array(alpha, dtype=np.float64)
+        alpha = self._dual(alpha).copy()
         if self.penalty == "tv":
             project_groups(self.structure.group_ptr, 1.0, alpha)
         return alpha
@@ -166,8 +183,7 @@ class LoadingProblem:
 
     def certificate(self, v: npt.ArrayLike, alpha: npt.ArrayLike) -> Certificate:
         """Work out what the gap of (v, alpha) needs, for any y; alpha must be feasible."""
-        v = np.asarray(v, dtype=np.float64)
-        alpha = np.asarray(alpha, dtype=np.float64)
+        v, alpha = self._loading(v), self._dual(alpha)
         matrix, group_ptr = self.structure.matrix, self.structure.group_ptr
         graphnet = self.penalty == "graphnet"
         value, slack, largest = structured_shares(
@@ -183,6 +199,12 @@ class LoadingProblem:
             structured_gap=np.inf if forbidden else self.tv * slack,
         )
 
+    def zero_certificate(self, certificate: Certificate) -> Certificate:
+        """What the same dual variable certifies for ``v = 0``."""
+        alpha = np.asarray(certificate.alpha, dtype=np.float64)
+        slack = 0.25 * self.tv * float(alpha @ alpha) if self.penalty == "graphnet" else 0.0
+        return replace(certificate, v=np.zeros_like(certificate.v), penalty=0.0, structured_gap=slack)
+
     def judge(self, certificate: Certificate) -> Judgement:
         """Objective and exact gap of a certificate, which may come from a problem with another y.
 
@@ -197,7 +219,7 @@ class LoadingProblem:
 
     def dual(self, alpha: npt.ArrayLike) -> float:
         """``D(alpha) = 1/2 ||y||^2 - 1/4 ||S(y - c A'alpha, k)||^2 [- c/4 ||alpha||^2]``, at most min F."""
-        alpha = np.asarray(alpha, dtype=np.float64)
+        alpha = self._dual(alpha)
         if alpha.size:
             self._check_feasible(float(self.structure.group_norms(alpha).max()))
         w = self.minimizer(alpha)

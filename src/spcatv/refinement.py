@@ -25,7 +25,6 @@ from spcatv.solvers import Solver
 
 FloatArray = npt.NDArray[np.floating[Any]]
 
-MOST_CYCLES = 100
 # A block is solved again when its gap is above half of the tolerance, and then to a tenth of it, so that
 # it stays within the tolerance while the others move on.
 BLOCK_LIMIT = 0.5
@@ -88,7 +87,7 @@ def refine_components(
     objectives = [joint_objective(matrix, model, blocks)]
     solver = block_model.solver(method, dtype)
     converged, n_cycles = False, 0
-    while not converged and n_cycles < MOST_CYCLES:
+    while not converged and n_cycles < max_iter:
         n_cycles += 1
         converged = True
         for k, block in enumerate(blocks):
@@ -110,6 +109,10 @@ def refine_components(
             )
             if after.objective <= blocks[k].objective:
                 blocks[k] = _continued(after, block)
+            else:
+                # the loading was as good as it gets: what it lacked was the dual variable to show it
+                shown = replace(blocks[k], alpha=after.alpha)
+                blocks[k] = _certify(residual, block_model, shown, BLOCK_LIMIT * tol)
         objectives.append(joint_objective(matrix, model, blocks))
         if objectives[-1] >= objectives[-2]:
             # what is left is inexactness within the certificates

@@ -2,7 +2,7 @@
 
 One pass over the data serves all settings, the memory layout of the structure is made once, and every fit
 starts from the loadings, the scores and the dual variables of the one before it (docs/method.md section
-4.2). Each model is certified like a fit of its own.
+4.3). Each model is certified like a fit of its own.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from spcatv.parameters import check_parameters
 from spcatv.structure import as_structure
 from spcatv.threads import one_blas_thread
 
+# How much longer than the last step one may still go straight on.
+LONGEST_STRIDE = 2.0
 WEIGHTS = ("tv_ratio", "l1_ratio", "alpha")
 
 
@@ -57,6 +59,11 @@ def path(estimator: SPCATV, X: Any, settings: Iterable[float | Mapping[str, floa
     Returns
     -------
     Path
+
+    Notes
+    -----
+    `init` and `n_init` count for the first fit, and for components that the one before has lost. Where the
+    problem has several local minima a path may follow another one than a cold fit would find.
 
     Examples
     --------
@@ -114,10 +121,12 @@ def _trail(
     straight = all(
         setting[name] == last_setting[name] == older_setting[name] for name in ("tv_ratio", "l1_ratio")
     )
-    last_step = np.log(last_setting["alpha"] / older_setting["alpha"])
-    if not straight or last_step == 0:
+    last_step = float(np.log(last_setting["alpha"] / older_setting["alpha"]))
+    step = float(np.log(setting["alpha"] / last_setting["alpha"]))
+    # a straight line through two points that are close together leads anywhere
+    if not straight or step * last_step <= 0 or abs(step) > LONGEST_STRIDE * abs(last_step):
         return Trail(last)
-    return Trail(last, older, float(np.log(setting["alpha"] / last_setting["alpha"]) / last_step))
+    return Trail(last, older, step / last_step)
 
 
 def _complete(estimator: SPCATV, setting: float | Mapping[str, float]) -> dict[str, float]:

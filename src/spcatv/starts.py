@@ -71,7 +71,7 @@ def diffused_scores(matrix: Matrix, structure: Structure, n_starts: int) -> Floa
     to the next weighs less than what neighbours share. Only ``X W^2 X'`` is formed, block by block.
     """
     n_rows = matrix.shape[0]
-    if structure.n_rows == 0:
+    if structure.norm_squared() == 0:
         return singular_scores(matrix, n_starts)
     gram = np.empty((n_rows, n_rows))
     for first, last in row_blocks(matrix.shape):

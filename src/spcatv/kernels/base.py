@@ -17,9 +17,11 @@ from spcatv.structure import Structure
 
 FloatArray = npt.NDArray[np.floating[Any]]
 
-# A lower clip bound that no finite entry reaches: turns soft thresholding into its one-sided
-# variant for non-negative loadings.
-NO_LOWER_BOUND = -1e30
+
+def no_lower_bound(dtype: np.dtype[Any]) -> float:
+    """A lower clip bound below all entries: it makes soft thresholding one-sided, for loadings >= 0."""
+    return -0.25 * float(np.finfo(dtype).max)
+
 
 # How the dual variable is kept in its set: group by group, entry by entry, or by damping alone.
 ISOTROPIC, ANISOTROPIC, GRAPHNET = 0, 1, 2

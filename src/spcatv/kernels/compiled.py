@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -20,11 +21,27 @@ CAREFUL_MATH = {"reassoc", "contract", "nsz"}
 
 def careful_kernel(function: F) -> F:
     """Compile a function that must not take NaN or infinity for granted to be absent."""
-    compiled: F = njit(cache=True, nogil=True, fastmath=CAREFUL_MATH, error_model="numpy")(function)
+    return _compile(function, CAREFUL_MATH)
+
+
+def _compile(function: F, fast_math: set[str]) -> F:
+    options: dict[str, Any] = {"nogil": True, "fastmath": fast_math, "error_model": "numpy"}
+    try:
+        compiled: F = njit(cache=True, **options)(function)
+    except RuntimeError as error:
+        if "no locator available" not in str(error):
+            raise
+        # neither beside the package nor at home may anything be written
+        warnings.warn(
+            "compiled kernels cannot be kept between processes, because no folder for them can be written; "
+            "set NUMBA_CACHE_DIR to one that can",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        compiled = njit(**options)(function)
     return compiled
 
 
 def kernel(function: F) -> F:
     """Compile a function of arrays and scalars: cached on disk, without the GIL, single-threaded."""
-    compiled: F = njit(cache=True, nogil=True, fastmath=FAST_MATH, error_model="numpy")(function)
-    return compiled
+    return _compile(function, FAST_MATH)

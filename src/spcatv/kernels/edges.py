@@ -15,7 +15,6 @@ from spcatv.kernels.base import (
     ANISOTROPIC,
     GRAPHNET,
     ISOTROPIC,
-    NO_LOWER_BOUND,
     WORTH_LEAVING_OUT,
     ExactShares,
     FloatArray,
@@ -24,6 +23,7 @@ from spcatv.kernels.base import (
     Steps,
     feasible_factor,
     kind_of_dual,
+    no_lower_bound,
     remembered,
 )
 from spcatv.kernels.compiled import kernel
@@ -273,7 +273,7 @@ class EdgeWorkspace:
         """Do `n_iter` primal-dual iterations where the last look found anything."""
         tau, sigma, rho = steps
         tv, threshold = self._setting.tv, tau * self._setting.l1
-        low = NO_LOWER_BOUND if self._setting.positive else -threshold
+        low = no_lower_bound(self._dtype) if self._setting.positive else -threshold
         _iterate(
             self._arrays,
             self._incidence,
@@ -287,7 +287,7 @@ class EdgeWorkspace:
     def gap_shares(self) -> GapShares:
         """Look at the gap of v and of w; afterwards `bar` holds w, and the active blocks are known."""
         tv, l1 = self._setting.tv, self._setting.l1
-        low = NO_LOWER_BOUND if self._setting.positive else -l1
+        low = no_lower_bound(self._dtype) if self._setting.positive else -l1
         scalars = self._typed(tv, 0.5, low, l1)
         smooth, squares = _smooth_shares(self._arrays, self._incidence, scalars, self._busy)
         active = spread_blocks(self._busy, self._layout.near_ptr, self._layout.near)

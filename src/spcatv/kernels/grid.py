@@ -16,7 +16,6 @@ from spcatv.kernels.base import (
     ANISOTROPIC,
     GRAPHNET,
     ISOTROPIC,
-    NO_LOWER_BOUND,
     WORTH_LEAVING_OUT,
     ExactShares,
     FloatArray,
@@ -25,6 +24,7 @@ from spcatv.kernels.base import (
     Steps,
     feasible_factor,
     kind_of_dual,
+    no_lower_bound,
     remembered,
 )
 from spcatv.kernels.box import CHUNK, Spans, lay_out, spread
@@ -325,7 +325,7 @@ class GridWorkspace:
         """Do `n_iter` primal-dual iterations where the last look found anything."""
         tau, sigma, rho = steps
         threshold = tau * self._setting.l1
-        low = NO_LOWER_BOUND if self._setting.positive else -threshold
+        low = no_lower_bound(self._dtype) if self._setting.positive else -threshold
         _sweep(
             self._arrays,
             (self._box.edge_bits, self._box.strides),
@@ -341,7 +341,7 @@ class GridWorkspace:
         """Look at the gap of v and of w; afterwards `bar` holds w, and the active chunks are known."""
         tv, l1 = self._setting.tv, self._setting.l1
         box, strides = self._box, self._box.strides
-        low = NO_LOWER_BOUND if self._setting.positive else -l1
+        low = no_lower_bound(self._dtype) if self._setting.positive else -l1
         scalars = self._typed(0.5, low, l1)
         smooth, squares = _smooth_shares(
             self._arrays, strides, self._all, self._pull_weights, scalars, self._busy

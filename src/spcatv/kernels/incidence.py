@@ -73,7 +73,7 @@ class Incidence:
 
 def fits_incidence(structure: Any) -> bool:
     """Whether a structure can be laid out by `arrange`: edges grouped by their owner, 32-bit places."""
-    return isinstance(structure, EdgeStructure) and 4 * len(structure.tail) + structure.n_features < 2**31
+    return isinstance(structure, EdgeStructure) and BLOCK * len(structure.tail) + structure.n_features < 2**31
 
 
 def arrange(structure: EdgeStructure) -> Incidence:

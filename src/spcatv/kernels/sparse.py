@@ -9,13 +9,13 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from spcatv.kernels.base import (
-    NO_LOWER_BOUND,
     ExactShares,
     FloatArray,
     GapShares,
     Setting,
     Steps,
     feasible_factor,
+    no_lower_bound,
 )
 from spcatv.kernels.compiled import kernel
 from spcatv.kernels.judge import project_groups, structured_shares
@@ -106,7 +106,7 @@ class SparseWorkspace:
         self._columns = _csr_parts(structure.matrix.T.tocsr(), self._dtype)
         self._y, self._v, self._w, self._bar = np.zeros((4, structure.n_features), dtype=self._dtype)
         self._alpha, self._moved = np.zeros((2, structure.n_rows), dtype=self._dtype)
-        self._low = NO_LOWER_BOUND if setting.positive else -setting.l1
+        self._low = no_lower_bound(self._dtype) if setting.positive else -setting.l1
 
     def _typed(self, *scalars: float) -> tuple[Any, ...]:
         return tuple(self._scalar(scalar) for scalar in scalars)
@@ -124,7 +124,7 @@ class SparseWorkspace:
         """Do `n_iter` primal-dual iterations."""
         tau, sigma, rho = steps
         tv, l1 = self._setting.tv, self._setting.l1
-        low = NO_LOWER_BOUND if self._setting.positive else -tau * l1
+        low = no_lower_bound(self._dtype) if self._setting.positive else -tau * l1
         primal = self._typed(0, tv, tau, low, tau * l1, 1 / (1 + 2 * tau), rho)
         dual = (*self._typed(0, 1, sigma, rho, 1 / (1 + 0.5 * sigma)), self._setting.graphnet)
         for _ in range(n_iter):

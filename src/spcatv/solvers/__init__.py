@@ -6,7 +6,6 @@ one function outside of it, the exact duality gap of the problem (docs/method.md
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -18,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from spcatv.composite import CompositeProblem
 from spcatv.problem import LoadingProblem
 from spcatv.solvers.base import FloatArray, Monitor, Solution, SolverError, Status, TracePoint
+from spcatv.warn import warn_user
 
 __all__ = ["METHODS", "Solution", "SolverError", "Status", "TracePoint", "solve"]
 
@@ -125,11 +125,10 @@ def solve(
         if not isinstance(method, str):
             solution = _judged(problem, solution, tol, name=getattr(method, "__name__", "callable"))
     if not solution.status.success:
-        warnings.warn(
+        warn_user(
             f"{solution.message}. The answer is only certified to that gap: raise max_iter, loosen tol "
             f"(now {tol:g}) or try another method ({', '.join(METHODS)}).",
             ConvergenceWarning,
-            stacklevel=2,
         )
     return solution
 

@@ -20,7 +20,7 @@ from spcatv.solvers.base import FloatArray, Solution, SolverError, Status, Trace
 
 # Iterations between two looks at the gap; the last of them is not relaxed, which gives exact zeros
 # and a feasible dual variable.
-ITERATIONS_A_LOOK = 20
+ITERATIONS_A_LOOK = 10
 RELAXATION = 1.9
 FIRST_TAU = 0.02
 # The step ratio moves by this factor when one share of the gap is over IMBALANCE times the other.
@@ -33,7 +33,7 @@ SINGLE_PRECISION_TOL = 1e-6
 # Looks without 10 % progress after which the iteration counts as stalled: float32 runs out of
 # digits early, float64 gets the benefit of the doubt.
 PROGRESS = 0.9
-PATIENCE = {np.dtype(np.float32): 20, np.dtype(np.float64): 100}
+PATIENCE = {np.dtype(np.float32): 40, np.dtype(np.float64): 200}
 
 
 @dataclass(frozen=True)

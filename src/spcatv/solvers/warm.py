@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from spcatv.problem import Certificate, LoadingProblem
 from spcatv.solvers import Solver, solve
-from spcatv.solvers.base import FloatArray, Status
+from spcatv.solvers.base import FloatArray, SolverError, Status
 from spcatv.solvers.dual import dual_gradient
 from spcatv.solvers.pdhg import FIRST_TAU, PrimalDual
 
@@ -119,7 +119,15 @@ class PrimalDualSteps:
     def step(self, problem: LoadingProblem, tol: float, reduction: float = 0.0) -> VStep:
         """Solve from the last state; the gap is confirmed in float64."""
         iteration = self._prepared(problem)
-        run = iteration.run(tol, MOST_ITERATIONS, reduction=reduction)
+        try:
+            run = iteration.run(tol, MOST_ITERATIONS, reduction=reduction)
+        except SolverError:
+            if self._dtype == np.float64:
+                raise
+            # the numbers leave float32: begin again in float64
+            self._dtype = np.dtype(np.float64)
+            self._state = (np.zeros(problem.y.size), np.zeros(problem.structure.n_rows))
+            return self.step(problem, tol, reduction)
         certificate = iteration.certificate(problem, run)
         step = VStep(certificate, problem.judge(certificate).gap, run.n_iter)
         if run.status is Status.CONVERGED and step.gap <= 2 * max(tol, reduction * run.first_gap):
