@@ -1,5 +1,7 @@
 """The alternation: certified, monotone, and right where the answer is known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from spcatv.alternation import (
     null_component,
 )
 from spcatv.matrix import CentredMatrix
+from spcatv.solvers import solve
 from spcatv.starts import singular_scores
 from spcatv.structure import from_matrix, grid, groups, mesh
 from spcatv.structure.shapes import icosphere
@@ -188,3 +191,23 @@ def test_null_component_has_the_shape_of_the_data(striped):
     assert component.v.shape == (60,)
     assert component.u.shape == (40,)
     assert component.n_alternations == 0
+
+
+@pytest.mark.parametrize("weight", [1e3, 1e5])
+def test_no_component_is_worse_than_none(striped, weight):
+    chain = grid(60, voxel_size=1 / weight)
+    for start in ("first", "second", "between"):
+        component, _, _ = _fit(striped, chain, Weights(0.02, 0.02, 0.02), tol=1e-6, start=start)
+        assert component.objective <= 0
+        assert component.converged
+
+
+def test_a_zero_that_is_not_certified_does_not_count_as_converged(striped):
+    def lazy(problem, **options):
+        solution = solve(problem, "dual", **options)
+        return replace(solution, v=0 * solution.v)
+
+    component, _, _ = _fit(striped, grid(60), Weights(0.05, 0.02, 0.08), method=lazy)
+    assert component.is_null
+    assert not component.converged
+    assert component.gap > 1e-3 * component.scale

@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from spcatv import SPCATV
 from spcatv.estimator import NullComponentWarning
-from spcatv.structure import grid
+from spcatv.structure import from_matrix, grid
 
 
 class Chain:
@@ -372,3 +372,42 @@ def test_a_solver_of_ones_own(striped):
     model = SPCATV(1, structure=(60,), alpha=0.5, solver=mine).fit(striped)
     assert calls
     np.testing.assert_array_equal(np.flatnonzero(model.components_[0]), range(10, 20))
+
+
+def test_parallel_fits_in_threads_agree_and_leave_blas_as_it_was(striped):
+    from joblib import Parallel, delayed
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    def fit(_):
+        return SPCATV(2, structure=(60,), alpha=0.5).fit(striped).components_
+
+    alone = fit(0)
+    with threadpool_limits(2):
+        before = [library["num_threads"] for library in threadpool_info()]
+        together = Parallel(4, backend="threading")(delayed(fit)(k) for k in range(12))
+        assert [library["num_threads"] for library in threadpool_info()] == before
+    for components in together:
+        np.testing.assert_array_equal(components, alone)
+
+
+@pytest.mark.parametrize("method", ["fit", "fit_transform"])
+def test_warnings_point_to_the_users_line(striped, method):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        getattr(SPCATV(1, structure=(60,), alpha=9.0), method)(striped)
+    assert [warning.filename for warning in caught] == [__file__]
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast:RuntimeWarning")
+@pytest.mark.parametrize("scale", [1e-20, 1e20])
+def test_numbers_that_float32_cannot_square(striped, scale):
+    model = SPCATV(2, structure=(60,), alpha=0.5).fit((scale * striped).astype(np.float32))
+    np.testing.assert_array_equal(np.flatnonzero(model.components_[0]), range(10, 20))
+
+
+def test_an_operator_of_zeros_is_no_structure(striped):
+    zeros = from_matrix(np.zeros((3, 60)))
+    for init in ("svd", "structured"):
+        with_zeros = SPCATV(2, structure=zeros, init=init).fit(striped)
+        without = SPCATV(2, init=init).fit(striped)
+        np.testing.assert_array_equal(with_zeros.components_, without.components_)

@@ -261,3 +261,22 @@ def test_y_is_copied_and_frozen():
 def test_an_operator_of_zeros_smooths_nothing():
     problem = LoadingProblem(np.ones(3), from_matrix(sp.csr_array((2, 3))), tv=1.0)
     assert problem.structured_lipschitz(0.1) == 0
+
+
+@pytest.mark.parametrize("method", ["value", "dual", "minimizer", "feasible"])
+def test_vectors_of_the_wrong_length_are_refused(method):
+    problem = LoadingProblem(np.ones(1000), grid((10, 100)), l1=0.1, tv=0.1)
+    with pytest.raises(ValueError, match=r"must have shape \((1000|1890),\).*got \(3,\)"):
+        getattr(problem, method)(np.full(3, 5.0))
+    for v, alpha in ((np.zeros(3), np.zeros(1890)), (np.zeros(1000), np.zeros(1889))):
+        with pytest.raises(ValueError, match="must have shape"):
+            problem.gap(v, alpha)
+
+
+@pytest.mark.parametrize("penalty", ["tv", "graphnet"])
+def test_what_a_dual_variable_says_of_zero(penalty):
+    problem = LoadingProblem(np.arange(6.0), grid(6), l1=0.5, tv=0.7, penalty=penalty)
+    alpha = problem.feasible(np.linspace(-1, 1, 5))
+    zero = problem.zero_certificate(problem.certificate(np.ones(6), alpha))
+    assert problem.judge(zero).gap == pytest.approx(problem.gap(np.zeros(6), alpha), rel=1e-12)
+    assert problem.judge(zero).value == pytest.approx(problem.scale(), rel=1e-12)

@@ -71,3 +71,10 @@ def test_wrong_settings_are_refused_before_any_work(images):
         path(estimator, images, [{"tol": 0.1}])
     with pytest.raises(ValueError, match="alpha must not be negative"):
         path(estimator, images, [0.1, -0.1])
+
+
+def test_settings_close_together_do_not_throw_the_path_off():
+    X = np.random.default_rng(0).standard_normal((20, 30))
+    fitted = path(SPCATV(1, structure=30), X, [0.1, 0.1000001, 0.4])
+    cold = SPCATV(1, structure=30, alpha=0.4).fit(X)
+    assert fitted.models[-1].diagnostics_[0].objective <= 0.8 * cold.diagnostics_[0].objective

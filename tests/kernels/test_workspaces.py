@@ -37,6 +37,8 @@ def _structures():
         "labels": grid(labels),
         "periodic": grid((5, 6), periodic=(True, False)),
         "one voxel": grid((1, 1)),
+        "small mask in a large box": grid(np.pad(rng.random((3, 1, 5)) < 0.8, 7), voxel_size=(1, 2, 3)),
+        "thin last axis": grid((4, 5, 1), voxel_size=(1, 2, 3)),
         "long line": grid(333),
         "mesh": mesh(*icosphere(1)),
         "graph": graph(adjacency + adjacency.T),
@@ -167,6 +169,12 @@ def test_spans_cover_all_voxels_and_never_cross_a_slab():
     for slab in range(len(spans.slab_ptr) - 1):
         for span in range(spans.slab_ptr[slab], spans.slab_ptr[slab + 1]):
             assert spans.start[span] // box.slab_size == slab
+
+
+def test_empty_space_around_a_mask_costs_nothing():
+    mask = np.zeros((60, 60, 60), dtype=bool)
+    mask[20:24, 30:34, 40:44] = True
+    assert lay_out(grid(mask)).n_cells == lay_out(grid((4, 4, 4))).n_cells
 
 
 def test_neighbouring_chunks_become_active():

@@ -52,6 +52,9 @@ class Box:
     ----------
     n_cells : int
         Length of the flat arrays, a multiple of `CHUNK`.
+    axis_weights : ndarray of float64, shape (n_axes,)
+        Weights of the differences along the axes that the box has: those along which the mask is longer
+        than one voxel.
     strides : ndarray of int64, shape (n_axes,)
         Distance to the next cell along each axis: 1 for the last, multiples of `CHUNK` for the others.
     slab_size : int
@@ -68,6 +71,7 @@ class Box:
     """
 
     n_cells: int
+    axis_weights: npt.NDArray[np.float64]
     strides: npt.NDArray[np.int64]
     slab_size: int
     position: npt.NDArray[np.int64]
@@ -90,8 +94,9 @@ def fits_a_box(structure: Any) -> bool:
 
 
 def lay_out(structure: GridStructure) -> Box:
-    """Lay a grid without periodic axes out as a padded box."""
-    inside = structure.labels != 0
+    """Lay a grid without periodic axes out as a padded box around its mask."""
+    cropped, axes = _crop(structure)
+    inside = cropped.labels != 0
     n_axes = inside.ndim
     padded = (*inside.shape[:-1], CHUNK * (inside.shape[-1] // CHUNK + 1))
     strides = np.array([math.prod(padded[axis + 1 :]) for axis in range(n_axes)], dtype=np.int64)
@@ -100,7 +105,7 @@ def lay_out(structure: GridStructure) -> Box:
     n_cells = math.prod(padded) + 2 * padding
 
     position = padding + np.ravel_multi_index(np.nonzero(inside), padded)
-    edges = np.stack([structure.edges_along(axis)[inside] for axis in range(n_axes)], axis=1)
+    edges = np.stack([cropped.edges_along(axis)[inside] for axis in range(n_axes)], axis=1)
     edge_bits = np.zeros(n_cells, dtype=np.uint8)
     edge_bits[position] = edges @ (1 << np.arange(n_axes))
     # rows are ordered by voxel, then by axis
@@ -109,6 +114,7 @@ def lay_out(structure: GridStructure) -> Box:
     occupied[position // CHUNK] = True
     return Box(
         n_cells=n_cells,
+        axis_weights=np.asarray(structure.axis_weights)[axes],
         strides=strides,
         slab_size=padding if n_axes > 1 else n_cells,
         position=position,
@@ -116,6 +122,23 @@ def lay_out(structure: GridStructure) -> Box:
         edge_bits=edge_bits,
         occupied=occupied,
     )
+
+
+def _crop(structure: GridStructure) -> tuple[GridStructure, list[int]]:
+    """The same voxels in the smallest box around them, without axes of one voxel; and the axes kept."""
+    inside = structure.labels != 0
+    n_axes = inside.ndim
+    bounds = []
+    for axis in range(n_axes):
+        others = tuple(other for other in range(n_axes) if other != axis)
+        used = np.flatnonzero(inside.any(axis=others))
+        bounds.append(slice(int(used[0]), int(used[-1]) + 1))
+    labels = structure.labels[tuple(bounds)]
+    axes = [axis for axis in range(n_axes) if labels.shape[axis] > 1] or [0]
+    labels = np.squeeze(labels, axis=tuple(axis for axis in range(n_axes) if axis not in axes))
+    return GridStructure(
+        labels, tuple(structure.axis_weights[axis] for axis in axes), structure.isotropic
+    ), axes
 
 
 @kernel

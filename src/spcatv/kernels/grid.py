@@ -297,7 +297,7 @@ class GridWorkspace:
         self._scalar: Any = self._dtype.type
         self._setting = setting
         self._box = box = remembered(structure, lay_out)
-        self._exact_weights = np.asarray(structure.axis_weights, dtype=np.float64)
+        self._exact_weights = box.axis_weights
         self._weights = self._exact_weights.astype(self._dtype)
         self._pull_weights = (setting.tv * self._exact_weights).astype(self._dtype)
         self._kind = kind_of_dual(setting, structure.isotropic)
