@@ -23,9 +23,9 @@ from spcatv.structure import Structure
 FloatArray = npt.NDArray[np.floating[Any]]
 
 # A v-step needs to be better than the last one, not perfect: it stops at this share of the gap it
-# starts from, and never below half of the tolerance.
+# starts from, and never far below the tolerance.
 STEP_REDUCTION = 0.05
-STEP_SHARE = 0.5
+STEP_SHARE = 0.7
 # How far u is pushed along its last move: further after every push that paid, back after one that did
 # not. Where two directions explain nearly the same, plain alternation creeps.
 FIRST_PUSH = 0.5
@@ -74,8 +74,10 @@ class PenaltyModel:
     def problem_for(self, back: FloatArray, n_rows: int) -> LoadingProblem:
         """The loading problem for ``back = X'u`` (P,) of data with `n_rows` rows."""
         l2 = self.weights.l2
+        y = back / (n_rows * l2)
+        y.flags.writeable = False
         return LoadingProblem(
-            back / (n_rows * l2),
+            y,
             self.structure,
             l1=self.weights.l1 / l2,
             tv=self.weights.tv / l2,
@@ -400,7 +402,8 @@ def best_component(
     -------
     Component
     """
-    nowhere = np.zeros(matrix.shape[1]), np.zeros(model.structure.n_rows)
+    # zeros without the memory of zeros
+    nowhere = np.broadcast_to(0.0, matrix.shape[1]), np.broadcast_to(0.0, model.structure.n_rows)
     if len(starts) == 1:
         solver.restart_from(*nowhere)
         return alternate(matrix, model, starts[0], solver=solver, tol=tol, max_iter=max_iter, hook=hook)

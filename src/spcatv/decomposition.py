@@ -249,6 +249,7 @@ def decompose(
         direction = deflation.take(component)
         fitted.append(component if plan.refine or plan.on_path else _slim(component, direction))
         records.append(_diagnose(component, time.perf_counter() - started))
+        del component  # its arrays would stay beside those of the next one
         if monitor.component_ended(number, records[-1], deflation.components):
             break
     components, singular_values = deflation.components, np.linalg.norm(deflation.scores, axis=1)
@@ -317,7 +318,8 @@ class _Deflation:
 
 def _slim(component: Component, direction: FloatArray) -> Component:
     """The component without what only a later start from it would need, which is as large as the rest."""
-    return replace(component, v=direction, alpha=component.alpha[:0], back=component.back[:0])
+    # not slices, which would keep the whole arrays alive
+    return replace(component, v=direction, alpha=np.zeros(0), back=np.zeros(0))
 
 
 def _fit_one(

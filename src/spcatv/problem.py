@@ -88,7 +88,9 @@ class LoadingProblem:
     penalty: Penalty = "tv"
 
     def __post_init__(self) -> None:
-        y = np.array(self.y, dtype=np.float64)
+        y = np.asarray(self.y, dtype=np.float64)
+        if y.flags.writeable:
+            y = y.copy()
         if y.ndim != 1:
             raise ValueError(f"y must be a vector, one entry a feature; got shape {y.shape}")
         bad = int((~np.isfinite(y)).sum())

@@ -313,7 +313,8 @@ class EdgeWorkspace:
         value, slack = _exact_structured(x, self._arrays, self._incidence, layout.weight, self._kind)
         pull = np.empty(layout.n_places)
         _exact_pull(self._arrays, self._incidence, layout.weight, pull)
-        return ExactShares(tv * pull[layout.place], tv * value, tv * slack)
+        pull *= tv
+        return ExactShares(pull[layout.place], tv * value, tv * slack)
 
     def get_v(self) -> FloatArray:
         """The iterate v."""

@@ -376,9 +376,10 @@ class GridWorkspace:
         value, slack = _exact_structured(
             x, self._alpha, box.edge_bits, box.strides, self._all, self._exact_weights, self._kind
         )
-        pull = np.empty(box.n_cells)
+        pull = np.zeros(box.n_cells)
         _exact_pull(self._alpha, box.strides, self._all, self._exact_weights, pull)
-        return ExactShares(tv * pull[box.position], tv * value, tv * slack)
+        pull *= tv
+        return ExactShares(pull[box.position], tv * value, tv * slack)
 
     def get_v(self) -> FloatArray:
         """The iterate v."""

@@ -82,6 +82,7 @@ def arrange(structure: EdgeStructure) -> Incidence:
     place = _places(structure)
     n_blocks = -(-n_features // BLOCK)
     owner, target = place[structure.tail], place[structure.head]
+    near_ptr, near = _neighbouring_blocks(owner // BLOCK, target // BLOCK, n_blocks)
 
     out_ptr, slot = _slots(owner, n_blocks)
     n_slots = int(out_ptr[-1]) + BLOCK
@@ -95,7 +96,6 @@ def arrange(structure: EdgeStructure) -> Incidence:
     incoming = np.full(int(in_ptr[-1]), n_slots - BLOCK, dtype=np.int32)
     incoming[position] = slot
 
-    near_ptr, near = _neighbouring_blocks(owner // BLOCK, target // BLOCK, n_blocks)
     return Incidence(
         n_places=n_blocks * BLOCK,
         n_slots=n_slots,
@@ -129,7 +129,7 @@ def _slots(vertex: Index, n_blocks: int) -> tuple[Index, Index]:
     count = np.bincount(vertex, minlength=n_blocks * BLOCK)
     width = count.reshape(n_blocks, BLOCK).max(axis=1)
     ptr = np.concatenate([[0], np.cumsum(width * BLOCK)]).astype(np.int32)
-    by_vertex = np.argsort(vertex, kind="stable").astype(np.int32)
+    by_vertex = np.argsort(vertex, kind="stable")
     first = (np.cumsum(count) - count).astype(np.int32)
     rank = np.empty(len(vertex), dtype=np.int32)
     rank[by_vertex] = np.arange(len(vertex), dtype=np.int32) - first[vertex[by_vertex]]
