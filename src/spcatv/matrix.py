@@ -45,9 +45,9 @@ def _times(matrix: FloatArray, vector: FloatArray) -> FloatArray:
     return out
 
 
-def row_blocks(shape: tuple[int, int]) -> Iterator[tuple[int, int]]:
-    """Bounds of blocks of rows that are small enough to be written out in float64."""
-    height = max(1, BLOCK_ENTRIES // shape[1])
+def row_blocks(shape: tuple[int, int], entries: int = BLOCK_ENTRIES) -> Iterator[tuple[int, int]]:
+    """Bounds of blocks of rows with at most about `entries` entries each."""
+    height = max(1, entries // shape[1])
     for first in range(0, shape[0], height):
         yield first, min(first + height, shape[0])
 

@@ -16,13 +16,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from spcatv.composite import GapKind
 from spcatv.kernels.judge import project_groups, smooth_shares, structured_shares
 from spcatv.structure import Structure, as_structure
 
 FloatArray = npt.NDArray[np.floating[Any]]
 Penalty = Literal["tv", "graphnet"]
 PENALTIES: tuple[Penalty, ...] = ("tv", "graphnet")
-GapKind = Literal["tight", "paper"]
 
 
 @dataclass(frozen=True, eq=False)

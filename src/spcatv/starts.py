@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 from scipy.linalg import eigh
 from scipy.sparse.linalg import LinearOperator, eigsh
 from scipy.special import ive
@@ -24,6 +25,8 @@ LANCZOS_TOL = 1e-9
 # The heat kernel exp(-t A'A) that X is diffused by, with t in units of 1 / ||A||^2: on an image it
 # is a Gaussian of 3 pixels, on a volume one of 2.4 voxels.
 DIFFUSION_TIME = 36.0
+# Entries of X that are diffused together: each block reads the data once more.
+DIFFUSED_ENTRIES = 1 << 21
 # Terms of the Chebyshev series below this are left out.
 SERIES_CUTOFF = 1e-4
 
@@ -73,26 +76,26 @@ def diffused_scores(matrix: Matrix, structure: Structure, n_starts: int) -> Floa
     n_rows = matrix.shape[0]
     if structure.norm_squared() == 0:
         return singular_scores(matrix, n_starts)
+    laplacian = (structure.matrix.T @ structure.matrix).tocsr() * (2.0 / structure.norm_squared())
     gram = np.empty((n_rows, n_rows))
-    for first, last in row_blocks(matrix.shape):
-        smooth = _diffuse(structure, matrix.rows(first, last).T, 2 * DIFFUSION_TIME)
-        for other_first, other_last in row_blocks(matrix.shape):
+    for first, last in row_blocks(matrix.shape, DIFFUSED_ENTRIES):
+        smooth = _diffuse(laplacian, matrix.rows(first, last).T, 2 * DIFFUSION_TIME)
+        for other_first, other_last in row_blocks(matrix.shape, DIFFUSED_ENTRIES):
             gram[other_first:other_last, first:last] = matrix.rows(other_first, other_last) @ smooth
     values, vectors = _leading_eigenvectors(0.5 * (gram + gram.T), n_starts)
     return vectors[values > 0]
 
 
-def _diffuse(structure: Structure, columns: FloatArray, time: float) -> FloatArray:
+def _diffuse(laplacian: sp.csr_array, columns: FloatArray, time: float) -> FloatArray:
     """``exp(-time * A'A / ||A||^2)`` times columns (P, n), by its Chebyshev series.
 
-    With x = 2 L / ||A||^2 - 1 in [-1, 1], ``exp(-z (1 + x)) = sum_k c_k T_k(x)`` where z = time / 2 and
-    c_k = (-1)^k (2 - [k = 0]) I_k(z) exp(-z).
+    `laplacian` is ``2 A'A / ||A||^2``. With ``x = laplacian - 1`` in [-1, 1] and z = time / 2,
+    ``exp(-z (1 + x)) = sum_k c_k T_k(x)`` where c_k = (-1)^k (2 - [k = 0]) I_k(z) exp(-z).
     """
     z = 0.5 * time
     orders = np.arange(int(z) + 50)
     coefficients = (-1.0) ** orders * np.where(orders == 0, 1.0, 2.0) * ive(orders, z)
     coefficients = coefficients[: np.flatnonzero(np.abs(coefficients) > SERIES_CUTOFF)[-1] + 1]
-    laplacian = (structure.matrix.T @ structure.matrix).tocsr() * (2.0 / structure.norm_squared())
     before, current = columns, laplacian @ columns - columns
     total = coefficients[0] * before + coefficients[1] * current
     for coefficient in coefficients[2:]:

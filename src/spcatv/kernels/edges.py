@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from spcatv.kernels.balls import into_ball, surely_into_ball
 from spcatv.kernels.base import (
     ANISOTROPIC,
     GRAPHNET,
@@ -30,10 +31,10 @@ from spcatv.kernels.compiled import kernel
 from spcatv.kernels.incidence import BLOCK, arrange, spread_blocks
 from spcatv.kernels.lanes import (
     LANE_BYTES,
+    WIDE,
     any_nonzero,
     gather,
     gather_wide,
-    inverse_root,
     lane_sum,
     larger,
     load,
@@ -46,9 +47,6 @@ from spcatv.kernels.lanes import (
     store_narrow,
 )
 from spcatv.structure import EdgeStructure
-
-# float64 numbers a vector.
-WIDE = LANE_BYTES // 8
 
 
 @kernel
@@ -94,11 +92,11 @@ def _dual_pass(arrays: Any, incidence: Any, blocks: Any, scalars: Any, kind: int
                 target = load(alpha, e) + splat(sigma) * step
                 store(moved, e - first, target)
                 squares = squares + target * target
-            factor = splat(damping) if kind == GRAPHNET else inverse_root(larger(squares, splat(one)))
+            factor = splat(damping) if kind == GRAPHNET else into_ball(squares, one)
             for e in range(first + lane, last, BLOCK):
                 target = load(moved, e - first)
                 if kind == ANISOTROPIC:
-                    factor = inverse_root(larger(target * target, splat(one)))
+                    factor = into_ball(target * target, one)
                 dual = splat(one - rho) * load(alpha, e) + splat(rho) * factor * target
                 store(alpha, e, dual)
                 store(flow, e, load(weight, e) * dual)
@@ -175,12 +173,11 @@ def _make_feasible(arrays: Any, incidence: Any, below_one: float, kind: int) -> 
             for e in range(out_ptr[block] + lane, out_ptr[block + 1], BLOCK):
                 dual = load_wide(alpha, e)
                 squares = squares + dual * dual
-            factor = smaller(splat(below_one) * inverse_root(larger(squares, splat(0.5))), splat(1.0))
+            factor = surely_into_ball(squares, below_one)
             for e in range(out_ptr[block] + lane, out_ptr[block + 1], BLOCK):
                 dual = load_wide(alpha, e)
                 if kind == ANISOTROPIC:
-                    bound = larger(dual * dual, splat(0.5))
-                    factor = smaller(splat(below_one) * inverse_root(bound), splat(1.0))
+                    factor = surely_into_ball(dual * dual, below_one)
                 store_narrow(alpha, e, factor * dual)
                 store_narrow(flow, e, load_wide(weight, e) * load_wide(alpha, e))
 

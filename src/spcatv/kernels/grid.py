@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from spcatv.kernels.balls import into_ball, surely_into_ball
 from spcatv.kernels.base import (
     ANISOTROPIC,
     GRAPHNET,
@@ -31,8 +32,8 @@ from spcatv.kernels.box import CHUNK, Spans, lay_out, spread
 from spcatv.kernels.compiled import kernel
 from spcatv.kernels.lanes import (
     LANE_BYTES,
+    WIDE,
     any_nonzero,
-    inverse_root,
     keep_where,
     lane_sum,
     larger,
@@ -46,9 +47,6 @@ from spcatv.kernels.lanes import (
     store_narrow,
 )
 from spcatv.structure import GridStructure
-
-# float64 numbers a vector.
-WIDE = LANE_BYTES // 8
 
 
 @kernel
@@ -100,12 +98,6 @@ def _moved(bar: Any, row: Any, edge_bits: Any, weight: float, stride: int, bit: 
 
 
 @kernel
-def _shrink(squares: Any, one: float) -> Any:
-    """The factor that brings a group with these squared norms into the unit ball."""
-    return inverse_root(larger(squares, splat(one)))
-
-
-@kernel
 def _dual_span_3d(
     arrays: Any, edge_bits: Any, weights: Any, strides: Any, first: int, last: int, scalars: Any
 ) -> None:
@@ -117,7 +109,7 @@ def _dual_span_3d(
         p = _moved(bar, a, edge_bits, weights[0], strides[0], 1, i)
         q = _moved(bar, b, edge_bits, weights[1], strides[1], 2, i)
         r = _moved(bar, c, edge_bits, weights[2], 1, 4, i)
-        factor = splat(rho) * _shrink(p * p + q * q + r * r, one)
+        factor = splat(rho) * into_ball(p * p + q * q + r * r, one)
         keep = splat(one - rho)
         store(a, i, keep * load(a, i) + factor * p)
         store(b, i, keep * load(b, i) + factor * q)
@@ -138,12 +130,12 @@ def _dual_span(
             for axis in range(len(strides)):
                 moved = _moved(bar, alpha[axis], edge_bits, weights[axis], strides[axis], 1 << axis, i)
                 squares = squares + moved * moved
-            factor = _shrink(squares, one)
+            factor = into_ball(squares, one)
         for axis in range(len(strides)):
             row = alpha[axis]
             moved = _moved(bar, row, edge_bits, weights[axis], strides[axis], 1 << axis, i)
             if kind == ANISOTROPIC:
-                factor = _shrink(moved * moved, one)
+                factor = into_ball(moved * moved, one)
             store(row, i, splat(one - rho) * load(row, i) + splat(rho) * factor * moved)
 
 
@@ -231,13 +223,12 @@ def _make_feasible(alpha: Any, spans: Any, below_one: float, kind: int) -> None:
             for axis in range(len(alpha)):
                 dual = load_wide(alpha[axis], i)
                 squares = squares + dual * dual
-            factor = smaller(splat(below_one) * inverse_root(larger(squares, splat(0.5))), splat(1.0))
+            factor = surely_into_ball(squares, below_one)
             for axis in range(len(alpha)):
                 row = alpha[axis]
                 dual = load_wide(row, i)
                 if kind == ANISOTROPIC:
-                    bound = larger(dual * dual, splat(0.5))
-                    factor = smaller(splat(below_one) * inverse_root(bound), splat(1.0))
+                    factor = surely_into_ball(dual * dual, below_one)
                 store_narrow(row, i, factor * dual)
 
 

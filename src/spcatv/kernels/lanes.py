@@ -18,6 +18,8 @@ from numba.extending import intrinsic, models, overload, register_model
 from numba.np.arrayobj import make_array
 
 LANE_BYTES = 64
+# float64 numbers a vector.
+WIDE = LANE_BYTES // 8
 FAST = ("nnan", "ninf", "nsz", "arcp", "contract", "afn", "reassoc")
 
 

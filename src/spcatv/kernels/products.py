@@ -9,24 +9,23 @@ from __future__ import annotations
 from typing import Any
 
 from spcatv.kernels.compiled import kernel
-from spcatv.kernels.lanes import lane_sum, load_wide, splat, store
-
-# float64 numbers a vector.
-LANES = 8
+from spcatv.kernels.lanes import WIDE, any_nonzero, lane_sum, load_wide, splat, store
 
 
 @kernel
 def _inner_products(a: Any, b: Any, c: Any, d: Any, vector: Any) -> tuple[float, float, float, float]:
     """Inner products of four rows with a vector."""
     n = len(vector)
-    whole = n - n % LANES
+    whole = n - n % WIDE
     p, q, r, s = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
-    for j in range(0, whole, LANES):
+    for j in range(0, whole, WIDE):
         x = load_wide(vector, j)
-        p = p + load_wide(a, j) * x
-        q = q + load_wide(b, j) * x
-        r = r + load_wide(c, j) * x
-        s = s + load_wide(d, j) * x
+        # most loadings are zero, and their columns need not be read
+        if any_nonzero(x):
+            p = p + load_wide(a, j) * x
+            q = q + load_wide(b, j) * x
+            r = r + load_wide(c, j) * x
+            s = s + load_wide(d, j) * x
     sums = lane_sum(p), lane_sum(q), lane_sum(r), lane_sum(s)
     for j in range(whole, n):
         x = vector[j]
@@ -38,8 +37,8 @@ def _inner_products(a: Any, b: Any, c: Any, d: Any, vector: Any) -> tuple[float,
 def _add_multiples(a: Any, b: Any, c: Any, d: Any, p: float, q: float, r: float, s: float, out: Any) -> None:
     """``out += p a + q b + r c + s d``."""
     n = len(out)
-    whole = n - n % LANES
-    for j in range(0, whole, LANES):
+    whole = n - n % WIDE
+    for j in range(0, whole, WIDE):
         total = load_wide(out, j) + splat(p) * load_wide(a, j) + splat(q) * load_wide(b, j)
         store(out, j, total + splat(r) * load_wide(c, j) + splat(s) * load_wide(d, j))
     for j in range(whole, n):
