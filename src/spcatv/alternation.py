@@ -16,7 +16,7 @@ import numpy.typing as npt
 from spcatv.matrix import Matrix
 from spcatv.problem import LoadingProblem, Penalty
 from spcatv.solvers import Solver
-from spcatv.solvers.pdhg import FIRST_TAU
+from spcatv.solvers.pdhg import WARM_TAU
 from spcatv.solvers.warm import VStep, WarmSolver, warm_solver
 from spcatv.structure import Structure
 
@@ -74,7 +74,7 @@ class PenaltyModel:
     def problem_for(self, back: FloatArray, n_rows: int) -> LoadingProblem:
         """The loading problem for ``back = X'u`` (P,) of data with `n_rows` rows."""
         l2 = self.weights.l2
-        y = back / (n_rows * l2)
+        y = back / self.back_scale(n_rows)
         y.flags.writeable = False
         return LoadingProblem(
             y,
@@ -85,6 +85,10 @@ class PenaltyModel:
             penalty=self.penalty,
         )
 
+    def back_scale(self, n_rows: int) -> float:
+        """How many times longer ``X'u`` is than y: ``N l2``."""
+        return n_rows * self.weights.l2
+
     def value(self, v: FloatArray) -> float:
         """``l1 ||v||_1 + l2 ||v||_2^2 + tv s(v)``."""
         rows = self.structure.forward(v)
@@ -92,10 +96,10 @@ class PenaltyModel:
         weights = self.weights
         return float(weights.l1 * np.abs(v).sum() + weights.l2 * (v @ v) + weights.tv * structured)
 
-    def solver(self, method: str | Solver, dtype: npt.DTypeLike, tau: float = FIRST_TAU) -> WarmSolver:
-        """A warm solver for this penalty, which begins with the primal step `tau` if it has one."""
+    def solver(self, method: str | Solver, dtype: npt.DTypeLike) -> WarmSolver:
+        """A warm solver for this penalty."""
         has_structure = self.weights.tv > 0 and self.structure.norm_squared() > 0
-        return warm_solver(method, has_structure, dtype, tau)
+        return warm_solver(method, has_structure, dtype)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,10 +114,10 @@ class Component:
         ``Xv / ||Xv||``; zeros if v is.
     scores_norm : float
         ``||Xv||``.
-    back : ndarray of shape (P,)
-        ``X_0'u`` for the data X_0 before deflation.
-    alpha : ndarray of shape (n_rows,)
-        Dual variable that certifies v for u.
+    back : ndarray of shape (P,), or of shape (0,)
+        ``X_0'u`` for the data X_0 before deflation; empty where nothing is to start from here.
+    alpha : ndarray of shape (n_rows,), or of shape (0,)
+        Feasible dual variable that the last v-step ended with; empty likewise.
     objective : float
         Penalised objective ``f(u, v)``.
     gap : float
@@ -167,12 +171,10 @@ class _Alternation:
 
     def __init__(self, matrix: Matrix, model: PenaltyModel, solver: WarmSolver, tol: float) -> None:
         self.matrix, self.model, self.solver, self.tol = matrix, model, solver, tol
-        self.v: FloatArray = np.zeros(matrix.shape[1])
-        self.alpha: FloatArray = np.zeros(0)
+        self.v: FloatArray = np.zeros(0)
         self.u: FloatArray = np.zeros(matrix.shape[0])
-        self.back: FloatArray = np.zeros(matrix.shape[1])
         self.scores_norm = 0.0
-        self.problem: LoadingProblem | None = None
+        self.problem: LoadingProblem | None = None  # that of u; None while, or where, v is zero
         self.gap, self.scale = np.inf, 0.0
         self.objectives: list[float] = []
         self.inexactness: list[float] = []
@@ -180,15 +182,15 @@ class _Alternation:
 
     def solve(self, problem: LoadingProblem, reduction: float) -> VStep:
         """One inexact v-step; that nothing beats ``v = 0`` is only believed at full precision."""
-        tol = STEP_SHARE * self.tol * problem.scale()
+        scale = problem.scale()  # what v = 0 costs
+        tol = STEP_SHARE * self.tol * scale
         step = self.solver.step(problem, tol, reduction)
-        if step.gap > tol and not _beats_zero(problem, step):
+        if step.gap > tol and step.value >= scale:
             step = self.solver.step(problem, tol)
         self.n_inner_iter += step.n_iter
-        if _beats_zero(problem, step):
+        if step.value < scale:
             return step
-        zero = problem.zero_certificate(step.certificate)
-        return VStep(zero, problem.judge(zero).gap, step.n_iter)
+        return VStep.judged(problem, problem.zero_certificate(step.certificate), step.n_iter)
 
     def accept(self, step: VStep, problem: LoadingProblem, *, extrapolated: bool) -> bool:
         """Take the new v with its best u, unless an extrapolated step has raised the objective."""
@@ -198,7 +200,7 @@ class _Alternation:
         if length == 0:
             if extrapolated:
                 return False
-            self.v, self.alpha = np.zeros_like(step.v), step.alpha
+            self.v, self.problem = np.zeros_like(step.v), None
             self.gap, self.scale = step.gap, problem.scale()
             return True
         back /= length
@@ -207,8 +209,8 @@ class _Alternation:
         objective = self.model.weights.l2 * (judgement.value - own.scale())
         if extrapolated and objective > self.objectives[-1] + slack:
             return False
-        self.v, self.alpha, self.problem = step.v, step.alpha, own
-        self.u, self.back, self.scores_norm = scores / length, back, length
+        self.v, self.problem = step.v, own
+        self.u, self.scores_norm = scores / length, length
         self.gap, self.scale = judgement.gap, own.scale()
         self.objectives.append(objective)
         self.inexactness.append(slack)
@@ -218,15 +220,21 @@ class _Alternation:
         """Whether v is certified for its own u."""
         return self.gap <= self.tol * self.scale
 
-    def result(self) -> Component:
-        """What has been reached."""
-        null = not self.v.any()
+    def result(self, *, to_go_on: bool) -> Component:
+        """What has been reached, with or without what another alternation would start from."""
+        null = self.problem is None
+        back: FloatArray = np.zeros(0)
+        alpha: FloatArray = np.zeros(0)
+        if to_go_on and self.problem is not None:
+            back = self.model.back_scale(self.matrix.shape[0]) * self.problem.y
+            back += self.matrix.taken_away(self.u)
+            alpha = self.solver.alpha()
         return Component(
             v=self.v,
             u=np.zeros_like(self.u) if null else self.u,
             scores_norm=0.0 if null else self.scores_norm,
-            back=np.zeros_like(self.v) if null else self.back + self.matrix.taken_away(self.u),
-            alpha=self.alpha,
+            back=back,
+            alpha=alpha,
             objective=0.0 if null else self.objectives[-1],
             gap=self.gap,
             scale=self.scale,
@@ -235,10 +243,6 @@ class _Alternation:
             inexactness=tuple(self.inexactness),
             n_inner_iter=self.n_inner_iter,
         )
-
-
-def _beats_zero(problem: LoadingProblem, step: VStep) -> bool:
-    return bool(step.v.any()) and problem.judge(step.certificate).value < problem.scale()
 
 
 def alternate(
@@ -251,6 +255,7 @@ def alternate(
     max_iter: int,
     hook: AlternationHook = never_stop,
     first_reduction: float = STEP_REDUCTION,
+    to_go_on: bool = True,
 ) -> Component:
     """Alternate v and u from a start until v is certified for its own u.
 
@@ -272,6 +277,8 @@ def alternate(
         Called after every alternation; may ask to stop.
     first_reduction : float
         Share of its first gap at which the first v-step may stop: 0 where the start is a good one.
+    to_go_on : bool
+        Whether the component keeps what another alternation would start from.
 
     Returns
     -------
@@ -282,23 +289,22 @@ def alternate(
     push, extrapolated = FIRST_PUSH, False
     for number in range(1, max_iter + 1):
         step = state.solve(problem, first_reduction if number == 1 else STEP_REDUCTION)
-        before = state.u, state.back
+        before = state.u, state.problem
         if not state.accept(step, problem, extrapolated=extrapolated):
-            # the push went too far: back to the last point, and on from its own scores
-            solver.restart_from(state.v, state.alpha)
+            # the push went too far: on with the scores of the last point
             problem, extrapolated = _own_problem(state), False
             push = max(FIRST_PUSH, PUSH_SETBACK * push)
             continue
-        if not state.v.any():
+        if state.problem is None:
             break
         asked_to_stop = hook(number, state.objectives[-1], state.gap / state.scale)
         if asked_to_stop or state.converged():
             break
         if extrapolated:
             push = min(PUSH_GROWTH * push, LONGEST_PUSH)
-        extrapolated = bool(before[0].any())
-        problem = _pushed(model, state, *before, push) if extrapolated else _own_problem(state)
-    return state.result()
+        extrapolated = before[1] is not None
+        problem = _own_problem(state) if before[1] is None else _pushed(state, before[0], before[1], push)
+    return state.result(to_go_on=to_go_on)
 
 
 def _own_problem(state: _Alternation) -> LoadingProblem:
@@ -307,13 +313,16 @@ def _own_problem(state: _Alternation) -> LoadingProblem:
     return state.problem
 
 
-def _pushed(
-    model: PenaltyModel, state: _Alternation, u_before: FloatArray, back_before: FloatArray, push: float
-) -> LoadingProblem:
-    """The loading problem for u pushed on along its last move; ``X'u`` is linear in u and comes for free."""
+def _pushed(state: _Alternation, u_before: FloatArray, before: LoadingProblem, push: float) -> LoadingProblem:
+    """The loading problem for u pushed on along its last move; y is linear in u and comes for free."""
+    own = _own_problem(state)
     ahead = state.u + push * (state.u - u_before)
-    back = state.back + push * (state.back - back_before)
-    return model.problem_for(back / np.linalg.norm(ahead), len(ahead))
+    y = own.y - before.y
+    y *= push
+    y += own.y
+    y /= np.linalg.norm(ahead)
+    y.flags.writeable = False
+    return replace(own, y=y)
 
 
 @dataclass(frozen=True, eq=False)
@@ -347,12 +356,13 @@ def continued_component(
     tol: float,
     max_iter: int,
     hook: AlternationHook = never_stop,
+    to_go_on: bool = True,
 ) -> Component:
     """Alternate from a component that was fitted with other weights.
 
     Parameters
     ----------
-    matrix, model, solver, tol, max_iter, hook
+    matrix, model, solver, tol, max_iter, hook, to_go_on
         As in `alternate`.
     neighbour : Neighbour
         Where to start.
@@ -362,7 +372,7 @@ def continued_component(
     Component
     """
     before = neighbour.component
-    solver.restart_from(neighbour.length_ratio * before.v, before.alpha)
+    solver.restart_from(neighbour.length_ratio * before.v, before.alpha, tau=WARM_TAU)
     back = neighbour.back - matrix.taken_away(neighbour.u)
     return alternate(
         matrix,
@@ -373,6 +383,7 @@ def continued_component(
         max_iter=max_iter,
         hook=hook,
         first_reduction=0.0,
+        to_go_on=to_go_on,
     )
 
 
@@ -385,6 +396,7 @@ def best_component(
     tol: float,
     max_iter: int,
     hook: AlternationHook = never_stop,
+    to_go_on: bool = True,
 ) -> Component:
     """Alternate from every start coarsely, and from the best of them to the full tolerance.
 
@@ -393,7 +405,7 @@ def best_component(
 
     Parameters
     ----------
-    matrix, model, solver, tol, max_iter, hook
+    matrix, model, solver, tol, max_iter, hook, to_go_on
         As in `alternate`.
     starts : sequence of ndarray of shape (N,)
         Unit scores to start from.
@@ -402,21 +414,23 @@ def best_component(
     -------
     Component
     """
-    # zeros without the memory of zeros
-    nowhere = np.broadcast_to(0.0, matrix.shape[1]), np.broadcast_to(0.0, model.structure.n_rows)
     if len(starts) == 1:
-        solver.restart_from(*nowhere)
-        return alternate(matrix, model, starts[0], solver=solver, tol=tol, max_iter=max_iter, hook=hook)
+        solver.restart()
+        return alternate(
+            matrix, model, starts[0], solver=solver, tol=tol, max_iter=max_iter, hook=hook, to_go_on=to_go_on
+        )
     tried = []
     for start in starts:
-        solver.restart_from(*nowhere)
+        solver.restart()
         coarse_tol, coarse_iter = max(tol, COARSE_TOL), min(max_iter, COARSE_ALTERNATIONS)
         tried.append(alternate(matrix, model, start, solver=solver, tol=coarse_tol, max_iter=coarse_iter))
     best = min(tried, key=lambda component: component.objective)
     if best.is_null:
         return best
     solver.restart_from(best.v, best.alpha)
-    final = alternate(matrix, model, best.u, solver=solver, tol=tol, max_iter=max_iter, hook=hook)
+    final = alternate(
+        matrix, model, best.u, solver=solver, tol=tol, max_iter=max_iter, hook=hook, to_go_on=to_go_on
+    )
     return replace(final, n_inner_iter=final.n_inner_iter + sum(c.n_inner_iter for c in tried))
 
 

@@ -21,7 +21,6 @@ from spcatv.alternation import (
 from spcatv.matrix import CentredMatrix, DeflatedMatrix, Matrix
 from spcatv.refinement import Refinement, refine_components
 from spcatv.solvers import Solver
-from spcatv.solvers.pdhg import FIRST_TAU
 from spcatv.solvers.warm import WarmSolver
 from spcatv.starts import (
     diffused_scores,
@@ -82,6 +81,11 @@ class Plan:
     on_path: bool = False
     trail: Trail | None = None
 
+    @property
+    def to_go_on(self) -> bool:
+        """Whether anything will start from the components of this fit."""
+        return self.refine or self.on_path
+
 
 @dataclass(frozen=True)
 class ComponentDiagnostics:
@@ -140,12 +144,10 @@ class Decomposition:
     refinement : Refinement or None
         What joint refinement did, if it was asked for.
     greedy : tuple of Component
-        The components as the alternation left them, before refinement; slimmed to unit loadings without
-        duals unless the plan says that they will be needed.
+        The components as the alternation left them, before refinement; unit loadings, without what another
+        alternation would start from, unless the plan says that there will be one.
     l2 : float
         The l2 weight, which set their lengths.
-    tau : float
-        The primal step that the loading solver ended with.
     """
 
     components: FloatArray
@@ -154,7 +156,6 @@ class Decomposition:
     refinement: Refinement | None
     greedy: tuple[Component, ...]
     l2: float
-    tau: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,8 +238,7 @@ def decompose(
     records: list[ComponentDiagnostics] = []
     deflation = _Deflation(matrix, plan.n_components)
     # one for all components: the memory layout and the step sizes are worth keeping
-    tau = FIRST_TAU if plan.trail is None else plan.trail.last.tau
-    solver = model.solver(plan.method, plan.dtype, tau)
+    solver = model.solver(plan.method, plan.dtype)
     for number in range(plan.n_components):
         started = time.perf_counter()
         monitor.component_begins(number)
@@ -247,7 +247,8 @@ def decompose(
             deflation.residual(), matrix, model, plan, number, before, solver, rng, monitor.alternation_ended
         )
         direction = deflation.take(component)
-        fitted.append(component if plan.refine or plan.on_path else _slim(component, direction))
+        # a copy of the loading in another length would be as large as all the rest
+        fitted.append(component if plan.to_go_on else replace(component, v=direction))
         records.append(_diagnose(component, time.perf_counter() - started))
         del component  # its arrays would stay beside those of the next one
         if monitor.component_ended(number, records[-1], deflation.components):
@@ -273,7 +274,6 @@ def decompose(
         refinement=refinement,
         greedy=tuple(fitted),
         l2=model.weights.l2,
-        tau=solver.tau,
     )
 
 
@@ -316,12 +316,6 @@ class _Deflation:
         return direction
 
 
-def _slim(component: Component, direction: FloatArray) -> Component:
-    """The component without what only a later start from it would need, which is as large as the rest."""
-    # not slices, which would keep the whole arrays alive
-    return replace(component, v=direction, alpha=np.zeros(0), back=np.zeros(0))
-
-
 def _fit_one(
     residual: Matrix,
     matrix: CentredMatrix,
@@ -337,7 +331,7 @@ def _fit_one(
         # nothing was taken away, and nothing else would be tried
         return before
     nothing_left = residual.squared_norm() <= RANK_FLOOR * matrix.squared_norm()
-    if nothing_left or model.weights.l1 * matrix.shape[0] >= matrix.column_norms.max(initial=0.0):
+    if nothing_left or model.weights.l1 * matrix.shape[0] >= matrix.largest_column_norm:
         return null_component(matrix)
     found = _continue_neighbour(residual, model, plan, number, solver, hook)
     if not found.is_null:
@@ -354,6 +348,7 @@ def _fit_one(
             tol=plan.tol,
             max_iter=plan.max_iter,
             hook=hook,
+            to_go_on=plan.to_go_on,
         )
         if not found.is_null:
             break
@@ -373,7 +368,14 @@ def _continue_neighbour(
     if neighbour is None:
         return null_component(residual)
     return continued_component(
-        residual, model, neighbour, solver=solver, tol=plan.tol, max_iter=plan.max_iter, hook=hook
+        residual,
+        model,
+        neighbour,
+        solver=solver,
+        tol=plan.tol,
+        max_iter=plan.max_iter,
+        hook=hook,
+        to_go_on=plan.to_go_on,
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from spcatv.alternation import PenaltyModel, Weights
 from spcatv.decomposition import Decomposition, Plan, Trail, decompose, deflation_scores
 from spcatv.matrix import CentredMatrix, row_blocks
+from spcatv.model import estimator_state, read_model, restore_estimator, write_model
 from spcatv.parameters import check_parameters, checked_init
 from spcatv.problem import Penalty
 from spcatv.progress import (
@@ -41,8 +44,7 @@ class NullComponentWarning(UserWarning):
 
 def _working_dtype(matrix: CentredMatrix) -> np.dtype[Any]:
     """The precision of X, unless its numbers are so large or small that squares leave float32."""
-    largest = float(matrix.column_norms.max(initial=0.0))
-    fits = SMALLEST_SINGLE < largest < LARGEST_SINGLE
+    fits = SMALLEST_SINGLE < matrix.largest_column_norm < LARGEST_SINGLE
     return matrix.data.dtype if fits else np.dtype(np.float64)
 
 
@@ -253,7 +255,7 @@ class SPCATV(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
     def _set_weights(self, matrix: CentredMatrix) -> None:
         unit = 1.0
         if self.penalty_units == "relative":
-            unit = float(matrix.column_norms.max()) / matrix.shape[0]
+            unit = matrix.largest_column_norm / matrix.shape[0]
         # data without any variance have nothing to scale by, nor anything to fit
         alpha = float(self.alpha) * (unit if unit > 0 else 1.0)
         self.l1_ = alpha * float(self.l1_ratio)
@@ -388,6 +390,42 @@ class SPCATV(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
             residual = X[first:last] - self.inverse_transform(scores[first:last])
             total += float(np.square(residual, dtype=np.float64).sum())
         return -total / len(X)
+
+    def save(self, folder: str | os.PathLike[str], *, inputs: Mapping[str, Any] | None = None) -> Path:
+        """Write the fitted model as a folder of JSON and arrays (docs/model-folder.md).
+
+        Parameters
+        ----------
+        folder : path
+            A folder that is not there yet, is empty, or holds another model, which is replaced; a crash
+            leaves the old one or the new one.
+        inputs : mapping, default=None
+            What the model was fitted to, to be kept beside it: anything that JSON can hold, such as
+            ``{"X": {"name": "X.npy", "sha256": spcatv.model.file_sha256("X.npy")}}``.
+
+        Returns
+        -------
+        Path
+            `folder`.
+        """
+        check_is_fitted(self)
+        return write_model(folder, estimator_state(self, inputs=inputs))
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> Self:
+        """Read a model that `save` has written, after checking all of it; nothing in it is executed.
+
+        Parameters
+        ----------
+        folder : path
+
+        Returns
+        -------
+        SPCATV
+            Fitted, with the same parameters, scores and reconstructions. A `solver` that was a function
+            comes back as "auto", a `structure` that was one as the structure that it made.
+        """
+        return restore_estimator(cls, read_model(folder, kind="SPCATV"))
 
     @property
     def _n_features_out(self) -> int:

@@ -109,10 +109,13 @@ class CentredMatrix:
         return n_rows, n_columns
 
     @cached_property
-    def _column_statistics(self) -> tuple[FloatArray, FloatArray, FloatArray | None]:
-        """Means and norms of the columns and, if N <= P and it is small enough, the Gram matrix: one pass."""
+    def _column_statistics(self) -> tuple[FloatArray, float, float, FloatArray | None]:
+        """Means of the columns, sum and maximum of their squared norms and, where it pays, the Gram matrix.
+
+        All in one pass over the data.
+        """
         n_rows, n_columns = self.shape
-        mean, squares = np.zeros(n_columns), np.empty(n_columns)
+        mean, total, largest = np.zeros(n_columns), 0.0, 0.0
         with_gram = n_rows <= n_columns and gram_pays(self.shape)
         gram = np.zeros((n_rows, n_rows)) if with_gram else None
         width = max(1, BLOCK_ENTRIES // n_rows)
@@ -125,13 +128,15 @@ class CentredMatrix:
                     shift = block.mean(axis=0)
                     mean[columns] += shift
                     block -= shift
-            squares[columns] = np.einsum("ij,ij->j", block, block)
+            squares = np.einsum("ij,ij->j", block, block)
+            total += float(squares.sum())
+            largest = max(largest, float(squares.max()))
             if gram is not None:
                 # starts need no more digits than the data have; sums over blocks are in float64
-                single = self.data.dtype == np.float32 and float(squares[columns].max()) < LARGEST_SINGLE
+                single = self.data.dtype == np.float32 and largest < LARGEST_SINGLE
                 product = block.astype(np.float32) if single else block
                 gram += product @ product.T
-        return mean, np.sqrt(squares), gram
+        return mean, total, largest, gram
 
     @property
     def mean(self) -> FloatArray:
@@ -139,17 +144,17 @@ class CentredMatrix:
         return self._column_statistics[0]
 
     @property
-    def column_norms(self) -> FloatArray:
-        """``||X_j||_2`` of the centred columns, shape (P,)."""
-        return self._column_statistics[1]
+    def largest_column_norm(self) -> float:
+        """``max_j ||X_j||_2`` over the centred columns."""
+        return float(np.sqrt(self._column_statistics[2]))
 
     def squared_norm(self) -> float:
         """``||X - 1 mean'||_F^2``."""
-        return float(self.column_norms @ self.column_norms)
+        return self._column_statistics[1]
 
     @cached_property
     def _gram(self) -> FloatArray:
-        gram = self._column_statistics[2]
+        gram = self._column_statistics[3]
         if gram is None:
             n_rows, n_columns = self.shape
             gram = np.zeros((min(n_rows, n_columns),) * 2)
@@ -179,7 +184,8 @@ class CentredMatrix:
         if self.data.flags.c_contiguous:
             scores, back = np.empty(self.shape[0]), np.zeros(self.shape[1])
             there_and_back(self.data, v, shift + self.mean @ v, scores, back)
-            return scores, back - self.mean * scores.sum()
+            back -= self.mean * scores.sum()
+            return scores, back
         scores = self.dot(v) - shift
         return scores, self.transpose_dot(scores)
 
@@ -230,7 +236,8 @@ class ResidualMatrix:
     def there_and_back(self, v: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``R v`` and ``R'R v`` of the residual R."""
         scores, back = self.base.shifted_there_and_back(v, self.scores.T @ (self.loadings @ v))
-        return scores, back - self.taken_away(scores)
+        back -= self.taken_away(scores)
+        return scores, back
 
     def taken_away(self, u: FloatArray) -> FloatArray:
         """``loadings' (scores u)``, shape (P,)."""

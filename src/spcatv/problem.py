@@ -27,7 +27,7 @@ PENALTIES: tuple[Penalty, ...] = ("tv", "graphnet")
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """A loading vector and a dual variable, with all that their gap needs but y.
+    """What the gap of a loading vector and a dual variable needs, but for y.
 
     Problems that differ in y alone share it: `LoadingProblem.judge` adds the rest.
 
@@ -35,21 +35,21 @@ class Certificate:
     ----------
     v : ndarray of shape (n_features,)
         Loading vector.
-    alpha : ndarray of shape (n_rows,)
-        Feasible dual variable.
     pull : ndarray of shape (n_features,)
-        ``c A'alpha``.
+        ``c A'alpha`` for the dual variable alpha, which is feasible.
     penalty : float
         ``c h(Av) + k ||v||_1``; infinite where `positive` forbids v.
     structured_gap : float
         ``c ( h(Av) + h*(alpha) - alpha'Av )``.
+    conjugate : float
+        ``c h*(alpha)``: zero but for the penalty "graphnet".
     """
 
     v: FloatArray
-    alpha: FloatArray
     pull: FloatArray
     penalty: float
     structured_gap: float
+    conjugate: float
 
 
 @dataclass(frozen=True)
@@ -195,17 +195,20 @@ class LoadingProblem:
         forbidden = self.positive and bool((v < 0).any())
         return Certificate(
             v=v,
-            alpha=alpha,
             pull=self.dual_pull(alpha),
             penalty=np.inf if forbidden else self.tv * value + self.l1 * float(np.abs(v).sum()),
             structured_gap=np.inf if forbidden else self.tv * slack,
+            conjugate=self.conjugate(alpha),
         )
+
+    def conjugate(self, alpha: FloatArray) -> float:
+        """``c h*(alpha)`` of a feasible alpha: 0 for "tv", ``c/4 ||alpha||^2`` for "graphnet"."""
+        return 0.25 * self.tv * float(alpha @ alpha) if self.penalty == "graphnet" else 0.0
 
     def zero_certificate(self, certificate: Certificate) -> Certificate:
         """What the same dual variable certifies for ``v = 0``."""
-        alpha = np.asarray(certificate.alpha, dtype=np.float64)
-        slack = 0.25 * self.tv * float(alpha @ alpha) if self.penalty == "graphnet" else 0.0
-        return replace(certificate, v=np.zeros_like(certificate.v), penalty=0.0, structured_gap=slack)
+        nothing = np.zeros_like(certificate.v)
+        return replace(certificate, v=nothing, penalty=0.0, structured_gap=certificate.conjugate)
 
     def judge(self, certificate: Certificate) -> Judgement:
         """Objective and exact gap of a certificate, which may come from a problem with another y.
@@ -225,8 +228,7 @@ class LoadingProblem:
         if alpha.size:
             self._check_feasible(float(self.structure.group_norms(alpha).max()))
         w = self.minimizer(alpha)
-        quadratic = 0.25 * self.tv * float(alpha @ alpha) if self.penalty == "graphnet" else 0.0
-        return self.scale() - float(w @ w) - quadratic
+        return self.scale() - float(w @ w) - self.conjugate(alpha)
 
     def smooth_gap(self, v: FloatArray, pull: FloatArray, kind: GapKind = "tight") -> float:
         """Primal share of the gap, q: how far v is from the minimiser for the dual pull ``c A'alpha``.

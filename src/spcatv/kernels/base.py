@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from spcatv.kernels.compiled import kernel
 from spcatv.structure import Structure
 
 FloatArray = npt.NDArray[np.floating[Any]]
@@ -89,16 +90,41 @@ class ExactShares(NamedTuple):
         ``c h(Ax)``.
     structured_gap : float
         ``c ( h(Ax) + h*(alpha) - alpha'Ax )``.
+    conjugate : float
+        ``c h*(alpha)``: zero but for GraphNet.
     """
 
     pull: FloatArray
     structured_value: float
     structured_gap: float
+    conjugate: float
 
 
 def feasible_factor(dtype: np.dtype[Any]) -> float:
     """How far below 1 a group's norm must aim to be at most 1 after rounding to `dtype`."""
     return 1.0 - 4.0 * float(np.finfo(dtype).eps)
+
+
+@kernel
+def _pick(source: Any, index: Any, out: Any) -> None:
+    for j in range(len(index)):
+        out[j] = source[index[j]]
+
+
+@kernel
+def put(source: Any, index: Any, out: Any) -> None:
+    """``out[index] = source`` in the precision of `out`."""
+    for j in range(len(index)):
+        out[index[j]] = source[j]
+
+
+def picked(
+    source: FloatArray, index: npt.NDArray[np.integer[Any]], dtype: npt.DTypeLike = np.float64
+) -> FloatArray:
+    """``source[index]`` in another precision, without a copy in between."""
+    out = np.empty(len(index), dtype=dtype)
+    _pick(source, index, out)
+    return out
 
 
 Layout = TypeVar("Layout")
@@ -122,6 +148,9 @@ class Workspace(Protocol):
     def set_state(self, v: FloatArray, alpha: FloatArray) -> None:
         """Take v (n_features,) and a feasible dual variable (n_rows,)."""
 
+    def clear(self) -> None:
+        """Set v and the dual variable to zero."""
+
     def advance(self, n_iter: int, steps: Steps) -> None:
         """Do `n_iter` primal-dual iterations."""
 
@@ -136,10 +165,10 @@ class Workspace(Protocol):
         """
 
     def get_v(self) -> FloatArray:
-        """The iterate v, shape (n_features,)."""
+        """The iterate v, shape (n_features,), as float64."""
 
     def get_w(self) -> FloatArray:
-        """The minimiser w of the last look at the gap, shape (n_features,)."""
+        """The minimiser w of the last look at the gap, shape (n_features,), as float64."""
 
     def get_alpha(self) -> FloatArray:
-        """The dual variable in the order of ``structure.matrix``, shape (n_rows,)."""
+        """The dual variable in the order of ``structure.matrix``, shape (n_rows,), in the working dtype."""

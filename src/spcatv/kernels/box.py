@@ -60,9 +60,9 @@ class Box:
     slab_size : int
         Cells a slab: those of one index of the first axis (of a line: all). The forward neighbours of
         a slab's cells lie in the slab itself and the next one.
-    position : ndarray of int64, shape (n_features,)
+    position : ndarray of int32 or int64, shape (n_features,)
         Cell of every feature.
-    row_position : ndarray of int64, shape (n_rows,)
+    row_position : ndarray of int32 or int64, shape (n_rows,)
         Where the rows of ``structure.matrix`` are in a flat array of shape (n_axes * n_cells,).
     edge_bits : ndarray of uint8, shape (n_cells,)
         Bit d says whether the edge of the cell along axis d is there.
@@ -74,8 +74,8 @@ class Box:
     axis_weights: npt.NDArray[np.float64]
     strides: npt.NDArray[np.int64]
     slab_size: int
-    position: npt.NDArray[np.int64]
-    row_position: npt.NDArray[np.int64]
+    position: npt.NDArray[np.integer[Any]]
+    row_position: npt.NDArray[np.integer[Any]]
     edge_bits: npt.NDArray[np.uint8]
     occupied: npt.NDArray[np.bool_]
 
@@ -112,13 +112,14 @@ def lay_out(structure: GridStructure) -> Box:
     feature, axis = np.nonzero(edges)
     occupied = np.zeros(n_cells // CHUNK, dtype=bool)
     occupied[position // CHUNK] = True
+    index = np.int32 if n_axes * n_cells < 2**31 else np.int64
     return Box(
         n_cells=n_cells,
         axis_weights=np.asarray(structure.axis_weights)[axes],
         strides=strides,
         slab_size=padding if n_axes > 1 else n_cells,
-        position=position,
-        row_position=axis * n_cells + position[feature],
+        position=position.astype(index),
+        row_position=(axis * n_cells + position[feature]).astype(index),
         edge_bits=edge_bits,
         occupied=occupied,
     )

@@ -50,6 +50,11 @@ class ConcatWorkspace:
         for part, v_piece, alpha_piece in pieces:
             part.set_state(v_piece, alpha_piece)
 
+    def clear(self) -> None:
+        """Set v and the dual variable to zero."""
+        for part in self._parts:
+            part.clear()
+
     def advance(self, n_iter: int, steps: Steps) -> None:
         """Do `n_iter` primal-dual iterations on every part."""
         for part in self._parts:
@@ -67,6 +72,7 @@ class ConcatWorkspace:
             np.concatenate([share.pull for share in shares]),
             sum(share.structured_value for share in shares),
             sum(share.structured_gap for share in shares),
+            sum(share.conjugate for share in shares),
         )
 
     def get_v(self) -> FloatArray:

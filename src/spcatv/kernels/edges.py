@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spcatv.kernels.balls import into_ball, surely_into_ball
+from spcatv.kernels.balls import into_ball, row_share, surely_into_ball
 from spcatv.kernels.base import (
     ANISOTROPIC,
     GRAPHNET,
@@ -25,6 +25,8 @@ from spcatv.kernels.base import (
     feasible_factor,
     kind_of_dual,
     no_lower_bound,
+    picked,
+    put,
     remembered,
 )
 from spcatv.kernels.compiled import kernel
@@ -45,6 +47,8 @@ from spcatv.kernels.lanes import (
     square_root,
     store,
     store_narrow,
+    weighed,
+    weighed_at,
 )
 from spcatv.structure import EdgeStructure
 
@@ -88,7 +92,7 @@ def _dual_pass(arrays: Any, incidence: Any, blocks: Any, scalars: Any, kind: int
             own = load(bar, blocks[b] * BLOCK + lane)
             squares = splat(one - one)
             for e in range(first + lane, last, BLOCK):
-                step = load(weight, e) * (gather(bar, head, e) - own)
+                step = weighed(gather(bar, head, e) - own, weight, e)
                 target = load(alpha, e) + splat(sigma) * step
                 store(moved, e - first, target)
                 squares = squares + target * target
@@ -99,7 +103,7 @@ def _dual_pass(arrays: Any, incidence: Any, blocks: Any, scalars: Any, kind: int
                     factor = into_ball(target * target, one)
                 dual = splat(one - rho) * load(alpha, e) + splat(rho) * factor * target
                 store(alpha, e, dual)
-                store(flow, e, load(weight, e) * dual)
+                store(flow, e, weighed(dual, weight, e))
 
 
 @kernel
@@ -136,30 +140,32 @@ def _smooth_shares(arrays: Any, incidence: Any, scalars: Any, busy: Any) -> Any:
 
 
 @kernel
-def _structured_share(x: Any, arrays: Any, incidence: Any, blocks: Any, scalars: Any, kind: int) -> float:
-    """``s(x) - alpha'Ax`` (or its GraphNet counterpart) summed over blocks, without the factor c."""
-    _y, _v, _bar, alpha, _moved, _flow = arrays
+def _structured_shares(
+    arrays: Any, incidence: Any, blocks: Any, scalars: Any, kind: int
+) -> tuple[float, float]:
+    """``s(x) - alpha'Ax`` (or its GraphNet counterpart) for x = v and x = w, without the factor c."""
+    _y, v, w, alpha, _moved, _flow = arrays
     out_ptr, head, _in_ptr, _incoming, weight = incidence
     zero, half = scalars
-    total = 0.0
+    total_v = 0.0
+    total_w = 0.0
     for block in blocks:
-        for lane in range(0, BLOCK, LANE_BYTES // x.itemsize):
-            own = load(x, block * BLOCK + lane)
-            squares = splat(zero)
-            share = splat(zero)
+        for lane in range(0, BLOCK, LANE_BYTES // v.itemsize):
+            own_v, own_w = load(v, block * BLOCK + lane), load(w, block * BLOCK + lane)
+            squares_v, squares_w = splat(zero), splat(zero)
+            share_v, share_w = splat(zero), splat(zero)
             for e in range(out_ptr[block] + lane, out_ptr[block + 1], BLOCK):
-                row = load(weight, e) * (gather(x, head, e) - own)
+                row_v = weighed(gather(v, head, e) - own_v, weight, e)
+                row_w = weighed(gather(w, head, e) - own_w, weight, e)
                 dual = load(alpha, e)
-                if kind == GRAPHNET:
-                    mismatch = row - splat(half) * dual
-                    share = share + mismatch * mismatch
-                elif kind == ANISOTROPIC:
-                    share = share + magnitude(row) - row * dual
-                else:
-                    squares = squares + row * row
-                    share = share - row * dual
-            total += lane_sum(share + square_root(squares))
-    return total
+                share_v = share_v + row_share(row_v, dual, half, kind)
+                share_w = share_w + row_share(row_w, dual, half, kind)
+                if kind == ISOTROPIC:
+                    squares_v = squares_v + row_v * row_v
+                    squares_w = squares_w + row_w * row_w
+            total_v += lane_sum(share_v + square_root(squares_v))
+            total_w += lane_sum(share_w + square_root(squares_w))
+    return total_v, total_w
 
 
 @kernel
@@ -179,24 +185,26 @@ def _make_feasible(arrays: Any, incidence: Any, below_one: float, kind: int) -> 
                 if kind == ANISOTROPIC:
                     factor = surely_into_ball(dual * dual, below_one)
                 store_narrow(alpha, e, factor * dual)
-                store_narrow(flow, e, load_wide(weight, e) * load_wide(alpha, e))
+                store_narrow(flow, e, weighed(load_wide(alpha, e), weight, e))
 
 
 @kernel
-def _exact_structured(x: Any, arrays: Any, incidence: Any, weight: Any, kind: int) -> tuple[float, float]:
+def _exact_structured(
+    x: Any, arrays: Any, incidence: Any, blocks: Any, weight: Any, kind: int
+) -> tuple[float, float]:
     """``h(Ax)`` and ``h(Ax) + h*(alpha) - alpha'Ax`` in float64."""
     _y, _v, _bar, alpha, _moved, _flow = arrays
     out_ptr, head, _in_ptr, _incoming, _rounded = incidence
     value = 0.0
     slack = 0.0
-    for block in range(len(out_ptr) - 1):
+    for block in blocks:
         for lane in range(0, BLOCK, WIDE):
             own = load_wide(x, block * BLOCK + lane)
             squares = splat(0.0)
             length = splat(0.0)
             inner = splat(0.0)
             for e in range(out_ptr[block] + lane, out_ptr[block + 1], BLOCK):
-                row = load_wide(weight, e) * (gather_wide(x, head, e) - own)
+                row = weighed(gather_wide(x, head, e) - own, weight, e)
                 dual = load_wide(alpha, e)
                 squares = squares + row * row
                 if kind == GRAPHNET:
@@ -224,9 +232,9 @@ def _exact_pull(arrays: Any, incidence: Any, weight: Any, out: Any) -> None:
         for lane in range(0, BLOCK, WIDE):
             total = splat(0.0)
             for e in range(in_ptr[block] + lane, in_ptr[block + 1], BLOCK):
-                total = total + gather_wide(weight, incoming, e) * gather_wide(alpha, incoming, e)
+                total = total + weighed_at(gather_wide(alpha, incoming, e), weight, incoming, e)
             for e in range(out_ptr[block] + lane, out_ptr[block + 1], BLOCK):
-                total = total - load_wide(weight, e) * load_wide(alpha, e)
+                total = total - weighed(load_wide(alpha, e), weight, e)
             store(out, block * BLOCK + lane, total)
 
 
@@ -241,10 +249,9 @@ class EdgeWorkspace:
         self._kind = kind_of_dual(setting, structure.isotropic)
         self._y, self._v, self._bar = (np.zeros(layout.n_places, dtype=self._dtype) for _ in range(3))
         self._alpha = np.zeros(layout.n_slots, dtype=self._dtype)
-        self._weight = layout.weight.astype(self._dtype, copy=False)
+        self._weight = None if layout.weight is None else layout.weight.astype(self._dtype, copy=False)
         # what flows through an edge is its dual variable times its weight: the same where that is one
-        unweighted = bool((structure.weight == 1).all())
-        self._flow = self._alpha if unweighted else np.zeros_like(self._alpha)
+        self._flow = self._alpha if self._weight is None else np.zeros_like(self._alpha)
         moved = np.zeros(int(np.diff(layout.out_ptr).max(initial=0)), dtype=self._dtype)
         self._arrays = (self._y, self._v, self._bar, self._alpha, moved, self._flow)
         self._incidence = (layout.out_ptr, layout.head, layout.in_ptr, layout.incoming, self._weight)
@@ -256,14 +263,21 @@ class EdgeWorkspace:
 
     def set_target(self, y: FloatArray) -> None:
         """Take a new y."""
-        self._y[self._layout.place] = y
+        put(y, self._layout.place, self._y)
         self._active = self._all
 
     def set_state(self, v: FloatArray, alpha: FloatArray) -> None:
         """Take v and a feasible dual variable."""
-        self._v[self._layout.place] = v
-        self._alpha[self._layout.slot] = alpha
-        np.multiply(self._alpha, self._weight, out=self._flow)
+        put(v, self._layout.place, self._v)
+        put(alpha, self._layout.slot, self._alpha)
+        if self._weight is not None:
+            np.multiply(self._alpha, self._weight, out=self._flow)
+        self._active = self._all
+
+    def clear(self) -> None:
+        """Set v and the dual variable to zero."""
+        for array in (self._v, self._alpha, self._flow):
+            array[:] = 0
         self._active = self._all
 
     def advance(self, n_iter: int, steps: Steps) -> None:
@@ -292,14 +306,13 @@ class EdgeWorkspace:
         # where v and w are zero there are no differences; only GraphNet counts the dual variable by itself
         blocks = self._all if self._setting.graphnet else self._active
         constants = self._typed(0, 0.5)
-        share_v, share_w = (
-            tv * _structured_share(x, self._arrays, self._incidence, blocks, constants, self._kind)
-            for x in (self._v, self._bar)
-        )
-        penalty = 0.0
-        if self._setting.graphnet:
-            penalty = 0.25 * tv * float(np.square(self._alpha, dtype=np.float64).sum())
-        return GapShares(share_v, smooth, share_w, squares, penalty)
+        share_v, share_w = _structured_shares(self._arrays, self._incidence, blocks, constants, self._kind)
+        return GapShares(tv * share_v, smooth, tv * share_w, squares, self._conjugate())
+
+    def _conjugate(self) -> float:
+        if not self._setting.graphnet:
+            return 0.0
+        return 0.25 * self._setting.tv * float(np.square(self._alpha, dtype=np.float64).sum())
 
     def exact_shares(self, use_minimizer: bool) -> ExactShares:
         """The exact gap's shares in float64."""
@@ -307,20 +320,22 @@ class EdgeWorkspace:
         if self._kind != GRAPHNET:
             _make_feasible(self._arrays, self._incidence, feasible_factor(self._dtype), self._kind)
         x = self._bar if use_minimizer else self._v
-        value, slack = _exact_structured(x, self._arrays, self._incidence, layout.weight, self._kind)
+        # as in a look: no differences where v and w are zero
+        blocks = self._all if self._setting.graphnet else self._active
+        value, slack = _exact_structured(x, self._arrays, self._incidence, blocks, layout.weight, self._kind)
         pull = np.empty(layout.n_places)
         _exact_pull(self._arrays, self._incidence, layout.weight, pull)
         pull *= tv
-        return ExactShares(pull[layout.place], tv * value, tv * slack)
+        return ExactShares(pull[layout.place], tv * value, tv * slack, self._conjugate())
 
     def get_v(self) -> FloatArray:
         """The iterate v."""
-        return self._v[self._layout.place]
+        return picked(self._v, self._layout.place)
 
     def get_w(self) -> FloatArray:
         """The minimiser w of the last look."""
-        return self._bar[self._layout.place]
+        return picked(self._bar, self._layout.place)
 
     def get_alpha(self) -> FloatArray:
         """The dual variable."""
-        return self._alpha[self._layout.slot]
+        return picked(self._alpha, self._layout.slot, self._dtype)

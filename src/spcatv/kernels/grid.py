@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spcatv.kernels.balls import into_ball, surely_into_ball
+from spcatv.kernels.balls import into_ball, row_share, surely_into_ball
 from spcatv.kernels.base import (
     ANISOTROPIC,
     GRAPHNET,
@@ -26,6 +26,8 @@ from spcatv.kernels.base import (
     feasible_factor,
     kind_of_dual,
     no_lower_bound,
+    picked,
+    put,
     remembered,
 )
 from spcatv.kernels.box import CHUNK, Spans, lay_out, spread
@@ -186,31 +188,33 @@ def _smooth_shares(arrays: Any, strides: Any, spans: Any, weights: Any, scalars:
 
 
 @kernel
-def _structured_share(
-    x: Any, alpha: Any, edge_bits: Any, strides: Any, spans: Any, weights: Any, scalars: Any, kind: int
-) -> float:
-    """``s(x) - alpha'Ax`` (or its GraphNet counterpart) summed over all voxels, without the factor c."""
+def _structured_shares(
+    arrays: Any, edge_bits: Any, strides: Any, spans: Any, weights: Any, scalars: Any, kind: int
+) -> tuple[float, float]:
+    """``s(x) - alpha'Ax`` (or its GraphNet counterpart) for x = v and x = w, without the factor c."""
+    _y, v, w, alpha = arrays
     start, stop, _slab_ptr = spans
     zero, half = scalars
-    total = 0.0
+    total_v = 0.0
+    total_w = 0.0
     for s in range(len(start)):
-        for i in range(start[s], stop[s], LANE_BYTES // x.itemsize):
-            squares = splat(zero)
-            share = splat(zero)
+        for i in range(start[s], stop[s], LANE_BYTES // v.itemsize):
+            squares_v, squares_w = splat(zero), splat(zero)
+            share_v, share_w = splat(zero), splat(zero)
+            own_v, own_w = load(v, i), load(w, i)
             for axis in range(len(strides)):
-                step = splat(weights[axis]) * (load(x, i + strides[axis]) - load(x, i))
-                row = keep_where(step, edge_bits, i, 1 << axis)
+                weight, ahead = splat(weights[axis]), i + strides[axis]
+                row_v = keep_where(weight * (load(v, ahead) - own_v), edge_bits, i, 1 << axis)
+                row_w = keep_where(weight * (load(w, ahead) - own_w), edge_bits, i, 1 << axis)
                 dual = load(alpha[axis], i)
-                if kind == GRAPHNET:
-                    mismatch = row - splat(half) * dual
-                    share = share + mismatch * mismatch
-                elif kind == ANISOTROPIC:
-                    share = share + magnitude(row) - row * dual
-                else:
-                    squares = squares + row * row
-                    share = share - row * dual
-            total += lane_sum(share + square_root(squares))
-    return total
+                share_v = share_v + row_share(row_v, dual, half, kind)
+                share_w = share_w + row_share(row_w, dual, half, kind)
+                if kind == ISOTROPIC:
+                    squares_v = squares_v + row_v * row_v
+                    squares_w = squares_w + row_w * row_w
+            total_v += lane_sum(share_v + square_root(squares_v))
+            total_w += lane_sum(share_w + square_root(squares_w))
+    return total_v, total_w
 
 
 @kernel
@@ -267,9 +271,11 @@ def _exact_structured(
 
 
 @kernel
-def _exact_pull(alpha: Any, strides: Any, spans: Any, weights: Any, out: Any) -> None:
-    """``A'alpha`` in float64 on the cells."""
+def _exact_pull(alpha: Any, position: Any, strides: Any, spans: Any, weights: Any, out: Any) -> None:
+    """``c A'alpha`` in float64 on the features, for weights that have c in them."""
     start, stop, _slab_ptr = spans
+    cells = np.empty(WIDE)
+    j = 0
     for s in range(len(start)):
         for i in range(start[s], stop[s], WIDE):
             total = splat(0.0)
@@ -277,7 +283,11 @@ def _exact_pull(alpha: Any, strides: Any, spans: Any, weights: Any, out: Any) ->
                 row = alpha[axis]
                 step = load_wide(row, i - strides[axis]) - load_wide(row, i)
                 total = total + splat(weights[axis]) * step
-            store(out, i, total)
+            store(cells, 0, total)
+            # features are in the order of their cells
+            while j < len(position) and position[j] < i + WIDE:
+                out[j] = cells[position[j] - i]
+                j += 1
 
 
 class GridWorkspace:
@@ -303,13 +313,19 @@ class GridWorkspace:
 
     def set_target(self, y: FloatArray) -> None:
         """Take a new y."""
-        self._y[self._box.position] = y
+        put(y, self._box.position, self._y)
         self._active = self._all
 
     def set_state(self, v: FloatArray, alpha: FloatArray) -> None:
         """Take v and a feasible dual variable."""
-        self._v[self._box.position] = v
-        self._alpha.reshape(-1)[self._box.row_position] = alpha
+        put(v, self._box.position, self._v)
+        put(alpha, self._box.row_position, self._alpha.reshape(-1))
+        self._active = self._all
+
+    def clear(self) -> None:
+        """Set v and the dual variable to zero."""
+        self._v[:] = 0
+        self._alpha[:] = 0
         self._active = self._all
 
     def advance(self, n_iter: int, steps: Steps) -> None:
@@ -341,17 +357,15 @@ class GridWorkspace:
         # where v and w are zero there are no differences; only GraphNet counts the dual variable by itself
         spans = self._all if self._setting.graphnet else self._active
         constants = self._typed(0, 0.5)
-        share_v, share_w = (
-            tv
-            * _structured_share(
-                x, self._alpha, box.edge_bits, strides, spans, self._weights, constants, self._kind
-            )
-            for x in (self._v, self._bar)
+        share_v, share_w = _structured_shares(
+            self._arrays, box.edge_bits, strides, spans, self._weights, constants, self._kind
         )
-        penalty = 0.0
-        if self._setting.graphnet:
-            penalty = 0.25 * tv * float(np.square(self._alpha, dtype=np.float64).sum())
-        return GapShares(share_v, smooth, share_w, squares, penalty)
+        return GapShares(tv * share_v, smooth, tv * share_w, squares, self._conjugate())
+
+    def _conjugate(self) -> float:
+        if not self._setting.graphnet:
+            return 0.0
+        return 0.25 * self._setting.tv * float(np.square(self._alpha, dtype=np.float64).sum())
 
     def _activate(self) -> None:
         active = spread(self._busy, self._box.occupied, self._box.strides, self._v, self._bar)
@@ -364,25 +378,26 @@ class GridWorkspace:
         if self._kind != GRAPHNET:
             _make_feasible(self._alpha, self._all, feasible_factor(self._dtype), self._kind)
         x = self._bar if use_minimizer else self._v
+        # as in a look: no differences where v and w are zero
+        spans = self._all if self._setting.graphnet else self._active
         value, slack = _exact_structured(
-            x, self._alpha, box.edge_bits, box.strides, self._all, self._exact_weights, self._kind
+            x, self._alpha, box.edge_bits, box.strides, spans, self._exact_weights, self._kind
         )
-        pull = np.zeros(box.n_cells)
-        _exact_pull(self._alpha, box.strides, self._all, self._exact_weights, pull)
-        pull *= tv
-        return ExactShares(pull[box.position], tv * value, tv * slack)
+        pull = np.empty(len(box.position))
+        _exact_pull(self._alpha, box.position, box.strides, self._all, tv * self._exact_weights, pull)
+        return ExactShares(pull, tv * value, tv * slack, self._conjugate())
 
     def get_v(self) -> FloatArray:
         """The iterate v."""
-        return self._v[self._box.position]
+        return picked(self._v, self._box.position)
 
     def get_w(self) -> FloatArray:
         """The minimiser w of the last look."""
-        return self._bar[self._box.position]
+        return picked(self._bar, self._box.position)
 
     def get_alpha(self) -> FloatArray:
         """The dual variable."""
-        return self._alpha.reshape(-1)[self._box.row_position]
+        return picked(self._alpha.reshape(-1), self._box.row_position, self._dtype)
 
 
 def _triple(spans: Spans) -> tuple[Any, Any, Any]:

@@ -3,12 +3,13 @@
 Vertices are put in an order that keeps neighbours together (reverse Cuthill-McKee), and, inside short
 windows of it, in the order of how many edges they own: so the vertices of a block own about the same
 number, and a block's edges fill a small table, slot by slot, lane by lane. Missing edges lead from a
-vertex to itself with weight zero, missing incoming ones to a slot that is always zero: no masks.
+vertex to itself, where there is no difference, missing incoming ones to a slot that is always zero: no masks.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,16 +34,17 @@ class Incidence:
 
     Attributes
     ----------
+    tail : ndarray of shape (n_edges,)
+        The vertex that owns each edge, as in the structure.
     n_places, n_slots : int
         Length of the vertex arrays and of the edge arrays; the last BLOCK slots are always zero.
     place : ndarray of int32, shape (n_features,)
         Where every vertex is.
-    slot : ndarray of int32, shape (n_edges,)
-        Where every edge is.
     head : ndarray of int32, shape (n_slots,)
         Place that the edge in a slot leads to; its owner's place where there is no edge.
-    weight : ndarray of float32 or float64, shape (n_slots,)
+    weight : ndarray of float32 or float64, shape (n_slots,), or None
         Weight of the edge in a slot, 0 where there is none; float32 if that holds the weights exactly.
+        None: all edges weigh 1.
     out_ptr : ndarray of int32, shape (n_blocks + 1,)
         Slots of block b are ``out_ptr[b]:out_ptr[b + 1]``, BLOCK lanes at a time.
     incoming : ndarray of int32
@@ -53,12 +55,12 @@ class Incidence:
         Blocks next to block b are ``near[near_ptr[b]:near_ptr[b + 1]]``.
     """
 
+    tail: npt.NDArray[np.integer[Any]]
     n_places: int
     n_slots: int
     place: Index
-    slot: Index
     head: Index
-    weight: npt.NDArray[np.floating[Any]]
+    weight: npt.NDArray[np.floating[Any]] | None
     out_ptr: Index
     incoming: Index
     in_ptr: Index
@@ -70,6 +72,11 @@ class Incidence:
         """Number of blocks."""
         return len(self.out_ptr) - 1
 
+    @cached_property
+    def slot(self) -> Index:
+        """Where every edge is, int32, shape (n_edges,): only who reads or sets a dual variable asks."""
+        return slots(self.place[self.tail], self.n_blocks)[1]
+
 
 def fits_incidence(structure: Any) -> bool:
     """Whether a structure can be laid out by `arrange`: edges grouped by their owner, 32-bit places."""
@@ -78,31 +85,26 @@ def fits_incidence(structure: Any) -> bool:
 
 def arrange(structure: EdgeStructure) -> Incidence:
     """Lay a mesh or a graph out in blocks."""
-    n_features = structure.n_features
     place = _places(structure)
-    n_blocks = -(-n_features // BLOCK)
-    owner, target = place[structure.tail], place[structure.head]
-    near_ptr, near = _neighbouring_blocks(owner // BLOCK, target // BLOCK, n_blocks)
-
-    out_ptr, slot = _slots(owner, n_blocks)
+    n_blocks = -(-structure.n_features // BLOCK)
+    near_ptr, near = _neighbouring_blocks(structure, place, n_blocks)
+    out_ptr, slot = slots(place[structure.tail], n_blocks)
     n_slots = int(out_ptr[-1]) + BLOCK
-    head = _own_places(out_ptr, n_slots)
+    target = place[structure.head]
+    head = np.zeros(n_slots, dtype=np.int32)
+    _own_places(out_ptr, head)
     head[slot] = target
-    exact = (structure.weight.astype(np.float32) == structure.weight).all()
-    weight: npt.NDArray[Any] = np.zeros(n_slots, dtype=np.float32 if exact else np.float64)
-    weight[slot] = structure.weight
-
-    in_ptr, position = _slots(target, n_blocks)
+    in_ptr, position = slots(target, n_blocks)
+    del target
     incoming = np.full(int(in_ptr[-1]), n_slots - BLOCK, dtype=np.int32)
     incoming[position] = slot
-
     return Incidence(
+        tail=structure.tail,
         n_places=n_blocks * BLOCK,
         n_slots=n_slots,
         place=place,
-        slot=slot,
         head=head,
-        weight=weight,
+        weight=_weights(structure, slot, n_slots),
         out_ptr=out_ptr,
         incoming=incoming,
         in_ptr=in_ptr,
@@ -111,49 +113,69 @@ def arrange(structure: EdgeStructure) -> Incidence:
     )
 
 
+def _weights(structure: EdgeStructure, slot: Index, n_slots: int) -> npt.NDArray[np.floating[Any]] | None:
+    """The weight of every slot, in float32 if that holds it exactly; None where all edges weigh 1."""
+    if (structure.weight == 1).all():
+        return None
+    exact = (structure.weight.astype(np.float32) == structure.weight).all()
+    weight: npt.NDArray[Any] = np.zeros(n_slots, dtype=np.float32 if exact else np.float64)
+    weight[slot] = structure.weight
+    return weight
+
+
 def _places(structure: EdgeStructure) -> Index:
     """Where every vertex goes."""
     n = structure.n_features
-    ones = np.ones(len(structure.tail), dtype=np.int8)
-    half = sp.csr_array((ones, (structure.tail, structure.head)), shape=(n, n))
+    n_owned = np.bincount(structure.tail, minlength=n)
+    # the edges are sorted by tail: half of a symmetric matrix in compressed rows is at hand
+    first = np.concatenate([[0], np.cumsum(n_owned)]).astype(np.int32)
+    ones = np.broadcast_to(np.int8(1), len(structure.tail))
+    half = sp.csr_array((ones, structure.head, first), shape=(n, n))
     order = reverse_cuthill_mckee((half + half.T).tocsr(), symmetric_mode=True)
-    n_owned = np.bincount(structure.tail, minlength=n)[order]
-    order = order[np.lexsort((n_owned, np.arange(n) // WINDOW))]
+    order = order[np.lexsort((n_owned[order], np.arange(n) // WINDOW))]
     place = np.empty(n, dtype=np.int32)
     place[order] = np.arange(n, dtype=np.int32)
     return place
 
 
-def _slots(vertex: Index, n_blocks: int) -> tuple[Index, Index]:
+def slots(vertex: Index, n_blocks: int) -> tuple[Index, Index]:
     """Block boundaries, and the slot of every edge, for edges that belong to the given places."""
-    count = np.bincount(vertex, minlength=n_blocks * BLOCK)
+    count = np.bincount(vertex, minlength=n_blocks * BLOCK).astype(np.int32)
     width = count.reshape(n_blocks, BLOCK).max(axis=1)
     ptr = np.concatenate([[0], np.cumsum(width * BLOCK)]).astype(np.int32)
-    by_vertex = np.argsort(vertex, kind="stable")
-    first = (np.cumsum(count) - count).astype(np.int32)
-    rank = np.empty(len(vertex), dtype=np.int32)
-    rank[by_vertex] = np.arange(len(vertex), dtype=np.int32) - first[vertex[by_vertex]]
-    return ptr, ptr[vertex // BLOCK] + rank * BLOCK + vertex % BLOCK
+    slot = np.empty(len(vertex), dtype=np.int32)
+    count[:] = 0
+    _fill_slots(vertex, ptr, count, slot)
+    return ptr, slot
 
 
-def _neighbouring_blocks(a: Index, b: Index, n_blocks: int) -> tuple[Index, Index]:
-    """The blocks next to each block, from the blocks at the two ends of every edge."""
+@kernel
+def _fill_slots(vertex: Any, ptr: Any, taken: Any, slot: Any) -> None:
+    """The slot of every edge: those of one vertex follow each other, a block's width apart."""
+    for e in range(len(vertex)):
+        place = vertex[e]
+        slot[e] = ptr[place // BLOCK] + taken[place] * BLOCK + place % BLOCK
+        taken[place] += 1
+
+
+def _neighbouring_blocks(structure: EdgeStructure, place: Index, n_blocks: int) -> tuple[Index, Index]:
+    """The blocks next to each block: those at the other ends of its edges."""
+    a, b = place[structure.tail] // BLOCK, place[structure.head] // BLOCK
     apart = a != b
-    low, high = np.minimum(a, b)[apart], np.maximum(a, b)[apart]
-    pairs = np.unique(low.astype(np.int64) * n_blocks + high)
-    low, high = (pairs // n_blocks).astype(np.int32), (pairs % n_blocks).astype(np.int32)
-    ends = np.concatenate([low, high]), np.concatenate([high, low])
-    near = sp.csr_array((np.ones(2 * len(pairs), dtype=bool), ends), shape=(n_blocks, n_blocks))
+    a, b = a[apart], b[apart]
+    ones = np.broadcast_to(True, len(a))
+    half = sp.csr_array((ones, (a, b)), shape=(n_blocks, n_blocks), dtype=bool)
+    near = (half + half.T).tocsr()
     return near.indptr.astype(np.int32), near.indices.astype(np.int32)
 
 
-def _own_places(out_ptr: Index, n_slots: int) -> Index:
-    """For every slot the place of its owner."""
-    n_blocks = len(out_ptr) - 1
-    block = np.repeat(np.arange(n_blocks), np.diff(out_ptr))
-    own = np.zeros(n_slots, dtype=np.int32)
-    own[: out_ptr[-1]] = block * BLOCK + (np.arange(out_ptr[-1]) - out_ptr[block]) % BLOCK
-    return own
+@kernel
+def _own_places(out_ptr: Any, own: Any) -> None:
+    """For every slot of a block the place of its owner; the slots behind the last block are left alone."""
+    for block in range(len(out_ptr) - 1):
+        for first in range(out_ptr[block], out_ptr[block + 1], BLOCK):
+            for lane in range(BLOCK):
+                own[first + lane] = block * BLOCK + lane
 
 
 @kernel

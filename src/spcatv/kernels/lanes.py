@@ -71,14 +71,14 @@ def load(typing_context: Any, array: Any, index: Any) -> Any:
     return lanes(array, index), codegen
 
 
-def _gather(context: Any, builder: Any, signature: Any, arguments: Any, vector: ir.VectorType) -> Any:
+def _gather(context: Any, builder: Any, array_types: Any, arguments: Any, vector: ir.VectorType) -> Any:
     """Entries one by one, which is no slower than the gather instructions."""
     values = ir.Constant(vector, ir.Undefined)
     for lane in range(vector.count):
         position = builder.add(arguments[2], ir.Constant(arguments[2].type, lane))
-        pointer = _address(context, builder, signature.args[1], arguments[1], position)
+        pointer = _address(context, builder, array_types[1], arguments[1], position)
         index = builder.zext(builder.load(pointer), ir.IntType(64))
-        entry = builder.load(_address(context, builder, signature.args[0], arguments[0], index))
+        entry = builder.load(_address(context, builder, array_types[0], arguments[0], index))
         values = builder.insert_element(values, entry, ir.IntType(32)(lane))
     return values
 
@@ -89,7 +89,7 @@ def gather(typing_context: Any, array: Any, indices: Any, at: Any) -> Any:
     lanes = Lanes(array.dtype)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _gather(context, builder, signature, arguments, lanes.vector)
+        return _gather(context, builder, signature.args, arguments, lanes.vector)
 
     return lanes(array, indices, at), codegen
 
@@ -101,7 +101,7 @@ def gather_wide(typing_context: Any, array: Any, indices: Any, at: Any) -> Any:
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         narrow = ir.VectorType(Lanes(array.dtype).element, lanes.count)
-        values = _gather(context, builder, signature, arguments, narrow)
+        values = _gather(context, builder, signature.args, arguments, narrow)
         return values if array.dtype.bitwidth == 64 else builder.fpext(values, lanes.vector)
 
     return lanes(array, indices, at), codegen
@@ -119,6 +119,40 @@ def load_wide(typing_context: Any, array: Any, index: Any) -> Any:
         return values if array.dtype.bitwidth == 64 else builder.fpext(values, lanes.vector)
 
     return lanes(array, index), codegen
+
+
+def _widened(builder: Any, factors: Any, dtype: Any, lanes: Lanes) -> Any:
+    """`factors` in the precision of `lanes`, which is never the lower one."""
+    return factors if dtype == lanes.dtype else builder.fpext(factors, lanes.vector)
+
+
+@intrinsic
+def weighed(typing_context: Any, values: Any, weights: Any, index: Any) -> Any:
+    """``values * weights[index : index + count]``; just `values` where the weights are None."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        if isinstance(weights, types.NoneType):
+            return arguments[0]
+        pointer = _address(context, builder, signature.args[1], *arguments[1:])
+        narrow = ir.VectorType(Lanes(weights.dtype).element, values.count)
+        factors = _load_vector(builder, pointer, narrow, weights.dtype.bitwidth // 8)
+        return builder.fmul(arguments[0], _widened(builder, factors, weights.dtype, values), flags=FAST)
+
+    return values(values, weights, index), codegen
+
+
+@intrinsic
+def weighed_at(typing_context: Any, values: Any, weights: Any, indices: Any, at: Any) -> Any:
+    """``values * weights[indices[at : at + count]]``; just `values` where the weights are None."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        if isinstance(weights, types.NoneType):
+            return arguments[0]
+        narrow = ir.VectorType(Lanes(weights.dtype).element, values.count)
+        factors = _gather(context, builder, signature.args[1:], arguments[1:], narrow)
+        return builder.fmul(arguments[0], _widened(builder, factors, weights.dtype, values), flags=FAST)
+
+    return values(values, weights, indices, at), codegen
 
 
 @intrinsic

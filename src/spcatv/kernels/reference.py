@@ -32,6 +32,10 @@ class ReferenceWorkspace:
         self._v = np.array(v, dtype=np.float64)
         self._alpha = np.array(alpha, dtype=np.float64)
 
+    def clear(self) -> None:
+        """Set v and the dual variable to zero."""
+        self._v, self._alpha = np.zeros_like(self._v), np.zeros_like(self._alpha)
+
     def _clip(self, z: FloatArray, k: float) -> npt.NDArray[Any]:
         return np.minimum(z, k) if self._setting.positive else np.clip(z, -k, k)
 
@@ -82,15 +86,17 @@ class ReferenceWorkspace:
         rows = self._structure.forward(x)
         value = rows @ rows if self._setting.graphnet else self._structure.group_norms(rows).sum()
         pull = self._setting.tv * self._structure.adjoint(self._alpha)
-        return ExactShares(pull, self._setting.tv * float(value), self._structured_share(x))
+        squares = float(self._alpha @ self._alpha) if self._setting.graphnet else 0.0
+        conjugate = 0.25 * self._setting.tv * squares
+        return ExactShares(pull, self._setting.tv * float(value), self._structured_share(x), conjugate)
 
     def get_v(self) -> FloatArray:
         """The iterate v."""
-        return self._v.astype(self._dtype)
+        return self._v.copy()
 
     def get_w(self) -> FloatArray:
         """The minimiser w of the last look."""
-        return self._w.astype(self._dtype)
+        return self._w.copy()
 
     def get_alpha(self) -> FloatArray:
         """The dual variable."""

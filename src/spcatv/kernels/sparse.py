@@ -120,6 +120,11 @@ class SparseWorkspace:
         self._v[:] = v
         self._alpha[:] = alpha
 
+    def clear(self) -> None:
+        """Set v and the dual variable to zero."""
+        self._v[:] = 0
+        self._alpha[:] = 0
+
     def advance(self, n_iter: int, steps: Steps) -> None:
         """Do `n_iter` primal-dual iterations."""
         tau, sigma, rho = steps
@@ -158,15 +163,16 @@ class SparseWorkspace:
         value, slack, _largest = structured_shares(
             self._group_ptr, matrix.indptr, matrix.indices, matrix.data, x, alpha, graphnet
         )
-        return ExactShares(tv * self._structure.adjoint(alpha), tv * value, tv * slack)
+        conjugate = 0.25 * tv * float(alpha @ alpha) if graphnet else 0.0
+        return ExactShares(tv * self._structure.adjoint(alpha), tv * value, tv * slack, conjugate)
 
     def get_v(self) -> FloatArray:
         """The iterate v."""
-        return self._v.copy()
+        return self._v.astype(np.float64)
 
     def get_w(self) -> FloatArray:
         """The minimiser w of the last look."""
-        return self._w.copy()
+        return self._w.astype(np.float64)
 
     def get_alpha(self) -> FloatArray:
         """The dual variable."""

@@ -21,8 +21,13 @@ from spcatv.solvers.base import FloatArray, Solution, SolverError, Status, Trace
 # Iterations between two looks at the gap; the last of them is not relaxed, which gives exact zeros
 # and a feasible dual variable.
 ITERATIONS_A_LOOK = 10
+# Above this multiple of the gap to reach, looks are rarer.
+FAR_AWAY = 30.0
+ITERATIONS_FAR_AWAY = 20
 RELAXATION = 1.9
 FIRST_TAU = 0.02
+# From the answer to a similar problem, where most of the way is done, longer primal steps are better.
+WARM_TAU = 0.04
 # The step ratio moves by this factor when one share of the gap is over IMBALANCE times the other.
 TAU_FACTOR = 0.5
 IMBALANCE = 10.0
@@ -90,28 +95,32 @@ class PrimalDual:
         self._workspace.set_target(y)
 
     def set_state(self, v: FloatArray, alpha: FloatArray) -> None:
-        """Continue from v and a feasible dual variable."""
+        """Continue from v and a feasible dual variable, with the step sizes found so far."""
         self._workspace.set_state(v, alpha)
 
+    def clear(self) -> None:
+        """Continue from zero."""
+        self._workspace.clear()
+
     def alpha(self) -> FloatArray:
-        """The dual variable, shape (n_rows,)."""
+        """The dual variable, shape (n_rows,); feasible after `certificate`."""
         return self._workspace.get_alpha()
 
     def candidate(self, run: Run) -> FloatArray:
-        """The loading vector that `run` ended with, shape (n_features,)."""
+        """The loading vector that `run` ended with, shape (n_features,), as float64."""
         return self._workspace.get_w() if run.use_minimizer else self._workspace.get_v()
 
     def certificate(self, problem: LoadingProblem, run: Run) -> Certificate:
-        """What `run` ended with and the certificate for it, in float64; alpha is feasible."""
+        """What `run` ended with and its certificate, in float64."""
         shares = self._workspace.exact_shares(run.use_minimizer)
-        v = self.candidate(run).astype(np.float64)
+        v = self.candidate(run)
         forbidden = problem.positive and bool((v < 0).any())
         return Certificate(
             v=v,
-            alpha=self.alpha(),
             pull=shares.pull,
             penalty=np.inf if forbidden else shares.structured_value + problem.l1 * float(np.abs(v).sum()),
             structured_gap=np.inf if forbidden else shares.structured_gap,
+            conjugate=shares.conjugate,
         )
 
     def run(self, tol: float, max_iter: int, *, reduction: float = 0.0) -> Run:
@@ -145,7 +154,10 @@ class PrimalDual:
                 status = Status.STALLED
             else:
                 self.tau = balance.update(n_iter, shares)
-                n_iter += self._advance(min(ITERATIONS_A_LOOK, max_iter - n_iter))
+                # a step that ends at a share of its first gap is too short for long pauses
+                far = reduction == 0 and gap > FAR_AWAY * tol
+                pause = ITERATIONS_FAR_AWAY if far else ITERATIONS_A_LOOK
+                n_iter += self._advance(min(pause, max_iter - n_iter))
         return Run(status, n_iter, gap, looks[0][1], bool(shares.gap_w <= shares.gap_v), tuple(looks))
 
     def _advance(self, n_iter: int) -> int:
@@ -219,14 +231,15 @@ def pdhg(
     trace, n_iter = _trace(problem, run, 0, 0.0), run.n_iter
     certificate = iteration.certificate(problem, run)
     if iteration.dtype == np.float32 and problem.judge(certificate).gap > target and n_iter < max_iter:
+        state = certificate.v, iteration.alpha()
         iteration = PrimalDual(problem, np.float64, iteration.tau)
-        iteration.set_state(certificate.v, certificate.alpha)
+        iteration.set_state(*state)
         seconds = time.perf_counter() - started
         run = iteration.run(target, max_iter - n_iter)
         trace, n_iter = trace + _trace(problem, run, n_iter, seconds), n_iter + run.n_iter
         certificate = iteration.certificate(problem, run)
     seconds = time.perf_counter() - started
-    solution = _certified(problem, certificate, target, run.status, n_iter, seconds, trace)
+    solution = _certified(problem, certificate, iteration.alpha(), target, run.status, n_iter, seconds, trace)
     if solution.status is Status.STALLED:
         return _fall_back(problem, solution, tol, max_iter)
     return solution
@@ -251,6 +264,7 @@ def _trace(problem: LoadingProblem, run: Run, n_iter: int, seconds: float) -> tu
 def _certified(
     problem: LoadingProblem,
     certificate: Certificate,
+    alpha: FloatArray,
     target: float,
     status: Status,
     n_iter: int,
@@ -268,7 +282,7 @@ def _certified(
     last = TracePoint(n_iter, judgement.value, judgement.gap, seconds)
     return Solution(
         v=certificate.v,
-        alpha=certificate.alpha.astype(np.float64),
+        alpha=alpha,
         value=judgement.value,
         gap=judgement.gap,
         relative_gap=judgement.gap / scale if scale > 0 else 0.0,

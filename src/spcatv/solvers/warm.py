@@ -28,9 +28,10 @@ ROUNDING_FLOOR = 1e-14
 
 @dataclass(frozen=True, eq=False)
 class VStep:
-    """One v-step: a certified loading vector, its exact gap for its problem, iterations."""
+    """One v-step: a certified loading vector, its objective and exact gap for its problem, iterations."""
 
     certificate: Certificate
+    value: float
     gap: float
     n_iter: int
 
@@ -39,43 +40,50 @@ class VStep:
         """The loading vector, shape (P,)."""
         return self.certificate.v
 
-    @property
-    def alpha(self) -> FloatArray:
-        """Its dual variable, shape (n_rows,)."""
-        return self.certificate.alpha
-
-
-def _judged(problem: LoadingProblem, v: FloatArray, alpha: FloatArray, n_iter: int) -> VStep:
-    certificate = problem.certificate(v, alpha)
-    return VStep(certificate, problem.judge(certificate).gap, n_iter)
+    @classmethod
+    def judged(cls, problem: LoadingProblem, certificate: Certificate, n_iter: int) -> VStep:
+        """What a certificate is worth for a problem."""
+        judgement = problem.judge(certificate)
+        return cls(certificate, judgement.value, judgement.gap, n_iter)
 
 
 class WarmSolver(Protocol):
     """Solves loading problems that share structure and weights, one after the other."""
 
-    @property
-    def tau(self) -> float:
-        """The primal step reached so far, for a solver of similar problems to begin with."""
-
     def step(self, problem: LoadingProblem, tol: float, reduction: float = 0.0) -> VStep:
         """Solve to an absolute gap of `tol`, or to `reduction` times the gap at the start if larger."""
 
-    def restart_from(self, v: FloatArray, alpha: FloatArray) -> None:
-        """Start the next step from here."""
+    def alpha(self) -> FloatArray:
+        """The dual variable that certifies the last step, shape (n_rows,)."""
+
+    def restart_from(self, v: FloatArray, alpha: FloatArray, *, tau: float | None = None) -> None:
+        """Start the next step from here; with the primal step `tau`, if the solver has such a thing."""
+
+    def restart(self) -> None:
+        """Start the next step from zero."""
 
 
 class ClosedFormSteps:
     """Where there is no structured penalty the answer is at hand: ``S(y, k) / 2``."""
 
-    tau = FIRST_TAU
+    def __init__(self) -> None:
+        self._alpha: FloatArray = np.zeros(0)
 
     def step(self, problem: LoadingProblem, tol: float, reduction: float = 0.0) -> VStep:
         """Solve exactly."""
-        alpha = np.zeros(problem.structure.n_rows)
-        return _judged(problem, problem.minimizer(alpha), alpha, n_iter=1)
+        self._alpha = np.zeros(problem.structure.n_rows)
+        certificate = problem.certificate(problem.minimizer(self._alpha), self._alpha)
+        return VStep.judged(problem, certificate, n_iter=1)
 
-    def restart_from(self, v: FloatArray, alpha: FloatArray) -> None:
+    def alpha(self) -> FloatArray:
+        """Zeros: the penalty has no dual variable."""
+        return self._alpha
+
+    def restart_from(self, v: FloatArray, alpha: FloatArray, *, tau: float | None = None) -> None:
         """Nothing to remember."""
+
+    def restart(self) -> None:
+        """Nothing to forget."""
 
 
 class PrimalDualSteps:
@@ -85,32 +93,37 @@ class PrimalDualSteps:
     ----------
     dtype : {float32, float64}
         Precision of the state to begin with.
-    tau : float
-        First primal step.
     """
 
-    def __init__(self, dtype: npt.DTypeLike, tau: float = FIRST_TAU) -> None:
+    def __init__(self, dtype: npt.DTypeLike) -> None:
         self._dtype: np.dtype[Any] = np.dtype(dtype)
-        self._first_tau = tau
+        self._tau = FIRST_TAU
         self._iteration: PrimalDual | None = None
         self._state: tuple[FloatArray, FloatArray] | None = None
 
-    def restart_from(self, v: FloatArray, alpha: FloatArray) -> None:
-        """Start the next step from here, with the step sizes found so far."""
-        self._state = (v, alpha)
+    def alpha(self) -> FloatArray:
+        """The dual variable that certifies the last step."""
+        if self._iteration is None:
+            raise RuntimeError("no step has been made yet")
+        return self._iteration.alpha() if self._state is None else self._state[1]
 
-    @property
-    def tau(self) -> float:
-        """The primal step reached so far."""
-        return self._first_tau if self._iteration is None else self._iteration.tau
+    def restart_from(self, v: FloatArray, alpha: FloatArray, *, tau: float | None = None) -> None:
+        """Start the next step from here; without `tau`, with the step sizes found so far."""
+        self._state = (v, alpha)
+        self._tau = self._tau if tau is None else tau
+
+    def restart(self) -> None:
+        """Start the next step from zero, with the step sizes found so far."""
+        self._state = None
+        if self._iteration is not None:
+            self._iteration.clear()
 
     def _prepared(self, problem: LoadingProblem) -> PrimalDual:
-        if self._iteration is None:
-            self._iteration = PrimalDual(problem, self._dtype, self._first_tau)
-        elif self._iteration.dtype != self._dtype:
-            self._iteration = PrimalDual(problem, self._dtype, self._iteration.tau)
+        if self._iteration is None or self._iteration.dtype != self._dtype:
+            self._iteration = PrimalDual(problem, self._dtype)
         else:
             self._iteration.set_target(problem.y)
+        self._iteration.tau = self._tau
         if self._state is not None:
             self._iteration.set_state(*self._state)
             self._state = None
@@ -121,6 +134,7 @@ class PrimalDualSteps:
         iteration = self._prepared(problem)
         try:
             run = iteration.run(tol, MOST_ITERATIONS, reduction=reduction)
+            self._tau = iteration.tau
         except SolverError:
             if self._dtype == np.float64:
                 raise
@@ -128,13 +142,12 @@ class PrimalDualSteps:
             self._dtype = np.dtype(np.float64)
             self._state = (np.zeros(problem.y.size), np.zeros(problem.structure.n_rows))
             return self.step(problem, tol, reduction)
-        certificate = iteration.certificate(problem, run)
-        step = VStep(certificate, problem.judge(certificate).gap, run.n_iter)
+        step = VStep.judged(problem, iteration.certificate(problem, run), run.n_iter)
         if run.status is Status.CONVERGED and step.gap <= 2 * max(tol, reduction * run.first_gap):
             return step
         if self._dtype == np.float32:
             self._dtype = np.dtype(np.float64)
-            self._state = (step.v, step.alpha)
+            self._state = (step.v, iteration.alpha())
             again = self.step(problem, tol, reduction=0.0)
             return replace(again, n_iter=run.n_iter + again.n_iter)
         if run.status is Status.STALLED and step.gap > ROUNDING_FLOOR * problem.scale():
@@ -143,25 +156,33 @@ class PrimalDualSteps:
 
     def _fall_back(self, problem: LoadingProblem, stalled: VStep, tol: float) -> VStep:
         other = dual_gradient(
-            problem, tol=tol / problem.scale(), max_iter=MOST_ITERATIONS, alpha0=stalled.alpha
+            problem, tol=tol / problem.scale(), max_iter=MOST_ITERATIONS, alpha0=self.alpha()
         )
         n_iter = stalled.n_iter + other.n_iter
         if other.gap >= stalled.gap:
             return replace(stalled, n_iter=n_iter)
         self._state = (other.v, other.alpha)
-        return _judged(problem, other.v, other.alpha, n_iter)
+        return VStep.judged(problem, problem.certificate(other.v, other.alpha), n_iter)
 
 
 class AnySteps:
     """Any solver of `spcatv.solvers.solve`, started from the last answer."""
 
-    tau = FIRST_TAU
-
     def __init__(self, method: str | Solver) -> None:
         self._method = method
         self._start: tuple[FloatArray | None, FloatArray | None] = (None, None)
 
-    def restart_from(self, v: FloatArray, alpha: FloatArray) -> None:
+    def alpha(self) -> FloatArray:
+        """The dual variable of the last answer."""
+        if self._start[1] is None:
+            raise RuntimeError("no step has been made yet")
+        return self._start[1]
+
+    def restart(self) -> None:
+        """Start the next step from the solver's own start."""
+        self._start = (None, None)
+
+    def restart_from(self, v: FloatArray, alpha: FloatArray, *, tau: float | None = None) -> None:
         """Start the next step from here."""
         self._start = (v, alpha)
 
@@ -176,15 +197,13 @@ class AnySteps:
             warnings.simplefilter("ignore", ConvergenceWarning)
             solution = solve(problem, self._method, tol=tol / scale, v0=v0, alpha0=alpha0)
         self._start = (solution.v, solution.alpha)
-        return _judged(problem, solution.v, solution.alpha, solution.n_iter)
+        return VStep.judged(problem, problem.certificate(solution.v, solution.alpha), solution.n_iter)
 
 
-def warm_solver(
-    method: str | Solver, has_structure: bool, dtype: npt.DTypeLike, tau: float = FIRST_TAU
-) -> WarmSolver:
+def warm_solver(method: str | Solver, has_structure: bool, dtype: npt.DTypeLike) -> WarmSolver:
     """The warm solver for a method of `spcatv.solvers.solve`."""
     if not has_structure and isinstance(method, str) and method != "fista":
         return ClosedFormSteps()
     if method in ("auto", "pdhg"):
-        return PrimalDualSteps(dtype, tau)
+        return PrimalDualSteps(dtype)
     return AnySteps(method)

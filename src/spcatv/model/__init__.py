@@ -1,0 +1,31 @@
+"""A fitted model as a folder: JSON, arrays without pickle, maps (docs/model-folder.md)."""
+
+from spcatv.model.files import (
+    SCHEMA_VERSION,
+    SavedModel,
+    current_versions,
+    file_sha256,
+    read_model,
+    write_model,
+)
+from spcatv.model.folder import ModelError, atomic_folder
+from spcatv.model.state import estimator_state, restore_estimator
+from spcatv.model.structures import structure_from_state, structure_state
+from spcatv.model.values import pack, unpack
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "ModelError",
+    "SavedModel",
+    "atomic_folder",
+    "current_versions",
+    "estimator_state",
+    "file_sha256",
+    "pack",
+    "read_model",
+    "restore_estimator",
+    "structure_from_state",
+    "structure_state",
+    "unpack",
+    "write_model",
+]

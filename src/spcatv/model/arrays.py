@@ -1,0 +1,162 @@
+"""Arrays in one ``.npz`` file, read without trust.
+
+An ``.npz`` file is a zip file of ``.npy`` files. Ours holds plain numbers only, uncompressed, so that no
+array can be larger than the bytes it takes on disk: what a file claims to hold is compared with its size
+before anything is allocated. Nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+import tokenize
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spcatv.model.folder import ModelError
+
+Array = npt.NDArray[Any]
+
+# Letters, digits, and single separators between them: also a safe file name on every system.
+NAME = re.compile(r"[A-Za-z0-9]+([._-][A-Za-z0-9]+)*")
+# dtype.str of what may be kept: booleans, integers and floating point numbers of up to 8 bytes
+ONE_BYTE = ("|b1", "|i1", "|u1")
+LARGER = ("i2", "i4", "i8", "u2", "u4", "u8", "f2", "f4", "f8")
+DTYPES = frozenset([*ONE_BYTE, *(f"<{kind}" for kind in LARGER), *(f">{kind}" for kind in LARGER)])
+# An .npy header of a plain array is a short line; NumPy pads it to a multiple of 64 bytes.
+LONGEST_HEADER = 512
+BROKEN_ZIP = (
+    zipfile.BadZipFile,
+    struct.error,
+    tokenize.TokenError,
+    EOFError,
+    KeyError,
+    OSError,
+    RuntimeError,
+    ValueError,
+)
+
+
+def declare(arrays: Mapping[str, Array]) -> dict[str, dict[str, Any]]:
+    """``{name: {"dtype", "shape"}}`` of arrays that can be kept; an error names the one that cannot."""
+    for name, array in arrays.items():
+        if not NAME.fullmatch(name):
+            raise ModelError(f"{name!r} cannot name an array: letters, digits and single . _ - only")
+        if not isinstance(array, np.ndarray) or array.dtype.str not in DTYPES:
+            kind = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
+            raise ModelError(f"the array {name!r} is of type {kind}; only plain numbers can be kept")
+        _check_finite(name, array)
+    return {
+        name: {"dtype": array.dtype.str, "shape": list(array.shape)} for name, array in sorted(arrays.items())
+    }
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
+    """Write arrays that `declare` has passed; the same arrays give the same bytes."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in sorted(arrays.items()):
+            # an entry made like this carries no time of writing
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, array, allow_pickle=False)
+
+
+def read_arrays(path: Path, declared: Any) -> dict[str, Array]:
+    """Read the arrays that a model declares, no more, no fewer, and each as declared.
+
+    Parameters
+    ----------
+    path : Path
+        The ``.npz`` file.
+    declared : dict
+        As `declare` gives it, but not to be trusted.
+
+    Returns
+    -------
+    dict of str to ndarray
+    """
+    expected = _checked_declaration(path, declared)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            _check_entries(path, archive, expected)
+            arrays = {name: _read_one(path, archive, name, *expected[name]) for name in expected}
+    except ModelError:
+        raise
+    except BROKEN_ZIP as error:
+        raise ModelError(f"{path} is damaged, or not a file of arrays: {_one_line(error)}") from error
+    for name, array in arrays.items():
+        _check_finite(name, array, f" of {path}")
+    return arrays
+
+
+def _checked_declaration(path: Path, declared: Any) -> dict[str, tuple[np.dtype[Any], tuple[int, ...]]]:
+    if not isinstance(declared, dict):
+        raise ModelError(f"the model does not say which arrays {path} holds")
+    expected = {}
+    for name, entry in declared.items():
+        dtype, shape = (entry.get("dtype"), entry.get("shape")) if isinstance(entry, dict) else (None, None)
+        if not NAME.fullmatch(name):
+            raise ModelError(f"{name!r} is no name of an array in {path}")
+        if not isinstance(dtype, str) or dtype not in DTYPES:
+            raise ModelError(
+                f"the array {name!r} of {path} is said to be of type {dtype!r}: not plain numbers"
+            )
+        if not isinstance(shape, list) or not all(type(n) is int and 0 <= n < 2**63 for n in shape):
+            raise ModelError(f"the array {name!r} of {path} is said to have the shape {shape!r}: not a shape")
+        expected[name] = (np.dtype(dtype), tuple(shape))
+    return expected
+
+
+def _check_entries(path: Path, archive: zipfile.ZipFile, expected: Mapping[str, Any]) -> None:
+    """Compare the directory of the zip file with what is expected, and with the size of the file."""
+    entries = archive.infolist()
+    found = sorted(entry.filename for entry in entries)
+    if found != sorted(f"{name}.npy" for name in expected):
+        odd = sorted({f"{name}.npy" for name in expected} ^ set(found)) or found
+        raise ModelError(f"{path} does not hold the arrays that the model names: see {odd[0]!r}")
+    if any(entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & 1 for entry in entries):
+        raise ModelError(f"{path} is compressed or encrypted; the arrays of a model are not")
+    # entries may also lie over each other
+    if sum(entry.file_size for entry in entries) > path.stat().st_size:
+        raise ModelError(f"{path} claims to hold more than its size on disk")
+
+
+def _read_one(
+    path: Path, archive: zipfile.ZipFile, name: str, dtype: np.dtype[Any], shape: tuple[int, ...]
+) -> Array:
+    info = archive.getinfo(f"{name}.npy")
+    with archive.open(info) as entry:
+        found_shape, fortran_order, found_dtype = _read_header(entry)
+        if (found_shape, found_dtype) != (shape, dtype):
+            raise ModelError(
+                f"the array {name!r} of {path} is {found_dtype} of shape {found_shape}; the model says "
+                f"{dtype} of shape {shape}"
+            )
+        if entry.tell() + math.prod(shape) * dtype.itemsize != info.file_size:
+            raise ModelError(f"the array {name!r} of {path} has not the size that its shape {shape} needs")
+        values = np.frombuffer(bytearray(entry.read()), dtype=dtype)
+    return values.reshape(shape, order="F" if fortran_order else "C")
+
+
+def _read_header(entry: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    version = np.lib.format.read_magic(entry)
+    if version == (1, 0):
+        return np.lib.format.read_array_header_1_0(entry, max_header_size=LONGEST_HEADER)
+    if version == (2, 0):
+        return np.lib.format.read_array_header_2_0(entry, max_header_size=LONGEST_HEADER)
+    raise ValueError(f"version {version} of the array format is for arrays that are not plain numbers")
+
+
+def _check_finite(name: str, array: Array, where: str = "") -> None:
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        wrong = int(array.size - np.isfinite(array).sum())
+        raise ModelError(f"the array {name!r}{where} holds {wrong} values that are NaN or infinite")
+
+
+def _one_line(error: BaseException) -> str:
+    return str(error).strip().split("\n")[0] or type(error).__name__
