@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DELETE_ON_ERROR:
 .PHONY: demo test test-all lint bench clean help
 
-demo: $(VENV)/.installed-demo  ## simulate, fit three methods, print a table, save a picture (under a minute)
+demo: $(VENV)/.installed-demo  ## simulated images and brains, from files to maps, tables and pictures (under a minute)
 	$(PY) -m spcatv demo
 
 test: $(VENV)/.installed-dev  ## run the tests
@@ -53,12 +53,12 @@ INSTALL_AFTER := pyproject.toml src/spcatv/_version.py
 # --no-compile: modules are compiled when they are first imported, and most never are; it halves the time
 $(VENV)/.installed-demo: $(INSTALL_AFTER) $(call moved_since,$(VENV)/.installed-demo) | $(VENV)/pyvenv.cfg
 	@echo "Installing spca-tv into $(VENV) ..."
-	@$(PIP_INSTALL) --no-compile --editable ".[report]"
+	@$(PIP_INSTALL) --no-compile --editable ".[images,report]"
 	@echo "$(CURDIR)" > $@
 
 $(VENV)/.installed-dev: $(INSTALL_AFTER) $(call moved_since,$(VENV)/.installed-dev) | $(VENV)/pyvenv.cfg
 	@echo "Installing spca-tv and its development tools into $(VENV) ..."
-	@$(PIP_INSTALL) --no-compile --editable ".[dev,report]"
+	@$(PIP_INSTALL) --no-compile --editable ".[dev,images,report]"
 	@echo "$(CURDIR)" | tee $@ > $(VENV)/.installed-demo
 
 $(VENV)/.installed-bench: $(INSTALL_AFTER) $(call moved_since,$(VENV)/.installed-bench) | $(VENV)/pyvenv.cfg

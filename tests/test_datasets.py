@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.ndimage import gaussian_filter, label
 
-from spcatv.datasets import make_dots
+from spcatv.datasets import make_dots, make_surface_cohort, make_volume_cohort
 
 
 @pytest.fixture(scope="module")
@@ -141,3 +141,127 @@ def test_clear_errors(arguments, message):
 
 def test_smallest_image_has_dots_of_one_pixel():
     assert_array_equal(make_dots(3, 7, random_state=0).loadings.sum(axis=1), [2, 2, 1])
+
+
+# --- cohorts on masks and meshes ----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def ball():
+    points = np.indices((17, 19, 15)) - np.array([8, 9, 7])[:, None, None, None]
+    return (points**2).sum(axis=0) <= 49
+
+
+def octahedron(n_divisions):
+    """Vertices and triangles of a sphere."""
+    coords = [[1, 0, 0], [-1, 0, 0], [0, 1, 0], [0, -1, 0], [0, 0, 1], [0, 0, -1]]
+    faces = [[0, 2, 4], [2, 1, 4], [1, 3, 4], [3, 0, 4], [2, 0, 5], [1, 2, 5], [3, 1, 5], [0, 3, 5]]
+    coords = [np.array(point, dtype=float) for point in coords]
+    for _ in range(n_divisions):
+        middles, finer = {}, []
+        for a, b, c in faces:
+            found = []
+            for i, j in ((a, b), (b, c), (c, a)):
+                key = (min(i, j), max(i, j))
+                if key not in middles:
+                    middles[key] = len(coords)
+                    coords.append((coords[i] + coords[j]) / np.linalg.norm(coords[i] + coords[j]))
+                found.append(middles[key])
+            finer += [[a, found[0], found[2]], [b, found[1], found[0]], [c, found[2], found[1]], found]
+        faces = finer
+    return np.array(coords), np.array(faces)
+
+
+@pytest.fixture(scope="module")
+def sphere():
+    return octahedron(4)
+
+
+def test_volume_cohort_is_signal_on_balls_plus_noise(ball):
+    cohort = make_volume_cohort(ball, 30, voxel_size=2.0, radius=4.0, snr=2.0, random_state=0)
+    assert cohort.X.shape == (30, ball.sum())
+    assert cohort.loadings.shape == (3, ball.sum())
+    assert_allclose(cohort.scores.mean(axis=0), 0, atol=1e-12)
+    assert_allclose(cohort.scores.std(axis=0), [2.0, 1.6, 1.0], rtol=1e-12)
+    noise = cohort.X - cohort.scores @ cohort.loadings
+    assert noise.std() == pytest.approx(1, rel=1e-12)
+    volume = np.zeros(ball.shape)
+    for loading in cohort.loadings:
+        volume[ball] = loading
+        assert label(volume)[1] == 2, "two regions a component"
+    assert cohort.loadings.sum(axis=0).max() == 1, "regions do not overlap"
+    # a ball of radius 2 voxels has at most 33
+    assert (cohort.loadings.sum(axis=1) <= 2 * 33).all()
+    assert (cohort.loadings.sum(axis=1) >= 2 * 10).all()
+
+
+def test_smoothing_makes_neighbours_alike(ball):
+    def correlation(smoothing):
+        cohort = make_volume_cohort(ball, 40, radius=2, snr=0, smoothing=smoothing, random_state=1)
+        volumes = np.full((40, *ball.shape), np.nan)
+        volumes[:, ball] = cohort.X
+        return np.nanmean(volumes[:, 1:] * volumes[:, :-1])
+
+    assert abs(correlation(0)) < 0.03
+    assert correlation(1.0) > 0.6
+
+
+def test_regions_do_not_depend_on_the_seed_and_data_do(ball):
+    first, again, other = (
+        make_volume_cohort(ball, 5, radius=3, random_state=seed, dtype=np.float32) for seed in (1, 1, 2)
+    )
+    assert first.X.dtype == np.float32
+    assert_array_equal(first.X, again.X)
+    assert_array_equal(first.loadings, other.loadings)
+    assert not np.array_equal(first.X, other.X)
+
+
+def test_surface_cohort_is_signal_on_discs_plus_noise(sphere):
+    coords, triangles = sphere
+    mask = coords[:, 2] > -0.5
+    cohort = make_surface_cohort(coords, triangles, 20, mask=mask, radius=0.3, random_state=0)
+    assert cohort.X.shape == (20, mask.sum())
+    noise = cohort.X - cohort.scores @ cohort.loadings
+    assert noise.std() == pytest.approx(1, rel=1e-12)
+    assert cohort.loadings.sum(axis=0).max() == 1
+    inside = coords[mask]
+    for loading in cohort.loadings:
+        region = inside[loading != 0]
+        # along the edges is at least as far as through the ball: all lies in two balls of this radius
+        near = np.linalg.norm(region - region[0], axis=1) <= 0.6
+        assert 0 < near.sum() < len(region)
+        assert np.ptp(region[near], axis=0).max() <= 0.6
+        assert np.ptp(region[~near], axis=0).max() <= 0.6
+
+
+def test_two_hemispheres_are_one_mesh(sphere):
+    coords, triangles = sphere
+    aside = np.array([2, 0, 0])
+    both = np.vstack([coords - aside, coords + aside])
+    cohort = make_surface_cohort(
+        both,
+        np.vstack([triangles, triangles + len(coords)]),
+        4,
+        radius=0.4,
+        amplitudes=(1.0,),
+        random_state=0,
+    )
+    left, right = np.split(cohort.loadings[0], 2)
+    assert left.any()
+    assert right.any()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n_samples": 1}, "n_samples must be at least 2"),
+        ({"snr": -1}, "snr must be a finite number >= 0"),
+        ({"radius": 0}, "radius must be above 0, got 0"),
+        ({"amplitudes": ()}, "amplitudes must be finite numbers, one a component"),
+        ({"dtype": int}, "dtype must be float64 or float32"),
+        ({"mask": np.ones(3)}, "6 regions need at least as many features, got 3"),
+    ],
+)
+def test_clear_errors_of_cohorts(change, message, ball):
+    with pytest.raises(ValueError, match=message):
+        make_volume_cohort(**{"mask": ball, "n_samples": 3, "radius": 2, **change})

@@ -13,9 +13,11 @@ from sklearn.decomposition import PCA
 
 from spcatv.metrics import (
     adjusted_explained_variance,
+    cumulative_explained_variance,
     dice,
     loading_mse,
     match_components,
+    orthonormal_basis,
     pairwise_dice,
     reconstruction_error,
     threshold_loadings,
@@ -282,3 +284,83 @@ class TestAdjustedExplainedVariance:
     def test_refuses_one_row(self):
         with pytest.raises(ValueError, match="at least two rows"):
             adjusted_explained_variance([[1.0, 2.0]])
+
+
+class TestSignedAndCorrectedDice:
+    def test_hand_values(self):
+        # supports {0, 1, 2} and {0, 1, 3}; the signs agree on 0 alone
+        assert dice([1, 1, 1, 0], [1, -1, 0, 1]) == pytest.approx(2 / 3)
+        assert dice([1, 1, 1, 0], [1, -1, 0, 1], signed=True) == pytest.approx(1 / 3)
+        # two of four features each, one shared: exactly what chance gives
+        assert dice([1, 1, 0, 0], [0, 1, 1, 0], corrected=True) == 0
+        assert dice([1, 1, 0, 0], [1, 1, 0, 0], corrected=True) == 1
+        # by chance 2 (1 * 1 / 4) / 2 = 1/4 of it is shared
+        assert dice([1, 0, 0, 0], [0, 1, 0, 0], corrected=True) == pytest.approx(-1 / 3)
+
+    def test_full_supports_say_nothing(self):
+        assert dice([1, 1, 1], [1, 1, 1]) == 1
+        assert dice([1, 1, 1], [1, 1, 1], corrected=True) == 0
+
+    def test_random_supports_are_zero_on_average(self):
+        rng = np.random.default_rng(0)
+        one, other = rng.random((2, 500, 200)) < 0.4
+        assert dice(one, other, corrected=True).mean() == pytest.approx(0, abs=0.01)
+        signs = rng.choice([-1, 1], size=(2, 500, 200))
+        signed = dice(one * signs[0], other * signs[1], signed=True, corrected=True)
+        assert signed.mean() == pytest.approx(0, abs=0.01)
+
+    @quick
+    @given(two_matrices)
+    def test_signed_is_never_larger_and_aligns(self, pair):
+        first, second = pair
+        assert (dice(first, second, signed=True) <= dice(first, second)).all()
+        assert_array_equal(dice(first, -first, signed=True), np.zeros(len(first)))
+        assert_array_equal(dice(first, first, signed=True), dice(first, first))
+
+    def test_pairwise_variants_are_those_of_dice(self):
+        rng = np.random.default_rng(1)
+        fits = [rng.standard_normal((2, 30)) * (rng.random((2, 30)) < 0.5) for _ in range(3)]
+        for options in ({"signed": True}, {"corrected": True}, {"signed": True, "corrected": True}):
+            values = pairwise_dice(fits, norm_fraction=None, **options)
+            aligned = []
+            for fit in fits:
+                match = match_components(fits[0], fit)
+                aligned.append(match.sign[:, None] * fit[match.order])
+            expected = [dice(*two, **options) for two in itertools.combinations(aligned, 2)]
+            assert_allclose(values, expected, atol=1e-12)
+
+
+class TestCumulativeExplainedVariance:
+    def test_pca_explains_what_it_says(self):
+        X = np.random.default_rng(0).standard_normal((30, 12)) @ np.diag(np.arange(1, 13))
+        pca = PCA(4).fit(X)
+        assert_allclose(
+            cumulative_explained_variance(X, pca.components_), np.cumsum(pca.explained_variance_ratio_)
+        )
+
+    def test_least_squares_is_the_second_route(self):
+        rng = np.random.default_rng(1)
+        X, loadings, mean = rng.standard_normal((20, 9)), rng.standard_normal((3, 9)), rng.standard_normal(9)
+        centred = X - mean
+        expected = []
+        for k in (1, 2, 3):
+            fitted = np.linalg.lstsq(loadings[:k].T, centred.T, rcond=None)[0].T @ loadings[:k]
+            expected.append(1 - ((centred - fitted) ** 2).sum() / (centred**2).sum())
+        assert_allclose(cumulative_explained_variance(X, loadings, mean=mean), expected)
+
+    def test_repetition_and_zeros_add_nothing(self):
+        rng = np.random.default_rng(2)
+        X, first = rng.standard_normal((10, 6)), rng.standard_normal(6)
+        shares = cumulative_explained_variance(X, [first, -2 * first, np.zeros(6), rng.standard_normal(6)])
+        assert shares[0] == shares[1] == shares[2] < shares[3]
+        assert cumulative_explained_variance(np.ones((4, 6)), [first]) == 0
+
+    def test_basis_is_orthonormal_even_for_nearly_parallel_loadings(self):
+        rng = np.random.default_rng(3)
+        first = rng.standard_normal(50)
+        basis = orthonormal_basis([first, first + 1e-5 * rng.standard_normal(50), rng.standard_normal(50)])
+        assert_allclose(basis @ basis.T, np.eye(3), atol=1e-12)
+
+    def test_shapes_must_agree(self):
+        with pytest.raises(ValueError, match="the components have 3 features"):
+            cumulative_explained_variance(np.ones((4, 6)), np.ones((2, 3)))

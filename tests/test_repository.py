@@ -13,7 +13,18 @@ import spcatv
 
 ROOT = Path(__file__).resolve().parents[1]
 EXTRAS = {"bench", "images", "report", "dask", "gpu", "dev", "all"}
-OPTIONAL = ["matplotlib", "nibabel", "nilearn", "dask", "distributed", "cupy", "cvxpy", "pandas", "jinja2"]
+OPTIONAL = [
+    "matplotlib",
+    "nibabel",
+    "nilearn",
+    "dask",
+    "distributed",
+    "cupy",
+    "cvxpy",
+    "pandas",
+    "jinja2",
+    "rich",
+]
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +59,10 @@ def test_types_are_shipped():
 def test_import_brings_no_extra():
     """An extra that is installed must stay asleep until it is needed."""
     code = (
-        # scikit-learn takes pandas along where it is installed; that is not our doing
-        "import sys, sklearn.base; before = set(sys.modules); import spcatv, spcatv.cli;"
+        # scikit-learn takes pandas and rich along where they are installed; that is not our doing
+        "import sys, sklearn.base, importlib.util as util;"
+        "util.find_spec('sklearn.callback') and __import__('sklearn.callback');"
+        "before = set(sys.modules); import spcatv, spcatv.cli;"
         f"print(*[name for name in {OPTIONAL!r} if name in set(sys.modules) - before])"
     )
     assert in_a_new_process(code) == []

@@ -1,18 +1,28 @@
-"""Simulated data whose true loadings are known (docs/method.md section 6.2)."""
+"""Simulated data whose true loadings are known.
+
+The dots of the paper (docs/method.md section 6.2), and cohorts of maps on any mask or mesh.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 from scipy.ndimage import gaussian_filter
+from scipy.sparse.csgraph import dijkstra
 
 FloatArray = npt.NDArray[np.floating[Any]]
+IntArray = npt.NDArray[np.integer[Any]]
 RandomState = int | np.integer[Any] | np.random.Generator | np.random.RandomState | None
 
 DOT_AMPLITUDES: tuple[float, float, float] = (1.0, 0.8, 0.5)
+REGIONS_A_COMPONENT = 2
+# moves of the centres of regions towards the middle of what is nearest to them
+CENTRE_MOVES = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,8 +111,7 @@ def make_dots(
     Dots
     """
     _check_arguments(n_samples, size, snr, amplitudes, smoothing)
-    if np.dtype(dtype) not in (np.float64, np.float32):
-        raise ValueError(f"dtype must be float64 or float32, got {np.dtype(dtype)}")
+    _check_dtype(dtype)
     rng = _generator(random_state)
     loadings = _dot_supports(size)
     # the signals come first, so that they do not depend on the size of the images
@@ -120,6 +129,213 @@ def make_dots(
         loadings=loadings.astype(dtype, copy=False),
         scores=scores.astype(dtype, copy=False),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class SimulatedCohort:
+    """Maps of several people with known components; made by `make_volume_cohort`, `make_surface_cohort`.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        One person's map a row, ``scores @ loadings`` plus smooth noise of standard deviation 1.
+    loadings : ndarray of shape (n_components, n_features)
+        True loadings, the indicators (0 or 1) of the regions of each component, which do not overlap.
+    scores : ndarray of shape (n_samples, n_components)
+        What multiplies the loadings: mean 0, standard deviation ``snr * amplitudes[k]``.
+    """
+
+    X: FloatArray
+    loadings: FloatArray
+    scores: FloatArray
+
+
+def make_volume_cohort(
+    mask: npt.ArrayLike,
+    n_samples: int = 60,
+    *,
+    voxel_size: float | tuple[float, ...] = 1.0,
+    radius: float,
+    snr: float = 1.0,
+    amplitudes: tuple[float, ...] = DOT_AMPLITUDES,
+    smoothing: float = 1.0,
+    dtype: npt.DTypeLike = np.float64,
+    random_state: RandomState = None,
+) -> SimulatedCohort:
+    """Simulate a cohort of maps on the voxels of a mask: each component varies in two balls.
+
+    Parameters
+    ----------
+    mask : array-like of bool, of shape (n_0, n_1, ...)
+        Where there are features; they are its voxels in C order.
+    n_samples : int, default=60
+        Number of maps, at least 2.
+    voxel_size : float or tuple of float, default=1.0
+        Size of a voxel along every axis, in the unit of `radius`.
+    radius : float
+        Radius of a ball, of which the part inside the mask is taken.
+    snr : float, default=1.0
+        Standard deviation of the strongest signal over that of the noise.
+    amplitudes : tuple of float, default=(1.0, 0.8, 0.5)
+        Strength of the signals relative to `snr`, one a component.
+    smoothing : float, default=1.0
+        Standard deviation, in voxels, of the Gaussian that smooths the noise; 0 for none.
+    dtype : {float64, float32}, default=float64
+        Type of the arrays.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of the signals and the noise. Where the balls are depends on the mask alone.
+
+    Returns
+    -------
+    SimulatedCohort
+    """
+    _check_signals(n_samples, snr, amplitudes, radius, dtype)
+    inside = np.asarray(mask) != 0
+    sizes = np.broadcast_to(np.asarray(voxel_size, dtype=np.float64), (inside.ndim,))
+    points = np.argwhere(inside) * sizes
+    centres = _region_centres(points, REGIONS_A_COMPONENT * len(amplitudes))
+    distances = _distances(points, points[centres])
+    box = np.zeros(inside.shape)
+
+    def smooth(values: FloatArray) -> FloatArray:
+        box[inside] = values
+        return np.asarray(gaussian_filter(box, smoothing)[inside] if smoothing > 0 else values)
+
+    return _simulate(distances, radius, n_samples, snr, amplitudes, smooth, dtype, random_state)
+
+
+def make_surface_cohort(
+    coords: npt.ArrayLike,
+    triangles: npt.ArrayLike,
+    n_samples: int = 60,
+    *,
+    mask: npt.ArrayLike | None = None,
+    radius: float,
+    snr: float = 1.0,
+    amplitudes: tuple[float, ...] = DOT_AMPLITUDES,
+    smoothing: int = 4,
+    dtype: npt.DTypeLike = np.float64,
+    random_state: RandomState = None,
+) -> SimulatedCohort:
+    """Simulate a cohort of maps on the vertices of a mesh: each component varies in two discs.
+
+    Two hemispheres are one mesh: their vertices one after the other, and the triangles of the second
+    counted on from the first.
+
+    Parameters
+    ----------
+    coords : array-like of shape (n_vertices, 3)
+        Where the vertices are.
+    triangles : array-like of int, of shape (n_triangles, 3)
+        The vertices of every triangle.
+    n_samples : int, default=60
+        Number of maps, at least 2.
+    mask : array-like of bool, of shape (n_vertices,), default=None
+        Where there are features (not on the medial wall); ``None`` for all vertices.
+    radius : float
+        Radius of a disc, measured along the edges of the mesh in the unit of `coords`.
+    snr, amplitudes, dtype, random_state
+        As for `make_volume_cohort`.
+    smoothing : int, default=4
+        Times that the noise of a vertex is averaged, half and half, with that of its neighbours.
+
+    Returns
+    -------
+    SimulatedCohort
+        Its features are the vertices of the mask, in their order.
+    """
+    _check_signals(n_samples, snr, amplitudes, radius, dtype)
+    places = np.asarray(coords, dtype=np.float64)
+    inside = np.ones(len(places), dtype=bool) if mask is None else np.asarray(mask) != 0
+    lengths = _edge_lengths(places, np.asarray(triangles))[inside][:, inside]
+    centres = _region_centres(places[inside], REGIONS_A_COMPONENT * len(amplitudes))
+    distances = dijkstra(lengths, directed=False, indices=centres)
+    neighbours = (lengths > 0).astype(np.float64)
+    n_neighbours = np.maximum(neighbours.sum(axis=1), 1)
+
+    def smooth(values: FloatArray) -> FloatArray:
+        for _ in range(smoothing):
+            values = 0.5 * values + 0.5 * (neighbours @ values) / n_neighbours
+        return values
+
+    return _simulate(distances, radius, n_samples, snr, amplitudes, smooth, dtype, random_state)
+
+
+def _simulate(
+    distances: FloatArray,
+    radius: float,
+    n_samples: int,
+    snr: float,
+    amplitudes: tuple[float, ...],
+    smooth: Callable[[FloatArray], FloatArray],
+    dtype: npt.DTypeLike,
+    random_state: RandomState,
+) -> SimulatedCohort:
+    """Draw signals and noise on regions given by the distances to their centres (n_regions, P)."""
+    rng = _generator(random_state)
+    # a place that is within reach of two centres belongs to the nearer one: regions do not overlap
+    nearest = np.argmin(distances, axis=0)
+    reached = distances.min(axis=0) <= radius
+    component_of_region = np.arange(len(distances)) // REGIONS_A_COMPONENT
+    components = np.arange(len(amplitudes))[:, None]
+    loadings = ((component_of_region[nearest] == components) & reached).astype(np.float64)
+    strengths = snr * np.asarray(amplitudes, dtype=np.float64)
+    scores = strengths * _standardize(rng.standard_normal((n_samples, len(amplitudes))))
+    X = np.empty((n_samples, distances.shape[1]), dtype=dtype)
+    for number in range(n_samples):
+        X[number] = smooth(np.asarray(rng.standard_normal(distances.shape[1])))
+    X /= X.std(dtype=np.float64)
+    X += scores @ loadings
+    return SimulatedCohort(
+        X=X, loadings=loadings.astype(dtype, copy=False), scores=scores.astype(dtype, copy=False)
+    )
+
+
+def _region_centres(points: FloatArray, n_centres: int) -> IntArray:
+    """Indices of points that are far from each other and in the middle of what is nearest to them."""
+    if len(points) < n_centres:
+        raise ValueError(f"{n_centres} regions need at least as many features, got {len(points)}")
+    chosen = [int(np.argmax(np.linalg.norm(points - points.mean(axis=0), axis=1)))]
+    while len(chosen) < n_centres:
+        chosen.append(int(np.argmax(_distances(points, points[chosen]).min(axis=0))))
+    for _ in range(CENTRE_MOVES):
+        nearest = np.argmin(_distances(points, points[chosen]), axis=0)
+        middles = np.stack([points[nearest == region].mean(axis=0) for region in range(n_centres)])
+        chosen = [int(index) for index in np.argmin(_distances(points, middles), axis=1)]
+    return np.asarray(chosen)
+
+
+def _distances(points: FloatArray, centres: FloatArray) -> FloatArray:
+    """Distances of every point from every centre, shape (n_centres, n_points)."""
+    return np.stack([np.linalg.norm(points - centre, axis=1) for centre in centres])
+
+
+def _edge_lengths(coords: FloatArray, triangles: IntArray) -> sp.csr_array:
+    """Symmetric matrix of the lengths of the edges, shape (n_vertices, n_vertices)."""
+    pairs = np.concatenate([triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [2, 0]]])
+    pairs = np.unique(np.sort(pairs, axis=1), axis=0)
+    lengths = np.linalg.norm(coords[pairs[:, 0]] - coords[pairs[:, 1]], axis=1)
+    one_way = sp.coo_array((lengths, (pairs[:, 0], pairs[:, 1])), shape=(len(coords), len(coords)))
+    return sp.csr_array(one_way + one_way.T)
+
+
+def _check_signals(
+    n_samples: int, snr: float, amplitudes: tuple[float, ...], radius: float, dtype: npt.DTypeLike
+) -> None:
+    if n_samples < 2:
+        raise ValueError(f"n_samples must be at least 2, to standardise the scores; got {n_samples}")
+    if not (np.isfinite(snr) and snr >= 0):
+        raise ValueError(f"snr must be a finite number >= 0, got {snr}")
+    if np.ndim(amplitudes) != 1 or len(amplitudes) == 0 or not np.isfinite(amplitudes).all():
+        raise ValueError(f"amplitudes must be finite numbers, one a component, got {amplitudes!r}")
+    if not radius > 0:
+        raise ValueError(f"radius must be above 0, got {radius}")
+    _check_dtype(dtype)
+
+
+def _check_dtype(dtype: npt.DTypeLike) -> None:
+    if np.dtype(dtype) not in (np.float64, np.float32):
+        raise ValueError(f"dtype must be float64 or float32, got {np.dtype(dtype)}")
 
 
 def _check_arguments(

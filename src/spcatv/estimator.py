@@ -30,6 +30,7 @@ from spcatv.progress import (
 from spcatv.structure import Structure, as_structure
 from spcatv.threads import one_blas_thread
 from spcatv.warn import warn_user
+from spcatv.watching import watchers
 
 FloatArray = npt.NDArray[np.floating[Any]]
 
@@ -264,7 +265,7 @@ class SPCATV(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
 
     def _monitor(self, X: FloatArray, matrix: CentredMatrix) -> tuple[MonitorGroup, Callable[[], None]]:
         """What watches the fit, and what to call at its end."""
-        monitors: list[Any] = []
+        monitors: list[Any] = list(watchers())
         if self.verbose:
             monitors.append(PrintingMonitor(int(self.verbose), int(self.n_components)))
         if not hasattr(self, "_skl_callbacks") and not hasattr(self, "_parent_callback_ctx"):

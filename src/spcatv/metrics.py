@@ -16,6 +16,7 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
 
 _BLOCK_ENTRIES = 1 << 20  # entries handled at once, so that no temporary is as large as X
+_DEPENDENT = 1e-7  # a unit loading closer than this to the span of those before it adds nothing of its own
 
 
 class Match(NamedTuple):
@@ -71,7 +72,13 @@ def threshold_loadings(loadings: npt.ArrayLike, norm_fraction: float = 0.99) -> 
 
 
 def dice(
-    first: npt.ArrayLike, second: npt.ArrayLike, *, norm_fraction: float | None = None, empty: float = 0.0
+    first: npt.ArrayLike,
+    second: npt.ArrayLike,
+    *,
+    norm_fraction: float | None = None,
+    empty: float = 0.0,
+    signed: bool = False,
+    corrected: bool = False,
 ) -> FloatArray | np.float64:
     """Dice index of two supports, ``2 |S1 & S2| / (|S1| + |S2|)``, whatever the signs.
 
@@ -84,18 +91,27 @@ def dice(
     empty : float, default=0.0
         Value where both supports are empty, for which the index is 0 / 0. Zero, so that a component
         that the penalty killed everywhere does not count as perfectly reproducible.
+    signed : bool, default=False
+        Whether a feature counts as shared only if both loadings have the same sign there. The sign of a
+        whole component is arbitrary: align it first (`match_components` gives it).
+    corrected : bool, default=False
+        Whether what supports of these sizes share by chance is taken out, ``(D - E) / (1 - E)`` with
+        ``E = 2 (|S1| |S2| / P) / (|S1| + |S2|)``: 0 for supports that have nothing to do with each other,
+        however large they are, 1 for equal ones, and 0 where both are full, of which nothing can be said.
 
     Returns
     -------
     ndarray of shape (n_components,), or a number for two vectors
-        From 0 (disjoint) to 1 (equal).
+        From 0 (disjoint; corrected: as by chance) to 1 (equal).
     """
     one, other = np.asarray(first), np.asarray(second)
     if one.shape != other.shape:
         raise ValueError(f"both loadings must have one shape, got {one.shape} and {other.shape}")
-    supports = np.stack([_supports(one, norm_fraction), _supports(other, norm_fraction)])
-    both = supports.all(axis=0).sum(axis=1)
-    index = _dice_ratio(both, supports.sum(axis=(0, 2)), empty)
+    parts = np.stack([_supports(one, norm_fraction, signed), _supports(other, norm_fraction, signed)])
+    sizes = parts.sum(axis=-1)
+    index = _dice_ratio(parts.all(axis=0).sum(axis=(1, 2)), sizes.sum(axis=(0, 2)), empty)
+    if corrected:
+        index = _without_chance(index, sizes[0], sizes[1], parts.shape[-1])
     return index if one.ndim == 2 else np.float64(index[0])
 
 
@@ -105,6 +121,8 @@ def pairwise_dice(
     reference: npt.ArrayLike | None = None,
     norm_fraction: float | None = 0.99,
     empty: float = 0.0,
+    signed: bool = False,
+    corrected: bool = False,
 ) -> FloatArray:
     """Stability: Dice index of matched supports, for every pair of fits.
 
@@ -117,8 +135,8 @@ def pairwise_dice(
         truth, or a fit to all data. ``None`` takes the first fit.
     norm_fraction : float or None, default=0.99
         Passed through `threshold_loadings`; ``None`` compares the supports as they are.
-    empty : float, default=0.0
-        As in `dice`.
+    empty, signed, corrected
+        As in `dice`; the signs of matched components are aligned with the reference.
 
     Returns
     -------
@@ -129,16 +147,22 @@ def pairwise_dice(
     if len(fits) < 2:
         raise ValueError(f"stability needs the loadings of at least two fits, got {len(fits)}")
     base = fits[0] if reference is None else _as_rows(reference, "reference")
-    matched = np.stack([_supports(fit[match_components(base, fit).order], norm_fraction) for fit in fits])
+    matched = []
+    for fit in fits:
+        match = match_components(base, fit)
+        matched.append(_supports(match.sign[:, None] * fit[match.order], norm_fraction, signed))
     # counts are exact in float32 below 2^24 features, and its matrix product is the faster one
     counting = np.float32 if base.shape[1] < 1 << 24 else np.float64
     first, second = np.triu_indices(len(fits), k=1)
     columns = []
-    for support in matched.swapaxes(0, 1):
-        ones = support.astype(counting)
+    for parts in zip(*matched, strict=True):
+        sizes = np.stack([part.sum(axis=1) for part in parts])
+        ones: npt.NDArray[Any] = np.stack([part.ravel() for part in parts]).astype(counting)
         overlap = (ones @ ones.T)[first, second]
-        size = support.sum(axis=1)
-        columns.append(_dice_ratio(overlap, size[first] + size[second], empty))
+        column = _dice_ratio(overlap, (sizes[first] + sizes[second]).sum(axis=1), empty)
+        columns.append(
+            _without_chance(column, sizes[first], sizes[second], base.shape[1]) if corrected else column
+        )
     return np.column_stack(columns)
 
 
@@ -275,6 +299,74 @@ def adjusted_explained_variance(scores: npt.ArrayLike) -> FloatArray:
     return adjusted
 
 
+def cumulative_explained_variance(
+    X: npt.ArrayLike, components: npt.ArrayLike, *, mean: npt.ArrayLike | None = None
+) -> FloatArray:
+    """Share of the data that the first 1, 2, ..., K loadings span: cumulative R^2 (Shen and Huang, 2008).
+
+    ``R^2_k = ||X P_k||_F^2 / ||X||_F^2`` with P_k the orthogonal projection onto the first k loadings,
+    for X less `mean`. Correlated loadings are not counted twice, and PCA's loadings of the same X give the
+    largest values there are.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+        Data, of the fit or held out.
+    components : array-like of shape (n_components, n_features)
+        Loadings of any length; a row of zeros, or one that the rows before it span, adds nothing.
+    mean : array-like of shape (n_features,), default=None
+        Subtracted from every row: ``mean_`` of the model. ``None``: the means of these rows.
+
+    Returns
+    -------
+    ndarray of shape (n_components,)
+        Never decreasing, from 0 to 1; zeros for data without variance.
+    """
+    data, loadings = np.asarray(X), _as_rows(components, "components")
+    if data.ndim != 2 or data.shape[1] != loadings.shape[1]:
+        raise ValueError(
+            f"X must be a matrix with a column a feature: it has shape {data.shape}, and the components have "
+            f"{loadings.shape[1]} features"
+        )
+    centre = data.mean(axis=0, dtype=np.float64) if mean is None else np.asarray(mean, dtype=np.float64)
+    basis = orthonormal_basis(loadings)
+    total, explained = 0.0, np.zeros(len(basis))
+    step = max(1, _BLOCK_ENTRIES // max(1, data.shape[1]))
+    for start in range(0, data.shape[0], step):
+        rows = data[start : start + step] - centre
+        total += float(np.einsum("ij,ij->", rows, rows))
+        explained += np.square(rows @ basis.T).sum(axis=0)
+    return np.cumsum(explained) / total if total > 0 else np.zeros(len(basis))
+
+
+def orthonormal_basis(loadings: npt.ArrayLike) -> FloatArray:
+    """Gram-Schmidt: rows 1 to k of the result span what rows 1 to k of `loadings` do.
+
+    Parameters
+    ----------
+    loadings : array-like of shape (n_components, n_features)
+
+    Returns
+    -------
+    ndarray of shape (n_components, n_features)
+        Orthonormal rows, but zeros where a loading is zero or in the span of those before it.
+    """
+    rows = _as_rows(loadings, "loadings")
+    basis = np.zeros_like(rows)
+    for number, row in enumerate(rows):
+        length = np.linalg.norm(row)
+        if length == 0:
+            continue
+        rest = row / length
+        # twice is enough (Kahan): the first pass leaves rounding errors in the span, the second none
+        for _ in range(2):
+            rest = rest - basis[:number].T @ (basis[:number] @ rest)
+        left = np.linalg.norm(rest)
+        if left > _DEPENDENT:
+            basis[number] = rest / left
+    return basis
+
+
 def _as_rows(loadings: npt.ArrayLike, name: str) -> FloatArray:
     """Check loadings and give them two dimensions: one vector a row."""
     array = np.asarray(loadings, dtype=np.float64)
@@ -285,15 +377,29 @@ def _as_rows(loadings: npt.ArrayLike, name: str) -> FloatArray:
     return np.atleast_2d(array)
 
 
-def _supports(loadings: npt.ArrayLike, norm_fraction: float | None) -> npt.NDArray[np.bool_]:
-    """Where the rows are not zero, after the threshold if there is one."""
+def _supports(loadings: npt.ArrayLike, norm_fraction: float | None, signed: bool) -> npt.NDArray[np.bool_]:
+    """Where the rows are not zero, after the threshold if there is one; shape (rows, parts, features).
+
+    One part, or two if the signs count: where a row is positive, and where it is negative.
+    """
     rows = _as_rows(loadings, "loadings")
-    return np.asarray((rows if norm_fraction is None else threshold_loadings(rows, norm_fraction)) != 0)
+    kept = rows if norm_fraction is None else threshold_loadings(rows, norm_fraction)
+    return np.stack([kept > 0, kept < 0], axis=1) if signed else (kept != 0)[:, None]
 
 
 def _dice_ratio(both: npt.NDArray[Any], sizes: npt.NDArray[Any], empty: float) -> FloatArray:
     """``2 both / sizes`` with `empty` where sizes is 0."""
     return np.where(sizes > 0, 2.0 * both / np.maximum(sizes, 1), empty)
+
+
+def _without_chance(
+    index: FloatArray, first: npt.NDArray[Any], second: npt.NDArray[Any], n_features: int
+) -> FloatArray:
+    """Take out of Dice indices what parts of these sizes, shape (n, parts), share by chance."""
+    total = (first + second).sum(axis=1)
+    by_chance = _dice_ratio((first.astype(np.float64) * second).sum(axis=1) / n_features, total, 0.0)
+    room = 1.0 - by_chance
+    return np.where(room > 0, (index - by_chance) / np.where(room > 0, room, 1.0), 0.0)
 
 
 def _standardize_rows(rows: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""`spca-tv demo` end to end, on smaller images where the size does not matter."""
+"""The part of the demo on the paper's images, on smaller ones where the size does not matter."""
 
 import csv
 import os
@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import spcatv.demo
 from spcatv.cli import main
 from spcatv.datasets import make_dots
+from spcatv.demo import dots
 
 pytest.importorskip("matplotlib", reason="the demo draws with matplotlib (extra `report`)")
 
@@ -22,14 +23,14 @@ def small_images(monkeypatch):
     def small(n_samples=60, size=28, snr=0.3, **options):
         return make_dots(n_samples, size, snr, **options)
 
-    monkeypatch.setattr(spcatv.demo, "make_dots", small)
+    monkeypatch.setattr(dots, "make_dots", small)
 
 
 @pytest.fixture(scope="module")
 def full(tmp_path_factory):
     """The demo as people run it, once for this file."""
     lines = []
-    result = spcatv.demo.run_demo(tmp_path_factory.mktemp("demo"), say=lines.append)
+    result = dots.run_dots(tmp_path_factory.mktemp("demo"), say=lines.append)
     return result, "\n".join(lines)
 
 
@@ -104,7 +105,7 @@ def test_says_where_the_files_are_and_what_compilation_took(full):
 def test_picture_is_a_png_of_the_four_columns(full):
     result, _ = full
     assert result.picture.read_bytes().startswith(b"\x89PNG\r\n")
-    figure = spcatv.demo.draw_loadings(result.data, result.methods)
+    figure = dots.draw_loadings(result.data, result.methods)
     panels = [axes for axes in figure.axes if axes.images]
     assert len(panels) == 12
     assert [panels[column].get_title() for column in range(4)] == [
@@ -121,7 +122,7 @@ def test_picture_is_a_png_of_the_four_columns(full):
 
 def test_command_writes_both_files_and_nothing_else(small_images, tmp_path, capsys):
     folder = tmp_path / "new" / "folder"
-    assert main(["demo", "--output", str(folder), "--seed", "3"]) == 0
+    assert main(["demo", "--only", "dots", "--output", str(folder), "--seed", "3"]) == 0
     assert sorted(os.listdir(folder)) == ["loadings.png", "table.tsv"]
     shown = capsys.readouterr()
     assert "seed 3" in shown.out
@@ -129,13 +130,13 @@ def test_command_writes_both_files_and_nothing_else(small_images, tmp_path, caps
 
 
 def test_quiet_says_nothing(small_images, tmp_path, capsys):
-    assert main(["demo", "--quiet", "--output", str(tmp_path)]) == 0
+    assert main(["demo", "--only", "dots", "--quiet", "--output", str(tmp_path)]) == 0
     shown = capsys.readouterr()
     assert (shown.out, shown.err) == ("", "")
 
 
 def test_same_seed_same_result(small_images, tmp_path):
-    first, second = (spcatv.demo.run_demo(tmp_path, seed=1, say=lambda line: None) for _ in range(2))
+    first, second = (dots.run_dots(tmp_path, seed=1, say=lambda line: None) for _ in range(2))
     for one, other in zip(first.methods, second.methods, strict=True):
         assert_array_equal(one.loadings, other.loadings)
         assert one.error == other.error
@@ -143,18 +144,19 @@ def test_same_seed_same_result(small_images, tmp_path):
 
 def test_default_folder(small_images, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert main(["demo", "--quiet"]) == 0
+    assert main(["demo", "--quiet", "--only", "dots"]) == 0
     assert (tmp_path / "demo-output" / "loadings.png").is_file()
 
 
-def test_without_matplotlib_one_line_before_any_work(monkeypatch, tmp_path, capsys):
+@pytest.mark.parametrize("parts", [(), ("--only", "dots")])
+def test_without_matplotlib_one_line_before_any_work(parts, monkeypatch, tmp_path, capsys):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.setattr(spcatv.demo, "make_dots", lambda **options: pytest.fail("work was done"))
-    assert main(["demo", "--output", str(tmp_path)]) == 1
+    monkeypatch.setattr(dots, "make_dots", lambda **options: pytest.fail("work was done"))
+    assert main(["demo", *parts, "--output", str(tmp_path)]) == 1
     shown = capsys.readouterr()
     assert shown.out == ""
     assert shown.err.count("\n") == 1
-    assert 'pip install "spca-tv[report]"' in shown.err
+    assert re.search(r'pip install "spca-tv\[(images,)?report\]"', shown.err)
 
 
 def test_wrong_folder_before_any_work(monkeypatch, tmp_path, capsys):
@@ -175,8 +177,8 @@ def test_a_failed_save_leaves_the_old_picture(small_images, monkeypatch, tmp_pat
             path.write_bytes(b"half a pic")
             raise OSError("no space left")
 
-    monkeypatch.setattr(spcatv.demo, "draw_loadings", lambda *args: Broken())
+    monkeypatch.setattr(dots, "draw_loadings", lambda *args: Broken())
     with pytest.raises(OSError, match="no space left"):
-        spcatv.demo.run_demo(tmp_path, say=lambda line: None)
+        dots.run_dots(tmp_path, say=lambda line: None)
     assert os.listdir(tmp_path) == ["loadings.png"]
     assert old.read_bytes() == b"old"

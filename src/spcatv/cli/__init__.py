@@ -12,10 +12,10 @@ import traceback
 from collections.abc import Sequence
 
 from spcatv._version import __version__
-from spcatv.cli import demo
+from spcatv.cli import demo, fit, info, transform
 from spcatv.cli.errors import InputError
 
-COMMANDS = (demo,)
+COMMANDS = (fit, transform, info, demo)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -34,11 +34,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     parser = _build_parser()
     arguments = parser.parse_args(argv)
+    arguments.argv = sys.argv[1:] if argv is None else list(argv)
     try:
         arguments.run(arguments)
         sys.stdout.flush()
-    except KeyboardInterrupt:
-        return _complain("interrupted", 130, debug=False)
+    except KeyboardInterrupt as interrupt:
+        return _complain(str(interrupt) or "interrupted", 130, debug=False)
     except BrokenPipeError:
         # the reader (head, less) has left: there is nobody to tell, and nothing more may be flushed
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

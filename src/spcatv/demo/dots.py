@@ -1,16 +1,12 @@
-"""The demonstration: three methods on the paper's simulated images, one table, one picture.
+"""The demonstration on the paper's simulated images: three methods, one table, one picture.
 
-Settings are those of docs/method.md section 6.2. Everything here is ordinary use of the public
-interface; the command line (`spca-tv demo`) only parses arguments and calls `run_demo`.
+Settings are those of docs/method.md section 6.2. Everything here is ordinary use of the public interface.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -21,7 +17,10 @@ from scipy.ndimage import gaussian_filter
 from sklearn.decomposition import TruncatedSVD
 
 from spcatv.datasets import Dots, make_dots
+from spcatv.demo.extras import require
 from spcatv.estimator import SPCATV
+from spcatv.files import replacing
+from spcatv.layout import aligned
 from spcatv.metrics import loading_mse, match_components, reconstruction_error
 from spcatv.threads import one_blas_thread
 
@@ -43,10 +42,6 @@ TOTAL_VARIATION = {**WEIGHTS, "l1_ratio": 0.25, "tv_ratio": 0.5}
 PICTURE_NAME = "loadings.png"
 TABLE_NAME = "table.tsv"
 ROW_LABELS = ("component 1\ntwo upper dots", "component 2\ntwo lower dots", "component 3\nmiddle dot")
-
-
-class MissingExtraError(RuntimeError):
-    """A package of an optional extra is not installed; the message says what to install."""
 
 
 class _Decomposition(Protocol):
@@ -93,8 +88,8 @@ class MethodResult:
 
 
 @dataclass(frozen=True, eq=False)
-class DemoResult:
-    """What `run_demo` found and where it put it."""
+class DotsResult:
+    """What `run_dots` found and where it put it."""
 
     data: Dots
     methods: tuple[MethodResult, ...]
@@ -102,13 +97,13 @@ class DemoResult:
     table: Path
 
 
-def run_demo(folder: Path, *, seed: int = 0, say: Callable[[str], None] = print) -> DemoResult:
+def run_dots(folder: Path, *, seed: int = 0, say: Callable[[str], None] = print) -> DotsResult:
     """Simulate, fit, compare, and save the picture and the table.
 
     Parameters
     ----------
     folder : Path
-        Where to write ``loadings.png`` and ``table.tsv``; it must be there (`prepare_folder`).
+        Where to write ``loadings.png`` and ``table.tsv``; it must be there.
     seed : int, default=0
         Seed of the simulated data.
     say : callable, default=print
@@ -116,14 +111,14 @@ def run_demo(folder: Path, *, seed: int = 0, say: Callable[[str], None] = print)
 
     Returns
     -------
-    DemoResult
+    DotsResult
 
     Raises
     ------
     MissingExtraError
         If matplotlib is not installed; before any work.
     """
-    _require_matplotlib()
+    require(("matplotlib",), "report", "the demo draws a picture")
     data = make_dots(random_state=seed)
     train, test = data.split()
     pixels = " x ".join(map(str, data.shape))
@@ -138,43 +133,13 @@ def run_demo(folder: Path, *, seed: int = 0, say: Callable[[str], None] = print)
         methods = tuple(_evaluate(name, model, data) for name, model in models.items())
     say("\n" + format_table(methods) + "\n")
     picture, table = folder / PICTURE_NAME, folder / TABLE_NAME
-    with _replacing(picture) as temporary:
+    with replacing(picture) as temporary:
         draw_loadings(data, methods).savefig(temporary, format="png", dpi=160)
-    with _replacing(table) as temporary:
+    with replacing(table) as temporary:
         temporary.write_text(table_as_tsv(methods), encoding="utf-8")
     say(f"Picture: {picture}")
-    say(f"Table:   {table}")
-    return DemoResult(data=data, methods=methods, picture=picture, table=table)
-
-
-def prepare_folder(folder: Path) -> None:
-    """Make `folder` if needed and make sure that a file can be written there (else OSError)."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryFile(dir=folder):
-        pass
-
-
-@contextlib.contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """Give a temporary name beside `path`, and move it there only when all went well."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        temporary.chmod(0o644)  # mkstemp makes files that only their owner may read
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _require_matplotlib() -> None:
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise MissingExtraError(
-            'the demo draws a picture with matplotlib; install it with: pip install "spca-tv[report]"'
-        ) from error
+    say(f"Table:   {table}\n")
+    return DotsResult(data=data, methods=methods, picture=picture, table=table)
 
 
 def _warm_up() -> float:
@@ -220,16 +185,7 @@ def format_table(methods: tuple[MethodResult, ...]) -> str:
         )
         for method in methods
     ]
-    widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
-
-    def line(cells: tuple[str, ...]) -> str:
-        first, *others = (
-            cell.ljust(width) if column == 0 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
-        )
-        return "  ".join([first, *others]).rstrip()
-
-    return "\n".join([line(header), line(tuple("-" * width for width in widths)), *map(line, rows)])
+    return aligned(header, rows)
 
 
 def table_as_tsv(methods: tuple[MethodResult, ...]) -> str:

@@ -1,0 +1,176 @@
+"""Options in a TOML file: read, checked, and written down again as they took effect.
+
+A key is an option's long name (``n_components`` or ``n-components``); ``images`` holds what stands on the
+command line without a name. Relative paths start at the folder of the file.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from spcatv._version import __version__
+from spcatv.cli.errors import InputError
+from spcatv.cli.options import OPTIONS, FitOptions
+
+Row = tuple[Path, ...]
+
+# options of the command that are no settings of the fit
+SPEECH = ("quiet", "verbose")
+
+
+def read_config(file: Path) -> dict[str, Any]:
+    """Read and check a configuration file.
+
+    Parameters
+    ----------
+    file : Path
+        TOML.
+
+    Returns
+    -------
+    dict
+        Values by the names of `FitOptions`, and ``images`` as a list of texts and pairs of texts; paths
+        no longer depend on where the file lies.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or holds an unknown key or a value of the wrong kind; the message
+        names the file and the key.
+    """
+    values = {}
+    for written, value in _parsed(file).items():
+        name = written.replace("-", "_")
+        if name in values:
+            raise InputError(f"{file}: {name} is given twice, with a hyphen and with an underscore")
+        try:
+            values[name] = _checked(name, value)
+        except ValueError as error:
+            raise InputError(f"{file}: {written} {error}") from error
+        except KeyError as error:
+            raise InputError(f"{file}: unknown key {written!r}{_closest(name)}") from error
+    return {name: _anchored(value, file.resolve().parent) for name, value in values.items()}
+
+
+def _parsed(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot read the configuration {file} ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file} is not a text file in UTF-8") from error
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{file} is not valid TOML: {error}") from error
+
+
+def _closest(name: str) -> str:
+    known = [*OPTIONS, "images", *SPEECH]
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"; did you mean {near[0]!r}?" if near else f"; the keys are {', '.join(known)}"
+
+
+def _checked(name: str, value: Any) -> Any:
+    if name == "images":
+        return _checked_images(value)
+    if name in SPEECH:
+        if not isinstance(value, int):  # true and false are integers
+            raise ValueError(f"must be true or false, got {value!r}")
+        return value
+    option = OPTIONS[name]
+    checked = option.kind.check(value)
+    if option.n_values is not None and len(checked) != option.n_values:
+        raise ValueError(f"must hold {option.n_values} values, got {len(checked)}")
+    return checked
+
+
+def _checked_images(value: Any) -> list[str | tuple[str, ...]]:
+    values = [value] if isinstance(value, str) else value
+    if not isinstance(values, list) or not values:
+        raise ValueError(f"must be a path or a list of paths, got {value!r}")
+    images: list[str | tuple[str, ...]] = []
+    for item in values:
+        pair = isinstance(item, list) and len(item) == 2 and all(isinstance(name, str) for name in item)
+        if not (isinstance(item, str) or pair):
+            raise ValueError(f"must hold paths, or pairs of a left and a right path, got {item!r}")
+        images.append(item if isinstance(item, str) else tuple(item))
+    return images
+
+
+def _anchored(value: Any, folder: Path) -> Any:
+    """Let relative paths, however deep in lists, start at `folder`."""
+    if isinstance(value, Path):
+        return folder / value.expanduser()
+    if isinstance(value, tuple):
+        return tuple(_anchored(item, folder) for item in value)
+    if isinstance(value, list):  # only images are a list; the others are tuples
+        return [
+            tuple(os.path.join(folder, name) for name in item)
+            if isinstance(item, tuple)
+            else os.path.join(folder, os.path.expanduser(item))
+            for item in value
+        ]
+    return value
+
+
+def config_text(options: FitOptions, rows: Sequence[Row] | None, *, name: str) -> str:
+    """Write the effective configuration down, such that a run with it repeats this one.
+
+    Parameters
+    ----------
+    options : FitOptions
+        What took effect.
+    rows : sequence of tuples of Path, or None
+        The files of every sample; ``None`` for an array.
+    name : str
+        Name that the file will have, for its own header.
+
+    Returns
+    -------
+    str
+        TOML: every option that has a value, paths absolute.
+    """
+    lines = [
+        f"# Everything that took effect in this run of spca-tv {__version__}. To repeat it:",
+        f"#     spca-tv fit --config {name} --output ANOTHER_FOLDER",
+    ]
+    if rows is not None:
+        lines += ["", "images = ["]
+        lines += [f"    {_toml_value(row[0] if len(row) == 1 else row)}," for row in rows]
+        lines += ["]"]
+    group = ""
+    for key, option in OPTIONS.items():
+        value = getattr(options, key)
+        if value is None or not option.kept:
+            continue
+        if option.group != group:
+            group = option.group
+            lines += ["", f"# {group}"]
+        lines.append(f"{key} = {_toml_value(value)}")
+    return "\n".join(lines) + "\n"
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, Path):
+        return _toml_text(os.path.abspath(value))
+    if isinstance(value, str):
+        return _toml_text(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_toml_value, value))}]"
+    return repr(value)  # TOML writes integers and finite floats as Python does
+
+
+def _toml_text(text: str) -> str:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InputError(f"the name {text!r} is not valid Unicode; rename the file") from error
+    # JSON's escapes are TOML's, but for the one control character that JSON leaves alone
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

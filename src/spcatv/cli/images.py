@@ -1,0 +1,202 @@
+"""Brain images on the command line: from the options to `spcatv.images`, and its errors back in a line."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spcatv.cli.errors import InputError
+from spcatv.cli.inputs import Row
+from spcatv.cli.options import NO_HEMISPHERE, FitOptions
+from spcatv.cli.outputs import COMPONENTS_STEM, Outcome
+from spcatv.cli.progress import Display
+from spcatv.cli.tables import Table, numeric_columns, read_table, selected_columns
+
+FloatArray = npt.NDArray[np.floating[Any]]
+
+CHUNK = 2**20
+
+
+def fit_images(options: FitOptions, rows: Sequence[Row], display: Display) -> Outcome:
+    """Read the images and fit them.
+
+    Parameters
+    ----------
+    options : FitOptions
+        Effective options.
+    rows : sequence of tuples of Path
+        A file, or the files of two hemispheres, a sample.
+    display : Display
+        Hears of every file that is read.
+
+    Returns
+    -------
+    Outcome
+    """
+    # imported here, so that arrays can be fitted without the extra
+    from spcatv.images import ImageSPCATV, read_cohort
+    from spcatv.images.saving import map_metadata
+
+    own: dict[str, Any] = {
+        "mask": None if options.mask is None else str(options.mask),
+        "surface": _surface(options),
+        "bad_features": options.bad_features,
+        "standardize": options.standardize,
+        "dtype": options.dtype or "float32",
+    }
+    confounds = confounds_frame(options.confounds, options.confounds_columns, rows)
+    with _named_errors(options.confounds), read_ahead(rows, options.n_jobs):
+        cohort = read_cohort(_plain(rows), confounds=confounds, progress=display.file_read, **own)
+    model = ImageSPCATV(**own, **options.model_parameters())
+    scores = model.fit_transform(cohort)
+
+    def write_maps(folder: Path) -> None:
+        model.space_.write(model.components_, folder, COMPONENTS_STEM, metadata=map_metadata(model))
+
+    dropped = f", {model.n_dropped_:,} of them dropped" if model.n_dropped_ else ""
+    read = f"Read {len(cohort.names)} images: {cohort.mask_report}{dropped}"
+    return Outcome(model, scores, cohort.names, (read,), write_maps, model.save)
+
+
+def score_images(
+    folder: Path,
+    rows: Sequence[Row],
+    confounds: Path | None,
+    columns: Sequence[str] | None,
+    display: Display,
+) -> tuple[tuple[str, ...], FloatArray]:
+    """Names and scores of new images on the components of a model.
+
+    Parameters
+    ----------
+    folder : Path
+        A model folder.
+    rows : sequence of tuples of Path
+        The new images.
+    confounds : Path or None
+        Their confounds, where the model was fitted with confounds.
+    columns : sequence of str or None
+        Columns of the confounds to use.
+    display : Display
+        Hears of every file that is read.
+
+    Returns
+    -------
+    names : tuple of str
+    scores : ndarray of shape (n_samples, n_components)
+    """
+    from spcatv.images import ImageSPCATV
+
+    model = ImageSPCATV.load(folder)
+    names: list[str] = []
+
+    def progress(number: int, total: int, name: str) -> None:
+        names.append(name)
+        display.file_read(number, total, name)
+
+    with _named_errors(confounds):
+        table = confounds_frame(confounds, columns, rows)
+        scores = model.transform(_plain(rows), table, progress=progress)
+    return tuple(names), scores
+
+
+def _plain(rows: Sequence[Row]) -> list[Any]:
+    """Paths, and pairs of paths, as `spcatv.images` takes them."""
+    return [row[0] if len(row) == 1 else row for row in rows]
+
+
+def _surface(options: FitOptions) -> str | dict[str, str] | None:
+    if options.surface is None:
+        return options.template
+    meshes = dict(zip(("left", "right"), options.surface, strict=True))
+    return {side: str(mesh) for side, mesh in meshes.items() if mesh != NO_HEMISPHERE}
+
+
+def confounds_frame(file: Path | None, columns: Sequence[str] | None, rows: Sequence[Row]) -> Any:
+    """The chosen columns of a table as a DataFrame, so that the model knows their names; None for none."""
+    if file is None:
+        return None
+    import pandas as pd  # comes with nilearn
+
+    table = read_table(file)
+    _check_order(table, rows)
+    names = selected_columns(table, columns)
+    return pd.DataFrame(numeric_columns(table, names), columns=list(names))
+
+
+def _check_order(table: Table, rows: Sequence[Row]) -> None:
+    """Refuse a table whose own paths say that its rows are in another order than the images."""
+    column = table.path_column()
+    if column is None or len(table.rows) != len(rows):
+        return  # nothing to compare; the number of rows is checked where that of the images is known
+    for number, (cell, row) in enumerate(zip(table.column(column), rows, strict=True), start=1):
+        if Path(cell).name not in {file.name for file in row}:
+            raise InputError(
+                f"{table.file}: row {number} is about {cell}, but image {number} is {row[0]}; put the rows "
+                "in the order of the images, or name the images by this table"
+            )
+
+
+@contextmanager
+def _named_errors(confounds: Path | None) -> Iterator[None]:
+    """Turn what is wrong with the input into exit code 2, under the names that the user gave."""
+    from spcatv.images import ImageError
+
+    try:
+        yield
+    except ImageError as error:
+        message = str(error)
+        if confounds is not None and message.startswith("confounds:"):
+            message = f"{confounds}:{message.removeprefix('confounds:')}"
+        raise InputError(message) from error
+
+
+@contextmanager
+def read_ahead(rows: Sequence[Row], n_jobs: int) -> Iterator[None]:
+    """Let threads read the files before they are needed: what is slow to reach is then in memory.
+
+    The images themselves are decoded one by one, so that no two are held at the same time; a slow or
+    distant disk no longer makes that wait.
+
+    Parameters
+    ----------
+    rows : sequence of tuples of Path
+        Files, in the order in which they will be needed.
+    n_jobs : int
+        Threads in all, the one that decodes included: 1 reads nothing ahead.
+    """
+    files = [file for row in rows for file in row]
+    places = count()
+    stop = threading.Event()
+
+    def work() -> None:
+        # next() on a counter is one step for Python: no two threads get the same file
+        while not stop.is_set() and (place := next(places)) < len(files):
+            _touch(files[place], stop)
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(n_jobs - 1, len(files)))]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
+def _touch(file: Path, stop: threading.Event) -> None:
+    """Read a file and forget it; what cannot be read is reported by whoever needs it."""
+    try:
+        with file.open("rb", buffering=0) as stream:
+            while not stop.is_set() and stream.read(CHUNK):
+                pass
+    except OSError:
+        return

@@ -1,0 +1,122 @@
+"""`spca-tv info`: what is in a model folder, for people and for programs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spcatv.cli.models import open_model
+from spcatv.layout import aligned
+from spcatv.model import SavedModel
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+MOST_FILES = 5
+
+
+def add_parser(commands: Subparsers) -> argparse.ArgumentParser:
+    """Declare the command and its options."""
+    parser = commands.add_parser(
+        "info",
+        help="show what a model folder holds",
+        description=(
+            "Check a model folder (versions, SHA-256, shapes, finite values) and show its parameters, what "
+            "it was fitted to, and the certificate of every component."
+        ),
+    )
+    parser.add_argument("model", type=Path, metavar="MODEL", help="folder that `spca-tv fit` has written")
+    parser.add_argument("--json", action="store_true", help="print everything but the arrays as JSON")
+    return parser
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Read the model and print it."""
+    saved = open_model(arguments.model)
+    print(json.dumps(as_json(saved), indent=2) if arguments.json else as_text(saved))
+
+
+def as_json(saved: SavedModel) -> dict[str, Any]:
+    """Everything that the model folder says, but for the arrays, of which types and shapes are told."""
+    return {
+        "kind": saved.kind,
+        "parameters": saved.parameters,
+        "fitted": saved.fitted,
+        "inputs": saved.inputs,
+        "versions": saved.versions,
+        "arrays": {
+            name: {"dtype": str(array.dtype), "shape": list(array.shape)}
+            for name, array in saved.arrays.items()
+        },
+    }
+
+
+def as_text(saved: SavedModel) -> str:
+    """The same for people, without what only programs want."""
+    n_components, n_features = saved.arrays["components"].shape
+    lines = [
+        f"{saved.kind}: {n_components} components of {n_features:,} features",
+        "",
+        "parameters",
+        *(f"  {name}: {value}" for name, value in saved.parameters.items() if _is_plain(value)),
+        "",
+        "weights used",
+        "  " + ", ".join(f"{name} {saved.fitted[name]:.6g}" for name in ("l1", "l2", "tv")),
+        "",
+        *_components(saved),
+        "",
+        "fitted to",
+        *(f"  {line}" for line in _inputs(saved.inputs)),
+        "",
+        "with " + ", ".join(f"{name} {version}" for name, version in saved.versions.items()),
+    ]
+    return "\n".join(lines)
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, str | int | float)
+
+
+def _components(saved: SavedModel) -> list[str]:
+    header = ("component", "variance", "zeros", "relative gap", "converged", "alternations", "seconds")
+    shares = saved.arrays["explained_variance_ratio"]
+    rows = [
+        (
+            str(number + 1),
+            f"{100 * float(shares[number]):.2f} %",
+            f"{100 * record['sparsity']:.1f} %",
+            f"{record['relative_gap']:.1e}",
+            "yes" if record["converged"] else "NO",
+            str(record["n_alternations"]),
+            f"{record['seconds']:.2f}",
+        )
+        for number, record in enumerate(saved.fitted["diagnostics"])
+    ]
+    return aligned(header, rows).splitlines()
+
+
+def _inputs(inputs: Mapping[str, Any], depth: int = 0) -> list[str]:
+    """Names and values, deeper ones indented; of long lists the beginning."""
+    lines: list[str] = []
+    margin = "  " * depth
+    for name, value in inputs.items():
+        if isinstance(value, Mapping) and set(value) == {"name", "sha256"}:
+            lines.append(f"{margin}{name}: {_file(value)}")
+        elif isinstance(value, Mapping):
+            lines += [f"{margin}{name}:", *_inputs(value, depth + 1)]
+        elif isinstance(value, list):
+            shown = [f"{margin}  {_file(item)}" for item in value[:MOST_FILES]]
+            more = [f"{margin}  ... ({len(value) - MOST_FILES} more)"] if len(value) > MOST_FILES else []
+            lines += [f"{margin}{name} ({len(value)}):", *shown, *more]
+        else:
+            lines.append(f"{margin}{name}: {value}")
+    return lines
+
+
+def _file(item: Any) -> str:
+    if isinstance(item, Mapping) and {"name", "sha256"} <= set(item):
+        return f"{item['name']} (SHA-256 {str(item['sha256'])[:12]}...)"
+    return str(item)

@@ -1,0 +1,115 @@
+"""What the value of an option may be: read from text on the command line, checked in a file of options."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of value.
+
+    Attributes
+    ----------
+    read : callable
+        Turns text of the command line into a value; raises ValueError if it cannot.
+    check : callable
+        Turns a value of a TOML file into the same; raises ValueError that says what would be right.
+    metavar : str or None
+        What stands for the value in the help; ``None`` for a switch, which has no value there.
+    choices : tuple of str
+        The values there are, where they can be listed.
+    """
+
+    read: Callable[[str], Any]
+    check: Callable[[Any], Any]
+    metavar: str | None
+    choices: tuple[str, ...] = ()
+
+
+def _is_number(value: Any, types: type | tuple[type, ...]) -> bool:
+    return isinstance(value, types) and not isinstance(value, bool)  # TOML's true is no number
+
+
+def _checked(kind: str, accept: Callable[[Any], bool], convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def check(value: Any) -> Any:
+        if not accept(value):
+            raise ValueError(f"must be {kind}, got {value!r}")
+        return convert(value)
+
+    return check
+
+
+def _read_with(check: Callable[[Any], Any], parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    def read(text: str) -> Any:
+        try:
+            value = parse(text)
+        except ValueError:
+            value = text
+        return check(value)
+
+    return read
+
+
+def integer(metavar: str = "N", *, at_least: int = 1) -> Kind:
+    """An integer not below `at_least`."""
+    check = _checked(f"an integer >= {at_least}", lambda v: _is_number(v, int) and v >= at_least, int)
+    return Kind(_read_with(check, int), check, metavar)
+
+
+def number(metavar: str = "X") -> Kind:
+    """A finite number."""
+    check = _checked("a finite number", lambda v: _is_number(v, (int, float)) and math.isfinite(v), float)
+    return Kind(_read_with(check, float), check, metavar)
+
+
+def switch() -> Kind:
+    """True or false."""
+    check = _checked("true or false", lambda v: isinstance(v, bool), bool)
+    return Kind(check, check, None)
+
+
+def choice(*choices: str) -> Kind:
+    """One of a few words."""
+    check = _checked(f"one of {', '.join(choices)}", lambda v: isinstance(v, str) and v in choices, str)
+    return Kind(check, check, "{" + ",".join(choices) + "}", choices)
+
+
+def text(metavar: str) -> Kind:
+    """Any text that is not empty."""
+    check = _checked("a text that is not empty", lambda v: isinstance(v, str) and bool(v.strip()), str)
+    return Kind(check, check, metavar)
+
+
+def path(metavar: str = "FILE") -> Kind:
+    """A file or folder."""
+    check = _checked("a path", lambda v: isinstance(v, str) and bool(v.strip()), Path)
+    return Kind(check, check, metavar)
+
+
+def path_or(*words: str, metavar: str = "FILE") -> Kind:
+    """A file, or one of a few words that stay words."""
+    file = path(metavar)
+
+    def check(value: Any) -> Path | str:
+        return value if value in words else file.check(value)
+
+    return Kind(check, check, metavar)
+
+
+def several(item: Kind, metavar: str) -> Kind:
+    """A list: separated by commas on the command line, an array in TOML."""
+
+    def check(values: Any) -> tuple[Any, ...]:
+        if not isinstance(values, list | tuple) or not values:
+            raise ValueError(f"must be a list that is not empty, got {values!r}")
+        return tuple(item.check(value) for value in values)
+
+    def read(words: str) -> tuple[Any, ...]:
+        return tuple(item.read(word.strip()) for word in words.split(","))
+
+    return Kind(read, check, metavar)

@@ -1,0 +1,283 @@
+"""The options of `spca-tv fit`, in one table: it makes the arguments, the configuration file and the help.
+
+A value is the one given on the command line, else the one of the configuration file, else the default.
+The defaults of the model are those of `SPCATV` itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from spcatv.cli import kinds
+from spcatv.cli.kinds import Kind
+from spcatv.decomposition import INITS
+from spcatv.estimator import SPCATV
+from spcatv.parameters import DTYPES, TRANSFORMS, UNITS
+from spcatv.problem import PENALTIES
+from spcatv.solvers import METHODS
+
+SOLVERS = ("auto", *(method for method in METHODS if method != "closed_form"))
+BAD_FEATURES = ("drop", "raise")
+# the names in spcatv.images.volume_mask, which cannot be imported without its extra
+MASK_RULES = ("background", "epi", "whole-brain-template", "gm-template", "wm-template")
+NO_HEMISPHERE = "-"
+_DEFAULTS = {name: parameter.default for name, parameter in inspect.signature(SPCATV).parameters.items()}
+INPUT, MODEL, RUN = "input", "model", "run"
+_HEADINGS = {INPUT: "what to read", MODEL: "the model", RUN: "the run"}
+
+
+@dataclass(frozen=True)
+class Option:
+    """How an option is given.
+
+    Attributes
+    ----------
+    kind : Kind
+        What values it takes.
+    group : str
+        Heading in the help and in the configuration file.
+    help : str
+        One sentence.
+    kept : bool
+        Whether the effective configuration records it: not so for what only concerns one run.
+    n_values : int or None
+        Number of words after the option on the command line, where it is more than one.
+    """
+
+    kind: Kind
+    group: str
+    help: str
+    kept: bool = True
+    n_values: int | None = None
+
+
+OPTIONS: dict[str, Option] = {
+    "array": Option(
+        kinds.path(), INPUT, "instead of images: an array (.npy, .npz, .csv, .tsv), a sample a row"
+    ),
+    "shape": Option(
+        kinds.several(kinds.integer(), "N,N,..."),
+        INPUT,
+        "shape of the field that a row of --array holds, such as 100,100; needed for an array of two "
+        "dimensions to have neighbours, while one of more dimensions has its own shape",
+    ),
+    "voxel_size": Option(
+        kinds.several(kinds.number(), "X,X,..."), INPUT, "sizes of a cell of --array along its axes"
+    ),
+    "periodic": Option(
+        kinds.several(kinds.integer(at_least=0), "AXIS,..."),
+        INPUT,
+        "axes of --array, counted from 0, that close on themselves (longitude, hour of the day)",
+    ),
+    "mask": Option(
+        kinds.path_or(*MASK_RULES),
+        INPUT,
+        "an image (labels keep total variation inside a label), a .npy file for --array, or a rule of "
+        f"nilearn's: {', '.join(MASK_RULES)} (default: background for volumes, else everything)",
+    ),
+    "surface": Option(
+        kinds.several(kinds.path_or(NO_HEMISPHERE), "LH RH"),
+        INPUT,
+        "meshes of the left and the right hemisphere (GIFTI or FreeSurfer), for surface and CIFTI data; "
+        f"{NO_HEMISPHERE} for a hemisphere that the data do not have",
+        n_values=2,
+    ),
+    "template": Option(kinds.choice("fsaverage5"), INPUT, "instead of --surface: meshes that nilearn ships"),
+    "path_column": Option(
+        kinds.text("NAME"),
+        INPUT,
+        "column of a table that holds the paths (default: path, file, filename or image; left and right "
+        "for surfaces)",
+    ),
+    "confounds": Option(
+        kinds.path("TSV"),
+        INPUT,
+        "table of confounds to regress out, a row a sample in the order of the images",
+    ),
+    "confounds_columns": Option(
+        kinds.several(kinds.text("NAME"), "NAME,..."),
+        INPUT,
+        "columns of --confounds to use (default: all but one of paths)",
+    ),
+    "standardize": Option(kinds.switch(), INPUT, "divide every feature by its standard deviation"),
+    "bad_features": Option(
+        kinds.choice(*BAD_FEATURES),
+        INPUT,
+        "features that are constant, NaN or infinite in some sample: leave out and count them, or refuse",
+    ),
+    "n_components": Option(kinds.integer("K"), MODEL, "number of components"),
+    "alpha": Option(kinds.number(), MODEL, "strength of all penalties together, above 0"),
+    "l1_ratio": Option(kinds.number(), MODEL, "share of alpha for sparsity (l1 norm)"),
+    "tv_ratio": Option(kinds.number(), MODEL, "share of alpha for coherence (total variation)"),
+    "penalty_units": Option(
+        kinds.choice(*UNITS),
+        MODEL,
+        "alpha as a fraction of the weight that kills every loading, or as it stands in the objective",
+    ),
+    "penalty": Option(
+        kinds.choice(*PENALTIES), MODEL, "structured penalty: total variation, or squared differences"
+    ),
+    "positive": Option(kinds.switch(), MODEL, "keep loadings non-negative"),
+    "center": Option(kinds.switch(), MODEL, "subtract the mean of every feature"),
+    "transform_method": Option(
+        kinds.choice(*TRANSFORMS),
+        MODEL,
+        "scores by the deflation of the fit, or by least squares on all loadings at once",
+    ),
+    "tol": Option(kinds.number(), MODEL, "relative duality gap to reach"),
+    "max_iter": Option(kinds.integer(), MODEL, "most alternations of scores and loadings, a component"),
+    "solver": Option(kinds.choice(*SOLVERS), MODEL, "loading solver"),
+    "n_init": Option(kinds.integer(), MODEL, "starts compared for every component"),
+    "init": Option(kinds.choice(*INITS), MODEL, "what starts are made from"),
+    "refine": Option(kinds.switch(), MODEL, "refine all components jointly at the end"),
+    "dtype": Option(
+        kinds.choice(*DTYPES), MODEL, "precision of the fit (default: float32 for images, an array's own)"
+    ),
+    "seed": Option(kinds.integer(at_least=0), MODEL, "seed of random starts; nothing else is random"),
+    "output": Option(kinds.path("DIR"), RUN, "folder for the results; it must be new or empty"),
+    "n_jobs": Option(
+        kinds.integer(),
+        RUN,
+        "threads that read files ahead, which pays on a slow or distant disk; the fit itself uses one, so "
+        "that any machine gives the same result",
+    ),
+    "overwrite": Option(
+        kinds.switch(), RUN, "replace the results of an earlier run in the output folder", kept=False
+    ),
+}
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """The effective value of every option, by the names of `OPTIONS`."""
+
+    array: Path | None = None
+    shape: tuple[int, ...] | None = None
+    voxel_size: tuple[float, ...] | None = None
+    periodic: tuple[int, ...] | None = None
+    mask: Path | str | None = None
+    surface: tuple[Path | str, ...] | None = None
+    template: str | None = None
+    path_column: str | None = None
+    confounds: Path | None = None
+    confounds_columns: tuple[str, ...] | None = None
+    standardize: bool = False
+    bad_features: str = "drop"
+    n_components: int = _DEFAULTS["n_components"]
+    alpha: float = _DEFAULTS["alpha"]
+    l1_ratio: float = _DEFAULTS["l1_ratio"]
+    tv_ratio: float = _DEFAULTS["tv_ratio"]
+    penalty_units: str = _DEFAULTS["penalty_units"]
+    penalty: str = _DEFAULTS["penalty"]
+    positive: bool = _DEFAULTS["positive"]
+    center: bool = _DEFAULTS["center"]
+    transform_method: str = _DEFAULTS["transform_method"]
+    tol: float = _DEFAULTS["tol"]
+    max_iter: int = _DEFAULTS["max_iter"]
+    solver: str = _DEFAULTS["solver"]
+    n_init: int = _DEFAULTS["n_init"]
+    init: str = _DEFAULTS["init"]
+    refine: bool = _DEFAULTS["refine"]
+    dtype: str | None = None
+    seed: int = 0
+    output: Path | None = None
+    n_jobs: int = 1
+    overwrite: bool = False
+
+    def model_parameters(self) -> dict[str, Any]:
+        """The parameters of `SPCATV`, but for the structure, by their names there."""
+        names = [name for name in OPTIONS if name in _DEFAULTS and name not in ("structure", "dtype")]
+        return {**{name: getattr(self, name) for name in names}, "random_state": self.seed}
+
+
+def flag(name: str) -> str:
+    """The option as it is written on the command line."""
+    return "--" + name.replace("_", "-")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """Declare every option; what is not given stays out of the parsed arguments.
+
+    Returns
+    -------
+    argparse group
+        The last one, for what else concerns the run.
+    """
+    defaults = {item.name: item.default for item in fields(FitOptions)}
+    groups = {name: parser.add_argument_group(title) for name, title in _HEADINGS.items()}
+    for name, option in OPTIONS.items():
+        _add_argument(groups[option.group], name, option, defaults[name])
+    return groups[RUN]
+
+
+def _add_argument(group: argparse._ArgumentGroup, name: str, option: Option, default: Any) -> None:
+    shown = option.help.replace("%", "%%")
+    if default is not None and option.kind.metavar is not None:
+        shown += f" (default: {default:g})" if isinstance(default, float) else f" (default: {default})"
+    if option.kind.metavar is None:
+        shown += f" (default: {'yes' if default else 'no'})"
+        group.add_argument(
+            flag(name), action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, help=shown
+        )
+    elif option.n_values is not None:
+        # one word after the other, where a shell completes file names
+        metavar = tuple(option.kind.metavar.split())
+        group.add_argument(
+            flag(name), nargs=option.n_values, default=argparse.SUPPRESS, metavar=metavar, help=shown
+        )
+    else:
+        group.add_argument(
+            flag(name),
+            type=_argument_type(option.kind),
+            default=argparse.SUPPRESS,
+            metavar=option.kind.metavar,
+            help=shown,
+        )
+
+
+def _argument_type(kind: Kind) -> Any:
+    def read(text: str) -> Any:
+        try:
+            return kind.read(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return read
+
+
+def effective_options(given: Mapping[str, Any], configured: Mapping[str, Any]) -> FitOptions:
+    """Put the values together: those given, else those configured, else the defaults.
+
+    Parameters
+    ----------
+    given : mapping
+        What the command line holds; other names than those of options are ignored.
+    configured : mapping
+        What the configuration file holds, checked (`spcatv.cli.config.read_config`).
+
+    Returns
+    -------
+    FitOptions
+    """
+    chosen = {name: value for name, value in given.items() if name in OPTIONS}
+    if "surface" in chosen:
+        chosen["surface"] = OPTIONS["surface"].kind.check(chosen["surface"])
+    known = {name: value for name, value in configured.items() if name in OPTIONS}
+    return FitOptions(**{**known, **chosen})
+
+
+def add_speech(parser: argparse._ActionsContainer) -> None:
+    """Declare how much a command says."""
+    parser.add_argument("--quiet", action="store_true", help="print nothing when all goes well")
+    parser.add_argument(
+        "--verbose",
+        "-v",
+        action="count",
+        default=0,
+        help="log what happens; twice: every alternation as well",
+    )

@@ -1,0 +1,143 @@
+"""Tables with a header: tab-separated (.tsv and others) or comma-separated (.csv), in and out."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spcatv.cli.errors import InputError
+
+FloatArray = npt.NDArray[np.floating[Any]]
+
+PATH_COLUMNS = ("path", "file", "filename", "image")
+MISSING = ("", "n/a", "na", "nan", "null", "none")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of texts.
+
+    Attributes
+    ----------
+    file : Path
+        Where it was read.
+    columns : tuple of str
+        Names of the columns, all different.
+    rows : tuple of tuple of str
+        Cells, a tuple a row.
+    """
+
+    file: Path
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def column(self, name: str) -> list[str]:
+        """The cells of one column."""
+        if name not in self.columns:
+            raise InputError(f"{self.file} has no column {name!r}; it has {', '.join(self.columns)}")
+        position = self.columns.index(name)
+        return [row[position] for row in self.rows]
+
+    def path_column(self) -> str | None:
+        """The column that holds paths by its name, if there is one."""
+        return next((name for name in PATH_COLUMNS if name in self.columns), None)
+
+
+def read_table(file: Path) -> Table:
+    """Read a table with a header; the cells stay texts, without blanks around them."""
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise InputError(f"cannot read the table {file} ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file} is not a table: it is not a text file in UTF-8") from error
+    delimiter = "," if file.suffix.lower() == ".csv" else "\t"
+    lines = [
+        tuple(cell.strip() for cell in line) for line in csv.reader(io.StringIO(text), delimiter=delimiter)
+    ]
+    lines = [line for line in lines if any(line)]
+    if not lines:
+        raise InputError(f"{file} is empty; it should hold a header and a row a sample")
+    columns, *rows = lines
+    for number, row in enumerate(rows, start=1):
+        if len(row) != len(columns):
+            raise InputError(
+                f"{file}: row {number} has {len(row)} cells, the header has {len(columns)} "
+                f"(columns are separated by {'commas' if delimiter == ',' else 'tabs'})"
+            )
+    if len(set(columns)) != len(columns):
+        raise InputError(f"{file}: a column name stands twice in the header ({', '.join(columns)})")
+    return Table(file, columns, tuple(rows))
+
+
+def selected_columns(table: Table, names: Sequence[str] | None) -> tuple[str, ...]:
+    """The columns asked for, or all but one of paths; at least one."""
+    chosen = [name for name in table.columns if name != table.path_column()] if names is None else list(names)
+    if not chosen:
+        raise InputError(f"{table.file} has no column of numbers")
+    return tuple(chosen)
+
+
+def numeric_columns(table: Table, names: Sequence[str]) -> FloatArray:
+    """Read columns of numbers.
+
+    Parameters
+    ----------
+    table : Table
+    names : sequence of str
+        Columns to take.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_columns)
+
+    Raises
+    ------
+    InputError
+        If a column is not there, or a cell is missing or no finite number; the message names it.
+    """
+    columns = [[_number(table, name, n, cell) for n, cell in enumerate(table.column(name))] for name in names]
+    return np.array(columns, dtype=np.float64).reshape(len(names), len(table.rows)).T
+
+
+def _number(table: Table, column: str, row: int, cell: str) -> float:
+    if cell.lower() in MISSING:
+        raise InputError(f"{table.file}: the value of {column} in row {row + 1} is missing")
+    try:
+        value = float(cell)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise InputError(
+            f"{table.file}: {column} in row {row + 1} is {cell!r}, not a finite number; choose columns of "
+            "numbers with --confounds-columns"
+        )
+    return value
+
+
+def table_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Write a tab-separated table; floats keep all their digits, and ``n/a`` stands for none."""
+    file = io.StringIO()
+    writer = csv.writer(file, delimiter="\t", lineterminator="\n", quoting=csv.QUOTE_MINIMAL)
+    writer.writerow(columns)
+    writer.writerows([_cell(value) for value in row] for row in rows)
+    return file.getvalue()
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "n/a"
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    if isinstance(value, np.floating):
+        # the digits of float32 that matter, not those of its float64 image
+        return str(value)
+    return repr(value) if isinstance(value, float) else str(value)

@@ -1,0 +1,260 @@
+"""The demonstration on brains: simulated cohorts on a real mask and a real surface, from files to files.
+
+A cohort is written as the files that a study would have, `spca-tv fit` is run on them as a person would
+run it, and what it wrote is read again and compared with the truth.
+"""
+
+from __future__ import annotations
+
+import csv
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spcatv.datasets import SimulatedCohort, make_surface_cohort, make_volume_cohort
+from spcatv.demo.extras import require
+from spcatv.demo.pictures import draw_surface, draw_volume
+from spcatv.files import replacing
+from spcatv.layout import aligned
+from spcatv.metrics import dice, loading_mse, match_components
+
+FloatArray = npt.NDArray[np.floating[Any]]
+Command = Callable[[Sequence[str]], int]
+Say = Callable[[str], None]
+
+N_PEOPLE = 60
+SNR = 0.7
+VOXEL_MM = 4
+BALL_MM = 16.0
+DISC_MM = 20.0
+TEMPLATE = "fsaverage5"
+# the same total weight; without total variation its share goes to the l1 and the l2 norm in equal parts
+METHODS = {"Elastic-net PCA": ("--tv-ratio", "0", "--l1-ratio", "0.5"), "SPCA-TV": ()}
+
+
+@dataclass(frozen=True, eq=False)
+class BrainMethod:
+    """How one method did on a cohort.
+
+    Attributes
+    ----------
+    name : str
+        The method.
+    loadings : ndarray of shape (3, n_features)
+        As read from the files, in the order and with the signs of the truth.
+    mse, dice : float
+        Mean loading error, and mean Dice index of the supports (99 % of the norm), against the truth.
+    sparsity : float
+        Share of loadings that are zero.
+    n_clusters : int or None
+        Connected regions of all components together; ``None`` without neighbours.
+    relative_gap, seconds : float
+        Largest certified gap; time of the fit.
+    """
+
+    name: str
+    loadings: FloatArray
+    mse: float
+    dice: float
+    sparsity: float
+    n_clusters: int | None
+    relative_gap: float
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class BrainResult:
+    """A cohort, what the methods found, and the picture."""
+
+    cohort: SimulatedCohort
+    methods: tuple[BrainMethod, ...]
+    picture: Path
+
+
+def require_images() -> None:
+    """Raise MissingExtraError unless images can be read, written and drawn."""
+    require(("nibabel", "nilearn"), "images,report", "the demo on brains reads and writes images")
+    require(("matplotlib",), "images,report", "the demo draws pictures")
+
+
+def run_volume(folder: Path, *, spca_tv: Command, seed: int = 0, say: Say = print) -> BrainResult:
+    """Simulate maps on the grey matter of the MNI152 template, fit them from NIfTI files, compare.
+
+    Parameters
+    ----------
+    folder : Path
+        Where to write ``volume/`` (input and results) and ``volume.png``.
+    spca_tv : callable
+        The command line: takes arguments, returns an exit code.
+    seed : int, default=0
+        Seed of the simulated cohort.
+    say : callable, default=print
+        Receives each line of progress and the table.
+
+    Returns
+    -------
+    BrainResult
+    """
+    import nibabel as nib
+    from nilearn.datasets import load_mni152_gm_mask
+
+    image = load_mni152_gm_mask(resolution=VOXEL_MM)
+    mask = np.asarray(image.dataobj) != 0
+    cohort = make_volume_cohort(
+        mask, N_PEOPLE, voxel_size=VOXEL_MM, radius=BALL_MM, snr=SNR, dtype=np.float32, random_state=seed
+    )
+    say(
+        f"Grey matter of the MNI152 template, {int(mask.sum()):,} voxels of {VOXEL_MM} mm: "
+        f"{N_PEOPLE} simulated people, three components of two regions each."
+    )
+    source = _fresh(folder / "volume" / "input")
+    nib.save(nib.Nifti1Image(mask.astype(np.uint8), image.affine), source / "mask.nii.gz")
+    for number, row in enumerate(cohort.X, start=1):
+        values = np.zeros(mask.shape, dtype=np.float32)
+        values[mask] = row
+        nib.save(nib.Nifti1Image(values, image.affine), source / f"sub-{number:02d}_map.nii.gz")
+
+    def read(results: Path) -> FloatArray:
+        maps = nib.load(results / "desc-SPCATV_components.nii.gz").get_fdata(dtype=np.float32)
+        return np.asarray(maps[mask].T)
+
+    inputs = [str(source / "sub-*_map.nii.gz"), "--mask", str(source / "mask.nii.gz")]
+    methods = _fit_all(folder / "volume", inputs, cohort, read, spca_tv, say)
+    picture = folder / "volume.png"
+    with replacing(picture) as temporary:
+        figure = draw_volume(mask, cohort.loadings, {method.name: method.loadings for method in methods})
+        figure.savefig(temporary, format="png", dpi=130)
+    say(f"Picture: {picture}\n")
+    return BrainResult(cohort, methods, picture)
+
+
+def run_surface(folder: Path, *, spca_tv: Command, seed: int = 0, say: Say = print) -> BrainResult:
+    """Simulate maps on the cortex of fsaverage5, fit them from GIFTI files, compare.
+
+    Parameters
+    ----------
+    folder : Path
+        Where to write ``surface/`` (input and results) and ``surface.png``.
+    spca_tv, seed, say
+        As for `run_volume`.
+
+    Returns
+    -------
+    BrainResult
+    """
+    import nibabel as nib
+    from nilearn.datasets import load_fsaverage
+
+    sides = load_fsaverage(TEMPLATE)["pial"].parts
+    coords, triangles = _one_mesh([sides["left"], sides["right"]])
+    n_left = len(sides["left"].coordinates)
+    cohort = make_surface_cohort(
+        coords, triangles, N_PEOPLE, radius=DISC_MM, snr=SNR, dtype=np.float32, random_state=seed
+    )
+    say(
+        f"Cortex of {TEMPLATE}, {len(coords):,} vertices of two hemispheres: {N_PEOPLE} simulated people, "
+        "three components of two regions each."
+    )
+    source = _fresh(folder / "surface" / "input")
+    for number, row in enumerate(cohort.X, start=1):
+        for side, values in (("L", row[:n_left]), ("R", row[n_left:])):
+            array = nib.gifti.GiftiDataArray(
+                values, intent="NIFTI_INTENT_SHAPE", datatype="NIFTI_TYPE_FLOAT32"
+            )
+            nib.save(
+                nib.gifti.GiftiImage(darrays=[array]), source / f"sub-{number:02d}_hemi-{side}_map.shape.gii"
+            )
+
+    def read(results: Path) -> FloatArray:
+        halves = [
+            np.stack(nib.load(results / f"hemi-{side}_desc-SPCATV_components.func.gii").agg_data())
+            for side in "LR"
+        ]
+        return np.hstack(halves)
+
+    inputs = [str(source / "sub-*_map.shape.gii"), "--template", TEMPLATE]
+    methods = _fit_all(folder / "surface", inputs, cohort, read, spca_tv, say)
+    inflated = load_fsaverage(TEMPLATE)["inflated"].parts
+    picture = folder / "surface.png"
+    with replacing(picture) as temporary:
+        figure = draw_surface(
+            [inflated["left"], inflated["right"]],
+            cohort.loadings,
+            {method.name: method.loadings for method in methods},
+        )
+        figure.savefig(temporary, format="png", dpi=130)
+    say(f"Picture: {picture}\n")
+    return BrainResult(cohort, methods, picture)
+
+
+def _one_mesh(sides: Sequence[Any]) -> tuple[FloatArray, npt.NDArray[np.integer[Any]]]:
+    """Two hemispheres as one mesh, the vertices of the second counted on from the first."""
+    coords = np.vstack([side.coordinates for side in sides])
+    shifts = np.cumsum([0, *(len(side.coordinates) for side in sides[:-1])])
+    triangles = np.vstack([side.faces + shift for side, shift in zip(sides, shifts, strict=True)])
+    return coords, triangles
+
+
+def _fresh(folder: Path) -> Path:
+    """A folder without the images of an earlier run, of which there might have been more."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in folder.glob("sub-*_map.*"):
+        file.unlink()
+    return folder
+
+
+def _fit_all(
+    folder: Path,
+    inputs: Sequence[str],
+    cohort: SimulatedCohort,
+    read: Callable[[Path], FloatArray],
+    spca_tv: Command,
+    say: Say,
+) -> tuple[BrainMethod, ...]:
+    """Run the command line once a method, read what it wrote, and print the table."""
+    methods = []
+    for name, options in METHODS.items():
+        results = folder / ("spca-tv" if name == "SPCA-TV" else "elastic-net")
+        arguments = ["fit", *inputs, *options, "--output", str(results), "--overwrite", "--quiet"]
+        say(f"$ {shlex.join(['spca-tv', *arguments])}")
+        if spca_tv(arguments) != 0:
+            raise RuntimeError("this command failed; the line above it says why")
+        methods.append(_judged(name, read(results), results, cohort.loadings))
+    header = ("method", "loading MSE", "Dice", "zeros", "clusters", "relative gap", "seconds")
+    rows = [
+        (
+            method.name,
+            f"{method.mse:.3f}",
+            f"{method.dice:.2f}",
+            f"{100 * method.sparsity:.1f} %",
+            "-" if method.n_clusters is None else str(method.n_clusters),
+            f"{method.relative_gap:.1e}",
+            f"{method.seconds:.2f}",
+        )
+        for method in methods
+    ]
+    say("\n" + aligned(header, rows) + "\n")
+    return tuple(methods)
+
+
+def _judged(name: str, loadings: FloatArray, results: Path, truth: FloatArray) -> BrainMethod:
+    match = match_components(truth, loadings)
+    matched = match.sign[:, None] * loadings[match.order]
+    with (results / "desc-SPCATV_metrics.tsv").open(encoding="utf-8", newline="") as file:
+        records = list(csv.DictReader(file, delimiter="\t"))
+    clusters = [record["n_clusters"] for record in records]
+    return BrainMethod(
+        name=name,
+        loadings=matched,
+        mse=float(loading_mse(truth, loadings).mean()),
+        dice=float(np.mean(dice(truth, matched, norm_fraction=0.99))),
+        sparsity=float(np.mean(loadings == 0)),
+        n_clusters=None if "n/a" in clusters else sum(map(int, clusters)),
+        relative_gap=max(float(record["relative_gap"]) for record in records),
+        seconds=sum(float(record["seconds"]) for record in records),
+    )

@@ -1,0 +1,36 @@
+"""Packages of optional extras: asked for before any work, with the command that installs them."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+
+class MissingExtraError(RuntimeError):
+    """A package of an optional extra is not installed; the message says what to install."""
+
+
+def require(packages: tuple[str, ...], extra: str, purpose: str) -> None:
+    """Raise MissingExtraError unless all packages can be imported.
+
+    Parameters
+    ----------
+    packages : tuple of str
+        Names as they are imported.
+    extra : str
+        The extra that brings them.
+    purpose : str
+        What they are needed for, the beginning of a sentence.
+    """
+    for package in packages:
+        if not _is_there(package):
+            raise MissingExtraError(
+                f"{purpose} with {package}, which is not installed; install it with: "
+                f'pip install "spca-tv[{extra}]"'
+            )
+
+
+def _is_there(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ValueError:  # a module without a specification has been put in its place
+        return False

@@ -1,0 +1,28 @@
+"""Brain images in, brain maps out: NIfTI, GIFTI, FreeSurfer and CIFTI-2 (docs/images.md)."""
+
+try:
+    import nibabel  # noqa: F401
+    import nilearn  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        f"images are read with nibabel and nilearn ({error}); install them with: "
+        'pip install "spca-tv[images]"'
+    ) from error
+
+from spcatv.images.cohort import Cohort, InputFile, Preparation, read_cohort
+from spcatv.images.errors import BadFeatureWarning, ImageError
+from spcatv.images.estimator import ImageSPCATV
+from spcatv.images.features import DropReport
+from spcatv.images.space import Space
+
+__all__ = [
+    "BadFeatureWarning",
+    "Cohort",
+    "DropReport",
+    "ImageError",
+    "ImageSPCATV",
+    "InputFile",
+    "Preparation",
+    "Space",
+    "read_cohort",
+]

@@ -1,0 +1,105 @@
+"""CIFTI-2 files: opened, compared, and read a block of columns at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nibabel as nib
+import numpy as np
+import numpy.typing as npt
+from nibabel.cifti2 import BrainModelAxis, Cifti2Image
+
+from spcatv.images.errors import ImageError
+from spcatv.images.loading import image_name, is_path, open_volume, reading
+
+# numbers read at a time from a file of several rows
+BLOCK_VALUES = 4_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class CiftiFile:
+    """An opened CIFTI-2 image with rows of grayordinates.
+
+    Attributes
+    ----------
+    name : str
+        File name, or place in the list.
+    image : Cifti2Image
+        Opened; its values are read when asked for.
+    axis : BrainModelAxis
+        What every column is.
+    """
+
+    name: str
+    image: Cifti2Image
+    axis: BrainModelAxis
+
+    @property
+    def n_rows(self) -> int:
+        """Maps or points in time."""
+        return int(self.image.shape[0])
+
+    @property
+    def file(self) -> Path | None:
+        """The file that the values lie in, None for an array in memory."""
+        filename = self.image.get_filename() if nib.is_proxy(self.image.dataobj) else None
+        return Path(filename) if filename else None
+
+    def blocks(self) -> Iterator[tuple[int, npt.NDArray[Any]]]:
+        """Blocks of columns, with the number of the first; columns lie together in the file."""
+        n_columns = len(self.axis)
+        width = max(1, BLOCK_VALUES // self.n_rows)
+        with reading(self.name):
+            for first in range(0, n_columns, width):
+                last = min(first + width, n_columns)
+                yield first, np.asanyarray(self.image.dataobj[:, first:last])
+
+
+def open_cifti(item: Any, number: int) -> CiftiFile:
+    """Open one ``.dscalar.nii`` or ``.dtseries.nii`` (or ``.dlabel.nii``, for a mask)."""
+    name = image_name(item, number)
+    image = open_volume(item) if is_path(item) else item
+    if not isinstance(image, Cifti2Image):
+        raise ImageError(f"{name}: not a CIFTI-2 image but {type(image).__name__}")
+    with reading(name):
+        axes = [image.header.get_axis(axis) for axis in range(image.ndim)]
+    if len(axes) != 2 or not isinstance(axes[1], BrainModelAxis) or isinstance(axes[0], BrainModelAxis):
+        raise ImageError(
+            f"{name}: rows of grayordinates are needed (.dscalar.nii, .dtseries.nii); this file has the axes "
+            f"{', '.join(type(axis).__name__ for axis in axes)}"
+        )
+    return CiftiFile(name, image, axes[1])
+
+
+def axis_difference(axis: BrainModelAxis, reference: BrainModelAxis) -> str | None:
+    """How the grayordinates of a file differ from others, as the end of a sentence; None if they do not."""
+    if axis == reference:
+        return None
+    mine, other = structure_sizes(axis), structure_sizes(reference)
+    changed = [name for name in {**mine, **other} if mine.get(name) != other.get(name)]
+    if not changed:
+        return "has other vertices or voxels in its structures (or another volume space)"
+    return (
+        f"has {mine.get(changed[0], 0)} grayordinates of {changed[0]} instead of {other.get(changed[0], 0)} "
+        f"({len(axis)} instead of {len(reference)} in all)"
+    )
+
+
+def structure_sizes(axis: BrainModelAxis) -> dict[str, int]:
+    """Number of grayordinates of every brain structure."""
+    names, counts = np.unique(axis.name, return_counts=True)
+    return {str(name): int(count) for name, count in zip(names, counts, strict=True)}
+
+
+def open_all(imgs: Any) -> list[CiftiFile]:
+    """Open a list of images, or one, and check that they have the grayordinates of the first."""
+    items = list(imgs) if isinstance(imgs, (list, tuple)) else [imgs]
+    files = [open_cifti(item, number) for number, item in enumerate(items)]
+    for file in files[1:]:
+        how = axis_difference(file.axis, files[0].axis)
+        if how is not None:
+            raise ImageError(f"{file.name}: {how}, as the first image, {files[0].name}")
+    return files

@@ -1,0 +1,315 @@
+"""From images to one data matrix: read, checked, confounds removed, scaled; and new images likewise."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spcatv.images import cifti_files, volume
+from spcatv.images.cifti import CiftiSpace, cifti_space
+from spcatv.images.confounds import ConfoundFit, ConfoundTable, fit_confounds, read_confounds
+from spcatv.images.errors import ImageError
+from spcatv.images.features import (
+    DropReport,
+    apply_rule,
+    check_explained,
+    check_finite,
+    check_rule,
+    drop_columns,
+    find_bad,
+)
+from spcatv.images.formats import kind_of, listed
+from spcatv.images.space import FloatArray, ReadProgress, Rows, Space
+from spcatv.images.surface import SurfaceSpace, surface_space
+from spcatv.images.volume import VolumeSpace
+from spcatv.images.volume_mask import volume_space
+from spcatv.matrix import row_blocks
+from spcatv.model import file_sha256
+
+logger = logging.getLogger(__name__)
+
+SPACES: dict[str, type[Space]] = {space.kind: space for space in (VolumeSpace, SurfaceSpace, CiftiSpace)}
+DTYPES = ("float32", "float64")
+# what is left of a feature is rounding if it is below this many units in the last place of its values
+ROUNDING = 8
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """A file that was read, and the SHA-256 of its bytes."""
+
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True, eq=False)
+class Preparation:
+    """How images become rows of numbers; the same for those of a fit and for new ones.
+
+    Attributes
+    ----------
+    space : Space
+        Where the features live.
+    confounds : ConfoundFit or None
+        What the confounds explain.
+    scale : ndarray of shape (n_features,) or None
+        Standard deviations that the features are divided by.
+    dtype : str
+        "float32" or "float64".
+    """
+
+    space: Space
+    confounds: ConfoundFit | None
+    scale: FloatArray | None
+    dtype: str
+
+    def read(self, imgs: Any, confounds: Any = None, *, progress: ReadProgress | None = None) -> FloatArray:
+        """Rows of new images, shape (n_rows, n_features).
+
+        Parameters
+        ----------
+        imgs : images
+            Of the same kind and space as those of the fit.
+        confounds : table, default=None
+            With the columns of the fit; needed if and only if the fit had confounds.
+        progress : callable, default=None
+            Called after every row with the rows read, all rows, and the row's name.
+        """
+        items = listed(imgs)
+        kind = kind_of(items, self.space if self.space.kind == "surface" else None)
+        if kind != self.space.kind:
+            raise ImageError(f"the model was fitted to {self.space.kind} images, these are {kind} images")
+        rows = self.space.open(items)
+        table = self._checked_confounds(confounds, len(rows.names))
+        X = _read_rows(rows, self.space, self.dtype, progress)
+        check_finite(X, rows.names, self.space.noun)
+        if self.confounds is not None and table is not None:
+            self.confounds.remove(X, table)
+        if self.scale is not None:
+            X /= self.scale
+        return X
+
+    def _checked_confounds(self, confounds: Any, n_rows: int) -> ConfoundTable | None:
+        if confounds is None and self.confounds is not None:
+            wanted = ", ".join(self.confounds.names) or f"{len(self.confounds.mean)} columns"
+            raise ImageError(
+                f"the model was fitted with confounds ({wanted}); give those of the new images too"
+            )
+        if confounds is None:
+            return None
+        if self.confounds is None:
+            raise ImageError("the model was fitted without confounds; it cannot remove any from new images")
+        return read_confounds(confounds, n_rows)
+
+    def to_images(self, rows: npt.ArrayLike, names: tuple[str, ...] = ()) -> Any:
+        """Images in the units of the input from rows as `read` gives them (confounds stay removed)."""
+        values = np.asarray(rows)
+        return self.space.to_images(values if self.scale is None else values * self.scale, names)
+
+
+@dataclass(frozen=True, eq=False)
+class Cohort:
+    """Images as one data matrix, ready to be analysed.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_rows, n_features)
+        A row an image: confounds removed and scaled, if asked for; not centred.
+    preparation : Preparation
+        How the rows were made, to treat new images alike.
+    names : tuple of str
+        One a row: the file (both files of a pair joined by " + "), with ``[k]`` for row k of a file
+        that holds several.
+    files : tuple of InputFile
+        The files that were read.
+    mask_report : str
+        One line: how many features, and by which rule.
+    dropped : DropReport
+        How many features were dropped from the mask, and why.
+    """
+
+    X: FloatArray
+    preparation: Preparation
+    names: tuple[str, ...]
+    files: tuple[InputFile, ...]
+    mask_report: str
+    dropped: DropReport
+
+    @property
+    def space(self) -> Space:
+        """Where the features live: knows their structure, and makes and writes images."""
+        return self.preparation.space
+
+
+def read_cohort(
+    imgs: Any,
+    *,
+    mask: Any = None,
+    surface: Any = None,
+    confounds: Any = None,
+    bad_features: str = "drop",
+    standardize: bool = False,
+    dtype: Any = "float32",
+    progress: ReadProgress | None = None,
+) -> Cohort:
+    """Read images one by one into one array, and prepare it for a fit (docs/images.md).
+
+    Parameters
+    ----------
+    imgs : images
+        A list of NIfTI files or images, or a 4-D one; surface overlays of one or two hemispheres as
+        ``{"left": [...], "right": [...]}``, as (left, right) pairs or as file names that say which
+        hemisphere they are of; nilearn SurfaceImages; or CIFTI-2 files or images.
+    mask : path, image, array, name of one of nilearn's rules, or None, default=None
+        Which voxels or vertices to use. Labels keep total variation inside each label.
+    surface : "fsaverage5", pair, mapping or PolyMesh, default=None
+        Meshes of the hemispheres, for overlays and CIFTI-2.
+    confounds : path, DataFrame or array-like, default=None
+        A row an image; regressed out of every feature by least squares.
+    bad_features : {"drop", "raise"}, default="drop"
+        What to do about features that are constant, or NaN or infinite in some row.
+    standardize : bool, default=False
+        Whether features are scaled to unit variance.
+    dtype : {"float32", "float64"}, default="float32"
+        Precision of the data matrix.
+    progress : callable, default=None
+        Called after every row with the rows read, all rows, and the row's name.
+
+    Returns
+    -------
+    Cohort
+
+    Raises
+    ------
+    ImageError
+        One line that names the file.
+    """
+    check_rule(bad_features)
+    precision = checked_dtype(dtype)
+    opened = _open(listed(imgs), mask, surface)
+    # what can be wrong is looked at before any voxel is read
+    if len(opened.names) < 2:
+        raise ImageError(f"{opened.names[0]}: one image only; components need at least two")
+    table = None if confounds is None else read_confounds(confounds, len(opened.names))
+    space, rows, mask_report = opened.place()
+    logger.info("%s", mask_report)
+    X = _read_rows(rows, space, precision, progress)
+    X, space, dropped = _without_bad(X, space, bad_features, rows.names)
+    fit = None
+    if table is not None:
+        X, space, fit, dropped = _without_confounds(X, space, table, bad_features, dropped)
+    scale = None
+    if standardize:
+        scale = _column_spread(X)[1].astype(precision)
+        X /= scale
+    return Cohort(
+        X=X,
+        preparation=Preparation(space=space, confounds=fit, scale=scale, dtype=precision),
+        names=rows.names,
+        files=tuple(InputFile(str(path), file_sha256(path)) for path in dict.fromkeys(rows.files)),
+        mask_report=mask_report,
+        dropped=dropped,
+    )
+
+
+def checked_dtype(dtype: Any) -> str:
+    """The name of the precision, "float32" or "float64"."""
+    try:
+        name = np.dtype(dtype).name if dtype is not None else "None"
+    except TypeError:
+        name = repr(dtype)
+    if name not in DTYPES:
+        raise ValueError(f"dtype must be {' or '.join(map(repr, DTYPES))}, got {dtype!r}")
+    return name
+
+
+@dataclass(frozen=True, eq=False)
+class _Opened:
+    """Images whose headers were read: the name of every row, and how to find their space.
+
+    `place` gives the space, the rows, and a line about the mask; it may read the images to compute one.
+    """
+
+    names: tuple[str, ...]
+    place: Callable[[], tuple[Space, Rows, str]]
+
+
+def _open(imgs: Any, mask: Any, surface: Any) -> _Opened:
+    """Open images of any kind."""
+    openers = {"volume": _open_volumes, "surface": _open_overlays, "cifti": _open_cifti}
+    return openers[kind_of(imgs, surface)](imgs, mask, surface)
+
+
+def _open_volumes(imgs: Any, mask: Any, surface: Any) -> _Opened:
+    if surface is not None:
+        raise ImageError("surfaces were given, but the images are volumes; leave `surface` out")
+    volumes = volume.open_all(imgs)
+
+    def place() -> tuple[Space, Rows, str]:
+        space, report = volume_space(volumes, mask)
+        return space, space.rows(volumes), report
+
+    return _Opened(tuple(name for opened in volumes for name in opened.names), place)
+
+
+def _open_overlays(imgs: Any, mask: Any, surface: Any) -> _Opened:
+    space, report = surface_space(imgs, mask, surface)
+    rows = space.open(imgs)
+    return _Opened(rows.names, lambda: (space, rows, report))
+
+
+def _open_cifti(imgs: Any, mask: Any, surface: Any) -> _Opened:
+    files = cifti_files.open_all(imgs)
+    space, report = cifti_space(files, mask, surface)
+    rows = space.rows(files)
+    return _Opened(rows.names, lambda: (space, rows, report))
+
+
+def _read_rows(rows: Rows, space: Space, dtype: str, progress: ReadProgress | None) -> FloatArray:
+    X = np.empty((len(rows.names), space.n_features), dtype=dtype)
+    rows.fill(X, progress or (lambda done, total, name: None))
+    return X
+
+
+def _without_bad(
+    X: FloatArray, space: Space, rule: str, names: tuple[str, ...]
+) -> tuple[FloatArray, Space, DropReport]:
+    """Drop features that are constant, NaN or infinite, or refuse them; X is overwritten."""
+    bad = find_bad(X)
+    report = apply_rule(bad, rule, space.noun, names)
+    if report.n_dropped:
+        return drop_columns(X, bad.kept), space.keep(bad.kept), report
+    return X, space, report
+
+
+def _without_confounds(
+    X: FloatArray, space: Space, table: ConfoundTable, rule: str, report: DropReport
+) -> tuple[FloatArray, Space, ConfoundFit, DropReport]:
+    """Regress the confounds out, and drop or refuse features that they explain fully; X is overwritten."""
+    mean, before = _column_spread(X)
+    fit = fit_confounds(X, table)
+    fit.remove(X, table)
+    after = _column_spread(X)[1]
+    explained = after <= ROUNDING * np.finfo(X.dtype).eps * (np.abs(mean) + before)
+    n_explained = check_explained(explained, rule, space.noun)
+    if n_explained:
+        X, space = drop_columns(X, ~explained), space.keep(~explained)
+        fit = replace(fit, slopes=fit.slopes[:, ~explained])
+    return X, space, fit, replace(report, n_explained=n_explained)
+
+
+def _column_spread(X: FloatArray) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Means and standard deviations of the columns, in float64, a block of rows at a time."""
+    mean = np.zeros(X.shape[1])
+    for first, last in row_blocks(X.shape):
+        mean += X[first:last].sum(axis=0, dtype=np.float64)
+    mean /= len(X)
+    squares = np.zeros(X.shape[1])
+    for first, last in row_blocks(X.shape):
+        squares += np.square(X[first:last] - mean).sum(axis=0)
+    return mean, np.sqrt(squares / len(X))

@@ -1,0 +1,353 @@
+"""ImageSPCATV: the method on files, in the manner of nilearn's decompositions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from spcatv.estimator import SPCATV
+from spcatv.images.cohort import Cohort, checked_dtype, read_cohort
+from spcatv.images.features import check_rule
+from spcatv.images.saving import OWN, load_fitted, save_fitted
+from spcatv.images.space import FloatArray, ReadProgress, default_names
+from spcatv.parameters import check_parameters
+from spcatv.problem import Penalty
+
+# what a fitted SPCATV has, and a fitted ImageSPCATV has likewise
+FITTED = (
+    "components_",
+    "mean_",
+    "singular_values_",
+    "explained_variance_",
+    "explained_variance_ratio_",
+    "l1_",
+    "l2_",
+    "tv_",
+    "structure_",
+    "n_iter_",
+    "diagnostics_",
+    "refinement_",
+    "n_features_in_",
+)
+
+
+class ImageSPCATV(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """SPCATV on brain images: volumes, surfaces, or both (docs/images.md).
+
+    Images are read one by one into one array. What is neighbour of what comes from the mask (voxel
+    sizes respected), the surfaces, or both; loadings come back as images.
+
+    Parameters
+    ----------
+    n_components : int, default=3
+        Number of components K.
+    mask : path, image, array, name of a rule, or None, default=None
+        Voxels or vertices to use: an image of 0 and 1 in the space of the images, or of labels, which
+        keep total variation inside each label. ``None``: volumes get a mask that nilearn computes from
+        their mean (its rule "background"; "epi", "whole-brain-template", "gm-template" and "wm-template"
+        can be named), surfaces and CIFTI-2 files use all they have. Nothing is ever resampled.
+    surface : "fsaverage5", (left, right), mapping or PolyMesh, default=None
+        Meshes of the hemispheres, for overlays and CIFTI-2: GIFTI or FreeSurfer surface files, objects
+        with `coordinates` and `faces`, or arrays (coords, triangles). SurfaceImages bring their own.
+    bad_features : {"drop", "raise"}, default="drop"
+        What to do about voxels or vertices that are constant over the images, or NaN or infinite in
+        some image: drop them from the mask, with a warning that counts them, or refuse.
+    standardize : bool, default=False
+        Whether every voxel or vertex is scaled to unit variance (after confounds are removed).
+    alpha, l1_ratio, tv_ratio, penalty_units, penalty, positive, center, tol, max_iter, solver, n_init, \
+refine, transform_method, init, random_state, verbose
+        As for `spcatv.SPCATV`.
+    dtype : {"float32", "float64"}, default="float32"
+        Precision of the data matrix and of the fit.
+
+    Attributes
+    ----------
+    components_img_ : 4-D Nifti1Image, SurfaceImage or Cifti2Image
+        The K loading maps; zero outside of the mask.
+    masker_ : NiftiMasker, SurfaceMasker or CiftiMasker
+        Fitted; takes features out of images, and puts them back, in the order of `components_`.
+    estimator_ : SPCATV
+        The fit on the data matrix. All its fitted attributes are here, too: ``components_``, ``mean_``,
+        ``singular_values_``, ``explained_variance_``, ``explained_variance_ratio_``, ``l1_``, ``l2_``,
+        ``tv_``, ``structure_``, ``n_iter_``, ``diagnostics_``, ``refinement_``, ``n_features_in_``.
+    space_ : Space
+        Where the features live; makes and writes images.
+    preparation_ : Preparation
+        How images become rows: space, confounds, scale.
+    input_names_ : tuple of str
+        One a row of the fit.
+    input_files_ : tuple of InputFile
+        The files that were read, with the SHA-256 of each.
+    mask_report_ : str
+        One line: how many features, by which rule.
+    dropped_ : DropReport
+        How many features were dropped, and why.
+    n_dropped_ : int
+        Their number.
+
+    Examples
+    --------
+    >>> from spcatv import ImageSPCATV
+    >>> model = ImageSPCATV(n_components=3, mask="gm_mask.nii.gz")   # doctest: +SKIP
+    >>> scores = model.fit_transform("derivatives/sub-*_gm.nii.gz")  # doctest: +SKIP
+    >>> model.components_img_.to_filename("components.nii.gz")       # doctest: +SKIP
+    """
+
+    components_: FloatArray
+    n_features_in_: int
+
+    def __init__(
+        self,
+        n_components: int = 3,
+        *,
+        mask: Any = None,
+        surface: Any = None,
+        bad_features: str = "drop",
+        standardize: bool = False,
+        alpha: float = 0.2,
+        l1_ratio: float = 0.25,
+        tv_ratio: float = 0.5,
+        penalty_units: str = "relative",
+        penalty: Penalty = "tv",
+        positive: bool = False,
+        center: bool = True,
+        tol: float = 1e-6,
+        max_iter: int = 500,
+        solver: str | Callable[..., Any] = "auto",
+        n_init: int = 1,
+        refine: bool = False,
+        transform_method: str = "deflation",
+        init: str | npt.ArrayLike = "svd",
+        dtype: npt.DTypeLike = "float32",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.mask = mask
+        self.surface = surface
+        self.bad_features = bad_features
+        self.standardize = standardize
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.tv_ratio = tv_ratio
+        self.penalty_units = penalty_units
+        self.penalty = penalty
+        self.positive = positive
+        self.center = center
+        self.tol = tol
+        self.max_iter = max_iter
+        self.solver = solver
+        self.n_init = n_init
+        self.refine = refine
+        self.transform_method = transform_method
+        self.init = init
+        self.dtype = dtype
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, imgs: Any, y: Any = None, confounds: Any = None) -> Self:
+        """Find the components of images.
+
+        Parameters
+        ----------
+        imgs : images or Cohort
+            At least two; every form that `spcatv.images.read_cohort` takes, or what it returned.
+        y : None
+            Ignored.
+        confounds : path of a TSV or CSV file, DataFrame or array-like of shape (n_images, n_confounds)
+            Regressed out of every voxel or vertex by least squares, with an intercept.
+
+        Returns
+        -------
+        self : ImageSPCATV
+        """
+        self._fit(imgs, confounds)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, confounds: Any = None) -> FloatArray:
+        """Fit to images and return their scores; the images are read once.
+
+        Parameters
+        ----------
+        X : images or Cohort
+            As for `fit`.
+        y : None
+            Ignored.
+        confounds : table, default=None
+            As for `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n_images, n_components)
+        """
+        cohort = self._fit(X, confounds)
+        return self.estimator_.transform(cohort.X)
+
+    def _fit(self, imgs: Any, confounds: Any) -> Cohort:
+        check_image_parameters(self)
+        cohort = self._cohort(imgs, confounds)
+        if self.verbose:
+            print(f"[ImageSPCATV] {len(cohort.names)} images; {cohort.mask_report}")
+        estimator = self._estimator(cohort)
+        self._keep(estimator.fit(cohort.X), cohort)
+        return cohort
+
+    def _cohort(self, imgs: Any, confounds: Any) -> Cohort:
+        if not isinstance(imgs, Cohort):
+            return read_cohort(
+                imgs,
+                mask=self.mask,
+                surface=self.surface,
+                confounds=confounds,
+                bad_features=self.bad_features,
+                standardize=bool(self.standardize),
+                dtype=self.dtype,
+            )
+        if confounds is not None:
+            raise ValueError("a Cohort has its confounds removed already; give them to read_cohort")
+        if (imgs.preparation.scale is not None) != bool(self.standardize):
+            raise ValueError(
+                f"standardize={self.standardize} does not go with the Cohort; it is read_cohort's to say"
+            )
+        return imgs
+
+    def _estimator(self, cohort: Cohort) -> SPCATV:
+        """An SPCATV with the same parameters and the structure of the images."""
+        own = {name: value for name, value in self.get_params(deep=False).items() if name not in OWN}
+        return SPCATV(**{**own, "structure": cohort.space.structure(), "dtype": cohort.preparation.dtype})
+
+    def _keep(self, estimator: SPCATV, cohort: Cohort) -> None:
+        self.input_names_ = cohort.names
+        self.input_files_ = cohort.files
+        self.mask_report_ = cohort.mask_report
+        self.dropped_ = cohort.dropped
+        self.preparation_ = cohort.preparation
+        self._adopt(estimator)
+
+    def _adopt(self, estimator: SPCATV) -> None:
+        """Show the fitted attributes of the estimator as one's own."""
+        self.estimator_ = estimator
+        for name in FITTED:
+            setattr(self, name, getattr(estimator, name))
+        self.space_ = self.preparation_.space
+        self.masker_ = self.space_.masker()
+
+    @property
+    def components_img_(self) -> Any:
+        """The loading maps as an image."""
+        check_is_fitted(self, "estimator_")
+        return self.space_.to_images(self.components_, default_names(len(self.components_)))
+
+    @property
+    def n_dropped_(self) -> int:
+        """Number of voxels or vertices that were dropped from the mask."""
+        check_is_fitted(self, "estimator_")
+        return self.dropped_.n_dropped
+
+    def transform(
+        self, imgs: Any, confounds: Any = None, *, progress: ReadProgress | None = None
+    ) -> FloatArray:
+        """Scores of images; those of one image do not depend on the others.
+
+        Parameters
+        ----------
+        imgs : images
+            Of the kind and the space of the fit.
+        confounds : table, default=None
+            Needed if the fit had confounds: what they explain is removed by the fit's coefficients.
+        progress : callable, default=None
+            Called after every row with the rows read, all rows, and the row's name.
+
+        Returns
+        -------
+        ndarray of shape (n_images, n_components)
+        """
+        check_is_fitted(self, "estimator_")
+        return self.estimator_.transform(self.preparation_.read(imgs, confounds, progress=progress))
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Images that have the given scores, in the units of the input; confounds are not added again.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_images, n_components)
+            Scores.
+
+        Returns
+        -------
+        4-D Nifti1Image, SurfaceImage or Cifti2Image
+        """
+        check_is_fitted(self, "estimator_")
+        rows = self.estimator_.inverse_transform(X)
+        return self.preparation_.to_images(rows, tuple(f"image {number + 1}" for number in range(len(rows))))
+
+    def score(self, imgs: Any, y: Any = None, confounds: Any = None) -> float:
+        """Minus the mean squared error of the images' reconstruction, see `SPCATV.score`.
+
+        Parameters
+        ----------
+        imgs : images
+        y : None
+            Ignored.
+        confounds : table, default=None
+            As for `transform`.
+        """
+        check_is_fitted(self, "estimator_")
+        return self.estimator_.score(self.preparation_.read(imgs, confounds))
+
+    def save(self, folder: str | os.PathLike[str]) -> Path:
+        """Write the fitted model as a folder: JSON, arrays, and the loading maps below ``maps/``.
+
+        Parameters
+        ----------
+        folder : path
+            A folder that is not there yet, is empty, or holds another model, which is replaced.
+
+        Returns
+        -------
+        Path
+            `folder`.
+        """
+        check_is_fitted(self, "estimator_")
+        return save_fitted(self, folder)
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> Self:
+        """Read a model that `save` has written, after checking all of it; nothing in it is executed.
+
+        Parameters
+        ----------
+        folder : path
+
+        Returns
+        -------
+        ImageSPCATV
+            Fitted: transforms new images as the one that was saved. A mask or surface that was given as
+            an object comes back as the fitted one.
+        """
+        parameters, fitted, estimator = load_fitted(folder)
+        model = cls(**parameters)
+        for name, value in fitted.items():
+            setattr(model, name, value)
+        model._adopt(estimator)
+        return model
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+
+def check_image_parameters(model: ImageSPCATV) -> None:
+    """Refuse wrong parameters before any image is opened."""
+    check_parameters(model)
+    check_rule(model.bad_features)
+    checked_dtype(model.dtype)
+    if not isinstance(model.standardize, (bool, np.bool_)):
+        raise TypeError(f"standardize must be True or False, got {model.standardize!r}")

@@ -1,0 +1,176 @@
+"""The one rule for bad features: constant over the rows, or NaN or infinite in some row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spcatv.images.errors import BadFeatureWarning, ImageError
+from spcatv.images.space import BoolArray, FloatArray
+from spcatv.warn import warn_user
+
+RULES = ("drop", "raise")
+
+
+def check_rule(rule: Any) -> None:
+    """Refuse a rule that is not one of `RULES`."""
+    if not isinstance(rule, str) or rule not in RULES:
+        raise ValueError(f"unknown bad_features {rule!r}; choose one of {', '.join(map(repr, RULES))}")
+
+
+@dataclass(frozen=True, eq=False)
+class BadFeatures:
+    """Features that cannot be used.
+
+    Attributes
+    ----------
+    constant : ndarray of bool, of shape (n_features,)
+        The same finite value in every row.
+    not_finite : ndarray of bool, of shape (n_features,)
+        NaN or infinite in at least one row.
+    first_row : int or None
+        The first row with a NaN or infinite value.
+    """
+
+    constant: BoolArray
+    not_finite: BoolArray
+    first_row: int | None
+
+    @property
+    def kept(self) -> BoolArray:
+        """The features that can be used."""
+        return ~(self.constant | self.not_finite)
+
+
+@dataclass(frozen=True)
+class DropReport:
+    """How many features were looked at, and how many were dropped and why.
+
+    Attributes
+    ----------
+    n_features : int
+        Features before any was dropped.
+    n_constant, n_not_finite, n_explained : int
+        Dropped because constant over the rows; NaN or infinite in some row; or constant once the
+        confounds are removed.
+    """
+
+    n_features: int
+    n_constant: int = 0
+    n_not_finite: int = 0
+    n_explained: int = 0
+
+    @property
+    def n_dropped(self) -> int:
+        """All that were dropped."""
+        return self.n_constant + self.n_not_finite + self.n_explained
+
+
+def find_bad(X: FloatArray) -> BadFeatures:
+    """Look for bad columns, a row at a time.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_features)
+    """
+    varies = np.zeros(X.shape[1], dtype=bool)
+    finite = np.ones(X.shape[1], dtype=bool)
+    first_row = None
+    for number, row in enumerate(X):
+        good = np.isfinite(row)
+        if first_row is None and not good.all():
+            first_row = number
+        finite &= good
+        varies |= row != X[0]
+    return BadFeatures(constant=finite & ~varies, not_finite=~finite, first_row=first_row)
+
+
+def drop_columns(X: FloatArray, kept: BoolArray) -> FloatArray:
+    """The kept columns of X, moved together within X's own memory.
+
+    Row i of the result ends where row i of X ends or before, so that rows moved in order never
+    overwrite one that is still to be moved.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_features), C-contiguous
+        Overwritten.
+    kept : ndarray of bool, of shape (n_features,)
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_kept)
+        The front of X's memory.
+    """
+    if kept.all():
+        return X
+    n_rows, n_kept = len(X), int(kept.sum())
+    flat = X.reshape(-1)
+    for number in range(n_rows):
+        flat[number * n_kept : (number + 1) * n_kept] = X[number][kept]
+    return flat[: n_rows * n_kept].reshape(n_rows, n_kept)
+
+
+def check_explained(explained: BoolArray, rule: str, noun: str) -> int:
+    """Raise, or warn with the figures, if the confounds explain some features fully; return how many."""
+    count = int(explained.sum())
+    if count == 0:
+        return 0
+    total = f"{count:,} of {len(explained):,} {noun}"
+    if rule == "raise" or count == len(explained):
+        raise ImageError(f"{total} are constant once the confounds are removed: nothing is left of them")
+    warn_user(
+        f"{total} were dropped from the mask: constant once the confounds are removed", BadFeatureWarning
+    )
+    return count
+
+
+def apply_rule(bad: BadFeatures, rule: str, noun: str, names: Sequence[str]) -> DropReport:
+    """Raise, or warn with the figures, if there are bad features.
+
+    Parameters
+    ----------
+    bad : BadFeatures
+        What `find_bad` found.
+    rule : {"drop", "raise"}
+        What to do about it.
+    noun : str
+        "voxels" or "vertices".
+    names : sequence of str
+        A name a row.
+    """
+    report = DropReport(
+        n_features=len(bad.constant),
+        n_constant=int(bad.constant.sum()),
+        n_not_finite=int(bad.not_finite.sum()),
+    )
+    if report.n_dropped == 0:
+        return report
+    where = "" if bad.first_row is None else f" (first in {names[bad.first_row]})"
+    figures = (
+        f"{report.n_constant:,} have the same value in all {len(names)} images, "
+        f"{report.n_not_finite:,} are NaN or infinite in some image{where}"
+    )
+    total = f"{report.n_dropped:,} of {report.n_features:,} {noun}"
+    if rule == "raise":
+        raise ImageError(
+            f"{total} cannot be used: {figures}; give a mask without them, or bad_features='drop'"
+        )
+    if report.n_dropped == report.n_features:
+        raise ImageError(f"no {noun} are left: of {report.n_features:,}, {figures}")
+    warn_user(f"{total} were dropped from the mask: {figures}", BadFeatureWarning)
+    return report
+
+
+def check_finite(X: npt.NDArray[Any], names: Sequence[str], noun: str) -> None:
+    """Refuse new rows with NaN or infinite values where the model has a feature."""
+    for row, name in zip(X, names, strict=True):
+        finite = np.isfinite(row)
+        if not finite.all():
+            raise ImageError(
+                f"{name}: {int((~finite).sum()):,} of the model's {len(row):,} {noun} are NaN or infinite"
+            )

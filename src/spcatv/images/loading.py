@@ -1,0 +1,124 @@
+"""Opening files: whatever is wrong with one becomes one line that names it."""
+
+from __future__ import annotations
+
+import binascii
+import gzip
+import struct
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from xml.parsers.expat import ExpatError
+
+import nibabel as nib
+import numpy as np
+import numpy.typing as npt
+from nibabel.filebasedimages import ImageFileError
+from nibabel.spatialimages import HeaderDataError
+from nibabel.wrapstruct import WrapStructError
+
+from spcatv.images.errors import ImageError
+
+# what nibabel and the decoders below it raise for files that are cut short or damaged
+UNREADABLE = (
+    OSError,
+    EOFError,
+    ValueError,
+    IndexError,
+    struct.error,
+    binascii.Error,
+    zlib.error,
+    ExpatError,
+    ImageFileError,
+    HeaderDataError,
+    WrapStructError,
+)
+# FreeSurfer's curv files: a magic number, then the numbers of vertices, faces and values a vertex
+CURV_MAGIC = b"\xff\xff\xff"
+CURV_HEADER = struct.Struct(">3siii")
+
+
+def is_path(item: Any) -> bool:
+    """Whether `item` is a file name rather than an image."""
+    return isinstance(item, (str, Path))
+
+
+def image_name(item: Any, number: int) -> str:
+    """What to call an image: its file name if it has one, else its place in the list (from 1)."""
+    if is_path(item):
+        return str(item)
+    filename = item.get_filename() if hasattr(item, "get_filename") else None
+    return str(filename) if filename else f"image {number + 1}"
+
+
+def checked_file(path: str | Path) -> Path:
+    """The path, if it is that of a file that is there."""
+    path = Path(path).expanduser()
+    if path.is_dir():
+        raise ImageError(f"{path}: is a directory, not an image; name the files in it")
+    if not path.exists():
+        raise ImageError(f"{path}: no such file")
+    return path
+
+
+@contextmanager
+def reading(name: str | Path) -> Iterator[None]:
+    """Turn what a decoder raises while it reads `name` into an ImageError."""
+    try:
+        yield
+    except ImageError:
+        raise
+    except ImageFileError as error:
+        raise ImageError(
+            f"{name}: not an image that can be read (NIfTI, CIFTI-2, GIFTI, MGH/MGZ or FreeSurfer curv)"
+        ) from error
+    except UNREADABLE as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ImageError(
+            f"{name}: cannot be read; it is damaged, cut short or no image ({reason})"
+        ) from error
+
+
+def open_volume(path: str | Path) -> Any:
+    """Open a NIfTI, CIFTI-2 or MGH file; its values are read later."""
+    path = checked_file(path)
+    with reading(path):
+        return nib.load(path)
+
+
+def open_gifti(path: str | Path) -> nib.gifti.GiftiImage:
+    """Read a GIFTI file, ``.gii`` or ``.gii.gz``."""
+    path = checked_file(path)
+    with reading(path):
+        if path.name.endswith(".gz"):
+            with gzip.open(path) as file:
+                image = nib.gifti.GiftiImage.from_bytes(file.read())
+        else:
+            image = nib.gifti.GiftiImage.from_filename(path)
+        if not image.darrays:
+            raise ImageError(f"{path}: the GIFTI file holds no data array")
+        return image
+
+
+def is_curv(path: Path) -> bool:
+    """Whether the file begins like one of FreeSurfer's curv files (``lh.thickness``, ``rh.sulc``, ...)."""
+    with reading(path), path.open("rb") as file:
+        return file.read(len(CURV_MAGIC)) == CURV_MAGIC
+
+
+def read_curv(path: Path) -> npt.NDArray[np.float32]:
+    """Values of a curv file, shape (n_vertices,)."""
+    with reading(path):
+        content = path.read_bytes()
+        if len(content) < CURV_HEADER.size:
+            raise ImageError(f"{path}: cannot be read; a curv file of {len(content)} bytes is cut short")
+        _, n_vertices, _, n_values = CURV_HEADER.unpack_from(content)
+        found = (len(content) - CURV_HEADER.size) // 4
+        if n_values != 1 or found != n_vertices:
+            raise ImageError(
+                f"{path}: cannot be read; its header announces {n_vertices} vertices with {n_values} "
+                f"value(s), but {found} values follow"
+            )
+        return np.frombuffer(content, dtype=">f4", offset=CURV_HEADER.size).astype(np.float32)

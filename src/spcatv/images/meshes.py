@@ -1,0 +1,154 @@
+"""Surfaces: reading triangle meshes, and the structure of a mesh with labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nibabel as nib
+import numpy as np
+import numpy.typing as npt
+
+from spcatv.images.errors import ImageError
+from spcatv.images.loading import checked_file, is_path, open_gifti, reading
+from spcatv.images.space import FloatArray, IntArray
+from spcatv.structure import EdgeStructure, Structure, mesh
+
+HEMISPHERES = ("left", "right")
+# the one template whose surfaces come with nilearn
+SHIPPED_TEMPLATE = "fsaverage5"
+
+
+@dataclass(frozen=True, eq=False)
+class SurfaceMesh:
+    """A triangle mesh.
+
+    Attributes
+    ----------
+    name : str
+        Its file, for messages.
+    coords : ndarray of float32, of shape (n_vertices, 3)
+        Positions in millimetres.
+    triangles : ndarray of int32, of shape (n_triangles, 3)
+        Indices of the corners.
+    """
+
+    name: str
+    coords: npt.NDArray[np.float32]
+    triangles: npt.NDArray[np.int32]
+
+    @property
+    def n_vertices(self) -> int:
+        """Number of vertices."""
+        return len(self.coords)
+
+
+def load_meshes(surface: Any) -> dict[str, SurfaceMesh]:
+    """The meshes of one or two hemispheres.
+
+    Parameters
+    ----------
+    surface : "fsaverage5", mapping, pair, or nilearn PolyMesh
+        A mapping from "left" and "right", or a pair (left, right), of: a GIFTI or FreeSurfer surface
+        file, an object with `coordinates` and `faces`, or arrays (coords, triangles).
+
+    Returns
+    -------
+    dict
+        From "left" and "right" (or one of them) to its mesh, in this order.
+    """
+    if isinstance(surface, str) and surface == SHIPPED_TEMPLATE:
+        from nilearn.datasets import load_fsaverage
+
+        surface = load_fsaverage(SHIPPED_TEMPLATE)["pial"]
+    if hasattr(surface, "parts"):
+        surface = surface.parts
+    if isinstance(surface, (tuple, list)) and len(surface) == 2:
+        surface = dict(zip(HEMISPHERES, surface, strict=True))
+    if not isinstance(surface, Mapping) or not surface or not set(surface) <= set(HEMISPHERES):
+        raise ImageError(
+            f"surface must be {SHIPPED_TEMPLATE!r}, a pair (left, right) or a mapping with the keys 'left' "
+            f"and 'right'; got {surface!r:.80}"
+        )
+    return {hemi: load_mesh(surface[hemi], hemi) for hemi in HEMISPHERES if surface.get(hemi) is not None}
+
+
+def load_mesh(item: Any, hemi: str) -> SurfaceMesh:
+    """One mesh: a file, an object with `coordinates` and `faces`, or (coords, triangles)."""
+    name = str(item) if is_path(item) else f"the {hemi} surface"
+    if is_path(item):
+        coords, triangles = _read_mesh(checked_file(item))
+    elif hasattr(item, "coordinates") and hasattr(item, "faces"):
+        coords, triangles = item.coordinates, item.faces
+    elif isinstance(item, (tuple, list)) and len(item) == 2:
+        coords, triangles = item
+    else:
+        raise ImageError(
+            f"{name}: a surface is a file, a mesh or (coords, triangles), got {type(item).__name__}"
+        )
+    points, corners = np.asarray(coords), np.asarray(triangles)
+    if points.ndim != 2 or points.shape[1] != 3 or corners.ndim != 2 or corners.shape[1] != 3:
+        raise ImageError(
+            f"{name}: not a triangle mesh: coordinates of shape {points.shape}, triangles of {corners.shape}"
+        )
+    if not np.isfinite(points).all() or corners.min(initial=0) < 0 or corners.max(initial=0) >= len(points):
+        raise ImageError(
+            f"{name}: a damaged mesh: coordinates must be finite, and triangles name vertices 0 to "
+            f"{len(points) - 1}"
+        )
+    return SurfaceMesh(name, points.astype(np.float32), corners.astype(np.int32))
+
+
+def _read_mesh(path: Path) -> tuple[FloatArray, IntArray]:
+    if path.name.endswith((".gii", ".gii.gz")):
+        image = open_gifti(path)
+        points = image.get_arrays_from_intent("NIFTI_INTENT_POINTSET")
+        corners = image.get_arrays_from_intent("NIFTI_INTENT_TRIANGLE")
+        if not points or not corners:
+            raise ImageError(f"{path}: a GIFTI file without a surface (no point set or no triangles)")
+        return points[0].data, corners[0].data
+    with reading(path):
+        coords, triangles = nib.freesurfer.read_geometry(path)[:2]
+    return coords, triangles
+
+
+def surface_structure(surface: SurfaceMesh, labels: IntArray) -> Structure:
+    """Differences along the edges between vertices of one label.
+
+    Parameters
+    ----------
+    surface : SurfaceMesh
+    labels : ndarray of int, of shape (n_vertices,)
+        0 outside; the features are the other vertices, in order.
+    """
+    inside = labels != 0
+    structure = mesh(surface.coords, surface.triangles, mask=inside)
+    label = labels[inside]
+    if not isinstance(structure, EdgeStructure) or (label == label[0]).all():
+        return structure
+    within = label[structure.tail] == label[structure.head]
+    return EdgeStructure(
+        feature_count=structure.feature_count,
+        tail=structure.tail[within],
+        head=structure.head[within],
+        weight=structure.weight[within],
+        isotropic=structure.isotropic,
+    )
+
+
+def meshes_state(meshes: Mapping[str, SurfaceMesh]) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of the meshes, for a model folder."""
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    for hemi, surface in meshes.items():
+        arrays[f"coords_{hemi}"] = surface.coords
+        arrays[f"triangles_{hemi}"] = surface.triangles
+    return arrays
+
+
+def meshes_from_state(hemispheres: Any, arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, SurfaceMesh]:
+    """The meshes whose `meshes_state` was given."""
+    return {
+        hemi: load_mesh((arrays[f"coords_{hemi}"], arrays[f"triangles_{hemi}"]), hemi) for hemi in hemispheres
+    }

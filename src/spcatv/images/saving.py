@@ -1,0 +1,196 @@
+"""A fitted ImageSPCATV as a model folder, and back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from nibabel.spatialimages import HeaderDataError
+from nibabel.wrapstruct import WrapStructError
+
+from spcatv.estimator import SPCATV
+from spcatv.images.cohort import SPACES, InputFile, Preparation, checked_dtype
+from spcatv.images.confounds import ConfoundFit
+from spcatv.images.features import DropReport
+from spcatv.images.loading import is_path
+from spcatv.model import (
+    ModelError,
+    SavedModel,
+    estimator_state,
+    file_sha256,
+    pack,
+    read_model,
+    restore_estimator,
+    unpack,
+    write_model,
+)
+
+Arrays = dict[str, npt.NDArray[Any]]
+KIND = "ImageSPCATV"
+MAPS = "maps"
+# parameters that SPCATV does not have; the first two may be objects, which the fitted space stands for
+OBJECTS = ("mask", "surface")
+OWN = (*OBJECTS, "bad_features", "standardize")
+FITTED_SPACE = {"type": "fitted space"}
+
+
+def save_fitted(model: Any, folder: str | os.PathLike[str]) -> Path:
+    """Write a fitted ImageSPCATV, with its loading maps below ``maps/``."""
+    preparation: Preparation = model.preparation_
+    state = estimator_state(model.estimator_, inputs=_inputs(model))
+    of_images, arrays = _preparation_state(preparation)
+    of_images["names"] = list(model.input_names_)
+    of_images["files"] = [asdict(file) for file in model.input_files_]
+    of_images["mask_report"] = model.mask_report_
+    of_images["dropped"] = asdict(model.dropped_)
+    own, own_arrays = _own_parameters(model)
+    saved = SavedModel(
+        kind=KIND,
+        parameters={**state.parameters, **own},
+        fitted={**state.fitted, "images": of_images},
+        arrays={**state.arrays, **arrays, **own_arrays},
+        inputs=state.inputs,
+        versions=state.versions,
+    )
+
+    def write_maps(target: Path) -> None:
+        maps = target / MAPS
+        maps.mkdir()
+        preparation.space.write(model.components_, maps, metadata=map_metadata(model))
+
+    return write_model(folder, saved, extras=write_maps)
+
+
+def map_metadata(model: Any) -> dict[str, Any]:
+    """What a person who finds the maps should know, for the ``.json`` file beside them."""
+    return {
+        "Description": "Loadings of structured sparse PCA (l1 + l2 + total variation), one map a component, "
+        "each of unit norm; zero outside of the mask",
+        "Units": "arbitrary",
+        "Mask": model.mask_report_,
+        "NumberOfFeatures": int(model.n_features_in_),
+        "Standardized": bool(model.standardize),
+        "ExplainedVarianceRatio": [float(ratio) for ratio in model.explained_variance_ratio_],
+        "Penalties": {"l1": float(model.l1_), "l2": float(model.l2_), "tv": float(model.tv_)},
+    }
+
+
+def _inputs(model: Any) -> dict[str, Any]:
+    """Names and SHA-256 of what the model was fitted to."""
+    inputs: dict[str, Any] = {"images": [asdict(file) for file in model.input_files_]}
+    for name in OBJECTS:
+        files = _files(getattr(model, name))
+        if files:
+            inputs[name] = [{"name": str(path), "sha256": file_sha256(path)} for path in files]
+    return inputs
+
+
+def _files(value: Any) -> list[Path]:
+    """The files that a mask or surface parameter names."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    items = value if isinstance(value, (list, tuple)) else [value]
+    return [Path(item).expanduser() for item in items if is_path(item) and Path(item).expanduser().is_file()]
+
+
+def _own_parameters(model: Any) -> tuple[dict[str, Any], Arrays]:
+    packed: dict[str, Any] = {}
+    arrays: Arrays = {}
+    for name in OWN:
+        value = getattr(model, name)
+        items = value if isinstance(value, (list, tuple)) else [value]
+        if name in OBJECTS and not all(item is None or is_path(item) for item in items):
+            packed[name] = FITTED_SPACE
+        else:
+            packed[name], of_parameter = pack(value, f"parameters.{name}")
+            arrays |= of_parameter
+    return packed, arrays
+
+
+def _preparation_state(preparation: Preparation) -> tuple[dict[str, Any], Arrays]:
+    values, arrays = preparation.space.state()
+    state: dict[str, Any] = {
+        "space": {**values, "kind": preparation.space.kind},
+        "dtype": preparation.dtype,
+        "standardized": preparation.scale is not None,
+        "confounds": None,
+    }
+    kept = {f"space.{name}": array for name, array in arrays.items()}
+    if preparation.scale is not None:
+        kept["scale"] = preparation.scale
+    if preparation.confounds is not None:
+        state["confounds"] = {"names": list(preparation.confounds.names)}
+        kept["confounds.mean"] = preparation.confounds.mean
+        kept["confounds.slopes"] = preparation.confounds.slopes
+    return state, kept
+
+
+def load_fitted(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any], SPCATV]:
+    """Read what `save_fitted` wrote: parameters, fitted attributes, and the SPCATV inside."""
+    saved = read_model(folder, kind=KIND)
+    plain = {name: value for name, value in saved.parameters.items() if name not in OWN}
+    estimator = restore_estimator(SPCATV, replace(saved, kind="SPCATV", parameters=plain))
+    try:
+        state = saved.fitted["images"]
+        preparation = _read_preparation(state, saved.arrays)
+        _check_sizes(preparation, int(estimator.n_features_in_))
+        fitted = {
+            "input_names_": tuple(str(name) for name in state["names"]),
+            "input_files_": tuple(InputFile(**file) for file in state["files"]),
+            "mask_report_": str(state["mask_report"]),
+            "dropped_": DropReport(**{name: int(count) for name, count in state["dropped"].items()}),
+            "preparation_": preparation,
+        }
+        parameters = {
+            name: value for name, value in estimator.get_params(deep=False).items() if name != "structure"
+        }
+        for name in OWN:
+            given = saved.parameters[name]
+            stands_in = {"mask": preparation.space.as_mask, "surface": preparation.space.as_surface}
+            parameters[name] = stands_in[name]() if given == FITTED_SPACE else unpack(given, saved.arrays)
+    except (KeyError, IndexError, TypeError, ValueError, HeaderDataError, WrapStructError) as error:
+        if isinstance(error, ModelError):
+            raise
+        raise ModelError(
+            f"the model {folder} is damaged: its images cannot be described ({error})"
+        ) from error
+    return parameters, fitted, estimator
+
+
+def _read_preparation(state: dict[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Preparation:
+    described = state["space"]
+    prefix = "space."
+    own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+    confounds = None
+    if state["confounds"] is not None:
+        confounds = ConfoundFit(
+            mean=arrays["confounds.mean"],
+            slopes=arrays["confounds.slopes"],
+            names=tuple(str(name) for name in state["confounds"]["names"]),
+        )
+    return Preparation(
+        space=SPACES[described["kind"]].from_state(described, own),
+        confounds=confounds,
+        scale=arrays["scale"] if state["standardized"] else None,
+        dtype=checked_dtype(state["dtype"]),
+    )
+
+
+def _check_sizes(preparation: Preparation, n_features: int) -> None:
+    """Everything that has a value a feature must agree about their number."""
+    counts = {"its mask": preparation.space.n_features}
+    if preparation.scale is not None:
+        counts["its scale"] = len(preparation.scale)
+    if preparation.confounds is not None:
+        rows, columns = np.shape(preparation.confounds.slopes)
+        counts["its confounds"] = columns
+        if np.shape(preparation.confounds.mean) != (rows,):
+            raise ModelError(f"the model has slopes of {rows} confounds, but other means")
+    for what, count in counts.items():
+        if count != n_features:
+            raise ModelError(f"the model has {n_features} features, but {what} has {count}")

@@ -1,0 +1,304 @@
+"""Surfaces: the vertices of one or two hemispheres, medial wall dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import nibabel as nib
+import numpy as np
+import numpy.typing as npt
+
+from spcatv.images.errors import ImageError
+from spcatv.images.loading import checked_file, is_path, reading
+from spcatv.images.meshes import (
+    HEMISPHERES,
+    SurfaceMesh,
+    load_meshes,
+    meshes_from_state,
+    meshes_state,
+    surface_structure,
+)
+from spcatv.images.overlays import Overlay, both_hemispheres, by_hemisphere, open_overlay
+from spcatv.images.space import BoolArray, FloatArray, IntArray, ReadProgress, Space, checked_labels
+from spcatv.structure import Structure, concat
+
+LETTERS = {"left": "L", "right": "R"}
+
+
+@dataclass(frozen=True, eq=False)
+class SurfaceSpace(Space):
+    """The vertices of a mask on each hemisphere, left before right, in the order of the mesh.
+
+    Parameters
+    ----------
+    meshes : dict
+        From "left" and "right" (or one of them) to its mesh.
+    labels : dict
+        From the same keys to labels of shape (n_vertices,); 0 is outside, and differences are taken
+        inside a label only.
+    """
+
+    meshes: Mapping[str, SurfaceMesh]
+    labels: Mapping[str, IntArray]
+
+    kind: ClassVar[str] = "surface"
+    noun: ClassVar[str] = "vertices"
+
+    @cached_property
+    def _sizes(self) -> dict[str, int]:
+        return {hemi: int(np.count_nonzero(labels)) for hemi, labels in self.labels.items()}
+
+    @property
+    def n_features(self) -> int:
+        """Vertices in the mask, of all hemispheres."""
+        return sum(self._sizes.values())
+
+    @cached_property
+    def slices(self) -> dict[str, slice]:
+        """The features of every hemisphere."""
+        ends = np.cumsum(list(self._sizes.values())).tolist()
+        return {
+            hemi: slice(end - size, end) for (hemi, size), end in zip(self._sizes.items(), ends, strict=True)
+        }
+
+    def structure(self) -> Structure:
+        """Differences along the edges of the meshes, hemispheres side by side."""
+        # a hemisphere that the mask leaves out has no features and no structure
+        present = [hemi for hemi in self.meshes if self._sizes[hemi]]
+        return concat([surface_structure(self.meshes[hemi], self.labels[hemi]) for hemi in present])
+
+    def keep(self, kept: BoolArray) -> Self:
+        """The space without the vertices that are not kept."""
+        labels = {}
+        for hemi, part in self.slices.items():
+            new = self.labels[hemi].copy()
+            inside = new != 0
+            new[inside] = np.where(kept[part], new[inside], 0)
+            labels[hemi] = new
+        return replace(self, labels=labels)
+
+    def open(self, imgs: Any) -> SurfaceRows:
+        """Open overlays and check their hemispheres and vertices against the meshes."""
+        sides = by_hemisphere(imgs)
+        if set(sides) != set(self.meshes):
+            raise ImageError(
+                f"the images are of the hemispheres {' and '.join(sides)}, the surfaces of "
+                f"{' and '.join(self.meshes)}"
+            )
+        overlays = {
+            hemi: tuple(open_overlay(item, number, hemi) for number, item in enumerate(items))
+            for hemi, items in sides.items()
+        }
+        for hemi, group in overlays.items():
+            for overlay in group:
+                self._check(overlay, hemi)
+        for group in zip(*overlays.values(), strict=True):
+            if len({overlay.n_rows for overlay in group}) > 1:
+                rows = " and ".join(f"{overlay.name} holds {overlay.n_rows}" for overlay in group)
+                raise ImageError(f"a pair of overlays must hold equally many rows, but {rows}")
+        return SurfaceRows(self, overlays)
+
+    def _check(self, overlay: Overlay, hemi: str) -> None:
+        expected = self.meshes[hemi].n_vertices
+        if overlay.n_vertices is not None and overlay.n_vertices != expected:
+            raise ImageError(
+                f"{overlay.name}: holds {overlay.n_vertices} values a row, but {self.meshes[hemi].name} has "
+                f"{expected} vertices"
+            )
+
+    def _full(self, rows: FloatArray) -> dict[str, npt.NDArray[np.float32]]:
+        """Values on all vertices, (n_vertices, n_maps) a hemisphere, zero outside of the mask."""
+        full = {}
+        for hemi, part in self.slices.items():
+            full[hemi] = np.zeros((len(self.labels[hemi]), len(rows)), dtype=np.float32)
+            full[hemi][self.labels[hemi] != 0] = rows[:, part].T
+        return full
+
+    def _poly_mesh(self) -> Any:
+        from nilearn.surface import InMemoryMesh, PolyMesh
+
+        return PolyMesh(
+            **{hemi: InMemoryMesh(surface.coords, surface.triangles) for hemi, surface in self.meshes.items()}
+        )
+
+    def to_images(self, rows: FloatArray, names: tuple[str, ...] = ()) -> Any:
+        """A `nilearn.surface.SurfaceImage`, a column a map, zero outside of the mask."""
+        from nilearn.surface import SurfaceImage
+
+        return SurfaceImage(mesh=self._poly_mesh(), data=self._full(self._checked_rows(rows)))
+
+    def _save_maps(self, rows: FloatArray, names: tuple[str, ...], folder: Path, stem: str) -> list[Path]:
+        paths = []
+        for hemi, values in self._full(rows).items():
+            path = folder / f"hemi-{LETTERS[hemi]}_{stem}.func.gii"
+            nib.save(_gifti(values, hemi, names), path)
+            paths.append(path)
+        return paths
+
+    def masker(self) -> Any:
+        """A fitted `nilearn.maskers.SurfaceMasker` with the mask."""
+        from nilearn.maskers import SurfaceMasker
+        from nilearn.surface import SurfaceImage
+
+        mask = {hemi: np.asarray(labels != 0) for hemi, labels in self.labels.items()}
+        return SurfaceMasker(SurfaceImage(self._poly_mesh(), mask), standardize=None, reports=False).fit()
+
+    def as_mask(self) -> dict[str, IntArray]:
+        """The labels of every hemisphere."""
+        return dict(self.labels)
+
+    def as_surface(self) -> dict[str, Any]:
+        """Coordinates and triangles of every hemisphere."""
+        return {hemi: (surface.coords, surface.triangles) for hemi, surface in self.meshes.items()}
+
+    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """Meshes and labels."""
+        labels = {f"labels_{hemi}": np.asarray(values) for hemi, values in self.labels.items()}
+        return {"hemispheres": list(self.meshes)}, {**meshes_state(self.meshes), **labels}
+
+    @classmethod
+    def from_state(cls, values: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """Read what `state` wrote."""
+        hemispheres = values["hemispheres"]
+        return cls(
+            meshes=meshes_from_state(hemispheres, arrays),
+            labels={hemi: arrays[f"labels_{hemi}"] for hemi in hemispheres},
+        )
+
+
+def _gifti(values: npt.NDArray[np.float32], hemi: str, names: tuple[str, ...]) -> nib.gifti.GiftiImage:
+    meta = nib.gifti.GiftiMetaData({"AnatomicalStructurePrimary": f"Cortex{hemi.capitalize()}"})
+    arrays = [
+        nib.gifti.GiftiDataArray(
+            np.ascontiguousarray(column),
+            intent="NIFTI_INTENT_NONE",
+            datatype="NIFTI_TYPE_FLOAT32",
+            meta=nib.gifti.GiftiMetaData({"Name": name}),
+        )
+        for column, name in zip(values.T, names, strict=True)
+    ]
+    return nib.gifti.GiftiImage(meta=meta, darrays=arrays)
+
+
+@dataclass(frozen=True, eq=False)
+class SurfaceRows:
+    """Opened overlays that fit their space."""
+
+    space: SurfaceSpace
+    overlays: Mapping[str, tuple[Overlay, ...]]
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """A name a row: the files of both hemispheres, and the row in them if they hold several."""
+        names: list[str] = []
+        for group in zip(*self.overlays.values(), strict=True):
+            name = " + ".join(overlay.name for overlay in group)
+            n_rows = group[0].n_rows
+            names.extend([name] if n_rows == 1 else [f"{name}[{row}]" for row in range(n_rows)])
+        return tuple(names)
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files of all overlays that have one, pair by pair."""
+        groups = zip(*self.overlays.values(), strict=True)
+        return tuple(overlay.file for group in groups for overlay in group if overlay.file is not None)
+
+    def fill(self, out: FloatArray, progress: ReadProgress) -> None:
+        """Read pair after pair into the rows of `out`."""
+        row = 0
+        for group in zip(*self.overlays.values(), strict=True):
+            sides = [
+                overlay.rows(self.space.meshes[hemi].n_vertices)
+                for hemi, overlay in zip(self.overlays, group, strict=True)
+            ]
+            for values in zip(*sides, strict=True):
+                for hemi, side in zip(self.overlays, values, strict=True):
+                    # too large for float32 becomes infinite, which is looked for later
+                    with np.errstate(over="ignore"):
+                        out[row, self.space.slices[hemi]] = side[self.space.labels[hemi] != 0]
+                row += 1
+                progress(row, len(out), self.names[row - 1])
+
+
+def surface_space(imgs: Any, mask: Any, surface: Any) -> tuple[SurfaceSpace, str]:
+    """The space of overlays, and a line that says where the mask comes from.
+
+    Parameters
+    ----------
+    imgs : any form that `spcatv.images.overlays.by_hemisphere` takes
+        Only looked at for meshes, which SurfaceImages bring along.
+    mask : SurfaceImage, mapping, pair, array over all vertices, or None
+        Labels or 0 and 1 on each hemisphere, as files or arrays; FreeSurfer ``.label`` files name the
+        vertices inside. One file that names its hemisphere (``lh.``, ``hemi-L``) stands for itself and the
+        other hemisphere's beside it. ``None``: all vertices; those that never vary are dropped later.
+    surface : any form that `spcatv.images.meshes.load_meshes` takes, or None
+    """
+    meshes = load_meshes(_own_mesh(imgs) if surface is None else surface)
+    n_vertices = sum(surface.n_vertices for surface in meshes.values())
+    if mask is None:
+        labels = {hemi: np.ones(surface.n_vertices, dtype=np.int32) for hemi, surface in meshes.items()}
+        return SurfaceSpace(meshes, labels), f"all {n_vertices:,} vertices (no mask given)"
+    space = SurfaceSpace(meshes, _mask_labels(mask, meshes))
+    return space, f"mask of {space.n_features:,} of {n_vertices:,} vertices, given"
+
+
+def _own_mesh(imgs: Any) -> Any:
+    first = imgs[0] if isinstance(imgs, (list, tuple)) else imgs
+    if not hasattr(first, "mesh"):
+        raise ImageError(
+            "overlays need their surfaces: surface=(left, right) with GIFTI or FreeSurfer surface files, or "
+            "surface='fsaverage5'"
+        )
+    return first.mesh
+
+
+def _mask_labels(mask: Any, meshes: Mapping[str, SurfaceMesh]) -> dict[str, IntArray]:
+    sizes = [surface.n_vertices for surface in meshes.values()]
+    if hasattr(mask, "data") and hasattr(mask.data, "parts"):
+        mask = mask.data.parts
+    if isinstance(mask, np.ndarray):
+        if mask.shape != (sum(sizes),):
+            raise ImageError(
+                f"the mask array has shape {mask.shape}, but the surfaces have {sum(sizes)} vertices"
+            )
+        mask = dict(zip(meshes, np.split(mask, np.cumsum(sizes)[:-1]), strict=True))
+    if is_path(mask):
+        mask = both_hemispheres(mask) if len(meshes) == 2 else [mask]
+    if isinstance(mask, (tuple, list)) and len(mask) == len(meshes):
+        mask = dict(zip(meshes, mask, strict=True))
+    if not isinstance(mask, Mapping) or set(mask) != set(meshes):
+        raise ImageError(f"the mask must be given for the hemispheres of the surfaces: {', '.join(meshes)}")
+    values = {hemi: _side_of_mask(mask[hemi], hemi, meshes[hemi]) for hemi in meshes}
+    whole = checked_labels(np.concatenate(list(values.values())), _mask_name(mask))
+    return dict(zip(meshes, np.split(whole, np.cumsum(sizes)[:-1]), strict=True))
+
+
+def _mask_name(mask: Mapping[str, Any]) -> str:
+    files = [str(mask[hemi]) for hemi in HEMISPHERES if is_path(mask.get(hemi))]
+    return " + ".join(files) or "the mask"
+
+
+def _side_of_mask(item: Any, hemi: str, surface: SurfaceMesh) -> npt.NDArray[Any]:
+    if is_path(item) and str(item).endswith(".label"):
+        path = checked_file(item)
+        with reading(path):
+            inside = nib.freesurfer.read_label(path)
+        if len(inside) and inside.max() >= surface.n_vertices:
+            raise ImageError(
+                f"{path}: names vertex {inside.max()}, but {surface.name} has {surface.n_vertices}"
+            )
+        return np.isin(np.arange(surface.n_vertices), inside)
+    overlay = open_overlay(item, 0, hemi)
+    if overlay.n_rows != 1:
+        raise ImageError(f"{overlay.name}: a mask is one row of values, this one has {overlay.n_rows}")
+    if overlay.n_vertices is not None and overlay.n_vertices != surface.n_vertices:
+        raise ImageError(
+            f"{overlay.name}: the mask does not fit: it has {overlay.n_vertices} values, but {surface.name} "
+            f"has {surface.n_vertices} vertices"
+        )
+    (values,) = overlay.rows(surface.n_vertices)
+    return values

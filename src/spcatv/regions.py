@@ -1,0 +1,80 @@
+"""The regions of a loading: connected sets of features on their structure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from spcatv.structure import Structure
+
+FloatArray = npt.NDArray[np.floating[Any]]
+IntArray = npt.NDArray[np.intp]
+
+
+def connected_regions(structure: Structure, loading: npt.ArrayLike) -> list[IntArray]:
+    """Cut the support of a loading into connected regions of one sign.
+
+    Two features are neighbours if some row of the operator involves both (a difference, an edge, a
+    gradient), or if they belong to one group of rows that involve a feature each (a group lasso). A feature
+    without neighbours in the support is a region of its own.
+
+    Parameters
+    ----------
+    structure : Structure
+        On the P features.
+    loading : array-like of shape (n_features,)
+        Regions are made of entries that are not zero.
+
+    Returns
+    -------
+    list of ndarray of int
+        Features of every region, ascending; largest sum of squares first, then smallest index.
+    """
+    vector = np.asarray(loading, dtype=np.float64)
+    if vector.shape != (structure.n_features,):
+        raise ValueError(f"the loading must have shape ({structure.n_features},), got {vector.shape}")
+    regions: list[IntArray] = []
+    for sign in (1, -1):
+        features = np.flatnonzero(sign * vector > 0)
+        if len(features):
+            labels = _labels(_links(structure), features)
+            order = np.argsort(labels, kind="stable")
+            regions += np.split(features[order], np.flatnonzero(np.diff(labels[order])) + 1)
+    return sorted(regions, key=lambda region: (-float(np.square(vector[region]).sum()), int(region[0])))
+
+
+def _links(structure: Structure) -> sp.csc_array:
+    """A row a link, which makes neighbours of all the features that it involves."""
+    matrix = structure.matrix
+    per_row = np.diff(matrix.indptr)
+    sizes = np.diff(structure.group_ptr)
+    # a row links its features; the rows of a group link theirs together if each involves one alone
+    group_of_row = np.repeat(np.arange(structure.n_groups), sizes)
+    widest = np.zeros(structure.n_groups, dtype=np.int64)
+    np.maximum.at(widest, group_of_row, per_row)
+    alone = widest[group_of_row] <= 1
+    link_of_row = np.where(alone, matrix.shape[0] + group_of_row, np.arange(matrix.shape[0]))
+    links = sp.csr_array(
+        (
+            np.ones(matrix.nnz, dtype=np.int8),
+            (np.repeat(link_of_row, per_row), matrix.indices),
+        ),
+        shape=(matrix.shape[0] + structure.n_groups, structure.n_features),
+    )
+    return links.tocsc()
+
+
+def _labels(links: sp.csc_array, features: IntArray) -> IntArray:
+    """Number of the connected component of every feature, linked through each other alone."""
+    inside = links[:, features].tocoo()
+    n_links, n_inside = links.shape[0], len(features)
+    # features and links are the two sides of one graph
+    graph = sp.coo_array(
+        (np.ones(inside.nnz, dtype=np.int8), (inside.col, n_inside + inside.row)),
+        shape=(n_inside + n_links, n_inside + n_links),
+    )
+    return np.asarray(connected_components(graph, directed=False)[1][:n_inside], dtype=np.intp)

@@ -1,0 +1,137 @@
+"""How many components: what each of them explains of rows that the fit has not seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import clone
+
+from spcatv.estimator import SPCATV
+from spcatv.parameters import check_parameters
+from spcatv.selection.chains import ChainResult, fit_chain
+from spcatv.selection.folds import make_folds
+from spcatv.selection.table import standard_error
+from spcatv.selection.warm_path import complete_setting, quiet
+from spcatv.structure import as_structure
+from spcatv.workers import check_failures, workers
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class ComponentCurve:
+    """Held-out explained variance against the number of components: the data of an elbow plot.
+
+    Attributes
+    ----------
+    explained : ndarray of shape (n_folds, K)
+        Share of the held-out sum of squares that the first 1, ..., K components explain, a row a fold.
+    """
+
+    explained: FloatArray
+
+    @property
+    def n_components(self) -> npt.NDArray[np.intp]:
+        """The numbers 1, ..., K."""
+        return np.arange(1, self.explained.shape[1] + 1)
+
+    @property
+    def mean(self) -> FloatArray:
+        """Mean over folds, shape (K,)."""
+        return np.asarray(self.explained.mean(axis=0))
+
+    @property
+    def standard_error(self) -> FloatArray:
+        """Standard error of the mean over folds, shape (K,); NaN with a single fold."""
+        return standard_error(self.explained.T)
+
+    @property
+    def gain(self) -> FloatArray:
+        """What each component adds, shape (K,)."""
+        return np.diff(self.mean, prepend=0.0)
+
+    @property
+    def elbow(self) -> int:
+        """The number of components at which the curve bends most.
+
+        The point farthest above the straight line from no component to all of them. Every component is a
+        projection and explains something of any row, noise included: the curve never falls, and its maximum
+        says nothing.
+        """
+        line = self.mean[-1] * self.n_components / len(self.mean)
+        return int(np.argmax(self.mean - line)) + 1 if len(self.mean) > 1 else 1
+
+    @property
+    def within_one_standard_error(self) -> int:
+        """The smallest number of components within one standard error of what all of them explain."""
+        slack = np.nan_to_num(self.standard_error[-1])
+        return int(np.argmax(self.mean >= self.mean[-1] - slack)) + 1
+
+
+def component_curve(
+    estimator: SPCATV,
+    X: Any,
+    *,
+    max_components: int = 10,
+    cv: Any = 5,
+    y: Any = None,
+    groups: Any = None,
+    n_jobs: int | None = None,
+) -> ComponentCurve:
+    """Held-out explained variance for every number of components, from one fit a fold.
+
+    Deflation is greedy: the first k components of a model are the model with k components.
+
+    Parameters
+    ----------
+    estimator : SPCATV
+        The setting; its `n_components` is ignored, and ``refine`` must be off. It is not changed.
+    X : array-like of shape (n_samples, n_features)
+        Data.
+    max_components : int, default=10
+        The largest number to look at.
+    cv, y, groups
+        Folds, as in `SPCATVCV`.
+    n_jobs : int or None, default=None
+        Workers.
+
+    Returns
+    -------
+    ComponentCurve
+        Folds that fail are named in a warning and left out; if all of them fail it is an error.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv import SPCATV
+    >>> from spcatv.selection import component_curve
+    >>> rng = np.random.default_rng(0)
+    >>> X = 0.3 * rng.standard_normal((40, 60))
+    >>> X[:, 10:20] += rng.standard_normal((40, 1))
+    >>> X[:, 35:50] += rng.standard_normal((40, 1))
+    >>> component_curve(SPCATV(structure=(60,)), X, max_components=5).elbow
+    2
+    """
+    if estimator.refine:
+        raise ValueError(
+            "refine=True changes all components together, so that the first k are not the model of k; set "
+            "refine=False to choose their number"
+        )
+    model = quiet(clone(estimator).set_params(n_components=max_components))
+    check_parameters(model)
+    data = model._validated(X, reset=True, min_samples=2)
+    structure = as_structure(model.structure, n_features=data.shape[1])
+    model.set_params(structure=None)
+    setting = complete_setting(estimator, {})
+    folds = make_folds(cv, data, y, groups)
+    with workers(n_jobs) as pool:
+        results: list[ChainResult] = list(
+            pool.run(fit_chain, ((model, data, structure, fold, [setting]) for fold in folds))
+        )
+    failures = [item for result in results for item in result.failures]
+    explained = [item.held_out.shares for result in results for item in result.outcomes if item is not None]
+    check_failures(failures, n_left=len(explained))
+    return ComponentCurve(np.stack(explained))

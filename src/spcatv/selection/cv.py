@@ -1,0 +1,374 @@
+"""SPCATVCV: the weights of SPCATV chosen by cross-validation, the scikit-learn face."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from spcatv.estimator import SPCATV
+from spcatv.parameters import check_parameters
+from spcatv.problem import Penalty
+from spcatv.selection.chains import setting_text
+from spcatv.selection.components import ComponentCurve
+from spcatv.selection.folds import make_folds
+from spcatv.selection.rules import RULES, SelectionWarning, choose
+from spcatv.selection.search import AlphaPlan, PairSettings, cross_validate, plan_pair, ratio_pairs, values
+from spcatv.selection.sparsity import SparsityChoice, checked_targets, warn_of_model
+from spcatv.selection.table import SelectionTable
+from spcatv.selection.warm_path import PathWalker, Step, plain, quiet, take_features
+from spcatv.structure import Structure, as_structure
+from spcatv.warn import warn_user
+from spcatv.workers import check_failures, workers
+
+FloatArray = npt.NDArray[np.floating[Any]]
+
+# Parameters of SPCATV that are the same for every setting.
+SHARED = (
+    "n_components",
+    "structure",
+    "penalty_units",
+    "penalty",
+    "positive",
+    "center",
+    "tol",
+    "max_iter",
+    "solver",
+    "n_init",
+    "refine",
+    "transform_method",
+    "init",
+    "dtype",
+    "random_state",
+)
+
+
+class SPCATVCV(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """SPCATV with its weights chosen by cross-validation.
+
+    Every setting of the grid is fitted to the training rows of every fold and judged by how well it
+    reconstructs the rows held out; the setting that the rule chooses is then fitted to all rows. Fits are
+    warm-started along alpha, and run in parallel over folds and pairs of ratios.
+
+    Parameters
+    ----------
+    n_components : int, default=3
+        Number of components K. `component_curve_` says what each of them explains.
+    structure : Structure, shape, mask, (coords, triangles), sparse matrix, callable or None, default=None
+        As in `SPCATV`.
+    alpha : float, sequence of float or None, default=None
+        Values to try. ``None``: for every pair of ratios `n_alphas` values from just below the one that kills
+        everything down to `smallest_alpha` times it (`alpha_grid`), found on all rows.
+    l1_ratio : float or sequence of float, default=(0.1, 0.25)
+        Values to try.
+    tv_ratio : float or sequence of float, default=(0.25, 0.5, 0.7)
+        Values to try. Pairs with ``l1_ratio + tv_ratio >= 1`` are left out.
+    n_alphas : int, default=8
+        Values of alpha for each pair of ratios, if they are not given.
+    smallest_alpha : float, default=0.02
+        The last of them as a share of the first.
+    sparsity : float, sequence of float or None, default=None
+        Share of zeros wanted, of all components together or one each; takes the place of alpha, which is
+        found for each pair of ratios on all rows (`alpha_for_sparsity`).
+    cv : int, scikit-learn splitter or iterable of (train, test), default=None
+        Folds; ``None`` is 5. A number makes `GroupKFold` if `fit` is given groups, otherwise `KFold`.
+    rule : {"paper", "one_se", "stability"} or callable, default="paper"
+        * "paper": lowest mean reconstruction error among settings whose second and third components are,
+          on average over folds, zero in at least `min_sparsity` of the features;
+        * "one_se": the sparsest setting within one standard error of the lowest error;
+        * "stability": closest to explaining most and being perfectly reproducible over folds;
+        * a function of ``cv_results_`` that returns the number of a setting.
+    min_sparsity : float, default=0.5
+        See `rule`.
+    n_jobs : int or None, default=None
+        Workers, as in joblib; -1 is one a core. Any number gives the same numbers.
+    penalty_units : {"relative", "absolute"}, default="relative"
+        "relative": alpha counts in units of ``max_j ||X_j||_2 / N`` over the rows of each fit, those of a
+        fold as well as all rows at the end. The unit shrinks with the number of rows as what a component
+        explains does, so that a setting chosen on folds means the same on all rows, and no fit knows of the
+        rows held out. An "absolute" alpha weighs more on all rows than on a fold, by the square root of the
+        ratio of their numbers.
+    penalty, positive, center, tol, max_iter, solver, n_init, refine, transform_method, init, dtype, \
+random_state
+        As in `SPCATV`.
+    verbose : int, default=0
+        1: a line a chain of fits.
+
+    Attributes
+    ----------
+    cv_results_ : dict of arrays
+        A row a setting, for `pandas.DataFrame`: ``params``, ``param_alpha``, ``param_l1_ratio``,
+        ``param_tv_ratio``; held-out errors ``split<i>_test_error``, ``mean_test_error``, ``std_test_error``,
+        ``mean_test_score`` (minus the error), ``rank_test_score``; explained shares of the held-out sum of
+        squares ``mean_test_explained``, ``se_test_explained`` and, with the first k components,
+        ``mean_test_explained_<k>``; ``mean_sparsity``, ``mean_sparsity_<k>``, ``mean_n_live`` (components
+        that are not zero); ``mean_dice`` and ``mean_corrected_dice`` over pairs of folds; ``n_unconverged``;
+        ``mean_fit_time`` in seconds. NaN where a fit has failed.
+    best_index_ : int
+        The row chosen.
+    best_params_ : dict
+        Its ``alpha`` (a tuple if every component has its own), ``l1_ratio`` and ``tv_ratio``.
+    best_score_ : float
+        Minus its mean held-out reconstruction error.
+    best_estimator_ : SPCATV
+        Fitted to all rows with it, along the same values of alpha as on the folds: a strong penalty that is
+        reached from weaker ones may leave nothing to a fit that begins with it.
+    component_curve_ : ComponentCurve
+        Held-out explained variance of the chosen setting against the number of components.
+    sparsity_choice_ : SparsityChoice or None
+        How the chosen alpha was found, if `sparsity` was given.
+    n_splits_ : int
+        Number of folds.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, where X has names that are all strings.
+
+    Notes
+    -----
+    Memory: X once (worker processes share one memory map), and in every worker the training rows of the
+    fold that it works on.
+
+    A fit that fails is named in a `FailedFitWarning`, its scores are NaN, and the others stand. A fold on
+    which all fits fail is left out; a setting that fails on another fold cannot be chosen. It is an error
+    if nothing is left.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv.selection import SPCATVCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = 0.5 * rng.standard_normal((40, 60))
+    >>> X[:, 10:20] += rng.standard_normal((40, 1))
+    >>> search = SPCATVCV(1, structure=(60,), alpha=[0.02, 0.2], l1_ratio=0.25, tv_ratio=0.5).fit(X)
+    >>> search.best_params_
+    {'alpha': 0.2, 'l1_ratio': 0.25, 'tv_ratio': 0.5}
+    """
+
+    def __init__(
+        self,
+        n_components: int = 3,
+        *,
+        structure: Any = None,
+        alpha: float | Sequence[float] | None = None,
+        l1_ratio: float | Sequence[float] = (0.1, 0.25),
+        tv_ratio: float | Sequence[float] = (0.25, 0.5, 0.7),
+        n_alphas: int = 8,
+        smallest_alpha: float = 0.02,
+        sparsity: float | Sequence[float] | None = None,
+        cv: Any = None,
+        rule: str | Callable[[dict[str, Any]], int] = "paper",
+        min_sparsity: float = 0.5,
+        n_jobs: int | None = None,
+        penalty_units: str = "relative",
+        penalty: Penalty = "tv",
+        positive: bool = False,
+        center: bool = True,
+        tol: float = 1e-6,
+        max_iter: int = 500,
+        solver: str | Callable[..., Any] = "auto",
+        n_init: int = 1,
+        refine: bool = False,
+        transform_method: str = "deflation",
+        init: str | npt.ArrayLike = "svd",
+        dtype: npt.DTypeLike | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.structure = structure
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.tv_ratio = tv_ratio
+        self.n_alphas = n_alphas
+        self.smallest_alpha = smallest_alpha
+        self.sparsity = sparsity
+        self.cv = cv
+        self.rule = rule
+        self.min_sparsity = min_sparsity
+        self.n_jobs = n_jobs
+        self.penalty_units = penalty_units
+        self.penalty = penalty
+        self.positive = positive
+        self.center = center
+        self.tol = tol
+        self.max_iter = max_iter
+        self.solver = solver
+        self.n_init = n_init
+        self.refine = refine
+        self.transform_method = transform_method
+        self.init = init
+        self.dtype = dtype
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> SPCATVCV:
+        """Choose the weights and fit all rows with them.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Data.
+        y : array-like of shape (n_samples,), default=None
+            For the splitter only, which may stratify by it.
+        groups : array-like of shape (n_samples,), default=None
+            Rows of one group stay together: on one side of every split.
+
+        Returns
+        -------
+        self : SPCATVCV
+        """
+        template = self._template()
+        alphas = self._alpha_plan(template)
+        pairs = ratio_pairs(template, self.l1_ratio, self.tv_ratio)
+        data = self._validated(X)
+        structure = as_structure(self.structure, n_features=data.shape[1])
+        folds = make_folds(self.cv, data, y, groups)
+        worker_template = quiet(template).set_params(structure=None)
+        with workers(self.n_jobs) as pool:
+            planned = list(
+                pool.run(plan_pair, ((worker_template, data, structure, pair, alphas) for pair in pairs))
+            )
+            table, failures = cross_validate(
+                pool, worker_template, data, structure, folds, planned, self._tell
+            )
+        check_failures(failures, n_left=int(np.isfinite(table.fold_errors).sum()))
+        self._store(table, planned)
+        self._refit(template, data, structure)
+        self.n_splits_ = len(folds)
+        return self
+
+    def _template(self) -> SPCATV:
+        """What is the same for every setting, checked; its own weights do not count."""
+        template = SPCATV(**{name: getattr(self, name) for name in SHARED}, verbose=0)
+        check_parameters(template)
+        if not callable(self.rule) and self.rule not in RULES:
+            raise ValueError(
+                f"unknown rule {self.rule!r}; choose one of {', '.join(map(repr, RULES))}, or give a "
+                "function of cv_results_ that returns the number of a setting"
+            )
+        if not 0 <= self.min_sparsity <= 1:
+            raise ValueError(f"min_sparsity is a share of zeros, from 0 to 1; got {self.min_sparsity!r}")
+        return template
+
+    def _alpha_plan(self, template: SPCATV) -> AlphaPlan:
+        if self.alpha is not None and self.sparsity is not None:
+            raise ValueError("alpha and sparsity are two ways to say the same: give one of them, not both")
+        given = None if self.alpha is None else values("alpha", self.alpha)
+        for alpha in given or ():
+            check_parameters(SPCATV(alpha=alpha))
+        sparsity: float | tuple[float, ...] | None = None
+        if self.sparsity is not None:
+            targets = checked_targets(self.sparsity, int(template.n_components))
+            sparsity = targets[0] if np.ndim(self.sparsity) == 0 else targets
+        return AlphaPlan(given, sparsity, self.n_alphas, self.smallest_alpha)
+
+    def _validated(self, X: Any) -> FloatArray:
+        """The data as an array of floats: X itself where it is one, so that what was scattered is found."""
+        dtype = [np.float64, np.float32] if self.dtype is None else np.dtype(self.dtype)
+        data = validate_data(self, X, dtype=dtype, ensure_min_samples=2)
+        # an array with gaps would be packed on its way to a worker, and sums rounded in another order
+        if not (data.flags.c_contiguous or data.flags.f_contiguous):
+            return np.ascontiguousarray(data)
+        same = isinstance(X, np.ndarray) and X.dtype == data.dtype and np.may_share_memory(X, data)
+        return X if same else data
+
+    def _store(self, table: SelectionTable, planned: Sequence[PairSettings]) -> None:
+        best = choose(table, self.rule, self.min_sparsity)
+        self.cv_results_ = table.as_dict()
+        self.best_index_ = best
+        self.best_params_ = dict(table.params[best])
+        self.best_score_ = float(-table.mean_error[best])
+        self.component_curve_ = ComponentCurve(table.explained[best])
+        owners = [pair for pair in planned for _ in pair.settings]
+        self.sparsity_choice_: SparsityChoice | None = owners[best].choice
+        n_unconverged = sum(scores.n_unconverged for scores in table.scores)
+        if n_unconverged:
+            warn_user(
+                f"{n_unconverged} fits on folds did not reach tol={self.tol:g} (cv_results_ counts them), "
+                f"and their scores count as they are. Raise max_iter (now {self.max_iter}) or tol.",
+                ConvergenceWarning,
+            )
+
+    def _refit(self, template: SPCATV, data: FloatArray, structure: Structure) -> None:
+        """Fit all rows; where a share of zeros was asked for, the model that has it is there already."""
+        if self.sparsity_choice_ is None:
+            best = self._walked_to_best(template, data)
+        else:
+            best = self.sparsity_choice_.model
+            best.structure, best.structure_ = self.structure, structure
+            warn_of_model(best)
+            self._warn_if_missed(self.sparsity_choice_)
+        take_features(best, self)
+        self.best_estimator_ = best
+
+    def _walked_to_best(self, template: SPCATV, data: FloatArray) -> SPCATV:
+        """Fit all rows along the same path as on the folds, up to the chosen alpha.
+
+        A strong penalty that a path reaches may be out of reach of a fit that starts there.
+        """
+        ratios = {name: self.best_params_[name] for name in ("l1_ratio", "tv_ratio")}
+        alphas = {
+            setting["alpha"]
+            for setting in self.cv_results_["params"]
+            if all(setting[name] == value for name, value in ratios.items())
+        }
+        walker = PathWalker(quiet(template), data)
+        walked: list[Step] = []
+        for alpha in sorted(alpha for alpha in alphas if alpha <= self.best_params_["alpha"]):
+            walked = [*walked[-1:], walker.fit({"alpha": alpha, **ratios}, walked)]
+        best = plain(walked[-1].model)
+        best._warn(walked[-1].decomposition)
+        return best
+
+    def _warn_if_missed(self, choice: SparsityChoice) -> None:
+        if not choice.reached:
+            reached = ", ".join(f"{value:.3f}" for value in choice.sparsity)
+            warn_user(
+                f"no alpha gives the share of zeros {self.sparsity}; closest is {reached} at "
+                f"{setting_text(self.best_params_)} (sparsity_choice_ holds the steps on both sides)",
+                SelectionWarning,
+            )
+
+    def _tell(self, line: str) -> None:
+        if self.verbose:
+            print(f"[SPCATVCV] {line}", flush=True)
+
+    @property
+    def components_(self) -> FloatArray:
+        """Loadings of the chosen model, shape (n_components, n_features)."""
+        return self.best_estimator_.components_
+
+    @property
+    def n_iter_(self) -> int:
+        """Alternations of the chosen model's component that took most."""
+        return self.best_estimator_.n_iter_
+
+    def transform(self, X: Any) -> FloatArray:
+        """Scores of the rows of X by the chosen model, shape (n_samples, n_components)."""
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.transform(X)
+
+    def inverse_transform(self, X: Any) -> FloatArray:
+        """Rows that have the given scores by the chosen model, shape (n_samples, n_features)."""
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.inverse_transform(X)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Minus the mean over the rows of X of the chosen model's squared reconstruction error."""
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.score(X)
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.best_estimator_.components_)

@@ -1,0 +1,86 @@
+"""Which rows train and which are held out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+IntArray = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """One split of the rows.
+
+    Attributes
+    ----------
+    number : int
+        From 0.
+    train, test : ndarray of int
+        Rows to fit, and rows held out.
+    """
+
+    number: int
+    train: IntArray
+    test: IntArray
+
+
+def make_folds(cv: Any, X: Any, y: Any = None, groups: Any = None) -> list[Fold]:
+    """Split the rows as `cv` says, and make sure that no group is torn apart.
+
+    Parameters
+    ----------
+    cv : int, scikit-learn splitter, iterable of (train, test), or None
+        An int is a number of folds: `GroupKFold` if there are groups, otherwise `KFold` without shuffling.
+        ``None``: 5.
+    X : array of shape (n_samples, n_features)
+        Data.
+    y : array-like of shape (n_samples,), default=None
+        Passed to the splitter, for instance classes to stratify by.
+    groups : array-like of shape (n_samples,), default=None
+        Rows of one group, such as the visits of one subject, stay on one side of every split.
+
+    Returns
+    -------
+    list of Fold
+    """
+    # imported here: scikit-learn's model selection costs more to import than all of this package
+    from sklearn.model_selection import GroupKFold, KFold, check_cv
+    from sklearn.utils.validation import check_consistent_length
+
+    check_consistent_length(X, y, groups)
+    n_folds = 5 if cv is None else cv
+    if isinstance(n_folds, (int, np.integer)):
+        splitter = KFold(int(n_folds)) if groups is None else GroupKFold(int(n_folds))
+    else:
+        splitter = check_cv(n_folds)
+    splits = splitter.split(X, y, groups)
+    folds = [Fold(number, np.asarray(train), np.asarray(test)) for number, (train, test) in enumerate(splits)]
+    for fold in folds:
+        _check_rows(fold)
+        if groups is not None:
+            _check_groups(fold, np.asarray(groups), splitter)
+    return folds
+
+
+def _check_rows(fold: Fold) -> None:
+    if len(fold.train) < 2 or len(fold.test) < 1:
+        raise ValueError(
+            f"fold {fold.number + 1} has {len(fold.train)} training rows and {len(fold.test)} held out; it "
+            "needs at least two and one"
+        )
+    if np.intersect1d(fold.train, fold.test).size:
+        raise ValueError(f"fold {fold.number + 1} holds out rows that it also trains on")
+
+
+def _check_groups(fold: Fold, groups: npt.NDArray[Any], splitter: Any) -> None:
+    torn = np.intersect1d(groups[fold.train], groups[fold.test])
+    if torn.size:
+        raise ValueError(
+            f"{type(splitter).__name__} puts rows of group {torn[0]!r} on both sides of fold "
+            f"{fold.number + 1}; take a splitter that keeps groups together, such as GroupKFold or "
+            "LeaveOneGroupOut, or give cv as a number"
+        )

@@ -1,0 +1,197 @@
+"""Which values of alpha are worth trying: from just below the one that kills everything, downwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import clone
+
+from spcatv.estimator import SPCATV
+from spcatv.problem import Penalty
+from spcatv.selection.warm_path import PathWalker, Setting, Step, complete_setting, quiet
+
+FloatArray = npt.NDArray[np.float64]
+
+# The first alpha tried, as a share of the one that surely kills everything.
+FIRST_SHARE = 0.05
+# Below this share of it, a penalty has no effect that could be seen.
+SMALLEST_SHARE = 1e-9
+# Relative precision of where the component dies.
+ALPHA_PRECISION = 0.02
+# A grid begins here, so that its first value leaves something on a part of the rows as well.
+JUST_BELOW = 0.95
+MOST_FITS = 60
+# The first alternation decides whether a component lives; a few more show which way it goes.
+ALTERNATIONS = 5
+
+
+@dataclass(frozen=True)
+class AllZero:
+    """Between which values of alpha the first component dies (docs/method.md section 6.3).
+
+    Attributes
+    ----------
+    alive : float
+        The largest alpha, up to 2 %, at which a fit from the leading singular vectors of X finds a first
+        component that is not zero.
+    witness : float
+        ``||Xv|| / (N (l1_ratio ||v||_1 + tv_ratio s(v)))`` for the best loading v that was found on from
+        there: at every alpha below, v beats zero; proven. Between `alive` and `witness` a component exists,
+        but only a path that comes from weaker penalties finds it.
+    dead : float
+        ``max_j ||X_j|| / N / l1_ratio``: from here on every component is zero; proven.
+    """
+
+    alive: float
+    witness: float
+    dead: float
+
+
+def alpha_grid(
+    X: Any,
+    structure: Any = None,
+    *,
+    l1_ratio: float = 0.25,
+    tv_ratio: float = 0.5,
+    n_alphas: int = 10,
+    smallest: float = 0.02,
+    center: bool = True,
+    penalty: Penalty = "tv",
+    positive: bool = False,
+) -> FloatArray:
+    """Values of alpha worth trying, without dimension: from just below the all-zero setting down.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+        Data.
+    structure : Structure, shape, mask, ... or None, default=None
+        As in `SPCATV`.
+    l1_ratio, tv_ratio : float
+        Shares of alpha, as in `SPCATV`; without an l1 penalty no alpha sets loadings to zero, so that
+        ``l1_ratio`` must be above 0.
+    n_alphas : int, default=10
+        How many.
+    smallest : float, default=0.02
+        The last value as a share of the first.
+    center, penalty, positive
+        As in `SPCATV`.
+
+    Returns
+    -------
+    ndarray of shape (n_alphas,)
+        Falling geometrically, in the units of ``penalty_units="relative"``. The first value is 5 % below
+        the largest at which a fit finds a component that is not zero (`all_zero_alpha`).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv.selection import alpha_grid
+    >>> X = np.zeros((4, 3))
+    >>> X[:, 0] = [1, -1, 1, -1]  # one feature that varies: the l1 norm alone kills it at 1 / l1_ratio
+    >>> alpha_grid(X, l1_ratio=0.5, tv_ratio=0.0, n_alphas=3, smallest=0.01).round(1)
+    array([1.9, 0.2, 0. ])
+    """
+    estimator = SPCATV(
+        1,
+        structure=structure,
+        l1_ratio=l1_ratio,
+        tv_ratio=tv_ratio,
+        center=center,
+        penalty=penalty,
+        positive=positive,
+    )
+    return grid_below(all_zero_alpha(estimator, X), n_alphas, smallest)
+
+
+def grid_below(all_zero: AllZero, n_alphas: int, smallest: float) -> FloatArray:
+    """`n_alphas` values from just below the largest that leaves a component down to `smallest` times it."""
+    if isinstance(n_alphas, bool) or int(n_alphas) != n_alphas or n_alphas < 1:
+        raise ValueError(f"n_alphas must be an integer of at least 1, got {n_alphas!r}")
+    if not 0 < smallest < 1:
+        raise ValueError(f"smallest is a share of the largest alpha, between 0 and 1; got {smallest!r}")
+    return JUST_BELOW * all_zero.alive * np.geomspace(1.0, smallest, int(n_alphas))
+
+
+def all_zero_alpha(estimator: SPCATV, X: Any) -> AllZero:
+    """Where the penalty becomes so strong that the first component is zero.
+
+    For given scores u the loading is zero from some alpha on, and a component whose first loading is not
+    zero never becomes so, because its objective only falls: fits from the same starts die at one alpha,
+    which bisection finds. By (1.3d) of docs/method.md a loading v beats zero exactly if alpha is below its
+    `AllZero.witness`; each fit at the witness of the last one finds a higher one, until none does.
+
+    Parameters
+    ----------
+    estimator : SPCATV
+        Everything but alpha, which is ignored; it is not changed.
+    X : array-like of shape (n_samples, n_features)
+        Data.
+
+    Returns
+    -------
+    AllZero
+        In the estimator's own units of alpha.
+    """
+    single = quiet(clone(estimator).set_params(n_components=1, refine=False, init="svd"))
+    walker = PathWalker(single.set_params(max_iter=min(int(estimator.max_iter), ALTERNATIONS)), X)
+    setting = complete_setting(estimator, {"alpha": 1.0})
+    if setting["l1_ratio"] == 0:
+        raise ValueError(
+            "l1_ratio is 0: without an l1 penalty no alpha sets every loading to zero, and there is no "
+            "largest one; give l1_ratio > 0, or the values of alpha"
+        )
+    unit = walker.unit()
+    if unit == 0:
+        raise ValueError("X has no variance: every component is zero whatever alpha is")
+    dead = unit / setting["l1_ratio"] / walker.alpha_unit()
+    step = _last_alive(walker, setting, dead)
+    return AllZero(alive=step.setting["alpha"], witness=_climb(walker, step), dead=dead)
+
+
+def _last_alive(walker: PathWalker, setting: Setting, dead: float) -> Step:
+    """The fit from scratch with the largest alpha that has a component: bisection."""
+    alive: Step | None = None
+    alpha, null = FIRST_SHARE * dead, dead
+    while alive is None or null > alive.setting["alpha"] * (1 + ALPHA_PRECISION):
+        step = walker.fit({**setting, "alpha": alpha})
+        if step.model.components_.any():
+            alive = step
+        else:
+            null = alpha
+        alpha = null / 4 if alive is None else float(np.sqrt(null * alive.setting["alpha"]))
+        if alpha < SMALLEST_SHARE * dead:
+            raise ValueError(
+                f"no alpha down to {alpha:.3g} leaves a component alive; check X and the ratios "
+                f"(l1_ratio={setting['l1_ratio']}, tv_ratio={setting['tv_ratio']})"
+            )
+    return alive
+
+
+def _climb(walker: PathWalker, step: Step) -> float:
+    """The largest witness that is found by following the component upwards."""
+    witness = _witness(walker, step)
+    for _ in range(MOST_FITS):
+        # the witness itself is out of reach of a fit of finite precision: aim a little below
+        aim = witness * (1 - 0.5 * ALPHA_PRECISION)
+        if aim <= step.setting["alpha"] * (1 + 0.5 * ALPHA_PRECISION):
+            break
+        step = walker.fit({**step.setting, "alpha": aim}, [step])
+        if not step.model.components_.any():
+            break
+        witness = max(witness, _witness(walker, step))
+    return witness
+
+
+def _witness(walker: PathWalker, step: Step) -> float:
+    """The alpha up to which this component's loading has a positive margin."""
+    loading = step.model.components_[0].astype(np.float64)
+    weighted = step.setting["l1_ratio"] * float(np.abs(loading).sum())
+    # a quadratic penalty on differences vanishes faster than the loading does
+    if step.model.penalty == "tv":
+        weighted += step.setting["tv_ratio"] * walker.structure.value(loading)
+    explained = float(step.model.singular_values_[0]) / walker.n_rows
+    return explained / weighted / walker.alpha_unit()

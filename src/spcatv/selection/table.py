@@ -1,0 +1,186 @@
+"""The numbers that a choice is made from: settings by folds by components."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spcatv.metrics import pairwise_dice
+from spcatv.selection.chains import Outcome, Params
+from spcatv.threads import one_blas_thread
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class SettingScores:
+    """What one setting gives on all folds; NaN where its fit has failed.
+
+    Attributes
+    ----------
+    error : ndarray of shape (n_folds,)
+        Held-out reconstruction errors ``||X - X_hat||_F`` with all components.
+    explained : ndarray of shape (n_folds, K)
+        Shares of the held-out sum of squares that the first 1, ..., K components explain.
+    sparsity : ndarray of shape (n_folds, K)
+        Shares of zeros of every component.
+    dice, corrected_dice : float
+        Mean pairwise Dice index of matched supports over folds and components, and the same without what
+        is due to chance (`spcatv.metrics.pairwise_dice`); NaN with fewer than two fits.
+    n_unconverged : int
+        Fits that did not reach their tolerance.
+    seconds : ndarray of shape (n_folds,)
+        Wall-clock times of the fits.
+    """
+
+    error: FloatArray
+    explained: FloatArray
+    sparsity: FloatArray
+    dice: float
+    corrected_dice: float
+    n_unconverged: int
+    seconds: FloatArray
+
+
+def score_setting(outcomes: Sequence[Outcome | None], n_components: int) -> SettingScores:
+    """Reduce the fits of one setting, one a fold, to their scores; the loadings are not kept."""
+    nothing = np.full(n_components, np.nan)
+    done = [outcome for outcome in outcomes if outcome is not None]
+    dice, corrected = np.nan, np.nan
+    if len(done) >= 2:
+        supports = [outcome.supports for outcome in done]
+        # one thread: matching must not depend on how a machine rounds its sums
+        with one_blas_thread():
+            dice = float(pairwise_dice(supports, norm_fraction=None).mean())
+            corrected = float(pairwise_dice(supports, norm_fraction=None, corrected=True).mean())
+    return SettingScores(
+        error=np.array([np.nan if item is None else item.held_out.errors[-1] for item in outcomes]),
+        explained=np.stack([nothing if item is None else item.held_out.shares for item in outcomes]),
+        sparsity=np.stack([nothing if item is None else item.sparsity for item in outcomes]),
+        dice=dice,
+        corrected_dice=corrected,
+        n_unconverged=sum(not outcome.converged for outcome in done),
+        seconds=np.array([np.nan if item is None else item.seconds for item in outcomes]),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class SelectionTable:
+    """All settings on all folds.
+
+    A fold on which every fit has failed is left out for all settings alike. A setting that has failed on one
+    of the others cannot be compared: folds differ more from each other than settings do. Its means are NaN.
+
+    Attributes
+    ----------
+    params : tuple of mapping
+        ``alpha``, ``l1_ratio`` and ``tv_ratio``.
+    scores : tuple of SettingScores
+        In the same order.
+    """
+
+    params: tuple[Params, ...]
+    scores: tuple[SettingScores, ...]
+
+    @property
+    def fold_errors(self) -> FloatArray:
+        """Held-out errors, shape (n_settings, n_folds)."""
+        return np.stack([scores.error for scores in self.scores])
+
+    @property
+    def used_folds(self) -> BoolArray:
+        """Folds on which any fit went well, shape (n_folds,)."""
+        return np.asarray(np.isfinite(self.fold_errors).any(axis=0))
+
+    @property
+    def eligible(self) -> BoolArray:
+        """Settings that were fitted on all of those, shape (n_settings,)."""
+        used = self.used_folds
+        return np.asarray(np.isfinite(self.fold_errors[:, used]).all(axis=1) & used.any())
+
+    @property
+    def mean_error(self) -> FloatArray:
+        """Mean held-out error, shape (n_settings,); NaN for those that are not eligible."""
+        return self._mean([scores.error for scores in self.scores])
+
+    @property
+    def explained(self) -> FloatArray:
+        """Explained shares of every fold that is used, shape (n_settings, n_used, K)."""
+        return np.stack([scores.explained for scores in self.scores])[:, self.used_folds]
+
+    @property
+    def mean_explained(self) -> FloatArray:
+        """Mean explained share with 1, ..., K components, shape (n_settings, K)."""
+        return self._mean([scores.explained for scores in self.scores])
+
+    @property
+    def mean_sparsity(self) -> FloatArray:
+        """Mean share of zeros of every component, shape (n_settings, K)."""
+        return self._mean([scores.sparsity for scores in self.scores])
+
+    @property
+    def n_live(self) -> FloatArray:
+        """Mean number of components that are not zero, shape (n_settings,)."""
+        alive = [np.where(np.isnan(scores.sparsity), np.nan, scores.sparsity < 1) for scores in self.scores]
+        return self._mean([np.sum(item, axis=1) for item in alive])
+
+    @property
+    def corrected_dice(self) -> FloatArray:
+        """Stability without what is due to chance, shape (n_settings,)."""
+        return np.where(self.eligible, [scores.corrected_dice for scores in self.scores], np.nan)
+
+    def _mean(self, values: Sequence[FloatArray]) -> FloatArray:
+        """Mean over the folds that are used; a NaN among them makes a NaN."""
+        return np.stack(values)[:, self.used_folds].mean(axis=1)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Columns of one length, as scikit-learn's ``cv_results_``: what `pandas.DataFrame` takes."""
+        columns: dict[str, Any] = {"params": [dict(setting) for setting in self.params]}
+        for name in ("alpha", "l1_ratio", "tv_ratio"):
+            columns[f"param_{name}"] = _column([setting[name] for setting in self.params])
+        for fold, errors in enumerate(self.fold_errors.T):
+            columns[f"split{fold}_test_error"] = errors
+        columns["mean_test_error"] = self.mean_error
+        columns["std_test_error"] = self.fold_errors[:, self.used_folds].std(axis=1)
+        columns["mean_test_score"] = -self.mean_error
+        columns["rank_test_score"] = _ranks(self.mean_error)
+        columns["mean_test_explained"] = self.mean_explained[:, -1]
+        columns["se_test_explained"] = standard_error(self.explained[:, :, -1])
+        for k in range(self.mean_explained.shape[1]):
+            columns[f"mean_test_explained_{k + 1}"] = self.mean_explained[:, k]
+            columns[f"mean_sparsity_{k + 1}"] = self.mean_sparsity[:, k]
+        columns["mean_sparsity"] = self.mean_sparsity.mean(axis=1)
+        columns["mean_n_live"] = self.n_live
+        columns["mean_dice"] = np.array([scores.dice for scores in self.scores])
+        columns["mean_corrected_dice"] = np.array([scores.corrected_dice for scores in self.scores])
+        columns["n_unconverged"] = np.array([scores.n_unconverged for scores in self.scores])
+        columns["mean_fit_time"] = self._mean([scores.seconds for scores in self.scores])
+        return columns
+
+
+def standard_error(values: FloatArray) -> FloatArray:
+    """Standard error of the mean over folds, the last axis; NaN with a single fold."""
+    n_folds = values.shape[-1]
+    if n_folds < 2:
+        return np.full(values.shape[:-1], np.nan)
+    return np.asarray(values.std(axis=-1, ddof=1) / np.sqrt(n_folds))
+
+
+def _column(values: Sequence[Any]) -> npt.NDArray[Any]:
+    """Numbers as an array of numbers, tuples as an array of objects."""
+    if not any(isinstance(value, tuple) for value in values):
+        return np.array(values, dtype=np.float64)
+    column = np.empty(len(values), dtype=object)
+    column[:] = list(values)
+    return column
+
+
+def _ranks(error: FloatArray) -> npt.NDArray[np.int32]:
+    """1 for the lowest error, equal ones alike; those without an error last."""
+    filled = np.where(np.isnan(error), np.inf, error)
+    return np.array([1 + int((filled < value).sum()) for value in filled], dtype=np.int32)

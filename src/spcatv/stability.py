@@ -1,0 +1,310 @@
+"""Which features of a component would be found again in other samples: resampled fits.
+
+Every resample is a fit of its own, matched to the fit of all rows (docs/method.md section 6.6). The tests of
+significance are at hand here, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from spcatv.estimator import SPCATV
+from spcatv.metrics import dice, match_components, threshold_loadings
+from spcatv.parameters import check_parameters
+from spcatv.regions import connected_regions
+from spcatv.selection.each_component import fit_alphas
+from spcatv.selection.warm_path import quiet
+from spcatv.significance import PairedTest, paired_t_test, sign_flip_test
+from spcatv.structure import Structure, as_structure
+from spcatv.threads import one_blas_thread
+from spcatv.workers import FIT_FAILURES, Failure, check_failures, failure, workers
+
+__all__ = [
+    "Bootstrap",
+    "PairedTest",
+    "Region",
+    "bootstrap_components",
+    "paired_t_test",
+    "sign_flip_test",
+]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.intp]
+SignArray = npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """A connected region of the reference, and how surely it is found again.
+
+    Attributes
+    ----------
+    component : int
+        Number of the component, from 0.
+    features : ndarray of int
+        Its features, ascending.
+    sign : int
+        +1 or -1, the sign of the loading there.
+    share : float
+        Its share of the component's sum of squares.
+    selection_frequency : float
+        Mean over its features of how often they are selected.
+    found : float
+        Share of resamples that select at least half of its features, with the region's sign.
+    """
+
+    component: int
+    features: IntArray
+    sign: int
+    share: float
+    selection_frequency: float
+    found: float
+
+
+@dataclass(frozen=True, eq=False)
+class Bootstrap:
+    """What resampled fits say about the components of a reference.
+
+    All arrays over features are in the order of the columns of X, to be shown as the components are.
+
+    Attributes
+    ----------
+    components : ndarray of shape (K, P)
+        Components of the reference.
+    selection_frequency : ndarray of shape (K, P)
+        Share of resamples in whose matched component, cut to 99 % of its norm, the feature is not zero.
+    sign_consistency : ndarray of shape (K, P)
+        ``|n_positive - n_negative| / (n_positive + n_negative)`` over those, signs aligned with the
+        reference: 1 if the sign is always the same, 0 if either is as frequent; 0 where never selected.
+    dice : ndarray of shape (n_resamples, K)
+        Dice index of each resample's matched support with that of the reference.
+    signed_dice : ndarray of shape (n_resamples, K)
+        The same, features with opposite signs not counted as shared.
+    correlation : ndarray of shape (n_resamples, K)
+        Absolute correlation of the matched loadings.
+    regions : tuple of Region
+        Connected regions of the reference, component after component, the heaviest first.
+    failures : tuple of Failure
+        Resamples that failed; the arrays above are about the others.
+    """
+
+    components: npt.NDArray[np.floating[Any]]
+    selection_frequency: FloatArray
+    sign_consistency: FloatArray
+    dice: FloatArray
+    signed_dice: FloatArray
+    correlation: FloatArray
+    regions: tuple[Region, ...]
+    failures: tuple[Failure, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Resample:
+    """One resampled fit, matched: signs of its supports (K x P), and how alike it is to the reference."""
+
+    signs: SignArray
+    dice: FloatArray
+    signed_dice: FloatArray
+    correlation: FloatArray
+
+
+def bootstrap_components(
+    estimator: SPCATV,
+    X: Any,
+    *,
+    n_resamples: int = 100,
+    groups: Any = None,
+    alphas: Sequence[float] | None = None,
+    norm_fraction: float = 0.99,
+    random_state: Any = None,
+    n_jobs: int | None = None,
+) -> Bootstrap:
+    """Fit resampled rows again and again, and compare with the fit of all rows.
+
+    Parameters
+    ----------
+    estimator : SPCATV
+        A model, fitted to X or not. If it is fitted its components are the reference, otherwise a fit to X
+        is made; it is not changed.
+    X : array-like of shape (n_samples, n_features)
+        Data.
+    n_resamples : int, default=100
+        Resamples: N rows drawn with replacement.
+    groups : array-like of shape (n_samples,), default=None
+        Rows of one group, such as the visits of one subject, are drawn together: as many groups as there
+        are, with replacement.
+    alphas : sequence of float of length n_components, default=None
+        One alpha a component instead of the estimator's, in its units. A model that was fitted so
+        (`SparsityChoice.model`) brings its own.
+    norm_fraction : float, default=0.99
+        The share of a loading's norm that makes its support (`spcatv.metrics.threshold_loadings`).
+    random_state : int, RandomState instance or None, default=None
+        For the draws; every resample has a seed of its own, so that any number of workers gives the same.
+        Random starts of the fits follow it, too.
+    n_jobs : int or None, default=None
+        Workers, as in joblib.
+
+    Returns
+    -------
+    Bootstrap
+
+    Warns
+    -----
+    FailedFitWarning
+        If resamples fail: they are named and left out. If all of them fail it is an error.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv import SPCATV
+    >>> from spcatv.stability import bootstrap_components
+    >>> X = np.random.default_rng(0).standard_normal((30, 100))
+    >>> X[:, 20:40] += 3 * np.random.default_rng(1).standard_normal((30, 1))
+    >>> result = bootstrap_components(SPCATV(1, structure=(100,)), X, n_resamples=10, random_state=0)
+    >>> [(region.features[[0, -1]].tolist(), region.found) for region in result.regions]
+    [([20, 39], 1.0)]
+    """
+    if isinstance(n_resamples, bool) or int(n_resamples) != n_resamples or n_resamples < 1:
+        raise ValueError(f"n_resamples must be an integer of at least 1, got {n_resamples!r}")
+    template = quiet(estimator)
+    check_parameters(template)
+    if alphas is None and hasattr(estimator, "component_alphas_"):
+        alphas = estimator.component_alphas_.tolist()
+    reference = _reference(estimator, X, alphas)
+    data = template._validated(X, reset=True, min_samples=2)
+    structure = as_structure(template.structure, n_features=data.shape[1])
+    template.set_params(structure=None)
+    blocks = _row_blocks(len(data), groups)
+    components = reference.components_
+    seeds = _seeds(random_state, int(n_resamples))
+    tasks = (
+        (template, data, structure, components, blocks, alphas, seed, number, norm_fraction)
+        for number, seed in enumerate(seeds)
+    )
+    with workers(n_jobs) as pool:
+        return _summary(pool.run(_fit_resample, tasks), components, structure, norm_fraction)
+
+
+def _reference(estimator: SPCATV, X: Any, alphas: Sequence[float] | None) -> SPCATV:
+    """The fit of all rows: the estimator itself if it is fitted."""
+    if hasattr(estimator, "components_"):
+        return estimator
+    return clone(estimator).fit(X) if alphas is None else fit_alphas(estimator, X, alphas)
+
+
+def _row_blocks(n_rows: int, groups: Any) -> list[IntArray]:
+    """Rows that are drawn together."""
+    if groups is None:
+        return list(np.arange(n_rows)[:, None])
+    labels = np.asarray(groups)
+    if labels.shape != (n_rows,):
+        raise ValueError(f"groups must have one label a row, shape ({n_rows},); got {labels.shape}")
+    _, number = np.unique(labels, return_inverse=True)
+    return [np.flatnonzero(number == group) for group in range(number.max() + 1)]
+
+
+def _seeds(random_state: Any, n_seeds: int) -> list[np.random.SeedSequence]:
+    if random_state is not None and not isinstance(random_state, (int, np.integer)):
+        random_state = check_random_state(random_state).randint(np.iinfo(np.int32).max)
+    return np.random.SeedSequence(random_state).spawn(n_seeds)
+
+
+def _fit_resample(
+    template: SPCATV,
+    X: npt.NDArray[np.floating[Any]],
+    structure: Structure,
+    components: npt.NDArray[np.floating[Any]],
+    blocks: Sequence[IntArray],
+    alphas: Sequence[float] | None,
+    seed: np.random.SeedSequence,
+    number: int,
+    norm_fraction: float,
+) -> _Resample | Failure:
+    """Draw rows, fit them, and match the components to those of the reference."""
+    rng = np.random.default_rng(seed)
+    rows = np.concatenate([blocks[block] for block in rng.integers(0, len(blocks), size=len(blocks))])
+    model = clone(template).set_params(structure=structure, random_state=int(rng.integers(1 << 31)))
+    drawn = np.take(np.asarray(X), rows, axis=0)
+    try:
+        model = model.fit(drawn) if alphas is None else fit_alphas(model, drawn, alphas)
+    except FIT_FAILURES as error:
+        return failure(f"resample {number + 1}", error)
+    with one_blas_thread():
+        match = match_components(components, model.components_)
+    matched = match.sign[:, None] * threshold_loadings(model.components_[match.order], norm_fraction)
+    wanted = threshold_loadings(components, norm_fraction)
+    return _Resample(
+        signs=np.sign(matched).astype(np.int8),
+        dice=np.asarray(dice(wanted, matched)),
+        signed_dice=np.asarray(dice(wanted, matched, signed=True)),
+        correlation=match.correlation,
+    )
+
+
+def _summary(
+    results: Iterable[_Resample | Failure],
+    components: npt.NDArray[np.floating[Any]],
+    structure: Structure,
+    norm_fraction: float,
+) -> Bootstrap:
+    """Count over the resamples as they come; none of them is kept."""
+    reference = threshold_loadings(components, norm_fraction)
+    regions = [
+        (number, features)
+        for number, row in enumerate(reference)
+        for features in connected_regions(structure, row)
+    ]
+    positive, negative = np.zeros(components.shape, np.int64), np.zeros(components.shape, np.int64)
+    found = np.zeros(len(regions), np.int64)
+    done: list[_Resample] = []
+    failures: list[Failure] = []
+    for result in results:
+        if isinstance(result, Failure):
+            failures.append(result)
+            continue
+        positive += result.signs > 0
+        negative += result.signs < 0
+        for index, (number, features) in enumerate(regions):
+            sign = np.sign(reference[number, features[0]])
+            found[index] += 2 * int((result.signs[number, features] == sign).sum()) >= len(features)
+        done.append(_without_maps(result))
+    check_failures(failures, n_left=len(done))
+    selected = positive + negative
+    frequency = selected / len(done)
+    return Bootstrap(
+        components=components,
+        selection_frequency=frequency,
+        sign_consistency=np.abs(positive - negative) / np.maximum(selected, 1),
+        dice=np.stack([result.dice for result in done]),
+        signed_dice=np.stack([result.signed_dice for result in done]),
+        correlation=np.stack([result.correlation for result in done]),
+        regions=tuple(
+            _region(number, features, reference[number], frequency[number], share)
+            for (number, features), share in zip(regions, found / len(done), strict=True)
+        ),
+        failures=tuple(failures),
+    )
+
+
+def _without_maps(result: _Resample) -> _Resample:
+    return _Resample(np.zeros((0, 0), np.int8), result.dice, result.signed_dice, result.correlation)
+
+
+def _region(
+    number: int, features: IntArray, loading: FloatArray, frequency: FloatArray, found: float
+) -> Region:
+    return Region(
+        component=number,
+        features=features,
+        sign=int(np.sign(loading[features[0]])),
+        share=float(np.square(loading[features]).sum() / np.square(loading).sum()),
+        selection_frequency=float(frequency[features].mean()),
+        found=float(found),
+    )

@@ -1,0 +1,93 @@
+"""Many independent fits: on how many workers they run, and what happens to one that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from joblib import Parallel, delayed
+
+from spcatv.warn import warn_user
+
+T = TypeVar("T")
+
+# What data or a machine can do to a fit. Other errors are mistakes in the call or in the program: they would
+# come back in every fit, and are raised at once.
+FIT_FAILURES = (ArithmeticError, MemoryError, OSError, RuntimeError, ValueError)
+# Failures that a warning spells out; the rest are counted.
+MOST_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A fit that failed.
+
+    Attributes
+    ----------
+    where : str
+        Which one: the fold and the setting, or the resample.
+    error : str
+        Kind and message of the error.
+    """
+
+    where: str
+    error: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.error}"
+
+
+def failure(where: str, error: BaseException) -> Failure:
+    """The record of an error that was caught."""
+    return Failure(where, f"{type(error).__name__}: {error}")
+
+
+class FailedFitWarning(UserWarning):
+    """Some of many fits have failed; the message names them."""
+
+
+def check_failures(failures: Sequence[Failure], n_left: int) -> None:
+    """Warn of fits that failed, by name; raise a ValueError if no fit is left.
+
+    Parameters
+    ----------
+    failures : sequence of Failure
+        What went wrong.
+    n_left : int
+        Fits that went well.
+    """
+    if not failures:
+        return
+    if n_left == 0:
+        raise ValueError(f"every fit failed; the first: {failures[0]}")
+    named = "; ".join(str(item) for item in failures[:MOST_NAMED])
+    more = f"; and {len(failures) - MOST_NAMED} more" if len(failures) > MOST_NAMED else ""
+    warn_user(f"{len(failures)} fits failed and are left out ({named}{more})", FailedFitWarning)
+
+
+class Workers:
+    """Runs one function on many arguments; results come one by one, in order."""
+
+    def __init__(self, pool: Any) -> None:
+        self._pool = pool
+
+    def run(self, function: Callable[..., T], arguments: Iterable[tuple[Any, ...]]) -> Iterator[T]:
+        """Call ``function(*item)`` for every item, on all workers."""
+        return iter(self._pool(delayed(function)(*item) for item in arguments))
+
+
+@contextmanager
+def workers(n_jobs: int | None) -> Iterator[Workers]:
+    """Workers for a ``with`` block: processes, or what `joblib.parallel_config` says (Dask, threads).
+
+    Large arrays go to worker processes once a block: joblib writes each to a memory map that they share.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        Number of workers, -1 for one a core; ``None`` is 1 unless `joblib.parallel_config` says otherwise.
+    """
+    with Parallel(n_jobs=n_jobs, return_as="generator") as pool:
+        yield Workers(pool)

@@ -1,0 +1,28 @@
+"""What the tests of the command line put on disk, and how they look at what is there."""
+
+import csv
+import os
+
+import numpy as np
+
+SHAPE = (9, 8, 7)
+AFFINE = np.diag([3.0, 3.0, 3.0, 1.0])
+
+
+def listing(folder):
+    """Everything in a folder, hidden or not."""
+    return sorted(os.listdir(folder))
+
+
+def read_tsv(file):
+    with file.open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream, delimiter="\t"))
+
+
+def fields(n_samples=16, shape=(12, 10), seed=0):
+    """Samples of a field with two patches that vary."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n_samples, *shape))
+    X[:, 3:7, 2:6] += 3 * rng.standard_normal((n_samples, 1, 1))
+    X[:, 8:11, 5:9] += 3 * rng.standard_normal((n_samples, 1, 1))
+    return X

@@ -1,0 +1,173 @@
+"""The output folder: claimed before the work, whole or not there at all."""
+
+import os
+import platform
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from cli_files import fields, listing
+
+from spcatv.cli import fit, main
+from spcatv.cli.errors import InputError
+from spcatv.cli.folder import claimed_folder
+
+
+def run_on(array, out, *more):
+    return ["fit", "--array", str(array), "--shape", "12,10", "--alpha", "0.05", "--output", str(out), *more]
+
+
+@pytest.fixture
+def no_work(monkeypatch):
+    monkeypatch.setattr(fit, "_fit", lambda *args: pytest.fail("work was done"))
+
+
+def test_folders_above_are_made_and_taken_away_again(tmp_path):
+    with claimed_folder(tmp_path / "a" / "b" / "out", overwrite=False) as temporary:
+        (temporary / "file").write_text("x")
+        assert not (tmp_path / "a" / "b" / "out").exists()
+    assert listing(tmp_path / "a" / "b") == ["out"]
+    with pytest.raises(RuntimeError, match="half way"), claimed_folder(tmp_path / "c/d/out", overwrite=False):
+        raise RuntimeError("half way")
+    assert listing(tmp_path) == ["a"]
+
+
+def test_folder_in_use(array, tmp_path, refused, no_work):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "thesis.tex").write_text("mine")
+    for more in ((), ("--overwrite",)):
+        line = refused(*run_on(array, out, *more))
+        assert f"{out} is in use: it holds thesis.tex" in line
+    assert listing(out) == ["thesis.tex"]
+    assert listing(tmp_path) == ["X.npy", "out"]
+
+
+def test_results_of_an_earlier_run(array, tmp_path, done, refused):
+    out = tmp_path / "out"
+    done(*run_on(array, out))
+    before = (out / "desc-SPCATV_mixing.tsv").read_text()
+    assert "--overwrite is not given" in refused(*run_on(array, out, "--n-components", "1"))
+    assert (out / "desc-SPCATV_mixing.tsv").read_text() == before
+    done(*run_on(array, out, "--n-components", "1", "--overwrite"))
+    assert (out / "desc-SPCATV_mixing.tsv").read_text() != before
+    (out / "notes.txt").write_text("mine")
+    assert "it holds notes.txt" in refused(*run_on(array, out, "--overwrite"))
+    assert (out / "notes.txt").read_text() == "mine"
+
+
+def test_empty_folder_may_be_used(array, tmp_path, done):
+    (tmp_path / "out").mkdir()
+    done(*run_on(array, tmp_path / "out"))
+    assert "model" in listing(tmp_path / "out")
+
+
+def test_a_file_is_no_folder(array, tmp_path, refused, no_work):
+    (tmp_path / "out").write_text("mine")
+    assert "is a file; a folder is needed" in refused(*run_on(array, tmp_path / "out"))
+    assert "cannot write to the output folder" in refused(*run_on(array, tmp_path / "out" / "below"))
+    assert (tmp_path / "out").read_text() == "mine"
+
+
+def test_current_folder(array, tmp_path, monkeypatch, refused, no_work):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    assert "current folder" in refused(*run_on(array, "."))
+    assert listing(tmp_path) == ["X.npy", "here"]
+
+
+def test_no_output_folder(array, refused):
+    assert "name one with --output DIR" in refused("fit", "--array", array)
+
+
+@pytest.mark.skipif(not os.path.isdir("/sys/kernel"), reason="needs a folder in which nobody may write")
+def test_folder_where_nobody_may_write(array, refused, no_work):
+    line = refused(*run_on(array, "/sys/kernel/spca-tv/out"))
+    assert "cannot write to the output folder /sys/kernel/spca-tv/out (" in line
+    assert "choose another with --output" in line
+
+
+def test_mount_point(array, refused, no_work):
+    assert "is a mount point" in refused(*run_on(array, "/"))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_folder_without_permission(array, tmp_path, refused, no_work):
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0o500)
+    assert "Permission denied" in refused(*run_on(array, locked / "out"))
+
+
+def test_without_permission_also_for_root(array, tmp_path, refused, no_work, monkeypatch):
+    def deny(*args, **options):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("spcatv.cli.folder.tempfile.TemporaryFile", deny)
+    line = refused(*run_on(array, tmp_path / "new" / "out"))
+    assert f"cannot write to the output folder {tmp_path / 'new' / 'out'} (Permission denied)" in line
+    assert listing(tmp_path) == ["X.npy"]
+
+
+def test_second_run_is_kept_away_and_a_dead_one_forgotten(tmp_path):
+    out = tmp_path / "out"
+    with (
+        claimed_folder(out, overwrite=False),
+        pytest.raises(InputError, match="another run is writing to the output folder"),
+        claimed_folder(out, overwrite=True),
+    ):
+        pytest.fail("claimed twice")
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    (tmp_path / ".out.spca-tv-lock").write_text(f"{gone.pid} {platform.node()}")
+    with claimed_folder(out, overwrite=False):
+        pass
+    (tmp_path / ".out.spca-tv-lock").write_text(f"{gone.pid} another-machine")
+    with pytest.raises(InputError, match="if no run is left, remove"), claimed_folder(out, overwrite=False):
+        pytest.fail("the other machine may still be at work")
+
+
+def test_failure_leaves_nothing(array, tmp_path, monkeypatch, capsys):
+    def fail(*args, **options):
+        raise MemoryError("out of memory")
+
+    monkeypatch.setattr(fit, "write_outcome", fail)
+    assert main(run_on(array, tmp_path / "new" / "out")) == 1
+    assert capsys.readouterr().err == "spca-tv: error: out of memory\n"
+    assert listing(tmp_path) == ["X.npy"]
+
+
+def test_interruption_leaves_nothing_and_says_how_to_go_on(array, tmp_path, monkeypatch, capsys):
+    def interrupt(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fit, "_fit", interrupt)
+    argv = run_on(array, tmp_path / "my results")
+    assert main(argv) == 130
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert f"interrupted; nothing was written to {tmp_path / 'my results'}" in said
+    assert (
+        f"spca-tv fit --array {array} --shape 12,10 --alpha 0.05 --output '{tmp_path / 'my results'}'" in said
+    )
+    assert listing(tmp_path) == ["X.npy"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends a signal")
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
+def test_real_interruption_of_a_real_process(kind, tmp_path):
+    np.save(tmp_path / "X.npy", fields(60, (80, 80)))
+    command = [sys.executable, "-m", "spcatv", "fit", "--array", str(tmp_path / "X.npy"), "--solver", "fista"]
+    options = ["--tol", "1e-12", "--max-iter", "100000", "--output", str(tmp_path / "out")]
+    process = subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob(".out.*partial")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.5)
+    process.send_signal(kind)
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 130, said
+    assert "interrupted; nothing was written" in said
+    assert listing(tmp_path) == ["X.npy"]

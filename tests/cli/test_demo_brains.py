@@ -1,0 +1,101 @@
+"""The parts of the demo on brains: through files, and SPCA-TV finds what elastic-net PCA does not."""
+
+import sys
+
+import numpy as np
+import pytest
+from cli_files import listing, read_tsv
+from numpy.testing import assert_allclose
+
+from spcatv.cli import main
+from spcatv.demo import brains, run_demo
+
+nib = pytest.importorskip("nibabel", reason="the demo on brains reads and writes images (extra `images`)")
+pytest.importorskip("nilearn", reason="the demo on brains takes its template from nilearn (extra `images`)")
+pytest.importorskip("matplotlib", reason="the demo draws with matplotlib (extra `report`)")
+
+
+@pytest.fixture(scope="module")
+def volume(tmp_path_factory):
+    """The part as people run it, once for this file."""
+    folder, lines = tmp_path_factory.mktemp("volume"), []
+    return brains.run_volume(folder, spca_tv=main, say=lines.append), folder, "\n".join(lines)
+
+
+@pytest.fixture(scope="module")
+def surface(tmp_path_factory):
+    folder, lines = tmp_path_factory.mktemp("surface"), []
+    return brains.run_surface(folder, spca_tv=main, say=lines.append), folder, "\n".join(lines)
+
+
+@pytest.mark.parametrize("part", ["volume", "surface"])
+def test_the_method_finds_the_regions(part, request):
+    result, folder, text = request.getfixturevalue(part)
+    elastic_net, tv = result.methods
+    assert tv.mse < 0.3 < elastic_net.mse
+    assert tv.dice > 0.5 > elastic_net.dice
+    assert tv.n_clusters < 0.2 * elastic_net.n_clusters
+    assert 0 < tv.relative_gap <= 1e-6
+    assert result.picture.read_bytes().startswith(b"\x89PNG\r\n")
+    assert f"{tv.mse:.3f}" in text
+    assert f"--output {folder}" in text, "the commands are shown as one would type them"
+    assert f"Picture: {result.picture}" in text
+
+
+def test_volume_leaves_files_that_others_read(volume):
+    result, folder, _ = volume
+    images = sorted((folder / "volume" / "input").glob("sub-*_map.nii.gz"))
+    assert len(images) == len(result.cohort.X)
+    mask = np.asarray(nib.load(folder / "volume" / "input" / "mask.nii.gz").dataobj) != 0
+    assert_allclose(np.asarray(nib.load(images[7]).dataobj)[mask], result.cohort.X[7])
+    maps = nib.load(folder / "volume" / "spca-tv" / "desc-SPCATV_components.nii.gz")
+    assert maps.shape == (*mask.shape, 3)
+    assert_allclose(maps.affine, nib.load(images[0]).affine)
+    rows = read_tsv(folder / "volume" / "spca-tv" / "desc-SPCATV_mixing.tsv")
+    assert [row["input"] for row in rows] == [str(image) for image in images]
+
+
+def test_surface_leaves_a_map_a_hemisphere(surface):
+    _, folder, _ = surface
+    assert {"hemi-L_desc-SPCATV_components.func.gii", "hemi-R_desc-SPCATV_components.func.gii"} < set(
+        listing(folder / "surface" / "spca-tv")
+    )
+    assert len(listing(folder / "surface" / "input")) == 2 * brains.N_PEOPLE
+
+
+def test_a_second_run_replaces_the_first(tmp_path, monkeypatch):
+    monkeypatch.setattr(brains, "N_PEOPLE", 12)
+    monkeypatch.setattr(
+        brains, "draw_volume", lambda *args: pytest.importorskip("matplotlib.figure").Figure()
+    )
+    quiet = {"spca_tv": main, "say": lambda line: None}
+    brains.run_volume(tmp_path, **quiet)
+    monkeypatch.setattr(brains, "N_PEOPLE", 10)
+    assert len(brains.run_volume(tmp_path, seed=1, **quiet).cohort.X) == 10
+    assert len(list((tmp_path / "volume" / "input").glob("sub-*"))) == 10
+
+
+def test_failure_of_the_command_ends_the_demo(tmp_path, monkeypatch):
+    monkeypatch.setattr(brains, "N_PEOPLE", 3)
+    with pytest.raises(RuntimeError, match="this command failed"):
+        brains.run_volume(tmp_path, spca_tv=lambda argv: 2, say=lambda line: None)
+
+
+def test_without_the_extra_one_line_before_any_work(monkeypatch, tmp_path, capsys):
+    monkeypatch.setitem(sys.modules, "nilearn", None)
+    assert main(["demo", "--output", str(tmp_path)]) == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.count("\n") == 1
+    assert 'pip install "spca-tv[images,report]"' in shown.err
+    assert listing(tmp_path) == []
+
+
+def test_parts_are_chosen(monkeypatch, tmp_path):
+    ran = []
+    for part in ("dots", "volume", "surface"):
+        monkeypatch.setattr(f"spcatv.demo.run_{part}", lambda *args, part=part, **options: ran.append(part))
+    run_demo(tmp_path, spca_tv=main)
+    assert ran == ["dots", "volume", "surface"]
+    assert main(["demo", "--only", "surface", "--only", "dots", "--output", str(tmp_path)]) == 0
+    assert ran[3:] == ["dots", "surface"]

@@ -1,0 +1,100 @@
+"""Rules of choice on tables written by hand."""
+
+import numpy as np
+import pytest
+
+from spcatv.selection import SelectionWarning
+from spcatv.selection.rules import choose, lowest_error, one_standard_error, stability_and_error
+from spcatv.selection.table import SelectionTable, SettingScores
+
+
+def table(*rows, n_folds=2):
+    """Settings from (explained shares a fold, sparsity a component, Dice without chance)."""
+    scores = []
+    for explained, sparsity, dice in rows:
+        shares = np.asarray(explained, dtype=float)
+        scores.append(
+            SettingScores(
+                error=10 * np.sqrt(1 - shares),
+                explained=np.stack([shares / 2, shares], axis=1) if len(sparsity) == 2 else shares[:, None],
+                sparsity=np.where(np.isnan(shares)[:, None], np.nan, np.tile(sparsity, (len(shares), 1))),
+                dice=0.5,
+                corrected_dice=dice,
+                n_unconverged=0,
+                seconds=np.ones(len(shares)),
+            )
+        )
+    params = tuple({"alpha": 0.1 * (k + 1), "l1_ratio": 0.2, "tv_ratio": 0.5} for k in range(len(rows)))
+    return SelectionTable(params, tuple(scores))
+
+
+def test_the_papers_rule_wants_sparse_second_components():
+    # the best is dense in its second component, the next is sparse there; the first one does not matter
+    given = table(([0.5, 0.5], [0.9, 0.3], 0), ([0.4, 0.4], [0.0, 0.5], 0), ([0.3, 0.3], [0.9, 0.9], 0))
+    assert lowest_error(given) == 1
+    assert lowest_error(given, min_sparsity=0.2) == 0
+    assert lowest_error(given, min_sparsity=0.8) == 2
+
+
+def test_without_sparse_settings_the_closest_is_taken():
+    given = table(([0.5, 0.5], [0.1, 0.1], 0), ([0.2, 0.2], [0.1, 0.4], 0))
+    with pytest.warns(SelectionWarning, match=r"closest, alpha=0.2, l1_ratio=0.2, tv_ratio=0.5, with 40%"):
+        assert lowest_error(given) == 1
+
+
+def test_one_component_has_no_second():
+    assert lowest_error(table(([0.5, 0.4], [0.0], 0), ([0.4, 0.4], [0.9], 0))) == 0
+
+
+def test_one_standard_error_takes_the_sparsest_that_is_near():
+    # the best explains 0.5 with a standard error of 0.1 over two folds
+    best = ([0.6, 0.4], [0.2, 0.2], 0)
+    assert one_standard_error(table(best, ([0.45, 0.39], [0.5, 0.5], 0), ([0.3, 0.3], [0.9, 0.9], 0))) == 1
+    assert one_standard_error(table(best, ([0.45, 0.30], [0.5, 0.5], 0))) == 0
+    # a component that is dead is no sparse component
+    assert one_standard_error(table(best, ([0.45, 0.39], [0.5, 1.0], 0))) == 0
+
+
+def test_stability_weighs_both():
+    steady = ([0.4, 0.4], [0.5, 0.5], 0.9)
+    best = ([0.5, 0.5], [0.5, 0.5], 0.1)
+    # hypot(0.2, 0.1) < hypot(0, 0.9), and a model that explains nothing is far from both
+    assert stability_and_error(table(best, steady, ([0.0, 0.0], [1.0, 1.0], 0.0))) == 1
+    assert stability_and_error(table(best, ([0.05, 0.05], [0.5, 0.5], 0.9), steady)) == 2
+    # when nothing generalises, what is reproducible is left
+    assert stability_and_error(table(([-0.1, -0.1], [0, 0], 0.2), ([-0.2, -0.2], [0, 0], 0.6))) == 1
+
+
+def test_failed_fits():
+    nan = np.nan
+    # the second fold has failed for all: it does not count; the third has failed for the best alone
+    given = table(
+        ([0.9, nan, nan], [0.9, 0.9], 1.0),
+        ([0.5, nan, 0.5], [0.9, 0.9], 0.5),
+        ([0.4, nan, 0.4], [0.9, 0.9], 0.4),
+    )
+    assert given.used_folds.tolist() == [True, False, True]
+    assert given.eligible.tolist() == [False, True, True]
+    assert [choose(given, rule, 0.5) for rule in ("paper", "one_se", "stability")] == [1, 1, 1]
+    columns = given.as_dict()
+    assert np.isnan(columns["mean_test_error"]).tolist() == [True, False, False]
+    assert columns["rank_test_score"].tolist() == [3, 1, 2]
+    with pytest.raises(ValueError, match="no setting was fitted on every fold"):
+        choose(table(([0.9, nan], [0.9], 0), ([nan, 0.9], [0.9], 0)), "paper", 0.5)
+
+
+def test_one_fold_has_no_spread():
+    one = table(([0.5], [0.5, 0.5], np.nan), ([0.4], [0.9, 0.9], np.nan))
+    assert choose(one, "paper", 0.5) == 0
+    for rule in ("one_se", "stability"):
+        with pytest.raises(ValueError, match=f"rule='{rule}' needs the scores of at least two folds"):
+            choose(one, rule, 0.5)
+
+
+def test_a_rule_of_ones_own():
+    given = table(([0.5, 0.5], [0.9, 0.3], 0), ([0.4, 0.4], [0.0, 0.5], 0))
+    assert choose(given, lambda results: int(np.argmin(results["mean_sparsity_1"])), 0.5) == 1
+    with pytest.raises(ValueError, match=r"from 0 to 1; got 7"):
+        choose(given, lambda results: 7, 0.5)
+    with pytest.raises(ValueError, match="unknown rule 'best'"):
+        choose(given, "best", 0.5)
