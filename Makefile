@@ -58,7 +58,7 @@ $(VENV)/.installed-demo: $(INSTALL_AFTER) $(call moved_since,$(VENV)/.installed-
 
 $(VENV)/.installed-dev: $(INSTALL_AFTER) $(call moved_since,$(VENV)/.installed-dev) | $(VENV)/pyvenv.cfg
 	@echo "Installing spca-tv and its development tools into $(VENV) ..."
-	@$(PIP_INSTALL) --no-compile --editable ".[dev,images,report]"
+	@$(PIP_INSTALL) --no-compile --editable ".[dev,images,report,dask]"
 	@echo "$(CURDIR)" | tee $@ > $(VENV)/.installed-demo
 
 $(VENV)/.installed-bench: $(INSTALL_AFTER) $(call moved_since,$(VENV)/.installed-bench) | $(VENV)/pyvenv.cfg
