@@ -79,8 +79,10 @@ def path(estimator: SPCATV, X: Any, settings: Iterable[float | Mapping[str, floa
     chosen = [complete_setting(estimator, setting) for setting in settings]
     if not chosen:
         raise ValueError("a path needs at least one setting")
+    trial = clone(estimator)
     for setting in chosen:
-        check_parameters(clone(estimator).set_params(**setting))
+        vars(trial).update(setting)  # set_params would read the signature each time
+        check_parameters(trial)
     walker = PathWalker(estimator, X)
     models: dict[int, SPCATV] = {}
     walked: list[Step] = []
@@ -144,7 +146,8 @@ class PathWalker:
 
     def fit(self, setting: Setting, walked: Sequence[Step] = ()) -> Step:
         """Fit a setting, from the last one or two steps given; from the estimator's `init` without any."""
-        model = clone(self._template).set_params(**setting)
+        model = clone(self._template)
+        vars(model).update(setting)
         check_parameters(model)
         take_features(model, self._template)
         with one_blas_thread():

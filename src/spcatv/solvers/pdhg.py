@@ -27,7 +27,7 @@ ITERATIONS_FAR_AWAY = 20
 RELAXATION = 1.9
 FIRST_TAU = 0.02
 # From the answer to a similar problem, where most of the way is done, longer primal steps are better.
-WARM_TAU = 0.04
+WARM_TAU = 0.06
 # The step ratio moves by this factor when one share of the gap is over IMBALANCE times the other.
 TAU_FACTOR = 0.5
 IMBALANCE = 10.0
