@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -166,6 +166,34 @@ def test_names_of_features_come_back(striped, tmp_path):
     loaded.transform(X)
     with pytest.raises(ValueError, match="feature names"):
         loaded.transform(X.rename(columns={names[0]: "other"}))
+
+
+def test_one_alpha_a_component_comes_back(striped, tmp_path):
+    from spcatv.selection import alpha_for_sparsity
+
+    model = alpha_for_sparsity(SPCATV(2, structure=(60,)), striped, [0.8, 0.7]).model
+    model.save(tmp_path / "model")
+    loaded = SPCATV.load(tmp_path / "model")
+    assert_same_model(loaded, model, striped)
+    assert same(loaded.component_alphas_, model.component_alphas_)
+    assert len(set(loaded.component_alphas_)) == 2
+    SPCATV(2).fit(striped).save(tmp_path / "plain")
+    assert not hasattr(SPCATV.load(tmp_path / "plain"), "component_alphas_")
+
+
+@pytest.mark.parametrize(
+    ("alphas", "message"),
+    [
+        (np.array([0.1, 0.2, 0.3]), r"'component_alphas' has the shape \(3,\), not \(2,\)"),
+        (np.array([1, 2]), "no array 'component_alphas' of floating point numbers"),
+    ],
+)
+def test_alphas_that_do_not_fit_the_components_are_refused(alphas, message, striped, tmp_path):
+    SPCATV(2, structure=(60,)).fit(striped).save(tmp_path / "model")
+    saved = read_model(tmp_path / "model")
+    write_model(tmp_path / "other", replace(saved, arrays={**saved.arrays, "component_alphas": alphas}))
+    with pytest.raises(ModelError, match=message):
+        SPCATV.load(tmp_path / "other")
 
 
 def test_null_components_come_back(striped, tmp_path):

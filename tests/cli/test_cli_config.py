@@ -11,14 +11,17 @@ from hypothesis import strategies as st
 from spcatv import SPCATV
 from spcatv.cli.config import config_text, read_config
 from spcatv.cli.errors import InputError
-from spcatv.cli.options import OPTIONS, FitOptions, effective_options
+from spcatv.cli.options import OPTIONS, FitOptions, SelectOptions, effective_options, options_of
 
 names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0/"), min_size=1, max_size=20)
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
 
 def test_options_and_their_values_have_the_same_names():
-    assert [item.name for item in fields(FitOptions)] == list(OPTIONS)
+    names = {item.name for kind in (FitOptions, SelectOptions) for item in fields(kind)}
+    assert names == set(OPTIONS)
+    for kind in (FitOptions, SelectOptions):
+        assert {item.name for item in fields(kind)} == set(options_of(kind))
 
 
 def test_defaults_are_those_of_the_estimator():
@@ -42,16 +45,16 @@ def test_what_is_written_is_what_is_read(file, alpha, columns, tmp_path_factory)
     rows = [(Path("/data") / file,), (Path("/l") / file, Path("/r") / file)]
     target = tmp_path_factory.mktemp("config") / "run.toml"
     target.write_bytes(config_text(options, rows, name="run.toml").encode("utf-8"))
-    read = read_config(target)
+    read = read_config(target, FitOptions)
     images = read.pop("images")
     assert images == [str(rows[0][0]), tuple(map(str, rows[1]))]
-    assert effective_options({}, read) == options
+    assert effective_options({}, read, FitOptions) == options
 
 
 def test_relative_paths_start_at_the_file(tmp_path):
     images = 'images = ["maps/*.nii", ["l.gii", "/r.gii"]]\n'
     (tmp_path / "run.toml").write_text(images + 'mask = "m.nii"\nsurface = ["lh", "-"]\noutput = "out"\n')
-    read = read_config(tmp_path / "run.toml")
+    read = read_config(tmp_path / "run.toml", FitOptions)
     assert read["images"] == [str(tmp_path / "maps/*.nii"), (str(tmp_path / "l.gii"), "/r.gii")]
     assert read["mask"] == tmp_path / "m.nii"
     assert read["surface"] == (tmp_path / "lh", "-")
@@ -60,9 +63,9 @@ def test_relative_paths_start_at_the_file(tmp_path):
 
 def test_a_rule_for_the_mask_is_no_path(tmp_path):
     (tmp_path / "run.toml").write_text('mask = "gm-template"\n')
-    read = read_config(tmp_path / "run.toml")
+    read = read_config(tmp_path / "run.toml", FitOptions)
     assert read == {"mask": "gm-template"}
-    text = config_text(effective_options({}, read), None, name="x")
+    text = config_text(effective_options({}, read, FitOptions), None, name="x")
     assert tomllib.loads(text)["mask"] == "gm-template"
 
 
@@ -95,17 +98,17 @@ def test_mistakes_are_named_with_the_file(text, message, tmp_path):
     file = tmp_path / "run.toml"
     file.write_text(text)
     with pytest.raises(InputError) as caught:
-        read_config(file)
+        read_config(file, FitOptions)
     assert message in str(caught.value)
     assert str(file) in str(caught.value)
 
 
 def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(InputError, match=r"cannot read the configuration .*no\.toml \(No such file"):
-        read_config(tmp_path / "no.toml")
+        read_config(tmp_path / "no.toml", FitOptions)
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(InputError, match="is not a text file in UTF-8"):
-        read_config(tmp_path / "bytes.toml")
+        read_config(tmp_path / "bytes.toml", FitOptions)
 
 
 def test_names_that_are_no_text_are_refused_before_the_work():

@@ -15,6 +15,7 @@ import nibabel as nib
 
 from spcatv import SPCATV
 from spcatv.images import BadFeatureWarning, ImageSPCATV
+from spcatv.selection import alpha_for_sparsity
 from spcatv.structure import grid
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -63,20 +64,18 @@ def clusters(component, inside):
 
 
 def test_vbm_components_are_coherent_regions(vbm):
-    """Far fewer connected clusters than elastic-net PCA has at the same sparsity."""
-    folder, X, inside, _ = vbm
-    model = ImageSPCATV(3, mask=folder / "mask.nii.gz", alpha=0.5, l1_ratio=0.5, tv_ratio=0.3)
-    model.fit(str(folder / "sub-*.nii.gz"))
-    # the same weights of l1 and l2, and no total variation
-    elastic = SPCATV(3, alpha=0.35, l1_ratio=0.5 / 0.7, tv_ratio=0.0).fit(X)
-    mine = other = 0
-    for component, loading in zip(model.components_, elastic.components_, strict=True):
-        n_kept = np.count_nonzero(component)
-        assert 0 < n_kept < component.size / 2
-        largest = np.sort(np.abs(loading))[-n_kept]
-        mine += clusters(component, inside)
-        other += clusters(np.where(np.abs(loading) >= largest, loading, 0), inside)
-    assert mine < other / 5
+    """Far fewer connected clusters than elastic-net PCA at the same sparsity, 90 % zeros in every map."""
+    _, X, inside, _ = vbm
+    wanted = [0.9, 0.9, 0.9]
+    models = [
+        SPCATV(3, structure=grid(inside)),
+        SPCATV(3, l1_ratio=0.5, tv_ratio=0.0),
+    ]
+    found = [alpha_for_sparsity(model, X, wanted).model.components_ for model in models]
+    for components in found:
+        np.testing.assert_allclose((components == 0).mean(axis=1), wanted, atol=0.03)
+    mine, other = (sum(clusters(component, inside) for component in components) for components in found)
+    assert mine < other / 20
 
 
 MEMORY = """

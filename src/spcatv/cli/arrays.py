@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from spcatv.cli.errors import InputError
-from spcatv.cli.options import FitOptions
-from spcatv.cli.outputs import COMPONENTS_STEM, Outcome, write_json
+from spcatv.cli.options import CommonOptions
+from spcatv.cli.outputs import COMPONENTS_STEM, write_json
 from spcatv.estimator import SPCATV
 from spcatv.model import file_sha256
 from spcatv.structure import GridStructure, Structure, grid
@@ -48,7 +49,7 @@ class Field:
     n_dropped: int
 
 
-def read_field(options: FitOptions) -> Field:
+def read_field(options: CommonOptions) -> Field:
     """Read the array that `options` name, and leave out what cannot be used.
 
     Raises
@@ -83,7 +84,7 @@ def read_field(options: FitOptions) -> Field:
     return Field(X, labels, names, int(np.count_nonzero(~kept)))
 
 
-def _array_file(options: FitOptions) -> Path:
+def _array_file(options: CommonOptions) -> Path:
     if options.array is None:
         raise InputError("no array: name one with --array")
     return options.array
@@ -132,7 +133,7 @@ def _text_array(file: Path, delimiter: str) -> npt.NDArray[np.float64]:
     return np.loadtxt(file, delimiter=delimiter, skiprows=header, ndmin=2, encoding="utf-8-sig")
 
 
-def _labels(options: FitOptions, data_shape: tuple[int, ...]) -> IntArray | None:
+def _labels(options: CommonOptions, data_shape: tuple[int, ...]) -> IntArray | None:
     """The mask of the field, 1 everywhere where none is given; None if the field has no shape."""
     shape = options.shape or (data_shape if len(data_shape) > 1 else None)
     if len(data_shape) > 1 and shape != data_shape:
@@ -186,7 +187,7 @@ def rows_of(data: npt.NDArray[Any], labels: IntArray | None, file: Path) -> Floa
     return X if labels.all() else X[:, labels.reshape(-1) != 0]
 
 
-def _usable(X: FloatArray, options: FitOptions) -> BoolArray:
+def _usable(X: FloatArray, options: CommonOptions) -> BoolArray:
     """Which features vary and are finite in every sample; one rule says what is done about the others."""
     kept: BoolArray = np.asarray(np.isfinite(X).all(axis=0))
     kept[kept] = (X[:, kept] != X[:1, kept]).any(axis=0)
@@ -199,7 +200,7 @@ def _usable(X: FloatArray, options: FitOptions) -> BoolArray:
     return kept
 
 
-def field_structure(field: Field, options: FitOptions) -> Structure | None:
+def field_structure(field: Field, options: CommonOptions) -> Structure | None:
     """Who is whose neighbour; None for features without a place."""
     if field.labels is None:
         for name in ("voxel_size", "periodic"):
@@ -236,32 +237,74 @@ def on_the_field(rows: FloatArray, structure: Structure) -> FloatArray:
     return values
 
 
-def fit_array(options: FitOptions) -> Outcome:
-    """Fit the field that the options name."""
-    file = _array_file(options)
-    field = read_field(options)
-    model = SPCATV(
-        structure=field_structure(field, options), dtype=options.dtype, **options.model_parameters()
-    )
-    scores = model.fit_transform(field.X)
-    named = {"array": file} if options.mask is None else {"array": file, "mask": Path(options.mask)}
+@dataclass(frozen=True, eq=False)
+class ArrayData:
+    """An array that was read (`spcatv.cli.outputs.Data`).
 
-    def write_maps(folder: Path) -> None:
-        maps = on_the_field(model.components_, model.structure_)
-        np.save(folder / f"{COMPONENTS_STEM}.npy", maps, allow_pickle=False)
+    Attributes
+    ----------
+    field : Field
+    structure : Structure or None
+        Who is whose neighbour; None for features without a place.
+    dtype : str or None
+        Precision that was asked for.
+    files : dict of str to Path
+        The files by what they are: the array, and the mask if there is one.
+    """
+
+    field: Field
+    structure: Structure | None
+    dtype: str | None
+    files: dict[str, Path]
+
+    @property
+    def matrix(self) -> FloatArray:
+        """The data matrix, shape (n_samples, n_features)."""
+        return self.field.X
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """One a sample."""
+        return self.field.names
+
+    @property
+    def report(self) -> str:
+        """What was read."""
+        field = self.field
+        places = "no neighbours" if field.labels is None else f"a field of {_times(field.labels.shape)} cells"
+        dropped = f", {field.n_dropped:,} left out (constant, NaN or infinite)" if field.n_dropped else ""
+        n_samples, n_features = field.X.shape
+        size = f"{n_samples} samples of {n_features:,} features"
+        return f"Read {size} ({places}{dropped}) from {self.files['array']}"
+
+    def write_components(self, model: SPCATV, folder: Path) -> None:
+        """Write the loadings as a .npy file."""
         about = "Loadings of unit norm, a component along the first axis; NaN outside of the mask."
-        write_json(folder / f"{COMPONENTS_STEM}.json", {"Description": about, "Shape": list(maps.shape)})
+        self.write_maps(model.components_, folder, COMPONENTS_STEM, {"Description": about})
 
-    def save(folder: Path) -> None:
+    def write_maps(self, rows: FloatArray, folder: Path, stem: str, about: Mapping[str, Any]) -> None:
+        """Write maps as a .npy file of the field's shape, a map along the first axis."""
+        maps = rows if self.structure is None else on_the_field(rows, self.structure)
+        np.save(folder / f"{stem}.npy", maps, allow_pickle=False)
+        write_json(folder / f"{stem}.json", {**about, "Shape": list(maps.shape)})
+
+    def save(self, model: SPCATV, folder: Path) -> None:
+        """Write the model folder, with the hashes of the files."""
         model.save(
             folder,
-            inputs={kind: {"name": str(path), "sha256": file_sha256(path)} for kind, path in named.items()},
+            inputs={
+                kind: {"name": str(path), "sha256": file_sha256(path)} for kind, path in self.files.items()
+            },
         )
 
-    places = "no neighbours" if field.labels is None else f"a field of {_times(field.labels.shape)} cells"
-    dropped = f", {field.n_dropped:,} left out (constant, NaN or infinite)" if field.n_dropped else ""
-    read = f"Read {len(field.X)} samples of {field.X.shape[1]:,} features ({places}{dropped}) from {file}"
-    return Outcome(model, scores, field.names, (read,), write_maps, save)
+
+def read_array(options: CommonOptions) -> ArrayData:
+    """Read the field that the options name, and find its structure."""
+    field = read_field(options)
+    files = {"array": _array_file(options)}
+    if options.mask is not None:
+        files["mask"] = Path(options.mask)
+    return ArrayData(field, field_structure(field, options), options.dtype, files)
 
 
 def score_array(folder: Path, file: Path) -> tuple[tuple[str, ...], FloatArray]:

@@ -10,32 +10,34 @@ import difflib
 import json
 import os
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from spcatv._version import __version__
 from spcatv.cli.errors import InputError
-from spcatv.cli.options import OPTIONS, FitOptions
+from spcatv.cli.options import OPTIONS, CommonOptions, Option, options_of
 
 Row = tuple[Path, ...]
 
-# options of the command that are no settings of the fit
+# options of a command that are no settings of the work
 SPEECH = ("quiet", "verbose")
 
 
-def read_config(file: Path) -> dict[str, Any]:
+def read_config(file: Path, kind: type[CommonOptions]) -> dict[str, Any]:
     """Read and check a configuration file.
 
     Parameters
     ----------
     file : Path
         TOML.
+    kind : type
+        The options of the command: `FitOptions` or `SelectOptions`.
 
     Returns
     -------
     dict
-        Values by the names of `FitOptions`, and ``images`` as a list of texts and pairs of texts; paths
+        Values by the names of the options, and ``images`` as a list of texts and pairs of texts; paths
         no longer depend on where the file lies.
 
     Raises
@@ -44,17 +46,20 @@ def read_config(file: Path) -> dict[str, Any]:
         If the file cannot be read, or holds an unknown key or a value of the wrong kind; the message
         names the file and the key.
     """
-    values = {}
+    values: dict[str, Any] = {}
+    options = options_of(kind)
     for written, value in _parsed(file).items():
         name = written.replace("-", "_")
         if name in values:
             raise InputError(f"{file}: {name} is given twice, with a hyphen and with an underscore")
         try:
-            values[name] = _checked(name, value)
+            values[name] = _checked(name, value, options)
         except ValueError as error:
             raise InputError(f"{file}: {written} {error}") from error
         except KeyError as error:
-            raise InputError(f"{file}: unknown key {written!r}{_closest(name)}") from error
+            if name in OPTIONS:
+                raise InputError(f"{file}: {written} is no option of spca-tv {kind.command}") from error
+            raise InputError(f"{file}: unknown key {written!r}{_closest(name, options)}") from error
     return {name: _anchored(value, file.resolve().parent) for name, value in values.items()}
 
 
@@ -69,20 +74,20 @@ def _parsed(file: Path) -> dict[str, Any]:
         raise InputError(f"{file} is not valid TOML: {error}") from error
 
 
-def _closest(name: str) -> str:
-    known = [*OPTIONS, "images", *SPEECH]
+def _closest(name: str, options: Mapping[str, Option]) -> str:
+    known = [*options, "images", *SPEECH]
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     return f"; did you mean {near[0]!r}?" if near else f"; the keys are {', '.join(known)}"
 
 
-def _checked(name: str, value: Any) -> Any:
+def _checked(name: str, value: Any, options: Mapping[str, Option]) -> Any:
     if name == "images":
         return _checked_images(value)
     if name in SPEECH:
         if not isinstance(value, int):  # true and false are integers
             raise ValueError(f"must be true or false, got {value!r}")
         return value
-    option = OPTIONS[name]
+    option = options[name]
     checked = option.kind.check(value)
     if option.n_values is not None and len(checked) != option.n_values:
         raise ValueError(f"must hold {option.n_values} values, got {len(checked)}")
@@ -118,12 +123,12 @@ def _anchored(value: Any, folder: Path) -> Any:
     return value
 
 
-def config_text(options: FitOptions, rows: Sequence[Row] | None, *, name: str) -> str:
+def config_text(options: CommonOptions, rows: Sequence[Row] | None, *, name: str) -> str:
     """Write the effective configuration down, such that a run with it repeats this one.
 
     Parameters
     ----------
-    options : FitOptions
+    options : FitOptions or SelectOptions
         What took effect.
     rows : sequence of tuples of Path, or None
         The files of every sample; ``None`` for an array.
@@ -137,14 +142,14 @@ def config_text(options: FitOptions, rows: Sequence[Row] | None, *, name: str) -
     """
     lines = [
         f"# Everything that took effect in this run of spca-tv {__version__}. To repeat it:",
-        f"#     spca-tv fit --config {name} --output ANOTHER_FOLDER",
+        f"#     spca-tv {options.command} --config {name} --output ANOTHER_FOLDER",
     ]
     if rows is not None:
         lines += ["", "images = ["]
         lines += [f"    {_toml_value(row[0] if len(row) == 1 else row)}," for row in rows]
         lines += ["]"]
     group = ""
-    for key, option in OPTIONS.items():
+    for key, option in options_of(type(options)).items():
         value = getattr(options, key)
         if value is None or not option.kept:
             continue

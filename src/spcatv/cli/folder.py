@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,7 +16,10 @@ from spcatv.model import ModelError, atomic_folder
 
 DESCRIPTION = "dataset_description.json"
 MODEL = "model"
+STABILITY = "stability.npz"
 TAG = "desc-SPCATV_"
+# maps that say more about the components: desc-frequency_components, ...
+MAPS = re.compile(r"desc-(frequency|signconsistency|regions)_components\.")
 GENERATOR = "spca-tv"
 
 
@@ -64,14 +68,14 @@ def _objection(*, overwrite: bool) -> Callable[[Path], str | None]:
         entries = sorted(os.listdir(folder))
         foreign = next((name for name in entries if not _is_ours(name)), None)
         if foreign is not None or not _made_by_us(folder):
-            return f"is in use: it holds {foreign or entries[0]}, which is no result of spca-tv fit"
+            return f"is in use: it holds {foreign or entries[0]}, which is no result of spca-tv"
         return None if overwrite else "holds the results of an earlier run, and --overwrite is not given"
 
     return objection
 
 
 def _is_ours(name: str) -> bool:
-    return TAG in name or name in (DESCRIPTION, MODEL)
+    return TAG in name or MAPS.search(name) is not None or name in (DESCRIPTION, MODEL, STABILITY)
 
 
 def _made_by_us(folder: Path) -> bool:

@@ -3,33 +3,104 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from joblib import effective_n_jobs
 
 from spcatv.cli.errors import InputError
 from spcatv.cli.inputs import Row
-from spcatv.cli.options import NO_HEMISPHERE, FitOptions
-from spcatv.cli.outputs import COMPONENTS_STEM, Outcome
+from spcatv.cli.options import NO_HEMISPHERE, CommonOptions
+from spcatv.cli.outputs import COMPONENTS_STEM
 from spcatv.cli.progress import Display
 from spcatv.cli.tables import Table, numeric_columns, read_table, selected_columns
+from spcatv.estimator import SPCATV
+from spcatv.structure import Structure
+
+if TYPE_CHECKING:
+    from spcatv.images import ImageSPCATV
+    from spcatv.images.cohort import Cohort
 
 FloatArray = npt.NDArray[np.floating[Any]]
 
 CHUNK = 2**20
 
 
-def fit_images(options: FitOptions, rows: Sequence[Row], display: Display) -> Outcome:
-    """Read the images and fit them.
+@dataclass(frozen=True, eq=False)
+class ImageData:
+    """Images that were read (`spcatv.cli.outputs.Data`).
+
+    Attributes
+    ----------
+    cohort : Cohort
+    structure : Structure
+        Who is whose neighbour.
+    parameters : dict
+        What `ImageSPCATV` has and `SPCATV` has not.
+    """
+
+    cohort: Cohort
+    structure: Structure
+    parameters: dict[str, Any]
+
+    @property
+    def matrix(self) -> FloatArray:
+        """The data matrix, shape (n_images, n_features)."""
+        return self.cohort.X
+
+    @property
+    def dtype(self) -> str:
+        """Precision of the data matrix."""
+        return self.cohort.preparation.dtype
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """One an image."""
+        return self.cohort.names
+
+    @property
+    def report(self) -> str:
+        """What was read."""
+        n_dropped = self.cohort.dropped.n_dropped
+        dropped = f", {n_dropped:,} of them dropped" if n_dropped else ""
+        return f"Read {len(self.names)} images: {self.cohort.mask_report}{dropped}"
+
+    def write_components(self, model: SPCATV, folder: Path) -> None:
+        """Write the loadings as images in the space of the input."""
+        from spcatv.images.saving import map_metadata
+
+        self.write_maps(model.components_, folder, COMPONENTS_STEM, map_metadata(self._image_model(model)))
+
+    def write_maps(self, rows: FloatArray, folder: Path, stem: str, about: Mapping[str, Any]) -> None:
+        """Write maps as images in the space of the input; zero outside of the mask."""
+        self.cohort.space.write(rows, folder, stem, metadata=about)
+
+    def save(self, model: SPCATV, folder: Path) -> None:
+        """Write the model folder of an `ImageSPCATV`."""
+        self._image_model(model).save(folder)
+
+    def _image_model(self, model: SPCATV) -> ImageSPCATV:
+        """The model as one of images."""
+        from spcatv.images import ImageSPCATV
+
+        shared = {name: value for name, value in model.get_params(deep=False).items() if name != "structure"}
+        image_model = ImageSPCATV(**{**shared, **self.parameters})
+        image_model.adopt_fit(model, self.cohort)
+        return image_model
+
+
+def read_images(options: CommonOptions, rows: Sequence[Row], display: Display) -> ImageData:
+    """Read the images.
 
     Parameters
     ----------
-    options : FitOptions
+    options : FitOptions or SelectOptions
         Effective options.
     rows : sequence of tuples of Path
         A file, or the files of two hemispheres, a sample.
@@ -38,11 +109,10 @@ def fit_images(options: FitOptions, rows: Sequence[Row], display: Display) -> Ou
 
     Returns
     -------
-    Outcome
+    ImageData
     """
     # imported here, so that arrays can be fitted without the extra
-    from spcatv.images import ImageSPCATV, read_cohort
-    from spcatv.images.saving import map_metadata
+    from spcatv.images import read_cohort
 
     own: dict[str, Any] = {
         "mask": None if options.mask is None else str(options.mask),
@@ -54,15 +124,7 @@ def fit_images(options: FitOptions, rows: Sequence[Row], display: Display) -> Ou
     confounds = confounds_frame(options.confounds, options.confounds_columns, rows)
     with _named_errors(options.confounds), read_ahead(rows, options.n_jobs):
         cohort = read_cohort(_plain(rows), confounds=confounds, progress=display.file_read, **own)
-    model = ImageSPCATV(**own, **options.model_parameters())
-    scores = model.fit_transform(cohort)
-
-    def write_maps(folder: Path) -> None:
-        model.space_.write(model.components_, folder, COMPONENTS_STEM, metadata=map_metadata(model))
-
-    dropped = f", {model.n_dropped_:,} of them dropped" if model.n_dropped_ else ""
-    read = f"Read {len(cohort.names)} images: {cohort.mask_report}{dropped}"
-    return Outcome(model, scores, cohort.names, (read,), write_maps, model.save)
+    return ImageData(cohort, cohort.space.structure(), own)
 
 
 def score_images(
@@ -112,7 +174,7 @@ def _plain(rows: Sequence[Row]) -> list[Any]:
     return [row[0] if len(row) == 1 else row for row in rows]
 
 
-def _surface(options: FitOptions) -> str | dict[str, str] | None:
+def _surface(options: CommonOptions) -> str | dict[str, str] | None:
     if options.surface is None:
         return options.template
     meshes = dict(zip(("left", "right"), options.surface, strict=True))
@@ -126,12 +188,12 @@ def confounds_frame(file: Path | None, columns: Sequence[str] | None, rows: Sequ
     import pandas as pd  # comes with nilearn
 
     table = read_table(file)
-    _check_order(table, rows)
+    check_order(table, rows)
     names = selected_columns(table, columns)
     return pd.DataFrame(numeric_columns(table, names), columns=list(names))
 
 
-def _check_order(table: Table, rows: Sequence[Row]) -> None:
+def check_order(table: Table, rows: Sequence[Row]) -> None:
     """Refuse a table whose own paths say that its rows are in another order than the images."""
     column = table.path_column()
     if column is None or len(table.rows) != len(rows):
@@ -170,7 +232,7 @@ def read_ahead(rows: Sequence[Row], n_jobs: int) -> Iterator[None]:
     rows : sequence of tuples of Path
         Files, in the order in which they will be needed.
     n_jobs : int
-        Threads in all, the one that decodes included: 1 reads nothing ahead.
+        Threads in all, the one that decodes included: 1 reads nothing ahead, -1 is one a core.
     """
     files = [file for row in rows for file in row]
     places = count()
@@ -181,7 +243,8 @@ def read_ahead(rows: Sequence[Row], n_jobs: int) -> Iterator[None]:
         while not stop.is_set() and (place := next(places)) < len(files):
             _touch(files[place], stop)
 
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(n_jobs - 1, len(files)))]
+    n_threads = min(effective_n_jobs(n_jobs) - 1, len(files))
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(n_threads)]
     for thread in threads:
         thread.start()
     try:

@@ -12,14 +12,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from spcatv.cli.errors import InputError
-from spcatv.cli.tables import PATH_COLUMNS, Table, read_table
+from spcatv.cli.tables import PATH_COLUMNS, TABLE_SUFFIXES, Table, read_table
 
 Source = str | tuple[str, ...]
 Row = tuple[Path, ...]
 
 IMAGE_SUFFIXES = (".nii", ".nii.gz", ".img", ".mgh", ".mgz", ".gii", ".gii.gz")
 LIST_SUFFIXES = (".txt",)
-TABLE_SUFFIXES = (".tsv", ".csv")
 HEMISPHERE_COLUMNS = ("left", "right")
 
 

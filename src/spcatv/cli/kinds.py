@@ -61,6 +61,14 @@ def integer(metavar: str = "N", *, at_least: int = 1) -> Kind:
     return Kind(_read_with(check, int), check, metavar)
 
 
+def workers(metavar: str = "N") -> Kind:
+    """A number of workers: an integer above 0, or -1 for one a core."""
+    check = _checked(
+        "an integer >= 1, or -1 for one a core", lambda v: _is_number(v, int) and (v >= 1 or v == -1), int
+    )
+    return Kind(_read_with(check, int), check, metavar)
+
+
 def number(metavar: str = "X") -> Kind:
     """A finite number."""
     check = _checked("a finite number", lambda v: _is_number(v, (int, float)) and math.isfinite(v), float)
@@ -113,3 +121,54 @@ def several(item: Kind, metavar: str) -> Kind:
         return tuple(item.read(word.strip()) for word in words.split(","))
 
     return Kind(read, check, metavar)
+
+
+def one_or_several(item: Kind, metavar: str) -> Kind:
+    """One value, which stays alone, or a list of them."""
+    many = several(item, metavar)
+
+    def check(value: Any) -> Any:
+        return many.check(value) if isinstance(value, list | tuple) else item.check(value)
+
+    def read(words: str) -> Any:
+        return many.read(words) if "," in words else item.read(words)
+
+    return Kind(read, check, metavar)
+
+
+def count_or_numbers(metavar: str) -> Kind:
+    """How many values, as a whole number; or the values, as a list or one with a decimal point."""
+    count, values = integer(metavar), several(number(), metavar)
+
+    def check(value: Any) -> int | tuple[float, ...]:
+        if _is_number(value, int):
+            return int(count.check(value))
+        return tuple(values.check([value] if isinstance(value, float) else value))
+
+    def read(words: str) -> int | tuple[float, ...]:
+        try:
+            value: Any = int(words)
+        except ValueError:
+            return tuple(values.read(words))
+        return check(value)
+
+    return Kind(read, check, metavar)
+
+
+def table_column(metavar: str, suffixes: tuple[str, ...]) -> Kind:
+    """A column, of a table that is named with it (``file.tsv:column``) or not (``column``).
+
+    The value is a pair (path, name), or the name alone in a tuple of one. What stands before the last colon
+    is a table if it ends like one, so that names of columns may hold colons.
+    """
+    name, file = text(metavar), path(metavar)
+
+    def check(value: Any) -> tuple[Any, ...]:
+        if isinstance(value, list | tuple) and len(value) == 2:
+            return (file.check(value[0]), name.check(value[1]))
+        before, colon, after = name.check(value).rpartition(":")
+        if colon and before.lower().endswith(suffixes):
+            return (file.check(before), name.check(after))
+        return (value,)
+
+    return Kind(check, check, metavar)

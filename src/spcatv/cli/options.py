@@ -1,7 +1,8 @@
-"""The options of `spca-tv fit`, in one table: it makes the arguments, the configuration file and the help.
+"""The options of `fit` and `select` in one table: it makes the arguments, the help and the configuration.
 
-A value is the one given on the command line, else the one of the configuration file, else the default.
-The defaults of the model are those of `SPCATV` itself.
+Which command has which option is said by the fields of `FitOptions` and `SelectOptions`. A value is the one
+given on the command line, else the one of the configuration file, else the default. The defaults of the
+model are those of `SPCATV` itself, those of a selection those of `SPCATVCV`.
 """
 
 from __future__ import annotations
@@ -11,14 +12,18 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 from spcatv.cli import kinds
+from spcatv.cli.errors import InputError
 from spcatv.cli.kinds import Kind
+from spcatv.cli.tables import TABLE_SUFFIXES
 from spcatv.decomposition import INITS
 from spcatv.estimator import SPCATV
 from spcatv.parameters import DTYPES, TRANSFORMS, UNITS
 from spcatv.problem import PENALTIES
+from spcatv.selection import SPCATVCV
+from spcatv.selection.rules import RULES
 from spcatv.solvers import METHODS
 
 SOLVERS = ("auto", *(method for method in METHODS if method != "closed_form"))
@@ -27,8 +32,9 @@ BAD_FEATURES = ("drop", "raise")
 MASK_RULES = ("background", "epi", "whole-brain-template", "gm-template", "wm-template")
 NO_HEMISPHERE = "-"
 _DEFAULTS = {name: parameter.default for name, parameter in inspect.signature(SPCATV).parameters.items()}
-INPUT, MODEL, RUN = "input", "model", "run"
-_HEADINGS = {INPUT: "what to read", MODEL: "the model", RUN: "the run"}
+_CV_DEFAULTS = {name: parameter.default for name, parameter in inspect.signature(SPCATVCV).parameters.items()}
+INPUT, MODEL, SELECTION, RUN = "input", "model", "selection", "run"
+_HEADINGS = {INPUT: "what to read", MODEL: "the model", SELECTION: "the choice", RUN: "the run"}
 
 
 @dataclass(frozen=True)
@@ -112,6 +118,12 @@ OPTIONS: dict[str, Option] = {
     ),
     "n_components": Option(kinds.integer("K"), MODEL, "number of components"),
     "alpha": Option(kinds.number(), MODEL, "strength of all penalties together, above 0"),
+    "sparsity": Option(
+        kinds.one_or_several(kinds.number(), "X[,X...]"),
+        MODEL,
+        "instead of alpha: the share of loadings that shall be zero, such as 0.9, of all components together "
+        "or one for each of them",
+    ),
     "l1_ratio": Option(kinds.number(), MODEL, "share of alpha for sparsity (l1 norm)"),
     "tv_ratio": Option(kinds.number(), MODEL, "share of alpha for coherence (total variation)"),
     "penalty_units": Option(
@@ -138,13 +150,50 @@ OPTIONS: dict[str, Option] = {
     "dtype": Option(
         kinds.choice(*DTYPES), MODEL, "precision of the fit (default: float32 for images, an array's own)"
     ),
-    "seed": Option(kinds.integer(at_least=0), MODEL, "seed of random starts; nothing else is random"),
+    "seed": Option(
+        kinds.integer(at_least=0), MODEL, "seed of random starts and of resampling; nothing else is random"
+    ),
+    "alphas": Option(
+        kinds.count_or_numbers("N|X,X,..."),
+        SELECTION,
+        "values of alpha to try; or how many, a whole number, from just below the one that kills everything "
+        "downwards",
+    ),
+    "l1_ratios": Option(kinds.several(kinds.number(), "X,X,..."), SELECTION, "values of l1_ratio to try"),
+    "tv_ratios": Option(kinds.several(kinds.number(), "X,X,..."), SELECTION, "values of tv_ratio to try"),
+    "cv": Option(kinds.integer(at_least=2), SELECTION, "number of folds"),
+    "groups": Option(
+        kinds.table_column("[TSV:]COLUMN", TABLE_SUFFIXES),
+        SELECTION,
+        "column whose equal values (a subject, a site) stay together in folds and resamples; without a table "
+        "it is one of --confounds, or of the table that names the images",
+    ),
+    "rule": Option(
+        kinds.choice(*RULES),
+        SELECTION,
+        "lowest held-out error with sparse components; sparsest within one standard error; or error and "
+        "stability together",
+    ),
+    "min_sparsity": Option(
+        kinds.number(), SELECTION, "share of zeros that rule paper asks of the second and third component"
+    ),
+    "n_bootstraps": Option(
+        kinds.integer(at_least=0),
+        SELECTION,
+        "resampled fits of the chosen model for its stability; 0 for none",
+    ),
     "output": Option(kinds.path("DIR"), RUN, "folder for the results; it must be new or empty"),
     "n_jobs": Option(
-        kinds.integer(),
+        kinds.workers(),
         RUN,
-        "threads that read files ahead, which pays on a slow or distant disk; the fit itself uses one, so "
-        "that any machine gives the same result",
+        "threads that read files ahead, which pays on a slow or distant disk, and worker processes of a "
+        "selection, -1 for one a core; any number gives the same result",
+    ),
+    "scheduler": Option(
+        kinds.text("ADDRESS"),
+        RUN,
+        "fit on all workers of the Dask cluster with this scheduler, such as tcp://host:8786",
+        kept=False,
     ),
     "overwrite": Option(
         kinds.switch(), RUN, "replace the results of an earlier run in the output folder", kept=False
@@ -153,8 +202,14 @@ OPTIONS: dict[str, Option] = {
 
 
 @dataclass(frozen=True)
-class FitOptions:
-    """The effective value of every option, by the names of `OPTIONS`."""
+class CommonOptions:
+    """The effective value of every option that both commands have, by the names of `OPTIONS`.
+
+    `command` is the name of the command, and `strength` the option that `sparsity` takes the place of.
+    """
+
+    command: ClassVar[str]
+    strength: ClassVar[str]
 
     array: Path | None = None
     shape: tuple[int, ...] | None = None
@@ -169,9 +224,7 @@ class FitOptions:
     standardize: bool = False
     bad_features: str = "drop"
     n_components: int = _DEFAULTS["n_components"]
-    alpha: float = _DEFAULTS["alpha"]
-    l1_ratio: float = _DEFAULTS["l1_ratio"]
-    tv_ratio: float = _DEFAULTS["tv_ratio"]
+    sparsity: float | tuple[float, ...] | None = None
     penalty_units: str = _DEFAULTS["penalty_units"]
     penalty: str = _DEFAULTS["penalty"]
     positive: bool = _DEFAULTS["positive"]
@@ -190,9 +243,53 @@ class FitOptions:
     overwrite: bool = False
 
     def model_parameters(self) -> dict[str, Any]:
-        """The parameters of `SPCATV`, but for the structure, by their names there."""
-        names = [name for name in OPTIONS if name in _DEFAULTS and name not in ("structure", "dtype")]
-        return {**{name: getattr(self, name) for name in names}, "random_state": self.seed}
+        """The parameters of `SPCATV` that are options, but for `dtype`, by their names there."""
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        given = {name: value for name, value in values.items() if name in _DEFAULTS and name != "dtype"}
+        return {**given, "random_state": self.seed}
+
+
+@dataclass(frozen=True)
+class FitOptions(CommonOptions):
+    """The options of `spca-tv fit`; `alpha` is None where `sparsity` takes its place."""
+
+    command: ClassVar[str] = "fit"
+    strength: ClassVar[str] = "alpha"
+
+    alpha: float | None = _DEFAULTS["alpha"]
+    l1_ratio: float = _DEFAULTS["l1_ratio"]
+    tv_ratio: float = _DEFAULTS["tv_ratio"]
+
+    def model_parameters(self) -> dict[str, Any]:
+        """As for all commands; an alpha that is still to be found is left out."""
+        return {name: value for name, value in super().model_parameters().items() if value is not None}
+
+
+@dataclass(frozen=True)
+class SelectOptions(CommonOptions):
+    """The options of `spca-tv select`; `alphas` is None where `sparsity` takes its place."""
+
+    command: ClassVar[str] = "select"
+    strength: ClassVar[str] = "alphas"
+
+    alphas: int | tuple[float, ...] | None = _CV_DEFAULTS["n_alphas"]
+    l1_ratios: tuple[float, ...] = _CV_DEFAULTS["l1_ratio"]
+    tv_ratios: tuple[float, ...] = _CV_DEFAULTS["tv_ratio"]
+    cv: int = 5
+    groups: tuple[Path | str, ...] | None = None
+    rule: str = _CV_DEFAULTS["rule"]
+    min_sparsity: float = _CV_DEFAULTS["min_sparsity"]
+    n_bootstraps: int = 50
+    scheduler: str | None = None
+
+
+OptionsKind = TypeVar("OptionsKind", bound=CommonOptions)
+
+
+def options_of(kind: type[CommonOptions]) -> dict[str, Option]:
+    """The part of the table that a command has, in its order."""
+    names = {item.name for item in fields(kind)}
+    return {name: option for name, option in OPTIONS.items() if name in names}
 
 
 def flag(name: str) -> str:
@@ -200,17 +297,19 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
-    """Declare every option; what is not given stays out of the parsed arguments.
+def add_arguments(parser: argparse.ArgumentParser, kind: type[CommonOptions]) -> argparse._ArgumentGroup:
+    """Declare every option of a command; what is not given stays out of the parsed arguments.
 
     Returns
     -------
     argparse group
         The last one, for what else concerns the run.
     """
-    defaults = {item.name: item.default for item in fields(FitOptions)}
-    groups = {name: parser.add_argument_group(title) for name, title in _HEADINGS.items()}
-    for name, option in OPTIONS.items():
+    defaults = {item.name: item.default for item in fields(kind)}
+    options = options_of(kind)
+    used = {option.group for option in options.values()}
+    groups = {name: parser.add_argument_group(title) for name, title in _HEADINGS.items() if name in used}
+    for name, option in options.items():
         _add_argument(groups[option.group], name, option, defaults[name])
     return groups[RUN]
 
@@ -218,7 +317,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
 def _add_argument(group: argparse._ArgumentGroup, name: str, option: Option, default: Any) -> None:
     shown = option.help.replace("%", "%%")
     if default is not None and option.kind.metavar is not None:
-        shown += f" (default: {default:g})" if isinstance(default, float) else f" (default: {default})"
+        shown += f" (default: {_shown(default)})"
     if option.kind.metavar is None:
         shown += f" (default: {'yes' if default else 'no'})"
         group.add_argument(
@@ -240,6 +339,12 @@ def _add_argument(group: argparse._ArgumentGroup, name: str, option: Option, def
         )
 
 
+def _shown(default: Any) -> str:
+    if isinstance(default, tuple):
+        return ",".join(map(_shown, default))
+    return f"{default:g}" if isinstance(default, float) else str(default)
+
+
 def _argument_type(kind: Kind) -> Any:
     def read(text: str) -> Any:
         try:
@@ -250,7 +355,9 @@ def _argument_type(kind: Kind) -> Any:
     return read
 
 
-def effective_options(given: Mapping[str, Any], configured: Mapping[str, Any]) -> FitOptions:
+def effective_options(
+    given: Mapping[str, Any], configured: Mapping[str, Any], kind: type[OptionsKind]
+) -> OptionsKind:
     """Put the values together: those given, else those configured, else the defaults.
 
     Parameters
@@ -259,16 +366,33 @@ def effective_options(given: Mapping[str, Any], configured: Mapping[str, Any]) -
         What the command line holds; other names than those of options are ignored.
     configured : mapping
         What the configuration file holds, checked (`spcatv.cli.config.read_config`).
+    kind : type
+        `FitOptions` or `SelectOptions`.
 
     Returns
     -------
-    FitOptions
+    FitOptions or SelectOptions
+
+    Raises
+    ------
+    InputError
+        If two options are given in one place of which one takes the other's place.
     """
-    chosen = {name: value for name, value in given.items() if name in OPTIONS}
+    options = options_of(kind)
+    chosen = {name: value for name, value in given.items() if name in options}
+    known = {name: value for name, value in configured.items() if name in options}
     if "surface" in chosen:
-        chosen["surface"] = OPTIONS["surface"].kind.check(chosen["surface"])
-    known = {name: value for name, value in configured.items() if name in OPTIONS}
-    return FitOptions(**{**known, **chosen})
+        chosen["surface"] = options["surface"].kind.check(chosen["surface"])
+    rivals = (kind.strength, "sparsity")
+    for values in (chosen, known):
+        if all(values.get(name) is not None for name in rivals):
+            raise InputError(f"give either {flag(rivals[0])} or {flag(rivals[1])}, not both")
+    if any(name in chosen for name in rivals):
+        known = {name: value for name, value in known.items() if name not in rivals}
+    merged = {**known, **chosen}
+    if merged.get("sparsity") is not None:
+        merged[kind.strength] = None
+    return kind(**merged)
 
 
 def add_speech(parser: argparse._ActionsContainer) -> None:

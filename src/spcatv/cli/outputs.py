@@ -1,9 +1,9 @@
-"""What `spca-tv fit` leaves behind, named in the style of BIDS derivatives, and a summary for people."""
+"""What a fitted model leaves behind, named in the style of BIDS derivatives, and a summary for people."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from spcatv._version import __version__
 from spcatv.cli.folder import DESCRIPTION, GENERATOR, MODEL, TAG
 from spcatv.cli.tables import table_text
-from spcatv.decomposition import ComponentDiagnostics
+from spcatv.estimator import SPCATV
 from spcatv.layout import aligned
 from spcatv.regions import connected_regions
 from spcatv.structure import Structure
@@ -44,52 +44,78 @@ METRICS = {
 }
 
 
-class FittedModel(Protocol):
-    """What the outputs need of a fitted estimator, of images or of an array."""
+class Data(Protocol):
+    """Samples that were read, of images or of an array: a matrix, and the way back to files."""
 
-    components_: FloatArray
-    explained_variance_: FloatArray
-    explained_variance_ratio_: FloatArray
-    diagnostics_: tuple[ComponentDiagnostics, ...]
-    structure_: Structure
+    @property
+    def matrix(self) -> FloatArray:
+        """The data matrix X, shape (n_samples, n_features)."""
+
+    @property
+    def structure(self) -> Structure | None:
+        """Who is whose neighbour."""
+
+    @property
+    def dtype(self) -> str | None:
+        """Precision to fit in; None for that of the matrix."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """One name a sample: its file, or its place in a file."""
+
+    @property
+    def report(self) -> str:
+        """A line that says what was read."""
+
+    def write_components(self, model: SPCATV, folder: Path) -> None:
+        """Write the loadings of a model as maps, in the format that the data came in."""
+
+    def write_maps(self, rows: FloatArray, folder: Path, stem: str, about: Mapping[str, Any]) -> None:
+        """Write other maps, `rows` of shape (n_maps, n_features), with `about` in their ``.json``."""
+
+    def save(self, model: SPCATV, folder: Path) -> None:
+        """Write a model of these data down as a model folder."""
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """A finished fit.
+    """A finished model.
 
     Attributes
     ----------
-    model : FittedModel
-    scores : ndarray of shape (n_samples, n_components)
-    names : tuple of str
-        One name a sample: its file, or its place in a file.
+    data : Data
+        What it was fitted to.
+    model : SPCATV
     summary : tuple of str
-        Lines that say what was read.
-    write_maps : callable
-        Writes the components into a folder, in the format that the data came in.
-    save : callable
-        Writes the model down as a folder.
+        Lines that say what was read and done.
     """
 
-    model: FittedModel
-    scores: FloatArray
-    names: tuple[str, ...]
+    data: Data
+    model: SPCATV
     summary: tuple[str, ...]
-    write_maps: Callable[[Path], object]
-    save: Callable[[Path], object]
 
 
 def write_outcome(outcome: Outcome, folder: Path, *, config: str) -> None:
     """Write everything into `folder`: maps, tables, model, configuration, description."""
-    outcome.write_maps(folder)
-    write_text(folder / f"{TAG}mixing.tsv", mixing_table(outcome.names, outcome.scores))
-    write_json(folder / f"{TAG}mixing.json", _mixing_sidecar(outcome.scores.shape[1]))
-    write_text(folder / f"{TAG}metrics.tsv", table_text(tuple(METRICS), metrics_rows(outcome.model)))
-    write_json(folder / f"{TAG}metrics.json", {name: {"Description": text} for name, text in METRICS.items()})
+    data, model = outcome.data, outcome.model
+    data.write_components(model, folder)
+    write_text(folder / f"{TAG}mixing.tsv", mixing_table(data.names, model.transform(data.matrix)))
+    write_json(folder / f"{TAG}mixing.json", _mixing_sidecar(len(model.components_)))
+    write_table(folder / f"{TAG}metrics.tsv", METRICS, metrics_rows(model))
     write_text(folder / CONFIG_NAME, config)
-    outcome.save(folder / MODEL)
+    data.save(model, folder / MODEL)
     write_json(folder / DESCRIPTION, _description())
+
+
+def write_table(file: Path, columns: Mapping[str, str], rows: Iterable[Sequence[Any]]) -> None:
+    """Write a table, and a ``.json`` beside it that says what its columns are."""
+    write_text(file, table_text(tuple(columns), rows))
+    write_json(file.with_suffix(".json"), column_descriptions(columns))
+
+
+def column_descriptions(columns: Mapping[str, str]) -> dict[str, Any]:
+    """What BIDS wants to be said about the columns of a table."""
+    return {name: {"Description": text} for name, text in columns.items()}
 
 
 def write_text(file: Path, text: str) -> None:
@@ -138,7 +164,7 @@ def _description() -> dict[str, Any]:
     }
 
 
-def metrics_rows(model: FittedModel) -> list[list[Any]]:
+def metrics_rows(model: SPCATV) -> list[list[Any]]:
     """One row a component, in the columns of `METRICS`."""
     rows = []
     for number, record in enumerate(model.diagnostics_):

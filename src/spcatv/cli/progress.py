@@ -68,6 +68,12 @@ class Display:
     def file_read(self, number: int, total: int, name: str) -> None:
         """Hear that file `number` (from 1) of `total` has been read."""
 
+    def stage_begins(self, title: str, total: int | None = None) -> None:
+        """Hear that a new stage of the work begins, of `total` steps where that is known."""
+
+    def stage_moves(self, note: str) -> None:
+        """Hear that another step of the stage is done."""
+
     def component_begins(self, number: int) -> None:
         """Hear that component `number` (from 0) begins."""
 
@@ -88,6 +94,14 @@ class LogDisplay(Display):
     def file_read(self, number: int, total: int, name: str) -> None:
         """Log the file."""
         logger.info("read %d of %d: %s", number, total, name)
+
+    def stage_begins(self, title: str, total: int | None = None) -> None:
+        """Log the stage."""
+        logger.info("%s", title if total is None else f"{title}: {total} chains of fits")
+
+    def stage_moves(self, note: str) -> None:
+        """Log the step."""
+        logger.info("%s", note)
 
     def component_begins(self, number: int) -> None:
         """Remember the component."""
@@ -154,6 +168,15 @@ class LiveDisplay(Display):
     def file_read(self, number: int, total: int, name: str) -> None:
         """Move the bar of the files."""
         self._bar.update(self._task, completed=number, total=total, note=f"file {number}/{total}")
+
+    def stage_begins(self, title: str, total: int | None = None) -> None:
+        """Start a new bar, one that only moves to and fro where the number of steps is not known."""
+        self._bar.remove_task(self._task)
+        self._task = self._bar.add_task(title, total=total, note="")
+
+    def stage_moves(self, note: str) -> None:
+        """Move the bar by a step."""
+        self._bar.update(self._task, advance=1, note=note)
 
     def component_begins(self, number: int) -> None:
         """Start the clock with the first component."""

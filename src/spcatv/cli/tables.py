@@ -18,6 +18,7 @@ from spcatv.cli.errors import InputError
 FloatArray = npt.NDArray[np.floating[Any]]
 
 PATH_COLUMNS = ("path", "file", "filename", "image")
+TABLE_SUFFIXES = (".tsv", ".csv")
 MISSING = ("", "n/a", "na", "nan", "null", "none")
 
 

@@ -196,7 +196,7 @@ refine, transform_method, init, random_state, verbose
         if self.verbose:
             print(f"[ImageSPCATV] {len(cohort.names)} images; {cohort.mask_report}")
         estimator = self._estimator(cohort)
-        self._keep(estimator.fit(cohort.X), cohort)
+        self.adopt_fit(estimator.fit(cohort.X), cohort)
         return cohort
 
     def _cohort(self, imgs: Any, confounds: Any) -> Cohort:
@@ -223,7 +223,16 @@ refine, transform_method, init, random_state, verbose
         own = {name: value for name, value in self.get_params(deep=False).items() if name not in OWN}
         return SPCATV(**{**own, "structure": cohort.space.structure(), "dtype": cohort.preparation.dtype})
 
-    def _keep(self, estimator: SPCATV, cohort: Cohort) -> None:
+    def adopt_fit(self, estimator: SPCATV, cohort: Cohort) -> None:
+        """Become what a fit on the cohort's data matrix has found.
+
+        Parameters
+        ----------
+        estimator : SPCATV
+            Fitted to ``cohort.X``, by whatever search.
+        cohort : Cohort
+            The images.
+        """
         self.input_names_ = cohort.names
         self.input_files_ = cohort.files
         self.mask_report_ = cohort.mask_report
@@ -236,6 +245,8 @@ refine, transform_method, init, random_state, verbose
         self.estimator_ = estimator
         for name in FITTED:
             setattr(self, name, getattr(estimator, name))
+        if hasattr(estimator, "component_alphas_"):
+            self.component_alphas_ = estimator.component_alphas_
         self.space_ = self.preparation_.space
         self.masker_ = self.space_.masker()
 

@@ -38,6 +38,8 @@ ARRAYS: dict[str, str] = {
     "explained_variance": "K",
     "explained_variance_ratio": "K",
 }
+# The same for what only some models have: one alpha a component, if they were fitted so.
+OPTIONAL_ARRAYS: dict[str, str] = {"component_alphas": "K"}
 NUMBERS: dict[str, type] = {"l1": float, "l2": float, "tv": float, "n_iter": int, "n_features_in": int}
 
 # What a parameter that is a function becomes; the certificate does not depend on the solver.
@@ -61,7 +63,8 @@ def estimator_state(estimator: Any, *, inputs: Mapping[str, Any] | None = None) 
         function given as `solver` cannot be kept: a warning says that "auto" takes its place.
     """
     check_parameters(estimator)
-    arrays: Arrays = {name: np.asarray(getattr(estimator, f"{name}_")) for name in ARRAYS}
+    kept = [*ARRAYS, *(name for name in OPTIONAL_ARRAYS if hasattr(estimator, f"{name}_"))]
+    arrays: Arrays = {name: np.asarray(getattr(estimator, f"{name}_")) for name in kept}
     structure, structure_arrays = structure_state(estimator.structure_)
     arrays |= structure_arrays
     parameters: State = {}
@@ -109,6 +112,7 @@ def restore_estimator(make: Callable[..., Estimator], saved: SavedModel) -> Esti
         raise ModelError(f"the parameters of the model are not valid: {error}") from error
     found = {f"{name}_": _typed(fitted.get(name), kind.__name__, name) for name, kind in NUMBERS.items()}
     found |= {f"{name}_": arrays.get(name) for name in ARRAYS}
+    found |= {f"{name}_": arrays[name] for name in OPTIONAL_ARRAYS if name in arrays}
     found["structure_"] = structure
     found["diagnostics_"] = tuple(_read_records(ComponentDiagnostics, fitted.get("diagnostics"), arrays))
     found["refinement_"] = _read_refinement(fitted.get("refinement"), arrays)
@@ -237,12 +241,13 @@ def _typed(value: Any, declared: str, name: str) -> Any:
 
 def _check_shapes(found: Mapping[str, Any]) -> None:
     """Compare everything that has a length with the number of components K and of features P."""
-    for name in ARRAYS:
+    letters_of = ARRAYS | {name: text for name, text in OPTIONAL_ARRAYS.items() if f"{name}_" in found}
+    for name in letters_of:
         array = found[f"{name}_"]
         if array is None or array.dtype.kind != "f":
             raise ModelError(f"the model has no array {name!r} of floating point numbers")
     lengths = {"K": len(found["diagnostics_"]), "P": found["n_features_in_"]}
-    for name, letters in ARRAYS.items():
+    for name, letters in letters_of.items():
         expected = tuple(lengths[letter] for letter in letters)
         if found[f"{name}_"].shape != expected:
             raise ModelError(f"the array {name!r} has the shape {found[f'{name}_'].shape}, not {expected}")

@@ -1,0 +1,98 @@
+"""Samples that stay together (`--groups`): a column of a table, a label a sample."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spcatv.cli.errors import InputError
+from spcatv.cli.images import check_order
+from spcatv.cli.inputs import Row, Source
+from spcatv.cli.options import SelectOptions
+from spcatv.cli.tables import MISSING, TABLE_SUFFIXES, read_table
+
+Labels = npt.NDArray[np.str_]
+
+
+def find_groups(options: SelectOptions, sources: Sequence[Source]) -> tuple[Path, str] | None:
+    """The table and the column that `--groups` means.
+
+    Parameters
+    ----------
+    options : SelectOptions
+        `groups` may name a table or not; then it is that of the confounds, or the one that names the images.
+    sources : sequence of str
+        What names the images.
+
+    Returns
+    -------
+    (Path, str) or None
+        None without groups.
+
+    Raises
+    ------
+    InputError
+        If no table has the column.
+    """
+    if options.groups is None:
+        return None
+    *named, column = options.groups
+    tables = [Path(table) for table in named] or _known_tables(options, sources)
+    if not tables:
+        raise InputError(
+            f"--groups {column}: name the table as well, as in --groups participants.tsv:{column}; only a "
+            "table of confounds, or one that names all images, is taken without being named"
+        )
+    known = {table: read_table(table) for table in tables}
+    holding = [file for file, table in known.items() if column in table.columns]
+    if not holding:
+        known[tables[0]].column(str(column))  # says which columns there are
+    return holding[0], str(column)
+
+
+def _known_tables(options: SelectOptions, sources: Sequence[Source]) -> list[Path]:
+    tables = [] if options.confounds is None else [options.confounds]
+    only = sources[0] if len(sources) == 1 else ""
+    if isinstance(only, str) and only.lower().endswith(TABLE_SUFFIXES):
+        tables.append(Path(only).expanduser())
+    return tables
+
+
+def group_labels(groups: tuple[Any, ...] | None, n_samples: int, rows: Sequence[Row] | None) -> Labels | None:
+    """Read the label of every sample.
+
+    Parameters
+    ----------
+    groups : (Path, str) or None
+        Table and column, as `find_groups` gives them.
+    n_samples : int
+        Samples that were read.
+    rows : sequence of tuples of Path, or None
+        Their files; a table with a column of paths must have the same order.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,), or None without groups
+
+    Raises
+    ------
+    InputError
+        If the table has another number of rows, another order, or a label is missing.
+    """
+    if groups is None:
+        return None
+    file, column = groups
+    table = read_table(file)
+    if len(table.rows) != n_samples:
+        raise InputError(f"{file} has {len(table.rows)} rows, but {n_samples} samples were read")
+    if rows is not None:
+        check_order(table, rows)
+    labels = table.column(column)
+    for number, label in enumerate(labels, start=1):
+        if label.lower() in MISSING:
+            raise InputError(f"{file}: the value of {column} in row {number} is missing")
+    return np.array(labels)

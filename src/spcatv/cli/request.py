@@ -1,0 +1,180 @@
+"""What a command is asked to do: options put together and checked before any data are read."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic
+
+from spcatv.cli.arrays import read_array
+from spcatv.cli.config import config_text, read_config
+from spcatv.cli.errors import InputError
+from spcatv.cli.images import read_images
+from spcatv.cli.inputs import Row, Source, sample_files
+from spcatv.cli.options import (
+    CommonOptions,
+    OptionsKind,
+    add_arguments,
+    add_speech,
+    effective_options,
+    flag,
+)
+from spcatv.cli.outputs import CONFIG_NAME, Data
+from spcatv.cli.progress import Display, choose_display, set_up_log
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+
+@dataclass(frozen=True)
+class Request(Generic[OptionsKind]):
+    """What to do, checked as far as that goes without reading data.
+
+    Attributes
+    ----------
+    options : FitOptions or SelectOptions
+        Effective options.
+    rows : tuple of tuple of Path, or None
+        The files of every sample; ``None`` for an array.
+    output : Path
+        Where the results shall be.
+    quiet : bool
+        Whether to say nothing when all goes well.
+    verbose : int
+        How much to log.
+    config : str
+        The effective configuration.
+    """
+
+    options: OptionsKind
+    rows: tuple[Row, ...] | None
+    output: Path
+    quiet: bool
+    verbose: int
+    config: str
+
+    def display(self) -> Display:
+        """What shows the progress."""
+        options = self.options
+        return choose_display(options.n_components, options.tol, quiet=self.quiet, verbose=self.verbose)
+
+    def read(self, display: Display) -> Data:
+        """Read the samples; `display` hears of every file."""
+        if self.rows is None:
+            return read_array(self.options)
+        return read_images(self.options, self.rows, display)
+
+
+def add_command(
+    commands: Subparsers, kind: type[CommonOptions], *, help: str, description: str, epilog: str
+) -> argparse.ArgumentParser:
+    """Declare a command that reads samples and writes a folder, with all its options."""
+    parser = commands.add_parser(
+        kind.command,
+        help=help,
+        usage=f"spca-tv {kind.command} IMAGES... --output DIR [options]",
+        description=description,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,  # --alpha is not short for --alphas
+    )
+    parser.add_argument(
+        "images",
+        nargs="*",
+        metavar="IMAGES",
+        help="files, folders, patterns in quotes, text files of paths (.txt, one a line), or tables (.tsv, "
+        ".csv) with a column of paths",
+    )
+    of_the_run = add_arguments(parser, kind)
+    of_the_run.add_argument(
+        "--config", type=Path, metavar="FILE", help="TOML file that holds any of these options"
+    )
+    add_speech(of_the_run)
+    return parser
+
+
+def checked_request(
+    arguments: argparse.Namespace,
+    kind: type[OptionsKind],
+    check: Callable[[OptionsKind, Sequence[Source]], OptionsKind],
+) -> Request[OptionsKind]:
+    """Put the options together, check them and that the files are there, and set the log up.
+
+    Parameters
+    ----------
+    arguments : Namespace
+        What the command line holds.
+    kind : type
+        `FitOptions` or `SelectOptions`.
+    check : callable
+        Looks at the options that the command has for itself, given the names of the images as well; raises
+        InputError, ValueError or TypeError for the first that is wrong, and returns the options to use.
+
+    Returns
+    -------
+    Request
+
+    Raises
+    ------
+    InputError
+        For the first thing that is wrong.
+    """
+    given = vars(arguments)
+    configured = read_config(arguments.config, kind) if arguments.config is not None else {}
+    verbose = int(arguments.verbose or configured.get("verbose", 0))
+    set_up_log(verbose)
+    options, sources = _options_and_sources(given, configured, kind)
+    output = options.output
+    if output is None:
+        raise InputError("no output folder: name one with --output DIR")
+    try:
+        options = check(options, sources)
+    except InputError:
+        raise
+    except (ValueError, TypeError) as error:
+        raise InputError(str(error)) from error
+    rows = _checked_input(options, sources)
+    return Request(
+        options=options,
+        rows=rows,
+        output=output,
+        quiet=bool(arguments.quiet or configured.get("quiet", False)),
+        verbose=verbose,
+        config=config_text(options, rows, name=CONFIG_NAME),
+    )
+
+
+def _options_and_sources(
+    given: dict[str, Any], configured: dict[str, Any], kind: type[OptionsKind]
+) -> tuple[OptionsKind, Sequence[Source]]:
+    """The command line goes before the file, whatever the kind of input."""
+    options = effective_options(given, configured, kind)
+    sources: Sequence[Source] = given["images"] or configured.get("images", [])
+    if not sources or options.array is None:
+        return options, sources
+    if "array" in given and not given["images"]:
+        return options, []
+    if given["images"] and "array" not in given:
+        return effective_options(given, {**configured, "array": None}, kind), sources
+    raise InputError("give either images or --array, not both")
+
+
+def _checked_input(options: CommonOptions, sources: Sequence[Source]) -> tuple[Row, ...] | None:
+    if options.array is None:
+        _refuse(options, ("shape", "voxel_size", "periodic"), "--array")
+        rows = sample_files(sources, path_column=options.path_column)
+        if options.surface is not None and options.template is not None:
+            raise InputError("give either --surface or --template, not both")
+        return rows
+    _refuse(options, ("surface", "template", "confounds", "path_column"), "images")
+    if options.standardize:
+        raise InputError("--standardize goes with images; standardise the array yourself")
+    return None
+
+
+def _refuse(options: CommonOptions, names: Sequence[str], needed: str) -> None:
+    for name in names:
+        if getattr(options, name) is not None:
+            raise InputError(f"{flag(name)} goes with {needed} only")

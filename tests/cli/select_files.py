@@ -1,0 +1,18 @@
+"""What the tests of `spca-tv select` have in common: a small grid, and how two folders are compared."""
+
+from cli_files import read_tsv
+
+SMALL = (
+    *("--shape", "12,10", "--n-components", "2", "--alphas", "0.1,0.4", "--l1-ratios", "0.25"),
+    *("--tv-ratios", "0.25,0.5", "--cv", "4", "--n-bootstraps", "6"),
+)
+
+
+def assert_same_results(one, other):
+    """The same numbers in two folders, up to what a clock says."""
+    for first, second in zip(
+        *(read_tsv(folder / "desc-SPCATV_selection.tsv") for folder in (one, other)), strict=True
+    ):
+        assert {**first, "mean_fit_time": ""} == {**second, "mean_fit_time": ""}
+    for name in ("stability.npz", "desc-SPCATV_components.npy", "desc-SPCATV_mixing.tsv"):
+        assert (one / name).read_bytes() == (other / name).read_bytes(), name

@@ -1,0 +1,391 @@
+"""`spca-tv select`: the same numbers as the library, files that others can read, and one-line complaints."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pytest
+from cli_files import fields, listing, read_tsv
+from numpy.testing import assert_allclose, assert_array_equal
+from select_files import SMALL, assert_same_results
+
+from spcatv import SPCATV
+from spcatv.cli import main, select
+from spcatv.cli.options import OPTIONS
+from spcatv.cli.progress import LiveDisplay
+from spcatv.cli.selection_files import described
+from spcatv.selection import SPCATVCV, chains
+from spcatv.stability import bootstrap_components
+from spcatv.structure import grid
+
+ALPHAS = (0.1, 0.4)
+RATIOS = {"l1_ratio": (0.25,), "tv_ratio": (0.25, 0.5)}
+
+
+@pytest.fixture
+def visits(tmp_path):
+    """Two visits of each of eight subjects, in a table."""
+    file = tmp_path / "visits.tsv"
+    file.write_text("subject\tage\n" + "".join(f"s{row % 8}\t{20 + row}\n" for row in range(16)))
+    return file
+
+
+def library_search(X, groups=None, **options):
+    search = SPCATVCV(2, structure=grid((12, 10)), alpha=ALPHAS, **RATIOS, cv=4, random_state=0)
+    return search.set_params(**options).fit(X, groups=groups)
+
+
+def test_same_as_the_library(array, tmp_path, done):
+    out = tmp_path / "out"
+    said = done("select", "--array", array, *SMALL, "--output", out)
+    X = np.load(array)
+    search = library_search(X)
+    results = search.cv_results_
+    rows = read_tsv(out / "desc-SPCATV_selection.tsv")
+    assert set(rows[0]) == set(results) - {"params"}
+    for name in set(rows[0]) - {"mean_fit_time"}:
+        assert_array_equal([float(row[name]) for row in rows], results[name], err_msg=name)
+    choice = json.loads((out / "desc-SPCATV_selection.json").read_text())
+    assert choice["best_index"] == search.best_index_
+    assert choice["best_params"] == search.best_params_
+    assert (choice["rule"], choice["n_folds"]) == ("paper", 4)
+    assert all(choice[name]["Description"] == described(name) for name in rows[0])
+    model = SPCATV.load(out / "model")
+    assert_array_equal(model.components_, search.best_estimator_.components_)
+    assert {name: getattr(model, name) for name in search.best_params_} == search.best_params_
+    bootstrap = bootstrap_components(search.best_estimator_, X, n_resamples=6, random_state=0)
+    with np.load(out / "stability.npz", allow_pickle=False) as stored:
+        for name in ("selection_frequency", "sign_consistency", "dice", "signed_dice", "correlation"):
+            assert_array_equal(stored[name], getattr(bootstrap, name), err_msg=name)
+    assert "Compared 4 settings on 4 folds, chosen by rule paper: alpha=" in said
+    assert "Resampled 6 times: mean Dice index by component" in said
+
+
+def test_what_is_left_behind(array, tmp_path, done):
+    out = tmp_path / "out"
+    done("fit", "--array", array, "--shape", "12,10", "--n-components", "2", "--output", tmp_path / "fit")
+    done("select", "--array", array, *SMALL, "--output", out)
+    extra = set(listing(out)) - set(listing(tmp_path / "fit"))
+    stems = ("desc-frequency_components", "desc-signconsistency_components", "desc-regions_components")
+    assert set(listing(tmp_path / "fit")) < set(listing(out))
+    assert extra == {
+        *(f"{stem}.{suffix}" for stem in stems for suffix in ("npy", "json")),
+        *(f"desc-SPCATV_{name}.{suffix}" for name in ("selection", "regions") for suffix in ("tsv", "json")),
+        "stability.npz",
+    }
+    assert listing(tmp_path) == ["X.npy", "fit", "out"], "no lock, no half of a folder"
+    done("select", "--array", array, *SMALL, "--n-bootstraps", "0", "--output", out, "--overwrite")
+    assert set(listing(out)) - set(listing(tmp_path / "fit")) == {
+        "desc-SPCATV_selection.tsv",
+        "desc-SPCATV_selection.json",
+    }
+
+
+def test_maps_and_regions_say_the_same(array, tmp_path, done):
+    out = tmp_path / "out"
+    done("select", "--array", array, *SMALL, "--alphas", "0.05", "--min-sparsity", "0", "--output", out)
+    with np.load(out / "stability.npz", allow_pickle=False) as stored:
+        frequency, consistency = stored["selection_frequency"], stored["sign_consistency"]
+    assert_array_equal(np.load(out / "desc-frequency_components.npy"), frequency.reshape(2, 12, 10))
+    assert_array_equal(np.load(out / "desc-signconsistency_components.npy"), consistency.reshape(2, 12, 10))
+    numbers = np.load(out / "desc-regions_components.npy").reshape(2, -1)
+    components = np.load(out / "desc-SPCATV_components.npy").reshape(2, -1)
+    regions = read_tsv(out / "desc-SPCATV_regions.tsv")
+    assert list(regions[0]) == list(json.loads((out / "desc-SPCATV_regions.json").read_text()))
+    assert len(regions) >= 4, "weak penalties leave several regions a component"
+    for row in regions:
+        component = int(row["component"]) - 1
+        inside = numbers[component] == int(row["region"])
+        assert int(row["n_features"]) == inside.sum()
+        assert (np.sign(components[component, inside]) == int(row["sign"])).all()
+        assert_allclose(float(row["selection_frequency"]), frequency[component, inside].mean())
+        assert 0 <= float(row["found"]) <= 1
+    assert sum(int(row["n_features"]) for row in regions) == np.count_nonzero(numbers)
+
+
+def test_any_number_of_workers_gives_the_same(array, tmp_path, done):
+    for jobs in ("1", "2"):
+        done("select", "--array", array, *SMALL, "--n-jobs", jobs, "--output", tmp_path / jobs)
+    assert_same_results(tmp_path / "1", tmp_path / "2")
+
+
+def test_workers_asked_for_are_used(array, tmp_path, done, monkeypatch):
+    used = []
+
+    def parallel(n_jobs, **options):
+        used.append(n_jobs)
+        return joblib.Parallel(n_jobs=1, **options)
+
+    monkeypatch.setattr("spcatv.workers.Parallel", parallel)
+    done("select", "--array", array, *SMALL, "--n-jobs", "-1", "--output", tmp_path / "out")
+    assert used == [-1, -1], "for the folds, and for the resamples"
+
+
+def test_configuration_repeats_the_selection(array, visits, tmp_path, done, monkeypatch):
+    groups = ("--groups", f"{visits}:subject", "--rule", "stability", "--seed", "3")
+    done("select", "--array", array, *SMALL, *groups, "--output", tmp_path / "first")
+    config = tmp_path / "first" / "desc-SPCATV_config.toml"
+    settings = tomllib.loads(config.read_text())
+    assert settings["groups"] == [str(visits), "subject"]
+    assert (settings["alphas"], settings["rule"], settings["seed"]) == ([0.1, 0.4], "stability", 3)
+    assert "alpha" not in settings
+    assert "spca-tv select --config" in config.read_text()
+    monkeypatch.chdir(tmp_path / "first")  # the file does not depend on where one stands
+    done("select", "--config", config.name, "--output", tmp_path / "second")
+    assert_same_results(tmp_path / "first", tmp_path / "second")
+
+
+def test_groups_stay_together(array, visits, tmp_path, done):
+    out = tmp_path / "out"
+    done("select", "--array", array, *SMALL, "--groups", f"{visits}:subject", "--output", out)
+    subjects = [f"s{row % 8}" for row in range(16)]
+    search = library_search(np.load(array), groups=subjects)
+    alone = library_search(np.load(array))
+    errors = [float(row["mean_test_error"]) for row in read_tsv(out / "desc-SPCATV_selection.tsv")]
+    assert_array_equal(errors, search.cv_results_["mean_test_error"])
+    assert not np.array_equal(errors, alone.cv_results_["mean_test_error"])
+    bootstrap = bootstrap_components(
+        search.best_estimator_, np.load(array), n_resamples=6, random_state=0, groups=subjects
+    )
+    assert_array_equal(np.load(out / "stability.npz")["selection_frequency"], bootstrap.selection_frequency)
+
+
+def test_a_number_of_alphas_is_a_grid_for_the_data(array, tmp_path, done):
+    more = ("--alphas", "3", "--n-bootstraps", "0")
+    done("select", "--array", array, *SMALL, *more, "--output", tmp_path / "out")
+    expected = library_search(np.load(array), alpha=None, n_alphas=3).cv_results_["param_alpha"]
+    rows = read_tsv(tmp_path / "out" / "desc-SPCATV_selection.tsv")
+    assert_array_equal([float(row["param_alpha"]) for row in rows], expected)
+
+
+def test_share_of_zeros_for_each_component(array, tmp_path, done):
+    command = [word for word in SMALL if word not in ("--alphas", "0.1,0.4")]
+    done("select", "--array", array, *command, "--sparsity", "0.5,0.6", "--output", tmp_path / "out")
+    rows = read_tsv(tmp_path / "out" / "desc-SPCATV_selection.tsv")
+    model = SPCATV.load(tmp_path / "out" / "model")
+    assert_allclose(np.mean(model.components_ == 0, axis=1), [0.5, 0.6], atol=0.01)
+    chosen = json.loads((tmp_path / "out" / "desc-SPCATV_selection.json").read_text())
+    assert rows[chosen["best_index"]]["param_alpha"] == ",".join(map(repr, model.component_alphas_.tolist()))
+    assert chosen["best_params"]["alpha"] == model.component_alphas_.tolist()
+    settings = tomllib.loads((tmp_path / "out" / "desc-SPCATV_config.toml").read_text())
+    assert settings["sparsity"] == [0.5, 0.6]
+    assert "alphas" not in settings
+
+
+def test_without_neighbours_there_are_no_regions(array, tmp_path, done):
+    command = ("--alphas", "0.2", "--tv-ratios", "0", "--l1-ratios", "0.5", "--n-components", "1")
+    done("select", "--array", array, *command, "--n-bootstraps", "2", "--output", tmp_path / "out")
+    assert "stability.npz" in listing(tmp_path / "out")
+    assert not [name for name in listing(tmp_path / "out") if "regions" in name]
+
+
+def test_a_failing_fold_is_named_and_the_rest_stands(array, tmp_path, monkeypatch, capsys):
+    fit = chains.PathWalker.fit
+
+    def fail_once(walker, setting, walked=()):
+        if setting["alpha"] == 0.4 and setting["tv_ratio"] == 0.5 and walker.n_rows == 12 and not failed:
+            failed.append(setting)
+            raise FloatingPointError("overflow in a fold")
+        return fit(walker, setting, walked)
+
+    failed = []
+    monkeypatch.setattr(chains.PathWalker, "fit", fail_once)
+    assert main(["select", "--array", str(array), *SMALL, "--output", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert said.startswith("spca-tv: warning: 1 fits failed and are left out (fold 1, alpha=0.4, ")
+    assert "FloatingPointError: overflow in a fold" in said
+    rows = read_tsv(tmp_path / "out" / "desc-SPCATV_selection.tsv")
+    assert [row["split0_test_error"] for row in rows].count("n/a") == 1
+    assert [row["mean_test_error"] for row in rows].count("n/a") == 1
+
+
+def test_failure_of_everything_is_one_line(array, tmp_path, monkeypatch, capsys):
+    def fail(*args):
+        raise FloatingPointError("overflow")
+
+    monkeypatch.setattr(chains.PathWalker, "fit", fail)
+    assert main(["select", "--array", str(array), *SMALL, "--output", str(tmp_path / "new" / "out")]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("spca-tv: error: every fit failed; the first: fold 1")
+    assert said.count("\n") == 1
+    assert listing(tmp_path) == ["X.npy"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("--alphas", "0.1,0"), "alpha must be above 0"),
+        (("--alphas", "0.1,x"), None),
+        (("--alphas", "0"), None),
+        (("--alpha", "0.1"), None),  # not short for --alphas, where 2 would mean two values
+        (("--cv", "1"), None),
+        (("--rule", "best"), None),
+        (("--n-jobs", "0"), None),
+        (("--sparsity", "0.9"), "give either --alphas or --sparsity, not both"),
+        (("--l1-ratios", "0.6", "--tv-ratios", "0.6"), "l1_ratio + tv_ratio must be below 1"),
+        (("--l1-ratios", "0,0.1", "--alphas", "4"), "--l1-ratios holds 0"),
+        (("--min-sparsity", "2"), "--min-sparsity is a share of zeros, from 0 to 1; got 2"),
+        (("--cv", "17"), "--cv 17 does not go with 16 samples"),
+        (("--groups", "subject"), "as in --groups participants.tsv:subject"),
+        (("--groups", "nothing.tsv:subject"), "cannot read the table nothing.tsv"),
+        (("--groups", "{visits}:site"), "has no column 'site'; it has subject, age"),
+        (("--cv", "9", "--groups", "{visits}:subject"), "--cv 9 does not go with 16 samples"),
+        (("--scheduler", "somewhere"), "--scheduler somewhere is no address with a port"),
+        (("--shape", "12,11"), "has 120 values a sample, but the field has 12 x 11 = 132 cells"),
+    ],
+)
+def test_wrong_options_leave_nothing(change, message, array, visits, tmp_path, refused, capsys):
+    words = [word.format(visits=visits) for word in change]
+    command = ["select", "--array", array, *SMALL, "--output", tmp_path / "new" / "out", *words]
+    if message is None:
+        with pytest.raises(SystemExit) as stop:
+            main([str(word) for word in command])
+        assert stop.value.code == 2
+        assert change[0] in capsys.readouterr().err
+    else:
+        assert message in refused(*command)
+    assert listing(tmp_path) == ["X.npy", "visits.tsv"]
+
+
+def test_shares_of_zeros_that_cannot_be(array, tmp_path, refused):
+    command = ["select", "--array", array, "--n-components", "2", "--output", tmp_path / "out"]
+    assert "above 0 and below 1" in refused(*command, "--sparsity", "1.5")
+    assert "one for each of the 2 components" in refused(*command, "--sparsity", "0.5,0.6,0.7")
+    assert "needs l1_ratio above 0" in refused(*command, "--sparsity", "0.5", "--l1-ratios", "0,0.1")
+    assert "leave --refine out" in refused(*command, "--sparsity", "0.5,0.6", "--refine")
+
+
+def test_labels_of_groups_must_fit(array, tmp_path, refused):
+    table = tmp_path / "t.tsv"
+    command = ["select", "--array", array, *SMALL, "--groups", f"{table}:s", "--output", tmp_path / "out"]
+    table.write_text("s\n" + "a\n" * 15)
+    assert f"{table} has 15 rows, but 16 samples were read" in refused(*command)
+    table.write_text("s\tage\n" + "a\t1\n" * 15 + "n/a\t1\n")
+    assert "the value of s in row 16 is missing" in refused(*command)
+
+
+def test_configuration_of_another_command_is_refused(array, tmp_path, done, refused):
+    done("fit", "--array", array, "--shape", "12,10", "--n-components", "2", "--output", tmp_path / "fit")
+    config = tmp_path / "fit" / "desc-SPCATV_config.toml"
+    line = refused("select", "--config", config, "--output", tmp_path / "out")
+    assert f"{config}: alpha is no option of spca-tv select" in line
+
+
+def test_interruption_leaves_nothing_and_says_how_to_go_on(array, tmp_path, monkeypatch, capsys):
+    def interrupt(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(select, "_select", interrupt)
+    assert main(["select", "--array", str(array), "--output", str(tmp_path / "out")]) == 130
+    said = capsys.readouterr().err
+    assert f"To start again: spca-tv select --array {array} --output {tmp_path / 'out'}" in said
+    assert listing(tmp_path) == ["X.npy"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends a signal")
+def test_real_interruption_of_processes_at_work(tmp_path):
+    np.save(tmp_path / "X.npy", fields(60, (80, 80)))
+    command = [sys.executable, "-m", "spcatv", "select", "--array", str(tmp_path / "X.npy"), "--n-jobs", "2"]
+    slow = ["--solver", "fista", "--tol", "1e-9", "--max-iter", "100000", "--output", str(tmp_path / "out")]
+    process = subprocess.Popen([*command, *slow, "-v"], stderr=subprocess.PIPE, text=True)
+    line = ""
+    while "Comparing settings" not in line:
+        line = process.stderr.readline()
+        assert line, "the work has not begun"
+    time.sleep(1)
+    process.send_signal(signal.SIGTERM)
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 130, said
+    assert "interrupted; nothing was written" in said
+    assert listing(tmp_path) == ["X.npy"]
+
+
+def test_verbose_tells_of_every_chain(array, tmp_path, caplog):
+    with caplog.at_level("INFO", logger="spcatv.cli"):
+        command = ["select", "--array", str(array), *SMALL, "--n-bootstraps", "0", "-v", "--output"]
+        assert main([*command, str(tmp_path / "out")]) == 0
+    lines = [record.getMessage() for record in caplog.records]
+    assert "Comparing settings: 8 chains of fits" in lines
+    told = [line for line in lines if line.startswith("chain ")]
+    assert len(told) == 8
+    assert told[-1].startswith("chain 8 of 8: fold 4, l1_ratio=0.25, tv_ratio=0.5")
+
+
+def test_fit_by_the_share_of_zeros(array, tmp_path, done, refused):
+    command = ("fit", "--array", array, "--shape", "12,10", "--n-components", "2")
+    said = done(*command, "--sparsity", "0.75", "--output", tmp_path / "all")
+    assert "Found alpha " in said
+    assert " for 75 % zeros in " in said
+    model = SPCATV.load(tmp_path / "all" / "model")
+    assert abs(np.mean(model.components_ == 0) - 0.75) <= 0.01
+    settings = tomllib.loads((tmp_path / "all" / "desc-SPCATV_config.toml").read_text())
+    assert settings["sparsity"] == 0.75
+    assert "alpha" not in settings
+    done(*command, "--sparsity", "0.5,0.6", "--output", tmp_path / "each")
+    each = SPCATV.load(tmp_path / "each" / "model")
+    assert_allclose(np.mean(each.components_ == 0, axis=1), [0.5, 0.6], atol=0.01)
+    assert len(each.component_alphas_) == 2
+    config = tmp_path / "each" / "desc-SPCATV_config.toml"
+    done("fit", "--config", config, "--output", tmp_path / "again")
+    again, first = (tmp_path / name / "desc-SPCATV_components.npy" for name in ("again", "each"))
+    assert again.read_bytes() == first.read_bytes()
+    # the command line goes before the file, also where it says the same in another way
+    done("fit", "--config", config, "--alpha", "0.1", "--output", tmp_path / "alpha")
+    assert SPCATV.load(tmp_path / "alpha" / "model").alpha == 0.1
+    line = refused(*command, "--alpha", "0.1", "--sparsity", "0.9", "--output", tmp_path / "out")
+    assert "give either --alpha or --sparsity, not both" in line
+
+
+def test_a_share_of_zeros_that_is_jumped_over_is_a_warning(array, tmp_path, capsys):
+    command = ["fit", "--array", str(array), "--shape", "12,10", "--n-components", "2", "--sparsity", "0.8"]
+    assert main([*command, "--output", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert said.startswith("spca-tv: warning: no alpha gives the share of zeros 0.8; closest is 0.7")
+
+
+def test_live_line_counts_chains(array, tmp_path):
+    rich_console = pytest.importorskip("rich.console", reason="the live line is drawn by rich")
+    console = rich_console.Console(file=io.StringIO(), force_terminal=True, width=160, record=True)
+    with LiveDisplay(2, 1e-6, console) as display:
+        display.stage_begins("Comparing settings", total=8)
+        for number in range(3):
+            display.stage_moves(f"chain {number + 1} of 8: fold {number + 1}")
+        assert (display._bar.tasks[0].completed, display._bar.tasks[0].total) == (3, 8)
+        display._bar.refresh()
+        display.stage_begins("Resampling 50 times")
+        assert [(task.description, task.total) for task in display._bar.tasks] == [
+            ("Resampling 50 times", None)
+        ]
+        display._bar.refresh()
+    shown = console.export_text()
+    assert "Comparing settings" in shown
+    assert "chain 3 of 8: fold 3" in shown
+    assert "Resampling 50 times" in shown
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value", "toml"),
+    [
+        (OPTIONS["alphas"].kind, "8", 8, 8),
+        (OPTIONS["alphas"].kind, "0.5", (0.5,), 0.5),
+        (OPTIONS["alphas"].kind, "1,2", (1.0, 2.0), [1, 2]),
+        (OPTIONS["sparsity"].kind, "0.9", 0.9, 0.9),
+        (OPTIONS["sparsity"].kind, "0.9,0.5", (0.9, 0.5), [0.9, 0.5]),
+        (OPTIONS["groups"].kind, "a.tsv:s", (Path("a.tsv"), "s"), ["a.tsv", "s"]),
+        (OPTIONS["groups"].kind, "site:visit", ("site:visit",), "site:visit"),
+        (OPTIONS["groups"].kind, "C:\\a.csv:s", (Path("C:\\a.csv"), "s"), "C:\\a.csv:s"),
+        (OPTIONS["n_jobs"].kind, "-1", -1, -1),
+    ],
+)
+def test_values_on_the_command_line_and_in_a_file(kind, text, value, toml):
+    assert kind.read(text) == kind.check(toml) == value
