@@ -14,16 +14,19 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test test-all lint bench clean help
+.PHONY: demo test test-all browser lint bench clean help
 
 demo: $(VENV)/.installed-demo  ## simulated images and brains, from files to maps, tables and pictures (under a minute)
 	$(PY) -m spcatv demo
 
-test: $(VENV)/.installed-dev  ## run the tests
+test: $(VENV)/.installed-dev browser  ## run the tests
 	$(PY) -m pytest $(PYTEST_ARGS)
 
-test-all: $(VENV)/.installed-dev  ## run the tests, the slow ones and those on real data too
+test-all: $(VENV)/.installed-dev browser  ## run the tests, the slow ones and those on real data too
 	$(PY) -m pytest -m "" $(PYTEST_ARGS)
+
+browser: $(VENV)/.installed-dev  ## install Chromium, in which reports are tested, where apt and root allow
+	@$(PY) tests/report/browser.py
 
 lint: $(VENV)/.installed-dev  ## style, formatting, types, and the order of the imports between modules
 	$(PY) -m ruff check
@@ -35,7 +38,7 @@ bench: $(VENV)/.installed-bench  ## measure speed beside the peers, about 20 min
 	$(PY) -m benchmarks $(BENCH_ARGS)
 
 clean:  ## remove what the targets made, but for .venv
-	rm -rf build dist demo-output benchmarks/results .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+	rm -rf build dist demo-output tests/artefacts benchmarks/results .pytest_cache .mypy_cache .ruff_cache .hypothesis \
 	    .import_linter_cache .numba_cache
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
 

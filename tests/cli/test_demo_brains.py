@@ -1,6 +1,7 @@
 """The parts of the demo on brains: through files, and SPCA-TV finds what elastic-net PCA does not."""
 
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -40,6 +41,8 @@ def test_the_method_finds_the_regions(part, request):
     assert f"{tv.mse:.3f}" in text
     assert f"--output {folder}" in text, "the commands are shown as one would type them"
     assert f"Picture: {result.picture}" in text
+    assert f"Report:  {result.report}" in text
+    assert "Simulated" in result.report.read_text(encoding="utf-8")
 
 
 def test_volume_leaves_files_that_others_read(volume):
@@ -92,10 +95,19 @@ def test_without_the_extra_one_line_before_any_work(monkeypatch, tmp_path, capsy
 
 
 def test_parts_are_chosen(monkeypatch, tmp_path):
-    ran = []
+    ran, opened = [], []
+
+    def pretend(part):
+        ran.append(part)
+        return SimpleNamespace(report=tmp_path / f"{part}.html")
+
     for part in ("dots", "volume", "surface"):
-        monkeypatch.setattr(f"spcatv.demo.run_{part}", lambda *args, part=part, **options: ran.append(part))
-    run_demo(tmp_path, spca_tv=main)
+        monkeypatch.setattr(f"spcatv.demo.run_{part}", lambda *args, part=part, **options: pretend(part))
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    assert run_demo(tmp_path, spca_tv=main) == (tmp_path / "volume.html", tmp_path / "surface.html")
     assert ran == ["dots", "volume", "surface"]
     assert main(["demo", "--only", "surface", "--only", "dots", "--output", str(tmp_path)]) == 0
     assert ran[3:] == ["dots", "surface"]
+    assert opened == []
+    assert main(["demo", "--only", "surface", "--open", "--output", str(tmp_path)]) == 0
+    assert opened == [(tmp_path / "surface.html").as_uri()]

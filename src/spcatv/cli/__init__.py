@@ -12,10 +12,10 @@ import traceback
 from collections.abc import Sequence
 
 from spcatv._version import __version__
-from spcatv.cli import demo, fit, info, select, transform
+from spcatv.cli import demo, fit, info, report, select, transform
 from spcatv.cli.errors import InputError
 
-COMMANDS = (fit, select, transform, info, demo)
+COMMANDS = (fit, select, transform, report, info, demo)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,8 @@ def add_parser(commands: Subparsers) -> argparse.ArgumentParser:
             "Three parts, each with a table and a picture. dots: the images of the paper; PCA, elastic-net "
             "PCA and SPCA-TV are compared on held-out images and with the truth. volume, surface: simulated "
             "cohorts on the grey matter of the MNI152 template and on the cortex of fsaverage5, written as "
-            "NIfTI and GIFTI files, fitted with `spca-tv fit`, and read again. Nothing is downloaded."
+            "NIfTI and GIFTI files, fitted with `spca-tv fit`, read again, and shown by `spca-tv report`. "
+            "Nothing is downloaded."
         ),
     )
     parser.add_argument(
@@ -45,6 +47,7 @@ def add_parser(commands: Subparsers) -> argparse.ArgumentParser:
         metavar="PART",
         help="run this part only: dots, volume or surface (may be given several times)",
     )
+    parser.add_argument("--open", action="store_true", help="show the reports in the browser at the end")
     parser.add_argument("--quiet", action="store_true", help="print nothing when all goes well")
     return parser
 
@@ -62,13 +65,16 @@ def run(arguments: argparse.Namespace) -> None:
             f"cannot write to the output folder {arguments.output} ({error.strerror}); "
             "choose another with --output"
         ) from error
-    run_demo(
+    reports = run_demo(
         arguments.output,
         spca_tv=main,
         parts=arguments.only or PARTS,
         seed=arguments.seed,
         say=_say_nothing if arguments.quiet else _say,
     )
+    if arguments.open:
+        for report in reports:
+            webbrowser.open(report.resolve().as_uri())
 
 
 def _seed(text: str) -> int:

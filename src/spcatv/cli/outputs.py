@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spcatv._version import __version__
+from spcatv.ceiling import pca_cumulative_variance
 from spcatv.cli.folder import DESCRIPTION, GENERATOR, MODEL, TAG
 from spcatv.cli.tables import table_text
 from spcatv.estimator import SPCATV
@@ -30,6 +31,9 @@ METRICS = {
     "component": "Number of the component, from 1, in the order of the maps and of the mixing table.",
     "explained_variance": "Variance that the component removes: sum of its squared scores / (N - 1).",
     "explained_variance_ratio": "The same as a share of the total variance.",
+    "pca_cumulative_explained_variance_ratio": (
+        "Share of the total variance that PCA explains with as many components: the ceiling of their sum."
+    ),
     "objective": "Penalised objective at the end; lower is better.",
     "gap": "Exact duality gap of the loadings for their scores, at most this far from the minimum.",
     "relative_gap": "The gap over the scale of the problem; below tol where converged.",
@@ -101,7 +105,8 @@ def write_outcome(outcome: Outcome, folder: Path, *, config: str) -> None:
     data.write_components(model, folder)
     write_text(folder / f"{TAG}mixing.tsv", mixing_table(data.names, model.transform(data.matrix)))
     write_json(folder / f"{TAG}mixing.json", _mixing_sidecar(len(model.components_)))
-    write_table(folder / f"{TAG}metrics.tsv", METRICS, metrics_rows(model))
+    ceiling = pca_cumulative_variance(data.matrix, len(model.components_), center=bool(model.center))
+    write_table(folder / f"{TAG}metrics.tsv", METRICS, metrics_rows(model, ceiling))
     write_text(folder / CONFIG_NAME, config)
     data.save(model, folder / MODEL)
     write_json(folder / DESCRIPTION, _description())
@@ -164,14 +169,15 @@ def _description() -> dict[str, Any]:
     }
 
 
-def metrics_rows(model: SPCATV) -> list[list[Any]]:
-    """One row a component, in the columns of `METRICS`."""
+def metrics_rows(model: SPCATV, ceiling: FloatArray) -> list[list[Any]]:
+    """One row a component, in the columns of `METRICS`; `ceiling` is what PCA explains, shape (K,)."""
     rows = []
     for number, record in enumerate(model.diagnostics_):
         known = {
             "component": number + 1,
             "explained_variance": model.explained_variance_[number],
             "explained_variance_ratio": model.explained_variance_ratio_[number],
+            "pca_cumulative_explained_variance_ratio": ceiling[number],
             "n_clusters": n_clusters(model.components_[number], model.structure_),
         }
         rows.append([known.get(name, getattr(record, name, None)) for name in METRICS])
@@ -185,17 +191,20 @@ def n_clusters(component: FloatArray, structure: Structure) -> int | None:
 
 def summary_text(outcome: Outcome, folder: Path) -> str:
     """What a person wants to know at the end: what was read, the components, where the results are."""
-    rows = [
-        (
-            str(row["component"]),
-            f"{100 * row['explained_variance_ratio']:.2f} %",
-            f"{100 * row['sparsity']:.1f} %",
-            "-" if row["n_clusters"] is None else str(row["n_clusters"]),
-            f"{row['relative_gap']:.1e}",
-            "yes" if row["converged"] else "NO",
-            f"{row['seconds']:.2f}",
+    model = outcome.model
+    rows = []
+    for number, record in enumerate(model.diagnostics_):
+        clusters = n_clusters(model.components_[number], model.structure_)
+        rows.append(
+            (
+                str(number + 1),
+                f"{100 * model.explained_variance_ratio_[number]:.2f} %",
+                f"{100 * record.sparsity:.1f} %",
+                "-" if clusters is None else str(clusters),
+                f"{record.relative_gap:.1e}",
+                "yes" if record.converged else "NO",
+                f"{record.seconds:.2f}",
+            )
         )
-        for row in (dict(zip(METRICS, values, strict=True)) for values in metrics_rows(outcome.model))
-    ]
     header = ("component", "variance", "zeros", "clusters", "relative gap", "converged", "seconds")
     return "\n".join([*outcome.summary, "", aligned(header, rows), "", f"Results: {folder}"])

@@ -19,7 +19,7 @@ def run_demo(
     parts: Sequence[str] = PARTS,
     seed: int = 0,
     say: Callable[[str], None] = print,
-) -> None:
+) -> tuple[Path, ...]:
     """Run parts of the demonstration, one after the other.
 
     Parameters
@@ -35,6 +35,11 @@ def run_demo(
     say : callable, default=print
         Receives each line of progress and the tables.
 
+    Returns
+    -------
+    tuple of Path
+        The reports that were made, of the parts on brains.
+
     Raises
     ------
     MissingExtraError
@@ -44,10 +49,12 @@ def run_demo(
         require_images()
     if "dots" in parts:
         run_dots(folder, seed=seed, say=say)
+    reports = []
     if "volume" in parts:
-        run_volume(folder, spca_tv=spca_tv, seed=seed, say=say)
+        reports.append(run_volume(folder, spca_tv=spca_tv, seed=seed, say=say).report)
     if "surface" in parts:
-        run_surface(folder, spca_tv=spca_tv, seed=seed, say=say)
+        reports.append(run_surface(folder, spca_tv=spca_tv, seed=seed, say=say).report)
+    return tuple(reports)
 
 
 def prepare_folder(folder: Path) -> None:

@@ -33,6 +33,9 @@ VOXEL_MM = 4
 BALL_MM = 16.0
 DISC_MM = 20.0
 TEMPLATE = "fsaverage5"
+# the folder of SPCA-TV's results, and the page among them
+OURS = "spca-tv"
+REPORT_NAME = "desc-SPCATV_report.html"
 # the same total weight; without total variation its share goes to the l1 and the l2 norm in equal parts
 METHODS = {"Elastic-net PCA": ("--tv-ratio", "0", "--l1-ratio", "0.5"), "SPCA-TV": ()}
 
@@ -69,17 +72,18 @@ class BrainMethod:
 
 @dataclass(frozen=True, eq=False)
 class BrainResult:
-    """A cohort, what the methods found, and the picture."""
+    """A cohort, what the methods found, the picture, and the report of SPCA-TV."""
 
     cohort: SimulatedCohort
     methods: tuple[BrainMethod, ...]
     picture: Path
+    report: Path
 
 
 def require_images() -> None:
     """Raise MissingExtraError unless images can be read, written and drawn."""
     require(("nibabel", "nilearn"), "images,report", "the demo on brains reads and writes images")
-    require(("matplotlib",), "images,report", "the demo draws pictures")
+    require(("matplotlib", "jinja2"), "images,report", "the demo draws pictures and makes reports")
 
 
 def run_volume(folder: Path, *, spca_tv: Command, seed: int = 0, say: Say = print) -> BrainResult:
@@ -129,8 +133,9 @@ def run_volume(folder: Path, *, spca_tv: Command, seed: int = 0, say: Say = prin
     with replacing(picture) as temporary:
         figure = draw_volume(mask, cohort.loadings, {method.name: method.loadings for method in methods})
         figure.savefig(temporary, format="png", dpi=130)
-    say(f"Picture: {picture}\n")
-    return BrainResult(cohort, methods, picture)
+    report = _report(folder / "volume" / OURS, "Simulated grey matter", spca_tv, say)
+    say(f"Picture: {picture}\nReport:  {report}\n")
+    return BrainResult(cohort, methods, picture, report)
 
 
 def run_surface(folder: Path, *, spca_tv: Command, seed: int = 0, say: Say = print) -> BrainResult:
@@ -188,8 +193,21 @@ def run_surface(folder: Path, *, spca_tv: Command, seed: int = 0, say: Say = pri
             {method.name: method.loadings for method in methods},
         )
         figure.savefig(temporary, format="png", dpi=130)
-    say(f"Picture: {picture}\n")
-    return BrainResult(cohort, methods, picture)
+    report = _report(folder / "surface" / OURS, "Simulated cortex", spca_tv, say)
+    say(f"Picture: {picture}\nReport:  {report}\n")
+    return BrainResult(cohort, methods, picture, report)
+
+
+def _report(results: Path, title: str, spca_tv: Command, say: Say) -> Path:
+    """Make the page about the results, with the command that anybody would use."""
+    _run(["report", str(results), "--title", title, "--overwrite", "--quiet"], spca_tv, say)
+    return results / REPORT_NAME
+
+
+def _run(arguments: Sequence[str], spca_tv: Command, say: Say) -> None:
+    say(f"$ {shlex.join(['spca-tv', *arguments])}")
+    if spca_tv(arguments) != 0:
+        raise RuntimeError("this command failed; the line above it says why")
 
 
 def _one_mesh(sides: Sequence[Any]) -> tuple[FloatArray, npt.NDArray[np.integer[Any]]]:
@@ -219,11 +237,8 @@ def _fit_all(
     """Run the command line once a method, read what it wrote, and print the table."""
     methods = []
     for name, options in METHODS.items():
-        results = folder / ("spca-tv" if name == "SPCA-TV" else "elastic-net")
-        arguments = ["fit", *inputs, *options, "--output", str(results), "--overwrite", "--quiet"]
-        say(f"$ {shlex.join(['spca-tv', *arguments])}")
-        if spca_tv(arguments) != 0:
-            raise RuntimeError("this command failed; the line above it says why")
+        results = folder / (OURS if name == "SPCA-TV" else "elastic-net")
+        _run(["fit", *inputs, *options, "--output", str(results), "--overwrite", "--quiet"], spca_tv, say)
         methods.append(_judged(name, read(results), results, cohort.loadings))
     header = ("method", "loading MSE", "Dice", "zeros", "clusters", "relative gap", "seconds")
     rows = [

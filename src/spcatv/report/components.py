@@ -1,0 +1,196 @@
+"""The panel of a component: sentence, regions, scores, certificate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from spcatv.report import words
+from spcatv.report.atlas import FeatureLabels
+from spcatv.report.clusters import Cluster, cluster_table
+from spcatv.report.content import Chart, Head, chart, heads
+from spcatv.report.figures import group_members, plot_convergence, plot_scores
+from spcatv.report.material import Material
+from spcatv.report.places import Part
+
+MOST_REGIONS = 15
+
+
+@dataclass(frozen=True)
+class RegionRow:
+    """A region as texts, and the feature to show for it."""
+
+    cells: tuple[str, ...]
+    feature: int
+
+
+@dataclass(frozen=True)
+class Regions:
+    """The table of regions, and what it leaves out."""
+
+    caption: str
+    columns: tuple[Head, ...]
+    rows: tuple[RegionRow, ...]
+    rest: str
+
+
+@dataclass(frozen=True)
+class ComponentPanel:
+    """What is told of one component."""
+
+    number: int
+    sentence: str
+    alt: str
+    regions: Regions
+    n_regions: int
+    peaks: tuple[int, ...]
+    certificate: tuple[str, ...]
+    convergence: Chart | None
+    scores: Chart | None
+
+
+def component_panel(
+    material: Material, k: int, parts: tuple[Part, ...], labels: FeatureLabels | None, noun: str
+) -> ComponentPanel:
+    """Everything about component `k`, from 0."""
+    model = material.model
+    record = model.diagnostics_[k]
+    frequency = None if material.stability is None else material.stability.selection_frequency[k]
+    clusters = cluster_table(model.structure_, model.components_[k], parts, labels, frequency)
+    heavy = tuple(cluster for cluster in clusters if cluster.share >= words.SMALLEST_REGION)
+    l2 = float(np.broadcast_to(model.l2_, material.n_components)[k])
+    return ComponentPanel(
+        number=k + 1,
+        sentence=words.component_sentence(
+            record.sparsity, len(heavy), len(clusters) - len(heavy), noun, float(material.variance.own[k])
+        ),
+        alt=_alternative_text(heavy),
+        regions=_regions(heavy, clusters, labels is not None),
+        n_regions=len(clusters),
+        peaks=tuple(cluster.peak_feature for cluster in clusters[:MOST_REGIONS]),
+        certificate=words.certificate(record, l2, float(model.tol)),
+        convergence=_convergence(material, k),
+        scores=_scores(material, k),
+    )
+
+
+def _place(cluster: Cluster) -> str:
+    values = ", ".join(f"{value:.0f}".replace("-", "−") for value in cluster.peak)
+    return f"({values})" if len(cluster.peak) > 1 else values
+
+
+def _alternative_text(clusters: tuple[Cluster, ...]) -> str:
+    if not clusters:
+        return "The map is empty."
+    main = clusters[0]
+    label = f", {main.label}" if main.label else ""
+    return (
+        f"{words.count(len(clusters), 'region')}; the heaviest one, in the {main.part}{label}, has its peak "
+        f"at {_place(main)} and holds {words.percent(main.share, 2)} of the map's weight. The table below "
+        "lists the regions."
+    )
+
+
+def _regions(heavy: tuple[Cluster, ...], clusters: tuple[Cluster, ...], with_labels: bool) -> Regions:
+    """The table of the heaviest regions; what else there is, is counted below it."""
+    units = {cluster.unit for cluster in clusters}
+    in_brain = bool(units & {"mm³", "mm²"})
+    several_parts = len({cluster.part for cluster in clusters}) > 1
+    columns = [Head("Region"), Head("Peak (x, y, z in mm)" if in_brain else "Peak (index)")]
+    columns += heads("Size", "Mean loading", "Peak loading", "Weight")
+    if several_parts:
+        columns.insert(1, Head("Where", text=True))
+    with_selected = any(cluster.selected is not None for cluster in heavy)
+    if with_selected:
+        columns.append(Head("Selected in resamples"))
+    if with_labels:
+        columns += heads("At the peak", "Made of", text=("At the peak", "Made of"))
+    rows = []
+    listed = heavy[:MOST_REGIONS]
+    for number, cluster in enumerate(listed, start=1):
+        cells = [str(number), *([cluster.part] if several_parts else []), _place(cluster)]
+        cells += [
+            words.quantity(cluster.size, cluster.unit),
+            words.number(cluster.mean_loading),
+            words.number(cluster.peak_loading),
+            words.percent(cluster.share, 2),
+        ]
+        if with_selected:
+            cells.append("–" if cluster.selected is None else words.percent(cluster.selected, 2))
+        if with_labels:
+            made_of = ", ".join(f"{name} {words.percent(share, 2)}" for name, share in cluster.composition)
+            cells += [cluster.label or "–", made_of or "–"]
+        rows.append(RegionRow(tuple(cells), cluster.peak_feature))
+    left = clusters[len(listed) :]
+    rest = ""
+    if left:
+        weight = words.percent(sum(cluster.share for cluster in left), 2)
+        rest = f"{words.count(len(left), 'more region')} with {weight} of the weight together, not listed."
+    return Regions(
+        caption="Connected regions of one sign, heaviest first. Weight: share of the map's sum of squares.",
+        columns=tuple(columns),
+        rows=tuple(rows),
+        rest=rest,
+    )
+
+
+def _convergence(material: Material, k: int) -> Chart | None:
+    record = material.model.diagnostics_[k]
+    if not record.objectives:
+        return None
+    return chart(
+        plot_convergence(material.model, components=[k]),
+        alt=f"Convergence of component {k + 1}: after {words.count(record.n_alternations, 'alternation')} "
+        f"the objective is {words.number(record.objective, 6)}, with a relative gap of "
+        f"{words.number(record.relative_gap, 2)}.",
+        caption="How the objective fell, from one alternation of scores and loadings to the next.",
+    )
+
+
+def _scores(material: Material, k: int) -> Chart | None:
+    if material.scores is None:
+        return None
+    values = material.scores.values[:, k]
+    groups, variable = material.groups, material.variable
+    figure = plot_scores(
+        material.scores.values,
+        k,
+        groups=None if groups is None else groups.values,
+        variable=None if variable is None else variable.values,
+        group_name="" if groups is None else groups.name,
+        variable_name="" if variable is None else variable.name,
+    )
+    names = material.scores.names
+    low, high = int(np.argmin(values)), int(np.argmax(values))
+    caption = (
+        f"{len(values)} samples. Highest: {words.file_names(names[high])} ({words.number(values[high])}); "
+        f"lowest: {words.file_names(names[low])} ({words.number(values[low])}). "
+        f"{_against(material, values)}"
+    )
+    alt = (
+        f"Scores of {len(values)} samples on component {k + 1}, from {words.number(values.min())} to "
+        f"{words.number(values.max())}, median {words.number(float(np.median(values)))}."
+    )
+    return chart(figure, alt=alt, caption=caption.strip())
+
+
+def _against(material: Material, values: np.ndarray) -> str:
+    """What the picture shows beside the scores, as numbers."""
+    sentences = []
+    if material.groups is not None:
+        members = group_members(material.groups.values, len(values))
+        medians = [f"{name} {words.number(float(np.median(values[rows])))}" for name, rows in members]
+        sentences.append(f"Medians by {material.groups.name}: {', '.join(medians)}.")
+    elif material.variable is None:
+        sentences.append("The line is the median.")
+    if material.variable is not None:
+        across = np.asarray(material.variable.values, dtype=np.float64)
+        known = np.isfinite(across)
+        if known.sum() > 2 and np.std(across[known]) > 0 and np.std(values[known]) > 0:
+            r = float(np.corrcoef(across[known], values[known])[0, 1])
+            sentences.append(
+                f"Correlation with {material.variable.name}: {words.number(r, 2)} "
+                f"({int(known.sum())} samples)."
+            )
+    return " ".join(sentences)

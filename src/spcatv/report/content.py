@@ -1,0 +1,60 @@
+"""The pieces that every section of a page is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from spcatv.report.style import svg_uri
+
+
+@dataclass(frozen=True)
+class Head:
+    """Heading of a column, and whether it holds text, which is set to the left."""
+
+    name: str
+    text: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table whose first column names its rows.
+
+    Attributes
+    ----------
+    caption : str
+    columns : tuple of Head
+    rows : tuple of tuple of str
+    id : str
+        For links and tests; empty for none.
+    summary : str
+        What to call it while it is folded.
+    long : bool
+        Whether the names of the rows may be long, such as those of files.
+    """
+
+    caption: str
+    columns: tuple[Head, ...]
+    rows: tuple[tuple[str, ...], ...]
+    id: str = ""
+    summary: str = ""
+    long: bool = False
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A picture with the words that stand for it."""
+
+    image: str
+    alt: str
+    caption: str
+
+
+def chart(figure: object, alt: str, caption: str) -> Chart:
+    """A matplotlib figure as a picture of the page."""
+    return Chart(svg_uri(figure), alt, caption)  # type: ignore[arg-type]
+
+
+def heads(*names: str, text: Sequence[str] = ()) -> tuple[Head, ...]:
+    """Headings, those in `text` of columns that hold text."""
+    return tuple(Head(name, name in text) for name in names)

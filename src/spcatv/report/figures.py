@@ -1,0 +1,373 @@
+"""Figures of a fit: convergence, stability, selection, explained variance, scores (matplotlib)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spcatv.decomposition import ComponentDiagnostics
+from spcatv.report.style import figure_style, line_style, new_figure
+from spcatv.report.words import superscript
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from spcatv.report.variance import Variance
+
+FloatArray = npt.NDArray[np.float64]
+
+MOST_GROUPS = 7
+
+
+def plot_convergence(model: Any, *, components: Sequence[int] | None = None) -> Figure:
+    """How the objective fell from one alternation to the next, and what the certificates say.
+
+    Parameters
+    ----------
+    model : SPCATV, ImageSPCATV, or sequence of ComponentDiagnostics
+        Fitted.
+    components : sequence of int, default=None
+        Which ones, from 0; all by default.
+
+    Returns
+    -------
+    matplotlib Figure
+        For every component the distance of the objective to its last value, and the certified inexactness
+        of the loadings (dotted), both relative to the last objective; logarithmic.
+    """
+    records: Sequence[ComponentDiagnostics] = getattr(model, "diagnostics_", model)
+    chosen = range(len(records)) if components is None else components
+    with figure_style():
+        figure = new_figure(4.6, 3.2)
+        axes = figure.subplots()
+        longest = 1
+        for k in chosen:
+            record = records[k]
+            if not record.objectives:
+                continue
+            scale = abs(record.objectives[-1]) or 1.0
+            steps = np.arange(1, len(record.objectives) + 1)
+            longest = max(longest, len(steps))
+            excess = (np.asarray(record.objectives) - record.objectives[-1]) / scale
+            style = line_style(k)
+            # the last one has no distance to itself, and a logarithm has no zero
+            axes.plot(steps[:-1], np.where(excess[:-1] > 0, excess[:-1], np.nan), **style, label=_name(k))
+            slack = np.asarray(record.inexactness) / scale
+            axes.plot(
+                steps, np.where(slack > 0, slack, np.nan), **{**style, "linestyle": ":", "linewidth": 1}
+            )
+            if len(steps) == 1:
+                axes.plot([], [], **style, label=_name(k))
+        _log_axis(axes.yaxis)
+        axes.set_xlabel("alternation of scores and loadings")
+        axes.set_ylabel("distance, relative to the objective")
+        axes.set_title("Objective above its last value (lines)\nand certified inexactness (dotted)")
+        _whole_numbers(axes, longest)
+        if axes.get_legend_handles_labels()[0] and len(chosen) > 1:
+            axes.legend()
+    return figure
+
+
+def _name(k: int) -> str:
+    return f"component {k + 1}"
+
+
+def _log_axis(axis: Any) -> None:
+    """A logarithmic axis whose labels are plain text, since dollar signs have no meaning in these figures."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    set_scale = axis.axes.set_xscale if axis.axis_name == "x" else axis.axes.set_yscale
+    set_scale("log")
+    axis.set_major_formatter(FuncFormatter(lambda value, _: _power(value)))
+    low, high = sorted(axis.get_view_interval())
+    if high < 30 * low:  # too few powers of ten to read an axis by
+        axis.set_minor_locator(LogLocator(subs=(2.0, 5.0)))
+        axis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    else:
+        axis.set_minor_formatter(NullFormatter())
+
+
+def _power(value: float) -> str:
+    exponent = round(np.log10(value))
+    return f"{value:g}" if -3 < exponent < 4 else f"10{superscript(exponent)}"
+
+
+def _whole_numbers(axes: Axes, longest: int) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    axes.set_xlim(0.5, longest + 0.5)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+
+
+def plot_variance(variance: Variance) -> Figure:
+    """Cumulative explained variance, with that of PCA as the ceiling where it is known.
+
+    Parameters
+    ----------
+    variance : Variance
+        From `spcatv.report.variance.variance_of`.
+    """
+    numbers = np.arange(1, len(variance.own) + 1)
+    with figure_style():
+        figure = new_figure(4.6, 3.2)
+        axes = figure.subplots()
+        cumulative = np.cumsum(variance.own) if variance.cumulative is None else variance.cumulative
+        axes.plot(numbers, 100 * cumulative, **line_style(0), label="these components")
+        if variance.ceiling is not None:
+            style = {**line_style(1), "linestyle": "--"}
+            axes.plot(numbers, 100 * variance.ceiling, **style, label="PCA, the ceiling")
+        axes.set_ylim(bottom=0)
+        axes.set_xticks(numbers if len(numbers) <= 12 else numbers[:: len(numbers) // 8])
+        axes.set_xlim(0.7, len(numbers) + 0.3)
+        axes.set_xlabel("number of components")
+        axes.set_ylabel("explained variance (%)")
+        axes.legend(loc="lower right")
+    return figure
+
+
+def plot_scores(
+    scores: npt.ArrayLike,
+    component: int = 0,
+    *,
+    groups: Sequence[Any] | None = None,
+    variable: npt.ArrayLike | None = None,
+    group_name: str = "group",
+    variable_name: str = "variable",
+) -> Figure:
+    """The scores of the samples on one component.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n_samples, K)
+    component : int, default=0
+        Which component.
+    groups : sequence of n_samples labels, default=None
+        One strip a group, with a colour and a mark of its own.
+    variable : array-like of shape (n_samples,), default=None
+        Drawn against it if given.
+    group_name, variable_name : str
+        For the axes.
+
+    Returns
+    -------
+    matplotlib Figure
+    """
+    values = np.asarray(scores, dtype=np.float64)[:, component]
+    members = group_members(groups, len(values))
+    with figure_style():
+        figure = new_figure(4.6, 3.2)
+        axes = figure.subplots()
+        if variable is None:
+            _strips(axes, values, members)
+            if groups is not None:
+                axes.set_xlabel(shortened(group_name, 40))
+        else:
+            across = np.asarray(variable, dtype=np.float64)
+            for number, (label, rows) in enumerate(members):
+                style = {**line_style(number), "linestyle": "none", "alpha": 0.75}
+                axes.plot(across[rows], values[rows], **style, label=label)
+            axes.set_xlabel(shortened(variable_name, 40))
+            if groups is not None:
+                axes.legend(title=shortened(group_name, 24), loc="best")
+        axes.set_ylabel(f"score on component {component + 1}")
+    return figure
+
+
+def group_members(groups: Sequence[Any] | None, n_samples: int) -> list[tuple[str, npt.NDArray[np.intp]]]:
+    """The rows of every group; the smallest groups together as "other" where there are very many."""
+    if groups is None:
+        return [("all samples", np.arange(n_samples))]
+    labels = np.array([str(label) for label in groups], dtype=object)
+    names, counts = np.unique(labels, return_counts=True)
+    kept = list(names)
+    if len(names) > MOST_GROUPS:
+        largest = np.argsort(-counts, kind="stable")[: MOST_GROUPS - 1]
+        kept = [names[k] for k in sorted(largest)]
+    members = [(shortened(str(name), 18), np.flatnonzero(labels == name)) for name in kept]
+    rest = np.flatnonzero(~np.isin(labels, kept))
+    return [*members, ("other", rest)] if len(rest) else members
+
+
+def shortened(text: str, length: int) -> str:
+    """The text on one line, cut in the middle where it is longer than `length`."""
+    line = " ".join(text.split())
+    half = (length - 1) // 2
+    return line if len(line) <= length else f"{line[:half]}…{line[-half:]}"
+
+
+def _strips(axes: Axes, values: FloatArray, members: list[tuple[str, npt.NDArray[np.intp]]]) -> None:
+    """Points beside each other where they would cover each other, and the median of every strip."""
+    for number, (_, rows) in enumerate(members):
+        order = np.argsort(values[rows], kind="stable")
+        # a fixed spread, not a random one: the same data give the same picture
+        spread = 0.32 * (2 * ((np.arange(len(rows)) * 0.618034) % 1) - 1)
+        across = np.empty(len(rows))
+        across[order] = number + spread
+        style = {**line_style(number), "linestyle": "none", "alpha": 0.7}
+        axes.plot(across, values[rows], **style)
+        if len(rows):
+            axes.hlines(np.median(values[rows]), number - 0.4, number + 0.4, color="black", linewidth=2)
+    axes.set_xticks(range(len(members)), [f"{label}\n(n = {len(rows)})" for label, rows in members])
+    if len(members) > 3:
+        axes.tick_params(axis="x", rotation=90)
+    axes.set_xlim(-0.6, len(members) - 0.4)
+    axes.grid(visible=False, axis="x")
+
+
+def plot_stability(stability: Any) -> Figure:
+    """Whether resampled fits find the same components again.
+
+    Parameters
+    ----------
+    stability : Bootstrap, or any object with `dice` (n_resamples, K) and `selection_frequency` (K, P)
+        From `spcatv.stability.bootstrap_components`.
+
+    Returns
+    -------
+    matplotlib Figure
+        Dice index of every resample with the reference, by component; and how many features are selected
+        in at least a given share of the resamples.
+    """
+    dice = np.asarray(stability.dice, dtype=np.float64)
+    frequency = np.asarray(stability.selection_frequency, dtype=np.float64)
+    shares = np.linspace(0.01, 1, 100)
+    with figure_style():
+        figure = new_figure(4.6, 5.6)
+        upper, lower = figure.subplots(2, 1)
+        _strips(upper, dice.T.ravel(), _columns(dice))
+        upper.set_ylim(-0.03, 1.03)
+        upper.set_ylabel("Dice index with all samples")
+        upper.set_title("Agreement of resampled fits")
+        for k, row in enumerate(frequency):
+            style = {**line_style(k), "marker": None}
+            kept = [100 * np.mean(row >= share) for share in shares]
+            lower.plot(100 * shares, kept, **style, label=_name(k))
+            lower.plot(100 * shares[9::20], kept[9::20], **{**line_style(k), "linestyle": "none"})
+        lower.set_xlabel("selected in at least this share of resamples (%)")
+        lower.set_ylabel("features (%)")
+        lower.set_ylim(bottom=0)
+        lower.set_title("How often features are selected")
+        lower.legend()
+    return figure
+
+
+def _columns(table: FloatArray) -> list[tuple[str, npt.NDArray[np.intp]]]:
+    """Every column of a table, by its rows in the table's columns one after the other."""
+    n_rows, n_columns = table.shape
+    return [(f"{k + 1}", k * n_rows + np.arange(n_rows)) for k in range(n_columns)]
+
+
+def plot_path(results: Any, *, best_index: int | None = None) -> Figure:
+    """Settings side by side: held-out error and stability of a selection, or a path of models.
+
+    Parameters
+    ----------
+    results : SPCATVCV, mapping, or spcatv.selection.Path
+        A fitted search, its ``cv_results_`` (a column a key), or the models of a path.
+    best_index : int, default=None
+        The chosen setting, which is marked; that of a fitted search by default.
+
+    Returns
+    -------
+    matplotlib Figure
+        Over alpha, a line for every pair of ratios: held-out error and Dice index. For a path: explained
+        variance and share of zeros of every component.
+    """
+    if hasattr(results, "models"):
+        return _plot_models(results)
+    if hasattr(results, "cv_results_"):
+        best_index = int(results.best_index_) if best_index is None else best_index
+        results = results.cv_results_
+    return _plot_selection(results, best_index)
+
+
+def _plot_models(path: Any) -> Figure:
+    alphas = np.array([setting["alpha"] for setting in path.settings])
+    order = np.argsort(alphas, kind="stable")
+    shares = np.array([model.explained_variance_ratio_ for model in path.models])[order]
+    zeros = np.array([[record.sparsity for record in model.diagnostics_] for model in path.models])[order]
+    with figure_style():
+        figure = new_figure(4.6, 5.6)
+        panels = figure.subplots(2, 1, sharex=True)
+        for axes, table, text in zip(
+            panels, (shares, zeros), ("explained variance (%)", "zeros (%)"), strict=True
+        ):
+            for k, column in enumerate(100 * table.T):
+                axes.plot(alphas[order], column, **line_style(k), label=_name(k))
+            axes.set_ylabel(text)
+            _log_axis(axes.xaxis)
+        panels[0].legend()
+        panels[1].set_xlabel("alpha")
+    return figure
+
+
+def _plot_selection(columns: Mapping[str, Any], best_index: int | None) -> Figure:
+    from spcatv.report.stored import numeric
+
+    error, dice = numeric(columns["mean_test_error"]), numeric(columns.get("mean_dice", ()))
+    if error is None:
+        raise ValueError("mean_test_error must hold numbers")
+    alphas = numeric(columns["param_alpha"])
+    across = np.arange(1.0, len(error) + 1) if alphas is None else alphas
+    lines = _lines(columns, len(error))
+    with_dice = dice is not None and len(dice) == len(error) and np.isfinite(dice).any()
+    with figure_style():
+        figure = new_figure(4.6, 6.2 if with_dice else 3.6)
+        panels = figure.subplots(2 if with_dice else 1, 1, sharex=True, squeeze=False)[:, 0]
+        _plot_lines(panels[0], across, error, lines, best_index)
+        panels[0].set_ylabel("held-out error")
+        if with_dice and dice is not None:
+            _plot_lines(panels[1], across, dice, lines, best_index)
+            panels[1].set_ylabel("stability (Dice index)")
+            panels[1].set_ylim(top=1.02)
+        panels[-1].set_xlabel("setting" if alphas is None else "alpha")
+        if alphas is not None and (alphas > 0).all():
+            _log_axis(panels[-1].xaxis)
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower left", ncols=2, fontsize=7)
+    return figure
+
+
+def _lines(columns: Mapping[str, Any], n_settings: int) -> dict[str, npt.NDArray[np.intp]]:
+    """Settings that differ in alpha alone, by their ratios."""
+    found: dict[str, list[int]] = {}
+    for k in range(n_settings):
+        ratios = [f"{columns[f'param_{name}'][k]}" for name in ("l1_ratio", "tv_ratio")]
+        found.setdefault(f"l1 {_short(ratios[0])}, TV {_short(ratios[1])}", []).append(k)
+    return {name: np.array(rows, dtype=np.intp) for name, rows in found.items()}
+
+
+def _short(text: str) -> str:
+    try:
+        return f"{float(text):.3g}"
+    except ValueError:
+        return shortened(text, 12)
+
+
+def _plot_lines(
+    axes: Axes,
+    across: FloatArray,
+    values: FloatArray,
+    lines: Mapping[str, npt.NDArray[np.intp]],
+    best_index: int | None,
+) -> None:
+    for number, (label, rows) in enumerate(lines.items()):
+        order = rows[np.argsort(across[rows], kind="stable")]
+        axes.plot(across[order], values[order], **line_style(number), label=label)
+    if best_index is not None:
+        axes.plot(
+            across[best_index],
+            values[best_index],
+            marker="*",
+            markersize=15,
+            color="white",
+            markeredgecolor="black",
+            markeredgewidth=1.5,
+            linestyle="none",
+            label="chosen",
+            zorder=5,
+        )

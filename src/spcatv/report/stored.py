@@ -1,0 +1,201 @@
+"""What may lie beside a model: scores, selection, stability, configuration; each is read if it is there."""
+
+from __future__ import annotations
+
+import csv
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spcatv.report.errors import ReportError
+
+FloatArray = npt.NDArray[np.float64]
+
+TAG = "desc-SPCATV_"
+MODEL = "model"
+MIXING = f"{TAG}mixing.tsv"
+METRICS = f"{TAG}metrics.tsv"
+CONFIG = f"{TAG}config.toml"
+SELECTION = f"{TAG}selection.tsv"
+SELECTION_CHOICE = f"{TAG}selection.json"
+STABILITY = "stability.npz"
+CEILING_COLUMN = "pca_cumulative_explained_variance_ratio"
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Scores of samples.
+
+    Attributes
+    ----------
+    names : tuple of str
+        One a sample.
+    values : ndarray of shape (n_samples, K)
+    """
+
+    names: tuple[str, ...]
+    values: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """Settings that were compared, and the one that was chosen.
+
+    Attributes
+    ----------
+    columns : mapping
+        The columns of ``cv_results_``, a value a setting each.
+    best_index : int
+        The chosen setting.
+    rule : str
+        How it was chosen.
+    n_folds : int or None
+        Folds of the comparison.
+    """
+
+    columns: Mapping[str, Any]
+    best_index: int
+    rule: str = ""
+    n_folds: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Stability:
+    """What resampled fits say.
+
+    Attributes
+    ----------
+    selection_frequency, sign_consistency : ndarray of shape (K, P)
+    dice : ndarray of shape (n_resamples, K)
+    """
+
+    selection_frequency: FloatArray
+    sign_consistency: FloatArray
+    dice: FloatArray
+
+
+def read_columns(file: Path) -> dict[str, list[str]]:
+    """The columns of a tab-separated table with a header, as texts."""
+    try:
+        with file.open(encoding="utf-8", newline="") as lines:
+            header, *rows = list(csv.reader(lines, delimiter="\t"))
+    except (OSError, UnicodeDecodeError, ValueError, csv.Error) as error:
+        raise ReportError(f"{file}: cannot be read as a table ({error})") from error
+    if any(len(row) != len(header) for row in rows):
+        raise ReportError(f"{file}: some row has not {len(header)} cells, as many as the header")
+    return {name: [row[k] for row in rows] for k, name in enumerate(header)}
+
+
+def read_scores(folder: Path, n_components: int) -> Scores | None:
+    """The mixing table, if there is one: a row a sample, a column a component."""
+    file = folder / MIXING
+    if not file.is_file():
+        return None
+    columns = read_columns(file)
+    names = [f"component_{number}" for number in range(1, n_components + 1)]
+    missing = [name for name in ("input", *names) if name not in columns]
+    if missing:
+        raise ReportError(f"{file}: has no column {missing[0]}; it is not the table of this model")
+    values = np.array([_numbers(columns[name], file) for name in names]).T
+    if not np.isfinite(values).all():
+        raise ReportError(f"{file}: some score is missing or not a finite number")
+    return Scores(tuple(columns["input"]), values.reshape(-1, n_components))
+
+
+def read_ceiling(folder: Path, n_components: int) -> FloatArray | None:
+    """What PCA explains, if the table of metrics has it."""
+    file = folder / METRICS
+    if not file.is_file():
+        return None
+    column = read_columns(file).get(CEILING_COLUMN)
+    if column is None:
+        return None
+    values = _numbers(column, file)
+    return values if len(values) == n_components and np.isfinite(values).all() else None
+
+
+def read_selection(folder: Path) -> Selection | None:
+    """The table of settings and the choice among them, if they are there."""
+    file = folder / SELECTION
+    if not file.is_file():
+        return None
+    columns = read_columns(file)
+    choice_file = folder / SELECTION_CHOICE
+    try:
+        choice = json.loads(choice_file.read_text(encoding="utf-8"))
+        best = int(choice["best_index"])
+        n_folds = choice.get("n_folds")
+        rule = str(choice.get("rule", ""))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ReportError(
+            f"{choice_file}: must hold best_index, rule and n_folds of the selection ({error!r})"
+        ) from error
+    n_settings = len(next(iter(columns.values()), []))
+    if not 0 <= best < n_settings:
+        raise ReportError(f"{choice_file}: best_index is {best}, but {file.name} has {n_settings} settings")
+    return Selection(columns, best, rule, None if n_folds is None else int(n_folds))
+
+
+def read_stability(folder: Path, n_components: int, n_features: int) -> Stability | None:
+    """The stability maps, if they are there."""
+    file = folder / STABILITY
+    if not file.is_file():
+        return None
+    names = ("selection_frequency", "sign_consistency", "dice")
+    try:
+        with np.load(file, allow_pickle=False) as archive:
+            arrays = [np.asarray(archive[name], dtype=np.float64) for name in names]
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise ReportError(f"{file}: must hold the arrays {', '.join(names)} ({error})") from error
+    return checked_stability(Stability(*arrays), n_components, n_features, str(file))
+
+
+def checked_stability(stability: Any, n_components: int, n_features: int, name: str) -> Stability:
+    """Stability maps (`spcatv.stability.Bootstrap` or the like) that fit the model."""
+    shape = (n_components, n_features)
+    for field in ("selection_frequency", "sign_consistency"):
+        found = np.shape(getattr(stability, field))
+        if found != shape:
+            raise ReportError(f"{name}: {field} has shape {found}, but the components have {shape}")
+    dice = np.asarray(stability.dice, dtype=np.float64)
+    if dice.ndim != 2 or dice.shape[1] != n_components:
+        raise ReportError(
+            f"{name}: dice must have a column a component, {n_components}; its shape is {dice.shape}"
+        )
+    return Stability(
+        np.asarray(stability.selection_frequency, dtype=np.float64),
+        np.asarray(stability.sign_consistency, dtype=np.float64),
+        dice,
+    )
+
+
+def read_text(file: Path) -> str | None:
+    """A text file, None if it is not there."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ReportError(f"{file}: cannot be read ({error})") from error
+
+
+def _numbers(cells: list[str], file: Path) -> FloatArray:
+    """Cells as numbers, NaN for ``n/a`` and empty ones."""
+    try:
+        return np.array([float(cell) if cell not in ("", "n/a") else np.nan for cell in cells])
+    except ValueError as error:
+        raise ReportError(f"{file}: {error}") from error
+
+
+def numeric(values: Any) -> FloatArray | None:
+    """A column as numbers, NaN where one is missing; None if it holds anything else."""
+    try:
+        return np.array([np.nan if value in ("", "n/a", None) else float(value) for value in values])
+    except (TypeError, ValueError):
+        return None

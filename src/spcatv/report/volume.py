@@ -1,0 +1,213 @@
+"""Voxels as they are shown: on a grid along x, y and z, over a background picture."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spcatv.report.packing import packed, packed_steps
+from spcatv.structure import GridStructure
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.integer[Any]]
+
+# the share of voxels that must lie in the brain of the template for it to be behind them
+IN_TEMPLATE = 0.9
+BACKGROUND_STEP = 2.0  # mm
+MARGIN = 4.0  # mm around the brain
+AXIS_ALIGNED = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """A grid along the axes of space.
+
+    Attributes
+    ----------
+    origin : ndarray of shape (3,)
+        Centre of the first voxel.
+    spacing : ndarray of shape (3,)
+        Sides of a voxel, positive.
+    values : ndarray of shape (n_x, n_y, n_z)
+    """
+
+    origin: FloatArray
+    spacing: FloatArray
+    values: npt.NDArray[Any]
+
+    def packed(self, values: str) -> dict[str, Any]:
+        """For the browser."""
+        return {
+            "origin": self.origin.tolist(),
+            "spacing": self.spacing.tolist(),
+            "shape": list(self.values.shape),
+            "values": values,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class VolumeView:
+    """What a picture of voxels needs.
+
+    Attributes
+    ----------
+    start, stop : int
+        The features that are voxels.
+    index : Grid
+        Number of the feature at a voxel, counted from 1 at `start`; 0 where there is none.
+    background : Grid or None
+        Grey values from 0 (nothing) to 255.
+    background_name : str
+        What it is.
+    anatomical : bool
+        Whether x, y and z go to the right, to the front and up, in millimetres.
+    """
+
+    start: int
+    stop: int
+    index: Grid
+    background: Grid | None
+    background_name: str
+    anatomical: bool
+
+    kind = "volume"
+
+    def payload(self) -> dict[str, Any]:
+        """For the browser."""
+        back = self.background
+        return {
+            "kind": self.kind,
+            "start": self.start,
+            "stop": self.stop,
+            "index": self.index.packed(packed_steps(self.index.values)),
+            "background": None if back is None else back.packed(packed(back.values)),
+            "anatomical": self.anatomical,
+        }
+
+
+def volume_view(
+    voxels: IntArray,
+    affine: FloatArray,
+    *,
+    start: int,
+    mean: FloatArray,
+    background: str | os.PathLike[str] | None = None,
+) -> VolumeView:
+    """The view of a brain's voxels.
+
+    Parameters
+    ----------
+    voxels : ndarray of int, of shape (n, 3)
+        Indices of the features' voxels.
+    affine : ndarray of shape (4, 4)
+        From indices to millimetres.
+    start : int
+        Place of the first one among the features.
+    mean : ndarray of shape (n,)
+        Mean image, shown behind where there is nothing better.
+    background : path, "template", "mean" or None
+        Picture behind the maps. ``None``: the MNI152 template if the voxels lie in its brain, otherwise the
+        mean image.
+    """
+    index = index_grid(voxels, affine)
+    coords = voxels @ affine[:3, :3].T + affine[:3, 3]
+    behind: Grid | None
+    if background is None:
+        background = "template" if _in_template(coords) else "mean"
+    if background == "template":
+        behind, name = _template(), "MNI152 template"
+    elif background == "mean":
+        behind, name = mean_grid(index, mean), "mean of the images"
+    else:
+        behind, name = _image(background, coords), os.path.basename(background)
+    return VolumeView(start, start + len(voxels), index, behind, name, anatomical=True)
+
+
+def field_view(structure: GridStructure, mean: FloatArray) -> VolumeView:
+    """The view of a three-dimensional field that is no brain."""
+    voxels = np.argwhere(structure.labels != 0)
+    index = index_grid(voxels, np.diag([*(1 / np.asarray(structure.axis_weights)), 1.0]))
+    return VolumeView(0, len(voxels), index, mean_grid(index, mean), "mean of the data", anatomical=False)
+
+
+def index_grid(voxels: IntArray, affine: FloatArray) -> Grid:
+    """Features by position, on a grid along the axes of space.
+
+    A grid that is already along the axes keeps its voxels, whatever the order and the direction of its axes;
+    of an oblique one every point shows the voxel that it lies in.
+    """
+    linear = np.asarray(affine, dtype=np.float64)[:3, :3]
+    sizes = np.linalg.norm(linear, axis=0)
+    along = np.abs(linear) > AXIS_ALIGNED * sizes
+    aligned = bool((along.sum(axis=0) == 1).all())
+    spacing = np.abs(linear).sum(axis=1) if aligned else np.full(3, sizes.min())
+    coords = voxels @ linear.T + affine[:3, 3]
+    origin = coords.min(axis=0)
+    shape = np.round((coords.max(axis=0) - origin) / spacing).astype(int) + 1
+    first = voxels.min(axis=0)
+    box = np.zeros(voxels.max(axis=0) - first + 1, dtype=np.int32)
+    box[tuple((voxels - first).T)] = np.arange(1, len(voxels) + 1)
+    points = np.indices(shape).reshape(3, -1).T * spacing + origin
+    source = np.round((points - affine[:3, 3]) @ np.linalg.inv(linear).T).astype(int) - first
+    inside = ((source >= 0) & (source < box.shape)).all(axis=1)
+    values = np.zeros(len(points), dtype=np.int32)
+    values[inside] = box[tuple(source[inside].T)]
+    return Grid(origin, spacing, values.reshape(shape))
+
+
+def mean_grid(index: Grid, mean: FloatArray) -> Grid | None:
+    """Grey values of the mean image; None where it is the same everywhere."""
+    low, high = float(mean.min()), float(mean.max())
+    if not high > low:
+        return None
+    # what is inside never gets the value of what is outside
+    grey = np.concatenate([[0], 40 + np.round(215 * (mean - low) / (high - low))]).astype(np.uint8)
+    return Grid(index.origin, index.spacing, grey[index.values])
+
+
+@lru_cache(maxsize=1)
+def _template() -> Grid:
+    from nilearn.datasets import load_mni152_template
+
+    return _sampled(load_mni152_template(resolution=1), None)
+
+
+def _in_template(coords: FloatArray) -> bool:
+    grid = _template()
+    voxel = np.round((coords - grid.origin) / grid.spacing).astype(int)
+    inside = ((voxel >= 0) & (voxel < grid.values.shape)).all(axis=1)
+    return bool((grid.values[tuple(voxel[inside].T)] > 0).sum() >= IN_TEMPLATE * len(coords))
+
+
+def _image(file: str | os.PathLike[str], coords: FloatArray) -> Grid:
+    from spcatv.images.loading import open_volume
+    from spcatv.report.errors import ReportError
+
+    image = open_volume(os.fspath(file))
+    if len(image.shape) != 3:
+        raise ReportError(f"{file}: a background is one 3-D image, this one has shape {image.shape}")
+    return _sampled(image, coords)
+
+
+def _sampled(image: Any, coords: FloatArray | None) -> Grid:
+    """An image on a grid of 2 mm along the axes, around `coords` or around all that is not zero."""
+    from scipy.ndimage import map_coordinates
+
+    values = np.asarray(image.dataobj, dtype=np.float32)
+    affine = np.asarray(image.affine, dtype=np.float64)
+    if coords is None:
+        coords = np.argwhere(values > 0.05 * values.max()) @ affine[:3, :3].T + affine[:3, 3]
+    low = BACKGROUND_STEP * np.floor((coords.min(axis=0) - MARGIN) / BACKGROUND_STEP)
+    high = coords.max(axis=0) + MARGIN
+    shape = np.ceil((high - low) / BACKGROUND_STEP).astype(int) + 1
+    points = np.indices(shape).reshape(3, -1).T * BACKGROUND_STEP + low
+    place = (points - affine[:3, 3]) @ np.linalg.inv(affine[:3, :3]).T
+    sampled = map_coordinates(values, place.T, order=1, mode="constant")
+    top = float(np.quantile(sampled[sampled > 0], 0.995)) if (sampled > 0).any() else 1.0
+    grey = np.clip(np.round(255 * sampled / top), 0, 255).astype(np.uint8)
+    return Grid(low, np.full(3, BACKGROUND_STEP), grey.reshape(shape))

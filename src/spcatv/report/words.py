@@ -1,0 +1,149 @@
+"""Numbers in plain words: what a certificate means, and how numbers are written."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+from spcatv.decomposition import ComponentDiagnostics
+
+SMALLEST_PERCENT = 1e-6
+# regions below this share of a map's weight are counted, but not listed
+SMALLEST_REGION = 1e-3
+SPACE = "\u00a0"  # no line is broken between a number and its unit
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def percent(share: float, digits: int = 3) -> str:
+    """A share as a percentage with a few significant digits and no exponent, such as "0.00052 %"."""
+    value = 100 * float(share)
+    if value == 0:
+        return f"0{SPACE}%"
+    if abs(value) < SMALLEST_PERCENT:
+        return f"less than {SMALLEST_PERCENT:.6f}{SPACE}%"
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    return f"{value:.{decimals}f}{SPACE}%".replace("-", "−")
+
+
+def number(value: float, digits: int = 3) -> str:
+    """A number with a few significant digits, without an exponent where that is readable."""
+    value = float(value)
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    if 1e-4 <= abs(value) < 1e6:
+        decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+        return f"{value:,.{decimals}f}".replace("-", "−")
+    mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
+    return f"{mantissa.replace('-', '−')}{SPACE}×{SPACE}10{superscript(int(exponent))}"
+
+
+def superscript(exponent: int) -> str:
+    """An exponent in raised digits, such as ⁻⁷."""
+    return str(exponent).translate(RAISED)
+
+
+def quantity(size: float, unit: str) -> str:
+    """A size with its unit: "1,280 pixels", "1 pixel", "540 mm³"."""
+    one = size == 1 and unit.endswith("s")
+    return f"{size:,.0f}{SPACE}{unit[:-1] if one else unit}"
+
+
+def file_names(name: str) -> str:
+    """The name of a sample without folders; those of two hemispheres are joined by a plus."""
+    return " + ".join(os.path.basename(part) for part in name.split(" + "))
+
+
+def count(n: int, noun: str) -> str:
+    """A number of things: "1 region", "3 regions", "12,000 vertices" (give the singular noun)."""
+    plurals = {"vertex": "vertices"}
+    return f"{n:,} {noun if n == 1 else plurals.get(noun, noun + 's')}"
+
+
+def share_above_optimum(record: ComponentDiagnostics, l2: float) -> float:
+    """How far above the optimum the objective of a loading can be, as a share of the optimum.
+
+    With ``f = l2 (F - 1/2 ||y||^2)`` and ``F - F* <= gap``, ``(f - f*) / |f*| <= l2 gap / |f|`` because
+    ``f* <= f < 0``: an empty map has the objective 0.
+    """
+    if record.objective >= 0:
+        return 0.0 if record.gap == 0 else math.inf
+    return l2 * record.gap / abs(record.objective)
+
+
+def certificate(record: ComponentDiagnostics, l2: float, tol: float) -> tuple[str, ...]:
+    """Sentences that say how sure one can be of a loading map.
+
+    Parameters
+    ----------
+    record : ComponentDiagnostics
+        Of the component.
+    l2 : float
+        The absolute l2 weight of its problem.
+    tol : float
+        The relative gap that was asked for.
+
+    Returns
+    -------
+    tuple of str
+    """
+    if record.n_nonzero == 0:
+        return ("This component is empty: the penalties leave no loading. Its map and its scores are zero.",)
+    above = share_above_optimum(record, l2)
+    reached = "which is within" if record.converged else "which misses"
+    sentences = [
+        f"This map is within {percent(above, 2)} of the optimum of its problem, given the scores.",
+        f"Its duality gap, which bounds the distance to the optimum, is {number(record.relative_gap, 2)} of "
+        f"the problem's scale, {reached} the tolerance of {number(tol, 2)}.",
+        f"The exact map for these scores is at most {percent(record.error_bound, 2)} of the map's own length "
+        "away from this one.",
+        f"Of the {record.n_nonzero:,} loadings that are not zero, {record.n_certain:,} are certainly not "
+        "zero in the exact map either.",
+    ]
+    if not record.converged:
+        sentences.insert(1, "The fit was stopped before the tolerance was reached: raise max_iter.")
+    return tuple(sentences)
+
+
+def component_sentence(sparsity: float, n_regions: int, n_tiny: int, noun: str, share: float) -> str:
+    """One sentence about a component: what it explains, and what it is made of.
+
+    Parameters
+    ----------
+    sparsity : float
+        Share of zeros.
+    n_regions, n_tiny : int
+        Regions that weigh something, and those that do not (`SMALLEST_REGION`).
+    noun : str
+        What the features are, in the plural.
+    share : float
+        Of the variance.
+    """
+    if n_regions == 0:
+        return "An empty component: the penalties leave nothing of it."
+    tiny = (
+        "" if n_tiny == 0 else f" (and {n_tiny:,} of less than {percent(SMALLEST_REGION, 1)} of its weight)"
+    )
+    return (
+        f"Explains {percent(share)} of the variance with {count(n_regions, 'connected region')}{tiny}; "
+        f"{percent(sparsity)} of the {noun} have a loading of exactly zero."
+    )
+
+
+def plain_value(value: Any) -> str:
+    """A parameter for people: short, and without the insides of arrays."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, (int, str, os.PathLike)):
+        return str(value)
+    if isinstance(value, dict):
+        if isinstance(value.get("items"), list):
+            return plain_value(value["items"])
+        return str(value.get("path") or value.get("name") or value.get("was") or value.get("type", "given"))
+    if isinstance(value, (list, tuple)) and all(isinstance(item, (int, float, str)) for item in value):
+        return ", ".join(map(str, value)) if len(value) <= 12 else f"{len(value)} values"
+    return "given"

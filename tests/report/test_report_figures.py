@@ -1,0 +1,173 @@
+"""Figures: one scale, one colour map centred at zero, texts that do not overlap, SVG and PNG."""
+
+import io
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from spcatv import SPCATV
+from spcatv.report import (
+    plot_components,
+    plot_convergence,
+    plot_path,
+    plot_scores,
+    plot_stability,
+    plot_variance,
+)
+from spcatv.report.style import DIVERGING, SEQUENTIAL, colour_table, shared_top
+from spcatv.report.variance import Variance
+from spcatv.selection import SPCATVCV, path
+from spcatv.stability import bootstrap_components
+
+
+def texts(figure):
+    """The texts that a figure shows, with their places."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    found = list(figure.texts)
+    legends = [*figure.legends, *(axes.get_legend() for axes in figure.axes)]
+    for legend in filter(None, legends):
+        found += [*legend.get_texts(), legend.get_title()]
+    for axes in figure.axes:
+        found += [*axes.texts, axes.title, axes._left_title]
+        if axes.axison:
+            for axis in (axes.xaxis, axes.yaxis):
+                # an axis has more ticks than it shows
+                found += [
+                    axis.label,
+                    *(tick.label1 for tick in axis._update_ticks() if tick.label1.get_visible()),
+                ]
+    renderer = canvas.get_renderer()
+    return [(text.get_text(), text.get_window_extent(renderer)) for text in found if text.get_text().strip()]
+
+
+def assert_readable(figure):
+    """No text lies over another, or outside of the figure."""
+    frame = figure.bbox
+    shown = [(text, box) for text, box in texts(figure) if box.width > 0]
+    for text, box in shown:
+        assert box.x0 >= frame.x0 - 1, text
+        assert box.x1 <= frame.x1 + 1, text
+        assert box.y0 >= frame.y0 - 1, text
+        assert box.y1 <= frame.y1 + 1, text
+    for (one, first), (other, second) in combinations(shown, 2):
+        across = min(first.x1, second.x1) - max(first.x0, second.x0)
+        up = min(first.y1, second.y1) - max(first.y0, second.y0)
+        assert across <= 1 or up <= 1, f"{one!r} overlaps {other!r}"
+    for kind, start in (("svg", b"<?xml"), ("png", b"\x89PNG")):
+        stream = io.BytesIO()
+        figure.savefig(stream, format=kind)
+        assert stream.getvalue().startswith(start)
+
+
+@pytest.mark.parametrize("kind", ["volume", "cifti", "image", "line"])
+def test_components_of_every_kind(request, kind):
+    figure = plot_components(request.getfixturevalue(kind).model)
+    assert_readable(figure)
+
+
+def test_components_of_surfaces(surface):
+    figure = plot_components(surface.model, components=[1])
+    assert len([axes for axes in figure.axes if axes.collections]) >= 4
+    assert_readable(figure)
+
+
+def test_one_scale_centred_at_zero(image):
+    figure = plot_components(image.model)
+    limits = {
+        picture.get_clim()
+        for axes in figure.axes
+        for picture in axes.images
+        if picture.get_cmap().name == DIVERGING
+    }
+    assert len(limits) == 1
+    ((low, high),) = limits
+    assert low == -high == -shared_top(image.model.components_)
+
+
+def test_colours_are_safe_for_colour_blindness():
+    """Lightness alone orders the sequential map, and blueness alone the two ends of the diverging one."""
+    lightness = colour_table(SEQUENTIAL).astype(float) @ [0.2126, 0.7152, 0.0722]
+    assert (np.diff(lightness) >= -0.5).all()
+    diverging = colour_table(DIVERGING).astype(float)
+    blueness = diverging[:, 2] - diverging[:, 0]
+    assert (blueness[:100] > 0).all()
+    assert (blueness[156:] < 0).all()
+    light = diverging @ [0.2126, 0.7152, 0.0722]
+    assert light[:120].max() < light[127]
+    assert light[136:].max() < light[127]
+    assert abs(diverging[127] - diverging[128]).max() < 12, "the middle has no edge"
+
+
+def test_convergence_shows_every_alternation(line):
+    figure = plot_convergence(line.model)
+    lines = figure.axes[0].lines
+    record = line.model.diagnostics_[0]
+    assert len(lines[1].get_xdata()) == len(record.objectives)
+    expected = np.asarray(record.inexactness) / abs(record.objectives[-1])
+    drawn = lines[1].get_ydata()
+    assert drawn[np.isfinite(drawn)] == pytest.approx(expected[expected > 0])
+    assert_readable(figure)
+    assert_readable(plot_convergence(line.model.diagnostics_, components=[1]))
+
+
+def test_search_and_path(line):
+    search = SPCATVCV(2, structure=(60,), alpha=[0.05, 0.1, 0.3], l1_ratio=0.2, tv_ratio=[0.2, 0.5], cv=3)
+    search.fit(line.X)
+    figure = plot_path(search)
+    star = [mark for mark in figure.axes[0].lines if mark.get_marker() == "*"]
+    assert [float(mark.get_xdata()[0]) for mark in star] == [search.best_params_["alpha"]]
+    assert [float(mark.get_ydata()[0]) for mark in star] == [-search.best_score_]
+    assert_readable(figure)
+    assert_readable(plot_path(search.cv_results_, best_index=2))
+    assert_readable(plot_path(path(SPCATV(2, structure=(60,)), line.X, [0.05, 0.1, 0.3])))
+
+
+def test_settings_with_an_alpha_a_component():
+    columns = {
+        "param_alpha": ["0.1,0.2", "0.2,0.3"],
+        "param_l1_ratio": ["0.1", "0.1"],
+        "param_tv_ratio": ["0.5", "0.5"],
+        "mean_test_error": ["3", "2"],
+    }
+    figure = plot_path(columns, best_index=1)
+    assert figure.axes[0].get_xlabel() == "setting"
+    assert_readable(figure)
+
+
+def test_stability(line):
+    result = bootstrap_components(line.model, line.X, n_resamples=6, random_state=0)
+    figure = plot_stability(result)
+    drawn = np.concatenate([mark.get_ydata() for mark in figure.axes[0].lines])
+    assert sorted(drawn) == pytest.approx(sorted(result.dice.ravel()))
+    assert_readable(figure)
+
+
+@pytest.mark.parametrize("n_groups", [1, 3, 12])
+@pytest.mark.parametrize("with_variable", [False, True])
+def test_scores_by_group(line, n_groups, with_variable):
+    scores = line.model.transform(line.X)
+    groups = None if n_groups == 1 else [f"a rather long name of group {k % n_groups}" for k in range(24)]
+    figure = plot_scores(
+        scores,
+        1,
+        groups=groups,
+        variable=np.arange(24.0) if with_variable else None,
+        variable_name="$age$ " * 20,
+    )
+    drawn = np.concatenate([mark.get_ydata() for mark in figure.axes[0].lines])
+    assert sorted(drawn) == pytest.approx(sorted(scores[:, 1]))
+    if not with_variable:
+        assert_readable(figure)
+
+
+def test_variance_with_its_ceiling():
+    figure = plot_variance(Variance(np.array([0.3, 0.1]), ceiling=np.array([0.35, 0.5])))
+    assert [list(mark.get_ydata()) for mark in figure.axes[0].lines] == [
+        pytest.approx([30, 40]),
+        pytest.approx([35, 50]),
+    ]
+    assert_readable(figure)

@@ -1,0 +1,275 @@
+"""Regions with their places, sizes and names; variance from scores; numbers in words."""
+
+import numpy as np
+import pytest
+
+from spcatv import SPCATV
+from spcatv.decomposition import ComponentDiagnostics
+from spcatv.metrics import cumulative_explained_variance
+from spcatv.report import ReportError, words
+from spcatv.report.atlas import label_features, read_names
+from spcatv.report.clusters import cluster_table
+from spcatv.report.packing import packed_map
+from spcatv.report.places import parts_of, vertex_areas
+from spcatv.report.variance import variance_of
+from spcatv.report.views import views_of
+from spcatv.report.volume import index_grid
+from spcatv.structure import grid, icosphere
+
+
+def model_of(structure, loadings):
+    """A fitted model with given loadings."""
+    rng = np.random.default_rng(0)
+    model = SPCATV(len(loadings), structure=structure).fit(rng.standard_normal((8, loadings.shape[1])))
+    model.components_ = loadings
+    return model
+
+
+def test_regions_of_a_field_are_counted_and_placed():
+    loading = np.zeros((6, 8))
+    loading[1:3, 1:4] = 0.2
+    loading[2, 2] = 0.5
+    loading[4, 6] = -0.3
+    model = model_of((6, 8), loading.reshape(1, -1))
+    first, second = cluster_table(model.structure_, model.components_[0], parts_of(model))
+    assert (first.peak, first.size, first.unit) == ((2.0, 2.0), 6.0, "pixels")
+    assert first.mean_loading == pytest.approx((5 * 0.2 + 0.5) / 6)
+    assert (second.peak, second.peak_loading, second.n_features) == ((4.0, 6.0), -0.3, 1)
+    assert first.share + second.share == pytest.approx(1)
+
+
+def test_sizes_are_in_millimetres(volume, surface):
+    for made, unit in ((volume, "mm³"), (surface, "mm²")):
+        parts = parts_of(made.model)
+        assert parts[-1].stop == made.model.n_features_in_
+        table = cluster_table(made.model.structure_, made.model.components_[0], parts)
+        assert {cluster.unit for cluster in table} == {unit}
+    voxel = abs(np.linalg.det(volume.mask.affine[:3, :3]))
+    (main, *_) = cluster_table(volume.model.structure_, volume.model.components_[0], parts_of(volume.model))
+    assert main.size == pytest.approx(main.n_features * voxel)
+    image = np.asanyarray(volume.model.components_img_.dataobj)[..., 0]
+    peak = np.unravel_index(np.abs(image).argmax(), image.shape)
+    assert main.peak == pytest.approx(tuple(volume.mask.affine[:3, :3] @ peak + volume.mask.affine[:3, 3]))
+
+
+def test_areas_of_vertices_add_up_to_the_sphere():
+    coords, triangles = icosphere(4)
+    assert vertex_areas(coords, triangles).sum() == pytest.approx(4 * np.pi, rel=5e-3)
+
+
+def test_cifti_parts_are_hemispheres_and_voxels(cifti):
+    parts = parts_of(cifti.model)
+    assert [part.kind for part in parts] == ["left", "right", "voxels"]
+    assert [part.start for part in parts[1:]] == [part.stop for part in parts[:-1]]
+    assert (parts[2].measure == 27).all()
+
+
+def test_atlas_names_voxels_by_position(volume, tmp_path):
+    """An atlas of another grid: left, right, and nothing above z = 30."""
+    nib = pytest.importorskip("nibabel")
+    affine = np.diag([5.0, 5, 5, 1])
+    affine[:3, 3] = [-90, -126, -72]
+    x, _, z = np.indices((37, 44, 37)) * 5.0 + affine[:3, 3].reshape(3, 1, 1, 1)
+    labels = np.where(z > 30, 0, np.where(x < 0, 3, 7)).astype(np.int16)
+    nib.save(nib.Nifti1Image(labels, affine), tmp_path / "atlas.nii.gz")
+    (tmp_path / "names.tsv").write_text("index\tname\n3\tleft half\n", encoding="utf-8")
+    parts = parts_of(volume.model)
+    named = label_features(parts, [tmp_path / "atlas.nii.gz"], table=tmp_path / "names.tsv")
+    coords = parts[0].coords
+    for feature in range(0, len(coords), 97):
+        side = "left half" if coords[feature, 0] < -2.5 else "label 7"
+        expected = "" if coords[feature, 2] > 32.5 else side
+        if abs(coords[feature, 0]) > 2.5 and abs(coords[feature, 2] - 30) > 2.5:
+            assert named.name_of(feature) == expected
+    table = cluster_table(volume.model.structure_, volume.model.components_[0], parts, named)
+    assert table[0].label in ("left half", "label 7", "")
+    assert sum(share for _, share in table[0].composition) <= 1 + 1e-9
+
+
+def test_atlas_names_vertices_by_hemisphere(surface, tmp_path):
+    nib = pytest.importorskip("nibabel")
+    from spcatv.report.views import hemisphere_vertices
+
+    files = []
+    for hemi, part in surface.mesh.parts.items():
+        coords = np.asarray(part.coordinates)
+        data = nib.gifti.GiftiDataArray(
+            (1 + (coords[:, 1] > 0)).astype(np.int32), intent="NIFTI_INTENT_LABEL"
+        )
+        table = nib.gifti.GiftiLabelTable()
+        # the two files number their names in another order
+        for key, name in enumerate(
+            ["back", "front"] if hemi == "left" else ["posterior", "anterior"], start=1
+        ):
+            label = nib.gifti.GiftiLabel(key)
+            label.label = name
+            table.labels.append(label)
+        files.append(tmp_path / f"{hemi}.label.gii")
+        nib.save(nib.gifti.GiftiImage(darrays=[data], labeltable=table), files[-1])
+    parts = parts_of(surface.model)
+    named = label_features(parts, files, vertices=hemisphere_vertices(surface.model))
+    for part, names in zip(parts, (("back", "front"), ("posterior", "anterior")), strict=True):
+        for k in range(0, part.stop - part.start, 501):
+            assert named.name_of(part.start + k) == names[int(part.coords[k, 1] > 0)]
+    with pytest.raises(ReportError, match="2 hemispheres, but 1 label file"):
+        label_features(parts, files[:1], vertices=hemisphere_vertices(surface.model))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("names.tsv", "index\tname\n1\tA\n2\tB b\n"),
+        ("names.csv", "Name,Value\nA,1\nB b,2\n"),
+        ("lut.txt", "# comment\n1 A 0 0 0 0\n2 B_b 255 0 0 0\n"),
+    ],
+)
+def test_tables_of_names(tmp_path, name, text):
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    assert {key: value.replace("_", " ") for key, value in read_names(tmp_path / name).items()} == {
+        1: "A",
+        2: "B b",
+    }
+
+
+def test_wrong_atlases_are_refused_by_name(volume, tmp_path):
+    nib = pytest.importorskip("nibabel")
+    parts = parts_of(volume.model)
+    nib.save(nib.Nifti1Image(np.full((4, 4, 4), 0.5, np.float32), np.eye(4)), tmp_path / "probability.nii.gz")
+    with pytest.raises(ReportError, match=r"probability\.nii\.gz: an atlas is a 3-D image of whole numbers"):
+        label_features(parts, [tmp_path / "probability.nii.gz"])
+    with pytest.raises(ReportError, match=r"lh\.annot: the model has 0 hemispheres"):
+        label_features(parts, ["lh.annot"])
+    (tmp_path / "names.tsv").write_text("a\tb\n1\t2\n", encoding="utf-8")
+    with pytest.raises(ReportError, match="a column of numbers"):
+        read_names(tmp_path / "names.tsv")
+
+
+@pytest.mark.parametrize("method", ["deflation", "projection"])
+def test_variance_from_scores_is_that_from_the_data(line, method):
+    model = SPCATV(3, structure=(60,), alpha=0.05, transform_method=method).fit(line.X)
+    found = variance_of(model, model.transform(line.X).astype(float), None)
+    expected = cumulative_explained_variance(line.X, model.components_, mean=model.mean_)
+    assert found.cumulative == pytest.approx(expected, rel=1e-4)
+    assert (found.adjusted <= found.own * (1 + 1e-4)).all() or method == "projection"
+
+
+def record(**changes):
+    known = {
+        "objective": -2.0,
+        "gap": 0.004,
+        "relative_gap": 1e-6,
+        "error_bound": 0.01,
+        "n_alternations": 3,
+        "n_inner_iter": 9,
+        "seconds": 0.1,
+        "converged": True,
+        "sparsity": 0.5,
+        "n_nonzero": 10,
+        "n_certain": 8,
+        "objectives": (-1.0, -2.0),
+        "inexactness": (0.1, 0.01),
+    }
+    return ComponentDiagnostics(**{**known, **changes})
+
+
+def test_certificate_in_words():
+    text = " ".join(words.certificate(record(), l2=0.5, tol=1e-5)).replace("\u00a0", " ")
+    assert "within 0.10 % of the optimum of its problem, given the scores" in text  # 0.5 * 0.004 / 2
+    assert "10 loadings that are not zero, 8 are certainly not zero" in text
+    assert "before the tolerance" not in text
+    assert "before the tolerance" in " ".join(words.certificate(record(converged=False), 0.5, 1e-5))
+    assert "empty" in words.certificate(record(n_nonzero=0), 0.5, 1e-5)[0]
+
+
+def test_certificate_is_a_true_bound(line):
+    """A fit to a far smaller gap is no further below than the words of the first one allow."""
+    from spcatv.solvers import solve
+
+    model = SPCATV(1, structure=(60,), tol=1e-2).fit(line.X)
+    claimed = words.share_above_optimum(model.diagnostics_[0], model.l2_)
+    centred = line.X.astype(float) - line.X.astype(float).mean(axis=0)
+    scores = centred @ model.components_[0]
+    y = centred.T @ (scores / np.linalg.norm(scores)) / (len(centred) * model.l2_)
+    from spcatv.problem import LoadingProblem
+
+    problem = LoadingProblem(y, model.structure_, l1=model.l1_ / model.l2_, tv=model.tv_ / model.l2_)
+    best = model.l2_ * (solve(problem, tol=1e-10).value - problem.scale())
+    assert model.diagnostics_[0].objective - best <= claimed * abs(best) * (1 + 1e-4) + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0.326, "32.6 %"), (1, "100 %"), (0, "0 %"), (5.2e-6, "0.000520 %"), (1e-12, "less than 0.000001 %")],
+)
+def test_percentages(share, text):
+    assert words.percent(share).replace("\u00a0", " ") == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (1234.5, "1,234"), (-0.0123, "−0.0123"), (5.49e-7, "5.49 × 10⁻⁷"), (2e9, "2.00 × 10⁹")],
+)
+def test_numbers(value, text):
+    assert words.number(value).replace("\u00a0", " ") == text
+
+
+def test_maps_keep_their_zeros_and_nothing_else_becomes_one():
+    import base64
+    import zlib
+
+    values = np.array([0.0, 1e-12, -1e-12, 0.5, -1.0])
+    kept = packed_map(values)
+    back = np.frombuffer(zlib.decompress(base64.b64decode(kept["values"])), dtype="<i2") * kept["step"]
+    assert ((back == 0) == (values == 0)).all()
+    assert back == pytest.approx(values, abs=kept["step"])
+    assert (np.sign(back) == np.sign(values)).all()
+
+
+@pytest.mark.parametrize("axes", [(0, 1, 2), (2, 0, 1)])
+@pytest.mark.parametrize("signs", [(1, 1, 1), (-1, 1, -1)])
+def test_voxels_are_shown_where_they_are(axes, signs):
+    """Whatever the order and the direction of an image's axes, a voxel is found at its millimetres."""
+    affine = np.eye(4)
+    affine[:3, :3] = (np.diag(np.array(signs) * [2.0, 3.0, 4.0]))[:, list(axes)]
+    affine[:3, 3] = [10, -20, 5]
+    voxels = np.argwhere(np.random.default_rng(0).random((5, 6, 4)) < 0.4)
+    shown = index_grid(voxels, affine)
+    assert shown.values.max() == len(voxels)
+    assert (shown.spacing == [2, 3, 4]).all()
+    place = np.round((voxels @ affine[:3, :3].T + affine[:3, 3] - shown.origin) / shown.spacing).astype(int)
+    assert (shown.values[tuple(place.T)] == np.arange(1, len(voxels) + 1)).all()
+
+
+def test_oblique_voxels_are_found_at_their_centres():
+    turn = np.array([[np.cos(0.3), -np.sin(0.3), 0], [np.sin(0.3), np.cos(0.3), 0], [0, 0, 1]])
+    affine = np.eye(4)
+    affine[:3, :3] = 2 * turn
+    voxels = np.argwhere(np.ones((6, 6, 3)))
+    shown = index_grid(voxels, affine)
+    assert len(np.setdiff1d(np.arange(1, len(voxels) + 1), shown.values)) < 0.1 * len(voxels)
+    for place in np.argwhere(shown.values)[::7]:
+        feature = shown.values[tuple(place)] - 1
+        point = shown.origin + place * shown.spacing
+        inside = np.abs(np.linalg.inv(affine[:3, :3]) @ (point - affine[:3, 3]) - voxels[feature])
+        assert inside.max() <= 0.5 + 1e-9
+
+
+def test_background_is_the_template_only_where_the_mask_lies_in_its_brain(volume):
+    from spcatv.report.volume import volume_view
+
+    voxels = np.argwhere(volume.inside)
+    mean = volume.X.mean(axis=0).astype(float)
+    assert views_of(volume.model)[0].background_name == "MNI152 template"
+    elsewhere = volume.mask.affine.copy()
+    elsewhere[:3, 3] += 100
+    assert volume_view(voxels, elsewhere, start=0, mean=mean).background_name == "mean of the images"
+
+
+def test_views_by_kind(volume, surface, cifti, image, line):
+    kinds = [[view.kind for view in views_of(made.model)] for made in (volume, surface, cifti, image, line)]
+    assert kinds == [["volume"], ["surface"], ["surface", "volume"], ["image"], ["line"]]
+    cube = model_of(grid((4, 5, 3)), np.eye(1, 60))
+    assert [view.kind for view in views_of(cube)] == ["volume"]
+    assert not views_of(cube)[0].anatomical
+    none = SPCATV(1, tv_ratio=0).fit(np.random.default_rng(0).standard_normal((9, 12)))
+    assert [(view.kind, view.joined) for view in views_of(none)] == [("line", False)]
