@@ -7,6 +7,7 @@ PY := $(VENV)/bin/python
 PYTHON ?=
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 BENCH_ARGS ?=
+REPRODUCE_ARGS ?=
 PYTEST_ARGS ?= -n 2 --dist loadfile
 
 # nothing is compiled at installation (below), so Python must keep what it compiles when it imports
@@ -14,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test test-all browser lint bench clean help
+.PHONY: demo test test-all browser lint bench reproduce clean help
 
 demo: $(VENV)/.installed-demo  ## simulated images and brains, from files to maps, tables and pictures (under a minute)
 	$(PY) -m spcatv demo
@@ -36,6 +37,9 @@ lint: $(VENV)/.installed-dev  ## style, formatting, types, and the order of the 
 
 bench: $(VENV)/.installed-bench  ## measure speed beside the peers, about 20 minutes (BENCH_ARGS=--quick: one)
 	$(PY) -m benchmarks $(BENCH_ARGS)
+
+reproduce: $(VENV)/.installed-bench  ## the paper's Table I over 50 data sets, resumable (REPRODUCE_ARGS=real: real data)
+	$(PY) -m benchmarks.reproduce $(REPRODUCE_ARGS)
 
 clean:  ## remove what the targets made, but for .venv
 	rm -rf build dist demo-output tests/artefacts benchmarks/results .pytest_cache .mypy_cache .ruff_cache .hypothesis \

@@ -2,11 +2,14 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.linalg import expm
 
-from spcatv import matrix, starts
+from spcatv import SPCATV, matrix, starts
+from spcatv.estimator import NullComponentWarning
 from spcatv.matrix import CentredMatrix
-from spcatv.structure import from_matrix, grid
+from spcatv.metrics import match_components
+from spcatv.structure import as_structure, from_matrix, grid, groups
 
 
 def _same_direction(a, b):
@@ -48,6 +51,99 @@ def test_diffused_scores_come_from_the_heat_kernel():
     found = starts.diffused_scores(CentredMatrix(X), structure, 2)
     for k in range(2):
         assert _same_direction(found[k], U[:, k]) == pytest.approx(1, abs=1e-5)
+
+
+def _laplacian(structure):
+    return (structure.matrix.T @ structure.matrix).tocsr() * (2.0 / structure.norm_squared())
+
+
+def _disc(shape, centre, radius):
+    rows, columns = np.ogrid[: shape[0], : shape[1]]
+    return ((rows - centre[0]) ** 2 + (columns - centre[1]) ** 2 <= radius**2).ravel()
+
+
+def test_panels_do_not_change_what_is_diffused(monkeypatch):
+    structure = grid((6, 7))
+    columns = np.random.default_rng(4).standard_normal((42, 5))
+    kernel = expm(-12.0 / structure.norm_squared() * (structure.matrix.T @ structure.matrix).toarray())
+    whole = starts._diffuse(_laplacian(structure), columns, 12.0)
+    monkeypatch.setattr(starts, "PANEL_ENTRIES", 84)
+    np.testing.assert_array_equal(starts._diffuse(_laplacian(structure), columns, 12.0), whole)
+    np.testing.assert_allclose(whole, kernel @ columns, atol=1e-3)
+
+
+def test_expected_squares_know_the_edges_and_the_norms():
+    structure = grid((40, 40))
+    norms = np.where(_disc((40, 40), (20, 20), 12), 3.0, 1.0)
+    kernel = expm(-2 * starts.DIFFUSION_TIME / structure.norm_squared() * _laplacian_matrix(structure))
+    exact = kernel**2 @ norms**2
+    estimate = starts._independent_squares(norms, _laplacian(structure))
+    assert exact.max() / exact.min() > 4
+    assert np.corrcoef(estimate, exact)[0, 1] > 0.95
+    assert np.median(np.abs(estimate / exact - 1)) < 0.15
+
+
+def _laplacian_matrix(structure):
+    return (structure.matrix.T @ structure.matrix).toarray()
+
+
+@pytest.mark.parametrize("centre", [(25, 25), (0, 0), (49, 20)])
+def test_the_first_place_is_the_region_that_varies_as_one(centre):
+    shape = (50, 50)
+    rng = np.random.default_rng(5)
+    signal = rng.standard_normal(80)
+    # too faint for the leading singular vector, whose noise comes from all of the image
+    X = rng.standard_normal((80, 2500)) + 0.2 * np.outer(signal, _disc(shape, centre, 6))
+    found = starts.diffused_scores(CentredMatrix(X), grid(shape), 3)
+    assert found.shape == (3 + 3 * starts.PLACES_A_START, 80)
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, rtol=1e-12)
+    assert _same_direction(found[3], signal) > 0.7
+    assert _same_direction(starts.singular_scores(CentredMatrix(X), 1)[0], signal) < 0.4
+
+
+def test_places_are_apart():
+    structure = grid((60, 60))
+    X = np.random.default_rng(6).standard_normal((30, 3600))
+    _, norms, diffused = starts._diffused_moments(CentredMatrix(X), _laplacian(structure))
+    places = starts._coherent_places(norms, diffused, _laplacian(structure), 6)
+    peaks = np.array([np.unravel_index(np.argmax(place), (60, 60)) for place in places])
+    distances = np.linalg.norm(peaks[:, None] - peaks[None], axis=2)[np.triu_indices(6, k=1)]
+    assert distances.min() > 1.9 * 3 * np.sqrt(2)
+
+
+def test_few_features_have_few_places():
+    found = starts.diffused_scores(
+        CentredMatrix(np.random.default_rng(7).standard_normal((10, 12))), grid((3, 4)), 3
+    )
+    assert 3 < len(found) < 3 + 3 * starts.PLACES_A_START
+    assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize(
+    "structure",
+    [
+        groups([range(10), range(10, 20)], 30),
+        as_structure(sp.coo_array(([1.0, 1.0], ([0, 1], [1, 0])), shape=(30, 30))),
+    ],
+)
+def test_structures_without_a_geometry_give_starts(structure):
+    X = np.random.default_rng(8).standard_normal((15, 30))
+    X[:, 3] = 0.0
+    found = starts.diffused_scores(CentredMatrix(X, center=False), structure, 2)
+    assert len(found) >= 2
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, rtol=1e-12)
+
+
+def test_a_faint_region_is_found_from_its_place():
+    shape = (40, 40)
+    rng = np.random.default_rng(10)
+    truth = _disc(shape, (20, 24), 5)
+    X = rng.standard_normal((60, 1600)) + 0.2 * np.outer(rng.standard_normal(60), truth)
+    penalty = {"structure": shape, "alpha": 0.3, "l1_ratio": 0.15, "tv_ratio": 0.6}
+    found = SPCATV(1, init="structured", **penalty).fit(X)
+    assert match_components(truth[None].astype(float), found.components_).correlation[0] > 0.8
+    with pytest.warns(NullComponentWarning):
+        SPCATV(1, init="svd", **penalty).fit(X)
 
 
 def test_without_structure_nothing_is_diffused():

@@ -99,8 +99,9 @@ class SPCATV(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
     transform_method : {"deflation", "projection"}, default="deflation"
         Scores by the deflation of the fit, or by least squares on all loadings at once.
     init : {"svd", "structured", "random"} or array of shape (n_components, n_features), default="svd"
-        Starts: leading singular vectors of X; these and those of X diffused on the structure; random
-        scores; or given loadings, such as ``components_`` of another fit.
+        Starts: leading singular vectors of X; these, those of X diffused on the structure, and the means
+        of X around its most coherent places; random scores; or given loadings, such as ``components_`` of
+        another fit.
     dtype : {None, "float32", "float64"}, default=None
         Precision of the fit; ``None`` keeps X's own.
     random_state : int, RandomState instance or None, default=None

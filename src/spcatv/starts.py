@@ -23,12 +23,23 @@ FloatArray = npt.NDArray[np.floating[Any]]
 # A start needs no more digits than the alternation will look at.
 LANCZOS_TOL = 1e-9
 # The heat kernel exp(-t A'A) that X is diffused by, with t in units of 1 / ||A||^2: on an image it
-# is a Gaussian of 3 pixels, on a volume one of 2.4 voxels.
+# is a Gaussian of 3 pixels, on a volume one of 2.4 voxels. Places are looked for with its square, which
+# is wider by sqrt(2).
 DIFFUSION_TIME = 36.0
 # Entries of X that are diffused together: each block reads the data once more.
 DIFFUSED_ENTRIES = 1 << 21
+# Entries that go through the Chebyshev series together, so that they stay in the cache.
+PANEL_ENTRIES = 1 << 18
 # Terms of the Chebyshev series below this are left out.
 SERIES_CUTOFF = 1e-4
+# Places to start from, for every singular vector of the diffused data.
+PLACES_A_START = 2
+# A place keeps others out where its kernel is above this share of its peak: within two widths.
+PLACE_SHARE = 0.135
+# Places looked at for every one that is kept: where they are is estimated, how good they are is not.
+PLACES_COMPARED = 4
+# Random signs that estimate how much noise the kernel lets through at every feature.
+N_PROBES = 128
 
 
 def singular_scores(matrix: Matrix, n_starts: int) -> FloatArray:
@@ -68,22 +79,86 @@ def _lanczos(matrix: Matrix, n_vectors: int) -> tuple[FloatArray, FloatArray]:
 
 
 def diffused_scores(matrix: Matrix, structure: Structure, n_starts: int) -> FloatArray:
-    """Leading left singular vectors of ``X W``, W the heat kernel of the structure; shape (n, N).
+    """Starts from the data diffused on the structure; shape (n, N), n <= (1 + PLACES_A_START) n_starts.
 
     ``W = exp(-t A'A / ||A||^2)`` smooths along the structure, so that what is noise from one feature
-    to the next weighs less than what neighbours share. Only ``X W^2 X'`` is formed, block by block.
+    to the next weighs less than what neighbours share. The starts are
+
+    * leading left singular vectors of ``X W``: regions that vary together, wherever they are;
+    * columns of ``X W^2``, the mean of the data around a place, for the places where it varies most
+      beside what independent features would give: single regions, which a singular vector mixes.
     """
-    n_rows = matrix.shape[0]
     if structure.norm_squared() == 0:
         return singular_scores(matrix, n_starts)
     laplacian = (structure.matrix.T @ structure.matrix).tocsr() * (2.0 / structure.norm_squared())
+    gram, norms, diffused_norms = _diffused_moments(matrix, laplacian)
+    values, vectors = _leading_eigenvectors(gram, n_starts)
+    places = _coherent_places(norms, diffused_norms, laplacian, PLACES_A_START * n_starts)
+    local = [scores_of_loading(matrix, place) for place in places]
+    return np.concatenate([vectors[values > 0], *local])
+
+
+def _diffused_moments(matrix: Matrix, laplacian: sp.csr_array) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """``(X W)(X W)'``, shape (N, N), and the norms of the columns of X and of ``X W^2``, shape (P,) each."""
+    n_rows, n_columns = matrix.shape
     gram = np.empty((n_rows, n_rows))
+    squares, diffused_squares = np.zeros(n_columns), np.zeros(n_columns)
     for first, last in row_blocks(matrix.shape, DIFFUSED_ENTRIES):
-        smooth = _diffuse(laplacian, matrix.rows(first, last).T, 2 * DIFFUSION_TIME)
+        rows = matrix.rows(first, last)
+        smooth = _diffuse(laplacian, rows.T, 2 * DIFFUSION_TIME)
+        squares += np.einsum("ij,ij->j", rows, rows)
+        diffused_squares += np.einsum("ij,ij->i", smooth, smooth)
         for other_first, other_last in row_blocks(matrix.shape, DIFFUSED_ENTRIES):
             gram[other_first:other_last, first:last] = matrix.rows(other_first, other_last) @ smooth
-    values, vectors = _leading_eigenvectors(0.5 * (gram + gram.T), n_starts)
-    return vectors[values > 0]
+    return 0.5 * (gram + gram.T), np.sqrt(squares), np.sqrt(diffused_squares)
+
+
+def _coherent_places(
+    norms: FloatArray, diffused_norms: FloatArray, laplacian: sp.csr_array, n_places: int
+) -> list[FloatArray]:
+    """Columns of ``W^2`` around the features where X is most coherent, best first; each of shape (P,).
+
+    The coherence at feature j is ``||X w||^2`` for the column ``w = W^2 e_j`` over what it would be, on
+    average, if the columns of X were independent: ``sum_k w_k^2 ||X_k||^2``. Without the latter the edges
+    of the structure, where the kernel averages over fewer features, would always win.
+    """
+    expected = _independent_squares(norms, laplacian)
+    left = np.divide(diffused_norms**2, expected, out=np.zeros(len(norms)), where=expected > 0)
+    places: list[FloatArray] = []
+    coherences: list[float] = []
+    while len(places) < PLACES_COMPARED * n_places and left.max(initial=0.0) > 0:
+        peak = int(np.argmax(left))
+        kernel = _diffuse(laplacian, _unit_column(len(left), peak), 2 * DIFFUSION_TIME)[:, 0]
+        # exact here, and estimated elsewhere
+        expected_at_peak = float(kernel**2 @ norms**2)
+        if expected_at_peak > 0:
+            places.append(kernel)
+            coherences.append(float(diffused_norms[peak] ** 2) / expected_at_peak)
+        left[kernel > PLACE_SHARE * kernel[peak]] = 0.0
+        left[peak] = 0.0
+    best = np.argsort(coherences)[::-1][:n_places]
+    return [places[index] for index in best]
+
+
+def _unit_column(length: int, index: int) -> FloatArray:
+    column = np.zeros((length, 1))
+    column[index] = 1.0
+    return column
+
+
+def _independent_squares(norms: FloatArray, laplacian: sp.csr_array) -> FloatArray:
+    """Estimate of ``sum_k (W^2)_jk^2 norms_k^2`` for every feature j, shape (P,).
+
+    It is the mean square of ``W^2`` times the norms with random signs, and changes slowly along the
+    structure, so that a mean over neighbours stands for more signs.
+    """
+    rng = np.random.default_rng(0)
+    total = np.zeros((len(norms), 1))
+    for first, last in row_blocks((N_PROBES, len(norms)), DIFFUSED_ENTRIES):
+        signs = rng.choice([-1.0, 1.0], size=(len(norms), last - first))
+        probes = _diffuse(laplacian, norms[:, None] * signs, 2 * DIFFUSION_TIME)
+        total[:, 0] += np.einsum("ij,ij->i", probes, probes)
+    return np.maximum(_diffuse(laplacian, total, 0.5 * DIFFUSION_TIME)[:, 0] / N_PROBES, 0.0)
 
 
 def _diffuse(laplacian: sp.csr_array, columns: FloatArray, time: float) -> FloatArray:
@@ -96,12 +171,16 @@ def _diffuse(laplacian: sp.csr_array, columns: FloatArray, time: float) -> Float
     orders = np.arange(int(z) + 50)
     coefficients = (-1.0) ** orders * np.where(orders == 0, 1.0, 2.0) * ive(orders, z)
     coefficients = coefficients[: np.flatnonzero(np.abs(coefficients) > SERIES_CUTOFF)[-1] + 1]
-    before, current = columns, laplacian @ columns - columns
-    total = coefficients[0] * before + coefficients[1] * current
-    for coefficient in coefficients[2:]:
-        before, current = current, 2.0 * (laplacian @ current - current) - before
-        total += coefficient * current
-    return np.asarray(total)
+    out = np.empty(columns.shape)
+    for first, last in row_blocks(columns.shape[::-1], PANEL_ENTRIES):
+        before = np.ascontiguousarray(columns[:, first:last])
+        current = laplacian @ before - before
+        total = coefficients[0] * before + coefficients[1] * current
+        for coefficient in coefficients[2:]:
+            before, current = current, 2.0 * (laplacian @ current - current) - before
+            total += coefficient * current
+        out[:, first:last] = total
+    return out
 
 
 def random_scores(n_rows: int, n_starts: int, rng: np.random.RandomState) -> FloatArray:

@@ -268,6 +268,8 @@ def show_warnings() -> Iterator[None]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("once")
+        # files that other packages leave open are nothing that a person at a terminal can act on
+        warnings.simplefilter("ignore", ResourceWarning)
         warnings.showwarning = show
         yield
 

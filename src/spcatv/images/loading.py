@@ -16,6 +16,7 @@ import nibabel as nib
 import numpy as np
 import numpy.typing as npt
 from nibabel.filebasedimages import ImageFileError
+from nibabel.openers import ImageOpener
 from nibabel.spatialimages import HeaderDataError
 from nibabel.wrapstruct import WrapStructError
 
@@ -86,6 +87,13 @@ def open_volume(path: str | Path) -> Any:
     path = checked_file(path)
     with reading(path):
         return nib.load(path)
+
+
+@contextmanager
+def values_held_open(path: Path) -> Iterator[Any]:
+    """The values of a compressed image, to be sliced: together the slices cost one pass over the file."""
+    with ImageOpener(path) as file:
+        yield type(nib.load(path)).from_stream(file.fobj).dataobj
 
 
 def open_gifti(path: str | Path) -> nib.gifti.GiftiImage:

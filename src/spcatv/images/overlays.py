@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from spcatv.images.loading import (
     open_volume,
     read_curv,
     reading,
+    values_held_open,
 )
 from spcatv.images.meshes import HEMISPHERES
 
@@ -249,10 +251,10 @@ def _gifti_rows(image: nib.gifti.GiftiImage, name: str) -> list[npt.NDArray[Any]
 
 def _frames(path: Path) -> Iterator[npt.NDArray[Any]]:
     """The frames of an MGH file, one after the other, each as a vector of vertices."""
-    # slices of a file that stays open cost one pass over it together, and not one each
-    values = nib.load(path, keep_file_open=True).dataobj
-    if len(values.shape) == 3:
-        yield np.asanyarray(values).reshape(-1, order="F")
+    image = nib.load(path)
+    if image.ndim == 3:
+        yield np.asanyarray(image.dataobj).reshape(-1, order="F")
         return
-    for frame in range(values.shape[3]):
-        yield np.asanyarray(values[..., frame]).reshape(-1, order="F")
+    with values_held_open(path) if path.suffix == ".mgz" else nullcontext(image.dataobj) as values:
+        for frame in range(image.shape[3]):
+            yield np.asanyarray(values[..., frame]).reshape(-1, order="F")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +15,7 @@ import numpy.typing as npt
 from nibabel.affines import voxel_sizes
 
 from spcatv.images.errors import ImageError
-from spcatv.images.loading import image_name, is_path, open_volume, reading
+from spcatv.images.loading import image_name, is_path, open_volume, reading, values_held_open
 from spcatv.images.space import BoolArray, FloatArray, IntArray, ReadProgress, Space
 from spcatv.structure import GridStructure, grid
 
@@ -66,12 +67,12 @@ class Volume:
             if self.image.ndim == 3:
                 yield np.asanyarray(self.image.dataobj)
                 return
-            values = self.image.dataobj
-            if self.file is not None and self.file.suffix in COMPRESSED:
-                # slices of a file that stays open cost one pass over it together, and not one each
-                values = nib.load(self.file, keep_file_open=True).dataobj
-            for row in range(self.n_rows):
-                yield np.asanyarray(values[..., row])
+            file = self.file
+            compressed = file is not None and file.suffix in COMPRESSED
+            opened = values_held_open(file) if file and compressed else nullcontext(self.image.dataobj)
+            with opened as values:
+                for row in range(self.n_rows):
+                    yield np.asanyarray(values[..., row])
 
 
 def open_one(item: Any, name: str) -> Volume:

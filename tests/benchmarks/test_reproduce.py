@@ -1,0 +1,214 @@
+"""The reproduction of the paper's studies: it runs, goes on where it was, and its pieces are right."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from benchmarks.baselines import SIMULATION_METHODS, Method, fit_sparse_pca, fit_spcatv
+from benchmarks.reproduce import nino, realtables
+from benchmarks.reproduce.__main__ import main, parse
+from benchmarks.reproduce.comparison import Scores, compare, difference_text
+from benchmarks.reproduce.figure import typical_data_set
+from benchmarks.reproduce.matched import ZEROS_TOL, alpha_for_zeros
+from benchmarks.reproduce.real import SHARES, fit_missing
+from benchmarks.reproduce.realdata import ALL_ROWS, QUICK_DATA, folds, n_regions
+from benchmarks.reproduce.simulation import Size, run_simulation, table_of_tests, table_one
+from benchmarks.reproduce.store import Record, Store
+
+from spcatv import SPCATV
+from spcatv.metrics import reconstruction_error
+from spcatv.structure import grid
+
+TINY = Size(n_sets=2, n_samples=40, side=21)
+FAST = tuple(method for method in SIMULATION_METHODS if method.key in ("elastic-net", "spca-tv-authors"))
+
+
+def _silent(line):
+    pass
+
+
+def test_a_quick_run_writes_its_files(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    main(["--quick", "--n-sets", "2", "--jobs", "1", "--without", "sparse-pca", "--output", str(tmp_path)])
+    shown = capsys.readouterr().out
+    assert "[2/2" in shown
+    text = (tmp_path / "simulation.md").read_text(encoding="utf-8")
+    for method in SIMULATION_METHODS:
+        assert (method.label in text) == (method.key != "sparse-pca")
+    assert "1577.0 / 0.83 / 0.26" in text
+    assert (tmp_path / "loadings.png").stat().st_size > 10_000
+    assert len(list(tmp_path.rglob("*.npz"))) == 2 * (len(SIMULATION_METHODS) - 1)
+    assert not list(tmp_path.rglob(".draft*"))
+
+
+def test_what_is_stored_is_not_fitted_again(tmp_path):
+    lines = []
+    first = run_simulation(tmp_path, FAST, TINY, jobs=1, say=lines.append)
+    assert len(lines) == 3
+    lines.clear()
+    lost = tmp_path / TINY.name / "elastic-net" / "001.npz"
+    lost.write_bytes(lost.read_bytes()[:100])  # as a crash would leave it, were files not written whole
+    again = run_simulation(tmp_path, FAST, TINY, jobs=1, say=lines.append)
+    assert len(lines) == 2
+    assert "data set 1: elastic-net" in lines[1]
+    assert "spca-tv" not in lines[1]
+    for key in first:
+        np.testing.assert_array_equal(first[key].errors, again[key].errors)
+        np.testing.assert_array_equal(first[key].dice, again[key].dice)
+
+
+def test_scores_are_those_of_a_fit_by_hand(tmp_path):
+    from spcatv.datasets import make_dots
+
+    method = FAST[1]
+    scores = run_simulation(tmp_path, [method], TINY, jobs=1, say=_silent)[method.key]
+    data = make_dots(TINY.n_samples, TINY.side, dtype=np.float32, random_state=1)
+    train, test = data.split()
+    model = SPCATV(3, structure=data.shape, **method.setting).fit(train)
+    error = reconstruction_error(test, model.inverse_transform(model.transform(test)))
+    assert scores.errors[1] == pytest.approx(error, rel=1e-12)
+    assert scores.dice.shape == (1, 3)
+
+
+def test_a_record_belongs_to_its_setting(tmp_path):
+    store = Store(tmp_path / "new")
+    record = Record(np.eye(2, 4), {"error": 1.5, "chosen": {}})
+    store.save("m", "000", {"alpha": 0.1, "init": "svd"}, record)
+    found = store.load("m", "000", {"init": "svd", "alpha": 0.1})
+    np.testing.assert_array_equal(found.components, np.eye(2, 4))
+    assert found.values["error"] == 1.5
+    assert store.load("m", "000", {"alpha": 0.2, "init": "svd"}) is None
+    assert store.load("m", "001", {"alpha": 0.1, "init": "svd"}) is None
+
+
+def test_two_equal_methods_do_not_differ():
+    rng = np.random.default_rng(0)
+    score = Scores("a", rng.random(6), rng.random((15, 3)), rng.random((6, 3)))
+    same = compare(score, dataclasses.replace(score, label="b"))
+    assert (same.error.p_value, same.mse.p_value, same.dice.p_value) == (1.0, 1.0, 1.0)
+    better = compare(
+        dataclasses.replace(score, errors=score.errors - 1 - 0.1 * rng.random(6), dice=score.dice + 0.3),
+        score,
+    )
+    assert better.error.mean_difference < -1
+    assert better.error.p_value < 1e-4
+    assert better.dice.p_value < 0.002
+    assert difference_text(better.error, 1).endswith("(p < 0.001)")
+    assert difference_text(None) is None
+
+
+def test_tables_have_a_row_a_method(tmp_path):
+    scores = run_simulation(tmp_path, FAST, TINY, jobs=1, say=_silent)
+    assert len(table_one(scores).splitlines()) == 2 + len(FAST)
+    assert len(table_of_tests(scores).splitlines()) == 3
+    assert typical_data_set(np.array([[3.0], [1.0], [2.0]])) == 2
+
+
+def test_sparse_pca_reconstructs_by_projection():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((20, 30)) + 2.0
+    setting = {"alpha": 0.5, "center": True, "mini_batch": False, "max_iter": 20}
+    fitted = Method("s", "S", setting, fit_sparse_pca).fit(X, None)
+    np.testing.assert_allclose(np.linalg.norm(fitted.components, axis=1), 1)
+    once = fitted.reconstruct(X)
+    np.testing.assert_allclose(fitted.reconstruct(once), once, atol=1e-10)
+    residual = X - once
+    np.testing.assert_allclose(residual @ fitted.components.T, 0, atol=1e-8)
+    killed = Method("s", "S", {**setting, "alpha": 1e6}, fit_sparse_pca).fit(X, None)
+    np.testing.assert_allclose(killed.reconstruct(X), np.broadcast_to(X.mean(axis=0), X.shape))
+
+
+def test_elastic_net_knows_no_structure():
+    X = np.random.default_rng(2).standard_normal((20, 36))
+    setting = {"alpha": 0.1, "l1_ratio": 0.5, "tv_ratio": 0.0}
+    method = Method("e", "E", setting, fit_spcatv)
+    np.testing.assert_array_equal(method.fit(X, (6, 6)).components, method.fit(X, (36,)).components)
+
+
+@pytest.mark.parametrize("first", [1e-3, 1.0, 80.0])
+def test_the_wanted_share_of_zeros_is_found(first):
+    def share(alpha):
+        return alpha / (1 + alpha)
+
+    alpha = alpha_for_zeros(share, first, 0.6)
+    assert share(alpha) == pytest.approx(0.6, abs=ZEROS_TOL)
+
+
+def test_a_share_that_jumps_gives_the_closest_one():
+    assert alpha_for_zeros(lambda alpha: 0.1 if alpha < 0.7 else 0.9, 1.0, 0.7) >= 0.7
+
+
+def test_folds_hold_every_row_out_once():
+    *cut, whole = folds(23)
+    assert sorted(np.concatenate([fold.test for fold in cut])) == list(range(23))
+    assert all(not np.intersect1d(fold.train, fold.test).size for fold in cut)
+    assert (whole.name, len(whole.train), len(whole.test)) == (ALL_ROWS, 23, 0)
+
+
+def test_regions_are_connected_pieces():
+    image = np.zeros((6, 6))
+    image[0, :2] = image[3:5, 3] = 1.0
+    image[5, 4] = -1.0  # touches a corner only
+    assert n_regions(image.ravel(), grid((6, 6))) == 3
+    assert n_regions(np.zeros(36), grid((6, 6))) == 0
+
+
+def test_real_data_are_matched_in_sparsity(tmp_path, monkeypatch):
+    monkeypatch.setattr(realtables, "SHARES", SHARES[:1])
+    report = realtables.real_report(tmp_path, None, jobs=1, quick=True, say=_silent)
+    assert "SPCA-TV against" in report
+    assert report.count(" zeros\n") == 1
+    records = fit_missing(Store(tmp_path / "real-tiny"), QUICK_DATA["tiny"](), SHARES[0])
+    for label, of_method in records.items():
+        for fold, record in of_method.items():
+            assert len(record.values["sparsity"]) == 3
+            if label != "SPCA-TV":  # total variation takes regions away whole, and the share jumps
+                assert np.mean(record.values["sparsity"]) == pytest.approx(SHARES[0], abs=0.03), fold
+    with pytest.raises(SystemExit, match="choose among"):
+        realtables.real_report(tmp_path, ["moon"], jobs=1, quick=True, say=_silent)
+
+
+def test_the_index_is_the_mean_over_its_box():
+    latitudes, longitudes = np.arange(-29.0, 30, 2), np.arange(124.0, 291, 2)
+    inside = (np.abs(latitudes)[:, None] <= 5) & (longitudes >= 190) & (longitudes <= 240)
+    maps = np.where(inside, 2.0, -7.0)[None].repeat(3, axis=0)
+    maps[1] *= 0.5
+    maps[2, inside] = np.where(np.arange(inside.sum()) % 2, np.nan, 4.0)
+    np.testing.assert_allclose(nino.nino_index(maps, latitudes, longitudes), [2.0, 1.0, 4.0])
+
+
+def test_months_of_the_events():
+    assert nino.month_number(1970, 1) == 0
+    assert nino.month_number(2003, 3) == 398
+    inside = nino.event_months(399)
+    assert inside[nino.month_number(1997, 12)]
+    assert not inside[nino.month_number(1999, 12)]
+    assert inside.sum() == 11 + 15 + 18 + 14 + 13
+
+
+def test_scores_have_the_sign_of_the_index():
+    rng = np.random.default_rng(3)
+    index = rng.standard_normal(30)
+    X = np.outer(index, [1.0, 0.0, 2.0])
+    for sign in (1, -1):
+        scores = nino.standardised_scores(sign * np.array([1.0, 0.0, 0.0]), X, index)
+        assert np.corrcoef(scores, index)[0, 1] == pytest.approx(1)
+
+
+@pytest.mark.parametrize("wrong", [["--n-sets", "1"], ["--jobs", "0"], ["--without", "pca"], ["moon"]])
+def test_wrong_options_are_refused(wrong, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        parse(wrong)
+    assert "error:" in capsys.readouterr().err
+
+
+@pytest.mark.realdata
+def test_the_index_of_the_real_data_peaks_in_known_winters():
+    from benchmarks.data import REAL_DATA, real
+
+    if not (REAL_DATA / "sst_grid.npz").exists():
+        pytest.skip(f"no {REAL_DATA / 'sst_grid.npz'}")
+    arrays = real("sst_grid.npz")
+    index = nino.nino_index(arrays["X"], arrays["lat"], arrays["lon"])
+    warmest = np.argsort(index)[::-1][:15]
+    assert nino.event_months(len(index))[warmest].all()
