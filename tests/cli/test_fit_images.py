@@ -79,7 +79,7 @@ def test_transform_gives_the_scores_of_the_fit(volumes, tmp_path, done):
     confounds = ("--confounds", tmp_path / "age.tsv")
     done("fit", volumes, "--mask", tmp_path / "mask.nii.gz", *confounds, *OPTIONS, "--output", tmp_path / "o")
     said = done("transform", tmp_path / "o", volumes, *confounds, "--output", tmp_path / "scores.tsv")
-    assert f"Scores of 10 samples on 1 components: {tmp_path / 'scores.tsv'}" in said
+    assert f"Scores of 10 samples on 1 component: {tmp_path / 'scores.tsv'}" in said
     expected, got = (read_tsv(tmp_path / name) for name in ("o/desc-SPCATV_mixing.tsv", "scores.tsv"))
     assert [row["input"] for row in got] == [row["input"] for row in expected]
     assert_allclose(

@@ -35,7 +35,7 @@ BOX = np.ones((6, 5, 4), dtype=bool)
 def test_other_shape(three, tmp_path):
     odd = saved(tmp_path / "odd.nii.gz", shape=(6, 5, 5))
     refused(
-        r"odd\.nii\.gz: has shape 6 x 5 x 5 instead of 6 x 5 x 4 as the first image, .*a\.nii\.gz",
+        r"odd\.nii\.gz: has shape 6 x 5 x 5 instead of 6 x 5 x 4; the first image is .*a\.nii\.gz",
         [*three, odd],
     )
 
@@ -54,7 +54,7 @@ def test_other_shape(three, tmp_path):
 def test_other_affine(three, tmp_path, affine, how):
     odd = saved(tmp_path / "odd.nii.gz", affine=affine)
     refused(
-        rf"odd\.nii\.gz: has another affine .*{how}.*as the first image, .*a\.nii\.gz",
+        rf"odd\.nii\.gz: has another affine .*{how}.*; the first image is .*a\.nii\.gz",
         [*three, odd],
         mask=BOX,
     )
@@ -67,7 +67,7 @@ def test_rounding_of_an_affine_is_no_difference(three, tmp_path):
 
 def test_new_images_must_lie_on_the_mask(three, tmp_path):
     model = ImageSPCATV(n_components=1, mask=BOX).fit(three)
-    with pytest.raises(ImageError, match=r"odd\.nii\.gz: has shape .* as the mask of the model"):
+    with pytest.raises(ImageError, match=r"odd\.nii\.gz: has shape .*, compared with the mask of the model"):
         model.transform([saved(tmp_path / "odd.nii.gz", shape=(3, 3, 3))])
     with pytest.raises(ImageError, match="fitted to volume images, these are surface images"):
         model.transform([tmp_path / "lh.shape.gii"])

@@ -225,3 +225,12 @@ def test_pairing_by_name():
         pair_by_name(["lh.area", "rh.area", "lh.area"])
     with pytest.raises(ImageError, match=r"c\.gii: its name does not say which hemisphere"):
         pair_by_name(["lh.area", "c.gii"])
+
+
+@pytest.mark.parametrize(
+    "name", ["lh.s0.mgh", "s0_lh.thickness.mgh", "s0.lh.mgh", "s0_hemi-L_x.shape.gii", "s0.L.gii"]
+)
+def test_names_that_say_their_hemisphere(name):
+    from spcatv.images.overlays import hemisphere_of
+
+    assert hemisphere_of(name)[0] == "left"

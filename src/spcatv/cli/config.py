@@ -141,7 +141,8 @@ def config_text(options: CommonOptions, rows: Sequence[Row] | None, *, name: str
         TOML: every option that has a value, paths absolute.
     """
     lines = [
-        f"# Everything that took effect in this run of spca-tv {__version__}. To repeat it:",
+        f"# The options of this run of spca-tv {__version__}; those that are missing were left to the data.",
+        "# To repeat it:",
         f"#     spca-tv {options.command} --config {name} --output ANOTHER_FOLDER",
     ]
     if rows is not None:

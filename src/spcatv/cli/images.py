@@ -31,6 +31,9 @@ FloatArray = npt.NDArray[np.floating[Any]]
 
 CHUNK = 2**20
 
+# precision of images, unless another is asked for
+IMAGE_DTYPE = "float32"
+
 
 @dataclass(frozen=True, eq=False)
 class ImageData:
@@ -119,7 +122,7 @@ def read_images(options: CommonOptions, rows: Sequence[Row], display: Display) -
         "surface": _surface(options),
         "bad_features": options.bad_features,
         "standardize": options.standardize,
-        "dtype": options.dtype or "float32",
+        "dtype": options.dtype or IMAGE_DTYPE,
     }
     confounds = confounds_frame(options.confounds, options.confounds_columns, rows)
     with _named_errors(options.confounds), read_ahead(rows, options.n_jobs):

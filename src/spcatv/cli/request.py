@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
 from spcatv.cli.arrays import read_array
 from spcatv.cli.config import config_text, read_config
 from spcatv.cli.errors import InputError
-from spcatv.cli.images import read_images
+from spcatv.cli.images import IMAGE_DTYPE, read_images
 from spcatv.cli.inputs import Row, Source, sample_files
 from spcatv.cli.options import (
     CommonOptions,
@@ -136,6 +136,8 @@ def checked_request(
     except (ValueError, TypeError) as error:
         raise InputError(str(error)) from error
     rows = _checked_input(options, sources)
+    if rows is not None and options.dtype is None:
+        options = replace(options, dtype=IMAGE_DTYPE)  # what took effect is written down
     return Request(
         options=options,
         rows=rows,

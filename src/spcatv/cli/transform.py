@@ -78,7 +78,9 @@ def run(arguments: argparse.Namespace) -> None:
     with replacing(arguments.output) as temporary:
         write_text(temporary, mixing_table(names, scores))
     if not arguments.quiet:
-        print(f"Scores of {len(names)} samples on {scores.shape[1]} components: {arguments.output}")
+        samples = "1 sample" if len(names) == 1 else f"{len(names)} samples"
+        components = "1 component" if scores.shape[1] == 1 else f"{scores.shape[1]} components"
+        print(f"Scores of {samples} on {components}: {arguments.output}")
 
 
 def _check_output(file: Path, *, overwrite: bool) -> None:

@@ -98,7 +98,8 @@ class Preparation:
         if confounds is None and self.confounds is not None:
             wanted = ", ".join(self.confounds.names) or f"{len(self.confounds.mean)} columns"
             raise ImageError(
-                f"the model was fitted with confounds ({wanted}); give those of the new images too"
+                f"the model was fitted with confounds ({wanted}); give those of the new images too "
+                "(confounds=, --confounds)"
             )
         if confounds is None:
             return None

@@ -158,7 +158,8 @@ def apply_rule(bad: BadFeatures, rule: str, noun: str, names: Sequence[str]) -> 
     total = f"{report.n_dropped:,} of {report.n_features:,} {noun}"
     if rule == "raise":
         raise ImageError(
-            f"{total} cannot be used: {figures}; give a mask without them, or bad_features='drop'"
+            f"{total} cannot be used: {figures}; give a mask without them, or drop them "
+            "(bad_features='drop', --bad-features drop)"
         )
     if report.n_dropped == report.n_features:
         raise ImageError(f"no {noun} are left: of {report.n_features:,}, {figures}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import binascii
 import gzip
+import os
 import struct
 import zlib
 from collections.abc import Iterator
@@ -29,6 +30,7 @@ UNREADABLE = (
     ValueError,
     IndexError,
     struct.error,
+    TypeError,  # the header of an MGH file that is cut short
     binascii.Error,
     zlib.error,
     ExpatError,
@@ -61,6 +63,8 @@ def checked_file(path: str | Path) -> Path:
         raise ImageError(f"{path}: is a directory, not an image; name the files in it")
     if not path.exists():
         raise ImageError(f"{path}: no such file")
+    if not os.access(path, os.R_OK, effective_ids=os.access in os.supports_effective_ids):
+        raise ImageError(f"{path}: cannot be read (permission denied)")
     return path
 
 
@@ -90,10 +94,10 @@ def open_volume(path: str | Path) -> Any:
 
 
 @contextmanager
-def values_held_open(path: Path) -> Iterator[Any]:
-    """The values of a compressed image, to be sliced: together the slices cost one pass over the file."""
+def held_open(path: Path, image_class: Any) -> Iterator[Any]:
+    """An image whose file is open for the while: slices of a compressed one cost one pass together."""
     with ImageOpener(path) as file:
-        yield type(nib.load(path)).from_stream(file.fobj).dataobj
+        yield image_class.from_stream(file.fobj)
 
 
 def open_gifti(path: str | Path) -> nib.gifti.GiftiImage:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,14 +16,13 @@ from spcatv.images.errors import ImageError
 from spcatv.images.loading import (
     CURV_HEADER,
     checked_file,
+    held_open,
     image_name,
     is_curv,
     is_path,
     open_gifti,
-    open_volume,
     read_curv,
     reading,
-    values_held_open,
 )
 from spcatv.images.meshes import HEMISPHERES
 
@@ -33,6 +31,7 @@ HEMISPHERE_MARKS = (
     re.compile(r"^(?P<before>)(?P<side>[lr]h)(?=\.)"),
     re.compile(r"^(?P<before>.*?(?:^|_)hemi-)(?P<side>[LR]|lh|rh|left|right)(?=[_.])"),
     re.compile(r"^(?P<before>.*?\.)(?P<side>[LR]|lh|rh)(?=\.)"),
+    re.compile(r"^(?P<before>.*?_)(?P<side>lh|rh)(?=[._])"),
 )
 SIDES = (("lh", "rh"), ("L", "R"), ("left", "right"))
 GIFTI_COUNT = re.compile(rb"""NumberOfDataArrays\s*=\s*["'](\d+)["']""")
@@ -66,14 +65,14 @@ class Overlay:
     n_vertices: int | None
     load: Callable[[], Iterable[npt.NDArray[Any]]]
 
-    def rows(self, n_vertices: int) -> Iterator[npt.NDArray[Any]]:
+    def rows(self, n_vertices: int, surface: str = "the surface") -> Iterator[npt.NDArray[Any]]:
         """The rows, one after the other, each checked against the number of vertices of the mesh."""
         found = 0
         with reading(self.name):
             for values in self.load():
                 if values.shape != (n_vertices,):
                     raise ImageError(
-                        f"{self.name}: holds {values.size} values a row, but the surface has {n_vertices} "
+                        f"{self.name}: holds {values.size} values a row, but {surface} has {n_vertices} "
                         "vertices"
                     )
                 found += 1
@@ -168,7 +167,8 @@ def pair_by_name(paths: Sequence[str | Path]) -> dict[str, list[Any]]:
         if found is None:
             raise ImageError(
                 f"{path}: its name does not say which hemisphere it shows (lh., rh., hemi-L, hemi-R, .L.); "
-                "give {'left': [...], 'right': [...]} or (left, right) pairs instead"
+                "give {'left': [...], 'right': [...]} or (left, right) pairs instead, on the command line a "
+                "table with the columns left and right"
             )
         hemi, key = found
         if hemi in pairs.setdefault(key, {}):
@@ -218,7 +218,9 @@ def _open_file(path: Path) -> Overlay:
     if path.name.endswith((".gii", ".gii.gz")):
         return Overlay(name, path, _count_gifti(path), None, lambda: _gifti_rows(open_gifti(path), name))
     if path.suffix in (".mgh", ".mgz"):
-        shape = open_volume(path).shape
+        # not nib.load, which leaves files of this kind open
+        with reading(path), held_open(path, nib.MGHImage) as image:
+            shape = image.shape
         n_rows = int(shape[3]) if len(shape) > 3 else 1
         return Overlay(name, path, n_rows, int(np.prod(shape[:3])), lambda: _frames(path))
     if is_curv(path):
@@ -251,10 +253,7 @@ def _gifti_rows(image: nib.gifti.GiftiImage, name: str) -> list[npt.NDArray[Any]
 
 def _frames(path: Path) -> Iterator[npt.NDArray[Any]]:
     """The frames of an MGH file, one after the other, each as a vector of vertices."""
-    image = nib.load(path)
-    if image.ndim == 3:
-        yield np.asanyarray(image.dataobj).reshape(-1, order="F")
-        return
-    with values_held_open(path) if path.suffix == ".mgz" else nullcontext(image.dataobj) as values:
-        for frame in range(image.shape[3]):
-            yield np.asanyarray(values[..., frame]).reshape(-1, order="F")
+    with held_open(path, nib.MGHImage) as image:
+        for frame in range(image.shape[3] if image.ndim == 4 else 1):
+            values = image.dataobj[..., frame] if image.ndim == 4 else image.dataobj
+            yield np.asanyarray(values).reshape(-1, order="F")

@@ -212,7 +212,7 @@ class SurfaceRows:
         row = 0
         for group in zip(*self.overlays.values(), strict=True):
             sides = [
-                overlay.rows(self.space.meshes[hemi].n_vertices)
+                overlay.rows(self.space.meshes[hemi].n_vertices, self.space.meshes[hemi].name)
                 for hemi, overlay in zip(self.overlays, group, strict=True)
             ]
             for values in zip(*sides, strict=True):
@@ -249,9 +249,10 @@ def surface_space(imgs: Any, mask: Any, surface: Any) -> tuple[SurfaceSpace, str
 def _own_mesh(imgs: Any) -> Any:
     first = imgs[0] if isinstance(imgs, (list, tuple)) else imgs
     if not hasattr(first, "mesh"):
+        where = f"{first}: " if is_path(first) else ""
         raise ImageError(
-            "overlays need their surfaces: surface=(left, right) with GIFTI or FreeSurfer surface files, or "
-            "surface='fsaverage5'"
+            f"{where}overlays need their surfaces: surface=(left, right) with GIFTI or FreeSurfer surface "
+            "files, or surface='fsaverage5'; on the command line --surface LH RH, or --template fsaverage5"
         )
     return first.mesh
 
@@ -300,5 +301,5 @@ def _side_of_mask(item: Any, hemi: str, surface: SurfaceMesh) -> npt.NDArray[Any
             f"{overlay.name}: the mask does not fit: it has {overlay.n_vertices} values, but {surface.name} "
             f"has {surface.n_vertices} vertices"
         )
-    (values,) = overlay.rows(surface.n_vertices)
+    (values,) = overlay.rows(surface.n_vertices, surface.name)
     return values

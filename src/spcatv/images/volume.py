@@ -15,7 +15,7 @@ import numpy.typing as npt
 from nibabel.affines import voxel_sizes
 
 from spcatv.images.errors import ImageError
-from spcatv.images.loading import image_name, is_path, open_volume, reading, values_held_open
+from spcatv.images.loading import held_open, image_name, is_path, open_volume, reading
 from spcatv.images.space import BoolArray, FloatArray, IntArray, ReadProgress, Space
 from spcatv.structure import GridStructure, grid
 
@@ -69,10 +69,10 @@ class Volume:
                 return
             file = self.file
             compressed = file is not None and file.suffix in COMPRESSED
-            opened = values_held_open(file) if file and compressed else nullcontext(self.image.dataobj)
-            with opened as values:
+            opened = held_open(file, type(self.image)) if file and compressed else nullcontext(self.image)
+            with opened as image:
                 for row in range(self.n_rows):
-                    yield np.asanyarray(values[..., row])
+                    yield np.asanyarray(image.dataobj[..., row])
 
 
 def open_one(item: Any, name: str) -> Volume:
@@ -128,7 +128,7 @@ def open_all(imgs: Any) -> list[Volume]:
     for volume in volumes[1:]:
         how = difference(volume, first.shape, first.affine)
         if how is not None:
-            raise ImageError(f"{volume.name}: {how} as the first image, {first.name}")
+            raise ImageError(f"{volume.name}: {how}; the first image is {first.name}")
     return volumes
 
 
@@ -218,7 +218,7 @@ class VolumeSpace(Space):
         for volume in volumes:
             how = difference(volume, self.labels.shape, self.affine)
             if how is not None:
-                raise ImageError(f"{volume.name}: {how} as the mask of the model")
+                raise ImageError(f"{volume.name}: {how}, compared with the mask of the model")
         return VolumeRows(self, tuple(volumes))
 
     def to_images(self, rows: FloatArray, names: tuple[str, ...] = ()) -> nib.Nifti1Image:
