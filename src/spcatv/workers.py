@@ -64,7 +64,8 @@ def check_failures(failures: Sequence[Failure], n_left: int) -> None:
         raise ValueError(f"every fit failed; the first: {failures[0]}")
     named = "; ".join(str(item) for item in failures[:MOST_NAMED])
     more = f"; and {len(failures) - MOST_NAMED} more" if len(failures) > MOST_NAMED else ""
-    warn_user(f"{len(failures)} fits failed and are left out ({named}{more})", FailedFitWarning)
+    count = "1 fit failed and is" if len(failures) == 1 else f"{len(failures)} fits failed and are"
+    warn_user(f"{count} left out ({named}{more})", FailedFitWarning)
 
 
 class Workers:

@@ -105,3 +105,18 @@ def test_atlas_of_images(volumes, tmp_path, done):
     )
     done("report", results, "--atlas", atlas, "--atlas-names", names)
     assert "The only region" in (results / PAGE).read_text(encoding="utf-8")
+
+
+def test_one_alpha_a_component(array, tmp_path, done):
+    """Page and `info` state every alpha, and the weights that follow from it."""
+    from spcatv import SPCATV
+    from spcatv.selection.each_component import fit_alphas
+
+    model = fit_alphas(SPCATV(2, structure=(12, 10)), np.load(array), [0.05, 0.2])
+    model.save(tmp_path / "model")
+    said = done("info", tmp_path / "model")
+    assert "  alpha: 0.05, 0.2 (one a component)\n" in said
+    assert f"  l2 {model.l2_:.4g}, {4 * model.l2_:.4g}\n" in said
+    page = tmp_path / "page.html"
+    done("report", tmp_path / "model", "--output", page)
+    assert f"l2 {model.l2_:.6g}, {4 * model.l2_:.6g};" in page.read_text(encoding="utf-8")

@@ -201,7 +201,7 @@ def test_a_failing_fold_is_named_and_the_rest_stands(array, tmp_path, monkeypatc
     assert main(["select", "--array", str(array), *SMALL, "--output", str(tmp_path / "out")]) == 0
     said = capsys.readouterr().err
     assert said.count("\n") == 1
-    assert said.startswith("spca-tv: warning: 1 fits failed and are left out (fold 1, alpha=0.4, ")
+    assert said.startswith("spca-tv: warning: 1 fit failed and is left out (fold 1, alpha=0.4, ")
     assert "FloatingPointError: overflow in a fold" in said
     rows = read_tsv(tmp_path / "out" / "desc-SPCATV_selection.tsv")
     assert [row["split0_test_error"] for row in rows].count("n/a") == 1

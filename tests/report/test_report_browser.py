@@ -210,6 +210,7 @@ def test_layers_and_own_colours(volume_page, volume):
     )
     assert volume_page.picture_of(canvas) not in (own, shared)
     assert volume_page.text(f"{panel} [data-legend-high]") == "1"
+    assert volume_page.text(f"{panel} output").endswith("selected in 80 % of the resampled fits")
     quiet(volume_page)
 
 
@@ -243,7 +244,14 @@ def test_print_shows_all_components(volume_page, artefacts):
         ".every(e => e.getBoundingClientRect().width > 50)"
     )
     hidden = volume_page.evaluate("getComputedStyle(document.querySelector('[role=tablist]')).display")
+    volume_page.resize(640)  # an A4 page within generous margins
+    cut = volume_page.evaluate(
+        "Array.from(document.querySelectorAll('table')).filter(t => t.getBoundingClientRect().right > 640)"
+        ".map(t => t.id || t.caption.textContent)"
+    )
+    volume_page.resize(1200)
     volume_page.send("Emulation.setEmulatedMedia", media="")
+    assert cut == [], "no table goes beyond the paper"
     assert (shown, hidden) == (["block", "block"], "none")
     assert there, "tables, charts and pictures"
     volume_page.print_to(artefacts / "report-volume.pdf")

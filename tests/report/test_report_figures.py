@@ -171,3 +171,35 @@ def test_variance_with_its_ceiling():
         pytest.approx([35, 50]),
     ]
     assert_readable(figure)
+
+
+def test_many_images_make_a_grid(image):
+    model = SPCATV(9, structure=image.inside, alpha=1e-3).fit(image.X)
+    figure = plot_components(model)
+    panels = [axes for axes in figure.axes if axes.images]
+    assert len(panels) == 9
+    spec = panels[0].get_subplotspec().get_gridspec()
+    assert (spec.nrows, spec.ncols) == (3, 3)
+    width, height = figure.get_size_inches()
+    assert height < 1.2 * width
+    some = plot_components(model, components=range(8))
+    assert len([axes for axes in some.axes if axes.images]) == 8
+    assert_readable(figure)
+    assert_readable(some)
+
+
+def test_only_fitted_models_are_drawn():
+    from sklearn.exceptions import NotFittedError
+
+    for unfitted in (SPCATV(2), SPCATVCV(2)):
+        with pytest.raises(NotFittedError):
+            plot_components(unfitted)
+
+
+def test_voxels_without_a_loading_say_so(cifti):
+    rows = cifti.model.components_
+    start = len(rows[0]) - 125  # the block of voxels comes last
+    empty = [k for k, row in enumerate(rows) if not row[start:].any()]
+    assert empty, "some component lies on the surface alone"
+    said = [text for text, _ in texts(plot_components(cifti.model)) if text.startswith("no loading")]
+    assert len(said) == len(empty)

@@ -58,7 +58,7 @@ def test_everything_that_lies_in_the_folder_is_shown(pages):
         "Words",
     ]
     assert "8 (chosen)" in html
-    assert "by the rule “paper”" in html
+    assert "The rule “paper” takes the lowest held-out error" in html
     assert "Medians by group: control" in html
     assert "Correlation with age:" in html
 
@@ -232,7 +232,36 @@ def test_empty_and_unfinished_components_are_told():
     with pytest.warns(UserWarning, match="components are zero"):
         model = SPCATV(2, structure=(20,), alpha=5.0).fit(X)
     html = generate_report(model, data=X).html
-    assert "Component 2 is empty" in html
+    assert html.count("Components 1 and 2 are empty: the penalties leave no loading.") == 1
     with pytest.warns(UserWarning, match="was not reached"):
         model = SPCATV(1, structure=(20,), max_iter=1, tol=1e-12).fit(X)
     assert "did not reach the tolerance" in generate_report(model).html
+
+
+def test_tiny_regions_are_counted_apart():
+    """Six regions of one weight, and four faint ones."""
+    X = np.random.default_rng(0).standard_normal((12, 40))
+    model = SPCATV(1, structure=(40,)).fit(X)
+    loading = np.zeros(40)
+    loading[:12:2], loading[20:28:2] = 0.4, 1e-4
+    model.components_ = loading[None]
+    html = generate_report(model).html
+    assert "<td>6 (+4 tiny)</td>" in html
+    assert "6 connected regions (and 4 of less than" in html
+
+
+def test_few_alternations_are_a_sentence_and_no_picture(line):
+    short = [k for k, record in enumerate(line.model.diagnostics_) if len(record.objectives) < 3]
+    html = generate_report(line.model).html
+    assert html.count("<summary>Convergence</summary>") == 2 - len(short)
+    assert html.count("The fit took") == len(short)
+    assert "inexactness" not in html
+
+
+def test_views_without_a_loading_say_so(cifti, image):
+    html = generate_report(cifti.model).html
+    rows = cifti.model.components_
+    blank = sum(not row[-125:].any() for row in rows) + sum(not row[:-125].any() for row in rows)
+    assert blank > 0
+    assert html.count("No loading of this component here.") == blank
+    assert "No loading of this component here." not in generate_report(image.model).html

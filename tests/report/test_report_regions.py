@@ -273,3 +273,49 @@ def test_views_by_kind(volume, surface, cifti, image, line):
     assert not views_of(cube)[0].anatomical
     none = SPCATV(1, tv_ratio=0).fit(np.random.default_rng(0).standard_normal((9, 12)))
     assert [(view.kind, view.joined) for view in views_of(none)] == [("line", False)]
+
+
+def test_frequency_is_that_of_the_thresholded_support():
+    """As in the table of regions of the same folder: faint loadings at the edge do not count."""
+    loading = np.zeros((6, 8))
+    loading[1:3, 1:4] = 0.4
+    loading[1:3, 4] = 0.01
+    loading[5, 7] = -1e-4
+    frequency = np.where(loading > 0.1, 0.9, 0.1)
+    found = np.where(loading > 0.1, 0.75, np.nan)
+    model = model_of((6, 8), loading.reshape(1, -1))
+    row = model.components_[0]
+    first, second = cluster_table(
+        model.structure_, row, parts_of(model), None, frequency.ravel(), found.ravel()
+    )
+    assert (first.n_features, first.selected, first.found) == (8, pytest.approx(0.9), 0.75)
+    assert (second.n_features, second.selected, second.found) == (1, None, None)
+
+
+def test_resamples_and_their_table_agree_on_what_is_found(line, tmp_path):
+    from spcatv.report.stored import checked_stability, read_found
+    from spcatv.stability import bootstrap_components
+
+    model = line.model
+    resampled = bootstrap_components(model, line.X, n_resamples=5, random_state=0)
+    assert read_found(tmp_path, model.structure_, model.components_) is None
+    rows = [
+        f"{region.component + 1}\t{len(region.features)}\t{region.found!r}" for region in resampled.regions
+    ]
+    table = tmp_path / "desc-SPCATV_regions.tsv"
+    table.write_text("\n".join(["component\tn_features\tfound", *rows]) + "\n", encoding="utf-8")
+    given = checked_stability(resampled, model.components_.shape, "stability").found
+    np.testing.assert_array_equal(read_found(tmp_path, model.structure_, model.components_), given)
+    region = resampled.regions[0]
+    assert (given[region.component, region.features] == region.found).all()
+    table.write_text("component\tn_features\tfound\n1\t3\t0.5\n", encoding="utf-8")
+    with pytest.raises(ReportError, match="not those of this model"):
+        read_found(tmp_path, model.structure_, model.components_)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [([2], "2"), ([1, 2], "1 and 2"), ([3, 4, 5, 6], "3 to 6"), ([1, 3, 4, 5, 9], "1, 3 to 5 and 9")],
+)
+def test_ranges(numbers, text):
+    assert words.ranges(numbers) == text

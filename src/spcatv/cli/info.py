@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from spcatv.cli.models import open_model
 from spcatv.layout import aligned
 from spcatv.model import SavedModel
+from spcatv.selection.each_component import weights_of_components
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -61,10 +62,9 @@ def as_text(saved: SavedModel) -> str:
         f"{saved.kind}: {n_components} components of {n_features:,} features",
         "",
         "parameters",
-        *(f"  {name}: {value}" for name, value in saved.parameters.items() if _is_plain(value)),
+        *(f"  {name}: {value}" for name, value in _parameters(saved).items() if _is_plain(value)),
         "",
-        "weights used",
-        "  " + ", ".join(f"{name} {saved.fitted[name]:.6g}" for name in ("l1", "l2", "tv")),
+        *_weights(saved),
         "",
         *_components(saved),
         "",
@@ -74,6 +74,27 @@ def as_text(saved: SavedModel) -> str:
         "with " + ", ".join(f"{name} {version}" for name, version in saved.versions.items()),
     ]
     return "\n".join(lines)
+
+
+def _parameters(saved: SavedModel) -> dict[str, Any]:
+    """The parameters as they took effect: every alpha where the components have one each."""
+    alphas = saved.arrays.get("component_alphas")
+    if alphas is None:
+        return dict(saved.parameters)
+    return {**saved.parameters, "alpha": f"{_numbers(alphas)} (one a component)"}
+
+
+def _weights(saved: SavedModel) -> list[str]:
+    names = ("l1", "l2", "tv")
+    alphas = saved.arrays.get("component_alphas")
+    if alphas is None:
+        return ["weights used", "  " + ", ".join(f"{name} {saved.fitted[name]:.6g}" for name in names)]
+    weights = {name: weights_of_components(saved.fitted[name], alphas, len(alphas)) for name in names}
+    return ["weights used, one a component", *(f"  {name} {_numbers(weights[name])}" for name in names)]
+
+
+def _numbers(values: Any) -> str:
+    return ", ".join(f"{float(value):.4g}" for value in values)
 
 
 def _is_plain(value: Any) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from spcatv.metrics import threshold_loadings
 from spcatv.regions import connected_regions
 from spcatv.report.atlas import FeatureLabels
 from spcatv.report.places import Part
@@ -43,7 +44,11 @@ class Cluster:
     composition : tuple of (str, float)
         What the region is made of by the atlas: names and shares of its size, largest first.
     selected : float or None
-        How often its features are selected in resampled fits, mean over the region.
+        How often its features are selected in resampled fits, mean over those of the region that are in
+        the thresholded support, which is what "selected" means in a resampled fit, too; None if none is.
+    found : float or None
+        Share of resampled fits that find it again: its heaviest part, where the thresholded support
+        falls apart.
     """
 
     part: str
@@ -58,6 +63,7 @@ class Cluster:
     label: str = ""
     composition: tuple[tuple[str, float], ...] = ()
     selected: float | None = None
+    found: float | None = None
 
 
 def cluster_table(
@@ -66,6 +72,7 @@ def cluster_table(
     parts: Sequence[Part],
     labels: FeatureLabels | None = None,
     selection_frequency: npt.ArrayLike | None = None,
+    found: npt.ArrayLike | None = None,
 ) -> tuple[Cluster, ...]:
     """The connected regions of a loading, the heaviest first.
 
@@ -81,6 +88,8 @@ def cluster_table(
         Their anatomical names.
     selection_frequency : array-like of shape (n_features,), default=None
         How often each feature is selected in resampled fits.
+    found : array-like of shape (n_features,), default=None
+        How often the thresholded region of each feature is found again in them; NaN in no region.
 
     Returns
     -------
@@ -88,6 +97,9 @@ def cluster_table(
     """
     values = np.asarray(loading, dtype=np.float64)
     frequency = None if selection_frequency is None else np.asarray(selection_frequency, dtype=np.float64)
+    again = None if found is None else np.asarray(found, dtype=np.float64)
+    # resampled fits are compared on supports without the loadings that add next to nothing
+    heavy = threshold_loadings(values) != 0
     starts = np.array([part.start for part in parts])
     total = float(np.square(values).sum())
     table = []
@@ -107,7 +119,15 @@ def cluster_table(
                 share=float(np.square(values[features]).sum()) / total,
                 label="" if labels is None else labels.name_of(peak),
                 composition=() if labels is None else labels.composition(features, part),
-                selected=None if frequency is None else float(frequency[features].mean()),
+                selected=_mean(frequency, features[heavy[features]]),
+                found=_mean(again, np.array([peak])[heavy[[peak]]]),
             )
         )
     return tuple(table)
+
+
+def _mean(values: FloatArray | None, features: npt.NDArray[np.intp]) -> float | None:
+    if values is None or len(features) == 0:
+        return None
+    mean = float(values[features].mean())
+    return mean if np.isfinite(mean) else None

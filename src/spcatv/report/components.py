@@ -13,8 +13,10 @@ from spcatv.report.content import Chart, Head, chart, heads
 from spcatv.report.figures import group_members, plot_convergence, plot_scores
 from spcatv.report.material import Material
 from spcatv.report.places import Part
+from spcatv.selection.each_component import weights_of_components
 
 MOST_REGIONS = 15
+FEWEST_POINTS = 3  # of a curve of convergence
 
 
 @dataclass(frozen=True)
@@ -44,9 +46,10 @@ class ComponentPanel:
     alt: str
     regions: Regions
     n_regions: int
+    n_tiny: int
     peaks: tuple[int, ...]
     certificate: tuple[str, ...]
-    convergence: Chart | None
+    convergence: Chart | str | None
     scores: Chart | None
 
 
@@ -56,10 +59,12 @@ def component_panel(
     """Everything about component `k`, from 0."""
     model = material.model
     record = model.diagnostics_[k]
-    frequency = None if material.stability is None else material.stability.selection_frequency[k]
-    clusters = cluster_table(model.structure_, model.components_[k], parts, labels, frequency)
+    stability = material.stability
+    frequency = None if stability is None else stability.selection_frequency[k]
+    found = None if stability is None or stability.found is None else stability.found[k]
+    clusters = cluster_table(model.structure_, model.components_[k], parts, labels, frequency, found)
     heavy = tuple(cluster for cluster in clusters if cluster.share >= words.SMALLEST_REGION)
-    l2 = float(np.broadcast_to(model.l2_, material.n_components)[k])
+    l2 = weights_of_components(model.l2_, material.alphas, material.n_components)[k]
     return ComponentPanel(
         number=k + 1,
         sentence=words.component_sentence(
@@ -67,9 +72,10 @@ def component_panel(
         ),
         alt=_alternative_text(heavy),
         regions=_regions(heavy, clusters, labels is not None),
-        n_regions=len(clusters),
+        n_regions=len(heavy),
+        n_tiny=len(clusters) - len(heavy),
         peaks=tuple(cluster.peak_feature for cluster in clusters[:MOST_REGIONS]),
-        certificate=words.certificate(record, l2, float(model.tol)),
+        certificate=words.certificate(record, float(l2), float(model.tol)),
         convergence=_convergence(material, k),
         scores=_scores(material, k),
     )
@@ -102,8 +108,11 @@ def _regions(heavy: tuple[Cluster, ...], clusters: tuple[Cluster, ...], with_lab
     if several_parts:
         columns.insert(1, Head("Where", text=True))
     with_selected = any(cluster.selected is not None for cluster in heavy)
+    with_found = any(cluster.found is not None for cluster in heavy)
     if with_selected:
         columns.append(Head("Selected in resamples"))
+    if with_found:
+        columns.append(Head("Found again in"))
     if with_labels:
         columns += heads("At the peak", "Made of", text=("At the peak", "Made of"))
     rows = []
@@ -117,7 +126,9 @@ def _regions(heavy: tuple[Cluster, ...], clusters: tuple[Cluster, ...], with_lab
             words.percent(cluster.share, 2),
         ]
         if with_selected:
-            cells.append("–" if cluster.selected is None else words.percent(cluster.selected, 2))
+            cells.append(_share(cluster.selected))
+        if with_found:
+            cells.append(_share(cluster.found))
         if with_labels:
             made_of = ", ".join(f"{name} {words.percent(share, 2)}" for name, share in cluster.composition)
             cells += [cluster.label or "–", made_of or "–"]
@@ -128,23 +139,52 @@ def _regions(heavy: tuple[Cluster, ...], clusters: tuple[Cluster, ...], with_lab
         weight = words.percent(sum(cluster.share for cluster in left), 2)
         rest = f"{words.count(len(left), 'more region')} with {weight} of the weight together, not listed."
     return Regions(
-        caption="Connected regions of one sign, heaviest first. Weight: share of the map's sum of squares.",
+        caption=_regions_caption(with_selected, with_found),
         columns=tuple(columns),
         rows=tuple(rows),
         rest=rest,
     )
 
 
-def _convergence(material: Material, k: int) -> Chart | None:
+def _share(value: float | None) -> str:
+    return "–" if value is None else words.percent(value, 2)
+
+
+def _regions_caption(with_selected: bool, with_found: bool) -> str:
+    text = (
+        "Connected regions of one sign, heaviest first. Size and mean count every loading that is not zero. "
+        "Weight: share of the map's sum of squares."
+    )
+    if with_selected:
+        text += (
+            " Selected in resamples: mean over the region without its weakest loadings, those that the map "
+            "can lose and keep 99 % of its norm."
+        )
+    if with_found:
+        text += (
+            " Found again in: resampled fits that select at least half of the region, cut in the same way, "
+            "with its sign; its heaviest part, if that falls apart."
+        )
+    return text
+
+
+def _convergence(material: Material, k: int) -> Chart | str | None:
+    """How the objective fell: a picture, or a sentence where there is next to nothing to draw."""
     record = material.model.diagnostics_[k]
     if not record.objectives:
         return None
+    if len(record.objectives) < FEWEST_POINTS:
+        return (
+            f"The fit took {words.count(record.n_alternations, 'alternation')} of scores and loadings; the "
+            f"objective is {words.number(record.objective, 6)}."
+        )
     return chart(
         plot_convergence(material.model, components=[k]),
         alt=f"Convergence of component {k + 1}: after {words.count(record.n_alternations, 'alternation')} "
         f"the objective is {words.number(record.objective, 6)}, with a relative gap of "
         f"{words.number(record.relative_gap, 2)}.",
-        caption="How the objective fell, from one alternation of scores and loadings to the next.",
+        caption="How the objective fell, from one alternation of scores and loadings to the next. Dotted: "
+        "how far each alternation's map can be from the best one for its scores, by its duality gap.",
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spcatv.decomposition import ComponentDiagnostics
+from spcatv.report.stored import numeric
 from spcatv.report.style import figure_style, line_style, new_figure
 from spcatv.report.words import superscript
 
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 FloatArray = npt.NDArray[np.float64]
 
 MOST_GROUPS = 7
+# a setting has next to no model if it explains less than this share of what the best one does, or, where
+# that is not known, if more than this share of its loadings are zero
+LEAST_EXPLAINED = 0.1
+MOST_ZEROS = 0.995
 
 
 def plot_convergence(model: Any, *, components: Sequence[int] | None = None) -> Figure:
@@ -36,8 +41,9 @@ def plot_convergence(model: Any, *, components: Sequence[int] | None = None) -> 
     Returns
     -------
     matplotlib Figure
-        For every component the distance of the objective to its last value, and the certified inexactness
-        of the loadings (dotted), both relative to the last objective; logarithmic.
+        For every component the distance of the objective to its last value, and how far the loadings of
+        every alternation can be from the best ones for its scores (dotted), both relative to the last
+        objective; logarithmic.
     """
     records: Sequence[ComponentDiagnostics] = getattr(model, "diagnostics_", model)
     chosen = range(len(records)) if components is None else components
@@ -65,7 +71,7 @@ def plot_convergence(model: Any, *, components: Sequence[int] | None = None) -> 
         _log_axis(axes.yaxis)
         axes.set_xlabel("alternation of scores and loadings")
         axes.set_ylabel("distance, relative to the objective")
-        axes.set_title("Objective above its last value (lines)\nand certified inexactness (dotted)")
+        axes.set_title("Objective above its last value (lines),\nlargest possible error of the map (dotted)")
         _whole_numbers(axes, longest)
         if axes.get_legend_handles_labels()[0] and len(chosen) > 1:
             axes.legend()
@@ -306,8 +312,6 @@ def _plot_models(path: Any) -> Figure:
 
 
 def _plot_selection(columns: Mapping[str, Any], best_index: int | None) -> Figure:
-    from spcatv.report.stored import numeric
-
     error, dice = numeric(columns["mean_test_error"]), numeric(columns.get("mean_dice", ()))
     if error is None:
         raise ValueError("mean_test_error must hold numbers")
@@ -320,6 +324,7 @@ def _plot_selection(columns: Mapping[str, Any], best_index: int | None) -> Figur
         panels = figure.subplots(2 if with_dice else 1, 1, sharex=True, squeeze=False)[:, 0]
         _plot_lines(panels[0], across, error, lines, best_index)
         panels[0].set_ylabel("held-out error")
+        _limit_to_models(panels[0], columns, error, best_index)
         if with_dice and dice is not None:
             _plot_lines(panels[1], across, dice, lines, best_index)
             panels[1].set_ylabel("stability (Dice index)")
@@ -330,6 +335,30 @@ def _plot_selection(columns: Mapping[str, Any], best_index: int | None) -> Figur
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower left", ncols=2, fontsize=7)
     return figure
+
+
+def _limit_to_models(
+    axes: Axes, columns: Mapping[str, Any], error: FloatArray, best_index: int | None
+) -> None:
+    """Leave settings with next to no model above the panel: they would press the others together."""
+    explained = numeric(columns.get("mean_test_explained", ()))
+    zeros = numeric(columns.get("mean_sparsity", ()))
+    if explained is not None and len(explained) == len(error) and np.isfinite(explained).any():
+        nothing = explained < LEAST_EXPLAINED * np.nanmax(explained)
+    elif zeros is not None and len(zeros) == len(error):
+        nothing = zeros > MOST_ZEROS
+    else:
+        return
+    if best_index is not None:
+        nothing[best_index] = False
+    kept = error[~nothing & np.isfinite(error)]
+    if len(kept) < 2 or kept.max() <= kept.min():
+        return
+    margin = 0.08 * (kept.max() - kept.min())
+    n_above = int((error[nothing] > kept.max() + margin).sum())
+    if n_above:
+        axes.set_ylim(kept.min() - margin, kept.max() + margin)
+        axes.set_title(f"{n_above} with next to no loadings left: above", fontsize=8)
 
 
 def _lines(columns: Mapping[str, Any], n_settings: int) -> dict[str, npt.NDArray[np.intp]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils.validation import check_is_fitted
 
 from spcatv.report.flat import ImageView, LineView
 from spcatv.report.style import DIVERGING, figure_style, line_style, new_figure, shared_top
@@ -37,11 +38,11 @@ def plot_components(
     components: Sequence[int] | None = None,
     background: str | os.PathLike[str] | None = None,
 ) -> Figure:
-    """The maps of the components, a row each, all with the same colours.
+    """The maps of the components, all with the same colours: a row each, images side by side.
 
     Parameters
     ----------
-    model : SPCATV or ImageSPCATV
+    model : SPCATV, ImageSPCATV or SPCATVCV
         Fitted. Volumes are shown as three slices through the largest loading, surfaces from outside and
         inside, fields of two dimensions as images and of one as lines.
     components : sequence of int, default=None
@@ -54,26 +55,35 @@ def plot_components(
     matplotlib Figure
         Save it with ``figure.savefig("components.svg")`` or ``.png``.
     """
+    check_is_fitted(model, "components_")
+    model = getattr(model, "best_estimator_", model)
     rows = np.asarray(model.components_, dtype=np.float64)
     chosen = list(range(len(rows))) if components is None else [int(k) for k in components]
     views = views_of(model, background)
     top = shared_top(rows[chosen])
-    columns = sum(_n_columns(view) for view in views)
     if isinstance(views[0], LineView):
         return _line_figure(views[0], rows, chosen)
-    aspect = _aspect(views[0])
+    per_component = sum(_n_columns(view) for view in views)
+    is_image = isinstance(views[0], ImageView)
+    # a component of one picture leaves room for others beside it
+    side_by_side = max(1, round(len(chosen) ** 0.5)) if is_image else 1
+    n_rows, n_columns = -(-len(chosen) // side_by_side), per_component * side_by_side
     with figure_style():
         from matplotlib.colors import Normalize
 
-        side = IMAGE_WIDTH if isinstance(views[0], ImageView) else PANEL_WIDTH
-        figure = new_figure(min(10.0, side * columns + 0.6), (side / aspect + 0.25) * len(chosen) + 0.7)
-        grid = figure.subplots(len(chosen), columns, squeeze=False)
+        width = min(10.0, (IMAGE_WIDTH if is_image else PANEL_WIDTH) * n_columns + 0.6)
+        side = (width - 0.6) / n_columns if is_image else PANEL_WIDTH
+        figure = new_figure(width, (side / _aspect(views[0]) + 0.25) * n_rows + 0.7)
+        grid = figure.subplots(n_rows, n_columns, squeeze=False)
+        panels = grid.reshape(-1, per_component)
         norm = Normalize(-top, top)
-        for row, k in enumerate(chosen):
-            panels = iter(grid[row])
+        for own, k in zip(panels, chosen, strict=False):
+            left = iter(own)
             for view in views:
-                _draw(view, [next(panels) for _ in range(_n_columns(view))], rows[k], norm)
-            _name_row(grid[row][0], f"component {k + 1}", above=isinstance(views[0], ImageView))
+                _draw(view, [next(left) for _ in range(_n_columns(view))], rows[k], norm)
+            _name_row(own[0], f"component {k + 1}", above=is_image)
+        for axes in panels[len(chosen) :].ravel():
+            axes.set_axis_off()
         from matplotlib.cm import ScalarMappable
 
         bar = figure.colorbar(
@@ -139,6 +149,9 @@ def _draw_volume(view: VolumeView, panels: list[Axes], loading: FloatArray, norm
     voxel = peak[0] if len(peak) else np.array(view.index.values.shape) // 2
     position = view.index.origin + voxel * view.index.spacing
     values = np.concatenate([[0.0], own])[view.index.values]
+    if not own.any():
+        place: dict[str, Any] = {"ha": "center", "va": "top", "transform": panels[1].transAxes}
+        panels[1].text(0.5, -0.02, "no loading of this component here", fontsize=8, **place)
     for axes, (fixed, across, up) in zip(panels, PLANES, strict=True):
         if view.background is not None:
             grey, extent = _slice(view.background, view.background.values, position, fixed, across, up)

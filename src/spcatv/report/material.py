@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from spcatv.estimator import SPCATV
 from spcatv.model import SavedModel, estimator_state, read_model
 from spcatv.report import stored
 from spcatv.report.errors import ReportError
+from spcatv.report.repeat import repeat_code, repeat_command
 from spcatv.report.variance import Variance, variance_of
 
 FloatArray = npt.NDArray[np.float64]
@@ -83,13 +83,19 @@ class Material:
         """K."""
         return len(self.model.components_)
 
+    @property
+    def alphas(self) -> FloatArray | None:
+        """The alpha of every component, shape (K,); None if all have the same one."""
+        return getattr(self.model, "component_alphas_", None)
+
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """A model and what lies beside it."""
+    """A model and what lies beside it; `search` is what has found it."""
 
     model: Any
     saved: SavedModel
+    search: Any = None
     scores: stored.Scores | None = None
     ceiling: FloatArray | None = None
     selection: stored.Selection | None = None
@@ -105,9 +111,13 @@ def find(source: Any) -> Found:
     if hasattr(source, "cv_results_") and hasattr(source, "best_estimator_"):
         model = source.best_estimator_
         chosen = stored.Selection(
-            source.cv_results_, int(source.best_index_), str(source.rule), int(source.n_splits_)
+            source.cv_results_,
+            int(source.best_index_),
+            source.rule if isinstance(source.rule, str) else getattr(source.rule, "__name__", "a function"),
+            int(source.n_splits_),
+            float(source.min_sparsity),
         )
-        return Found(model, estimator_state(model), selection=chosen)
+        return Found(model, estimator_state(model), search=source, selection=chosen)
     if not hasattr(source, "get_params"):
         raise ReportError(
             f"a report is about a fitted SPCATV, ImageSPCATV or SPCATVCV, or a model folder; got "
@@ -129,14 +139,14 @@ def _find_in_folder(folder: Path) -> Found:
         from spcatv.images import ImageSPCATV
 
         model = ImageSPCATV.load(model_folder)
-    n_components, n_features = model.components_.shape
+    n_components = len(model.components_)
     return Found(
         model=model,
         saved=saved,
         scores=stored.read_scores(results, n_components),
         ceiling=stored.read_ceiling(results, n_components),
         selection=stored.read_selection(results),
-        stability=stored.read_stability(results, n_components, n_features),
+        stability=stored.read_stability(results, model.structure_, model.components_),
         config=stored.read_text(results / stored.CONFIG),
         config_file=results / stored.CONFIG,
     )
@@ -174,8 +184,7 @@ def gather(
         ceiling = pca_cumulative_variance(matrix, len(model.components_), center=bool(model.center))
     resampled = found.stability
     if stability is not None:
-        n_components, n_features = model.components_.shape
-        resampled = stored.checked_stability(stability, n_components, n_features, "stability")
+        resampled = stored.checked_stability(stability, model.components_.shape, "stability")
     n_samples = None if scores is None else len(scores.values)
     return Material(
         model=model,
@@ -245,19 +254,6 @@ def _variable(column: Any, n_samples: int | None) -> Column | None:
 def _repeat(found: Found) -> str:
     """How to make this model again: the command line if there was one, or Python."""
     if found.config is not None and found.config_file is not None:
-        command = "fit" if found.selection is None else "select"
-        return f"spca-tv {command} --config {shlex.quote(str(found.config_file))} --output ANOTHER_FOLDER"
-    defaults = type(found.model)().get_params(deep=False)
-    given = found.model.get_params(deep=False)
-    shown = [
-        f"{name}={value!r}" if isinstance(value, (bool, int, float, str)) else f"{name}=..."
-        for name, value in given.items()
-        if name in defaults and not _same(value, defaults[name])
-    ]
-    kind = type(found.model).__name__
-    version = found.saved.versions.get("spca-tv", "")
-    return f"from spcatv import {kind}  # spca-tv {version}\n{kind}({', '.join(shown)}).fit(...)"
-
-
-def _same(value: Any, default: Any) -> bool:
-    return value is default or (isinstance(value, (bool, int, float, str)) and value == default)
+        return repeat_command(found.config_file, searched=found.selection is not None)
+    model = found.model if found.search is None else found.search
+    return repeat_code(model, found.saved.versions.get("spca-tv", ""))

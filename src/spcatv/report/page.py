@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from spcatv._version import __version__
 from spcatv.files import replacing
 from spcatv.report import sections
 from spcatv.report.atlas import label_features
+from spcatv.report.choice import selection_section
 from spcatv.report.components import ComponentPanel, component_panel
 from spcatv.report.content import Table
 from spcatv.report.flat import ImageView
@@ -31,7 +33,11 @@ from spcatv.report.views import View, hemisphere_vertices, views_of
 from spcatv.report.volume import VolumeView
 
 SCRIPTS = ("data.js", "tabs.js", "volume.js", "surface.js", "flat.js", "main.js")
-LAYERS = {"frequency": "selected in a share of", "consistency": "consistency of the sign"}
+# what the script says of a value, as a percentage or as a number
+LAYERS = {
+    "frequency": "selected in {percent} of the resampled fits",
+    "consistency": "consistency of the sign {number}",
+}
 ANATOMICAL = ("Sagittal", "Coronal", "Axial")
 PRESETS = ("left outside", "left inside", "right outside", "right inside", "top", "bottom", "front", "back")
 
@@ -109,7 +115,7 @@ class ViewFrame:
 
 @dataclass(frozen=True)
 class Page:
-    """All that the templates show."""
+    """All that the templates show; `blank` says by component and view where there is no loading."""
 
     title: str
     lead: str
@@ -117,6 +123,7 @@ class Page:
     warnings: tuple[str, ...]
     legend: str
     views: tuple[ViewFrame, ...]
+    blank: tuple[tuple[bool, ...], ...]
     summary: Table
     components: tuple[ComponentPanel, ...]
     variance: sections.Section
@@ -214,11 +221,12 @@ def generate_report(
         warnings=sections.warnings(material),
         legend=_legend(DIVERGING),
         views=tuple(_frame(view) for view in views),
+        blank=tuple(tuple(_is_blank(view, row) for view in views) for row in material.model.components_),
         summary=sections.summary(material, panels),
         components=panels,
         variance=sections.variance_section(material),
         stability=sections.stability_section(material),
-        selection=sections.selection_section(material),
+        selection=selection_section(material),
         samples=sections.samples_section(material),
         run=sections.run_section(material),
     )
@@ -268,6 +276,15 @@ def _frame(view: View) -> ViewFrame:
     if isinstance(view, ImageView):
         return ViewFrame("image", "Image", "Dark grey: outside of the mask. Light grey: zero.")
     return ViewFrame("line", "Line", "")
+
+
+def _is_blank(view: View, loading: npt.NDArray[np.floating[Any]]) -> bool:
+    """Whether a component has no loading in what a view shows."""
+    if isinstance(view, VolumeView):
+        return not loading[view.start : view.stop].any()
+    if isinstance(view, SurfaceView):
+        return not any(loading[side.start : side.stop].any() for side in view.hemispheres)
+    return not loading.any()
 
 
 def render(page: Page, data: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The sections of the page beside the components: summary, variance, stability, selection, samples, run."""
+"""The sections of the page beside the components: summary, variance, stability, samples, run."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ import numpy as np
 from spcatv.report import words
 from spcatv.report.components import ComponentPanel
 from spcatv.report.content import Chart, Table, chart, heads
-from spcatv.report.figures import plot_path, plot_stability, plot_variance
+from spcatv.report.figures import plot_stability, plot_variance
 from spcatv.report.material import Material
-from spcatv.report.stored import numeric
+from spcatv.selection.each_component import weights_of_components
 
-MOST_SETTINGS = 200
 MOST_SAMPLES = 2000
 
 
@@ -68,11 +67,14 @@ def lead(material: Material, noun: str) -> str:
 
 def warnings(material: Material) -> tuple[str, ...]:
     """What a reader must know before anything else."""
+    records = material.model.diagnostics_
     found = []
-    for k, record in enumerate(material.model.diagnostics_):
-        if record.n_nonzero == 0:
-            found.append(f"Component {k + 1} is empty: the penalties leave no loading.")
-        elif not record.converged:
+    empty = [k + 1 for k, record in enumerate(records) if record.n_nonzero == 0]
+    if empty:
+        subject = f"Component {empty[0]} is" if len(empty) == 1 else f"Components {words.ranges(empty)} are"
+        found.append(f"{subject} empty: the penalties leave no loading.")
+    for k, record in enumerate(records):
+        if record.n_nonzero > 0 and not record.converged:
             found.append(
                 f"Component {k + 1} did not reach the tolerance: its relative gap is "
                 f"{words.number(record.relative_gap, 2)} instead of {words.number(material.model.tol, 2)}."
@@ -90,7 +92,7 @@ def summary(material: Material, panels: tuple[ComponentPanel, ...]) -> Table:
                 words.percent(material.variance.own[k]),
                 words.percent(record.sparsity),
                 f"{record.n_nonzero:,}",
-                str(panel.n_regions),
+                f"{panel.n_regions} (+{panel.n_tiny} tiny)" if panel.n_tiny else str(panel.n_regions),
                 words.number(record.relative_gap, 2),
                 "yes" if record.converged else "no",
             )
@@ -98,7 +100,12 @@ def summary(material: Material, panels: tuple[ComponentPanel, ...]) -> Table:
     columns = heads(
         "Component", "Explained variance", "Zeros", "Not zero", "Regions", "Relative gap", "Converged"
     )
-    return Table("The components at a glance", columns, tuple(rows), id="summary-table")
+    caption = "The components at a glance."
+    if any(panel.n_tiny for panel in panels):
+        caption += (
+            f" Tiny regions hold less than {words.percent(words.SMALLEST_REGION, 1)} of a map's weight."
+        )
+    return Table(caption, columns, tuple(rows), id="summary-table")
 
 
 def variance_section(material: Material) -> Section:
@@ -167,57 +174,6 @@ def stability_section(material: Material) -> Section | None:
     return Section(text, picture, Table("Resampled fits", columns, tuple(rows), id="stability-table"))
 
 
-def selection_section(material: Material) -> Section | None:
-    """The settings that were compared."""
-    selection = material.selection
-    if selection is None:
-        return None
-    names = {
-        "param_alpha": "alpha",
-        "param_l1_ratio": "l1 ratio",
-        "param_tv_ratio": "TV ratio",
-        "mean_test_error": "held-out error",
-        "mean_dice": "Dice",
-        "mean_sparsity": "zeros",
-    }
-    shown = {title: selection.columns[name] for name, title in names.items() if name in selection.columns}
-    n_settings = len(selection.columns["mean_test_error"])
-    best = selection.best_index
-    rows = [
-        (f"{k + 1} (chosen)" if k == best else str(k + 1), *(_cell(column[k]) for column in shown.values()))
-        for k in _first_settings(n_settings, best)
-    ]
-    chosen = ", ".join(
-        f"{title} {_cell(shown[title][best])}"
-        for title in ("alpha", "l1 ratio", "TV ratio")
-        if title in shown
-    )
-    folds = "" if selection.n_folds is None else f" on {selection.n_folds} folds"
-    rule = f" by the rule “{selection.rule}”" if selection.rule else ""
-    text = f"{words.count(n_settings, 'setting')} were compared{folds}; chosen{rule}: {chosen}."
-    picture = chart(
-        plot_path(selection.columns, best_index=best),
-        alt=f"Held-out error and stability of {n_settings} settings over alpha. Chosen: {chosen}, with a "
-        f"held-out error of {_cell(selection.columns['mean_test_error'][best])}.",
-        caption="The star marks the chosen setting. Lower error and higher stability are better.",
-    )
-    return Section(
-        text, picture, Table("Settings", heads("Setting", *shown), tuple(rows), id="selection-table")
-    )
-
-
-def _first_settings(n_settings: int, best: int) -> list[int]:
-    """The settings to list: all, or the first ones and the chosen one."""
-    return sorted({*range(min(n_settings, MOST_SETTINGS)), best})
-
-
-def _cell(value: Any) -> str:
-    numbers = numeric([value])
-    if numbers is None:
-        return str(value)
-    return "–" if np.isnan(numbers[0]) else f"{numbers[0]:.4g}".replace("-", "−")
-
-
 def samples_section(material: Material) -> Samples | None:
     """The scores as a table."""
     scores = material.scores
@@ -262,9 +218,12 @@ def run_section(material: Material) -> Run:
         ("Seed", "none (only random starts would use one)" if seed is None else words.plain_value(seed))
     )
     weights = (("l1", model.l1_), ("l2", model.l2_), ("TV", model.tv_))
-    facts.append(("Weights used", ", ".join(f"{name} {_weight(value)}" for name, value in weights)))
+    each = "" if material.alphas is None else " (one a component)"
+    facts.append(
+        (f"Weights used{each}", "; ".join(f"{name} {_weights(material, value)}" for name, value in weights))
+    )
     parameters = tuple(
-        (name, words.plain_value(value)) for name, value in sorted(material.parameters.items())
+        (name, words.plain_value(value)) for name, value in sorted(_parameters(material).items())
     )
     return Run(
         facts=tuple(facts),
@@ -289,8 +248,20 @@ def run_section(material: Material) -> Run:
     )
 
 
-def _weight(value: Any) -> str:
-    return ", ".join(f"{number:.6g}" for number in np.atleast_1d(value))
+def _weights(material: Material, first: float) -> str:
+    """A weight as a number, or as one a component where they differ."""
+    n_shown = 1 if material.alphas is None else material.n_components
+    return ", ".join(
+        f"{weight:.6g}"
+        for weight in weights_of_components(first, material.alphas, material.n_components)[:n_shown]
+    )
+
+
+def _parameters(material: Material) -> dict[str, Any]:
+    """The parameters as they took effect: every alpha where the components have one each."""
+    if material.alphas is None:
+        return dict(material.parameters)
+    return {**material.parameters, "alpha": [float(f"{alpha:.4g}") for alpha in material.alphas]}
 
 
 def _dropped(model: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from spcatv.metrics import threshold_loadings
+from spcatv.regions import connected_regions
 from spcatv.report.errors import ReportError
+from spcatv.structure import Structure
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -25,6 +28,7 @@ CONFIG = f"{TAG}config.toml"
 SELECTION = f"{TAG}selection.tsv"
 SELECTION_CHOICE = f"{TAG}selection.json"
 STABILITY = "stability.npz"
+REGIONS = f"{TAG}regions.tsv"
 CEILING_COLUMN = "pca_cumulative_explained_variance_ratio"
 
 
@@ -57,12 +61,15 @@ class Selection:
         How it was chosen.
     n_folds : int or None
         Folds of the comparison.
+    min_sparsity : float or None
+        Share of zeros that the rule "paper" asks for.
     """
 
     columns: Mapping[str, Any]
     best_index: int
     rule: str = ""
     n_folds: int | None = None
+    min_sparsity: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,11 +80,15 @@ class Stability:
     ----------
     selection_frequency, sign_consistency : ndarray of shape (K, P)
     dice : ndarray of shape (n_resamples, K)
+    found : ndarray of shape (K, P) or None
+        Share of resamples that find the region of a feature again; NaN at features of no region, which are
+        those outside of a component's thresholded support.
     """
 
     selection_frequency: FloatArray
     sign_consistency: FloatArray
     dice: FloatArray
+    found: FloatArray | None = None
 
 
 def read_columns(file: Path) -> dict[str, list[str]]:
@@ -132,6 +143,8 @@ def read_selection(folder: Path) -> Selection | None:
         best = int(choice["best_index"])
         n_folds = choice.get("n_folds")
         rule = str(choice.get("rule", ""))
+        min_sparsity = choice.get("min_sparsity")
+        least = None if min_sparsity is None else float(min_sparsity)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ReportError(
             f"{choice_file}: must hold best_index, rule and n_folds of the selection ({error!r})"
@@ -139,39 +152,85 @@ def read_selection(folder: Path) -> Selection | None:
     n_settings = len(next(iter(columns.values()), []))
     if not 0 <= best < n_settings:
         raise ReportError(f"{choice_file}: best_index is {best}, but {file.name} has {n_settings} settings")
-    return Selection(columns, best, rule, None if n_folds is None else int(n_folds))
+    return Selection(columns, best, rule, None if n_folds is None else int(n_folds), least)
 
 
-def read_stability(folder: Path, n_components: int, n_features: int) -> Stability | None:
-    """The stability maps, if they are there."""
+def read_stability(folder: Path, structure: Structure, components: FloatArray) -> Stability | None:
+    """The stability maps and the regions found again, if they are there.
+
+    Parameters
+    ----------
+    folder : Path
+        Of results.
+    structure : Structure
+        Of the model.
+    components : ndarray of shape (K, P)
+        Its loadings.
+    """
     file = folder / STABILITY
     if not file.is_file():
         return None
     names = ("selection_frequency", "sign_consistency", "dice")
     try:
         with np.load(file, allow_pickle=False) as archive:
-            arrays = [np.asarray(archive[name], dtype=np.float64) for name in names]
+            frequency, consistency, dice = (np.asarray(archive[name], dtype=np.float64) for name in names)
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise ReportError(f"{file}: must hold the arrays {', '.join(names)} ({error})") from error
-    return checked_stability(Stability(*arrays), n_components, n_features, str(file))
+    found = read_found(folder, structure, components)
+    return checked_stability(Stability(frequency, consistency, dice, found), components.shape, str(file))
 
 
-def checked_stability(stability: Any, n_components: int, n_features: int, name: str) -> Stability:
-    """Stability maps (`spcatv.stability.Bootstrap` or the like) that fit the model."""
-    shape = (n_components, n_features)
+def read_found(folder: Path, structure: Structure, components: FloatArray) -> FloatArray | None:
+    """How often every region is found again, at its features (`Stability.found`), if the table is there."""
+    file = folder / REGIONS
+    if not file.is_file():
+        return None
+    columns = read_columns(file)
+    if not {"n_features", "found"} <= set(columns):
+        raise ReportError(f"{file}: must have the columns n_features and found")
+    sizes, shares = _numbers(columns["n_features"], file), _numbers(columns["found"], file)
+    regions = [
+        (k, features)
+        for k, row in enumerate(threshold_loadings(components))
+        for features in connected_regions(structure, row)
+    ]
+    if [len(features) for _, features in regions] != sizes.tolist():
+        raise ReportError(f"{file}: its regions are not those of this model")
+    return _at_features(
+        ((k, features, share) for (k, features), share in zip(regions, shares, strict=True)), components.shape
+    )
+
+
+def _at_features(
+    regions: Iterable[tuple[int, npt.NDArray[np.intp], float]], shape: tuple[int, ...]
+) -> FloatArray:
+    """A value a region, at the features of the region; NaN elsewhere."""
+    values = np.full(shape, np.nan)
+    for k, features, value in regions:
+        values[k, features] = value
+    return values
+
+
+def checked_stability(stability: Any, shape: tuple[int, ...], name: str) -> Stability:
+    """Stability maps (`spcatv.stability.Bootstrap` or the like) that fit components of a given shape."""
     for field in ("selection_frequency", "sign_consistency"):
         found = np.shape(getattr(stability, field))
         if found != shape:
             raise ReportError(f"{name}: {field} has shape {found}, but the components have {shape}")
     dice = np.asarray(stability.dice, dtype=np.float64)
-    if dice.ndim != 2 or dice.shape[1] != n_components:
+    if dice.ndim != 2 or dice.shape[1] != shape[0]:
         raise ReportError(
-            f"{name}: dice must have a column a component, {n_components}; its shape is {dice.shape}"
+            f"{name}: dice must have a column a component, {shape[0]}; its shape is {dice.shape}"
         )
+    again = getattr(stability, "found", None)
+    if again is None and hasattr(stability, "regions"):
+        regions = ((region.component, region.features, region.found) for region in stability.regions)
+        again = _at_features(regions, shape)
     return Stability(
         np.asarray(stability.selection_frequency, dtype=np.float64),
         np.asarray(stability.sign_consistency, dtype=np.float64),
         dice,
+        again,
     )
 
 

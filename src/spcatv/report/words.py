@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from spcatv.decomposition import ComponentDiagnostics
@@ -58,6 +59,20 @@ def count(n: int, noun: str) -> str:
     """A number of things: "1 region", "3 regions", "12,000 vertices" (give the singular noun)."""
     plurals = {"vertex": "vertices"}
     return f"{n:,} {noun if n == 1 else plurals.get(noun, noun + 's')}"
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Ascending numbers in short: "1, 3 to 8 and 10"."""
+    runs: list[list[int]] = []
+    for value in numbers:
+        if runs and value == runs[-1][-1] + 1:
+            runs[-1].append(value)
+        else:
+            runs.append([value])
+    texts: list[str] = []
+    for run in runs:
+        texts += [str(value) for value in run] if len(run) < 3 else [f"{run[0]} to {run[-1]}"]
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
 
 
 def share_above_optimum(record: ComponentDiagnostics, l2: float) -> float:

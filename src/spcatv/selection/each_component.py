@@ -50,6 +50,33 @@ def fit_alphas(estimator: SPCATV, X: Any, alphas: Sequence[float]) -> SPCATV:
     return fit_one_by_one(estimator, X, with_its_alpha)
 
 
+def weights_of_components(
+    weight: float, alphas: npt.ArrayLike | None, n_components: int
+) -> npt.NDArray[np.float64]:
+    """A penalty weight of every component, from that of the first.
+
+    All weights (l1, l2, TV) are proportional to alpha, so that component k has
+    ``weight * alphas[k] / alphas[0]``.
+
+    Parameters
+    ----------
+    weight : float
+        ``l1_``, ``l2_`` or ``tv_`` of a fitted model, which is that of its first component.
+    alphas : array-like of shape (n_components,) or None
+        Its ``component_alphas_``; None if it has one alpha for all components.
+    n_components : int
+        K.
+
+    Returns
+    -------
+    ndarray of shape (n_components,)
+    """
+    if alphas is None:
+        return np.full(n_components, float(weight))
+    own = np.asarray(alphas, dtype=np.float64)
+    return np.asarray(float(weight) * own / own[0])
+
+
 def fit_one_by_one(estimator: SPCATV, X: Any, find: ComponentFinder) -> SPCATV:
     """Fit component after component, each with an alpha of its own, and put them into one model.
 

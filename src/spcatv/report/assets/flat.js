@@ -36,7 +36,7 @@ function imageViewer(root, prepared, readout) {
     context.strokeRect(cursor[0] * cell - 1, cursor[1] * cell - 1, cell + 2, cell + 2);
     const number = prepared.index[cursor[1] * nColumns + cursor[0]];
     const what = number
-      ? `${layer.name} ${formatNumber(layer.map.values[number - 1] * layer.map.step)}`
+      ? layer.tell(layer.map.values[number - 1] * layer.map.step)
       : "outside of the mask";
     readout.textContent = `row ${cursor[1]}, column ${cursor[0]}: ${what}`;
   }
@@ -111,7 +111,7 @@ function lineViewer(root, prepared, readout) {
     context.arc(x(positions[cursor]), y(value), 4 * ratio, 0, 2 * Math.PI);
     context.fill();
     const name = names.length ? ` (${names[cursor]})` : "";
-    readout.textContent = `${axis} ${positions[cursor]}${name}: ${layer.name} ${formatNumber(value)}`;
+    readout.textContent = `${axis} ${positions[cursor]}${name}: ${layer.tell(value)}`;
   }
 
   function drawAxes(context, x, y, low, high, ratio) {

@@ -11,10 +11,12 @@ function layerOf(data, maps, tables, panel) {
   const kind = panel.querySelector("[data-layer]")?.value || "loading";
   const own = panel.querySelector("[data-own-scale]")?.checked;
   const map = maps[kind];
-  if (kind !== "loading") return { name: data.layers[kind], map, scale: colourScale(tables.sequential, 0, 1) };
+  const tell = (value) => (data.layers[kind] || "loading {number}")
+    .replace("{percent}", `${formatNumber(100 * value)} %`).replace("{number}", formatNumber(value));
+  if (kind !== "loading") return { tell, map, scale: colourScale(tables.sequential, 0, 1) };
   let top = data.top;
   if (own) top = map.step * map.values.reduce((most, value) => Math.max(most, Math.abs(value)), 1);
-  return { name: "loading", map, scale: colourScale(tables.diverging, -top, top) };
+  return { tell, map, scale: colourScale(tables.diverging, -top, top) };
 }
 
 function showLegend(panel, layer, kind, images) {

@@ -1,0 +1,129 @@
+"""The section about the selection: which settings were compared, and why one was chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spcatv.report import words
+from spcatv.report.content import Table, chart, heads
+from spcatv.report.figures import plot_path
+from spcatv.report.material import Material
+from spcatv.report.sections import Section
+from spcatv.report.stored import Selection, numeric
+
+FloatArray = npt.NDArray[np.float64]
+
+MOST_SETTINGS = 200
+PARAMETERS = {"param_alpha": "alpha", "param_l1_ratio": "l1 ratio", "param_tv_ratio": "TV ratio"}
+# significant digits of the held-out errors: as many as tell the settings apart, between these
+DIGITS = range(4, 10)
+
+
+def selection_section(material: Material) -> Section | None:
+    """The settings that were compared, and the choice among them."""
+    selection = material.selection
+    if selection is None:
+        return None
+    shown = _columns(selection)
+    n_settings = len(selection.columns["mean_test_error"])
+    best = selection.best_index
+    rows = [
+        (f"{k + 1} (chosen)" if k == best else str(k + 1), *(column[k] for column in shown.values()))
+        for k in _first_settings(n_settings, best)
+    ]
+    chosen = ", ".join(f"{title} {shown[title][best]}" for title in PARAMETERS.values() if title in shown)
+    folds = "" if selection.n_folds is None else f" on {selection.n_folds} folds"
+    text = f"{words.count(n_settings, 'setting')} were compared{folds}; chosen: {chosen}."
+    picture = chart(
+        plot_path(selection.columns, best_index=best),
+        alt=f"Held-out error and stability of {n_settings} settings over alpha. Chosen: {chosen}, with a "
+        f"held-out error of {shown['held-out error'][best]}.",
+        caption="The star marks the chosen setting. Lower error and higher stability are better.",
+    )
+    return Section(
+        f"{text} {rule_sentence(selection)}".strip(),
+        picture,
+        Table("Settings", heads("Setting", *shown), tuple(rows), id="selection-table"),
+    )
+
+
+def rule_sentence(selection: Selection) -> str:
+    """What the rule means by which the setting was chosen; empty if it is not known."""
+    if selection.rule == "paper":
+        least = (
+            ""
+            if selection.min_sparsity is None
+            else f" (at least {words.percent(selection.min_sparsity, 2)} zeros)"
+        )
+        return (
+            "The rule “paper” takes the lowest held-out error among the settings whose second and third "
+            f"components are sparse{least}, or the one that comes closest to that where none is."
+        )
+    meanings = {
+        "one_se": "takes the sparsest setting that explains as much of the held-out data as the best one, "
+        "but for one standard error over the folds.",
+        "stability": "takes the setting that comes closest to both at once: explaining most of the held-out "
+        "data, and finding the same places on every fold (Dice index, without what is due to chance).",
+    }
+    if selection.rule in meanings:
+        return f"The rule “{selection.rule}” {meanings[selection.rule]}"
+    return f"The rule was “{selection.rule}”." if selection.rule else ""
+
+
+def _columns(selection: Selection) -> dict[str, list[str]]:
+    """What the table shows, as texts, by its headings."""
+    known = selection.columns
+    shown = {
+        title: [setting_value(value) for value in known[name]]
+        for name, title in PARAMETERS.items()
+        if name in known
+    }
+    errors = numeric(known["mean_test_error"])
+    if errors is None:
+        shown["held-out error"] = [str(value) for value in known["mean_test_error"]]
+    else:
+        shown["held-out error"] = distinct(errors)
+        if np.isfinite(errors).any() and (lowest := float(np.nanmin(errors))) > 0:
+            shown["above the lowest"] = [_percent(error / lowest - 1) for error in errors]
+    if "mean_dice" in known:
+        shown["Dice"] = [setting_value(value) for value in known["mean_dice"]]
+    zeros = numeric(known.get("mean_sparsity", ()))
+    if zeros is not None and len(zeros):
+        shown["zeros"] = [_percent(share) for share in zeros]
+    return shown
+
+
+def _percent(share: float) -> str:
+    return words.percent(share) if np.isfinite(share) else "–"
+
+
+def distinct(values: FloatArray) -> list[str]:
+    """Numbers with as many significant digits as tell them apart, within reason."""
+    finest = _texts(values, DIGITS[-1])
+    n_distinct = len(set(finest))
+    return next(
+        (texts for n in DIGITS if len(set(texts := _texts(values, n))) == n_distinct),
+        finest,
+    )
+
+
+def _texts(values: FloatArray, digits: int) -> list[str]:
+    return ["–" if np.isnan(value) else words.number(value, digits) for value in values]
+
+
+def _first_settings(n_settings: int, best: int) -> list[int]:
+    """The settings to list: all, or the first ones and the chosen one."""
+    return sorted({*range(min(n_settings, MOST_SETTINGS)), best})
+
+
+def setting_value(value: Any) -> str:
+    """A value of a setting in short; one alpha a component is a list of numbers (or "0.1,0.2")."""
+    parts: Sequence[Any] = value.split(",") if isinstance(value, str) else np.atleast_1d(value).tolist()
+    numbers = numeric(parts)
+    if numbers is None:
+        return str(value)
+    return ", ".join("–" if np.isnan(number) else f"{number:.4g}".replace("-", "−") for number in numbers)

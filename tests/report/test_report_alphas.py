@@ -1,0 +1,103 @@
+"""Models whose components have an alpha each, and searched ones: their own certificates, weights and code."""
+
+import numpy as np
+import pytest
+
+from spcatv import SPCATV
+from spcatv.problem import LoadingProblem
+from spcatv.report import generate_report, words
+from spcatv.selection import SPCATVCV, SelectionWarning
+from spcatv.selection.each_component import fit_alphas, weights_of_components
+from spcatv.solvers import solve
+
+ALPHAS = (0.05, 0.3)
+
+
+@pytest.fixture(scope="module")
+def model(line):
+    """Rising alphas: the weights of the first component are far too small for the second one."""
+    return fit_alphas(SPCATV(2, structure=(60,), tol=1e-2), line.X, ALPHAS)
+
+
+def text_of(html):
+    return html.replace("\u00a0", " ")
+
+
+def test_weights_are_those_of_a_fit_with_this_alpha(model, line):
+    for k, alpha in enumerate(ALPHAS):
+        alone = SPCATV(1, structure=(60,), alpha=alpha).fit(line.X)
+        for name in ("l1_", "l2_", "tv_"):
+            found = weights_of_components(getattr(model, name), model.component_alphas_, 2)
+            assert found[k] == pytest.approx(getattr(alone, name), rel=1e-5)
+    assert weights_of_components(0.3, None, 3).tolist() == [0.3] * 3
+
+
+def test_certificate_is_that_of_its_own_problem(model, line):
+    """The page states a bound that the best loading for the same scores does not break, no smaller one."""
+    html = text_of(generate_report(model).html)
+    residual = line.X.astype(float) - line.X.astype(float).mean(axis=0)
+    for k, alpha in enumerate(ALPHAS):
+        share = alpha / ALPHAS[0]
+        l1, l2, tv = (share * weight for weight in (model.l1_, model.l2_, model.tv_))
+        record = model.diagnostics_[k]
+        claimed = words.share_above_optimum(record, l2)
+        assert claimed == pytest.approx(l2 * record.gap / abs(record.objective))
+        assert f"within {words.percent(claimed, 2)} of the optimum".replace("\u00a0", " ") in html
+        component = model.components_[k].astype(float)
+        scores = residual @ component
+        y = residual.T @ (scores / np.linalg.norm(scores)) / (len(residual) * l2)
+        problem = LoadingProblem(y, model.structure_, l1=l1 / l2, tv=tv / l2)
+        best = l2 * (solve(problem, tol=1e-10).value - problem.scale())
+        assert record.objective - best <= claimed * abs(best) * (1 + 1e-4) + 1e-9
+        residual -= np.outer(scores, component)
+
+
+def test_every_alpha_is_told(model, tmp_path):
+    html = text_of(generate_report(model).html)
+    weights = ", ".join(f"{weight:.6g}" for weight in weights_of_components(model.l2_, ALPHAS, 2))
+    assert "Weights used (one a component)" in html
+    assert f"l2 {weights};" in html
+    assert '<th scope="row" class="text">alpha</th><td class="text">0.05, 0.3</td>' in html
+    model.save(tmp_path / "model")
+    assert text_of(generate_report(tmp_path / "model").html) == html
+
+
+def test_the_code_to_repeat_it_repeats_it(model, line):
+    html = generate_report(model).html
+    code = html.partition('<pre id="repeat">')[2].partition("</pre>")[0]
+    assert "alpha=" not in code.partition(", X")[0]
+    names = {"X": line.X}
+    *imports, call = code.splitlines()
+    exec("\n".join(imports), names)
+    again = eval(call, names)
+    assert again.components_ == pytest.approx(model.components_, abs=1e-12)
+
+
+def test_a_search_has_a_report_of_its_own_with_its_call(line):
+    search = SPCATVCV(2, structure=(60,), alpha=[0.1, 0.3], l1_ratio=0.2, tv_ratio=[0.5], cv=3, rule="one_se")
+    search.fit(line.X)
+    html = search.generate_report(title="Searched", data=line.X).html
+    assert "<h1>Searched</h1>" in html
+    code = html.partition('<pre id="repeat">')[2].partition("</pre>")[0]
+    assert "from spcatv import SPCATVCV" in code
+    for given in ("alpha=[0.1, 0.3]", "l1_ratio=0.2", "tv_ratio=[0.5]", "cv=3", "structure=(60,)"):
+        assert given in code
+    assert "The rule “one_se” takes the sparsest setting" in html
+
+
+def test_an_unfitted_search_says_so():
+    from sklearn.exceptions import NotFittedError
+
+    with pytest.raises(NotFittedError):
+        SPCATVCV(2).generate_report()
+
+
+def test_alphas_of_a_sparsity_search_are_short_in_the_table(line):
+    search = SPCATVCV(
+        2, structure=(60,), sparsity=(0.8, 0.7), l1_ratio=[0.1, 0.2], tv_ratio=0.5, cv=2, rule="one_se"
+    )
+    with pytest.warns(SelectionWarning, match="no alpha gives the share"):
+        search.fit(line.X)
+    html = text_of(generate_report(search).html)
+    for setting in search.cv_results_["param_alpha"]:
+        assert f"<td>{', '.join(f'{alpha:.4g}' for alpha in setting)}</td>" in html
