@@ -87,6 +87,9 @@ def _inputs(model: Any) -> dict[str, Any]:
         files = _files(getattr(model, name))
         if files:
             inputs[name] = [{"name": str(path), "sha256": file_sha256(path)} for path in files]
+    confounds = model.preparation_.confounds
+    if confounds is not None:
+        inputs["confounds regressed out"] = list(confounds.names) or f"{len(confounds.mean)} columns"
     return inputs
 
 

@@ -36,7 +36,7 @@ def repeat_code(model: Any, version: str) -> str:
     if alphas is None:
         return f"from spcatv import {kind}  # spca-tv {version}\n{_call(model)}.fit(...)"
     values = ", ".join(repr(float(alpha)) for alpha in alphas)
-    start = f"  # spca-tv {version}\nfrom spcatv.selection.each_component import fit_alphas\n"
+    start = f"  # spca-tv {version}\nfrom spcatv.selection import fit_alphas\n"
     if not hasattr(model, "estimator_"):
         call = _call(model, without=("alpha",))
         return f"from spcatv import {kind}{start}fit_alphas({call}, X, alphas=[{values}])"

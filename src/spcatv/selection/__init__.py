@@ -3,6 +3,7 @@
 from spcatv.selection.cluster import dask_backend
 from spcatv.selection.components import ComponentCurve, component_curve
 from spcatv.selection.cv import SPCATVCV
+from spcatv.selection.each_component import fit_alphas
 from spcatv.selection.grid import AllZero, all_zero_alpha, alpha_grid
 from spcatv.selection.rules import SelectionWarning
 from spcatv.selection.sparsity import (
@@ -29,5 +30,6 @@ __all__ = [
     "alpha_grid",
     "component_curve",
     "dask_backend",
+    "fit_alphas",
     "path",
 ]
