@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -27,13 +27,11 @@ from spcatv.progress import (
     PrintingMonitor,
     with_callbacks,
 )
+from spcatv.reportable import ReportMixin
 from spcatv.structure import Structure, as_structure
 from spcatv.threads import one_blas_thread
 from spcatv.warn import warn_user
 from spcatv.watching import watchers
-
-if TYPE_CHECKING:
-    from spcatv.report import Report
 
 FloatArray = npt.NDArray[np.floating[Any]]
 
@@ -52,7 +50,9 @@ def _working_dtype(matrix: CentredMatrix) -> np.dtype[Any]:
     return matrix.data.dtype if fits else np.dtype(np.float64)
 
 
-class SPCATV(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class SPCATV(
+    CallbackSupportMixin, ReportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
     """Sparse PCA whose components are a few coherent regions: l1 + l2 + total variation.
 
     Component after component minimises (docs/method.md section 1.2)
@@ -395,23 +395,6 @@ class SPCATV(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerM
             residual = X[first:last] - self.inverse_transform(scores[first:last])
             total += float(np.square(residual, dtype=np.float64).sum())
         return -total / len(X)
-
-    def generate_report(self, **options: Any) -> Report:
-        """A page about the fitted model that a browser shows without any network; needs the extra "report".
-
-        Parameters
-        ----------
-        **options
-            As for `spcatv.report.generate_report`, such as ``title`` or ``data``.
-
-        Returns
-        -------
-        Report
-            With ``save_as_html(path)`` and ``open_in_browser()``.
-        """
-        from spcatv.report import generate_report
-
-        return generate_report(self, **options)
 
     def save(self, folder: str | os.PathLike[str], *, inputs: Mapping[str, Any] | None = None) -> Path:
         """Write the fitted model as a folder of JSON and arrays (docs/model-folder.md).

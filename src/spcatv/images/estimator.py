@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +19,7 @@ from spcatv.images.saving import OWN, load_fitted, save_fitted
 from spcatv.images.space import FloatArray, ReadProgress, default_names
 from spcatv.parameters import check_parameters
 from spcatv.problem import Penalty
-
-if TYPE_CHECKING:
-    from spcatv.report import Report
+from spcatv.reportable import ReportMixin
 
 # what a fitted SPCATV has, and a fitted ImageSPCATV has likewise
 FITTED = (
@@ -41,7 +39,7 @@ FITTED = (
 )
 
 
-class ImageSPCATV(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class ImageSPCATV(ReportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """SPCATV on brain images: volumes, surfaces, or both (docs/images.md).
 
     Images are read one by one into one array. What is neighbour of what comes from the mask (voxel
@@ -315,23 +313,6 @@ refine, transform_method, init, random_state, verbose
         """
         check_is_fitted(self, "estimator_")
         return self.estimator_.score(self.preparation_.read(imgs, confounds))
-
-    def generate_report(self, **options: Any) -> Report:
-        """A page about the fitted model that a browser shows without any network; needs the extra "report".
-
-        Parameters
-        ----------
-        **options
-            As for `spcatv.report.generate_report`, such as ``title`` or ``data``.
-
-        Returns
-        -------
-        Report
-            With ``save_as_html(path)`` and ``open_in_browser()``.
-        """
-        from spcatv.report import generate_report
-
-        return generate_report(self, **options)
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write the fitted model as a folder: JSON, arrays, and the loading maps below ``maps/``.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from spcatv.estimator import SPCATV
 from spcatv.parameters import check_parameters
 from spcatv.problem import Penalty
+from spcatv.reportable import ReportMixin
 from spcatv.selection.chains import setting_text
 from spcatv.selection.components import ComponentCurve
 from spcatv.selection.folds import make_folds
@@ -25,9 +26,6 @@ from spcatv.selection.warm_path import PathWalker, Step, plain, quiet, take_feat
 from spcatv.structure import Structure, as_structure
 from spcatv.warn import warn_user
 from spcatv.workers import check_failures, workers
-
-if TYPE_CHECKING:
-    from spcatv.report import Report
 
 FloatArray = npt.NDArray[np.floating[Any]]
 
@@ -51,7 +49,7 @@ SHARED = (
 )
 
 
-class SPCATVCV(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class SPCATVCV(ReportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """SPCATV with its weights chosen by cross-validation.
 
     Every setting of the grid is fitted to the training rows of every fold and judged by how well it
@@ -371,24 +369,6 @@ random_state
         """Minus the mean over the rows of X of the chosen model's squared reconstruction error."""
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.score(X)
-
-    def generate_report(self, **options: Any) -> Report:
-        """A page about the chosen model and the settings compared; needs the extra "report".
-
-        Parameters
-        ----------
-        **options
-            As for `spcatv.report.generate_report`, such as ``title`` or ``data``.
-
-        Returns
-        -------
-        Report
-            With ``save_as_html(path)`` and ``open_in_browser()``.
-        """
-        from spcatv.report import generate_report
-
-        check_is_fitted(self, "best_estimator_")
-        return generate_report(self, **options)
 
     @property
     def _n_features_out(self) -> int:
