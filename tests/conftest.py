@@ -1,5 +1,9 @@
 """Data that several tests look at."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import hypothesis
 import numpy as np
 import pytest
@@ -7,6 +11,12 @@ import pytest
 # the first call of a kernel compiles it: how long one example takes says nothing
 hypothesis.settings.register_profile("spcatv", deadline=None)
 hypothesis.settings.load_profile("spcatv")
+
+
+def pytest_configure(config):
+    """Compile the kernels before any process of the tests needs them."""
+    if not hasattr(config, "workerinput"):  # the workers of pytest-xdist come later
+        subprocess.run([sys.executable, str(Path(__file__).with_name("warm_kernels.py"))], check=True)
 
 
 @pytest.fixture(scope="session")
