@@ -161,7 +161,13 @@ def test_real_interruption_of_a_real_process(kind, tmp_path):
     np.save(tmp_path / "X.npy", fields(60, (80, 80)))
     command = [sys.executable, "-m", "spcatv", "fit", "--array", str(tmp_path / "X.npy"), "--solver", "fista"]
     options = ["--tol", "1e-12", "--max-iter", "100000", "--output", str(tmp_path / "out")]
-    process = subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [*command, *options],
+        stderr=subprocess.PIPE,
+        text=True,
+        # tests that run in the background of a shell ignore Ctrl-C, and so would this process
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     deadline = time.monotonic() + 60
     while not list(tmp_path.glob(".out.*partial")) and time.monotonic() < deadline:
         time.sleep(0.05)
