@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import eigh
-from scipy.sparse.linalg import LinearOperator, eigsh
 
-from spcatv.matrix import CentredMatrix, gram_pays
+from spcatv.matrix import CentredMatrix
+from spcatv.starts import leading_squares
 from spcatv.threads import one_blas_thread
 
 FloatArray = npt.NDArray[np.float64]
-
-# Shares of the variance that are shown need no more digits.
-LANCZOS_TOL = 1e-6
 
 
 def pca_cumulative_variance(X: npt.ArrayLike, n_components: int, *, center: bool = True) -> FloatArray:
@@ -38,23 +34,8 @@ def pca_cumulative_variance(X: npt.ArrayLike, n_components: int, *, center: bool
     data = np.asarray(X)
     matrix = CentredMatrix(data if data.dtype == np.float32 else data.astype(np.float64, copy=False), center)
     with one_blas_thread():
-        largest = _largest_squares(matrix, min(n_components, *matrix.shape))
+        largest, _ = leading_squares(matrix, min(n_components, *matrix.shape))
         total = matrix.squared_norm()
     squares = np.zeros(n_components)
     squares[: len(largest)] = np.maximum(largest, 0.0)
     return np.minimum(np.cumsum(squares) / total, 1.0) if total > 0 else squares
-
-
-def _largest_squares(matrix: CentredMatrix, n_values: int) -> FloatArray:
-    """Largest squared singular values of the data, descending."""
-    n_rows = matrix.shape[0]
-    # Lanczos finds fewer values than rows
-    if gram_pays(matrix.shape) or n_values >= n_rows:
-        gram = matrix.gram()
-        return eigh(gram, subset_by_index=(len(gram) - n_values, len(gram) - 1), eigvals_only=True)[::-1]
-    product = LinearOperator(
-        (n_rows, n_rows), matvec=lambda u: matrix.dot(matrix.transpose_dot(u.ravel())), dtype=np.float64
-    )
-    start = np.random.default_rng(0).standard_normal(n_rows)
-    values = eigsh(product, k=n_values, which="LA", v0=start, tol=LANCZOS_TOL, return_eigenvectors=False)
-    return np.sort(values)[::-1]

@@ -47,15 +47,24 @@ def singular_scores(matrix: Matrix, n_starts: int) -> FloatArray:
 
     Directions without variance beyond rounding are left out.
     """
-    if gram_pays(matrix.shape):
-        values, vectors = _leading_eigenvectors(matrix.gram(), n_starts)
-        if matrix.shape[0] > matrix.shape[1]:
-            vectors = np.stack([matrix.dot(v) for v in vectors])
-    else:
-        values, vectors = _lanczos(matrix, n_starts)
+    values, vectors = leading_squares(matrix, n_starts)
     vectors = vectors[values > 0]
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors[lengths[:, 0] > 0] / lengths[lengths[:, 0] > 0]
+
+
+def leading_squares(matrix: Matrix, n_vectors: int) -> tuple[FloatArray, FloatArray]:
+    """Largest squared singular values of the data, descending, and left singular vectors of any length.
+
+    Shapes (n,) and (n, N), with n at most `n_vectors` and the shorter side of the data.
+    """
+    # Lanczos finds fewer vectors than there are rows
+    if not gram_pays(matrix.shape) and n_vectors < matrix.shape[0]:
+        return _lanczos(matrix, n_vectors)
+    values, vectors = _leading_eigenvectors(matrix.gram(), n_vectors)
+    if matrix.shape[0] > matrix.shape[1]:
+        vectors = np.stack([matrix.dot(v) for v in vectors])
+    return values, vectors
 
 
 def _leading_eigenvectors(gram: FloatArray, n_vectors: int) -> tuple[FloatArray, FloatArray]:
@@ -74,7 +83,7 @@ def _lanczos(matrix: Matrix, n_vectors: int) -> tuple[FloatArray, FloatArray]:
     )
     # a fixed start that no symmetry of the rows can make orthogonal to the answer
     start = np.random.default_rng(0).standard_normal(n_rows)
-    values, vectors = eigsh(product, k=min(n_vectors, n_rows - 1), which="LA", v0=start, tol=LANCZOS_TOL)
+    values, vectors = eigsh(product, k=n_vectors, which="LA", v0=start, tol=LANCZOS_TOL)
     return values[::-1], vectors.T[::-1]
 
 

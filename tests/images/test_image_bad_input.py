@@ -262,3 +262,9 @@ def test_gzip_of_something_else(three, tmp_path):
     path = tmp_path / "other.nii.gz"
     path.write_bytes(gzip.compress(b"hello" * 1000))
     refused(r"other\.nii\.gz: (not an image|cannot be read)", [three[0], path], mask=BOX)
+
+
+def test_a_file_without_permission_is_told_as_such(three, monkeypatch):
+    """Root may read everything, so the question itself is answered with no."""
+    monkeypatch.setattr("spcatv.images.loading.os.access", lambda *args, **options: False)
+    refused(r"a\.nii\.gz: cannot be read \(permission denied\)", three, mask=BOX)
