@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from spcatv.kernels.products import weighted_sum
 from spcatv.matrix import Matrix
 from spcatv.problem import LoadingProblem, Penalty
 from spcatv.solvers import Solver
@@ -69,12 +71,11 @@ class PenaltyModel:
 
     def problem(self, matrix: Matrix, u: FloatArray) -> LoadingProblem:
         """The loading problem for scores u: ``y = X'u / (N l2)``."""
-        return self.problem_for(matrix.transpose_dot(u), matrix.shape[0])
+        return self.problem_at(matrix.transpose_dot(u) / self.back_scale(matrix.shape[0]))
 
-    def problem_for(self, back: FloatArray, n_rows: int) -> LoadingProblem:
-        """The loading problem for ``back = X'u`` (P,) of data with `n_rows` rows."""
+    def problem_at(self, y: FloatArray) -> LoadingProblem:
+        """The loading problem at y (P,), which nobody may change from here on."""
         l2 = self.weights.l2
-        y = back / self.back_scale(n_rows)
         y.flags.writeable = False
         return LoadingProblem(
             y,
@@ -146,7 +147,7 @@ class Component:
     inexactness: tuple[float, ...]
     n_inner_iter: int
 
-    @property
+    @cached_property
     def is_null(self) -> bool:
         """Whether the loading vector is zero."""
         return not self.v.any()
@@ -203,8 +204,7 @@ class _Alternation:
             self.v, self.problem = np.zeros_like(step.v), None
             self.gap, self.scale = step.gap, problem.scale()
             return True
-        back /= length
-        own = self.model.problem_for(back, self.matrix.shape[0])
+        own = self.model.problem_at(back / (length * self.model.back_scale(self.matrix.shape[0])))
         judgement = own.judge(step.certificate)
         objective = self.model.weights.l2 * (judgement.value - own.scale())
         if extrapolated and objective > self.objectives[-1] + slack:
@@ -227,7 +227,7 @@ class _Alternation:
         alpha: FloatArray = np.zeros(0)
         if to_go_on and self.problem is not None:
             back = self.model.back_scale(self.matrix.shape[0]) * self.problem.y
-            back += self.matrix.taken_away(self.u)
+            self.matrix.add_taken_away(self.u, 1.0, back)
             alpha = self.solver.alpha()
         return Component(
             v=self.v,
@@ -317,34 +317,29 @@ def _pushed(state: _Alternation, u_before: FloatArray, before: LoadingProblem, p
     """The loading problem for u pushed on along its last move; y is linear in u and comes for free."""
     own = _own_problem(state)
     ahead = state.u + push * (state.u - u_before)
-    y = own.y - before.y
-    y *= push
-    y += own.y
-    y /= np.linalg.norm(ahead)
+    length = float(np.linalg.norm(ahead))
+    y = weighted_sum((1 + push) / length, own.y, -push / length, before.y)
     y.flags.writeable = False
     return replace(own, y=y)
 
 
 @dataclass(frozen=True, eq=False)
 class Neighbour:
-    """A component of the same data fitted with other weights, to start from.
+    """Where to start a component of data that were fitted with other weights before.
 
     Attributes
     ----------
-    component : Component
-        The neighbour; not null.
-    length_ratio : float
-        Its l2 over the present one, which is how much longer loadings are now.
-    u : ndarray of shape (N,)
-        Unit scores to start from: the neighbour's own, or what two neighbours point to.
-    back : ndarray of shape (P,)
-        ``X_0'u`` for the data X_0 before deflation.
+    y : ndarray of shape (P,)
+        ``X'u / (N l2)`` for the scores of another setting, or those that two of them point to.
+    v : ndarray of shape (P,)
+        Loading vector, likewise, in the length that the present l2 gives it.
+    alpha : ndarray of shape (n_rows,)
+        Dual variable, likewise; not always feasible.
     """
 
-    component: Component
-    length_ratio: float
-    u: FloatArray
-    back: FloatArray
+    y: FloatArray
+    v: FloatArray
+    alpha: FloatArray
 
 
 def continued_component(
@@ -371,13 +366,12 @@ def continued_component(
     -------
     Component
     """
-    before = neighbour.component
-    solver.restart_from(neighbour.length_ratio * before.v, before.alpha, tau=WARM_TAU)
-    back = neighbour.back - matrix.taken_away(neighbour.u)
+    v = np.maximum(neighbour.v, 0.0) if model.positive else neighbour.v
+    solver.restart_from(v, neighbour.alpha, tau=WARM_TAU)
     return alternate(
         matrix,
         model,
-        model.problem_for(back, matrix.shape[0]),
+        model.problem_at(neighbour.y),
         solver=solver,
         tol=tol,
         max_iter=max_iter,

@@ -18,6 +18,7 @@ from spcatv.alternation import (
     continued_component,
     null_component,
 )
+from spcatv.kernels.products import weighted_sum
 from spcatv.matrix import CentredMatrix, DeflatedMatrix, Matrix
 from spcatv.refinement import Refinement, refine_components
 from spcatv.solvers import Solver
@@ -176,21 +177,34 @@ class Trail:
     older: Decomposition | None = None
     ahead: float = 0.0
 
-    def neighbour(self, number: int, l2: float) -> Neighbour | None:
-        """Where component `number` starts for the weight `l2`; None if it vanished on the way."""
+    def neighbour(self, number: int, residual: Matrix, model: PenaltyModel) -> Neighbour | None:
+        """Where component `number` starts on a residual with other weights; None if it has vanished.
+
+        Straight on through two settings: u and with it X'u, v in the length that l2 gives it, and the dual
+        variable all change smoothly along a path.
+        """
         if number >= len(self.last.greedy) or self.last.greedy[number].is_null:
             return None
-        component = self.last.greedy[number]
-        ratio = self.last.l2 / l2
-        if self.older is None or number >= len(self.older.greedy):
-            return Neighbour(component, ratio, component.u, component.back)
-        # straight on: scores change smoothly along a path, and X'u with them
-        before = self.older.greedy[number]
-        step = self.ahead if before.u @ component.u >= 0 else 0.0
-        u = component.u + step * (component.u - before.u)
-        back = component.back + step * (component.back - before.back)
-        length = np.linalg.norm(u)
-        return Neighbour(component, ratio, u / length, back / length)
+        last, l2 = self.last.greedy[number], model.weights.l2
+        before, far = self._before(number)
+        older, near = before.greedy[number], 1.0 - far
+        u = weighted_sum(near, last.u, far, older.u)
+        unit = 1.0 / (model.back_scale(u.size) * float(np.linalg.norm(u)))
+        y = weighted_sum(near * unit, last.back, far * unit, older.back)
+        residual.add_taken_away(u, -unit, y)
+        return Neighbour(
+            y=y,
+            v=weighted_sum(near * self.last.l2 / l2, last.v, far * before.l2 / l2, older.v),
+            alpha=weighted_sum(near, last.alpha, far, older.alpha),
+        )
+
+    def _before(self, number: int) -> tuple[Decomposition, float]:
+        """The other setting on the line to component `number`, and its weight there."""
+        if self.older is not None and number < len(self.older.greedy):
+            older = self.older.greedy[number]
+            if not older.is_null and older.u @ self.last.greedy[number].u >= 0:
+                return self.older, -self.ahead
+        return self.last, 0.0
 
 
 class ProgressMonitor(Protocol):
@@ -308,7 +322,7 @@ class _Deflation:
         Its scores, ``X v`` for the unit v, follow from those that the alternation ended with.
         """
         direction = self._components[self._n_taken]
-        direction[:] = unit_loading(component.v)
+        unit_loading(component.v, out=direction)
         length = float(component.v @ direction)
         if length != 0:
             self._scores[self._n_taken] = component.scores_norm / length * component.u
@@ -364,7 +378,7 @@ def _continue_neighbour(
     hook: AlternationHook,
 ) -> Component:
     """The component that the neighbour's leads to; null if there is none to start from."""
-    neighbour = None if plan.trail is None else plan.trail.neighbour(number, model.weights.l2)
+    neighbour = None if plan.trail is None else plan.trail.neighbour(number, residual, model)
     if neighbour is None:
         return null_component(residual)
     return continued_component(
@@ -400,12 +414,12 @@ def _start_rounds(
     return [first, spare]
 
 
-def unit_loading(v: FloatArray) -> FloatArray:
+def unit_loading(v: FloatArray, out: FloatArray | None = None) -> FloatArray:
     """Scale v to unit norm, the first entry of largest magnitude positive; zeros stay zeros."""
-    length = np.linalg.norm(v)
-    if length == 0:
-        return np.zeros_like(v)
-    return v / (length if v[np.argmax(np.abs(v))] > 0 else -length)
+    length = np.linalg.norm(v) or 1.0
+    top, bottom = int(v.argmax()), int(v.argmin())
+    rises = (v[top], -top) >= (-v[bottom], -bottom)
+    return np.divide(v, length if rises else -length, out=out)
 
 
 def _unit_distance(distance: float, length: float) -> float:
@@ -418,7 +432,7 @@ def _unit_distance(distance: float, length: float) -> float:
 
 def _diagnose(component: Component, seconds: float) -> ComponentDiagnostics:
     n_features = component.v.size
-    n_nonzero = int(np.count_nonzero(component.v))
+    n_nonzero = int(np.count_nonzero(component.v != 0))
     distance = float(np.sqrt(component.gap))
     length = float(np.linalg.norm(component.v))
     return ComponentDiagnostics(
@@ -432,7 +446,7 @@ def _diagnose(component: Component, seconds: float) -> ComponentDiagnostics:
         converged=component.converged,
         sparsity=1.0 - n_nonzero / n_features,
         n_nonzero=n_nonzero,
-        n_certain=int((np.abs(component.v) > distance).sum()),
+        n_certain=int(np.count_nonzero(np.abs(component.v) > distance)),
         objectives=component.objectives,
         inexactness=component.inexactness,
     )

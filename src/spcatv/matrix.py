@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg.blas import daxpy
 
 from spcatv.kernels.products import rows_times, rows_weighted, there_and_back
 
@@ -74,8 +75,8 @@ class Matrix(Protocol):
     def there_and_back(self, v: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``X v`` and ``X'X v``, in one pass over the data."""
 
-    def taken_away(self, u: FloatArray) -> FloatArray:
-        """``(X_0 - X)'u`` for the data X_0 before deflation, without a product with them; shape (P,)."""
+    def add_taken_away(self, u: FloatArray, factor: float, out: FloatArray) -> None:
+        """``out += factor (X_0 - X)'u`` for the data X_0 before deflation, without a product with them."""
 
     def rows(self, first: int, last: int) -> FloatArray:
         """Rows ``first:last`` written out in float64, shape (last - first, P)."""
@@ -184,7 +185,7 @@ class CentredMatrix:
         if self.data.flags.c_contiguous:
             scores, back = np.empty(self.shape[0]), np.zeros(self.shape[1])
             there_and_back(self.data, v, shift + self.mean @ v, scores, back)
-            back -= self.mean * scores.sum()
+            daxpy(self.mean, back, a=-scores.sum())
             return scores, back
         scores = self.dot(v) - shift
         return scores, self.transpose_dot(scores)
@@ -193,9 +194,8 @@ class CentredMatrix:
         """``X v`` and ``X'X v`` of the centred data."""
         return self.shifted_there_and_back(v, np.zeros(self.shape[0]))
 
-    def taken_away(self, u: FloatArray) -> FloatArray:
-        """Nothing: zeros of shape (P,)."""
-        return np.zeros(self.shape[1])
+    def add_taken_away(self, u: FloatArray, factor: float, out: FloatArray) -> None:
+        """Nothing was taken away."""
 
     def rows(self, first: int, last: int) -> FloatArray:
         """Rows ``first:last`` of the centred data."""
@@ -231,17 +231,20 @@ class ResidualMatrix:
 
     def transpose_dot(self, u: FloatArray) -> FloatArray:
         """``(base - scores' loadings)' u``."""
-        return self.base.transpose_dot(u) - self.taken_away(u)
+        back = self.base.transpose_dot(u)
+        self.add_taken_away(u, -1.0, back)
+        return back
 
     def there_and_back(self, v: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``R v`` and ``R'R v`` of the residual R."""
         scores, back = self.base.shifted_there_and_back(v, self.scores.T @ (self.loadings @ v))
-        back -= self.taken_away(scores)
+        self.add_taken_away(scores, -1.0, back)
         return scores, back
 
-    def taken_away(self, u: FloatArray) -> FloatArray:
-        """``loadings' (scores u)``, shape (P,)."""
-        return self.loadings.T @ (self.scores @ u)
+    def add_taken_away(self, u: FloatArray, factor: float, out: FloatArray) -> None:
+        """``out += factor loadings' (scores u)``, in place (float64, shape (P,))."""
+        for loading, coefficient in zip(self.loadings, self.scores @ u, strict=True):
+            daxpy(loading, out, a=factor * coefficient)
 
     def rows(self, first: int, last: int) -> FloatArray:
         """Rows ``first:last`` of the residual."""

@@ -93,8 +93,9 @@ class LoadingProblem:
             y = y.copy()
         if y.ndim != 1:
             raise ValueError(f"y must be a vector, one entry a feature; got shape {y.shape}")
-        bad = int((~np.isfinite(y)).sum())
-        if bad:
+        finite = np.isfinite(y)
+        if not finite.all():
+            bad = y.size - int(finite.sum())
             raise ValueError(f"y has {bad} NaN or infinite entries of {y.size}; all must be finite")
         structure: Any = self.structure  # whatever as_structure takes
         if not isinstance(structure, Structure):

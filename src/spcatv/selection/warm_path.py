@@ -8,10 +8,12 @@ starts from the loadings, the scores and the dual variables of the one before it
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy, deepcopy
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import clone
 
 from spcatv.decomposition import Decomposition, Trail
@@ -21,8 +23,9 @@ from spcatv.parameters import check_parameters
 from spcatv.structure import as_structure
 from spcatv.threads import one_blas_thread
 
-# How much longer than the last step one may still go straight on.
+# How much longer than the last step one may still go straight on, and how far aside of it that leads.
 LONGEST_STRIDE = 2.0
+STRAIGHT = 1e-6
 WEIGHTS = ("tv_ratio", "l1_ratio", "alpha")
 Setting = dict[str, float]
 
@@ -144,12 +147,18 @@ class PathWalker:
         """What alpha = 1 stands for in the objective: `unit`, or 1 if the penalty is absolute."""
         return self.unit() if self._template.penalty_units == "relative" else 1.0
 
+    def _copy(self) -> SPCATV:
+        """The estimator once more, with the features that it has seen."""
+        # a clone would read the signature and copy every parameter; only this one can change in a fit
+        model: SPCATV = copy(self._template)
+        model.random_state = deepcopy(self._template.random_state)
+        return model
+
     def fit(self, setting: Setting, walked: Sequence[Step] = ()) -> Step:
         """Fit a setting, from the last one or two steps given; from the estimator's `init` without any."""
-        model = clone(self._template)
-        vars(model).update(setting)
+        model = self._copy()
+        model.__dict__.update(setting)
         check_parameters(model)
-        take_features(model, self._template)
         with one_blas_thread():
             result = model._fit_matrix(
                 self._matrix, self.structure, on_path=True, trail=_trail(setting, walked[-2:])
@@ -199,15 +208,19 @@ def _trail(setting: Setting, walked: Sequence[Step]) -> Trail | None:
     if len(walked) == 1:
         return Trail(last.decomposition)
     older = walked[0]
-    straight = all(
-        setting[name] == last.setting[name] == older.setting[name] for name in ("tv_ratio", "l1_ratio")
-    )
-    last_step = float(np.log(last.setting["alpha"] / older.setting["alpha"]))
-    step = float(np.log(setting["alpha"] / last.setting["alpha"]))
+    last_move = _place(last.setting) - _place(older.setting)
+    move = _place(setting) - _place(last.setting)
+    ahead = float(move @ last_move) / (float(last_move @ last_move) or 1.0)
+    straight = np.linalg.norm(move - ahead * last_move) <= STRAIGHT * np.linalg.norm(move)
     # a straight line through two points that are close together leads anywhere
-    if not straight or step * last_step <= 0 or abs(step) > LONGEST_STRIDE * abs(last_step):
+    if not straight or not 0 < ahead <= LONGEST_STRIDE:
         return Trail(last.decomposition)
-    return Trail(last.decomposition, older.decomposition, step / last_step)
+    return Trail(last.decomposition, older.decomposition, ahead)
+
+
+def _place(setting: Setting) -> npt.NDArray[np.float64]:
+    """Where a setting is, for its way to be straight: strengths differ by factors, ratios by amounts."""
+    return np.array([np.log(setting["alpha"]), setting["l1_ratio"], setting["tv_ratio"]])
 
 
 def complete_setting(estimator: SPCATV, setting: float | Mapping[str, float]) -> Setting:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg.blas import dasum
 
 from spcatv.kernels import GapShares, Setting, Steps, Workspace, workspace_for
 from spcatv.problem import Certificate, LoadingProblem
@@ -27,7 +28,7 @@ ITERATIONS_FAR_AWAY = 20
 RELAXATION = 1.9
 FIRST_TAU = 0.02
 # From the answer to a similar problem, where most of the way is done, longer primal steps are better.
-WARM_TAU = 0.06
+WARM_TAU = 0.04
 # The step ratio moves by this factor when one share of the gap is over IMBALANCE times the other.
 TAU_FACTOR = 0.5
 IMBALANCE = 10.0
@@ -88,19 +89,22 @@ class PrimalDual:
         self.tau = tau
         self._workspace: Workspace = workspace_for(problem.structure, setting, self.dtype)
         self._coupling = problem.tv * problem.structure.norm_squared()
+        self._feasible = True
         self._workspace.set_target(problem.y)
 
     def set_target(self, y: FloatArray) -> None:
         """Continue with another y, from the state reached so far."""
         self._workspace.set_target(y)
 
-    def set_state(self, v: FloatArray, alpha: FloatArray) -> None:
-        """Continue from v and a feasible dual variable, with the step sizes found so far."""
+    def set_state(self, v: FloatArray, alpha: FloatArray, *, feasible: bool = True) -> None:
+        """Continue from v and a dual variable, feasible or not, with the step sizes found so far."""
         self._workspace.set_state(v, alpha)
+        self._feasible = feasible
 
     def clear(self) -> None:
         """Continue from zero."""
         self._workspace.clear()
+        self._feasible = True
 
     def alpha(self) -> FloatArray:
         """The dual variable, shape (n_rows,); feasible after `certificate`."""
@@ -118,7 +122,7 @@ class PrimalDual:
         return Certificate(
             v=v,
             pull=shares.pull,
-            penalty=np.inf if forbidden else shares.structured_value + problem.l1 * float(np.abs(v).sum()),
+            penalty=np.inf if forbidden else shares.structured_value + problem.l1 * dasum(v),
             structured_gap=np.inf if forbidden else shares.structured_gap,
             conjugate=shares.conjugate,
         )
@@ -131,6 +135,9 @@ class PrimalDual:
         looks: list[tuple[int, float, float, float]] = []
         best, last_progress, n_iter = np.inf, 0, 0
         status: Status | None = None
+        if not self._feasible and max_iter > 0:
+            # a look wants a feasible dual variable, which an iteration leaves behind
+            n_iter += self._advance(1)
         while status is None:
             shares = self._workspace.gap_shares()
             gap = min(shares.gap_v, shares.gap_w)
@@ -142,7 +149,7 @@ class PrimalDual:
                     f"pdhg: the gap became {gap} at iteration {n_iter} (tau {self.tau:.3g}, "
                     f"dtype {self.dtype}); the input is too large or too small for this precision"
                 )
-            if n_iter == 0:
+            if len(looks) == 1:
                 tol = max(tol, reduction * gap)
             if gap < PROGRESS * best:
                 best, last_progress = gap, len(looks)
@@ -165,6 +172,7 @@ class PrimalDual:
         if n_iter > 1:
             self._workspace.advance(n_iter - 1, Steps(self.tau, sigma, RELAXATION))
         self._workspace.advance(1, Steps(self.tau, sigma, 1.0))
+        self._feasible = True
         return n_iter
 
 

@@ -57,7 +57,10 @@ class WarmSolver(Protocol):
         """The dual variable that certifies the last step, shape (n_rows,)."""
 
     def restart_from(self, v: FloatArray, alpha: FloatArray, *, tau: float | None = None) -> None:
-        """Start the next step from here; with the primal step `tau`, if the solver has such a thing."""
+        """Start the next step from here, with the primal step `tau` if the solver has such a thing.
+
+        The dual variable need not be feasible.
+        """
 
     def restart(self) -> None:
         """Start the next step from zero."""
@@ -125,7 +128,7 @@ class PrimalDualSteps:
             self._iteration.set_target(problem.y)
         self._iteration.tau = self._tau
         if self._state is not None:
-            self._iteration.set_state(*self._state)
+            self._iteration.set_state(*self._state, feasible=False)
             self._state = None
         return self._iteration
 
@@ -191,7 +194,7 @@ class AnySteps:
         v0, alpha0 = self._start
         scale = problem.scale()
         if reduction > 0 and v0 is not None and alpha0 is not None:
-            tol = max(tol, reduction * problem.gap(v0, alpha0))
+            tol = max(tol, reduction * problem.gap(v0, problem.feasible(alpha0)))
         with warnings.catch_warnings():
             # a step may end early: the alternation goes on, and reports what it reached in the end
             warnings.simplefilter("ignore", ConvergenceWarning)
