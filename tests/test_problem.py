@@ -280,3 +280,8 @@ def test_what_a_dual_variable_says_of_zero(penalty):
     zero = problem.zero_certificate(problem.certificate(np.ones(6), alpha))
     assert problem.judge(zero).gap == pytest.approx(problem.gap(np.zeros(6), alpha), rel=1e-12)
     assert problem.judge(zero).value == pytest.approx(problem.scale(), rel=1e-12)
+
+
+def test_entries_whose_squares_overflow_are_numbers_all_the_same():
+    y = np.full(4, 1e200)
+    np.testing.assert_array_equal(LoadingProblem(y, 4, l1=0.1).y, y)

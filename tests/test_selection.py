@@ -6,6 +6,7 @@ import pytest
 from spcatv import SPCATV
 from spcatv.estimator import NullComponentWarning
 from spcatv.selection import path
+from spcatv.selection.warm_path import Step, _trail
 
 
 @pytest.fixture(scope="module")
@@ -78,3 +79,34 @@ def test_settings_close_together_do_not_throw_the_path_off():
     fitted = path(SPCATV(1, structure=30), X, [0.1, 0.1000001, 0.4])
     cold = SPCATV(1, structure=30, alpha=0.4).fit(X)
     assert fitted.models[-1].diagnostics_[0].objective <= 0.8 * cold.diagnostics_[0].objective
+
+
+def test_a_path_is_straight_in_any_direction():
+    def setting(alpha, l1_ratio, tv_ratio):
+        return {"alpha": alpha, "l1_ratio": l1_ratio, "tv_ratio": tv_ratio}
+
+    def trail(*settings):
+        steps = [Step(each, None, object()) for each in settings[:-1]]
+        return _trail(settings[-1], steps)
+
+    assert trail(setting(1, 0.1, 0.2), setting(2, 0.1, 0.2), setting(8, 0.1, 0.2)).ahead == pytest.approx(2)
+    assert trail(setting(1, 0.1, 0.2), setting(1, 0.1, 0.4), setting(1, 0.1, 0.5)).ahead == pytest.approx(0.5)
+    assert trail(setting(1, 0.1, 0.2), setting(2, 0.2, 0.2), setting(4, 0.3, 0.2)).ahead == pytest.approx(1)
+    for turn in (
+        (setting(1, 0.1, 0.2), setting(2, 0.1, 0.2), setting(2, 0.2, 0.2)),  # around a corner
+        (setting(1, 0.1, 0.2), setting(2, 0.1, 0.2), setting(1, 0.1, 0.2)),  # back
+        (setting(1, 0.1, 0.2), setting(2, 0.1, 0.2), setting(9, 0.1, 0.2)),  # a longer stride than twice
+        (setting(2, 0.1, 0.2), setting(2, 0.1, 0.2), setting(4, 0.1, 0.2)),  # from one place
+        (setting(2, 0.1, 0.2), setting(4, 0.1, 0.2)),  # nothing before
+    ):
+        assert trail(*turn).older is None
+
+
+def test_every_model_has_a_source_of_random_numbers_of_its_own(images):
+    source = np.random.RandomState(3)
+    estimator = SPCATV(1, structure=(20, 20), init="random", random_state=source)
+    before = source.get_state()[1].copy()
+    fitted = path(estimator, images, [0.01, 0.02])
+    np.testing.assert_array_equal(source.get_state()[1], before)
+    sources = [model.random_state for model in fitted.models]
+    assert len({id(each) for each in (*sources, source)}) == 3

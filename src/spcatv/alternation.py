@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spcatv.kernels.products import weighted_sum
+from spcatv.kernels.vectors import weighted_sum
 from spcatv.matrix import Matrix
 from spcatv.problem import LoadingProblem, Penalty
 from spcatv.solvers import Solver
@@ -28,6 +28,9 @@ FloatArray = npt.NDArray[np.floating[Any]]
 # starts from, and never far below the tolerance.
 STEP_REDUCTION = 0.05
 STEP_SHARE = 0.7
+# Nor need the first one from another setting be much better than what that one lost, when its scores
+# turned out not to be the ones it was made for.
+LOSS_SHARE = 0.5
 # How far u is pushed along its last move: further after every push that paid, back after one that did
 # not. Where two directions explain nearly the same, plain alternation creeps.
 FIRST_PUSH = 0.5
@@ -132,6 +135,9 @@ class Component:
         (both in units of f).
     n_inner_iter : int
         Iterations of the loading solver, all alternations together.
+    first_loss : float
+        How much larger the relative gap of the first v-step was for its own scores than for those that it
+        was made for, if it came from another setting.
     """
 
     v: FloatArray
@@ -146,6 +152,7 @@ class Component:
     objectives: tuple[float, ...]
     inexactness: tuple[float, ...]
     n_inner_iter: int
+    first_loss: float = 0.0
 
     @cached_property
     def is_null(self) -> bool:
@@ -180,12 +187,19 @@ class _Alternation:
         self.objectives: list[float] = []
         self.inexactness: list[float] = []
         self.n_inner_iter = 0
+        self.first_loss = 0.0
 
-    def solve(self, problem: LoadingProblem, reduction: float) -> VStep:
-        """One inexact v-step; that nothing beats ``v = 0`` is only believed at full precision."""
+    def solve(self, problem: LoadingProblem, relative_gap: float | None) -> VStep:
+        """One inexact v-step; that nothing beats ``v = 0`` is only believed at full precision.
+
+        It ends at `relative_gap`, or without one at a share of the gap that it begins with.
+        """
         scale = problem.scale()  # what v = 0 costs
         tol = STEP_SHARE * self.tol * scale
-        step = self.solver.step(problem, tol, reduction)
+        if relative_gap is None:
+            step = self.solver.step(problem, tol, STEP_REDUCTION)
+        else:
+            step = self.solver.step(problem, max(tol, relative_gap * scale))
         if step.gap > tol and step.value >= scale:
             step = self.solver.step(problem, tol)
         self.n_inner_iter += step.n_iter
@@ -204,7 +218,8 @@ class _Alternation:
             self.v, self.problem = np.zeros_like(step.v), None
             self.gap, self.scale = step.gap, problem.scale()
             return True
-        own = self.model.problem_at(back / (length * self.model.back_scale(self.matrix.shape[0])))
+        back *= 1.0 / (length * self.model.back_scale(self.matrix.shape[0]))
+        own = self.model.problem_at(back)
         judgement = own.judge(step.certificate)
         objective = self.model.weights.l2 * (judgement.value - own.scale())
         if extrapolated and objective > self.objectives[-1] + slack:
@@ -242,6 +257,7 @@ class _Alternation:
             objectives=tuple(self.objectives),
             inexactness=tuple(self.inexactness),
             n_inner_iter=self.n_inner_iter,
+            first_loss=self.first_loss,
         )
 
 
@@ -254,7 +270,7 @@ def alternate(
     tol: float,
     max_iter: int,
     hook: AlternationHook = never_stop,
-    first_reduction: float = STEP_REDUCTION,
+    first_gap: float | None = None,
     to_go_on: bool = True,
 ) -> Component:
     """Alternate v and u from a start until v is certified for its own u.
@@ -275,8 +291,9 @@ def alternate(
         Most alternations.
     hook : callable
         Called after every alternation; may ask to stop.
-    first_reduction : float
-        Share of its first gap at which the first v-step may stop: 0 where the start is a good one.
+    first_gap : float or None
+        Relative gap at which the first v-step may stop, where the start is a good one; without it the
+        first is as inexact as the others.
     to_go_on : bool
         Whether the component keeps what another alternation would start from.
 
@@ -288,7 +305,7 @@ def alternate(
     problem = start if isinstance(start, LoadingProblem) else model.problem(matrix, start)
     push, extrapolated = FIRST_PUSH, False
     for number in range(1, max_iter + 1):
-        step = state.solve(problem, first_reduction if number == 1 else STEP_REDUCTION)
+        step = state.solve(problem, first_gap if number == 1 else None)
         before = state.u, state.problem
         if not state.accept(step, problem, extrapolated=extrapolated):
             # the push went too far: on with the scores of the last point
@@ -297,6 +314,8 @@ def alternate(
             continue
         if state.problem is None:
             break
+        if number == 1 and first_gap is not None:
+            state.first_loss = max(state.gap / state.scale - step.gap / problem.scale(), 0.0)
         asked_to_stop = hook(number, state.objectives[-1], state.gap / state.scale)
         if asked_to_stop or state.converged():
             break
@@ -335,11 +354,14 @@ class Neighbour:
         Loading vector, likewise, in the length that the present l2 gives it.
     alpha : ndarray of shape (n_rows,)
         Dual variable, likewise; not always feasible.
+    loss : float
+        `Component.first_loss` of the other setting.
     """
 
     y: FloatArray
     v: FloatArray
     alpha: FloatArray
+    loss: float
 
 
 def continued_component(
@@ -376,7 +398,7 @@ def continued_component(
         tol=tol,
         max_iter=max_iter,
         hook=hook,
-        first_reduction=0.0,
+        first_gap=LOSS_SHARE * neighbour.loss,
         to_go_on=to_go_on,
     )
 

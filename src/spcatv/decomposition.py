@@ -18,7 +18,7 @@ from spcatv.alternation import (
     continued_component,
     null_component,
 )
-from spcatv.kernels.products import weighted_sum
+from spcatv.kernels.vectors import count_above, weighted_sum
 from spcatv.matrix import CentredMatrix, DeflatedMatrix, Matrix
 from spcatv.refinement import Refinement, refine_components
 from spcatv.solvers import Solver
@@ -196,6 +196,7 @@ class Trail:
             y=y,
             v=weighted_sum(near * self.last.l2 / l2, last.v, far * before.l2 / l2, older.v),
             alpha=weighted_sum(near, last.alpha, far, older.alpha),
+            loss=last.first_loss,
         )
 
     def _before(self, number: int) -> tuple[Decomposition, float]:
@@ -432,8 +433,8 @@ def _unit_distance(distance: float, length: float) -> float:
 
 def _diagnose(component: Component, seconds: float) -> ComponentDiagnostics:
     n_features = component.v.size
-    n_nonzero = int(np.count_nonzero(component.v != 0))
     distance = float(np.sqrt(component.gap))
+    n_nonzero, n_certain = count_above(component.v, distance)
     length = float(np.linalg.norm(component.v))
     return ComponentDiagnostics(
         objective=component.objective,
@@ -446,7 +447,7 @@ def _diagnose(component: Component, seconds: float) -> ComponentDiagnostics:
         converged=component.converged,
         sparsity=1.0 - n_nonzero / n_features,
         n_nonzero=n_nonzero,
-        n_certain=int(np.count_nonzero(np.abs(component.v) > distance)),
+        n_certain=n_certain,
         objectives=component.objectives,
         inexactness=component.inexactness,
     )

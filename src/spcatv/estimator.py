@@ -318,7 +318,7 @@ class SPCATV(
                 f"certified to these gaps only. Raise max_iter (now {self.max_iter}) or tol.",
                 ConvergenceWarning,
             )
-        null = [str(k + 1) for k, component in enumerate(result.components) if not component.any()]
+        null = [str(k + 1) for k, record in enumerate(result.diagnostics) if record.n_nonzero == 0]
         if null:
             warn_user(
                 f"{len(null)} of {len(result.components)} components are zero (number {', '.join(null)}): "

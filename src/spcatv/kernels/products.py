@@ -8,13 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from spcatv.kernels.compiled import kernel
 from spcatv.kernels.lanes import WIDE, any_nonzero, lane_sum, load_wide, splat, store
-
-FloatArray = npt.NDArray[np.floating[Any]]
 
 
 @kernel
@@ -85,16 +80,3 @@ def there_and_back(matrix: Any, vector: Any, shift: Any, scores: Any, out: Any) 
         block[:] = -shift[first : first + 4]
         rows_times(rows, vector, block)
         rows_weighted(rows, block, out)
-
-
-@kernel
-def _add_two(a: float, x: Any, b: float, y: Any, out: Any) -> None:
-    for j in range(len(out)):
-        out[j] = a * x[j] + b * y[j]
-
-
-def weighted_sum(a: float, x: FloatArray, b: float, y: FloatArray) -> FloatArray:
-    """``a x + b y`` of two vectors, in the precision of x, in one pass."""
-    out = np.empty_like(x)
-    _add_two(a, x, b, y, out)
-    return out

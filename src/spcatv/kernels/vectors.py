@@ -1,0 +1,36 @@
+"""Vectors in one pass: what NumPy needs several for, each through memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spcatv.kernels.compiled import kernel
+
+FloatArray = npt.NDArray[np.floating[Any]]
+
+
+@kernel
+def _add_two(a: float, x: Any, b: float, y: Any, out: Any) -> None:
+    for j in range(len(out)):
+        out[j] = a * x[j] + b * y[j]
+
+
+def weighted_sum(a: float, x: FloatArray, b: float, y: FloatArray) -> FloatArray:
+    """``a x + b y`` of two vectors, in the precision of x, in one pass."""
+    out = np.empty_like(x)
+    _add_two(a, x, b, y, out)
+    return out
+
+
+@kernel
+def count_above(x: Any, bound: float) -> tuple[int, int]:
+    """How many entries are not zero, and how many have a magnitude above a bound."""
+    n_nonzero = 0
+    n_above = 0
+    for j in range(len(x)):
+        n_nonzero += x[j] != 0
+        n_above += abs(x[j]) > bound
+    return n_nonzero, n_above
