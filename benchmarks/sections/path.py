@@ -27,9 +27,12 @@ def _settings(alphas: Any, ratios: tuple[tuple[float, float], ...]) -> Settings:
     ]
 
 
-# Twenty settings each: one strength after the other, and a grid as a search would take it.
+# Twenty settings each: one weight after the other, close together and far apart, and a grid as a search
+# would take it.
 PATHS: dict[str, Settings] = {
     "20 alphas": _settings(np.geomspace(0.2, 0.05, 20), ((0.25, 0.5),)),
+    "20 tv_ratios": _settings((0.1,), tuple((0.2, float(tv)) for tv in np.linspace(0.05, 0.7, 20))),
+    "20 alphas, a factor of 100": _settings(np.geomspace(0.5, 0.005, 20), ((0.25, 0.5),)),
     "5 alphas x 4 ratios": _settings(
         np.geomspace(0.2, 0.05, 5), ((0.25, 0.5), (0.1, 0.5), (0.25, 0.25), (0.1, 0.25))
     ),
