@@ -4,11 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
 
 from spcatv.cli.errors import InputError
 from spcatv.cli.inputs import sample_files
-from spcatv.cli.tables import numeric_columns, read_table, selected_columns, table_text
+from spcatv.cli.tables import read_columns, read_table, selected_columns, table_text
 
 
 @pytest.fixture
@@ -95,12 +94,12 @@ def test_wrong_names(here):
         found("t.tsv", path_column="x")
 
 
-def test_numbers_of_a_table(here):
-    (here / "c.tsv").write_text("path\tage\tiq\nx\t1\t-2e1\ny\t 3 \t4\n")
+def test_columns_of_a_table(here):
+    (here / "c.tsv").write_text("path\tage\tiq\tsex\nx\t1\t-2e1\tF\ny\t 3 \t4\tM\n")
     table = read_table(Path("c.tsv"))
-    assert selected_columns(table, None) == ("age", "iq")
-    assert_array_equal(numeric_columns(table, ("age", "iq")), [[1, -20], [3, 4]])
-    assert_array_equal(numeric_columns(table, ("iq",)), [[-20], [4]])
+    assert selected_columns(table, None) == ("age", "iq", "sex")
+    assert read_columns(table, ("age", "iq")) == {"age": [1, 3], "iq": [-20, 4]}
+    assert read_columns(table, ("sex",)) == {"sex": ["F", "M"]}
 
 
 def test_tables_keep_every_digit():

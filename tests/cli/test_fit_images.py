@@ -75,9 +75,14 @@ def test_configuration_repeats_a_run_on_images(volumes, tmp_path, done):
 
 
 def test_transform_gives_the_scores_of_the_fit(volumes, tmp_path, done):
-    (tmp_path / "age.tsv").write_text("age\n" + "".join(f"{20 + 3 * n}\n" for n in range(10)))
+    rows = "".join(f"{20 + 3 * n}\t{'FM'[n % 3 % 2]}\n" for n in range(10))
+    (tmp_path / "age.tsv").write_text("age\tsex\n" + rows)
     confounds = ("--confounds", tmp_path / "age.tsv")
     done("fit", volumes, "--mask", tmp_path / "mask.nii.gz", *confounds, *OPTIONS, "--output", tmp_path / "o")
+    # a larger table will do: the model knows its columns
+    lines = (tmp_path / "age.tsv").read_text().splitlines()
+    wider = [f"id\t{lines[0]}", *(f"s{n}\t{line}" for n, line in enumerate(lines[1:]))]
+    (tmp_path / "age.tsv").write_text("\n".join(wider) + "\n")
     said = done("transform", tmp_path / "o", volumes, *confounds, "--output", tmp_path / "scores.tsv")
     assert f"Scores of 10 samples on 1 component: {tmp_path / 'scores.tsv'}" in said
     expected, got = (read_tsv(tmp_path / name) for name in ("o/desc-SPCATV_mixing.tsv", "scores.tsv"))

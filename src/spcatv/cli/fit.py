@@ -31,7 +31,7 @@ examples:
   spca-tv fit 'maps/*.nii.gz' --output results
   spca-tv fit 'maps/*.nii.gz' --sparsity 0.9 --output results
   spca-tv fit participants.tsv --mask gm.nii.gz --confounds participants.tsv \\
-      --confounds-columns age,motion --output results
+      --confounds-columns age,sex --output results
   spca-tv fit 'subjects/*/surf/?h.thickness.mgh' --surface lh.pial rh.pial --output results
   spca-tv fit --array X.npy --shape 100,100 --output results
   spca-tv fit --config results/desc-SPCATV_config.toml --output again

@@ -19,7 +19,7 @@ from spcatv.cli.inputs import Row
 from spcatv.cli.options import NO_HEMISPHERE, CommonOptions
 from spcatv.cli.outputs import COMPONENTS_STEM
 from spcatv.cli.progress import Display
-from spcatv.cli.tables import Table, numeric_columns, read_table, selected_columns
+from spcatv.cli.tables import Table, read_columns, read_table, selected_columns
 from spcatv.estimator import SPCATV
 from spcatv.structure import Structure
 
@@ -148,7 +148,7 @@ def score_images(
     confounds : Path or None
         Their confounds, where the model was fitted with confounds.
     columns : sequence of str or None
-        Columns of the confounds to use.
+        Columns of the confounds to use; by default those of the fit.
     display : Display
         Hears of every file that is read.
 
@@ -160,6 +160,9 @@ def score_images(
     from spcatv.images import ImageSPCATV
 
     model = ImageSPCATV.load(folder)
+    fitted = model.preparation_.confounds
+    if columns is None and fitted is not None and fitted.columns:
+        columns = fitted.columns
     names: list[str] = []
 
     def progress(number: int, total: int, name: str) -> None:
@@ -193,7 +196,7 @@ def confounds_frame(file: Path | None, columns: Sequence[str] | None, rows: Sequ
     table = read_table(file)
     check_order(table, rows)
     names = selected_columns(table, columns)
-    return pd.DataFrame(numeric_columns(table, names), columns=list(names))
+    return pd.DataFrame(read_columns(table, names))
 
 
 def check_order(table: Table, rows: Sequence[Row]) -> None:

@@ -108,7 +108,7 @@ OPTIONS: dict[str, Option] = {
     "confounds_columns": Option(
         kinds.several(kinds.text("NAME"), "NAME,..."),
         INPUT,
-        "columns of --confounds to use, of numbers (default: all but one of paths)",
+        "columns of --confounds to use: numbers, or text such as sex or site (default: all but one of paths)",
     ),
     "standardize": Option(kinds.switch(), INPUT, "divide every feature by its standard deviation"),
     "bad_features": Option(

@@ -11,11 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from spcatv.cli.errors import InputError
-
-FloatArray = npt.NDArray[np.floating[Any]]
 
 PATH_COLUMNS = ("path", "file", "filename", "image")
 TABLE_SUFFIXES = (".tsv", ".csv")
@@ -83,12 +80,12 @@ def selected_columns(table: Table, names: Sequence[str] | None) -> tuple[str, ..
     """The columns asked for, or all but one of paths; at least one."""
     chosen = [name for name in table.columns if name != table.path_column()] if names is None else list(names)
     if not chosen:
-        raise InputError(f"{table.file} has no column of numbers")
+        raise InputError(f"{table.file} has no column beside that of the paths")
     return tuple(chosen)
 
 
-def numeric_columns(table: Table, names: Sequence[str]) -> FloatArray:
-    """Read columns of numbers.
+def read_columns(table: Table, names: Sequence[str]) -> dict[str, list[float] | list[str]]:
+    """Read columns of numbers, or of text.
 
     Parameters
     ----------
@@ -98,30 +95,40 @@ def numeric_columns(table: Table, names: Sequence[str]) -> FloatArray:
 
     Returns
     -------
-    ndarray of shape (n_rows, n_columns)
+    dict
+        The values of every column: text where no cell is a number.
 
     Raises
     ------
     InputError
-        If a column is not there, or a cell is missing or no finite number; the message names it.
+        If a column is not there, a cell is missing, or some cells are finite numbers and others are not; the
+        message names it.
     """
-    columns = [[_number(table, name, n, cell) for n, cell in enumerate(table.column(name))] for name in names]
-    return np.array(columns, dtype=np.float64).reshape(len(names), len(table.rows)).T
+    return {name: _values(table, name) for name in names}
 
 
-def _number(table: Table, column: str, row: int, cell: str) -> float:
-    if cell.lower() in MISSING:
-        raise InputError(f"{table.file}: the value of {column} in row {row + 1} is missing")
+def _values(table: Table, column: str) -> list[float] | list[str]:
+    cells = list(table.column(column))
+    missing = next((row for row, cell in enumerate(cells, start=1) if cell.lower() in MISSING), None)
+    if missing is not None:
+        raise InputError(f"{table.file}: the value of {column} in row {missing} is missing")
+    numbers = [_number(cell) for cell in cells]
+    if all(number is None for number in numbers):
+        return cells
+    for row, (number, cell) in enumerate(zip(numbers, cells, strict=True), start=1):
+        if number is None or not math.isfinite(number):
+            raise InputError(
+                f"{table.file}: {column} in row {row} is {cell!r}, not a finite number, unlike other rows; "
+                "choose columns with --confounds-columns"
+            )
+    return [number for number in numbers if number is not None]
+
+
+def _number(cell: str) -> float | None:
     try:
-        value = float(cell)
+        return float(cell)
     except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise InputError(
-            f"{table.file}: {column} in row {row + 1} is {cell!r}, not a finite number; choose columns of "
-            "numbers with --confounds-columns"
-        )
-    return value
+        return None
 
 
 def table_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

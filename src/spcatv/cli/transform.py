@@ -46,7 +46,7 @@ def add_parser(commands: Subparsers) -> argparse.ArgumentParser:
         "--confounds-columns",
         type=lambda text: kinds.several(kinds.text("NAME"), "").read(text),
         metavar="NAME,...",
-        help="columns of --confounds to use (default: all but one of paths)",
+        help="columns of --confounds to use (default: those that the model was fitted with)",
     )
     parser.add_argument("--output", type=Path, required=True, metavar="TSV", help="file for the scores")
     parser.add_argument("--overwrite", action="store_true", help="replace the file if it is there")

@@ -96,16 +96,15 @@ class Preparation:
 
     def _checked_confounds(self, confounds: Any, n_rows: int) -> ConfoundTable | None:
         if confounds is None and self.confounds is not None:
-            wanted = ", ".join(self.confounds.names) or f"{len(self.confounds.mean)} columns"
             raise ImageError(
-                f"the model was fitted with confounds ({wanted}); give those of the new images too "
-                "(confounds=, --confounds)"
+                f"the model was fitted with confounds ({self.confounds.described()}); give those of the new "
+                "images too (confounds=, --confounds)"
             )
         if confounds is None:
             return None
         if self.confounds is None:
             raise ImageError("the model was fitted without confounds; it cannot remove any from new images")
-        return read_confounds(confounds, n_rows)
+        return read_confounds(confounds, n_rows, self.confounds.levels)
 
     def to_images(self, rows: npt.ArrayLike, names: tuple[str, ...] = ()) -> Any:
         """Images in the units of the input from rows as `read` gives them (confounds stay removed)."""

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from spcatv.images.categories import (
+    Levels,
+    given_columns,
+    indicator_name,
+    indicators,
+    levels_of,
+    text_values,
+)
 from spcatv.images.errors import ImageError
 from spcatv.images.loading import is_path, reading
 from spcatv.images.space import FloatArray
@@ -24,10 +32,13 @@ class ConfoundTable:
     values : ndarray of float64, of shape (n_rows, n_confounds)
     names : tuple of str
         Column names; empty where the table has none.
+    levels : mapping of str to tuple of str
+        Columns of text, and the values that they are coded for.
     """
 
     values: npt.NDArray[np.float64]
     names: tuple[str, ...]
+    levels: Levels = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,11 +56,23 @@ class ConfoundFit:
         Least-squares coefficients.
     names : tuple of str
         Names of the confounds, empty where they have none.
+    levels : mapping of str to tuple of str
+        Columns of text that some of them were made from, with their values.
     """
 
     mean: npt.NDArray[np.float64]
     slopes: FloatArray
     names: tuple[str, ...]
+    levels: Levels = field(default_factory=dict)
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the table that was given; empty where they have no names."""
+        return given_columns(self.names, self.levels)
+
+    def described(self) -> str:
+        """The columns of the table, in words."""
+        return ", ".join(self.columns) or f"{len(self.mean)} columns"
 
     def remove(self, X: FloatArray, table: ConfoundTable) -> None:
         """Take what the confounds explain away from X, in place."""
@@ -62,9 +85,8 @@ class ConfoundFit:
         if self.names and table.names and set(self.names) == set(table.names):
             return table.values[:, [table.names.index(name) for name in self.names]]
         if self.names and table.names:
-            raise ImageError(
-                f"confounds: the model was fitted with {', '.join(self.names)}, got {', '.join(table.names)}"
-            )
+            given = ", ".join(given_columns(table.names, table.levels))
+            raise ImageError(f"confounds: the model was fitted with {self.described()}, got {given}")
         if table.values.shape[1] != len(self.mean):
             raise ImageError(
                 f"confounds: the model was fitted with {len(self.mean)} columns, got {table.values.shape[1]}"
@@ -97,32 +119,55 @@ def fit_confounds(X: FloatArray, table: ConfoundTable) -> ConfoundFit:
     for first, last in row_blocks(X.shape):
         # the rows of the pseudo-inverse add up to zero: means of X do not matter
         slopes += solver[:, first:last] @ X[first:last]
-    return ConfoundFit(mean=mean, slopes=slopes.astype(X.dtype), names=table.names)
+    return ConfoundFit(mean=mean, slopes=slopes.astype(X.dtype), names=table.names, levels=table.levels)
 
 
-def read_confounds(confounds: Any, n_rows: int) -> ConfoundTable:
-    """Check a table of confounds.
+def read_confounds(confounds: Any, n_rows: int, levels: Levels | None = None) -> ConfoundTable:
+    """Check a table of confounds, and code its columns of text.
 
     Parameters
     ----------
     confounds : path of a TSV or CSV file with a header, DataFrame, or array-like
-        A row an image; every column a number. An intercept is always in the model and need not be
-        a column.
+        A row an image; columns of numbers, or, with names, of text that puts images into groups. An
+        intercept is always in the model and need not be a column.
     n_rows : int
         Number of images.
+    levels : mapping of str to tuple of str, default=None
+        Columns of text of the fit, for new images; ``None`` for a fit.
     """
     source = str(confounds) if is_path(confounds) else "confounds"
     frame = _frame(confounds) if is_path(confounds) else confounds
-    names: tuple[str, ...] = ()
     if hasattr(frame, "columns"):
-        names = tuple(str(name) for name in frame.columns)
-        for name in frame.columns:
-            if frame[name].dtype.kind not in "biuf":
-                raise ImageError(
-                    f"{source}: column {name!r} does not hold numbers (first value {frame[name].iloc[0]!r}); "
-                    "leave it out, or code it as numbers"
-                )
-    return ConfoundTable(values=_checked(frame, source, names, n_rows), names=names)
+        return _coded(frame, source, n_rows, levels)
+    return ConfoundTable(values=_checked(frame, source, (), n_rows), names=())
+
+
+def _coded(frame: Any, source: str, n_rows: int, known: Levels | None) -> ConfoundTable:
+    """A DataFrame with its columns of text coded, by the levels of a fit if they are known."""
+    names: list[str] = []
+    columns: list[npt.NDArray[np.float64]] = [np.zeros((len(frame), 0))]
+    levels: dict[str, tuple[str, ...]] = {}
+    for label in frame.columns:
+        name = str(label)
+        texts = text_values(frame[label], name, source)
+        if known is not None and name in known and texts is None:
+            texts = [str(value) for value in frame[label].tolist()]
+        if texts is None:
+            names.append(name)
+            columns.append(_checked(frame[[label]], source, (name,), n_rows))
+            continue
+        if known is not None and name not in known:
+            raise ImageError(
+                f"{source}: column {name!r} holds text (first value {texts[0]!r}), which the model was not "
+                "fitted with"
+            )
+        levels[name] = levels_of(texts, name, source) if known is None else known[name]
+        names += [indicator_name(name, level) for level in levels[name][1:]]
+        columns.append(indicators(texts, levels[name], name, source))
+    if levels and not names:
+        raise ImageError(f"{source}: no column has more than one value ({', '.join(levels)})")
+    values = _checked(np.concatenate(columns, axis=1), source, tuple(names), n_rows)
+    return ConfoundTable(values=values, names=tuple(names), levels=levels)
 
 
 def _frame(path: str | Path) -> Any:

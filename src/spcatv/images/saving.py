@@ -89,7 +89,7 @@ def _inputs(model: Any) -> dict[str, Any]:
             inputs[name] = [{"name": str(path), "sha256": file_sha256(path)} for path in files]
     confounds = model.preparation_.confounds
     if confounds is not None:
-        inputs["confounds regressed out"] = list(confounds.names) or f"{len(confounds.mean)} columns"
+        inputs["confounds regressed out"] = confounds.columns or confounds.described()
     return inputs
 
 
@@ -127,7 +127,10 @@ def _preparation_state(preparation: Preparation) -> tuple[dict[str, Any], Arrays
     if preparation.scale is not None:
         kept["scale"] = preparation.scale
     if preparation.confounds is not None:
-        state["confounds"] = {"names": list(preparation.confounds.names)}
+        state["confounds"] = {
+            "names": list(preparation.confounds.names),
+            "levels": {name: list(levels) for name, levels in preparation.confounds.levels.items()},
+        }
         kept["confounds.mean"] = preparation.confounds.mean
         kept["confounds.slopes"] = preparation.confounds.slopes
     return state, kept
@@ -175,6 +178,7 @@ def _read_preparation(state: dict[str, Any], arrays: Mapping[str, npt.NDArray[An
             mean=arrays["confounds.mean"],
             slopes=arrays["confounds.slopes"],
             names=tuple(str(name) for name in state["confounds"]["names"]),
+            levels=_levels(state["confounds"].get("levels", {})),
         )
     return Preparation(
         space=SPACES[described["kind"]].from_state(described, own),
@@ -182,6 +186,11 @@ def _read_preparation(state: dict[str, Any], arrays: Mapping[str, npt.NDArray[An
         scale=arrays["scale"] if state["standardized"] else None,
         dtype=checked_dtype(state["dtype"]),
     )
+
+
+def _levels(state: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Columns of text and their values; models of before there were any have none."""
+    return {str(name): tuple(str(level) for level in levels) for name, levels in dict(state).items()}
 
 
 def _check_sizes(preparation: Preparation, n_features: int) -> None:

@@ -212,7 +212,7 @@ def run_section(material: Material) -> Run:
         facts.append(("Samples", f"{n_samples:,}"))
     confounds = getattr(getattr(model, "preparation_", None), "confounds", None)
     if confounds is not None:
-        facts.append(("Confounds removed", ", ".join(confounds.names)))
+        facts.append(("Confounds removed", confounds.described()))
     seed = material.parameters.get("random_state")
     facts.append(
         ("Seed", "none (only random starts would use one)" if seed is None else words.plain_value(seed))

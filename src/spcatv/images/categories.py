@@ -1,0 +1,94 @@
+"""Columns of text in a table of confounds (sex, site, scanner) as columns of zeros and ones.
+
+A column with levels a < b < c becomes two: whether the value is b, and whether it is c. The levels are
+those of the fit, so that a new image is coded as the fit's were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spcatv.images.errors import ImageError
+
+# The values of a column of text, in order; the first is what the others are compared with.
+Levels = Mapping[str, tuple[str, ...]]
+
+
+def indicator_name(column: str, level: str) -> str:
+    """The name of the column that says where `column` has the value `level`."""
+    return f"{column} = {level}"
+
+
+def given_columns(names: Sequence[str], levels: Levels) -> list[str]:
+    """The columns of the table that coded columns were made from."""
+    origin = {indicator_name(column, level): column for column in levels for level in levels[column]}
+    return list(dict.fromkeys([*(origin.get(name, name) for name in names), *levels]))
+
+
+def text_values(column: Any, name: str, source: str) -> list[str] | None:
+    """The values of a column of a DataFrame if it holds text; None if it holds numbers.
+
+    Parameters
+    ----------
+    column : pandas.Series
+    name, source : str
+        The column and its table, for messages.
+    """
+    if column.dtype.kind in "biuf":
+        return None
+    missing = np.flatnonzero(column.isna().to_numpy())
+    if len(missing):
+        raise ImageError(
+            f"{source}: {len(missing)} values of column {name!r} are missing, first in row {missing[0] + 1}; "
+            "confounds must be complete"
+        )
+    values = column.tolist()
+    if column.dtype.name == "category":
+        return [str(value) for value in values]
+    if not any(isinstance(value, str) for value in values):
+        return None
+    numbers = [_is_number(value) for value in values]
+    if 0 < sum(numbers) < len(values) or not all(isinstance(value, str) for value in values):
+        # the rarer kind is the likelier slip
+        odd = numbers.index(2 * sum(numbers) < len(values)) if len(set(numbers)) == 2 else 0
+        raise ImageError(
+            f"{source}: column {name!r} mixes numbers and text: row {odd + 1} has {values[odd]!r}, unlike "
+            "most others"
+        )
+    return values
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def levels_of(values: Sequence[str], name: str, source: str) -> tuple[str, ...]:
+    """The levels of a column of text, sorted; refused if they name rows rather than group them."""
+    levels = tuple(sorted(set(values)))
+    if len(levels) > 2 and 2 * len(levels) > len(values):
+        raise ImageError(
+            f"{source}: column {name!r} has {len(levels)} different values in {len(values)} rows (first "
+            f"{values[0]!r}): it names images rather than groups of them; leave it out"
+        )
+    return levels
+
+
+def indicators(
+    values: Sequence[str], levels: tuple[str, ...], name: str, source: str
+) -> npt.NDArray[np.float64]:
+    """Zeros and ones of shape (n_rows, n_levels - 1), a column a level but the first."""
+    unknown = next((row for row, value in enumerate(values) if value not in levels), None)
+    if unknown is not None:
+        raise ImageError(
+            f"{source}: row {unknown + 1} has {name} {values[unknown]!r}, which the model was not fitted "
+            f"with; it knows {', '.join(levels)}"
+        )
+    return (np.array(values)[:, None] == np.array(levels[1:])[None]).astype(np.float64)
