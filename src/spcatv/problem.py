@@ -18,6 +18,7 @@ import numpy.typing as npt
 from scipy.linalg.blas import ddot
 
 from spcatv.composite import GapKind
+from spcatv.kernels.base import conjugate
 from spcatv.kernels.judge import project_groups, smooth_shares, structured_shares
 from spcatv.structure import Structure, as_structure
 
@@ -205,7 +206,7 @@ class LoadingProblem:
 
     def conjugate(self, alpha: FloatArray) -> float:
         """``c h*(alpha)`` of a feasible alpha: 0 for "tv", ``c/4 ||alpha||^2`` for "graphnet"."""
-        return 0.25 * self.tv * float(alpha @ alpha) if self.penalty == "graphnet" else 0.0
+        return conjugate(self.tv, self.penalty == "graphnet", alpha)
 
     def zero_certificate(self, certificate: Certificate) -> Certificate:
         """What the same dual variable certifies for ``v = 0``."""

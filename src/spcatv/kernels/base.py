@@ -100,6 +100,11 @@ class ExactShares(NamedTuple):
     conjugate: float
 
 
+def conjugate(tv: float, graphnet: bool, alpha: FloatArray) -> float:
+    """``c h*(alpha)`` of a feasible alpha in any layout: ``c/4 ||alpha||^2`` for GraphNet, else 0."""
+    return 0.25 * tv * float(np.square(alpha, dtype=np.float64).sum()) if graphnet else 0.0
+
+
 def feasible_factor(dtype: np.dtype[Any]) -> float:
     """How far below 1 a group's norm must aim to be at most 1 after rounding to `dtype`."""
     return 1.0 - 4.0 * float(np.finfo(dtype).eps)

@@ -22,6 +22,7 @@ from spcatv.kernels.base import (
     GapShares,
     Setting,
     Steps,
+    conjugate,
     feasible_factor,
     kind_of_dual,
     no_lower_bound,
@@ -310,9 +311,7 @@ class EdgeWorkspace:
         return GapShares(tv * share_v, smooth, tv * share_w, squares, self._conjugate())
 
     def _conjugate(self) -> float:
-        if not self._setting.graphnet:
-            return 0.0
-        return 0.25 * self._setting.tv * float(np.square(self._alpha, dtype=np.float64).sum())
+        return conjugate(self._setting.tv, self._setting.graphnet, self._alpha)
 
     def exact_shares(self, use_minimizer: bool) -> ExactShares:
         """The exact gap's shares in float64."""

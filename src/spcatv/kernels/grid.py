@@ -23,6 +23,7 @@ from spcatv.kernels.base import (
     GapShares,
     Setting,
     Steps,
+    conjugate,
     feasible_factor,
     kind_of_dual,
     no_lower_bound,
@@ -363,9 +364,7 @@ class GridWorkspace:
         return GapShares(tv * share_v, smooth, tv * share_w, squares, self._conjugate())
 
     def _conjugate(self) -> float:
-        if not self._setting.graphnet:
-            return 0.0
-        return 0.25 * self._setting.tv * float(np.square(self._alpha, dtype=np.float64).sum())
+        return conjugate(self._setting.tv, self._setting.graphnet, self._alpha)
 
     def _activate(self) -> None:
         active = spread(self._busy, self._box.occupied, self._box.strides, self._v, self._bar)

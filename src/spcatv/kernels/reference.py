@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spcatv.kernels.base import ExactShares, FloatArray, GapShares, Setting, Steps
+from spcatv.kernels.base import ExactShares, FloatArray, GapShares, Setting, Steps, conjugate
 from spcatv.structure import Structure
 
 
@@ -63,19 +63,21 @@ class ReferenceWorkspace:
         norms = self._structure.group_norms(rows)
         return self._setting.tv * float(norms.sum() - self._alpha @ rows)
 
+    def _conjugate(self) -> float:
+        return conjugate(self._setting.tv, self._setting.graphnet, self._alpha)
+
     def gap_shares(self) -> GapShares:
         """Look at the gap of v and of w."""
         z = self._y - self._setting.tv * self._structure.adjoint(self._alpha)
         b = self._clip(z, self._setting.l1)
         self._w = 0.5 * (z - b)
         smooth = ((self._v - self._w) ** 2 + self._setting.l1 * np.abs(self._v) - b * self._v).sum()
-        penalty = 0.25 * self._setting.tv * float(self._alpha @ self._alpha)
         return GapShares(
             structured_v=self._structured_share(self._v),
             smooth_v=float(smooth),
             structured_w=self._structured_share(self._w),
             w_squared=float(self._w @ self._w),
-            dual_penalty=penalty if self._setting.graphnet else 0.0,
+            dual_penalty=self._conjugate(),
         )
 
     def exact_shares(self, use_minimizer: bool) -> ExactShares:
@@ -86,9 +88,9 @@ class ReferenceWorkspace:
         rows = self._structure.forward(x)
         value = rows @ rows if self._setting.graphnet else self._structure.group_norms(rows).sum()
         pull = self._setting.tv * self._structure.adjoint(self._alpha)
-        squares = float(self._alpha @ self._alpha) if self._setting.graphnet else 0.0
-        conjugate = 0.25 * self._setting.tv * squares
-        return ExactShares(pull, self._setting.tv * float(value), self._structured_share(x), conjugate)
+        return ExactShares(
+            pull, self._setting.tv * float(value), self._structured_share(x), self._conjugate()
+        )
 
     def get_v(self) -> FloatArray:
         """The iterate v."""

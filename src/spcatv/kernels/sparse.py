@@ -14,6 +14,7 @@ from spcatv.kernels.base import (
     GapShares,
     Setting,
     Steps,
+    conjugate,
     feasible_factor,
     no_lower_bound,
 )
@@ -147,8 +148,7 @@ class SparseWorkspace:
             for x in (self._v, self._w)
         )
         alpha = self._alpha.astype(np.float64)
-        penalty = 0.25 * tv * float(alpha @ alpha) if graphnet else 0.0
-        return GapShares(share_v, smooth, share_w, squares, penalty)
+        return GapShares(share_v, smooth, share_w, squares, conjugate(tv, graphnet, alpha))
 
     def exact_shares(self, use_minimizer: bool) -> ExactShares:
         """The exact gap's shares in float64."""
@@ -163,8 +163,8 @@ class SparseWorkspace:
         value, slack, _largest = structured_shares(
             self._group_ptr, matrix.indptr, matrix.indices, matrix.data, x, alpha, graphnet
         )
-        conjugate = 0.25 * tv * float(alpha @ alpha) if graphnet else 0.0
-        return ExactShares(tv * self._structure.adjoint(alpha), tv * value, tv * slack, conjugate)
+        penalty = conjugate(tv, graphnet, alpha)
+        return ExactShares(tv * self._structure.adjoint(alpha), tv * value, tv * slack, penalty)
 
     def get_v(self) -> FloatArray:
         """The iterate v."""

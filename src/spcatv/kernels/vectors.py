@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spcatv.kernels.compiled import kernel
+from spcatv.kernels.compiled import careful_kernel, kernel
 
 FloatArray = npt.NDArray[np.floating[Any]]
 
@@ -25,7 +25,7 @@ def weighted_sum(a: float, x: FloatArray, b: float, y: FloatArray) -> FloatArray
     return out
 
 
-@kernel
+@careful_kernel
 def count_above(x: Any, bound: float) -> tuple[int, int]:
     """How many entries are not zero, and how many have a magnitude above a bound."""
     n_nonzero = 0
