@@ -5,7 +5,6 @@ import pytest
 
 from spcatv.problem import LoadingProblem
 from spcatv.solvers import solve
-from spcatv.solvers.pdhg import PrimalDual
 from spcatv.solvers.warm import warm_solver
 from spcatv.structure import grid
 
@@ -48,8 +47,3 @@ def test_a_feasible_answer_is_seen_at_once():
     problem = _problem()
     answer = solve(problem, tol=1e-8)
     assert solve(problem, "pdhg", tol=1e-6, v0=answer.v, alpha0=answer.alpha).n_iter == 0
-
-
-@pytest.mark.parametrize(("last", "next_one"), [(0.001, 0.002), (0.02, 0.04), (0.05, 0.06), (0.08, 0.08)])
-def test_another_target_begins_with_twice_the_step_up_to_a_limit(last, next_one):
-    assert PrimalDual(_problem(), np.float64, last).tau_to_resume() == pytest.approx(next_one)

@@ -29,9 +29,6 @@ RELAXATION = 1.9
 FIRST_TAU = 0.02
 # From the answer to a similar problem, where most of the way is done, longer primal steps are better.
 WARM_TAU = 0.04
-# The end of a step, where the dual share of the gap lags, is no guide for the beginning of the next one:
-# one halving is taken back, up to here.
-LONGEST_RESUMED_TAU = 0.06
 # The step ratio moves by this factor when one share of the gap is over IMBALANCE times the other.
 TAU_FACTOR = 0.5
 IMBALANCE = 10.0
@@ -112,10 +109,6 @@ class PrimalDual:
     def alpha(self) -> FloatArray:
         """The dual variable, shape (n_rows,); feasible after `certificate`."""
         return self._workspace.get_alpha()
-
-    def tau_to_resume(self) -> float:
-        """The primal step with which another y begins best."""
-        return max(self.tau, min(self.tau / TAU_FACTOR, LONGEST_RESUMED_TAU))
 
     def candidate(self, run: Run) -> FloatArray:
         """The loading vector that `run` ended with, shape (n_features,), as float64."""

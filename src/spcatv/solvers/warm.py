@@ -137,7 +137,7 @@ class PrimalDualSteps:
         iteration = self._prepared(problem)
         try:
             run = iteration.run(tol, MOST_ITERATIONS, reduction=reduction)
-            self._tau = iteration.tau_to_resume()
+            self._tau = iteration.tau
         except SolverError:
             if self._dtype == np.float64:
                 raise
