@@ -95,9 +95,10 @@ def test_one_image_only(volumes, refuses):
         ("age\n" + "1\n2\n" * 4 + "n/a\n3\n", "the value of age in row 9 is missing"),
         (
             "age\n" + "31\n" * 7 + "3l\n" + "31\n" * 2,
-            "age in row 8 is '3l', not a finite number",
+            "column 'age' mixes numbers and text: row 8 has '3l'",
         ),
         ("id\n" + "".join(f"s{n}\n" for n in range(10)), "column 'id' has 10 different values in 10 rows"),
+        ("age\n" + "31\n" * 9 + "inf\n", "values are missing or infinite, first in row 10, column 'age'"),
         ("site\n" + "Paris\n" * 10, "no column has more than one value (site)"),
         ("age\n" + "1\t2\n" * 10, "row 1 has 2 cells, the header has 1"),
         ("", "is empty"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,13 +95,12 @@ def read_columns(table: Table, names: Sequence[str]) -> dict[str, list[float] | 
     Returns
     -------
     dict
-        The values of every column: text where no cell is a number.
+        The values of every column: numbers where all cells are, else text (`spcatv.images` refuses mixtures).
 
     Raises
     ------
     InputError
-        If a column is not there, a cell is missing, or some cells are finite numbers and others are not; the
-        message names it.
+        If a column is not there, or a cell is missing; the message names it.
     """
     return {name: _values(table, name) for name in names}
 
@@ -113,15 +111,7 @@ def _values(table: Table, column: str) -> list[float] | list[str]:
     if missing is not None:
         raise InputError(f"{table.file}: the value of {column} in row {missing} is missing")
     numbers = [_number(cell) for cell in cells]
-    if all(number is None for number in numbers):
-        return cells
-    for row, (number, cell) in enumerate(zip(numbers, cells, strict=True), start=1):
-        if number is None or not math.isfinite(number):
-            raise InputError(
-                f"{table.file}: {column} in row {row} is {cell!r}, not a finite number, unlike other rows; "
-                "choose columns with --confounds-columns"
-            )
-    return [number for number in numbers if number is not None]
+    return cells if None in numbers else [number for number in numbers if number is not None]
 
 
 def _number(cell: str) -> float | None:
