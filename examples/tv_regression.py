@@ -9,7 +9,7 @@ Run with ``python examples/tv_regression.py`` (a few seconds).
 
 import numpy as np
 
-from spcatv.composite import ElasticNet, LeastSquares, Logistic, RegularizedLoss
+from spcatv.problem.composite import ElasticNet, LeastSquares, Logistic, RegularizedLoss
 from spcatv.solvers import solve
 from spcatv.structure import grid
 

@@ -9,8 +9,8 @@ from benchmarks.baselines import Method
 from benchmarks.reproduce.matched import matched_methods
 from benchmarks.reproduce.realdata import DATA, QUICK_DATA, Fold, RealData, folds, n_regions
 from benchmarks.reproduce.store import Record, Store
+from spcatv._util.threads import one_blas_thread
 from spcatv.metrics import reconstruction_error
-from spcatv.threads import one_blas_thread
 
 # Shares of zeros that the methods are brought to: what the paper's rule asks for at least, and more.
 SHARES = (0.5, 0.7)

@@ -14,9 +14,9 @@ from benchmarks.reproduce.comparison import Scores, compare, difference_text
 from benchmarks.reproduce.progress import run_all
 from benchmarks.reproduce.store import Record, Store
 from benchmarks.tables import each, markdown
+from spcatv._util.threads import one_blas_thread
 from spcatv.datasets import make_dots
 from spcatv.metrics import loading_mse, pairwise_dice, reconstruction_error
-from spcatv.threads import one_blas_thread
 
 # Error, loading MSE and Dice index as printed in the paper.
 PUBLISHED: dict[str, tuple[float, float, float]] = {

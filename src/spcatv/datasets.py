@@ -15,8 +15,8 @@ import scipy.sparse as sp
 from scipy.ndimage import gaussian_filter
 from scipy.sparse.csgraph import dijkstra
 
-FloatArray = npt.NDArray[np.floating[Any]]
-IntArray = npt.NDArray[np.integer[Any]]
+from spcatv._util.types import BoolArray, FloatArray, IntArray
+
 RandomState = int | np.integer[Any] | np.random.Generator | np.random.RandomState | None
 
 DOT_AMPLITUDES: tuple[float, float, float] = (1.0, 0.8, 0.5)
@@ -117,7 +117,7 @@ def make_dots(
     # the signals come first, so that they do not depend on the size of the images
     latent = rng.standard_normal((n_samples, 3))
     scores = snr * np.asarray(amplitudes, dtype=np.float64) * _standardize(latent)
-    X = rng.standard_normal((n_samples, size * size))
+    X: FloatArray = rng.standard_normal((n_samples, size * size))
     X += scores @ loadings
     if smoothing > 0:
         images = X.reshape(n_samples, size, size)
@@ -365,7 +365,7 @@ def _dot_supports(size: int) -> FloatArray:
     radius = (size // 7) / 2
     low, middle, high = size // 4, size // 2, 3 * size // 4
 
-    def dot(row: int, column: int) -> npt.NDArray[np.bool_]:
+    def dot(row: int, column: int) -> BoolArray:
         return np.asarray((rows - row) ** 2 + (columns - column) ** 2 <= radius**2)
 
     supports = np.stack(
@@ -374,7 +374,7 @@ def _dot_supports(size: int) -> FloatArray:
     return supports.reshape(3, size * size).astype(np.float64)
 
 
-def _standardize(columns: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _standardize(columns: FloatArray) -> FloatArray:
     """Bring every column to mean 0 and (population) standard deviation 1, in place."""
     columns -= columns.mean(axis=0)
     columns /= np.sqrt(np.einsum("ij,ij->j", columns, columns) / columns.shape[0])

@@ -7,13 +7,12 @@ method that made them, so that methods are compared by the same yardstick.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
+from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
 
 _BLOCK_ENTRIES = 1 << 20  # entries handled at once, so that no temporary is as large as X
 _DEPENDENT = 1e-7  # a unit loading closer than this to the span of those before it adds nothing of its own
@@ -157,7 +156,7 @@ def pairwise_dice(
     columns = []
     for parts in zip(*matched, strict=True):
         sizes = np.stack([part.sum(axis=1) for part in parts])
-        ones: npt.NDArray[Any] = np.stack([part.ravel() for part in parts]).astype(counting)
+        ones: Array = np.stack([part.ravel() for part in parts]).astype(counting)
         overlap = (ones @ ones.T)[first, second]
         column = _dice_ratio(overlap, (sizes[first] + sizes[second]).sum(axis=1), empty)
         columns.append(
@@ -377,7 +376,7 @@ def _as_rows(loadings: npt.ArrayLike, name: str) -> FloatArray:
     return np.atleast_2d(array)
 
 
-def _supports(loadings: npt.ArrayLike, norm_fraction: float | None, signed: bool) -> npt.NDArray[np.bool_]:
+def _supports(loadings: npt.ArrayLike, norm_fraction: float | None, signed: bool) -> BoolArray:
     """Where the rows are not zero, after the threshold if there is one; shape (rows, parts, features).
 
     One part, or two if the signs count: where a row is positive, and where it is negative.
@@ -387,14 +386,12 @@ def _supports(loadings: npt.ArrayLike, norm_fraction: float | None, signed: bool
     return np.stack([kept > 0, kept < 0], axis=1) if signed else (kept != 0)[:, None]
 
 
-def _dice_ratio(both: npt.NDArray[Any], sizes: npt.NDArray[Any], empty: float) -> FloatArray:
+def _dice_ratio(both: Array, sizes: Array, empty: float) -> FloatArray:
     """``2 both / sizes`` with `empty` where sizes is 0."""
     return np.where(sizes > 0, 2.0 * both / np.maximum(sizes, 1), empty)
 
 
-def _without_chance(
-    index: FloatArray, first: npt.NDArray[Any], second: npt.NDArray[Any], n_features: int
-) -> FloatArray:
+def _without_chance(index: FloatArray, first: Array, second: Array, n_features: int) -> FloatArray:
     """Take out of Dice indices what parts of these sizes, shape (n, parts), share by chance."""
     total = (first + second).sum(axis=1)
     by_chance = _dice_ratio((first.astype(np.float64) * second).sum(axis=1) / n_features, total, 0.0)

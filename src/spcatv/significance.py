@@ -11,7 +11,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from spcatv._util.types import FloatArray
+
 Alternative = Literal["two-sided", "less", "greater"]
 ALTERNATIVES: tuple[Alternative, ...] = ("two-sided", "less", "greater")
 

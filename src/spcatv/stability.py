@@ -15,16 +15,17 @@ import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from spcatv._util.threads import one_blas_thread
+from spcatv._util.types import FloatArray, IntArray
 from spcatv.estimator import SPCATV
+from spcatv.estimator.parameters import check_parameters
 from spcatv.metrics import dice, match_components, threshold_loadings
-from spcatv.parameters import check_parameters
-from spcatv.regions import connected_regions
 from spcatv.selection.each_component import fit_alphas
 from spcatv.selection.warm_path import quiet
+from spcatv.selection.workers import FIT_FAILURES, Failure, check_failures, failure, workers
 from spcatv.significance import PairedTest, paired_t_test, sign_flip_test
 from spcatv.structure import Structure, as_structure
-from spcatv.threads import one_blas_thread
-from spcatv.workers import FIT_FAILURES, Failure, check_failures, failure, workers
+from spcatv.structure.regions import connected_regions
 
 __all__ = [
     "Bootstrap",
@@ -35,8 +36,6 @@ __all__ = [
     "sign_flip_test",
 ]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 SignArray = npt.NDArray[np.int8]
 
 
@@ -95,7 +94,7 @@ class Bootstrap:
         Resamples that failed; the arrays above are about the others.
     """
 
-    components: npt.NDArray[np.floating[Any]]
+    components: FloatArray
     selection_frequency: FloatArray
     sign_consistency: FloatArray
     dice: FloatArray
@@ -218,9 +217,9 @@ def _seeds(random_state: Any, n_seeds: int) -> list[np.random.SeedSequence]:
 
 def _fit_resample(
     template: SPCATV,
-    X: npt.NDArray[np.floating[Any]],
+    X: FloatArray,
     structure: Structure,
-    components: npt.NDArray[np.floating[Any]],
+    components: FloatArray,
     blocks: Sequence[IntArray],
     alphas: Sequence[float] | None,
     seed: np.random.SeedSequence,
@@ -250,7 +249,7 @@ def _fit_resample(
 
 def _summary(
     results: Iterable[_Resample | Failure],
-    components: npt.NDArray[np.floating[Any]],
+    components: FloatArray,
     structure: Structure,
     norm_fraction: float,
 ) -> Bootstrap:

@@ -11,7 +11,7 @@ import pytest
 from spcatv import SPCATV
 from spcatv.cli import main, progress
 from spcatv.cli.progress import Display, LiveDisplay, LogDisplay, choose_display, share_done
-from spcatv.watching import watched_by, watchers
+from spcatv.progress.watching import watched_by, watchers
 
 rich_console = pytest.importorskip("rich.console", reason="the live line is drawn by rich (extra `images`)")
 

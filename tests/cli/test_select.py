@@ -124,7 +124,7 @@ def test_workers_asked_for_are_used(array, tmp_path, done, monkeypatch):
         used.append(n_jobs)
         return joblib.Parallel(n_jobs=1, **options)
 
-    monkeypatch.setattr("spcatv.workers.Parallel", parallel)
+    monkeypatch.setattr("spcatv.selection.workers.Parallel", parallel)
     done("select", "--array", array, *SMALL, "--n-jobs", "-1", "--output", tmp_path / "out")
     assert used == [-1, -1], "for the folds, and for the resamples"
 

@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from spcatv.composite import ElasticNet, LeastSquares, RegularizedLoss
 from spcatv.problem import LoadingProblem
+from spcatv.problem.composite import ElasticNet, LeastSquares, RegularizedLoss
 from spcatv.solvers import METHODS, Solution, SolverError, Status, solve
 from spcatv.solvers.base import Monitor
 from spcatv.solvers.dual import dual_gradient

@@ -10,18 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
 from spcatv.cli.errors import InputError
 from spcatv.cli.options import CommonOptions
 from spcatv.cli.outputs import COMPONENTS_STEM, write_json
 from spcatv.estimator import SPCATV
 from spcatv.model import file_sha256
 from spcatv.structure import GridStructure, Structure, grid
-
-FloatArray = npt.NDArray[np.floating[Any]]
-BoolArray = npt.NDArray[np.bool_]
-IntArray = npt.NDArray[np.integer[Any]]
 
 TEXT_DELIMITERS = {".csv": ",", ".tsv": "\t"}
 ARRAY_SUFFIXES = (".npy", ".npz", *TEXT_DELIMITERS)
@@ -90,7 +86,7 @@ def _array_file(options: CommonOptions) -> Path:
     return options.array
 
 
-def load_array(file: Path) -> npt.NDArray[Any]:
+def load_array(file: Path) -> Array:
     """Read an array of numbers from a .npy, .npz, .csv or .tsv file; nothing in it is executed."""
     suffix = file.suffix.lower()
     if suffix not in ARRAY_SUFFIXES:
@@ -111,7 +107,7 @@ def load_array(file: Path) -> npt.NDArray[Any]:
     return np.asarray(data)
 
 
-def _only_array(file: Path) -> npt.NDArray[Any]:
+def _only_array(file: Path) -> Array:
     with np.load(file, allow_pickle=False) as archive:
         name = archive.files[0] if len(archive.files) == 1 else "X"
         if name not in archive.files:
@@ -122,7 +118,7 @@ def _only_array(file: Path) -> npt.NDArray[Any]:
         return np.asarray(archive[name])
 
 
-def _text_array(file: Path, delimiter: str) -> npt.NDArray[np.float64]:
+def _text_array(file: Path, delimiter: str) -> FloatArray:
     with file.open(encoding="utf-8-sig") as lines:
         first = lines.readline().strip().split(delimiter)
     try:
@@ -158,7 +154,7 @@ def _times(shape: tuple[int, ...] | None) -> str:
     return " x ".join(map(str, shape or ()))
 
 
-def rows_of(data: npt.NDArray[Any], labels: IntArray | None, file: Path) -> FloatArray:
+def rows_of(data: Array, labels: IntArray | None, file: Path) -> FloatArray:
     """The samples as rows over the mask.
 
     Parameters

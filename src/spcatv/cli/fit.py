@@ -15,9 +15,9 @@ from spcatv.cli.progress import Display, show_warnings
 from spcatv.cli.request import Request, add_command, checked_request
 from spcatv.cli.sparsity import check_sparsity, found_text, warn_if_missed
 from spcatv.estimator import SPCATV
-from spcatv.parameters import check_parameters
+from spcatv.estimator.parameters import check_parameters
+from spcatv.progress.watching import watched_by
 from spcatv.selection import alpha_for_sparsity
-from spcatv.watching import watched_by
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]

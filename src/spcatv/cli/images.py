@@ -10,10 +10,9 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
 from joblib import effective_n_jobs
 
+from spcatv._util.types import FloatArray
 from spcatv.cli.errors import InputError
 from spcatv.cli.inputs import Row
 from spcatv.cli.options import NO_HEMISPHERE, CommonOptions
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from spcatv.images import ImageSPCATV
     from spcatv.images.cohort import Cohort
 
-FloatArray = npt.NDArray[np.floating[Any]]
 
 CHUNK = 2**20
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from spcatv._util.tables import aligned
 from spcatv.cli.models import open_model
-from spcatv.layout import aligned
 from spcatv.model import SavedModel
 from spcatv.selection.each_component import weights_of_components
 

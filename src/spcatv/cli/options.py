@@ -20,7 +20,7 @@ from spcatv.cli.kinds import Kind
 from spcatv.cli.tables import TABLE_SUFFIXES
 from spcatv.decomposition import INITS
 from spcatv.estimator import SPCATV
-from spcatv.parameters import DTYPES, TRANSFORMS, UNITS
+from spcatv.estimator.parameters import DTYPES, TRANSFORMS, UNITS
 from spcatv.problem import PENALTIES
 from spcatv.selection import SPCATVCV
 from spcatv.selection.rules import RULES

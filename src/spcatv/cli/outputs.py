@@ -8,19 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
-import numpy.typing as npt
-
+from spcatv._util.tables import aligned
+from spcatv._util.types import FloatArray
 from spcatv._version import __version__
-from spcatv.ceiling import pca_cumulative_variance
 from spcatv.cli.folder import DESCRIPTION, GENERATOR, MODEL, TAG
 from spcatv.cli.tables import table_text
+from spcatv.decomposition.ceiling import pca_cumulative_variance
 from spcatv.estimator import SPCATV
-from spcatv.layout import aligned
-from spcatv.regions import connected_regions
 from spcatv.structure import Structure
-
-FloatArray = npt.NDArray[np.floating[Any]]
+from spcatv.structure.regions import connected_regions
 
 BIDS_VERSION = "1.10.0"
 CONFIG_NAME = f"{TAG}config.toml"

@@ -15,16 +15,13 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-import numpy.typing as npt
-
+from spcatv._util.types import FloatArray
 from spcatv.decomposition import ComponentDiagnostics
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
-FloatArray = npt.NDArray[np.floating[Any]]
 
 logger = logging.getLogger("spcatv.cli")
 

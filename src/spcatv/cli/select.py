@@ -21,7 +21,7 @@ from spcatv.cli.request import Request, add_command, checked_request
 from spcatv.cli.selection_files import Selected, choice_text, stability_text, write_selection
 from spcatv.cli.sparsity import check_sparsity
 from spcatv.estimator import SPCATV
-from spcatv.parameters import check_parameters
+from spcatv.estimator.parameters import check_parameters
 from spcatv.selection import SPCATVCV, dask_backend
 from spcatv.selection.folds import make_folds
 from spcatv.selection.search import ratio_pairs

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from spcatv._util.warn import warn_user
 from spcatv.cli.errors import InputError
 from spcatv.cli.options import CommonOptions
 from spcatv.selection import SelectionWarning, SparsityChoice
 from spcatv.selection.sparsity import checked_targets
-from spcatv.warn import warn_user
 
 
 def check_sparsity(options: CommonOptions, l1_ratios: Sequence[float]) -> None:

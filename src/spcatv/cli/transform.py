@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spcatv._util.files import replacing
 from spcatv.cli import kinds
 from spcatv.cli.arrays import score_array
 from spcatv.cli.errors import InputError
@@ -17,7 +18,6 @@ from spcatv.cli.models import model_folder, open_model
 from spcatv.cli.options import add_speech
 from spcatv.cli.outputs import mixing_table, write_text
 from spcatv.cli.progress import choose_display, set_up_log, show_warnings
-from spcatv.files import replacing
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]

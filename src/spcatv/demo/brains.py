@@ -14,18 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from spcatv._util.files import replacing
+from spcatv._util.tables import aligned
+from spcatv._util.types import FloatArray, IntArray
 from spcatv.datasets import SimulatedCohort, make_surface_cohort, make_volume_cohort
 from spcatv.demo.extras import require
 from spcatv.demo.pictures import draw_surface, draw_volume
 from spcatv.estimator import SPCATV
-from spcatv.files import replacing
-from spcatv.layout import aligned
 from spcatv.metrics import dice, loading_mse, match_components
 from spcatv.structure import Structure, grid, icosphere, mesh
 
-FloatArray = npt.NDArray[np.floating[Any]]
 Command = Callable[[Sequence[str]], int]
 Say = Callable[[str], None]
 
@@ -221,7 +220,7 @@ def _compile_for(structure: Structure) -> None:
         SPCATV(1, structure=structure, alpha=0.01, tv_ratio=tv_ratio).fit(rows)
 
 
-def _one_mesh(sides: Sequence[Any]) -> tuple[FloatArray, npt.NDArray[np.integer[Any]]]:
+def _one_mesh(sides: Sequence[Any]) -> tuple[FloatArray, IntArray]:
     """Two hemispheres as one mesh, the vertices of the second counted on from the first."""
     coords = np.vstack([side.coordinates for side in sides])
     shifts = np.cumsum([0, *(len(side.coordinates) for side in sides[:-1])])

@@ -12,23 +12,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 from scipy.ndimage import gaussian_filter
 from sklearn.decomposition import TruncatedSVD
 
+from spcatv._util.files import replacing
+from spcatv._util.tables import aligned
+from spcatv._util.threads import one_blas_thread
+from spcatv._util.types import FloatArray
 from spcatv.datasets import Dots, make_dots
 from spcatv.demo.extras import require
 from spcatv.estimator import SPCATV
-from spcatv.files import replacing
-from spcatv.layout import aligned
 from spcatv.metrics import loading_mse, match_components, reconstruction_error
-from spcatv.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FloatArray = npt.NDArray[np.floating[Any]]
 
 N_COMPONENTS = 3
 # alpha, and how it is shared out: half to total variation, the rest in equal parts to l1 and l2;

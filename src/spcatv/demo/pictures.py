@@ -6,15 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
+
+from spcatv._util.types import BoolArray, FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FloatArray = npt.NDArray[np.floating[Any]]
-BoolArray = npt.NDArray[np.bool_]
-IntArray = npt.NDArray[np.integer[Any]]
 
 COLOURS = "RdBu_r"
 # views of a hemisphere: from the left (-1) or the right (+1) of the head

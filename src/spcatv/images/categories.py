@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from spcatv._util.types import FloatArray
 from spcatv.images.errors import ImageError
 
 # The values of a column of text, in order; the first is what the others are compared with.
@@ -81,9 +81,7 @@ def levels_of(values: Sequence[str], name: str, source: str) -> tuple[str, ...]:
     return levels
 
 
-def indicators(
-    values: Sequence[str], levels: tuple[str, ...], name: str, source: str
-) -> npt.NDArray[np.float64]:
+def indicators(values: Sequence[str], levels: tuple[str, ...], name: str, source: str) -> FloatArray:
     """Zeros and ones of shape (n_rows, n_levels - 1), a column a level but the first."""
     unknown = next((row for row, value in enumerate(values) if value not in levels), None)
     if unknown is not None:

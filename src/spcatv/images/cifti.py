@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from nibabel.cifti2 import BrainModelAxis, Cifti2Image, ScalarAxis
 
+from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
 from spcatv.images.cifti_files import CiftiFile, axis_difference, open_all, open_cifti
 from spcatv.images.errors import ImageError
 from spcatv.images.loading import is_path
@@ -24,15 +25,7 @@ from spcatv.images.meshes import (
     meshes_state,
     surface_structure,
 )
-from spcatv.images.space import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    ReadProgress,
-    Space,
-    checked_labels,
-    default_names,
-)
+from spcatv.images.space import ReadProgress, Space, checked_labels, default_names
 from spcatv.images.volume import neighbour_distances
 from spcatv.structure import Structure, concat, grid
 
@@ -159,7 +152,7 @@ class CiftiSpace(Space):
         meshes = {hemi: (surface.coords, surface.triangles) for hemi, surface in self.meshes.items()}
         return meshes or None
 
-    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """The axis, spelt out, the meshes and the labels."""
         structures, number = np.unique(self.axis.name, return_inverse=True)
         values = {
@@ -170,7 +163,7 @@ class CiftiSpace(Space):
             if self.axis.volume_shape is None
             else [int(n) for n in self.axis.volume_shape],
         }
-        arrays: dict[str, npt.NDArray[Any]] = {
+        arrays: dict[str, Array] = {
             "structure_number": number.astype(np.int32),
             "voxel": self.axis.voxel.astype(np.int32),
             "vertex": self.axis.vertex.astype(np.int32),
@@ -182,7 +175,7 @@ class CiftiSpace(Space):
         return values, arrays
 
     @classmethod
-    def from_state(cls, values: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+    def from_state(cls, values: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Read what `state` wrote."""
         shape = values["volume_shape"]
         axis = BrainModelAxis(

@@ -9,9 +9,9 @@ from typing import Any
 
 import nibabel as nib
 import numpy as np
-import numpy.typing as npt
 from nibabel.cifti2 import BrainModelAxis, Cifti2Image
 
+from spcatv._util.types import Array
 from spcatv.images.errors import ImageError
 from spcatv.images.loading import image_name, is_path, open_volume, reading
 
@@ -48,7 +48,7 @@ class CiftiFile:
         filename = self.image.get_filename() if nib.is_proxy(self.image.dataobj) else None
         return Path(filename) if filename else None
 
-    def blocks(self) -> Iterator[tuple[int, npt.NDArray[Any]]]:
+    def blocks(self) -> Iterator[tuple[int, Array]]:
         """Blocks of columns, with the number of the first; columns lie together in the file."""
         n_columns = len(self.axis)
         width = max(1, BLOCK_VALUES // self.n_rows)

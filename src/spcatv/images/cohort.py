@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from spcatv._util.types import FloatArray
+from spcatv.data.centred import row_blocks
 from spcatv.images import cifti_files, volume
 from spcatv.images.cifti import CiftiSpace, cifti_space
 from spcatv.images.confounds import ConfoundFit, ConfoundTable, fit_confounds, read_confounds
@@ -24,11 +26,10 @@ from spcatv.images.features import (
     find_bad,
 )
 from spcatv.images.formats import kind_of, listed
-from spcatv.images.space import FloatArray, ReadProgress, Rows, Space
+from spcatv.images.space import ReadProgress, Rows, Space
 from spcatv.images.surface import SurfaceSpace, surface_space
 from spcatv.images.volume import VolumeSpace
 from spcatv.images.volume_mask import volume_space
-from spcatv.matrix import row_blocks
 from spcatv.model import file_sha256
 
 logger = logging.getLogger(__name__)
@@ -303,7 +304,7 @@ def _without_confounds(
     return X, space, fit, replace(report, n_explained=n_explained)
 
 
-def _column_spread(X: FloatArray) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def _column_spread(X: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Means and standard deviations of the columns, in float64, a block of rows at a time."""
     mean = np.zeros(X.shape[1])
     for first, last in row_blocks(X.shape):

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from spcatv._util.types import FloatArray
+from spcatv.data.centred import row_blocks
 from spcatv.images.categories import (
     Levels,
     given_columns,
@@ -19,8 +20,6 @@ from spcatv.images.categories import (
 )
 from spcatv.images.errors import ImageError
 from spcatv.images.loading import is_path, reading
-from spcatv.images.space import FloatArray
-from spcatv.matrix import row_blocks
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +35,7 @@ class ConfoundTable:
         Columns of text, and the values that they are coded for.
     """
 
-    values: npt.NDArray[np.float64]
+    values: FloatArray
     names: tuple[str, ...]
     levels: Levels = field(default_factory=dict)
 
@@ -60,7 +59,7 @@ class ConfoundFit:
         Columns of text that some of them were made from, with their values.
     """
 
-    mean: npt.NDArray[np.float64]
+    mean: FloatArray
     slopes: FloatArray
     names: tuple[str, ...]
     levels: Levels = field(default_factory=dict)
@@ -80,7 +79,7 @@ class ConfoundFit:
         for first, last in row_blocks(X.shape):
             X[first:last] -= centred[first:last] @ self.slopes
 
-    def _ordered(self, table: ConfoundTable) -> npt.NDArray[np.float64]:
+    def _ordered(self, table: ConfoundTable) -> FloatArray:
         """The columns of a new table in the order of the fit."""
         if self.names and table.names and set(self.names) == set(table.names):
             return table.values[:, [table.names.index(name) for name in self.names]]
@@ -145,7 +144,7 @@ def read_confounds(confounds: Any, n_rows: int, levels: Levels | None = None) ->
 def _coded(frame: Any, source: str, n_rows: int, known: Levels | None) -> ConfoundTable:
     """A DataFrame with its columns of text coded, by the levels of a fit if they are known."""
     names: list[str] = []
-    columns: list[npt.NDArray[np.float64]] = [np.zeros((len(frame), 0))]
+    columns: list[FloatArray] = [np.zeros((len(frame), 0))]
     levels: dict[str, tuple[str, ...]] = {}
     for label in frame.columns:
         name = str(label)
@@ -180,7 +179,7 @@ def _frame(path: str | Path) -> Any:
         return pd.read_csv(path, sep="," if path.suffix == ".csv" else "\t", na_values=["n/a"])
 
 
-def _checked(frame: Any, source: str, names: tuple[str, ...], n_rows: int) -> npt.NDArray[np.float64]:
+def _checked(frame: Any, source: str, names: tuple[str, ...], n_rows: int) -> FloatArray:
     try:
         values = np.asarray(frame, dtype=np.float64)
     except (TypeError, ValueError) as error:

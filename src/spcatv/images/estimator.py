@@ -12,14 +12,15 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from spcatv._util.types import FloatArray
 from spcatv.estimator import SPCATV
+from spcatv.estimator.parameters import check_parameters
+from spcatv.estimator.reportable import ReportMixin
 from spcatv.images.cohort import Cohort, checked_dtype, read_cohort
 from spcatv.images.features import check_rule
 from spcatv.images.saving import OWN, load_fitted, save_fitted
-from spcatv.images.space import FloatArray, ReadProgress, default_names
-from spcatv.parameters import check_parameters
+from spcatv.images.space import ReadProgress, default_names
 from spcatv.problem import Penalty
-from spcatv.reportable import ReportMixin
 
 # what a fitted SPCATV has, and a fitted ImageSPCATV has likewise
 FITTED = (

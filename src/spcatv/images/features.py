@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from spcatv._util.types import Array, BoolArray, FloatArray
+from spcatv._util.warn import warn_user
 from spcatv.images.errors import BadFeatureWarning, ImageError
-from spcatv.images.space import BoolArray, FloatArray
-from spcatv.warn import warn_user
 
 RULES = ("drop", "raise")
 
@@ -167,7 +166,7 @@ def apply_rule(bad: BadFeatures, rule: str, noun: str, names: Sequence[str]) -> 
     return report
 
 
-def check_finite(X: npt.NDArray[Any], names: Sequence[str], noun: str) -> None:
+def check_finite(X: Array, names: Sequence[str], noun: str) -> None:
     """Refuse new rows with NaN or infinite values where the model has a feature."""
     for row, name in zip(X, names, strict=True):
         finite = np.isfinite(row)

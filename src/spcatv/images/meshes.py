@@ -11,9 +11,9 @@ import nibabel as nib
 import numpy as np
 import numpy.typing as npt
 
+from spcatv._util.types import Array, FloatArray, IntArray
 from spcatv.images.errors import ImageError
 from spcatv.images.loading import checked_file, is_path, open_gifti, reading
-from spcatv.images.space import FloatArray, IntArray
 from spcatv.structure import EdgeStructure, Structure, mesh
 
 HEMISPHERES = ("left", "right")
@@ -138,16 +138,16 @@ def surface_structure(surface: SurfaceMesh, labels: IntArray) -> Structure:
     )
 
 
-def meshes_state(meshes: Mapping[str, SurfaceMesh]) -> dict[str, npt.NDArray[Any]]:
+def meshes_state(meshes: Mapping[str, SurfaceMesh]) -> dict[str, Array]:
     """The arrays of the meshes, for a model folder."""
-    arrays: dict[str, npt.NDArray[Any]] = {}
+    arrays: dict[str, Array] = {}
     for hemi, surface in meshes.items():
         arrays[f"coords_{hemi}"] = surface.coords
         arrays[f"triangles_{hemi}"] = surface.triangles
     return arrays
 
 
-def meshes_from_state(hemispheres: Any, arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, SurfaceMesh]:
+def meshes_from_state(hemispheres: Any, arrays: Mapping[str, Array]) -> dict[str, SurfaceMesh]:
     """The meshes whose `meshes_state` was given."""
     return {
         hemi: load_mesh((arrays[f"coords_{hemi}"], arrays[f"triangles_{hemi}"]), hemi) for hemi in hemispheres

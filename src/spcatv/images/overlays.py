@@ -10,8 +10,8 @@ from typing import Any
 
 import nibabel as nib
 import numpy as np
-import numpy.typing as npt
 
+from spcatv._util.types import Array
 from spcatv.images.errors import ImageError
 from spcatv.images.loading import (
     CURV_HEADER,
@@ -63,9 +63,9 @@ class Overlay:
     file: Path | None
     n_rows: int
     n_vertices: int | None
-    load: Callable[[], Iterable[npt.NDArray[Any]]]
+    load: Callable[[], Iterable[Array]]
 
-    def rows(self, n_vertices: int, surface: str = "the surface") -> Iterator[npt.NDArray[Any]]:
+    def rows(self, n_vertices: int, surface: str = "the surface") -> Iterator[Array]:
         """The rows, one after the other, each checked against the number of vertices of the mesh."""
         found = 0
         with reading(self.name):
@@ -241,17 +241,17 @@ def _count_gifti(path: Path) -> int:
     return len(_gifti_rows(open_gifti(path), str(path)))
 
 
-def _gifti_rows(image: nib.gifti.GiftiImage, name: str) -> list[npt.NDArray[Any]]:
+def _gifti_rows(image: nib.gifti.GiftiImage, name: str) -> list[Array]:
     if any(array.intent in GIFTI_SURFACE_INTENTS for array in image.darrays):
         raise ImageError(f"{name}: is a surface, not values on one")
-    rows: list[npt.NDArray[Any]] = []
+    rows: list[Array] = []
     for array in image.darrays:
         # some tools write time series as one array of shape (n_vertices, n_rows)
         rows.extend(np.atleast_2d(array.data.T))
     return rows
 
 
-def _frames(path: Path) -> Iterator[npt.NDArray[Any]]:
+def _frames(path: Path) -> Iterator[Array]:
     """The frames of an MGH file, one after the other, each as a vector of vertices."""
     with held_open(path, nib.MGHImage) as image:
         for frame in range(image.shape[3] if image.ndim == 4 else 1):

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from nibabel.spatialimages import HeaderDataError
 from nibabel.wrapstruct import WrapStructError
 
+from spcatv._util.types import Array
 from spcatv.estimator import SPCATV
+from spcatv.estimator.state import estimator_state, restore_estimator
 from spcatv.images.cohort import SPACES, InputFile, Preparation, checked_dtype
 from spcatv.images.confounds import ConfoundFit
 from spcatv.images.features import DropReport
@@ -21,16 +22,14 @@ from spcatv.images.loading import is_path
 from spcatv.model import (
     ModelError,
     SavedModel,
-    estimator_state,
     file_sha256,
     pack,
     read_model,
-    restore_estimator,
     unpack,
     write_model,
 )
 
-Arrays = dict[str, npt.NDArray[Any]]
+Arrays = dict[str, Array]
 KIND = "ImageSPCATV"
 MAPS = "maps"
 # parameters that SPCATV does not have; the first two may be objects, which the fitted space stands for
@@ -168,7 +167,7 @@ def load_fitted(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[st
     return parameters, fitted, estimator
 
 
-def _read_preparation(state: dict[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Preparation:
+def _read_preparation(state: dict[str, Any], arrays: Mapping[str, Array]) -> Preparation:
     described = state["space"]
     prefix = "space."
     own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

@@ -11,12 +11,9 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
+from spcatv._util.types import Array, BoolArray, FloatArray
 from spcatv.images.errors import ImageError
 from spcatv.structure import Structure
-
-BoolArray = npt.NDArray[np.bool_]
-FloatArray = npt.NDArray[np.floating[Any]]
-IntArray = npt.NDArray[np.integer[Any]]
 
 # called after every row with the number of rows read, of all rows, and the row's name
 ReadProgress = Callable[[int, int, str], None]
@@ -85,12 +82,12 @@ class Space(ABC):
         return None
 
     @abstractmethod
-    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """What `from_state` needs: values for JSON, and arrays."""
 
     @classmethod
     @abstractmethod
-    def from_state(cls, values: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+    def from_state(cls, values: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """The space whose `state` was given."""
 
     def write(

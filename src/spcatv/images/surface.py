@@ -12,6 +12,7 @@ import nibabel as nib
 import numpy as np
 import numpy.typing as npt
 
+from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
 from spcatv.images.errors import ImageError
 from spcatv.images.loading import checked_file, is_path, reading
 from spcatv.images.meshes import (
@@ -23,7 +24,7 @@ from spcatv.images.meshes import (
     surface_structure,
 )
 from spcatv.images.overlays import Overlay, both_hemispheres, by_hemisphere, open_overlay
-from spcatv.images.space import BoolArray, FloatArray, IntArray, ReadProgress, Space, checked_labels
+from spcatv.images.space import ReadProgress, Space, checked_labels
 from spcatv.structure import Structure, concat
 
 LETTERS = {"left": "L", "right": "R"}
@@ -155,13 +156,13 @@ class SurfaceSpace(Space):
         """Coordinates and triangles of every hemisphere."""
         return {hemi: (surface.coords, surface.triangles) for hemi, surface in self.meshes.items()}
 
-    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Meshes and labels."""
         labels = {f"labels_{hemi}": np.asarray(values) for hemi, values in self.labels.items()}
         return {"hemispheres": list(self.meshes)}, {**meshes_state(self.meshes), **labels}
 
     @classmethod
-    def from_state(cls, values: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+    def from_state(cls, values: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Read what `state` wrote."""
         hemispheres = values["hemispheres"]
         return cls(
@@ -283,7 +284,7 @@ def _mask_name(mask: Mapping[str, Any]) -> str:
     return " + ".join(files) or "the mask"
 
 
-def _side_of_mask(item: Any, hemi: str, surface: SurfaceMesh) -> npt.NDArray[Any]:
+def _side_of_mask(item: Any, hemi: str, surface: SurfaceMesh) -> Array:
     if is_path(item) and str(item).endswith(".label"):
         path = checked_file(item)
         with reading(path):

@@ -11,12 +11,12 @@ from typing import Any, ClassVar, Self
 
 import nibabel as nib
 import numpy as np
-import numpy.typing as npt
 from nibabel.affines import voxel_sizes
 
+from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
 from spcatv.images.errors import ImageError
 from spcatv.images.loading import held_open, image_name, is_path, open_volume, reading
-from spcatv.images.space import BoolArray, FloatArray, IntArray, ReadProgress, Space
+from spcatv.images.space import ReadProgress, Space
 from spcatv.structure import GridStructure, grid
 
 # images lie on the same grid if no voxel is further from its place than this share of a voxel
@@ -61,7 +61,7 @@ class Volume:
         filename = self.image.get_filename() if nib.is_proxy(self.image.dataobj) else None
         return Path(filename) if filename else None
 
-    def frames(self) -> Iterator[npt.NDArray[Any]]:
+    def frames(self) -> Iterator[Array]:
         """The 3-D array of every row, one after the other; no more than one is held."""
         with reading(self.name):
             if self.image.ndim == 3:
@@ -228,7 +228,7 @@ class VolumeSpace(Space):
         values[self.mask] = rows.T
         return self._image(values)
 
-    def _image(self, values: npt.NDArray[Any]) -> nib.Nifti1Image:
+    def _image(self, values: Array) -> nib.Nifti1Image:
         header = self.header.copy()
         header.set_data_dtype(values.dtype)
         # the same affine as the header's leaves the codes of its qform and sform alone
@@ -253,13 +253,13 @@ class VolumeSpace(Space):
         """The labels as an image."""
         return self._image(np.asarray(self.labels))
 
-    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Labels, affine and the bytes of the header."""
         block = np.frombuffer(self.header.binaryblock, dtype=np.uint8)
         return {}, {"labels": np.asarray(self.labels), "affine": self.affine, "header": block}
 
     @classmethod
-    def from_state(cls, values: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+    def from_state(cls, values: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Read what `state` wrote."""
         return cls(
             labels=arrays["labels"],

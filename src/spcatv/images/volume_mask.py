@@ -10,9 +10,10 @@ from typing import Any
 import nibabel as nib
 import numpy as np
 
+from spcatv._util.types import FloatArray, IntArray
 from spcatv.images.errors import ImageError
 from spcatv.images.loading import is_path, reading
-from spcatv.images.space import FloatArray, IntArray, checked_labels
+from spcatv.images.space import checked_labels
 from spcatv.images.volume import Volume, VolumeSpace, difference, open_one, plain_header
 
 DEFAULT_STRATEGY = "background"

@@ -13,10 +13,9 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from spcatv._util.types import FloatArray, IntArray
 from spcatv.kernels.compiled import kernel
 from spcatv.structure import Structure
-
-FloatArray = npt.NDArray[np.floating[Any]]
 
 
 def no_lower_bound(dtype: np.dtype[Any]) -> float:
@@ -123,9 +122,7 @@ def put(source: Any, index: Any, out: Any) -> None:
         out[index[j]] = source[j]
 
 
-def picked(
-    source: FloatArray, index: npt.NDArray[np.integer[Any]], dtype: npt.DTypeLike = np.float64
-) -> FloatArray:
+def picked(source: FloatArray, index: IntArray, dtype: npt.DTypeLike = np.float64) -> FloatArray:
     """``source[index]`` in another precision, without a copy in between."""
     out = np.empty(len(index), dtype=dtype)
     _pick(source, index, out)

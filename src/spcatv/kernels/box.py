@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from spcatv._util.types import BoolArray, FloatArray, IntArray
 from spcatv.kernels.compiled import kernel
 from spcatv.structure import GridStructure
 
@@ -71,15 +72,15 @@ class Box:
     """
 
     n_cells: int
-    axis_weights: npt.NDArray[np.float64]
+    axis_weights: FloatArray
     strides: npt.NDArray[np.int64]
     slab_size: int
-    position: npt.NDArray[np.integer[Any]]
-    row_position: npt.NDArray[np.integer[Any]]
+    position: IntArray
+    row_position: IntArray
     edge_bits: npt.NDArray[np.uint8]
-    occupied: npt.NDArray[np.bool_]
+    occupied: BoolArray
 
-    def spans(self, busy: npt.NDArray[np.bool_]) -> Spans:
+    def spans(self, busy: BoolArray) -> Spans:
         """The spans of the busy chunks."""
         return Spans(*_find_spans(busy, self.slab_size // CHUNK, self.n_cells // self.slab_size))
 

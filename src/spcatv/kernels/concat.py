@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spcatv.kernels.base import ExactShares, FloatArray, GapShares, Setting, Steps, Workspace
+from spcatv._util.types import FloatArray
+from spcatv.kernels.base import ExactShares, GapShares, Setting, Steps, Workspace
 from spcatv.structure import ConcatStructure
 
 

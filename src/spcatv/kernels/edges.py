@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from spcatv._util.types import FloatArray
 from spcatv.kernels.balls import into_ball, row_share, surely_into_ball
 from spcatv.kernels.base import (
     ANISOTROPIC,
@@ -18,7 +19,6 @@ from spcatv.kernels.base import (
     ISOTROPIC,
     WORTH_LEAVING_OUT,
     ExactShares,
-    FloatArray,
     GapShares,
     Setting,
     Steps,

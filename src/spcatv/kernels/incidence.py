@@ -17,6 +17,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
+from spcatv._util.types import Array, FloatArray, IntArray
 from spcatv.kernels.compiled import kernel
 from spcatv.structure import EdgeStructure
 
@@ -55,12 +56,12 @@ class Incidence:
         Blocks next to block b are ``near[near_ptr[b]:near_ptr[b + 1]]``.
     """
 
-    tail: npt.NDArray[np.integer[Any]]
+    tail: IntArray
     n_places: int
     n_slots: int
     place: Index
     head: Index
-    weight: npt.NDArray[np.floating[Any]] | None
+    weight: FloatArray | None
     out_ptr: Index
     incoming: Index
     in_ptr: Index
@@ -113,12 +114,12 @@ def arrange(structure: EdgeStructure) -> Incidence:
     )
 
 
-def _weights(structure: EdgeStructure, slot: Index, n_slots: int) -> npt.NDArray[np.floating[Any]] | None:
+def _weights(structure: EdgeStructure, slot: Index, n_slots: int) -> FloatArray | None:
     """The weight of every slot, in float32 if that holds it exactly; None where all edges weigh 1."""
     if (structure.weight == 1).all():
         return None
     exact = (structure.weight.astype(np.float32) == structure.weight).all()
-    weight: npt.NDArray[Any] = np.zeros(n_slots, dtype=np.float32 if exact else np.float64)
+    weight: Array = np.zeros(n_slots, dtype=np.float32 if exact else np.float64)
     weight[slot] = structure.weight
     return weight
 

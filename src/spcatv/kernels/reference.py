@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
-from spcatv.kernels.base import ExactShares, FloatArray, GapShares, Setting, Steps, conjugate
+from spcatv._util.types import Array, FloatArray
+from spcatv.kernels.base import ExactShares, GapShares, Setting, Steps, conjugate
 from spcatv.structure import Structure
 
 
@@ -36,7 +35,7 @@ class ReferenceWorkspace:
         """Set v and the dual variable to zero."""
         self._v, self._alpha = np.zeros_like(self._v), np.zeros_like(self._alpha)
 
-    def _clip(self, z: FloatArray, k: float) -> npt.NDArray[Any]:
+    def _clip(self, z: FloatArray, k: float) -> Array:
         return np.minimum(z, k) if self._setting.positive else np.clip(z, -k, k)
 
     def _dual_step(self, moved: FloatArray, sigma: float) -> FloatArray:

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from spcatv._util.types import Array, FloatArray
 from spcatv.kernels.base import (
     ExactShares,
-    FloatArray,
     GapShares,
     Setting,
     Steps,
@@ -179,9 +179,7 @@ class SparseWorkspace:
         return self._alpha.copy()
 
 
-def _csr_parts(
-    matrix: sp.csr_array, dtype: np.dtype[Any]
-) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
+def _csr_parts(matrix: sp.csr_array, dtype: np.dtype[Any]) -> tuple[Array, Array, Array]:
     """Index arrays as int32 where they fit (half the memory traffic), values in the working dtype."""
     index = np.int32 if max(matrix.nnz, *matrix.shape) < 2**31 else np.int64
     return matrix.indptr.astype(index), matrix.indices.astype(index), matrix.data.astype(dtype)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from spcatv._util.types import FloatArray
 from spcatv.kernels.compiled import careful_kernel, kernel
-
-FloatArray = npt.NDArray[np.floating[Any]]
 
 
 @kernel

@@ -9,7 +9,6 @@ from spcatv.model.files import (
     write_model,
 )
 from spcatv.model.folder import ModelError, atomic_folder
-from spcatv.model.state import estimator_state, restore_estimator
 from spcatv.model.structures import structure_from_state, structure_state
 from spcatv.model.values import pack, unpack
 
@@ -19,11 +18,9 @@ __all__ = [
     "SavedModel",
     "atomic_folder",
     "current_versions",
-    "estimator_state",
     "file_sha256",
     "pack",
     "read_model",
-    "restore_estimator",
     "structure_from_state",
     "structure_state",
     "unpack",

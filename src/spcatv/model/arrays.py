@@ -17,11 +17,9 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from spcatv._util.types import Array
 from spcatv.model.folder import ModelError
-
-Array = npt.NDArray[Any]
 
 # Letters, digits, and single separators between them: also a safe file name on every system.
 NAME = re.compile(r"[A-Za-z0-9]+([._-][A-Za-z0-9]+)*")

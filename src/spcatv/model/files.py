@@ -20,8 +20,7 @@ from importlib import metadata
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import numpy.typing as npt
-
+from spcatv._util.types import Array
 from spcatv._version import __version__
 from spcatv.model.arrays import declare, read_arrays, write_arrays
 from spcatv.model.folder import ModelError, atomic_folder, standing_folder
@@ -68,7 +67,7 @@ class SavedModel:
     kind: str
     parameters: dict[str, Any]
     fitted: dict[str, Any]
-    arrays: dict[str, npt.NDArray[Any]]
+    arrays: dict[str, Array]
     inputs: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, Any] = field(default_factory=current_versions)
 

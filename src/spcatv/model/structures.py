@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from spcatv._util.types import Array
 from spcatv.model.folder import ModelError
 from spcatv.structure import (
     ConcatStructure,
@@ -23,7 +23,6 @@ from spcatv.structure import (
     from_matrix,
 )
 
-Array = npt.NDArray[Any]
 State = dict[str, Any]
 
 

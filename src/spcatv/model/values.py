@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from spcatv._util.types import Array
 from spcatv.model.folder import ModelError
 from spcatv.model.structures import checked_csr, named_array, structure_from_state, structure_state
 from spcatv.structure import Structure
 
-Array = npt.NDArray[Any]
 Packed = tuple[Any, dict[str, Array]]
 
 SPARSE_FORMATS = ("csr", "csc", "coo", "bsr", "dia", "dok", "lil")

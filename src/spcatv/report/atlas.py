@@ -7,15 +7,13 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from spcatv._util.types import IntArray
 from spcatv.report.errors import ReportError
 from spcatv.report.places import Part
-
-IntArray = npt.NDArray[np.integer[Any]]
 
 NUMBER_COLUMNS = ("index", "label", "value", "id", "number")
 NAME_COLUMNS = ("name", "region", "roi", "structure", "abbreviation")
@@ -42,7 +40,7 @@ class FeatureLabels:
         """The name at a feature, empty where there is none."""
         return self.names[self.numbers[feature]]
 
-    def composition(self, features: npt.NDArray[np.intp], part: Part) -> tuple[tuple[str, float], ...]:
+    def composition(self, features: IntArray, part: Part) -> tuple[tuple[str, float], ...]:
         """Names that make up a tenth of a region or more, with their shares of its size."""
         sizes = np.bincount(self.numbers[features], weights=part.measure[features - part.start])
         shares = sizes / sizes.sum()

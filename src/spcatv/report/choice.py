@@ -6,16 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from spcatv._util.types import FloatArray
 from spcatv.report import words
 from spcatv.report.content import Table, chart, heads
 from spcatv.report.figures import plot_path
 from spcatv.report.material import Material
 from spcatv.report.sections import Section
 from spcatv.report.stored import Selection, numeric
-
-FloatArray = npt.NDArray[np.float64]
 
 MOST_SETTINGS = 200
 PARAMETERS = {"param_alpha": "alpha", "param_l1_ratio": "l1 ratio", "param_tv_ratio": "TV ratio"}

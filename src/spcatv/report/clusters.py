@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from spcatv._util.types import FloatArray, IntArray
 from spcatv.metrics import threshold_loadings
-from spcatv.regions import connected_regions
 from spcatv.report.atlas import FeatureLabels
 from spcatv.report.places import Part
 from spcatv.structure import Structure
-
-FloatArray = npt.NDArray[np.float64]
+from spcatv.structure.regions import connected_regions
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ def cluster_table(
     Parameters
     ----------
     structure : Structure
-        Who is whose neighbour (`spcatv.regions.connected_regions`).
+        Who is whose neighbour (`spcatv.structure.regions.connected_regions`).
     loading : array-like of shape (n_features,)
         One component.
     parts : sequence of Part
@@ -126,7 +125,7 @@ def cluster_table(
     return tuple(table)
 
 
-def _mean(values: FloatArray | None, features: npt.NDArray[np.intp]) -> float | None:
+def _mean(values: FloatArray | None, features: IntArray) -> float | None:
     if values is None or len(features) == 0:
         return None
     mean = float(values[features].mean())

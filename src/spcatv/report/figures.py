@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from spcatv._util.types import FloatArray, IntArray
 from spcatv.decomposition import ComponentDiagnostics
 from spcatv.report.stored import numeric
 from spcatv.report.style import figure_style, line_style, new_figure
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from spcatv.report.variance import Variance
 
-FloatArray = npt.NDArray[np.float64]
 
 MOST_GROUPS = 7
 # a setting has next to no model if it explains less than this share of what the best one does, or, where
@@ -183,7 +183,7 @@ def plot_scores(
     return figure
 
 
-def group_members(groups: Sequence[Any] | None, n_samples: int) -> list[tuple[str, npt.NDArray[np.intp]]]:
+def group_members(groups: Sequence[Any] | None, n_samples: int) -> list[tuple[str, IntArray]]:
     """The rows of every group; the smallest groups together as "other" where there are very many."""
     if groups is None:
         return [("all samples", np.arange(n_samples))]
@@ -193,7 +193,9 @@ def group_members(groups: Sequence[Any] | None, n_samples: int) -> list[tuple[st
     if len(names) > MOST_GROUPS:
         largest = np.argsort(-counts, kind="stable")[: MOST_GROUPS - 1]
         kept = [names[k] for k in sorted(largest)]
-    members = [(shortened(str(name), 18), np.flatnonzero(labels == name)) for name in kept]
+    members: list[tuple[str, IntArray]] = [
+        (shortened(str(name), 18), np.flatnonzero(labels == name)) for name in kept
+    ]
     rest = np.flatnonzero(~np.isin(labels, kept))
     return [*members, ("other", rest)] if len(rest) else members
 
@@ -205,7 +207,7 @@ def shortened(text: str, length: int) -> str:
     return line if len(line) <= length else f"{line[:half]}…{line[-half:]}"
 
 
-def _strips(axes: Axes, values: FloatArray, members: list[tuple[str, npt.NDArray[np.intp]]]) -> None:
+def _strips(axes: Axes, values: FloatArray, members: list[tuple[str, IntArray]]) -> None:
     """Points beside each other where they would cover each other, and the median of every strip."""
     for number, (_, rows) in enumerate(members):
         order = np.argsort(values[rows], kind="stable")
@@ -261,7 +263,7 @@ def plot_stability(stability: Any) -> Figure:
     return figure
 
 
-def _columns(table: FloatArray) -> list[tuple[str, npt.NDArray[np.intp]]]:
+def _columns(table: FloatArray) -> list[tuple[str, IntArray]]:
     """Every column of a table, by its rows in the table's columns one after the other."""
     n_rows, n_columns = table.shape
     return [(f"{k + 1}", k * n_rows + np.arange(n_rows)) for k in range(n_columns)]
@@ -361,7 +363,7 @@ def _limit_to_models(
         axes.set_title(f"{n_above} with next to no loadings left: above", fontsize=8)
 
 
-def _lines(columns: Mapping[str, Any], n_settings: int) -> dict[str, npt.NDArray[np.intp]]:
+def _lines(columns: Mapping[str, Any], n_settings: int) -> dict[str, IntArray]:
     """Settings that differ in alpha alone, by their ratios."""
     found: dict[str, list[int]] = {}
     for k in range(n_settings):
@@ -381,7 +383,7 @@ def _plot_lines(
     axes: Axes,
     across: FloatArray,
     values: FloatArray,
-    lines: Mapping[str, npt.NDArray[np.intp]],
+    lines: Mapping[str, IntArray],
     best_index: int | None,
 ) -> None:
     for number, (label, rows) in enumerate(lines.items()):

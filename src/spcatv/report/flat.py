@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from spcatv._util.types import IntArray
 from spcatv.report.packing import packed_steps
 from spcatv.structure import GridStructure
-
-IntArray = npt.NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
+from spcatv._util.types import Array, FloatArray
 from spcatv.report.flat import ImageView, LineView
 from spcatv.report.style import DIVERGING, figure_style, line_style, new_figure, shared_top
 from spcatv.report.surface import HemisphereView, SurfaceView
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.colors import Colormap, Normalize
     from matplotlib.figure import Figure
 
-FloatArray = npt.NDArray[np.float64]
 
 # inches
 PANEL_WIDTH = 2.3
@@ -169,8 +168,8 @@ def _draw_volume(view: VolumeView, panels: list[Axes], loading: FloatArray, norm
 
 
 def _slice(
-    grid: Grid, values: npt.NDArray[Any], position: FloatArray, fixed: int, across: int, up: int
-) -> tuple[npt.NDArray[Any], tuple[float, float, float, float]]:
+    grid: Grid, values: Array, position: FloatArray, fixed: int, across: int, up: int
+) -> tuple[Array, tuple[float, float, float, float]]:
     """A slice with `up` along its rows, and the place of its edges."""
     place = int(np.round((position[fixed] - grid.origin[fixed]) / grid.spacing[fixed]))
     low = grid.origin - grid.spacing / 2

@@ -9,18 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-from spcatv.ceiling import pca_cumulative_variance
+from spcatv._util.types import Array, FloatArray
+from spcatv.decomposition.ceiling import pca_cumulative_variance
 from spcatv.estimator import SPCATV
-from spcatv.model import SavedModel, estimator_state, read_model
+from spcatv.estimator.state import estimator_state
+from spcatv.model import SavedModel, read_model
 from spcatv.report import stored
 from spcatv.report.errors import ReportError
 from spcatv.report.repeat import repeat_code, repeat_command
 from spcatv.report.variance import Variance, variance_of
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,7 +206,7 @@ def _estimator(model: Any) -> Any:
     return getattr(model, "estimator_", model)
 
 
-def _matrix(model: Any, data: Any, confounds: Any) -> npt.NDArray[Any]:
+def _matrix(model: Any, data: Any, confounds: Any) -> Array:
     """Rows of features, from an array, a Cohort, or images."""
     if isinstance(model, SPCATV):
         return np.asarray(data)

@@ -9,17 +9,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from spcatv._util.types import Array
+
 FINEST = 32767  # the largest int16
 
 
-def packed(array: npt.NDArray[Any]) -> str:
+def packed(array: Array) -> str:
     """The bytes of an array, little-endian and in C order, compressed (zlib) and in base64."""
     plain = np.ascontiguousarray(array)
     plain = plain.astype(plain.dtype.newbyteorder("<"), copy=False)
     return base64.b64encode(zlib.compress(plain.tobytes(), 9)).decode("ascii")
 
 
-def packed_steps(array: npt.NDArray[Any]) -> str:
+def packed_steps(array: Array) -> str:
     """Integers as the steps from each one to the next, which compress far better where they run on."""
     values = np.ascontiguousarray(array, dtype=np.int32).ravel()
     return packed(np.diff(values, prepend=np.int32(0)).astype(np.int32))

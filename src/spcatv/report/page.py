@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from spcatv._util.files import replacing
+from spcatv._util.types import FloatArray
 from spcatv._version import __version__
-from spcatv.files import replacing
 from spcatv.report import sections
 from spcatv.report.atlas import label_features
 from spcatv.report.choice import selection_section
@@ -278,7 +278,7 @@ def _frame(view: View) -> ViewFrame:
     return ViewFrame("line", "Line", "")
 
 
-def _is_blank(view: View, loading: npt.NDArray[np.floating[Any]]) -> bool:
+def _is_blank(view: View, loading: FloatArray) -> bool:
     """Whether a component has no loading in what a view shows."""
     if isinstance(view, VolumeView):
         return not loading[view.start : view.stop].any()

@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from spcatv._util.types import FloatArray, IntArray
 from spcatv.structure import GridStructure, Structure
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 CELLS = {1: "points", 2: "pixels", 3: "voxels"}
 AXES = {1: ("point",), 2: ("row", "column"), 3: ("i", "j", "k")}

@@ -11,14 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from spcatv._util.types import FloatArray, IntArray
 from spcatv.metrics import threshold_loadings
-from spcatv.regions import connected_regions
 from spcatv.report.errors import ReportError
 from spcatv.structure import Structure
-
-FloatArray = npt.NDArray[np.float64]
+from spcatv.structure.regions import connected_regions
 
 TAG = "desc-SPCATV_"
 MODEL = "model"
@@ -201,9 +199,7 @@ def read_found(folder: Path, structure: Structure, components: FloatArray) -> Fl
     )
 
 
-def _at_features(
-    regions: Iterable[tuple[int, npt.NDArray[np.intp], float]], shape: tuple[int, ...]
-) -> FloatArray:
+def _at_features(regions: Iterable[tuple[int, IntArray, float]], shape: tuple[int, ...]) -> FloatArray:
     """A value a region, at the features of the region; NaN elsewhere."""
     values = np.full(shape, np.nan)
     for k, features, value in regions:

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from spcatv._util.types import FloatArray, IntArray
 from spcatv.report.packing import packed, packed_steps
 from spcatv.report.places import vertex_sets
-
-IntArray = npt.NDArray[np.integer[Any]]
 
 FINEST = 65535  # the largest uint16
 
@@ -36,7 +34,7 @@ class HemisphereView:
     start: int
     stop: int
     vertices: IntArray
-    coords: npt.NDArray[np.floating[Any]]
+    coords: FloatArray
     triangles: IntArray
 
     def payload(self) -> dict[str, Any]:

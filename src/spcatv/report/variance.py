@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from spcatv._util.types import FloatArray
 from spcatv.metrics import adjusted_explained_variance, orthonormal_basis
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +44,7 @@ def variance_of(model: Any, scores: FloatArray | None, ceiling: FloatArray | Non
     scores : ndarray of shape (n_samples, K) or None
         Of the training rows.
     ceiling : ndarray of shape (K,) or None
-        From `spcatv.ceiling.pca_cumulative_variance`.
+        From `spcatv.decomposition.ceiling.pca_cumulative_variance`.
     """
     own = np.asarray(model.explained_variance_ratio_, dtype=np.float64)
     if scores is None or len(scores) < 2 or not own.any():

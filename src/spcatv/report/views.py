@@ -6,8 +6,8 @@ import os
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from spcatv._util.types import IntArray
 from spcatv.report.flat import ImageView, LineView, flat_view
 from spcatv.report.places import vertex_sets, voxel_set
 from spcatv.report.surface import SurfaceView, surface_view
@@ -45,7 +45,7 @@ def views_of(model: Any, background: str | os.PathLike[str] | None = None) -> tu
     return tuple(views)
 
 
-def hemisphere_vertices(model: Any) -> dict[str, npt.NDArray[np.integer[Any]]]:
+def hemisphere_vertices(model: Any) -> dict[str, IntArray]:
     """The vertices that are features, by hemisphere; empty where there is no surface."""
     space = getattr(model, "space_", None)
     return {} if space is None else {hemi: vertices for hemi, vertices, _ in vertex_sets(space)}

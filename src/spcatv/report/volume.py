@@ -8,13 +8,10 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from spcatv._util.types import Array, FloatArray, IntArray
 from spcatv.report.packing import packed, packed_steps
 from spcatv.structure import GridStructure
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.integer[Any]]
 
 # the share of voxels that must lie in the brain of the template for it to be behind them
 IN_TEMPLATE = 0.9
@@ -38,7 +35,7 @@ class Grid:
 
     origin: FloatArray
     spacing: FloatArray
-    values: npt.NDArray[Any]
+    values: Array
 
     def packed(self, values: str) -> dict[str, Any]:
         """For the browser."""

@@ -13,7 +13,7 @@ from spcatv.selection.sparsity import (
     alpha_for_sparsity,
 )
 from spcatv.selection.warm_path import Path, path
-from spcatv.workers import FailedFitWarning
+from spcatv.selection.workers import FailedFitWarning
 
 __all__ = [
     "SPCATVCV",

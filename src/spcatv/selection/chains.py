@@ -12,20 +12,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import clone
 
+from spcatv._util.threads import one_blas_thread
+from spcatv._util.types import FloatArray
 from spcatv.estimator import SPCATV
 from spcatv.metrics import threshold_loadings
 from spcatv.selection.each_component import fit_alphas
 from spcatv.selection.folds import Fold
 from spcatv.selection.held_out import HeldOut, held_out
 from spcatv.selection.warm_path import PathWalker, Step, path_order
+from spcatv.selection.workers import FIT_FAILURES, Failure, failure
 from spcatv.structure import Structure
-from spcatv.threads import one_blas_thread
-from spcatv.workers import FIT_FAILURES, Failure, failure
 
-FloatArray = npt.NDArray[np.floating[Any]]
 # alpha, l1_ratio and tv_ratio; alpha is a tuple where every component has its own
 Params = Mapping[str, Any]
 

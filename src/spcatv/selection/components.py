@@ -6,19 +6,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import clone
 
+from spcatv._util.types import FloatArray, IntArray
 from spcatv.estimator import SPCATV
-from spcatv.parameters import check_parameters
+from spcatv.estimator.parameters import check_parameters
 from spcatv.selection.chains import ChainResult, fit_chain
 from spcatv.selection.folds import make_folds
 from spcatv.selection.table import standard_error
 from spcatv.selection.warm_path import complete_setting, quiet
+from spcatv.selection.workers import check_failures, workers
 from spcatv.structure import as_structure
-from spcatv.workers import check_failures, workers
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +32,7 @@ class ComponentCurve:
     explained: FloatArray
 
     @property
-    def n_components(self) -> npt.NDArray[np.intp]:
+    def n_components(self) -> IntArray:
         """The numbers 1, ..., K."""
         return np.arange(1, self.explained.shape[1] + 1)
 

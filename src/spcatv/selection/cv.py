@@ -11,10 +11,12 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from spcatv._util.types import FloatArray
+from spcatv._util.warn import warn_user
 from spcatv.estimator import SPCATV
-from spcatv.parameters import check_parameters
+from spcatv.estimator.parameters import check_parameters
+from spcatv.estimator.reportable import ReportMixin
 from spcatv.problem import Penalty
-from spcatv.reportable import ReportMixin
 from spcatv.selection.chains import setting_text
 from spcatv.selection.components import ComponentCurve
 from spcatv.selection.folds import make_folds
@@ -23,11 +25,8 @@ from spcatv.selection.search import AlphaPlan, PairSettings, cross_validate, pla
 from spcatv.selection.sparsity import SparsityChoice, checked_targets, warn_of_model
 from spcatv.selection.table import SelectionTable
 from spcatv.selection.warm_path import PathWalker, Step, plain, quiet, take_features
+from spcatv.selection.workers import check_failures, workers
 from spcatv.structure import Structure, as_structure
-from spcatv.warn import warn_user
-from spcatv.workers import check_failures, workers
-
-FloatArray = npt.NDArray[np.floating[Any]]
 
 # Parameters of SPCATV that are the same for every setting.
 SHARED = (

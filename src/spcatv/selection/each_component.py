@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
 
+from spcatv._util.types import FloatArray
+from spcatv.data.centred import row_blocks
 from spcatv.estimator import SPCATV
-from spcatv.matrix import row_blocks
-from spcatv.parameters import check_parameters
+from spcatv.estimator.parameters import check_parameters
 from spcatv.selection.warm_path import PathWalker, quiet
 from spcatv.structure import as_structure
 
-FloatArray = npt.NDArray[np.floating[Any]]
 # Finds one component: (number from 0, estimator without alpha, residual) -> fitted one-component model.
 ComponentFinder = Callable[[int, SPCATV, FloatArray], SPCATV]
 
@@ -50,9 +50,7 @@ def fit_alphas(estimator: SPCATV, X: Any, alphas: Sequence[float]) -> SPCATV:
     return fit_one_by_one(estimator, X, with_its_alpha)
 
 
-def weights_of_components(
-    weight: float, alphas: npt.ArrayLike | None, n_components: int
-) -> npt.NDArray[np.float64]:
+def weights_of_components(weight: float, alphas: npt.ArrayLike | None, n_components: int) -> FloatArray:
     """A penalty weight of every component, from that of the first.
 
     All weights (l1, l2, TV) are proportional to alpha, so that component k has

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-IntArray = npt.NDArray[np.intp]
+from spcatv._util.types import Array, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +75,7 @@ def _check_rows(fold: Fold) -> None:
         raise ValueError(f"fold {fold.number + 1} holds out rows that it also trains on")
 
 
-def _check_groups(fold: Fold, groups: npt.NDArray[Any], splitter: Any) -> None:
+def _check_groups(fold: Fold, groups: Array, splitter: Any) -> None:
     torn = np.intersect1d(groups[fold.train], groups[fold.test])
     if torn.size:
         raise ValueError(

@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import clone
 
+from spcatv._util.types import FloatArray
 from spcatv.estimator import SPCATV
 from spcatv.problem import Penalty
 from spcatv.selection.warm_path import PathWalker, Setting, Step, complete_setting, quiet
-
-FloatArray = npt.NDArray[np.float64]
 
 # The first alpha tried, as a share of the one that surely kills everything.
 FIRST_SHARE = 0.05

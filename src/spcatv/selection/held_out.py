@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from spcatv._util.types import FloatArray, IntArray
+from spcatv.data.centred import row_blocks
 from spcatv.decomposition import deflation_scores
 from spcatv.estimator import SPCATV
-from spcatv.matrix import row_blocks
 from spcatv.metrics import orthonormal_basis
-
-FloatArray = npt.NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +39,7 @@ class HeldOut:
         return self.explained / self.total if self.total > 0 else np.zeros_like(self.explained)
 
 
-def held_out(model: SPCATV, X: FloatArray, rows: npt.NDArray[np.intp]) -> HeldOut:
+def held_out(model: SPCATV, X: FloatArray, rows: IntArray) -> HeldOut:
     """Score some rows of X, for every number of components at once.
 
     Deflation is greedy, so that the first k components of a model are the model of k components, and every

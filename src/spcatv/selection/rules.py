@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from spcatv._util.types import BoolArray, FloatArray
+from spcatv._util.warn import warn_user
 from spcatv.selection.chains import setting_text
 from spcatv.selection.table import SelectionTable, standard_error
-from spcatv.warn import warn_user
 
 # The components that the paper wants to be sparse: the second and the third.
 SPARSE_COMPONENTS = slice(1, 3)
@@ -124,7 +124,7 @@ def choose(table: SelectionTable, rule: str | Callable[[dict[str, Any]], Any], m
     return int(index)
 
 
-def _first_lowest(values: npt.NDArray[np.float64], among: npt.NDArray[np.bool_]) -> int:
+def _first_lowest(values: FloatArray, among: BoolArray) -> int:
     return int(np.argmin(np.where(among, values, np.inf)))
 
 

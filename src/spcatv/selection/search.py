@@ -13,20 +13,19 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import clone
 
+from spcatv._util.types import FloatArray
 from spcatv.estimator import SPCATV
-from spcatv.parameters import check_parameters
+from spcatv.estimator.parameters import check_parameters
 from spcatv.selection.chains import ChainResult, Params, fit_chain
 from spcatv.selection.folds import Fold
 from spcatv.selection.grid import all_zero_alpha, grid_below
 from spcatv.selection.sparsity import SearchLimits, SparsityChoice, find_sparsity
 from spcatv.selection.table import SelectionTable, SettingScores, score_setting
+from spcatv.selection.workers import Failure, Workers
 from spcatv.structure import Structure
-from spcatv.workers import Failure, Workers
 
-FloatArray = npt.NDArray[np.floating[Any]]
 Pair = tuple[float, float]
 
 

@@ -12,17 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
+from spcatv._util.types import FloatArray
+from spcatv._util.warn import warn_user
 from spcatv.decomposition import ComponentDiagnostics
 from spcatv.estimator import SPCATV, NullComponentWarning
 from spcatv.selection.each_component import fit_one_by_one
 from spcatv.selection.grid import FIRST_SHARE
 from spcatv.selection.warm_path import PathWalker, Setting, Step, complete_setting, plain, quiet
-from spcatv.warn import warn_user
-
-FloatArray = npt.NDArray[np.floating[Any]]
 
 # Below this share of the alpha that kills everything the search gives up: the penalty has no effect left.
 SMALLEST_SHARE = 1e-7

@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from spcatv._util.threads import one_blas_thread
+from spcatv._util.types import Array, BoolArray, FloatArray
 from spcatv.metrics import pairwise_dice
 from spcatv.selection.chains import Outcome, Params
-from spcatv.threads import one_blas_thread
-
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +169,7 @@ def standard_error(values: FloatArray) -> FloatArray:
     return np.asarray(values.std(axis=-1, ddof=1) / np.sqrt(n_folds))
 
 
-def _column(values: Sequence[Any]) -> npt.NDArray[Any]:
+def _column(values: Sequence[Any]) -> Array:
     """Numbers as an array of numbers, tuples as an array of objects."""
     if not any(isinstance(value, tuple) for value in values):
         return np.array(values, dtype=np.float64)

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import clone
 
+from spcatv._util.threads import one_blas_thread
+from spcatv._util.types import FloatArray
+from spcatv.data.centred import CentredMatrix
 from spcatv.decomposition import Decomposition, Trail
 from spcatv.estimator import SPCATV
-from spcatv.matrix import CentredMatrix
-from spcatv.parameters import check_parameters
+from spcatv.estimator.parameters import check_parameters
 from spcatv.structure import as_structure
-from spcatv.threads import one_blas_thread
 
 # How much longer than the last step one may still go straight on, and how far aside of it that leads.
 LONGEST_STRIDE = 2.0
@@ -218,7 +218,7 @@ def _trail(setting: Setting, walked: Sequence[Step]) -> Trail | None:
     return Trail(last.decomposition, older.decomposition, ahead)
 
 
-def _place(setting: Setting) -> npt.NDArray[np.float64]:
+def _place(setting: Setting) -> FloatArray:
     """Where a setting is, for its way to be straight: strengths differ by factors, ratios by amounts."""
     return np.array([np.log(setting["alpha"]), setting["l1_ratio"], setting["tv_ratio"]])
 

@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
-from spcatv.composite import CompositeProblem
+from spcatv._util.types import FloatArray
+from spcatv._util.warn import warn_user
 from spcatv.problem import LoadingProblem
-from spcatv.solvers.base import FloatArray, Monitor, Solution, SolverError, Status, TracePoint
-from spcatv.warn import warn_user
+from spcatv.problem.composite import CompositeProblem
+from spcatv.solvers.base import Monitor, Solution, SolverError, Status, TracePoint
 
 __all__ = ["METHODS", "Solution", "SolverError", "Status", "TracePoint", "solve"]
 

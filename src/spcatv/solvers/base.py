@@ -5,14 +5,11 @@ from __future__ import annotations
 import enum
 import time
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from spcatv.composite import CompositeProblem
-
-FloatArray = npt.NDArray[np.floating[Any]]
+from spcatv._util.types import FloatArray
+from spcatv.problem.composite import CompositeProblem
 
 
 class Status(enum.Enum):

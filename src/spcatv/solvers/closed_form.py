@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from spcatv._util.types import FloatArray
 from spcatv.problem import LoadingProblem
-from spcatv.solvers.base import FloatArray, Monitor, Solution
+from spcatv.solvers.base import Monitor, Solution
 
 
 def closed_form(

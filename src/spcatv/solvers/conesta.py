@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from spcatv.composite import CompositeProblem, GapKind
-from spcatv.solvers.base import FloatArray, Monitor, Solution, Status
+from spcatv._util.types import FloatArray
+from spcatv.problem.composite import CompositeProblem, GapKind
+from spcatv.solvers.base import Monitor, Solution, Status
 from spcatv.solvers.fista import Look, check_gap_kind, fista_loop, look_at, starting_point
 
 # the smoothing at which the paper measures the first gap

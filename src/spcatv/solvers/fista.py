@@ -16,8 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spcatv.composite import GAP_KINDS, CompositeProblem, GapKind
-from spcatv.solvers.base import FloatArray, Monitor, Solution, Status
+from spcatv._util.types import FloatArray
+from spcatv.problem.composite import GAP_KINDS, CompositeProblem, GapKind
+from spcatv.solvers.base import Monitor, Solution, Status
 
 CHECK_EVERY = 10
 # q this small beside the tolerance means that the smoothed problem is solved

@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg.blas import dasum
 
+from spcatv._util.types import FloatArray
 from spcatv.kernels import GapShares, Setting, Steps, Workspace, workspace_for
 from spcatv.problem import Certificate, LoadingProblem
-from spcatv.solvers.base import FloatArray, Solution, SolverError, Status, TracePoint
+from spcatv.solvers.base import Solution, SolverError, Status, TracePoint
 
 # Iterations between two looks at the gap; the last of them is not relaxed, which gives exact zeros
 # and a feasible dual variable.

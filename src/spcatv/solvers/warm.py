@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
+from spcatv._util.types import FloatArray
 from spcatv.problem import Certificate, LoadingProblem
 from spcatv.solvers import Solver, solve
-from spcatv.solvers.base import FloatArray, SolverError, Status
+from spcatv.solvers.base import SolverError, Status
 from spcatv.solvers.dual import dual_gradient
 from spcatv.solvers.pdhg import FIRST_TAU, PrimalDual
 

@@ -17,13 +17,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from spcatv._util.types import Array, FloatArray, IntArray
 from spcatv.structure.norm import spectral_norm_squared
 
-FloatArray = npt.NDArray[np.floating[Any]]
-IntArray = npt.NDArray[np.integer[Any]]
 
-
-def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def read_only(array: Array) -> Array:
     """Return `array` itself, or a copy if others may write to it, with writing switched off."""
     # a view that is read-only can still change through the array that it looks at
     if array.flags.writeable or not array.flags.owndata:
@@ -236,7 +234,7 @@ def from_matrix(A: Any, group_ptr: npt.ArrayLike | None = None) -> MatrixStructu
     )
 
 
-def _checked_boundaries(boundaries: npt.NDArray[Any], n_rows: int) -> IntArray:
+def _checked_boundaries(boundaries: Array, n_rows: int) -> IntArray:
     """Return the boundaries as int64, without those of empty groups."""
     if boundaries.ndim != 1 or not np.issubdtype(boundaries.dtype, np.integer) or len(boundaries) == 0:
         raise ValueError(

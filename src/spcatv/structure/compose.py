@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from spcatv.structure.base import IntArray, MatrixStructure, Structure, from_matrix, index_dtype
+from spcatv._util.types import IntArray
+from spcatv.structure.base import MatrixStructure, Structure, from_matrix, index_dtype
 from spcatv.structure.graph import EdgeStructure
 
 

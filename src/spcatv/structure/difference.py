@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from spcatv.structure.base import FloatArray, IntArray, index_dtype
+from spcatv._util.types import FloatArray, IntArray
+from spcatv.structure.base import index_dtype
 
 
 def difference_matrix(tail: IntArray, head: IntArray, weight: FloatArray, n_features: int) -> sp.csr_array:

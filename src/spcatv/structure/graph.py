@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from spcatv.structure.base import FloatArray, IntArray, Structure, index_dtype, read_only
+from spcatv._util.types import FloatArray, IntArray
+from spcatv.structure.base import Structure, index_dtype, read_only
 from spcatv.structure.difference import boundaries_from_counts, difference_matrix
 from spcatv.structure.norm import EXACT_DIMENSION, bound_from_products, round_up
 

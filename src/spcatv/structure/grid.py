@@ -9,15 +9,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.ndimage import maximum_filter1d, minimum_filter1d
 
-from spcatv.structure.base import IntArray, Structure, index_dtype, read_only
+from spcatv._util.types import Array, BoolArray, IntArray
+from spcatv.structure.base import Structure, index_dtype, read_only
 from spcatv.structure.difference import boundaries_from_counts, difference_matrix
 from spcatv.structure.norm import spectral_norm_squared
-
-BoolArray = npt.NDArray[np.bool_]
 
 # 4 cos^2(pi / 16) = 3.85 is within 4 % of the 4 of an endless line.
 CUBE = 8
@@ -232,7 +230,7 @@ def _labels(mask_or_shape: Any) -> IntArray:
     return labels
 
 
-def _as_labels(mask: npt.NDArray[Any]) -> IntArray:
+def _as_labels(mask: Array) -> IntArray:
     """Labels as int32 from a boolean, integer or 0/1-valued float mask."""
     if mask.dtype.kind == "f":
         wrong = ~((mask == 0) | (mask == 1))

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from spcatv.structure.base import IntArray, MatrixStructure, from_matrix
+from spcatv._util.types import FloatArray, IntArray
+from spcatv.structure.base import MatrixStructure, from_matrix
 from spcatv.structure.difference import boundaries_from_counts
 
 
@@ -74,7 +75,7 @@ def _indices(number: int, indices: npt.ArrayLike) -> IntArray:
     return array.astype(np.int64)
 
 
-def _weights(weights: npt.ArrayLike | None, sizes: IntArray) -> npt.NDArray[np.float64]:
+def _weights(weights: npt.ArrayLike | None, sizes: IntArray) -> FloatArray:
     if weights is None:
         return np.sqrt(sizes.astype(np.float64))
     array = np.asarray(weights, dtype=np.float64)

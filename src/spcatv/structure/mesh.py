@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from spcatv.structure.base import FloatArray, IntArray, Structure, from_matrix
+from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
+from spcatv.structure.base import Structure, from_matrix
 from spcatv.structure.graph import EdgeStructure
 
-BoolArray = npt.NDArray[np.bool_]
 MeshScheme = Literal["edges", "gradient", "fem"]
 
 # relative to the square of the longest edge: a cross product of float64 vectors is not exact beyond this
@@ -283,7 +283,7 @@ def _points(coords: npt.ArrayLike) -> FloatArray:
 
 
 def _corners(triangles: npt.ArrayLike, n_vertices: int) -> IntArray:
-    array: npt.NDArray[Any] = np.asarray(triangles)
+    array: Array = np.asarray(triangles)
     if array.ndim != 2 or array.shape[1] != 3:
         raise ValueError(f"triangles must have the shape (n_triangles, 3), got {array.shape}")
     if array.dtype.kind not in "iu":

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.linalg import eigh_tridiagonal
 
-FloatArray = npt.NDArray[np.floating[Any]]
+from spcatv._util.types import FloatArray
+
 Product = Callable[[FloatArray], FloatArray]
 
 EXACT_DIMENSION = 300  # a dense Gram matrix of this order costs milliseconds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spcatv.structure.base import FloatArray, IntArray
+from spcatv._util.types import FloatArray, IntArray
 
 
 def icosphere(subdivisions: int) -> tuple[FloatArray, IntArray]:

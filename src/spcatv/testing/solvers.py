@@ -9,14 +9,12 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from spcatv._util.types import FloatArray
 from spcatv.problem import LoadingProblem
 from spcatv.solvers import Solution, solve
 from spcatv.structure import Structure, from_matrix, graph, grid
-
-FloatArray = npt.NDArray[np.floating[Any]]
 
 MAX_ITER = 1_000_000
 # how far the stored answers of the conic solver may be from the truth: objective (relative), v (absolute)

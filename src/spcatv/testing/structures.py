@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, eigsh
 
+from spcatv._util.types import FloatArray
 from spcatv.structure import Structure, from_matrix
-
-FloatArray = npt.NDArray[np.floating[Any]]
 
 ROUNDING = 1e-10  # relative; sums of a few million terms stay well below
 NORM_SLACK = 1.05  # a bound more than 5 % above the norm costs iterations

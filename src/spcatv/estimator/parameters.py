@@ -6,8 +6,8 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from spcatv._util.types import FloatArray
 from spcatv.decomposition import INITS, Init
 from spcatv.problem import PENALTIES
 from spcatv.solvers import METHODS
@@ -81,7 +81,7 @@ def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
         raise ValueError(f"unknown {name} {value!r}; choose one of {', '.join(map(repr, choices))}")
 
 
-def checked_init(init: Any, n_components: int, n_features: int) -> Init | npt.NDArray[np.float64]:
+def checked_init(init: Any, n_components: int, n_features: int) -> Init | FloatArray:
     """The init parameter: one of the names, or finite loadings of shape (n_components, n_features)."""
     if isinstance(init, str):
         _check_choice("init", init, INITS)

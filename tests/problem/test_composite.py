@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
-from spcatv.composite import (
+from spcatv.problem import LoadingProblem
+from spcatv.problem.composite import (
     CompositeProblem,
     ElasticNet,
     LeastSquares,
@@ -20,7 +21,6 @@ from spcatv.composite import (
     ProxPenalty,
     RegularizedLoss,
 )
-from spcatv.problem import LoadingProblem
 from spcatv.solvers import Status, solve
 from spcatv.structure import from_matrix, grid, groups
 

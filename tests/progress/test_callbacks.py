@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from spcatv import SPCATV
-from spcatv.progress import HAS_CALLBACKS
+from spcatv.progress.monitors import HAS_CALLBACKS
 
 pytestmark = pytest.mark.skipif(not HAS_CALLBACKS, reason="this scikit-learn has no callbacks (needs >= 1.9)")
 

@@ -14,27 +14,26 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from spcatv.alternation import PenaltyModel, Weights
+from spcatv._util.threads import one_blas_thread
+from spcatv._util.types import FloatArray
+from spcatv._util.warn import warn_user
+from spcatv.data.centred import CentredMatrix, row_blocks
 from spcatv.decomposition import Decomposition, Plan, Trail, decompose, deflation_scores
-from spcatv.matrix import CentredMatrix, row_blocks
-from spcatv.model import estimator_state, read_model, restore_estimator, write_model
-from spcatv.parameters import check_parameters, checked_init
+from spcatv.decomposition.alternation import PenaltyModel, Weights
+from spcatv.estimator.parameters import check_parameters, checked_init
+from spcatv.estimator.reportable import ReportMixin
+from spcatv.estimator.state import estimator_state, restore_estimator
+from spcatv.model import read_model, write_model
 from spcatv.problem import Penalty
-from spcatv.progress import (
+from spcatv.progress.monitors import (
     CallbackMonitor,
     CallbackSupportMixin,
     MonitorGroup,
     PrintingMonitor,
     with_callbacks,
 )
-from spcatv.reportable import ReportMixin
+from spcatv.progress.watching import watchers
 from spcatv.structure import Structure, as_structure
-from spcatv.threads import one_blas_thread
-from spcatv.warn import warn_user
-from spcatv.watching import watchers
-
-FloatArray = npt.NDArray[np.floating[Any]]
-
 
 # Norms of columns between which float32 has room for squares and penalties.
 SMALLEST_SINGLE, LARGEST_SINGLE = 1e-10, 1e10

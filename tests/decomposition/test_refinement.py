@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from spcatv import SPCATV
-from spcatv.alternation import Component, PenaltyModel, Weights
-from spcatv.matrix import CentredMatrix
-from spcatv.refinement import joint_objective
+from spcatv.data.centred import CentredMatrix
+from spcatv.decomposition.alternation import Component, PenaltyModel, Weights
+from spcatv.decomposition.refinement import joint_objective
 from spcatv.structure import grid
 
 

@@ -1,7 +1,4 @@
-"""A fitted SPCATV as a `SavedModel`, and back.
-
-The estimator's class is not known here (an import only points one way): it is handed in.
-"""
+"""A fitted SPCATV as a `SavedModel`, and back."""
 
 from __future__ import annotations
 
@@ -11,20 +8,19 @@ from dataclasses import fields
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from spcatv.alternation import Component
+from spcatv._util.types import Array
+from spcatv._util.warn import warn_user
 from spcatv.decomposition import ComponentDiagnostics
+from spcatv.decomposition.alternation import Component
+from spcatv.decomposition.refinement import Refinement
+from spcatv.estimator.parameters import check_parameters
 from spcatv.model.files import SavedModel
 from spcatv.model.folder import ModelError
 from spcatv.model.structures import State, named_array, structure_from_state, structure_state
 from spcatv.model.values import pack, unpack
-from spcatv.parameters import check_parameters
-from spcatv.refinement import Refinement
 from spcatv.structure import Structure
-from spcatv.warn import warn_user
 
-Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
 Estimator = TypeVar("Estimator")
 Record = TypeVar("Record", ComponentDiagnostics, Component, Refinement)

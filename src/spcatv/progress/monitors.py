@@ -6,9 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from spcatv._util.types import FloatArray
 from spcatv.decomposition import ComponentDiagnostics, ProgressMonitor
 
 try:
@@ -34,8 +32,6 @@ __all__ = [
     "PrintingMonitor",
     "with_callbacks",
 ]
-
-FloatArray = npt.NDArray[np.floating[Any]]
 
 
 class PrintingMonitor:

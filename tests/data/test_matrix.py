@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spcatv import matrix as matrix_module
-from spcatv.matrix import CentredMatrix, DeflatedMatrix, ResidualMatrix
+from spcatv.data import centred as matrix_module
+from spcatv.data.centred import CentredMatrix, DeflatedMatrix, ResidualMatrix
 
 
 def _data(n_rows, n_columns, dtype="float64", order="C", seed=0):

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import ndimage
 
-from spcatv.regions import connected_regions
 from spcatv.structure import as_structure, concat, from_matrix, graph, grid, groups, mesh
+from spcatv.structure.regions import connected_regions
 
 
 def as_sets(regions):

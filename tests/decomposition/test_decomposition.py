@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from spcatv.alternation import PenaltyModel, Weights
-from spcatv.decomposition import Plan, Trail, decompose, unit_loading
-from spcatv.matrix import CentredMatrix, DeflatedMatrix
-from spcatv.progress import MonitorGroup
+from spcatv.data.centred import CentredMatrix, DeflatedMatrix
+from spcatv.decomposition import Plan, Trail, decompose
+from spcatv.decomposition.alternation import PenaltyModel, Weights
+from spcatv.decomposition.greedy import unit_loading
+from spcatv.progress.monitors import MonitorGroup
 from spcatv.structure import grid
 
 

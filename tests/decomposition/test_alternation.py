@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spcatv.alternation import (
+from spcatv.data.centred import CentredMatrix
+from spcatv.decomposition.alternation import (
     Component,
     PenaltyModel,
     Weights,
@@ -13,9 +14,8 @@ from spcatv.alternation import (
     best_component,
     null_component,
 )
-from spcatv.matrix import CentredMatrix
+from spcatv.decomposition.starts import singular_scores
 from spcatv.solvers import solve
-from spcatv.starts import singular_scores
 from spcatv.structure import from_matrix, grid, groups, mesh
 from spcatv.structure.shapes import icosphere
 

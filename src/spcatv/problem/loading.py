@@ -17,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg.blas import ddot
 
-from spcatv.composite import GapKind
+from spcatv._util.types import FloatArray
 from spcatv.kernels.base import conjugate
 from spcatv.kernels.judge import project_groups, smooth_shares, structured_shares
+from spcatv.problem.composite import GapKind
 from spcatv.structure import Structure, as_structure
 
-FloatArray = npt.NDArray[np.floating[Any]]
 Penalty = Literal["tv", "graphnet"]
 PENALTIES: tuple[Penalty, ...] = ("tv", "graphnet")
 

@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg.blas import daxpy
 
+from spcatv._util.types import FloatArray
 from spcatv.kernels.products import rows_times, rows_weighted, there_and_back
-
-FloatArray = npt.NDArray[np.floating[Any]]
 
 # Entries of X that are turned to float64 at a time: small enough to stay in the cache.
 BLOCK_ENTRIES = 1 << 16

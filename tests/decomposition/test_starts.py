@@ -5,9 +5,11 @@ import pytest
 import scipy.sparse as sp
 from scipy.linalg import expm
 
-from spcatv import SPCATV, matrix, starts
+from spcatv import SPCATV
+from spcatv.data import centred as matrix
+from spcatv.data.centred import CentredMatrix
+from spcatv.decomposition import starts
 from spcatv.estimator import NullComponentWarning
-from spcatv.matrix import CentredMatrix
 from spcatv.metrics import match_components
 from spcatv.structure import as_structure, from_matrix, grid, groups
 

@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
+from spcatv._util.types import FloatArray
 from spcatv.structure import Structure, as_structure
 
-FloatArray = npt.NDArray[np.floating[Any]]
 GapKind = Literal["tight", "paper"]
 GAP_KINDS: tuple[GapKind, ...] = ("tight", "paper")
 

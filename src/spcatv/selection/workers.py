@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from joblib import Parallel, delayed
 
-from spcatv.warn import warn_user
+from spcatv._util.warn import warn_user
 
 T = TypeVar("T")
 

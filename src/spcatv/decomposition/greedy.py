@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from spcatv.alternation import (
+from spcatv._util.types import FloatArray
+from spcatv.data.centred import CentredMatrix, DeflatedMatrix, Matrix
+from spcatv.decomposition.alternation import (
     AlternationHook,
     Component,
     Neighbour,
@@ -18,20 +20,18 @@ from spcatv.alternation import (
     continued_component,
     null_component,
 )
-from spcatv.kernels.vectors import count_above, weighted_sum
-from spcatv.matrix import CentredMatrix, DeflatedMatrix, Matrix
-from spcatv.refinement import Refinement, refine_components
-from spcatv.solvers import Solver
-from spcatv.solvers.warm import WarmSolver
-from spcatv.starts import (
+from spcatv.decomposition.refinement import Refinement, refine_components
+from spcatv.decomposition.starts import (
     diffused_scores,
     random_scores,
     scores_of_loading,
     singular_scores,
     with_both_signs,
 )
+from spcatv.kernels.vectors import count_above, weighted_sum
+from spcatv.solvers import Solver
+from spcatv.solvers.warm import WarmSolver
 
-FloatArray = npt.NDArray[np.floating[Any]]
 Init = Literal["svd", "structured", "random"]
 INITS: tuple[Init, ...] = ("svd", "structured", "random")
 

@@ -6,19 +6,15 @@ The problem of a component is bi-convex and has local minima; a start decides wh
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.linalg import eigh
 from scipy.sparse.linalg import LinearOperator, eigsh
 from scipy.special import ive
 
-from spcatv.matrix import Matrix, gram_pays, row_blocks
+from spcatv._util.types import FloatArray
+from spcatv.data.centred import Matrix, gram_pays, row_blocks
 from spcatv.structure import Structure
-
-FloatArray = npt.NDArray[np.floating[Any]]
 
 # A start needs no more digits than the alternation will look at.
 LANCZOS_TOL = 1e-9

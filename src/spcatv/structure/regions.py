@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from spcatv._util.types import IntArray
 from spcatv.structure import Structure
-
-FloatArray = npt.NDArray[np.floating[Any]]
-IntArray = npt.NDArray[np.intp]
 
 
 def connected_regions(structure: Structure, loading: npt.ArrayLike) -> list[IntArray]:

@@ -14,16 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from spcatv.alternation import Component, PenaltyModel, alternate
-from spcatv.matrix import CentredMatrix, ResidualMatrix
+from spcatv.data.centred import CentredMatrix, ResidualMatrix
+from spcatv.decomposition.alternation import Component, PenaltyModel, alternate
 from spcatv.solvers import Solver
-
-FloatArray = npt.NDArray[np.floating[Any]]
 
 # A block is solved again when its gap is above half of the tolerance, and then to a tenth of it, so that
 # it stays within the tolerance while the others move on.

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from spcatv.matrix import CentredMatrix
-from spcatv.starts import leading_squares
-from spcatv.threads import one_blas_thread
-
-FloatArray = npt.NDArray[np.float64]
+from spcatv._util.threads import one_blas_thread
+from spcatv._util.types import FloatArray
+from spcatv.data.centred import CentredMatrix
+from spcatv.decomposition.starts import leading_squares
 
 
 def pca_cumulative_variance(X: npt.ArrayLike, n_components: int, *, center: bool = True) -> FloatArray:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from spcatv.ceiling import pca_cumulative_variance
+from spcatv.decomposition.ceiling import pca_cumulative_variance
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -1,7 +1,7 @@
 """One component: the alternation of u and v, with a certificate for both (docs/method.md section 4).
 
 Plain functions over a data matrix, a penalty and a warm loading solver. Deflation is the matrix's
-business (`spcatv.matrix.DeflatedMatrix`), starts are `spcatv.starts`'.
+business (`spcatv.data.centred.DeflatedMatrix`), starts are `spcatv.decomposition.starts`'.
 """
 
 from __future__ import annotations
@@ -9,20 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from spcatv._util.types import FloatArray
+from spcatv.data.centred import Matrix
 from spcatv.kernels.vectors import weighted_sum
-from spcatv.matrix import Matrix
 from spcatv.problem import LoadingProblem, Penalty
 from spcatv.solvers import Solver
 from spcatv.solvers.pdhg import WARM_TAU
 from spcatv.solvers.warm import VStep, WarmSolver, warm_solver
 from spcatv.structure import Structure
-
-FloatArray = npt.NDArray[np.floating[Any]]
 
 # A v-step needs to be better than the last one, not perfect: it stops at this share of the gap it
 # starts from, and never far below the tolerance.

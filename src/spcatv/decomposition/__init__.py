@@ -1,0 +1,25 @@
+"""K components: starts, alternation, deflation, joint refinement (docs/method.md sections 4 and 5)."""
+
+from spcatv.decomposition.greedy import (
+    INITS,
+    ComponentDiagnostics,
+    Decomposition,
+    Init,
+    Plan,
+    ProgressMonitor,
+    Trail,
+    decompose,
+    deflation_scores,
+)
+
+__all__ = [
+    "INITS",
+    "ComponentDiagnostics",
+    "Decomposition",
+    "Init",
+    "Plan",
+    "ProgressMonitor",
+    "Trail",
+    "decompose",
+    "deflation_scores",
+]

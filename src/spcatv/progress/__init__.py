@@ -1,0 +1,1 @@
+"""Watching a fit while it runs."""
