@@ -5,6 +5,8 @@ import os
 
 import numpy as np
 
+from spcatv.progress import Message
+
 SHAPE = (9, 8, 7)
 AFFINE = np.diag([3.0, 3.0, 3.0, 1.0])
 
@@ -26,3 +28,15 @@ def fields(n_samples=16, shape=(12, 10), seed=0):
     X[:, 3:7, 2:6] += 3 * rng.standard_normal((n_samples, 1, 1))
     X[:, 8:11, 5:9] += 3 * rng.standard_normal((n_samples, 1, 1))
     return X
+
+
+class Messages:
+    """A listener that keeps the text of all messages."""
+
+    def __init__(self):
+        self.lines = []
+
+    def hear(self, event):
+        if isinstance(event, Message):
+            self.lines.append(event.text)
+        return False

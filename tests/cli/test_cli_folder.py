@@ -139,7 +139,7 @@ def test_failure_leaves_nothing(array, tmp_path, monkeypatch, capsys):
     assert listing(tmp_path) == ["X.npy"]
 
 
-def test_interruption_leaves_nothing_and_says_how_to_go_on(array, tmp_path, monkeypatch, capsys):
+def test_interruption_leaves_nothing_and_says_how_to_run_again(array, tmp_path, monkeypatch, capsys):
     def interrupt(*args):
         raise KeyboardInterrupt
 

@@ -11,7 +11,7 @@ import pytest
 from spcatv import SPCATV
 from spcatv.cli import main, progress
 from spcatv.cli.progress import Display, LiveDisplay, LogDisplay, choose_display, share_done
-from spcatv.progress.watching import watched_by, watchers
+from spcatv.progress import AlternationEnded, ComponentStarted, FileRead, listening
 
 rich_console = pytest.importorskip("rich.console", reason="the live line is drawn by rich (extra `images`)")
 
@@ -44,11 +44,11 @@ def test_live_line_shows_component_alternation_objective_gap_and_time_left(monke
     clock = iter(np.arange(0.0, 1000.0, 30.0))
     monkeypatch.setattr(progress.time, "perf_counter", lambda: float(next(clock)))
     console = terminal()
-    with LiveDisplay(2, 1e-6, console) as display:
-        display.file_read(3, 10, "sub-03.nii")
+    with LiveDisplay(console) as display:
+        display.hear(FileRead(3, 10, "sub-03.nii"))
         display._bar.refresh()
-        display.component_begins(0)
-        assert display.alternation_ended(7, -12.5, 1e-3) is False
+        display.hear(ComponentStarted(1, 2, tol=1e-6))
+        assert display.hear(AlternationEnded(7, -12.5, 1e-3)) is False
         display._bar.refresh()
     shown = console.export_text()
     assert "file 3/10" in shown
@@ -61,61 +61,53 @@ def test_live_line_shows_component_alternation_objective_gap_and_time_left(monke
 
 
 def test_bar_never_goes_back():
-    """A restart of a component begins with a large gap again."""
-    display = LiveDisplay(2, 1e-6, terminal())
+    """Each start of a component begins with a large gap again."""
+    display = LiveDisplay(terminal())
     seen = []
-    display.component_begins(0)
+    display.hear(ComponentStarted(1, 2, tol=1e-6))
     for gap in (1e-1, 1e-4, 1e-1, 1e-5):
-        display.alternation_ended(1, -1.0, gap)
+        display.hear(AlternationEnded(1, -1.0, gap))
         seen.append(display._bar.tasks[0].completed)
-    display.component_begins(1)
+    display.hear(ComponentStarted(2, 2, tol=1e-6))
     seen.append(display._bar.tasks[0].completed)
     assert seen == sorted(seen)
     assert seen[1] == pytest.approx(2 / 3)
     assert seen[-1] == 1
 
 
-def test_display_hears_of_a_fit_and_changes_nothing(striped):
-    class Listener(Display):
-        def __init__(self):
-            super().__init__(2, 1e-6)
-            self.heard = []
-
-        def component_begins(self, number):
-            self.heard.append(("begin", number))
-
-        def component_ended(self, number, diagnostics, components):
-            self.heard.append(("end", number))
-            return False
-
-    listener = Listener()
-    with watched_by(listener):
-        assert watchers() == (listener,)
-        watched = SPCATV(2, structure=(60,)).fit(striped)
-    assert watchers() == ()
-    assert listener.heard == [("begin", 0), ("end", 0), ("begin", 1), ("end", 1)]
-    np.testing.assert_array_equal(watched.components_, SPCATV(2, structure=(60,)).fit(striped).components_)
-
-
-def test_nobody_watches_after_a_failure():
-    with pytest.raises(ZeroDivisionError), watched_by(Display(1, 1e-6)):
-        raise ZeroDivisionError
-    assert watchers() == ()
+def test_displays_follow_a_fit_and_change_nothing(striped, caplog):
+    alone = SPCATV(2, structure=(60,)).fit(striped)
+    live = LiveDisplay(terminal())
+    with caplog.at_level("DEBUG", logger="spcatv.cli"), listening(live), listening(LogDisplay()):
+        followed = SPCATV(2, structure=(60,)).fit(striped)
+    np.testing.assert_array_equal(followed.components_, alone.components_)
+    (task,) = live._bar.tasks
+    assert (task.description, task.completed, task.total) == ("Fitting", 2, 2)
+    last = alone.diagnostics_[1]
+    done = f"component 2/2  done after {last.n_alternations} alternations  objective {last.objective:.6g}"
+    assert task.fields["note"].startswith(done)
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == 2 + sum(found.n_alternations for found in alone.diagnostics_)
+    assert lines[0].startswith("component 1 of 2, alternation 1: objective ")
+    assert lines[-1].startswith(
+        f"component 2 of 2: objective {last.objective:.8g}, certified relative gap {last.relative_gap:.2e}, "
+        f"{last.n_alternations} alternations, {100 * last.sparsity:.1f} % zeros, "
+    )
 
 
 def test_choice_of_the_display(on_a_terminal):
-    assert type(choose_display(1, 1e-6, quiet=False, verbose=0)) is LiveDisplay
-    assert type(choose_display(1, 1e-6, quiet=True, verbose=0)) is Display
-    assert type(choose_display(1, 1e-6, quiet=True, verbose=2)) is Display
-    assert type(choose_display(1, 1e-6, quiet=False, verbose=1)) is LogDisplay
+    assert type(choose_display(quiet=False, verbose=0)) is LiveDisplay
+    assert type(choose_display(quiet=True, verbose=0)) is Display
+    assert type(choose_display(quiet=True, verbose=2)) is Display
+    assert type(choose_display(quiet=False, verbose=1)) is LogDisplay
 
 
 def test_no_live_line_without_a_terminal_or_without_rich(monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
-    assert type(choose_display(1, 1e-6, quiet=False, verbose=0)) is Display
+    assert type(choose_display(quiet=False, verbose=0)) is Display
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     monkeypatch.setitem(sys.modules, "rich.console", None)
-    assert type(choose_display(1, 1e-6, quiet=False, verbose=0)) is Display
+    assert type(choose_display(quiet=False, verbose=0)) is Display
 
 
 @pytest.mark.parametrize("level", ["-v", "-vv"])

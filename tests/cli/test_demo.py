@@ -8,12 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cli_files import Messages
 from numpy.testing import assert_allclose, assert_array_equal
 
 import spcatv.demo
 from spcatv.cli import main
 from spcatv.datasets import make_dots
 from spcatv.demo import dots
+from spcatv.progress import listening
 
 pytest.importorskip("matplotlib", reason="the demo draws with matplotlib (extra `report`)")
 
@@ -29,9 +31,10 @@ def small_images(monkeypatch):
 @pytest.fixture(scope="module")
 def full(tmp_path_factory):
     """The demo as people run it, once for this file."""
-    lines = []
-    result = dots.run_dots(tmp_path_factory.mktemp("demo"), say=lines.append)
-    return result, "\n".join(lines)
+    messages = Messages()
+    with listening(messages):
+        result = dots.run_dots(tmp_path_factory.mktemp("demo"))
+    return result, "\n".join(messages.lines)
 
 
 def read_table(path):
@@ -136,7 +139,7 @@ def test_quiet_says_nothing(small_images, tmp_path, capsys):
 
 
 def test_same_seed_same_result(small_images, tmp_path):
-    first, second = (dots.run_dots(tmp_path, seed=1, say=lambda line: None) for _ in range(2))
+    first, second = (dots.run_dots(tmp_path, seed=1) for _ in range(2))
     for one, other in zip(first.methods, second.methods, strict=True):
         assert_array_equal(one.loadings, other.loadings)
         assert one.error == other.error
@@ -179,6 +182,6 @@ def test_a_failed_save_leaves_the_old_picture(small_images, monkeypatch, tmp_pat
 
     monkeypatch.setattr(dots, "draw_loadings", lambda *args: Broken())
     with pytest.raises(OSError, match="no space left"):
-        dots.run_dots(tmp_path, say=lambda line: None)
+        dots.run_dots(tmp_path)
     assert os.listdir(tmp_path) == ["loadings.png"]
     assert old.read_bytes() == b"old"

@@ -5,28 +5,34 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from cli_files import listing, read_tsv
+from cli_files import Messages, listing, read_tsv
 from numpy.testing import assert_allclose
 
 from spcatv.cli import main
 from spcatv.demo import brains, run_demo
+from spcatv.progress import listening
 
 nib = pytest.importorskip("nibabel", reason="the demo on brains reads and writes images (extra `images`)")
 pytest.importorskip("nilearn", reason="the demo on brains takes its template from nilearn (extra `images`)")
 pytest.importorskip("matplotlib", reason="the demo draws with matplotlib (extra `report`)")
 
 
+def run_once(part, folder):
+    """The result of a part, its folder, and what it said."""
+    messages = Messages()
+    with listening(messages):
+        return part(folder, spca_tv=main), folder, "\n".join(messages.lines)
+
+
 @pytest.fixture(scope="module")
 def volume(tmp_path_factory):
     """The part as people run it, once for this file."""
-    folder, lines = tmp_path_factory.mktemp("volume"), []
-    return brains.run_volume(folder, spca_tv=main, say=lines.append), folder, "\n".join(lines)
+    return run_once(brains.run_volume, tmp_path_factory.mktemp("volume"))
 
 
 @pytest.fixture(scope="module")
 def surface(tmp_path_factory):
-    folder, lines = tmp_path_factory.mktemp("surface"), []
-    return brains.run_surface(folder, spca_tv=main, say=lines.append), folder, "\n".join(lines)
+    return run_once(brains.run_surface, tmp_path_factory.mktemp("surface"))
 
 
 @pytest.mark.parametrize("part", ["volume", "surface"])
@@ -71,17 +77,16 @@ def test_a_second_run_replaces_the_first(tmp_path, monkeypatch):
     monkeypatch.setattr(
         brains, "draw_volume", lambda *args: pytest.importorskip("matplotlib.figure").Figure()
     )
-    quiet = {"spca_tv": main, "say": lambda line: None}
-    brains.run_volume(tmp_path, **quiet)
+    brains.run_volume(tmp_path, spca_tv=main)
     monkeypatch.setattr(brains, "N_PEOPLE", 10)
-    assert len(brains.run_volume(tmp_path, seed=1, **quiet).cohort.X) == 10
+    assert len(brains.run_volume(tmp_path, seed=1, spca_tv=main).cohort.X) == 10
     assert len(list((tmp_path / "volume" / "input").glob("sub-*"))) == 10
 
 
 def test_failure_of_the_command_ends_the_demo(tmp_path, monkeypatch):
     monkeypatch.setattr(brains, "N_PEOPLE", 3)
     with pytest.raises(RuntimeError, match="this command failed"):
-        brains.run_volume(tmp_path, spca_tv=lambda argv: 2, say=lambda line: None)
+        brains.run_volume(tmp_path, spca_tv=lambda argv: 2)
 
 
 def test_without_the_extra_one_line_before_any_work(monkeypatch, tmp_path, capsys):

@@ -22,6 +22,7 @@ from spcatv.cli import main, select
 from spcatv.cli.options import OPTIONS
 from spcatv.cli.progress import LiveDisplay
 from spcatv.cli.selection_files import described
+from spcatv.progress import StageAdvanced, StageStarted
 from spcatv.selection import SPCATVCV, chains
 from spcatv.stability import bootstrap_components
 from spcatv.structure import grid
@@ -280,7 +281,7 @@ def test_configuration_of_another_command_is_refused(array, tmp_path, done, refu
     assert f"{config}: alpha is no option of spca-tv select" in line
 
 
-def test_interruption_leaves_nothing_and_says_how_to_go_on(array, tmp_path, monkeypatch, capsys):
+def test_interruption_leaves_nothing_and_says_how_to_run_again(array, tmp_path, monkeypatch, capsys):
     def interrupt(*args):
         raise KeyboardInterrupt
 
@@ -356,13 +357,13 @@ def test_a_share_of_zeros_that_is_jumped_over_is_a_warning(array, tmp_path, caps
 def test_live_line_counts_chains(array, tmp_path):
     rich_console = pytest.importorskip("rich.console", reason="the live line is drawn by rich")
     console = rich_console.Console(file=io.StringIO(), force_terminal=True, width=160, record=True)
-    with LiveDisplay(2, 1e-6, console) as display:
-        display.stage_begins("Comparing settings", total=8)
+    with LiveDisplay(console) as display:
+        display.hear(StageStarted("Comparing settings", total=8))
         for number in range(3):
-            display.stage_moves(f"chain {number + 1} of 8: fold {number + 1}")
+            display.hear(StageAdvanced(f"chain {number + 1} of 8: fold {number + 1}"))
         assert (display._bar.tasks[0].completed, display._bar.tasks[0].total) == (3, 8)
         display._bar.refresh()
-        display.stage_begins("Resampling 50 times")
+        display.hear(StageStarted("Resampling 50 times"))
         assert [(task.description, task.total) for task in display._bar.tasks] == [
             ("Resampling 50 times", None)
         ]

@@ -143,12 +143,13 @@ def test_the_best_start_wins(striped):
     assert together.converged
 
 
-def test_a_hook_can_stop_the_alternation(striped):
-    seen = []
+def test_a_listener_can_stop_the_alternation(striped):
+    heard = []
 
-    def hook(number, objective, relative_gap):
-        seen.append((number, objective, relative_gap))
-        return number == 2
+    class Listener:
+        def hear(self, event):
+            heard.append(event)
+            return event.number == 2
 
     matrix = CentredMatrix(striped)
     model = PenaltyModel(grid(60), Weights(0.05, 0.02, 0.08))
@@ -159,11 +160,12 @@ def test_a_hook_can_stop_the_alternation(striped):
         solver=model.solver("auto", np.float64),
         tol=1e-12,
         max_iter=100,
-        hook=hook,
+        listener=Listener(),
     )
     assert component.n_alternations == 2
     assert not component.converged
-    assert seen[-1][1] == component.objective
+    assert [event.number for event in heard] == [1, 2]
+    assert heard[-1].objective == component.objective
 
 
 def test_float32_state_is_certified_in_float64():

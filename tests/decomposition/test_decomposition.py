@@ -12,7 +12,6 @@ from spcatv.data.centred import CentredMatrix, DeflatedMatrix
 from spcatv.decomposition import Plan, Trail, decompose
 from spcatv.decomposition.alternation import PenaltyModel, Weights
 from spcatv.decomposition.greedy import unit_loading
-from spcatv.progress.monitors import MonitorGroup
 from spcatv.structure import grid
 
 
@@ -46,7 +45,7 @@ def matrix():
 def _fit(matrix, alpha, trail=None):
     plan = Plan(2, 1e-10, 500, "auto", np.float64, "svd", 1, False, on_path=True, trail=trail)
     rng = np.random.RandomState(0)
-    return decompose(matrix, _model(alpha), plan, rng=rng, monitor=MonitorGroup([]))
+    return decompose(matrix, _model(alpha), plan, rng=rng)
 
 
 def _residual(matrix, decomposition):

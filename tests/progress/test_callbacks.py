@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from spcatv import SPCATV
-from spcatv.progress.monitors import HAS_CALLBACKS
+from spcatv.progress.callbacks import HAS_CALLBACKS
 
 pytestmark = pytest.mark.skipif(not HAS_CALLBACKS, reason="this scikit-learn has no callbacks (needs >= 1.9)")
 
@@ -74,3 +74,63 @@ def test_a_progress_bar_of_scikit_learn_runs(striped):
 
     model = SPCATV(2, structure=(60,), alpha=0.5).set_callbacks(ProgressBar()).fit(striped)
     assert np.isfinite(model.components_).all()
+
+
+@pytest.fixture
+def images(striped):
+    """The signals as volumes of 5 x 4 x 3 voxels, and their mask."""
+    pytest.importorskip("nilearn")
+    nib = pytest.importorskip("nibabel")
+    return [nib.Nifti1Image(row.reshape(5, 4, 3), np.eye(4)) for row in striped], np.ones((5, 4, 3), bool)
+
+
+@pytest.mark.parametrize("method", ["fit", "fit_transform"])
+def test_callbacks_of_an_image_model(images, method):
+    from spcatv import ImageSPCATV
+
+    recorder, plain = Recorder(), Recorder()
+    model = ImageSPCATV(2, mask=images[1], alpha=0.5, dtype="float64").set_callbacks(recorder)
+    getattr(model, method)(images[0])
+    X = np.array([np.asarray(image.dataobj)[images[1]] for image in images[0]])
+    SPCATV(2, structure=images[1], alpha=0.5).set_callbacks(plain).fit(X)
+    assert recorder.states == ["setup", "teardown"]
+    assert [task[:2] for task in recorder.tasks] == [task[:2] for task in plain.tasks]
+    assert {"component", "alternation", "fit"} == {name for name, *_ in recorder.tasks}
+    first, second = (estimator for name, _, _, estimator in recorder.tasks if name == "component")
+    assert (first.transform(X).shape, second.transform(X).shape) == ((40, 1), (40, 2))
+    assert not [name for name in vars(model.estimator_) if "callback" in name], "nothing stays behind"
+
+
+def test_an_image_model_can_be_stopped_and_fails_cleanly(images):
+    from spcatv import ImageSPCATV
+
+    model = ImageSPCATV(3, mask=images[1], alpha=0.5).set_callbacks(Recorder(("component", 0)))
+    assert model.fit(images[0]).components_.shape == (1, 60)
+
+    class Broken(Recorder):
+        def on_fit_task_begin(self, estimator, context):
+            raise ZeroDivisionError
+
+    broken = Broken()
+    with pytest.raises(ZeroDivisionError):
+        model.set_callbacks(broken).fit(images[0])
+    assert broken.states == ["setup", "teardown"]
+    assert model.components_.shape == (1, 60), "the last good fit is still there"
+
+
+def test_callbacks_of_a_meta_estimator_reach_an_image_model(images):
+    from sklearn.model_selection import GridSearchCV
+
+    from spcatv import ImageSPCATV
+
+    class Propagated(Recorder):
+        max_propagation_depth = None
+
+    if not hasattr(GridSearchCV, "set_callbacks"):
+        pytest.skip("this GridSearchCV has no callbacks")
+    recorder = Propagated()
+    model = ImageSPCATV(2, mask=images[1], alpha=0.5)
+    search = GridSearchCV(model, {"tv_ratio": [0.1, 0.5]}, cv=2, refit=False).set_callbacks(recorder)
+    search.fit(images[0])
+    assert [name for name, *_ in recorder.tasks].count("component") == 2 * 2 * 2
+    assert recorder.states == ["setup", "teardown"]

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spcatv.cli.errors import InputError
+from spcatv.progress import SILENT, listening
+from spcatv.progress.printing import MessagePrinter
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -65,13 +67,8 @@ def run(arguments: argparse.Namespace) -> None:
             f"cannot write to the output folder {arguments.output} ({error.strerror}); "
             "choose another with --output"
         ) from error
-    reports = run_demo(
-        arguments.output,
-        spca_tv=main,
-        parts=arguments.only or PARTS,
-        seed=arguments.seed,
-        say=_say_nothing if arguments.quiet else _say,
-    )
+    with listening(SILENT if arguments.quiet else MessagePrinter()):
+        reports = run_demo(arguments.output, spca_tv=main, parts=arguments.only or PARTS, seed=arguments.seed)
     if arguments.open:
         for report in reports:
             webbrowser.open(report.resolve().as_uri())
@@ -85,11 +82,3 @@ def _seed(text: str) -> int:
     if seed < 0:
         raise argparse.ArgumentTypeError(f"a seed is an integer >= 0, got {text!r}")
     return seed
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)  # progress must show while the work goes on, also through a pipe
-
-
-def _say_nothing(line: str) -> None:
-    pass

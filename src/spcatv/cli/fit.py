@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from spcatv.cli.folder import claimed_folder
 from spcatv.cli.inputs import Source
-from spcatv.cli.interruption import says_how_to_go_on
+from spcatv.cli.interruption import rerun_hint_on_interrupt
 from spcatv.cli.options import FitOptions
 from spcatv.cli.outputs import Outcome, summary_text, write_outcome
-from spcatv.cli.progress import Display, show_warnings
+from spcatv.cli.progress import show_warnings
 from spcatv.cli.request import Request, add_command, checked_request
 from spcatv.cli.sparsity import check_sparsity, found_text, warn_if_missed
 from spcatv.estimator import SPCATV
 from spcatv.estimator.parameters import check_parameters
-from spcatv.progress.watching import watched_by
+from spcatv.progress import StageStarted, listening, tell
 from spcatv.selection import alpha_for_sparsity
 
 if TYPE_CHECKING:
@@ -54,11 +54,11 @@ def run(arguments: argparse.Namespace) -> None:
     request = checked_request(arguments, FitOptions, _checked)
     display = request.display()
     with (
-        says_how_to_go_on(request.output, arguments.argv),
+        rerun_hint_on_interrupt(request.output, arguments.argv),
         claimed_folder(request.output, overwrite=request.options.overwrite) as folder,
     ):
-        with show_warnings(), display, watched_by(display):
-            outcome = _fit(request, display)
+        with show_warnings(), display, listening(display):
+            outcome = _fit(request)
         write_outcome(outcome, folder, config=request.config)
     if not request.quiet:
         print(summary_text(outcome, request.output))
@@ -70,14 +70,14 @@ def _checked(options: FitOptions, sources: Sequence[Source]) -> FitOptions:
     return options
 
 
-def _fit(request: Request[FitOptions], display: Display) -> Outcome:
+def _fit(request: Request[FitOptions]) -> Outcome:
     """Read the samples, and fit them."""
     options = request.options
-    data = request.read(display)
+    data = request.read()
     model = SPCATV(structure=data.structure, dtype=data.dtype, **options.model_parameters())
     if options.sparsity is None:
         return Outcome(data, model.fit(data.matrix), (data.report,))
-    display.stage_begins("Searching for alpha")
+    tell(StageStarted("Searching for alpha"))
     choice = alpha_for_sparsity(model, data.matrix, options.sparsity)
     warn_if_missed(choice)
     return Outcome(data, choice.model, (data.report, found_text(choice)))

@@ -17,7 +17,6 @@ from spcatv.cli.errors import InputError
 from spcatv.cli.inputs import Row
 from spcatv.cli.options import NO_HEMISPHERE, CommonOptions
 from spcatv.cli.outputs import COMPONENTS_STEM
-from spcatv.cli.progress import Display
 from spcatv.cli.tables import Table, read_columns, read_table, selected_columns
 from spcatv.estimator import SPCATV
 from spcatv.structure import Structure
@@ -96,7 +95,7 @@ class ImageData:
         return image_model
 
 
-def read_images(options: CommonOptions, rows: Sequence[Row], display: Display) -> ImageData:
+def read_images(options: CommonOptions, rows: Sequence[Row]) -> ImageData:
     """Read the images.
 
     Parameters
@@ -105,8 +104,6 @@ def read_images(options: CommonOptions, rows: Sequence[Row], display: Display) -
         Effective options.
     rows : sequence of tuples of Path
         A file, or the files of two hemispheres, a sample.
-    display : Display
-        Hears of every file that is read.
 
     Returns
     -------
@@ -124,7 +121,7 @@ def read_images(options: CommonOptions, rows: Sequence[Row], display: Display) -
     }
     confounds = confounds_frame(options.confounds, options.confounds_columns, rows)
     with _named_errors(options.confounds), read_ahead(rows, options.n_jobs):
-        cohort = read_cohort(_plain(rows), confounds=confounds, progress=display.file_read, **own)
+        cohort = read_cohort(_plain(rows), confounds=confounds, **own)
     return ImageData(cohort, cohort.space.structure(), own)
 
 
@@ -133,7 +130,6 @@ def score_images(
     rows: Sequence[Row],
     confounds: Path | None,
     columns: Sequence[str] | None,
-    display: Display,
 ) -> tuple[tuple[str, ...], FloatArray]:
     """Names and scores of new images on the components of a model.
 
@@ -147,8 +143,6 @@ def score_images(
         Their confounds, where the model was fitted with confounds.
     columns : sequence of str or None
         Columns of the confounds to use; by default those of the fit.
-    display : Display
-        Hears of every file that is read.
 
     Returns
     -------
@@ -165,7 +159,6 @@ def score_images(
 
     def progress(number: int, total: int, name: str) -> None:
         names.append(name)
-        display.file_read(number, total, name)
 
     with _named_errors(confounds):
         table = confounds_frame(confounds, columns, rows)

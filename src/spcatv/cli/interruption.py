@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the work ends, nothing is left behind, and a line says how to start again."""
+"""Ctrl-C and SIGTERM stop the work: nothing is left behind, and one line says how to start again."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 
 
 @contextmanager
-def says_how_to_go_on(output: Path, argv: Sequence[str]) -> Iterator[None]:
-    """Turn an interruption, from the keyboard or by a scheduler, into a line that helps.
+def rerun_hint_on_interrupt(output: Path, argv: Sequence[str]) -> Iterator[None]:
+    """On an interruption, from the keyboard or by a scheduler, say how to run the command again.
 
     Parameters
     ----------
     output : Path
-        The folder that is not written then.
+        The folder that would have been written.
     argv : sequence of str
         The command.
     """
@@ -32,9 +32,9 @@ def says_how_to_go_on(output: Path, argv: Sequence[str]) -> Iterator[None]:
 
 @contextmanager
 def _termination_interrupts() -> Iterator[None]:
-    """Let a request to terminate (SIGTERM) end the work as Ctrl-C does, so that it leaves nothing behind."""
+    """Let SIGTERM stop the work as Ctrl-C does, so that it leaves nothing behind."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may say what a signal does
+        yield  # only the main thread may set a signal handler
         return
 
     def interrupt(number: int, frame: object) -> None:

@@ -56,15 +56,14 @@ class Request(Generic[OptionsKind]):
     config: str
 
     def display(self) -> Display:
-        """What shows the progress."""
-        options = self.options
-        return choose_display(options.n_components, options.tol, quiet=self.quiet, verbose=self.verbose)
+        """The listener that shows the progress."""
+        return choose_display(quiet=self.quiet, verbose=self.verbose)
 
-    def read(self, display: Display) -> Data:
-        """Read the samples; `display` hears of every file."""
+    def read(self) -> Data:
+        """Read the samples."""
         if self.rows is None:
             return read_array(self.options)
-        return read_images(self.options, self.rows, display)
+        return read_images(self.options, self.rows)
 
 
 def add_command(

@@ -13,15 +13,16 @@ from spcatv.cli.errors import InputError
 from spcatv.cli.folder import claimed_folder
 from spcatv.cli.groups import Labels, find_groups, group_labels
 from spcatv.cli.inputs import Source
-from spcatv.cli.interruption import says_how_to_go_on
+from spcatv.cli.interruption import rerun_hint_on_interrupt
 from spcatv.cli.options import SelectOptions
 from spcatv.cli.outputs import Data, Outcome, summary_text, write_outcome
-from spcatv.cli.progress import Display, show_warnings
+from spcatv.cli.progress import show_warnings
 from spcatv.cli.request import Request, add_command, checked_request
 from spcatv.cli.selection_files import Selected, choice_text, stability_text, write_selection
 from spcatv.cli.sparsity import check_sparsity
 from spcatv.estimator import SPCATV
 from spcatv.estimator.parameters import check_parameters
+from spcatv.progress import StageStarted, listening, tell
 from spcatv.selection import SPCATVCV, dask_backend
 from spcatv.selection.folds import make_folds
 from spcatv.selection.search import ratio_pairs
@@ -62,11 +63,11 @@ def run(arguments: argparse.Namespace) -> None:
     request = checked_request(arguments, SelectOptions, _checked)
     display = request.display()
     with (
-        says_how_to_go_on(request.output, arguments.argv),
+        rerun_hint_on_interrupt(request.output, arguments.argv),
         claimed_folder(request.output, overwrite=request.options.overwrite) as folder,
     ):
-        with show_warnings(), display:
-            selected = _select(request, display)
+        with show_warnings(), display, listening(display):
+            selected = _select(request)
         write_outcome(selected.outcome, folder, config=request.config)
         write_selection(selected, folder)
     if not request.quiet:
@@ -96,16 +97,16 @@ def _checked(options: SelectOptions, sources: Sequence[Source]) -> SelectOptions
     return replace(options, groups=find_groups(options, sources))
 
 
-def _select(request: Request[SelectOptions], display: Display) -> Selected:
+def _select(request: Request[SelectOptions]) -> Selected:
     """Read the samples, compare the settings, and resample with the chosen one."""
     options = request.options
     with _cluster(options.scheduler) as client:
-        data = request.read(display)
+        data = request.read()
         labels = group_labels(options.groups, len(data.names), request.rows)
         _check_folds(options, data, labels)
         with _workers(client, data):
-            search = _compared(options, data, labels, display)
-            stability = _resampled(options, data, labels, search.best_estimator_, display)
+            search = _compared(options, data, labels)
+            stability = _resampled(options, data, labels, search.best_estimator_)
     summary = [data.report, choice_text(search)]
     if stability is not None:
         summary.append(stability_text(stability))
@@ -142,22 +143,13 @@ def _check_folds(options: SelectOptions, data: Data, labels: Labels | None) -> N
         raise InputError(f"--cv {options.cv} does not go with {len(data.names)} samples: {error}") from error
 
 
-class _WatchedSearch(SPCATVCV):
-    """A search that tells a display of every chain of fits that is done."""
-
-    display: Display
-
-    def _tell(self, line: str) -> None:
-        self.display.stage_moves(line)
-
-
-def _compared(options: SelectOptions, data: Data, labels: Labels | None, display: Display) -> SPCATVCV:
+def _compared(options: SelectOptions, data: Data, labels: Labels | None) -> SPCATVCV:
     """Fit every setting on every fold, and all samples with the one that the rule chooses."""
     # a number of values, or the values, or neither where a share of zeros is wanted
     alphas: dict[str, Any] = (
         {"n_alphas": options.alphas} if isinstance(options.alphas, int) else {"alpha": options.alphas}
     )
-    search = _WatchedSearch(
+    search = SPCATVCV(
         structure=data.structure,
         dtype=data.dtype,
         **alphas,
@@ -170,20 +162,14 @@ def _compared(options: SelectOptions, data: Data, labels: Labels | None, display
         n_jobs=_n_jobs(options),
         **options.model_parameters(),
     )
-    pairs = ratio_pairs(SPCATV(), options.l1_ratios, options.tv_ratios)
-    search.display = display
-    display.stage_begins("Comparing settings", total=len(pairs) * options.cv)
-    search.fit(data.matrix, groups=labels)
-    return search
+    return search.fit(data.matrix, groups=labels)
 
 
-def _resampled(
-    options: SelectOptions, data: Data, labels: Labels | None, model: SPCATV, display: Display
-) -> Bootstrap | None:
+def _resampled(options: SelectOptions, data: Data, labels: Labels | None, model: SPCATV) -> Bootstrap | None:
     """Fit resamples of the samples; None if none are wanted."""
     if options.n_bootstraps == 0:
         return None
-    display.stage_begins(f"Resampling {options.n_bootstraps} times")
+    tell(StageStarted(f"Resampling {options.n_bootstraps} times"))
     return bootstrap_components(
         model,
         data.matrix,

@@ -18,6 +18,7 @@ from spcatv.cli.models import model_folder, open_model
 from spcatv.cli.options import add_speech
 from spcatv.cli.outputs import mixing_table, write_text
 from spcatv.cli.progress import choose_display, set_up_log, show_warnings
+from spcatv.progress import listening
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -60,8 +61,8 @@ def run(arguments: argparse.Namespace) -> None:
     _check_output(arguments.output, overwrite=arguments.overwrite)
     saved = open_model(arguments.model)
     folder = model_folder(arguments.model)
-    display = choose_display(1, 1e-6, quiet=arguments.quiet, verbose=arguments.verbose)
-    with show_warnings(), display:
+    display = choose_display(quiet=arguments.quiet, verbose=arguments.verbose)
+    with show_warnings(), display, listening(display):
         if saved.kind == "SPCATV":
             if arguments.array is None or arguments.images or arguments.confounds is not None:
                 raise InputError(
@@ -72,9 +73,7 @@ def run(arguments: argparse.Namespace) -> None:
             if arguments.array is not None:
                 raise InputError(f"{arguments.model} was fitted to images: name images, not --array")
             rows = sample_files(arguments.images, path_column=arguments.path_column)
-            names, scores = score_images(
-                folder, rows, arguments.confounds, arguments.confounds_columns, display
-            )
+            names, scores = score_images(folder, rows, arguments.confounds, arguments.confounds_columns)
     with replacing(arguments.output) as temporary:
         write_text(temporary, mixing_table(names, scores))
     if not arguments.quiet:

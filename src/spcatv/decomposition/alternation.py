@@ -6,7 +6,7 @@ business (`spcatv.data.centred.DeflatedMatrix`), starts are `spcatv.decompositio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -17,6 +17,7 @@ from spcatv._util.types import FloatArray
 from spcatv.data.centred import Matrix
 from spcatv.kernels.vectors import weighted_sum
 from spcatv.problem import LoadingProblem, Penalty
+from spcatv.progress import SILENT, AlternationEnded, Listener
 from spcatv.solvers import Solver
 from spcatv.solvers.pdhg import WARM_TAU
 from spcatv.solvers.warm import VStep, WarmSolver, warm_solver
@@ -163,15 +164,6 @@ class Component:
         return len(self.objectives)
 
 
-# Called after an alternation with (number, objective, relative gap); True asks to stop.
-AlternationHook = Callable[[int, float, float], bool]
-
-
-def never_stop(number: int, objective: float, relative_gap: float) -> bool:
-    """Let the alternation go on."""
-    return False
-
-
 class _Alternation:
     """State of one alternation: the accepted point, and the scores to solve for next."""
 
@@ -267,7 +259,7 @@ def alternate(
     solver: WarmSolver,
     tol: float,
     max_iter: int,
-    hook: AlternationHook = never_stop,
+    listener: Listener = SILENT,
     first_gap: float | None = None,
     to_go_on: bool = True,
 ) -> Component:
@@ -287,8 +279,8 @@ def alternate(
         Largest gap relative to the scale of the loading problem.
     max_iter : int
         Most alternations.
-    hook : callable
-        Called after every alternation; may ask to stop.
+    listener : Listener
+        Hears of every alternation (`AlternationEnded`) and may stop after it.
     first_gap : float or None
         Relative gap at which the first v-step may stop, where the start is a good one; without it the
         first is as inexact as the others.
@@ -314,7 +306,8 @@ def alternate(
             break
         if number == 1 and first_gap is not None:
             state.first_loss = max(state.gap / state.scale - step.gap / problem.scale(), 0.0)
-        asked_to_stop = hook(number, state.objectives[-1], state.gap / state.scale)
+        ended = AlternationEnded(number, state.objectives[-1], state.gap / state.scale)
+        asked_to_stop = listener.hear(ended)
         if asked_to_stop or state.converged():
             break
         if extrapolated:
@@ -370,14 +363,14 @@ def continued_component(
     solver: WarmSolver,
     tol: float,
     max_iter: int,
-    hook: AlternationHook = never_stop,
+    listener: Listener = SILENT,
     to_go_on: bool = True,
 ) -> Component:
     """Alternate from a component that was fitted with other weights.
 
     Parameters
     ----------
-    matrix, model, solver, tol, max_iter, hook, to_go_on
+    matrix, model, solver, tol, max_iter, listener, to_go_on
         As in `alternate`.
     neighbour : Neighbour
         Where to start.
@@ -395,7 +388,7 @@ def continued_component(
         solver=solver,
         tol=tol,
         max_iter=max_iter,
-        hook=hook,
+        listener=listener,
         first_gap=LOSS_SHARE * neighbour.loss,
         to_go_on=to_go_on,
     )
@@ -409,7 +402,7 @@ def best_component(
     solver: WarmSolver,
     tol: float,
     max_iter: int,
-    hook: AlternationHook = never_stop,
+    listener: Listener = SILENT,
     to_go_on: bool = True,
 ) -> Component:
     """Alternate from every start coarsely, and from the best of them to the full tolerance.
@@ -419,7 +412,7 @@ def best_component(
 
     Parameters
     ----------
-    matrix, model, solver, tol, max_iter, hook, to_go_on
+    matrix, model, solver, tol, max_iter, listener, to_go_on
         As in `alternate`.
     starts : sequence of ndarray of shape (N,)
         Unit scores to start from.
@@ -431,7 +424,14 @@ def best_component(
     if len(starts) == 1:
         solver.restart()
         return alternate(
-            matrix, model, starts[0], solver=solver, tol=tol, max_iter=max_iter, hook=hook, to_go_on=to_go_on
+            matrix,
+            model,
+            starts[0],
+            solver=solver,
+            tol=tol,
+            max_iter=max_iter,
+            listener=listener,
+            to_go_on=to_go_on,
         )
     tried = []
     for start in starts:
@@ -443,7 +443,7 @@ def best_component(
         return best
     solver.restart_from(best.v, best.alpha)
     final = alternate(
-        matrix, model, best.u, solver=solver, tol=tol, max_iter=max_iter, hook=hook, to_go_on=to_go_on
+        matrix, model, best.u, solver=solver, tol=tol, max_iter=max_iter, listener=listener, to_go_on=to_go_on
     )
     return replace(final, n_inner_iter=final.n_inner_iter + sum(c.n_inner_iter for c in tried))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,6 @@ import numpy.typing as npt
 from spcatv._util.types import FloatArray
 from spcatv.data.centred import CentredMatrix, DeflatedMatrix, Matrix
 from spcatv.decomposition.alternation import (
-    AlternationHook,
     Component,
     Neighbour,
     PenaltyModel,
@@ -29,6 +28,7 @@ from spcatv.decomposition.starts import (
     with_both_signs,
 )
 from spcatv.kernels.vectors import count_above, weighted_sum
+from spcatv.progress import SILENT, ComponentEnded, ComponentStarted, Listener
 from spcatv.solvers import Solver
 from spcatv.solvers.warm import WarmSolver
 
@@ -208,26 +208,13 @@ class Trail:
         return self.last, 0.0
 
 
-class ProgressMonitor(Protocol):
-    """Watches a decomposition and may end a level of it early."""
-
-    def component_begins(self, number: int) -> None:
-        """Component `number` (from 0) is about to be fitted."""
-
-    def alternation_ended(self, number: int, objective: float, relative_gap: float) -> bool:
-        """An alternation of the current component ended; True: leave the component as it is."""
-
-    def component_ended(self, number: int, diagnostics: ComponentDiagnostics, components: FloatArray) -> bool:
-        """Component `number` is done, `components` are all so far; True: fit no more of them."""
-
-
 def decompose(
     matrix: CentredMatrix,
     model: PenaltyModel,
     plan: Plan,
     *,
     rng: np.random.RandomState,
-    monitor: ProgressMonitor,
+    listener: Listener = SILENT,
 ) -> Decomposition:
     """Fit K components by deflation, refined jointly if the plan says so.
 
@@ -241,13 +228,13 @@ def decompose(
         What to fit.
     rng : RandomState
         Source of random starts.
-    monitor : ProgressMonitor
-        Watches and may stop early.
+    listener : Listener
+        Hears of every component and alternation, and may stop after one of them.
 
     Returns
     -------
     Decomposition
-        With fewer than K components only if the monitor stopped it.
+        With fewer than K components only if the listener stopped it.
     """
     fitted: list[Component] = []
     records: list[ComponentDiagnostics] = []
@@ -256,17 +243,16 @@ def decompose(
     solver = model.solver(plan.method, plan.dtype)
     for number in range(plan.n_components):
         started = time.perf_counter()
-        monitor.component_begins(number)
+        listener.hear(ComponentStarted(number + 1, plan.n_components, plan.tol))
         before = fitted[-1] if fitted else None
-        component = _fit_one(
-            deflation.residual(), matrix, model, plan, number, before, solver, rng, monitor.alternation_ended
-        )
+        component = _fit_one(deflation.residual(), matrix, model, plan, number, before, solver, rng, listener)
         direction = deflation.take(component)
         # a copy of the loading in another length would be as large as all the rest
         fitted.append(component if plan.to_go_on else replace(component, v=direction))
         records.append(_diagnose(component, time.perf_counter() - started))
         del component  # its arrays would stay beside those of the next one
-        if monitor.component_ended(number, records[-1], deflation.components):
+        ended = ComponentEnded(number + 1, plan.n_components, records[-1], deflation.components)
+        if listener.hear(ended):
             break
     components, singular_values = deflation.components, np.linalg.norm(deflation.scores, axis=1)
     refinement = None
@@ -340,7 +326,7 @@ def _fit_one(
     before: Component | None,
     solver: WarmSolver,
     rng: np.random.RandomState,
-    hook: AlternationHook,
+    listener: Listener,
 ) -> Component:
     if before is not None and before.is_null and isinstance(plan.init, str) and plan.init != "random":
         # nothing was taken away, and nothing else would be tried
@@ -348,7 +334,7 @@ def _fit_one(
     nothing_left = residual.squared_norm() <= RANK_FLOOR * matrix.squared_norm()
     if nothing_left or model.weights.l1 * matrix.shape[0] >= matrix.largest_column_norm:
         return null_component(matrix)
-    found = _continue_neighbour(residual, model, plan, number, solver, hook)
+    found = _continue_neighbour(residual, model, plan, number, solver, listener)
     if not found.is_null:
         return found
     for starts in _start_rounds(residual, model, plan, number, rng):
@@ -362,7 +348,7 @@ def _fit_one(
             solver=solver,
             tol=plan.tol,
             max_iter=plan.max_iter,
-            hook=hook,
+            listener=listener,
             to_go_on=plan.to_go_on,
         )
         if not found.is_null:
@@ -376,7 +362,7 @@ def _continue_neighbour(
     plan: Plan,
     number: int,
     solver: WarmSolver,
-    hook: AlternationHook,
+    listener: Listener,
 ) -> Component:
     """The component that the neighbour's leads to; null if there is none to start from."""
     neighbour = None if plan.trail is None else plan.trail.neighbour(number, residual, model)
@@ -389,7 +375,7 @@ def _continue_neighbour(
         solver=solver,
         tol=plan.tol,
         max_iter=plan.max_iter,
-        hook=hook,
+        listener=listener,
         to_go_on=plan.to_go_on,
     )
 

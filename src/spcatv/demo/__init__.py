@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from spcatv.demo.brains import Command, require_images, run_surface, run_volume
@@ -18,9 +18,10 @@ def run_demo(
     spca_tv: Command,
     parts: Sequence[str] = PARTS,
     seed: int = 0,
-    say: Callable[[str], None] = print,
 ) -> tuple[Path, ...]:
     """Run parts of the demonstration, one after the other.
+
+    What there is to read is told as `spcatv.progress.Message`s.
 
     Parameters
     ----------
@@ -32,8 +33,6 @@ def run_demo(
         What to run.
     seed : int, default=0
         Seed of the simulated data.
-    say : callable, default=print
-        Receives each line of progress and the tables.
 
     Returns
     -------
@@ -48,12 +47,12 @@ def run_demo(
     if set(parts) - {"dots"}:
         require_images()
     if "dots" in parts:
-        run_dots(folder, seed=seed, say=say)
+        run_dots(folder, seed=seed)
     reports = []
     if "volume" in parts:
-        reports.append(run_volume(folder, spca_tv=spca_tv, seed=seed, say=say).report)
+        reports.append(run_volume(folder, spca_tv=spca_tv, seed=seed).report)
     if "surface" in parts:
-        reports.append(run_surface(folder, spca_tv=spca_tv, seed=seed, say=say).report)
+        reports.append(run_surface(folder, spca_tv=spca_tv, seed=seed).report)
     return tuple(reports)
 
 

@@ -23,10 +23,10 @@ from spcatv.demo.extras import require
 from spcatv.demo.pictures import draw_surface, draw_volume
 from spcatv.estimator import SPCATV
 from spcatv.metrics import dice, loading_mse, match_components
+from spcatv.progress import say
 from spcatv.structure import Structure, grid, icosphere, mesh
 
 Command = Callable[[Sequence[str]], int]
-Say = Callable[[str], None]
 
 N_PEOPLE = 60
 SNR = 0.7
@@ -87,7 +87,7 @@ def require_images() -> None:
     require(("matplotlib", "jinja2"), "images,report", "the demo draws pictures and makes reports")
 
 
-def run_volume(folder: Path, *, spca_tv: Command, seed: int = 0, say: Say = print) -> BrainResult:
+def run_volume(folder: Path, *, spca_tv: Command, seed: int = 0) -> BrainResult:
     """Simulate maps on the grey matter of the MNI152 template, fit them from NIfTI files, compare.
 
     Parameters
@@ -98,8 +98,6 @@ def run_volume(folder: Path, *, spca_tv: Command, seed: int = 0, say: Say = prin
         The command line: takes arguments, returns an exit code.
     seed : int, default=0
         Seed of the simulated cohort.
-    say : callable, default=print
-        Receives each line of progress and the table.
 
     Returns
     -------
@@ -130,24 +128,24 @@ def run_volume(folder: Path, *, spca_tv: Command, seed: int = 0, say: Say = prin
 
     _compile_for(grid((4, 4, 4)))
     inputs = [str(source / "sub-*_map.nii.gz"), "--mask", str(source / "mask.nii.gz")]
-    methods = _fit_all(folder / "volume", inputs, cohort, read, spca_tv, say)
+    methods = _fit_all(folder / "volume", inputs, cohort, read, spca_tv)
     picture = folder / "volume.png"
     with replacing(picture) as temporary:
         figure = draw_volume(mask, cohort.loadings, {method.name: method.loadings for method in methods})
         figure.savefig(temporary, format="png", dpi=130)
-    report = _report(folder / "volume" / OURS, "Simulated grey matter", spca_tv, say)
+    report = _report(folder / "volume" / OURS, "Simulated grey matter", spca_tv)
     say(f"Picture: {picture}\nReport:  {report}\n")
     return BrainResult(cohort, methods, picture, report)
 
 
-def run_surface(folder: Path, *, spca_tv: Command, seed: int = 0, say: Say = print) -> BrainResult:
+def run_surface(folder: Path, *, spca_tv: Command, seed: int = 0) -> BrainResult:
     """Simulate maps on the cortex of fsaverage5, fit them from GIFTI files, compare.
 
     Parameters
     ----------
     folder : Path
         Where to write ``surface/`` (input and results) and ``surface.png``.
-    spca_tv, seed, say
+    spca_tv, seed
         As for `run_volume`.
 
     Returns
@@ -186,7 +184,7 @@ def run_surface(folder: Path, *, spca_tv: Command, seed: int = 0, say: Say = pri
 
     _compile_for(mesh(*icosphere(1)))
     inputs = [str(source / "sub-*_map.shape.gii"), "--template", TEMPLATE]
-    methods = _fit_all(folder / "surface", inputs, cohort, read, spca_tv, say)
+    methods = _fit_all(folder / "surface", inputs, cohort, read, spca_tv)
     inflated = load_fsaverage(TEMPLATE)["inflated"].parts
     picture = folder / "surface.png"
     with replacing(picture) as temporary:
@@ -196,18 +194,18 @@ def run_surface(folder: Path, *, spca_tv: Command, seed: int = 0, say: Say = pri
             {method.name: method.loadings for method in methods},
         )
         figure.savefig(temporary, format="png", dpi=130)
-    report = _report(folder / "surface" / OURS, "Simulated cortex", spca_tv, say)
+    report = _report(folder / "surface" / OURS, "Simulated cortex", spca_tv)
     say(f"Picture: {picture}\nReport:  {report}\n")
     return BrainResult(cohort, methods, picture, report)
 
 
-def _report(results: Path, title: str, spca_tv: Command, say: Say) -> Path:
+def _report(results: Path, title: str, spca_tv: Command) -> Path:
     """Make the page about the results, with the command that anybody would use."""
-    _run(["report", str(results), "--title", title, "--overwrite", "--quiet"], spca_tv, say)
+    _run(["report", str(results), "--title", title, "--overwrite", "--quiet"], spca_tv)
     return results / REPORT_NAME
 
 
-def _run(arguments: Sequence[str], spca_tv: Command, say: Say) -> None:
+def _run(arguments: Sequence[str], spca_tv: Command) -> None:
     say(f"$ {shlex.join(['spca-tv', *arguments])}")
     if spca_tv(arguments) != 0:
         raise RuntimeError("this command failed; the line above it says why")
@@ -242,13 +240,12 @@ def _fit_all(
     cohort: SimulatedCohort,
     read: Callable[[Path], FloatArray],
     spca_tv: Command,
-    say: Say,
 ) -> tuple[BrainMethod, ...]:
     """Run the command line once a method, read what it wrote, and print the table."""
     methods = []
     for name, options in METHODS.items():
         results = folder / (OURS if name == "SPCA-TV" else "elastic-net")
-        _run(["fit", *inputs, *options, "--output", str(results), "--overwrite", "--quiet"], spca_tv, say)
+        _run(["fit", *inputs, *options, "--output", str(results), "--overwrite", "--quiet"], spca_tv)
         methods.append(_judged(name, read(results), results, cohort.loadings))
     header = ("method", "loading MSE", "Dice", "zeros", "clusters", "relative gap", "seconds")
     rows = [

@@ -6,7 +6,6 @@ Settings are those of docs/method.md section 6.2. Everything here is ordinary us
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -23,6 +22,7 @@ from spcatv.datasets import Dots, make_dots
 from spcatv.demo.extras import require
 from spcatv.estimator import SPCATV
 from spcatv.metrics import loading_mse, match_components, reconstruction_error
+from spcatv.progress import say
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -96,8 +96,8 @@ class DotsResult:
     table: Path
 
 
-def run_dots(folder: Path, *, seed: int = 0, say: Callable[[str], None] = print) -> DotsResult:
-    """Simulate, fit, compare, and save the picture and the table.
+def run_dots(folder: Path, *, seed: int = 0) -> DotsResult:
+    """Simulate, fit, compare, and save the picture and the table; tell of it as messages.
 
     Parameters
     ----------
@@ -105,8 +105,6 @@ def run_dots(folder: Path, *, seed: int = 0, say: Callable[[str], None] = print)
         Where to write ``loadings.png`` and ``table.tsv``; it must be there.
     seed : int, default=0
         Seed of the simulated data.
-    say : callable, default=print
-        Receives each line of progress and the table.
 
     Returns
     -------

@@ -25,14 +25,9 @@ from spcatv.estimator.reportable import ReportMixin
 from spcatv.estimator.state import estimator_state, restore_estimator
 from spcatv.model import read_model, write_model
 from spcatv.problem import Penalty
-from spcatv.progress.monitors import (
-    CallbackMonitor,
-    CallbackSupportMixin,
-    MonitorGroup,
-    PrintingMonitor,
-    with_callbacks,
-)
-from spcatv.progress.watching import watchers
+from spcatv.progress import SILENT, listeners, together
+from spcatv.progress.callbacks import CallbackSupportMixin, fit_task, with_callbacks
+from spcatv.progress.printing import FitPrinter
 from spcatv.structure import Structure, as_structure
 
 # Norms of columns between which float32 has room for squares and penalties.
@@ -106,7 +101,7 @@ class SPCATV(
     random_state : int, RandomState instance or None, default=None
         For random starts; nothing else is random.
     verbose : int, default=0
-        1: a line a component, 2: a line an alternation.
+        1: one line per component, 2: also one line per alternation.
 
     Attributes
     ----------
@@ -242,12 +237,21 @@ class SPCATV(
             trail=trail,
         )
         rng = check_random_state(self.random_state)
-        monitor, finish = self._monitor(X, matrix)
-        result = decompose(matrix, model, plan, rng=rng, monitor=monitor)
-        self._store(result, matrix, X.dtype)
-        self.structure_ = structure
-        self._warn(result)
-        finish()
+        printer = FitPrinter(int(self.verbose)) if self.verbose else SILENT
+
+        def attributes(components: FloatArray) -> dict[str, Any]:
+            return {
+                "components_": components.astype(X.dtype),
+                "mean_": matrix.mean.astype(X.dtype),
+                "n_features_in_": X.shape[1],
+            }
+
+        with fit_task(self, X, attributes) as callbacks:
+            listener = together(*listeners(), printer, callbacks)
+            result = decompose(matrix, model, plan, rng=rng, listener=listener)
+            self._store(result, matrix, X.dtype)
+            self.structure_ = structure
+            self._warn(result)
         return result
 
     def _validated(self, X: Any, *, reset: bool, min_samples: int = 1) -> FloatArray:
@@ -265,32 +269,6 @@ class SPCATV(
         self.l1_ = alpha * float(self.l1_ratio)
         self.tv_ = alpha * float(self.tv_ratio)
         self.l2_ = alpha * (1.0 - float(self.l1_ratio) - float(self.tv_ratio))
-
-    def _monitor(self, X: FloatArray, matrix: CentredMatrix) -> tuple[MonitorGroup, Callable[[], None]]:
-        """What watches the fit, and what to call at its end."""
-        monitors: list[Any] = list(watchers())
-        if self.verbose:
-            monitors.append(PrintingMonitor(int(self.verbose), int(self.n_components)))
-        if not hasattr(self, "_skl_callbacks") and not hasattr(self, "_parent_callback_ctx"):
-            return MonitorGroup(monitors), lambda: None
-        root = self._init_callback_context(max_subtasks=int(self.n_components))
-        root.call_on_fit_task_begin(estimator=self, X=X)
-
-        def attributes(components: FloatArray) -> dict[str, Any]:
-            return {
-                "components_": components.astype(X.dtype),
-                "mean_": matrix.mean.astype(X.dtype),
-                "n_features_in_": X.shape[1],
-            }
-
-        monitors.append(CallbackMonitor(self, root, X, int(self.max_iter), attributes))
-
-        def finish() -> None:
-            root.call_on_fit_task_end(
-                estimator=self, X=X, reconstruction_attributes=lambda: attributes(self.components_)
-            )
-
-        return MonitorGroup(monitors), finish
 
     def _store(self, result: Decomposition, matrix: CentredMatrix, dtype: np.dtype[Any]) -> None:
         n_rows = matrix.shape[0]

@@ -25,8 +25,9 @@ from spcatv.images.meshes import (
     meshes_state,
     surface_structure,
 )
-from spcatv.images.space import ReadProgress, Space, checked_labels, default_names
+from spcatv.images.space import Space, checked_labels, default_names
 from spcatv.images.volume import neighbour_distances
+from spcatv.progress import FileRead, tell
 from spcatv.structure import Structure, concat, grid
 
 CORTEX = {"left": "CIFTI_STRUCTURE_CORTEX_LEFT", "right": "CIFTI_STRUCTURE_CORTEX_RIGHT"}
@@ -210,7 +211,7 @@ class CiftiRows:
         """The files of the images that have one."""
         return tuple(file.file for file in self.opened if file.file is not None)
 
-    def fill(self, out: FloatArray, progress: ReadProgress) -> None:
+    def fill(self, out: FloatArray) -> None:
         """Read file after file into the rows of `out`, a block of columns at a time."""
         first_row = 0
         for file in self.opened:
@@ -222,7 +223,7 @@ class CiftiRows:
                 with np.errstate(over="ignore"):
                     out[first_row:last_row, inside] = block[:, place[inside]]
             for row in range(first_row, last_row):
-                progress(row + 1, len(out), self.names[row])
+                tell(FileRead(row + 1, len(out), self.names[row]))
             first_row = last_row
 
 
@@ -241,7 +242,7 @@ class CiftiMasker:
         """Rows of features, shape (n_rows, P)."""
         rows = self.space.open(imgs)
         out = np.empty((len(rows.names), self.space.n_features), dtype=np.float32)
-        rows.fill(out, lambda done, total, name: None)
+        rows.fill(out)
         return out
 
     def inverse_transform(self, X: npt.ArrayLike) -> Cifti2Image:

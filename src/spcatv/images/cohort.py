@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,16 +27,19 @@ from spcatv.images.features import (
     find_bad,
 )
 from spcatv.images.formats import kind_of, listed
-from spcatv.images.space import ReadProgress, Rows, Space
+from spcatv.images.space import Rows, Space
 from spcatv.images.surface import SurfaceSpace, surface_space
 from spcatv.images.volume import VolumeSpace
 from spcatv.images.volume_mask import volume_space
 from spcatv.model import file_sha256
+from spcatv.progress import Event, FileRead, listening
 
 logger = logging.getLogger(__name__)
 
 SPACES: dict[str, type[Space]] = {space.kind: space for space in (VolumeSpace, SurfaceSpace, CiftiSpace)}
 DTYPES = ("float32", "float64")
+# called after every image with its number (from 1), the number of all images, and its name
+ReadProgress = Callable[[int, int, str], None]
 # what is left of a feature is rounding if it is below this many units in the last place of its values
 ROUNDING = 8
 
@@ -79,7 +83,7 @@ class Preparation:
         confounds : table, default=None
             With the columns of the fit; needed if and only if the fit had confounds.
         progress : callable, default=None
-            Called after every row with the rows read, all rows, and the row's name.
+            Called after every image with its number, the number of all images, and its name.
         """
         items = listed(imgs)
         kind = kind_of(items, self.space if self.space.kind == "surface" else None)
@@ -179,7 +183,7 @@ def read_cohort(
     dtype : {"float32", "float64"}, default="float32"
         Precision of the data matrix.
     progress : callable, default=None
-        Called after every row with the rows read, all rows, and the row's name.
+        Called after every image with its number, the number of all images, and its name.
 
     Returns
     -------
@@ -271,9 +275,22 @@ def _open_cifti(imgs: Any, mask: Any, surface: Any) -> _Opened:
     return _Opened(rows.names, lambda: (space, rows, report))
 
 
+@dataclass(frozen=True)
+class _ReadListener:
+    """The callable that people give as `progress`, as a listener."""
+
+    progress: ReadProgress
+
+    def hear(self, event: Event, /) -> bool:
+        if isinstance(event, FileRead):
+            self.progress(event.number, event.total, event.name)
+        return False
+
+
 def _read_rows(rows: Rows, space: Space, dtype: str, progress: ReadProgress | None) -> FloatArray:
     X = np.empty((len(rows.names), space.n_features), dtype=dtype)
-    rows.fill(X, progress or (lambda done, total, name: None))
+    with nullcontext() if progress is None else listening(_ReadListener(progress)):
+        rows.fill(X)
     return X
 
 

@@ -16,11 +16,12 @@ from spcatv._util.types import FloatArray
 from spcatv.estimator import SPCATV
 from spcatv.estimator.parameters import check_parameters
 from spcatv.estimator.reportable import ReportMixin
-from spcatv.images.cohort import Cohort, checked_dtype, read_cohort
+from spcatv.images.cohort import Cohort, ReadProgress, checked_dtype, read_cohort
 from spcatv.images.features import check_rule
 from spcatv.images.saving import OWN, load_fitted, save_fitted
-from spcatv.images.space import ReadProgress, default_names
+from spcatv.images.space import default_names
 from spcatv.problem import Penalty
+from spcatv.progress.callbacks import CallbackSupportMixin, forwarded_callbacks
 
 # what a fitted SPCATV has, and a fitted ImageSPCATV has likewise
 FITTED = (
@@ -40,7 +41,9 @@ FITTED = (
 )
 
 
-class ImageSPCATV(ReportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class ImageSPCATV(
+    CallbackSupportMixin, ReportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
     """SPCATV on brain images: volumes, surfaces, or both (docs/images.md).
 
     Images are read one by one into one array. What is neighbour of what comes from the mask (voxel
@@ -198,7 +201,9 @@ refine, transform_method, init, random_state, verbose
         if self.verbose:
             print(f"[ImageSPCATV] {len(cohort.names)} images; {cohort.mask_report}")
         estimator = self._estimator(cohort)
-        self.adopt_fit(estimator.fit(cohort.X), cohort)
+        with forwarded_callbacks(self, estimator):
+            estimator.fit(cohort.X)
+        self.adopt_fit(estimator, cohort)
         return cohort
 
     def _cohort(self, imgs: Any, confounds: Any) -> Cohort:
@@ -276,7 +281,7 @@ refine, transform_method, init, random_state, verbose
         confounds : table, default=None
             Needed if the fit had confounds: what they explain is removed by the fit's coefficients.
         progress : callable, default=None
-            Called after every row with the rows read, all rows, and the row's name.
+            Called after every image with its number, the number of all images, and its name.
 
         Returns
         -------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
 
@@ -14,9 +14,6 @@ import numpy.typing as npt
 from spcatv._util.types import Array, BoolArray, FloatArray
 from spcatv.images.errors import ImageError
 from spcatv.structure import Structure
-
-# called after every row with the number of rows read, of all rows, and the row's name
-ReadProgress = Callable[[int, int, str], None]
 
 
 class Rows(Protocol):
@@ -30,8 +27,11 @@ class Rows(Protocol):
     def files(self) -> tuple[Path, ...]:
         """The files behind the rows, in order; images in memory have none."""
 
-    def fill(self, out: FloatArray, progress: ReadProgress) -> None:
-        """Read the rows, one image at a time, into `out` of shape (n_rows, n_features)."""
+    def fill(self, out: FloatArray) -> None:
+        """Read the rows, one image at a time, into `out` of shape (n_rows, n_features).
+
+        Tells `spcatv.progress.FileRead` after every row.
+        """
 
 
 class Space(ABC):

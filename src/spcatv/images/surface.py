@@ -24,7 +24,8 @@ from spcatv.images.meshes import (
     surface_structure,
 )
 from spcatv.images.overlays import Overlay, both_hemispheres, by_hemisphere, open_overlay
-from spcatv.images.space import ReadProgress, Space, checked_labels
+from spcatv.images.space import Space, checked_labels
+from spcatv.progress import FileRead, tell
 from spcatv.structure import Structure, concat
 
 LETTERS = {"left": "L", "right": "R"}
@@ -208,7 +209,7 @@ class SurfaceRows:
         groups = zip(*self.overlays.values(), strict=True)
         return tuple(overlay.file for group in groups for overlay in group if overlay.file is not None)
 
-    def fill(self, out: FloatArray, progress: ReadProgress) -> None:
+    def fill(self, out: FloatArray) -> None:
         """Read pair after pair into the rows of `out`."""
         row = 0
         for group in zip(*self.overlays.values(), strict=True):
@@ -222,7 +223,7 @@ class SurfaceRows:
                     with np.errstate(over="ignore"):
                         out[row, self.space.slices[hemi]] = side[self.space.labels[hemi] != 0]
                 row += 1
-                progress(row, len(out), self.names[row - 1])
+                tell(FileRead(row, len(out), self.names[row - 1]))
 
 
 def surface_space(imgs: Any, mask: Any, surface: Any) -> tuple[SurfaceSpace, str]:

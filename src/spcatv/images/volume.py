@@ -16,7 +16,8 @@ from nibabel.affines import voxel_sizes
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
 from spcatv.images.errors import ImageError
 from spcatv.images.loading import held_open, image_name, is_path, open_volume, reading
-from spcatv.images.space import ReadProgress, Space
+from spcatv.images.space import Space
+from spcatv.progress import FileRead, tell
 from spcatv.structure import GridStructure, grid
 
 # images lie on the same grid if no voxel is further from its place than this share of a voxel
@@ -285,7 +286,7 @@ class VolumeRows:
         """The files of the images that have one."""
         return tuple(volume.file for volume in self.volumes if volume.file is not None)
 
-    def fill(self, out: FloatArray, progress: ReadProgress) -> None:
+    def fill(self, out: FloatArray) -> None:
         """Read volume after volume into the rows of `out`."""
         row = 0
         for volume in self.volumes:
@@ -295,4 +296,4 @@ class VolumeRows:
                 with np.errstate(over="ignore"):
                     out[row] = values
                 row += 1
-                progress(row, len(out), self.names[row - 1])
+                tell(FileRead(row, len(out), self.names[row - 1]))

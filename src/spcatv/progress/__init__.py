@@ -1,1 +1,38 @@
-"""Watching a fit while it runs."""
+"""Progress: one set of events, and listeners that print, log, draw or stop (a leaf of the package).
+
+Code that works tells events; code that shows them is a `Listener`. ::
+
+    with listening(my_listener):
+        SPCATV(2).fit(X)  # my_listener hears every component and every alternation
+"""
+
+from spcatv.progress.events import (
+    AlternationEnded,
+    ComponentEnded,
+    ComponentStarted,
+    Event,
+    FileRead,
+    Message,
+    StageAdvanced,
+    StageStarted,
+)
+from spcatv.progress.listening import SILENT, Listener, listeners, listening, say, silence, tell, together
+
+__all__ = [
+    "SILENT",
+    "AlternationEnded",
+    "ComponentEnded",
+    "ComponentStarted",
+    "Event",
+    "FileRead",
+    "Listener",
+    "Message",
+    "StageAdvanced",
+    "StageStarted",
+    "listeners",
+    "listening",
+    "say",
+    "silence",
+    "tell",
+    "together",
+]

@@ -17,6 +17,8 @@ from spcatv.estimator import SPCATV
 from spcatv.estimator.parameters import check_parameters
 from spcatv.estimator.reportable import ReportMixin
 from spcatv.problem import Penalty
+from spcatv.progress import SILENT, StageStarted, listeners, silence, together
+from spcatv.progress.printing import StagePrinter
 from spcatv.selection.chains import setting_text
 from spcatv.selection.components import ComponentCurve
 from spcatv.selection.folds import make_folds
@@ -97,7 +99,7 @@ class SPCATVCV(ReportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 random_state
         As in `SPCATV`.
     verbose : int, default=0
-        1: a line a chain of fits.
+        1: one line per chain of fits.
 
     Attributes
     ----------
@@ -235,16 +237,17 @@ random_state
         structure = as_structure(self.structure, n_features=data.shape[1])
         folds = make_folds(self.cv, data, y, groups)
         worker_template = quiet(template).set_params(structure=None)
+        listener = together(*listeners(), StagePrinter("SPCATVCV") if self.verbose else SILENT)
+        listener.hear(StageStarted("Comparing settings", len(pairs) * len(folds), "chains of fits"))
         with workers(self.n_jobs) as pool:
             planned = list(
                 pool.run(plan_pair, ((worker_template, data, structure, pair, alphas) for pair in pairs))
             )
-            table, failures = cross_validate(
-                pool, worker_template, data, structure, folds, planned, self._tell
-            )
+            table, failures = cross_validate(pool, worker_template, data, structure, folds, planned, listener)
         check_failures(failures, n_left=int(np.isfinite(table.fold_errors).sum()))
         self._store(table, planned)
-        self._refit(template, data, structure)
+        with silence():  # comparing is the stage that listeners follow; the last fit is no part of it
+            self._refit(template, data, structure)
         self.n_splits_ = len(folds)
         return self
 
@@ -339,10 +342,6 @@ random_state
                 f"{setting_text(self.best_params_)} (sparsity_choice_ holds the steps on both sides)",
                 SelectionWarning,
             )
-
-    def _tell(self, line: str) -> None:
-        if self.verbose:
-            print(f"[SPCATVCV] {line}", flush=True)
 
     @property
     def components_(self) -> FloatArray:

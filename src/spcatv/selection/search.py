@@ -6,7 +6,7 @@ are reduced to scores, and dropped, as soon as its last fold is there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from numbers import Real
@@ -18,6 +18,7 @@ from sklearn.base import clone
 from spcatv._util.types import FloatArray
 from spcatv.estimator import SPCATV
 from spcatv.estimator.parameters import check_parameters
+from spcatv.progress import Listener, StageAdvanced
 from spcatv.selection.chains import ChainResult, Params, fit_chain
 from spcatv.selection.folds import Fold
 from spcatv.selection.grid import all_zero_alpha, grid_below
@@ -105,7 +106,7 @@ def cross_validate(
     structure: Structure,
     folds: Sequence[Fold],
     pairs: Sequence[PairSettings],
-    tell: Callable[[str], None],
+    listener: Listener,
 ) -> tuple[SelectionTable, list[Failure]]:
     """Fit every setting on every fold.
 
@@ -123,8 +124,8 @@ def cross_validate(
         Splits of the rows.
     pairs : sequence of PairSettings
         Settings, those with the same ratios together.
-    tell : callable
-        Called with a line for every chain that is done.
+    listener : Listener
+        Hears of every chain that is done (`StageAdvanced`).
 
     Returns
     -------
@@ -141,11 +142,12 @@ def cross_validate(
         of_pair: list[ChainResult] = []
         for fold in folds:
             of_pair.append(next(results))
-            tell(
+            note = (
                 f"chain {number * len(folds) + len(of_pair)} of {len(chains)}: fold {fold.number + 1}, "
                 f"l1_ratio={pair.settings[0]['l1_ratio']:g}, tv_ratio={pair.settings[0]['tv_ratio']:g}, "
                 f"{len(pair.settings)} values of alpha"
             )
+            listener.hear(StageAdvanced(note))
         failures += [item for result in of_pair for item in result.failures]
         by_setting = zip(*(result.outcomes for result in of_pair), strict=True)
         scores += [score_setting(outcomes, int(template.n_components)) for outcomes in by_setting]

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from joblib import Parallel, delayed
 
 from spcatv._util.warn import warn_user
+from spcatv.progress import silence
 
 T = TypeVar("T")
 
@@ -83,12 +84,13 @@ class Workers:
 def workers(n_jobs: int | None) -> Iterator[Workers]:
     """Workers for a ``with`` block: processes, or what `joblib.parallel_config` says (Dask, threads).
 
-    Large arrays go to worker processes once a block: joblib writes each to a memory map that they share.
+    Large arrays go to worker processes once per block: joblib writes each to a memory map that they share.
+    Listeners do not hear the fits in the block, wherever these run; collect the listeners before it.
 
     Parameters
     ----------
     n_jobs : int or None
         Number of workers, -1 for one a core; ``None`` is 1 unless `joblib.parallel_config` says otherwise.
     """
-    with Parallel(n_jobs=n_jobs, return_as="generator") as pool:
+    with silence(), Parallel(n_jobs=n_jobs, return_as="generator") as pool:
         yield Workers(pool)

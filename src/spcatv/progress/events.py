@@ -1,0 +1,120 @@
+"""What can be heard while work goes on. All numbers count from 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from spcatv._util.types import FloatArray
+
+
+class Diagnostics(Protocol):
+    """The figures of a fitted component that listeners show (`spcatv.decomposition.ComponentDiagnostics`)."""
+
+    @property
+    def objective(self) -> float:
+        """Penalised objective."""
+
+    @property
+    def relative_gap(self) -> float:
+        """Certified duality gap, relative to the scale of the loading problem."""
+
+    @property
+    def n_alternations(self) -> int:
+        """Alternations done."""
+
+    @property
+    def converged(self) -> bool:
+        """Whether the gap is within the tolerance."""
+
+    @property
+    def sparsity(self) -> float:
+        """Share of the loadings that are exactly zero."""
+
+    @property
+    def seconds(self) -> float:
+        """Wall-clock time."""
+
+
+@dataclass(frozen=True)
+class FileRead:
+    """Image `number` of `total` has been read."""
+
+    number: int
+    total: int
+    name: str
+
+
+@dataclass(frozen=True)
+class StageStarted:
+    """A new stage of the work begins.
+
+    Attributes
+    ----------
+    title : str
+        What is done.
+    total : int or None
+        Number of steps, where it is known.
+    unit : str
+        What the steps are, in the plural.
+    """
+
+    title: str
+    total: int | None = None
+    unit: str = "steps"
+
+
+@dataclass(frozen=True)
+class StageAdvanced:
+    """One more step of the current stage is done."""
+
+    note: str
+
+
+@dataclass(frozen=True)
+class ComponentStarted:
+    """Component `number` of `n_components` begins; it ends at the relative gap `tol`."""
+
+    number: int
+    n_components: int
+    tol: float
+
+
+@dataclass(frozen=True)
+class AlternationEnded:
+    """Alternation `number` of the current component is done. Stopping here leaves the component as it is."""
+
+    number: int
+    objective: float
+    relative_gap: float
+
+
+@dataclass(frozen=True, eq=False)
+class ComponentEnded:
+    """Component `number` of `n_components` is done. Stopping here ends the fit with the components so far.
+
+    Attributes
+    ----------
+    number, n_components : int
+    diagnostics : Diagnostics
+        Its figures.
+    components : ndarray of shape (number, P)
+        Unit loading vectors of all components so far.
+    """
+
+    number: int
+    n_components: int
+    diagnostics: Diagnostics
+    components: FloatArray
+
+
+@dataclass(frozen=True)
+class Message:
+    """Text for people."""
+
+    text: str
+
+
+Event = (
+    FileRead | StageStarted | StageAdvanced | ComponentStarted | AlternationEnded | ComponentEnded | Message
+)

@@ -1,0 +1,71 @@
+"""Listeners that print: what ``verbose`` shows, and plain messages.
+
+Lines are flushed, so that they show while the work goes on, also through a pipe.
+"""
+
+from __future__ import annotations
+
+import time
+
+from spcatv.progress.events import (
+    AlternationEnded,
+    ComponentEnded,
+    ComponentStarted,
+    Event,
+    Message,
+    StageAdvanced,
+)
+
+
+class FitPrinter:
+    """Prints one line per component, and one per alternation if `verbose` is above 1."""
+
+    def __init__(self, verbose: int) -> None:
+        self._verbose = verbose
+        self._component = ""
+        self._started = 0.0
+
+    def hear(self, event: Event, /) -> bool:
+        """Print the figures of an alternation or a component."""
+        match event:
+            case ComponentStarted():
+                self._component = f"[SPCATV] component {event.number}/{event.n_components}"
+                self._started = time.perf_counter()
+            case AlternationEnded() if self._verbose > 1:
+                print(
+                    f"{self._component}, alternation {event.number}: objective {event.objective:.8g}, "
+                    f"relative gap {event.relative_gap:.2e}, {time.perf_counter() - self._started:.2f} s",
+                    flush=True,
+                )
+            case ComponentEnded(diagnostics=found):
+                print(
+                    f"{self._component} {'converged' if found.converged else 'NOT converged'}: "
+                    f"objective {found.objective:.8g}, relative gap {found.relative_gap:.2e}, "
+                    f"{found.n_alternations} alternations, {100 * found.sparsity:.1f} % zeros, "
+                    f"{found.seconds:.2f} s",
+                    flush=True,
+                )
+        return False
+
+
+class StagePrinter:
+    """Prints one line per step of a stage, after the name of the estimator."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def hear(self, event: Event, /) -> bool:
+        """Print the note of a step."""
+        if isinstance(event, StageAdvanced):
+            print(f"[{self._name}] {event.note}", flush=True)
+        return False
+
+
+class MessagePrinter:
+    """Prints messages as they are."""
+
+    def hear(self, event: Event, /) -> bool:
+        """Print the text of a message."""
+        if isinstance(event, Message):
+            print(event.text, flush=True)
+        return False
