@@ -120,6 +120,24 @@ def test_verbose_logs(level, array, tmp_path, capsys, clean_log):
     assert any("component 1 of 1, alternation 1: objective" in line for line in lines) == (level == "-vv")
 
 
+@pytest.mark.parametrize("command", ["fit", "select", "transform"])
+def test_every_command_tells_of_the_files_it_reads(command, volumes, tmp_path, caplog, clean_log):
+    images = str(volumes / "*.nii.gz")
+    small = ["--n-components", "1", "--mask", str(tmp_path / "mask.nii.gz")]
+    words = {
+        "fit": ["fit", images, *small],
+        "select": ["select", images, *small, "--cv", "2", "--alphas", "0.1", "--n-bootstraps", "0"],
+        "transform": ["transform", str(tmp_path / "model"), images],
+    }
+    if command == "transform":
+        assert main([*words["fit"], "--output", str(tmp_path / "model"), "--quiet"]) == 0
+    with caplog.at_level("INFO", logger="spcatv.cli"):
+        assert main([*words[command], "--output", str(tmp_path / "out"), "-v"]) == 0
+    files = sorted(volumes.iterdir())
+    lines = [record.getMessage() for record in caplog.records if record.getMessage().startswith("read ")]
+    assert lines == [f"read {number} of 10: {file}" for number, file in enumerate(files, start=1)]
+
+
 def test_quiet_says_nothing_at_all(array, tmp_path, done):
     assert done("fit", "--array", array, "--n-components", "1", "--output", tmp_path / "out", "--quiet") == ""
 

@@ -10,6 +10,7 @@ import nibabel as nib
 
 from spcatv import SPCATV
 from spcatv.images import BadFeatureWarning, ImageSPCATV, read_cohort
+from spcatv.progress import ComponentStarted, FileRead, listening
 from spcatv.structure import grid
 
 
@@ -223,6 +224,24 @@ def test_mgz_volumes(volumes, tmp_path):
     maps = nib.load(cohort.space.write(cohort.X[:2], tmp_path)[0])
     assert np.allclose(maps.affine, affine)
     assert maps.header["sform_code"] > 0
+
+
+def test_listeners_hear_of_every_image(volumes):
+    heard = []
+
+    class Listener:
+        def hear(self, event):
+            heard.append(event)
+            return False
+
+    with listening(Listener()):
+        model = ImageSPCATV(n_components=1, mask=volumes.mask).fit(volumes.paths)
+        n_fit = len(heard)
+        model.transform(volumes.paths[:2])
+    reads = [FileRead(number, 12, str(path)) for number, path in enumerate(volumes.paths, start=1)]
+    assert heard[:12] == reads
+    assert isinstance(heard[12], ComponentStarted)
+    assert heard[n_fit:] == [FileRead(1, 2, reads[0].name), FileRead(2, 2, reads[1].name)]
 
 
 def test_progress_and_float64(volumes):

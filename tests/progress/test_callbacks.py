@@ -1,12 +1,17 @@
 """Progress and early stopping through scikit-learn's callbacks."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
 from spcatv import SPCATV
 from spcatv.progress.callbacks import HAS_CALLBACKS
 
-pytestmark = pytest.mark.skipif(not HAS_CALLBACKS, reason="this scikit-learn has no callbacks (needs >= 1.9)")
+needs_callbacks = pytest.mark.skipif(
+    not HAS_CALLBACKS, reason="this scikit-learn has no callbacks (needs >= 1.9)"
+)
 
 
 class Recorder:
@@ -31,6 +36,7 @@ class Recorder:
         return (context.task_name, context.task_id) == self.stop_at
 
 
+@needs_callbacks
 def test_every_task_is_announced(striped):
     recorder = Recorder()
     model = SPCATV(2, structure=(60,), alpha=0.5).set_callbacks(recorder).fit(striped)
@@ -43,6 +49,7 @@ def test_every_task_is_announced(striped):
     assert set(metadata) == {"objective", "relative_gap"}
 
 
+@needs_callbacks
 def test_partly_fitted_estimators_are_usable(striped):
     recorder = Recorder()
     SPCATV(2, structure=(60,), alpha=0.5).set_callbacks(recorder).fit(striped)
@@ -51,6 +58,7 @@ def test_partly_fitted_estimators_are_usable(striped):
     assert second.score(striped) > first.score(striped)
 
 
+@needs_callbacks
 def test_stopping_after_a_component(striped):
     model = SPCATV(3, structure=(60,), alpha=0.5).set_callbacks(Recorder(("component", 1))).fit(striped)
     assert model.components_.shape == (2, 60)
@@ -58,6 +66,7 @@ def test_stopping_after_a_component(striped):
     assert list(model.get_feature_names_out()) == ["spcatv0", "spcatv1"]
 
 
+@needs_callbacks
 def test_stopping_the_alternation(striped):
     with pytest.warns(Warning, match="was not reached"):
         model = (
@@ -68,6 +77,7 @@ def test_stopping_the_alternation(striped):
     assert model.n_iter_ == 1
 
 
+@needs_callbacks
 def test_a_progress_bar_of_scikit_learn_runs(striped):
     pytest.importorskip("rich")
     from sklearn.callback import ProgressBar
@@ -84,6 +94,7 @@ def images(striped):
     return [nib.Nifti1Image(row.reshape(5, 4, 3), np.eye(4)) for row in striped], np.ones((5, 4, 3), bool)
 
 
+@needs_callbacks
 @pytest.mark.parametrize("method", ["fit", "fit_transform"])
 def test_callbacks_of_an_image_model(images, method):
     from spcatv import ImageSPCATV
@@ -101,6 +112,7 @@ def test_callbacks_of_an_image_model(images, method):
     assert not [name for name in vars(model.estimator_) if "callback" in name], "nothing stays behind"
 
 
+@needs_callbacks
 def test_an_image_model_can_be_stopped_and_fails_cleanly(images):
     from spcatv import ImageSPCATV
 
@@ -118,6 +130,7 @@ def test_an_image_model_can_be_stopped_and_fails_cleanly(images):
     assert model.components_.shape == (1, 60), "the last good fit is still there"
 
 
+@needs_callbacks
 def test_callbacks_of_a_meta_estimator_reach_an_image_model(images):
     from sklearn.model_selection import GridSearchCV
 
@@ -134,3 +147,13 @@ def test_callbacks_of_a_meta_estimator_reach_an_image_model(images):
     search.fit(images[0])
     assert [name for name, *_ in recorder.tasks].count("component") == 2 * 2 * 2
     assert recorder.states == ["setup", "teardown"]
+
+
+def test_fits_without_callbacks_in_scikit_learn():
+    code = (
+        "import sys; sys.modules['sklearn.callback'] = None; import numpy as np; from spcatv import SPCATV;"
+        "from spcatv.progress.callbacks import HAS_CALLBACKS; model = SPCATV(1).fit(np.eye(4));"
+        "print(HAS_CALLBACKS, hasattr(model, 'set_callbacks'), model.components_.shape)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False False (1, 4)\n"
