@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from spcatv.cli.errors import InputError
 from spcatv.progress import SILENT, listening
-from spcatv.progress.printing import MessagePrinter
+from spcatv.progress.printing import LinePrinter
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> None:
             f"cannot write to the output folder {arguments.output} ({error.strerror}); "
             "choose another with --output"
         ) from error
-    with listening(SILENT if arguments.quiet else MessagePrinter()):
+    with listening(SILENT if arguments.quiet else LinePrinter()):
         reports = run_demo(arguments.output, spca_tv=main, parts=arguments.only or PARTS, seed=arguments.seed)
     if arguments.open:
         for report in reports:

@@ -47,17 +47,7 @@ class FileRead:
 
 @dataclass(frozen=True)
 class StageStarted:
-    """A new stage of the work begins.
-
-    Attributes
-    ----------
-    title : str
-        What is done.
-    total : int or None
-        Number of steps, where it is known.
-    unit : str
-        What the steps are, in the plural.
-    """
+    """A new stage of the work begins: `total` steps, if their number is known, of the kind `unit`."""
 
     title: str
     total: int | None = None
@@ -93,13 +83,7 @@ class AlternationEnded:
 class ComponentEnded:
     """Component `number` of `n_components` is done. Stopping here ends the fit with the components so far.
 
-    Attributes
-    ----------
-    number, n_components : int
-    diagnostics : Diagnostics
-        Its figures.
-    components : ndarray of shape (number, P)
-        Unit loading vectors of all components so far.
+    `components` are the unit loading vectors of all components so far, shape (number, P).
     """
 
     number: int

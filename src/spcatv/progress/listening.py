@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Protocol
@@ -44,25 +44,21 @@ def together(*several: Listener) -> Listener:
     return _Together(several)
 
 
-@contextmanager
-def listening(listener: Listener) -> Iterator[None]:
+def listening(listener: Listener) -> AbstractContextManager[None]:
     """Let `listener` hear all events inside a ``with`` block.
 
     It hears those of its own thread only. In nested blocks all listeners hear, the outermost first.
     """
-    with _set((*_current.get(), listener)):
-        yield
+    return _heard_by((*_current.get(), listener))
 
 
-@contextmanager
-def silence() -> Iterator[None]:
+def silence() -> AbstractContextManager[None]:
     """Let no listener of a surrounding block hear the events inside a ``with`` block."""
-    with _set(()):
-        yield
+    return _heard_by(())
 
 
 @contextmanager
-def _set(listeners: tuple[Listener, ...]) -> Iterator[None]:
+def _heard_by(listeners: tuple[Listener, ...]) -> Iterator[None]:
     token = _current.set(listeners)
     try:
         yield

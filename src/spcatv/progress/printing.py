@@ -48,24 +48,15 @@ class FitPrinter:
         return False
 
 
-class StagePrinter:
-    """Prints one line per step of a stage, after the name of the estimator."""
+class LinePrinter:
+    """Prints messages and the steps of a stage, one line each, after a prefix."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def hear(self, event: Event, /) -> bool:
-        """Print the note of a step."""
-        if isinstance(event, StageAdvanced):
-            print(f"[{self._name}] {event.note}", flush=True)
-        return False
-
-
-class MessagePrinter:
-    """Prints messages as they are."""
+    def __init__(self, prefix: str = "") -> None:
+        self._prefix = prefix
 
     def hear(self, event: Event, /) -> bool:
-        """Print the text of a message."""
-        if isinstance(event, Message):
-            print(event.text, flush=True)
+        """Print the text of a message, or the note of a step."""
+        match event:
+            case Message(text) | StageAdvanced(text):
+                print(f"{self._prefix}{text}", flush=True)
         return False

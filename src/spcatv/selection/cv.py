@@ -18,7 +18,7 @@ from spcatv.estimator.parameters import check_parameters
 from spcatv.estimator.reportable import ReportMixin
 from spcatv.problem import Penalty
 from spcatv.progress import SILENT, StageStarted, listeners, silence, together
-from spcatv.progress.printing import StagePrinter
+from spcatv.progress.printing import LinePrinter
 from spcatv.selection.chains import setting_text
 from spcatv.selection.components import ComponentCurve
 from spcatv.selection.folds import make_folds
@@ -237,7 +237,7 @@ random_state
         structure = as_structure(self.structure, n_features=data.shape[1])
         folds = make_folds(self.cv, data, y, groups)
         worker_template = quiet(template).set_params(structure=None)
-        listener = together(*listeners(), StagePrinter("SPCATVCV") if self.verbose else SILENT)
+        listener = together(*listeners(), LinePrinter("[SPCATVCV] ") if self.verbose else SILENT)
         listener.hear(StageStarted("Comparing settings", len(pairs) * len(folds), "chains of fits"))
         with workers(self.n_jobs) as pool:
             planned = list(
