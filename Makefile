@@ -1,6 +1,6 @@
-# Each target is the only command needed: it makes the virtual environment .venv when there is none,
-# installs what it needs, and runs. A second call finds its stamp and starts at once.
-# Another interpreter:   make demo PYTHON=/path/to/python3.12
+# Each target is the only command you need. It creates the virtual environment .venv if there is none, installs
+# what it needs, and runs. A second call finds everything installed and starts at once.
+# To use another interpreter:   make demo PYTHON=/path/to/python3.12
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -10,40 +10,46 @@ BENCH_ARGS ?=
 REPRODUCE_ARGS ?=
 PYTEST_ARGS ?= -n 2 --dist loadfile
 
-# nothing is compiled at installation (below), so Python must keep what it compiles when it imports
+# Installation compiles no modules (see below), so Python must be allowed to store what it compiles on import.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: demo test test-all browser lint bench reproduce clean help
 
+# The modules with the lowest coverage, and the total.
+COVERAGE := -$(PY) -m coverage combine --append --quiet 2>/dev/null; \
+	$(PY) -m coverage report --sort=cover | sed -n '1,12p;$$p'
+
 demo: $(VENV)/.installed-demo  ## simulated images and brains, from files to maps, tables and pictures (under a minute)
 	$(PY) -m spcatv demo
 
-test: $(VENV)/.installed-dev browser  ## run the tests
-	$(PY) -m pytest $(PYTEST_ARGS)
+test: $(VENV)/.installed-dev browser  ## run the tests and print how much of the code they cover
+	$(PY) -m pytest --cov --cov-report= $(PYTEST_ARGS)
+	@$(COVERAGE)
 
-test-all: $(VENV)/.installed-dev browser  ## run the tests, the slow ones and those on real data too
-	$(PY) -m pytest -m "" $(PYTEST_ARGS)
+test-all: $(VENV)/.installed-dev browser  ## run all tests, including the slow ones and those on real data
+	$(PY) -m pytest -m "" --cov --cov-report= $(PYTEST_ARGS)
+	@$(COVERAGE)
 
-browser: $(VENV)/.installed-dev  ## install Chromium, in which reports are tested, where apt and root allow
+browser: $(VENV)/.installed-dev  ## install Chromium for the tests of reports, where apt and root are available
 	@$(PY) tests/report/browser.py
 
-lint: $(VENV)/.installed-dev  ## style, formatting, types, and the order of the imports between modules
+lint: $(VENV)/.installed-dev  ## check style, formatting, types, and the order of imports between modules
 	$(PY) -m ruff check
 	$(PY) -m ruff format --check
 	$(PY) -m mypy
 	$(VENV)/bin/lint-imports
 
-bench: $(VENV)/.installed-bench  ## measure speed beside the peers, about 20 minutes (BENCH_ARGS=--quick: one)
+bench: $(VENV)/.installed-bench  ## measure speed and compare with other packages, 20 minutes (BENCH_ARGS=--quick: one)
 	$(PY) -m benchmarks $(BENCH_ARGS)
 
-reproduce: $(VENV)/.installed-bench  ## the paper's Table I over 50 data sets, resumable (REPRODUCE_ARGS=real: real data)
+reproduce: $(VENV)/.installed-bench  ## reproduce the paper's Table I, resumable (REPRODUCE_ARGS=real: on real data)
 	$(PY) -m benchmarks.reproduce $(REPRODUCE_ARGS)
 
-clean:  ## remove what the targets made, but for .venv
+clean:  ## remove everything that the targets made, except .venv
 	rm -rf build dist demo-output tests/artefacts benchmarks/results .pytest_cache .mypy_cache .ruff_cache .hypothesis \
-	    .import_linter_cache .numba_cache
+	    .import_linter_cache .numba_cache .coverage .coverage.*
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help:  ## show this list
@@ -51,13 +57,13 @@ help:  ## show this list
 
 # --- installation -------------------------------------------------------------------------------
 
-# A stamp holds the path of the tree it was made in: an editable install in a copied .venv would still
-# run the original's code, so a copy installs itself again.
+# A stamp holds the path of its tree. In a copied tree, the editable install in .venv would still run the code of
+# the original, so the copy installs itself again.
 moved_since = $(if $(filter-out $(CURDIR),$(shell cat $(1) 2>/dev/null)),moved)
 INSTALL_AFTER := pyproject.toml src/spcatv/_version.py
 .PHONY: moved
 
-# --no-compile: modules are compiled when they are first imported, and most never are; it halves the time
+# --no-compile halves the time: Python compiles modules on first import, and most are never imported.
 $(VENV)/.installed-demo: $(INSTALL_AFTER) $(call moved_since,$(VENV)/.installed-demo) | $(VENV)/pyvenv.cfg
 	@echo "Installing spca-tv into $(VENV) ..."
 	@$(PIP_INSTALL) --no-compile --editable ".[images,report]"
@@ -69,7 +75,7 @@ $(VENV)/.installed-dev: $(INSTALL_AFTER) $(call moved_since,$(VENV)/.installed-d
 	@echo "$(CURDIR)" | tee $@ > $(VENV)/.installed-demo
 
 $(VENV)/.installed-bench: $(INSTALL_AFTER) $(call moved_since,$(VENV)/.installed-bench) | $(VENV)/pyvenv.cfg
-	@echo "Installing spca-tv and the peers of the benchmarks into $(VENV) ..."
+	@echo "Installing spca-tv and the packages it is compared with into $(VENV) ..."
 	@$(PIP_INSTALL) --no-compile --editable ".[bench]"
 	@echo "$(CURDIR)" > $@
 

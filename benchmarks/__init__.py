@@ -1,1 +1,1 @@
-"""Benchmarks of spca-tv beside every peer: ``python -m benchmarks`` (see README.md in this folder)."""
+"""Benchmarks of spca-tv against other packages: ``python -m benchmarks`` (see README.md in this folder)."""

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
-# In the order in which they run: name on the command line, module.
+# Name on the command line and module, in the order in which they run.
 SECTIONS = {
     "kernel": "kernel",
     "start-up": "startup",
@@ -41,14 +41,14 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     if options.repeats < 1:
         parser.error("--repeats must be at least 1")
     if options.output is None:
-        # a full run's results are not lost to a partial one
+        # a partial run must not overwrite the results of a full one
         parts = (["quick"] if options.quick else []) + (options.only or [])
         options.output = RESULTS / "-".join(parts) if parts else RESULTS
     return options
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the sections one after the other; the report is rewritten after each."""
+    """Run the sections one after the other, and rewrite the report after each."""
     from benchmarks import machine
     from benchmarks.options import Options
     from benchmarks.report import write_report

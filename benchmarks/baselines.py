@@ -1,7 +1,7 @@
 """The methods of the paper behind one small interface: ``method.fit(X, structure) -> Fitted``.
 
 A method knows its name, its setting and how to fit; what it returns knows its loadings and how to
-reconstruct rows. All methods are judged by the same code on these two, never by their own scores.
+reconstruct rows. The same code judges all methods by these two, never by their own scores.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 N_COMPONENTS = 3
-# Relative gap of the many fits that choose the weights; the fit that counts goes to SPCATV's own tolerance.
+# Relative gap of the many fits that select the weights; the final fit uses SPCATV's own tolerance.
 SELECTION_TOL = 1e-4
 
 
@@ -27,9 +27,9 @@ class Fitted:
     components : ndarray of shape (K, P)
         Loadings of unit norm; zeros where there is none.
     reconstruct : callable
-        Rows (n, P) to what the model makes of them (n, P).
+        Maps rows (n, P) to their reconstructions (n, P).
     chosen : dict
-        The weights used, where the method has chosen them itself.
+        The weights, if the method has chosen them itself.
     """
 
     components: np.ndarray
@@ -48,9 +48,9 @@ class Method:
     label : str
         Name in tables and figures.
     setting : mapping
-        Parameters; a stored result belongs to these and no others.
+        Parameters; a stored result is valid for these only.
     function : callable
-        ``function(X, structure, setting)`` returns what it has found.
+        ``function(X, structure, setting)`` returns a `Fitted`.
     """
 
     key: str
@@ -76,7 +76,7 @@ def fit_spcatv(X: np.ndarray, structure: Any, setting: Mapping[str, Any]) -> Fit
 def fit_selected(X: np.ndarray, structure: Any, setting: Mapping[str, Any]) -> Fitted:
     """This package with the weights that `SPCATVCV` chooses on the rows of X, and structured starts.
 
-    The many fits of the choice start from singular vectors; the one fit that counts compares starts.
+    The many fits of the selection start from singular vectors; only the final fit compares starts.
     """
     from spcatv import SPCATV
     from spcatv.selection import SPCATVCV
@@ -90,7 +90,7 @@ def fit_selected(X: np.ndarray, structure: Any, setting: Mapping[str, Any]) -> F
 
 
 def of_spcatv(model: Any, chosen: dict[str, float] | None = None) -> Fitted:
-    """A fitted SPCATV as every other method."""
+    """A fitted SPCATV as a `Fitted`."""
     return Fitted(
         components=np.asarray(model.components_),
         reconstruct=lambda rows: model.inverse_transform(model.transform(rows)),
@@ -101,7 +101,7 @@ def of_spcatv(model: Any, chosen: dict[str, float] | None = None) -> Fitted:
 def fit_sparse_pca(X: np.ndarray, structure: Any, setting: Mapping[str, Any]) -> Fitted:
     """scikit-learn's SparsePCA, or MiniBatchSparsePCA, which knows no structure.
 
-    ``mini_batch`` and ``center`` are this function's; the rest of the setting is scikit-learn's. Rows are
+    ``mini_batch`` and ``center`` are options of this function, the others those of scikit-learn. Rows are
     reconstructed by least squares on the loadings, after subtraction of the training mean if `center`.
     """
     from sklearn.decomposition import MiniBatchSparsePCA, SparsePCA
@@ -110,7 +110,7 @@ def fit_sparse_pca(X: np.ndarray, structure: Any, setting: Mapping[str, Any]) ->
     center = own.pop("center")
     kind = MiniBatchSparsePCA if own.pop("mini_batch") else SparsePCA
     model = kind(N_COMPONENTS, random_state=0, **own)
-    with warnings.catch_warnings(action="ignore"):  # its convergence is its own affair
+    with warnings.catch_warnings(action="ignore"):  # its defaults decide when it stops
         model.fit(X)
     loadings = np.asarray(model.components_, dtype=np.float64)
     lengths = np.linalg.norm(loadings, axis=1, keepdims=True)
@@ -126,7 +126,7 @@ AUTHORS: dict[str, Any] = {
     "l1_ratio": 0.25,
     "tv_ratio": 0.5,
     "penalty_units": "absolute",
-    # columns are standardised over all rows: the mean of the rows to fit would only add its own noise
+    # columns are standardised over all rows: centring the training rows again would only add noise
     "center": False,
 }
 

@@ -17,7 +17,7 @@ from spcatv.structure import Structure, concat, grid, icosphere, mesh
 
 @dataclass(frozen=True)
 class Case:
-    """A data set that worker processes open by themselves.
+    """A data set that every worker process opens for itself.
 
     Attributes
     ----------
@@ -28,9 +28,9 @@ class Case:
     shape : tuple of int
         Rows and columns of X.
     structure : Structure
-        Of the columns; nothing of it has been computed yet.
+        Of the columns; its operator is not computed yet.
     small : Structure
-        A tiny one of the same kind: a fit on it brings in all kernels.
+        A tiny one of the same kind: a fit on it loads all kernels.
     mask : ndarray of bool or None
         For volumes and images.
     alpha : float
@@ -47,13 +47,13 @@ class Case:
     alpha: float = SETTING["alpha"]
 
 
-# The usual strength kills every component of the simulation; its authors used this one.
+# The usual alpha makes every component of the simulation zero; this is the authors' value.
 ALPHAS = {"dots": 0.01}
 Recipe = Callable[[bool], tuple[str, np.ndarray, Structure, np.ndarray | None]]
 
 
 def dots(quick: bool):
-    """The paper's simulation, the half of its rows that is trained on."""
+    """The training half of the paper's simulation."""
     data = make_dots(100 if quick else 500, 40 if quick else 100, dtype=np.float32, random_state=0)
     X, _ = data.split()
     return "the paper's simulation", X, grid(data.shape), np.ones(data.shape, dtype=bool)
@@ -119,7 +119,7 @@ REAL: tuple[Recipe, ...] = (vbm, fmri, thickness, sst)
 
 
 def prepare(recipe: Recipe, options: Options) -> Case:
-    """Make a data set and write its matrix where workers find it."""
+    """Make a data set and write its matrix to a file for the workers."""
     title, X, structure, mask = recipe(options.quick)
     path = options.scratch / f"{recipe.__name__}.npy"
     np.save(path, np.ascontiguousarray(X))

@@ -1,4 +1,4 @@
-"""Matrices for the benchmarks: simulated cohorts of the paper's sizes, and real data where it is at hand."""
+"""Matrices for the benchmarks: simulated cohorts of the paper's sizes, and real data if there are any."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def ellipsoid_mask(n_voxels: int) -> np.ndarray:
 
 
 def volume_cohort(n_rows: int, mask: np.ndarray, seed: int = 0) -> np.ndarray:
-    """Smooth noise plus three components, each a few balls with scores of its own; float32."""
+    """Smooth noise plus three components, each made of a few balls with their own scores; float32."""
     rng = np.random.default_rng(seed)
     X = np.empty((n_rows, int(mask.sum())), dtype=np.float32)
     for row in X:
@@ -47,7 +47,7 @@ def volume_cohort(n_rows: int, mask: np.ndarray, seed: int = 0) -> np.ndarray:
 
 
 def surface_cohort(n_rows: int, subdivisions: int = 7, n_hemispheres: int = 2, seed: int = 0) -> np.ndarray:
-    """Noise plus three components, each a few patches, on icospheres side by side; float32."""
+    """Noise plus three components, each made of a few patches, on icospheres side by side; float32."""
     rng = np.random.default_rng(seed)
     coords, _ = icosphere(subdivisions)
     X = rng.standard_normal((n_rows, n_hemispheres * len(coords)), dtype=np.float32)
@@ -74,7 +74,7 @@ def real(file: str) -> dict[str, np.ndarray]:
     Raises
     ------
     FileNotFoundError
-        Where the file is not at hand.
+        If there is no such file.
     """
     with np.load(REAL_DATA / file, allow_pickle=False) as archive:
         arrays = {key: archive[key] for key in archive.files}

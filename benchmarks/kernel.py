@@ -1,4 +1,4 @@
-"""Time of a primal-dual iteration and the bytes it must move: the only place that looks into the kernels."""
+"""Time of a primal-dual iteration and the bytes it must move: the only module that knows the kernels."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ BATCH_SECONDS = 0.05
 
 
 def iterate(structure: Structure, dtype: str) -> Callable[[int], None]:
-    """``advance(n)`` does n iterations on a problem whose every loading moves (no l1 norm)."""
-    from spcatv.kernels import Setting, Steps, workspace_for
+    """``advance(n)`` does n iterations on a problem without the l1 norm, in which every loading moves."""
+    from spcatv.kernels import LoadingTerms, StepSizes, workspace_for
+    from spcatv.problem import TotalVariation
 
-    setting = Setting(tv=2.0, l1=0.0, positive=False, graphnet=False)
-    workspace = workspace_for(structure, setting, np.dtype(dtype))
+    terms = LoadingTerms(coupling=2.0, threshold=0.0, positive=False, penalty=TotalVariation())
+    workspace = workspace_for(structure, terms, np.dtype(dtype))
     y = np.random.default_rng(0).standard_normal(structure.n_features)
     workspace.set_target(y)
     workspace.set_state(0.5 * y, np.zeros(structure.n_rows))
-    steps = Steps(tau=0.05, sigma=1.0 / (0.05 * setting.tv * structure.norm_squared()), rho=1.9)
+    steps = StepSizes(tau=0.05, sigma=1.0 / (0.05 * terms.coupling * structure.norm_squared()), rho=1.9)
     return lambda n_iter: workspace.advance(n_iter, steps)
 
 
 def bytes_to_move(structure: Structure, dtype: str) -> tuple[int, int]:
     """Bytes that an iteration must read and write, and the bytes of the arrays it works on.
 
-    v is read and written, y is read, the dual variable is read and written. A grid adds a byte of
-    edge flags a voxel, any other structure the index (4 bytes) of the other end of every edge.
+    v is read and written, y is read, the dual variable is read and written. A grid adds one byte of edge
+    flags per voxel, any other structure the index (4 bytes) of the other end of every edge.
     """
     size = np.dtype(dtype).itemsize
     n, m = structure.n_features, structure.n_rows
@@ -44,7 +45,7 @@ def bytes_to_move(structure: Structure, dtype: str) -> tuple[int, int]:
 
 
 def make_kernel(n_batches: int) -> Callable[..., dict[str, Any]]:
-    """A job that times iterations on a structure and, in turn with them, copies of arrays of that size."""
+    """A job that times iterations on a structure, alternating with copies of arrays of the same size."""
 
     def job(make_structure: Callable[[], Structure], dtype: str) -> dict[str, Any]:
         structure = make_structure()
@@ -56,7 +57,7 @@ def make_kernel(n_batches: int) -> Callable[..., dict[str, Any]]:
             advance(n_iter)
             an_iteration = (time.perf_counter() - started) / n_iter
             n_iter = max(2, int(BATCH_SECONDS / an_iteration))
-            if batch > 0:  # the first one brings in the kernel, and says how many iterations make a batch
+            if batch > 0:  # the first batch loads the kernel and sets the number of iterations
                 seconds = min(seconds, an_iteration)
                 copied = max(copied, copy_bandwidth(held, BATCH_SECONDS))
         return {

@@ -1,4 +1,4 @@
-"""The machine: what it is, how fast it copies memory, how much memory a process has used at most."""
+"""The machine: what it is, how fast it copies memory, and the peak memory of a process."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def version(package: str) -> str | None:
 
 
 def cpu_name() -> str:
-    """The processor's name, as far as the system tells."""
+    """The processor's name, if the system knows it."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
@@ -66,7 +66,7 @@ def cache_sizes() -> dict[int, int]:
 
 
 def commit() -> str | None:
-    """The commit that is measured, with a mark if files have changed since."""
+    """The commit that is measured, marked if files have changed since."""
     described = subprocess.run(
         ["git", "describe", "--always", "--dirty"],
         cwd=Path(__file__).parent,
@@ -78,7 +78,7 @@ def commit() -> str | None:
 
 
 def copy_bandwidth(total_bytes: int, seconds: float) -> float:
-    """Bytes read plus bytes written a second, copying between two arrays of `total_bytes` together."""
+    """Bytes read plus bytes written per second when copying between two arrays, `total_bytes` in all."""
     source = np.ones(max(total_bytes // 16, 1), dtype=np.float64)
     target = np.zeros_like(source)
     n_copies, best, deadline = 1, np.inf, time.perf_counter() + seconds
@@ -94,9 +94,9 @@ def copy_bandwidth(total_bytes: int, seconds: float) -> float:
 
 
 def bandwidth(seconds: float) -> dict[str, Any]:
-    """Copy bandwidth of one thread in each cache and in memory; each takes the seconds given."""
+    """Copy bandwidth of one thread in each cache and in memory; each is measured for `seconds`."""
     caches = cache_sizes() or {2: 2**20, 3: 2**25}
-    # half of a cache, so that nothing else pushes the arrays out of it; eight times the last one is memory
+    # half of each cache, so that the arrays stay in it; eight times the last cache is surely memory
     sizes = {f"L{level}": size // 2 for level, size in caches.items() if level > 1}
     sizes["memory"] = 8 * max(caches.values())
     return {
@@ -117,14 +117,14 @@ class PeakMemory:
     """The most memory the process holds inside a ``with`` block beyond what it held before.
 
     Linux keeps the high-water mark of a process in ``VmHWM`` and lets it be reset. ``ru_maxrss`` is
-    the same figure but also remembers the process that started this one, so it serves elsewhere only.
+    the same figure, but it includes the process that started this one; it is used on other systems only.
     """
 
     def __enter__(self) -> PeakMemory:
         try:
             Path("/proc/self/clear_refs").write_text("5")
             self._before = _status_bytes("VmRSS") or 0
-        except OSError:  # another system, or not allowed: then the mark so far is the start
+        except OSError:  # another system, or not allowed: start from the mark so far
             self._before = self._mark()
         return self
 

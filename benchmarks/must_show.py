@@ -1,4 +1,4 @@
-"""What the package promises about its speed, each promise beside its measured figure."""
+"""What the package promises about its speed, with the measured figures."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def step_against(race: str, solver: str, least: float) -> Callable[[Results], Ve
 
 
 def elsewhere(results: Results, race: str, solver: str) -> str:
-    """The same ratio in the other races that both solvers ran."""
+    """The same ratio in the other races of both solvers."""
     texts = []
     for name, part in races(results["v-step"]).items():
         if name != race and solver in part["solvers"]:
@@ -108,7 +108,7 @@ def fit_under(name: str, most: float) -> Callable[[Results], Verdict]:
 
 
 def kernel_share(results: Results) -> Verdict:
-    """The kernel on the largest box, float32 as in the fits; float64 beside it."""
+    """The kernel on the largest box, in float32 as in the fits, and in float64."""
     rows = [row for row in _section(results, "kernel")["rows"] if row["structure"].startswith("box")]
     largest = [row for row in rows if row["n_features"] == max(r["n_features"] for r in rows)]
     share = {row["dtype"]: row["share"] for row in largest}
@@ -117,7 +117,7 @@ def kernel_share(results: Results) -> Verdict:
 
 
 def kernel_growth(results: Results) -> Verdict:
-    """Growth of the time a voxel; the step from cache to memory is named apart."""
+    """Growth of the time per voxel; the step from cache to memory is listed separately."""
     grown = _section(results, "kernel")["growth"]["float32"]
     steps = [step for step in grown["steps"] if step["into_memory"]]
     apart = "; ".join(f"cache to memory {s['factor']:.2f}, a copy {s['copy_factor']:.2f}" for s in steps)
@@ -128,7 +128,7 @@ def kernel_growth(results: Results) -> Verdict:
 
 
 def memory(results: Results) -> Verdict:
-    """The largest peak of a fit beyond X among the data of 100 rows and more; all of them are listed."""
+    """Peak memory beyond X of the fits to at least 100 rows: the largest, and a list of all."""
     cases = [c for c in _section(results, "fit")["cases"].values() if "skipped" not in c]
     tall = [c for c in cases if c["shape"][0] >= 100]
     if not tall:
@@ -160,7 +160,7 @@ def high_precision(results: Results) -> Verdict:
 
 
 def path_cost(results: Results) -> Verdict:
-    """The path of alphas in single fits, its answers certified; the grid of a search beside it."""
+    """The cost of the certified path of alphas, in single fits, and that of the grid of a search."""
     paths = _section(results, "path")["paths"]
     certified = max(row["warm_gap"] for record in paths.values() for row in record["rows"]) <= TOL
     costs = {name: record["single_fits"] for name, record in paths.items()}

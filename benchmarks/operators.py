@@ -1,4 +1,4 @@
-"""Loading solvers: this package's own and other packages' operators, each as ``make(...) -> job(effort)``.
+"""Loading solvers of this package and operators of others, each as ``make(...) -> job(effort)``.
 
 Other packages solve proximal problems. With ``z = y / 2``
 
@@ -31,12 +31,12 @@ def make_own(problem: LoadingProblem, method: str, options: dict[str, Any]) -> J
 
     def job(tol: float) -> Answer:
         started = time.perf_counter()
-        with warnings.catch_warnings(action="ignore"):  # a gap that is missed shows in the score
+        with warnings.catch_warnings(action="ignore"):  # the score shows a gap that is missed
             answer = solve(problem, method, tol=tol, **options)
         seconds = time.perf_counter() - started
         return {"seconds": seconds, "n_iter": answer.n_iter, "v": answer.v, "alpha": answer.alpha}
 
-    job(1e-3)  # kernels, and what the structure computes once
+    job(1e-3)  # loads the kernels, and lets the structure compute what it keeps
     return job
 
 
@@ -52,7 +52,7 @@ def make_nilearn(problem: LoadingProblem, shape: tuple[int, ...]) -> Job:
 
     def job(n_iter: float) -> Answer:
         started = time.perf_counter()
-        # a tolerance that is never met: it stops by the count alone
+        # a tolerance that is never met: only the number of iterations stops it
         v, _ = prox_tvl1(
             image,
             l1_ratio=problem.l1 / both,
@@ -93,7 +93,7 @@ def make_authors(problem: LoadingProblem, mask: np.ndarray) -> Job:
     from parsimony.functions.nesterov.tv import linear_operator_from_mask
 
     operator = linear_operator_from_mask(mask)
-    # its own search for this number fails with recent SciPy, and it is not what is timed
+    # its own search for this number fails with recent SciPy, and is not timed
     operator.singular_values = [problem.structure.norm_squared()]
     scale = problem.scale()
 

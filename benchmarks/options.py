@@ -1,4 +1,4 @@
-"""What every section measures with: the setting of the penalty, the gaps, the sizes of a run."""
+"""What all sections share: the setting of the penalty, the gaps, the size of a run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-# The penalty of all measurements unless a section says otherwise.
+# The penalty of all measurements, unless a section says otherwise.
 SETTING: dict[str, Any] = {"alpha": 0.1, "l1_ratio": 0.25, "tv_ratio": 0.5, "penalty_units": "absolute"}
 TOL = 1e-6
 
@@ -32,7 +32,7 @@ class Options:
     quick : bool
         Tiny sizes, to try the suite itself; the figures mean nothing.
     repeats : int
-        Rounds of interleaved measurements, of which the minimum counts.
+        Rounds of interleaved measurements; the minimum counts.
     """
 
     scratch: Path

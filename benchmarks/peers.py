@@ -1,7 +1,7 @@
 """Fits: this package and its peers, each as a job ``make(case, ...) -> job() -> answer``.
 
-Peers keep their own penalties, tolerances and defaults: they solve other problems, and what is
-compared is the price of three components. All of them are optional.
+Peers keep their own penalties, tolerances and defaults. They solve other problems: the comparison is about
+the time for three components. All of them are optional.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Peer:
     make : callable
         ``make(case)``, run in a worker, returns the job.
     slow : bool
-        Whether a time limit is due.
+        Whether it needs a time limit.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Peer:
 
 
 def timed_fit(model: Any, X: np.ndarray) -> dict[str, float]:
-    """Fit once: seconds, and the peak of memory beyond X as a multiple of X."""
+    """Fit once: seconds, and peak memory beyond X as a multiple of X."""
     with PeakMemory() as peak:
         started = time.perf_counter()
         model.fit(X)
@@ -70,7 +70,7 @@ def make_spcatv(case: Case, dtype: str = "float32") -> Job:
         defaults = SETTING | {"alpha": case.alpha, "n_components": N_COMPONENTS, "tol": TOL}
         return SPCATV(structure=structure, **(defaults | parameters))
 
-    # signals strong enough to survive the penalty, to a gap that float32 cannot reach: all kernels come in
+    # strong signals survive the penalty, and float32 cannot reach the gap, so that all kernels are loaded
     noise = 100 * np.random.default_rng(0).standard_normal((30, case.small.n_features))
     model_of(case.small, {"tol": 1e-10}).fit(noise.astype(dtype))
     X = np.load(case.path).astype(dtype, copy=False)
@@ -80,7 +80,7 @@ def make_spcatv(case: Case, dtype: str = "float32") -> Job:
         if judge:
             return judge_fit(fitted[repr(parameters)], X)
         model = fitted[repr(parameters)] = model_of(case.structure, parameters)
-        with warnings.catch_warnings(action="ignore"):  # components that are zero show in the sparsity
+        with warnings.catch_warnings(action="ignore"):  # the sparsity shows components that are zero
             answer: dict[str, Any] = timed_fit(model, X)
         records = model.diagnostics_
         fields = ("relative_gap", "n_alternations", "n_inner_iter", "sparsity", "objective", "converged")
@@ -104,7 +104,7 @@ def make_sklearn(case: Case, name: str, options: dict[str, Any]) -> Job:
 
     def job() -> dict[str, Any]:
         model = _sklearn_model(name, options)
-        with warnings.catch_warnings(action="ignore"):  # its convergence is its own affair
+        with warnings.catch_warnings(action="ignore"):  # its defaults decide when it stops
             answer: dict[str, Any] = timed_fit(model, X)
         return answer | {"sparsity": [float((v == 0).mean()) for v in model.components_]}
 
@@ -121,7 +121,7 @@ def make_authors(case: Case) -> Job:
     l1, l2, tv = weights(case.alpha)
     scale = 0.5 * np.linalg.norm(X, 2) ** 2 / (len(X) * l2) ** 2
     operator = linear_operator_from_mask(_three_axes(case.mask))
-    # its own search for this number fails with recent SciPy, and it is not what is timed
+    # its own search for this number fails with recent SciPy, and is not timed
     operator.singular_values = [case.structure.norm_squared()]
 
     def job() -> dict[str, Any]:

@@ -14,7 +14,7 @@ Results = dict[str, Any]
 
 
 def gap_curves(plt: Any, result: Results) -> Any:
-    """Relative gap over seconds, one panel a problem."""
+    """Relative gap over seconds, one panel per problem."""
     raced = races(result)
     size = (4.3 * len(raced), 4.2)
     figure, axes = plt.subplots(1, len(raced), figsize=size, sharey=True, layout="constrained")
@@ -34,7 +34,7 @@ def gap_curves(plt: Any, result: Results) -> Any:
 
 
 def frontier(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The runs that no run of less time beats."""
+    """The runs that no faster run beats."""
     kept: list[tuple[float, float]] = []
     for time, gap in sorted(points):
         if not kept or gap < kept[-1][1]:
@@ -43,7 +43,7 @@ def frontier(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def short(number: float) -> str:
-    """A whole number as a tick says it: 64k, 2M."""
+    """A whole number as a tick label: 64k, 2M."""
     for unit, letter in ((1e6, "M"), (1e3, "k")):
         if number >= unit:
             return f"{number / unit:g}{letter}"
@@ -73,7 +73,7 @@ def growth_curves(plt: Any, result: Results) -> Any:
 
 
 def kernel_curves(plt: Any, result: Results) -> Any:
-    """Nanoseconds a voxel and bandwidth over the number of voxels."""
+    """Nanoseconds per voxel and bandwidth over the number of voxels."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.9), layout="constrained")
     for number, dtype in enumerate(("float32", "float64")):
         for kind, marker in (("box", "o-"), ("ellipsoid", "s:"), ("icosphere", "^")):
@@ -90,7 +90,7 @@ def kernel_curves(plt: Any, result: Results) -> Any:
                 right.semilogx(size, rate / 1e9, marker, color=color, label=f"{kind}, {dtype}")
             if kind == "box":
                 right.semilogx(size, copy / 1e9, "--", color=color, alpha=0.5, label=f"copy, size of {dtype}")
-    left.set(xlabel="voxels or vertices", ylabel="ns a voxel and iteration")
+    left.set(xlabel="voxels or vertices", ylabel="ns per voxel and iteration")
     right.set(xlabel="voxels or vertices", ylabel="GB/s, bytes that must move")
     right.set_ylim(bottom=0)
     for axis in (left, right):
@@ -107,7 +107,7 @@ PLOTS: dict[str, tuple[str, Callable[[Any, Results], Any]]] = {
 
 
 def draw(results: Results, save: Callable[[str, Callable[[Path], None]], None]) -> str:
-    """Draw what the results allow; returns a remark if nothing can be drawn."""
+    """Draw whatever the results allow; return a remark if nothing can be drawn."""
     try:
         import matplotlib
     except ModuleNotFoundError:

@@ -16,8 +16,8 @@ from benchmarks.tables import markdown, skipped
 
 
 def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
-    """Let `write` fill a file beside `path` and put it in its place when it is whole."""
-    # the suffix stays the last one, because it says the format to what writes a picture
+    """Let `write` fill a file beside `path`, and rename it to `path` when it is complete."""
+    # the suffix stays last: matplotlib reads the format from it
     draft = path.with_name(f".draft-{os.getpid()}-{path.name}")
     try:
         write(draft)
@@ -29,7 +29,7 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
 def write_report(
     folder: Path, run: dict[str, Any], results: dict[str, Any], sections: dict[str, ModuleType]
 ) -> Path:
-    """Write everything that is known so far, the last section's plots; returns the path of the table."""
+    """Write all results so far, and plots after the last section; return the path of the table."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = must_show.verdicts(results, quick=run["quick"])
     numbers = {**run, "sections": results, "must_show": rows}
@@ -75,7 +75,7 @@ def machine_text(run: dict[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON does not know."""
+    """Convert what JSON does not know."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, np.generic):

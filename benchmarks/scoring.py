@@ -2,8 +2,7 @@
 
 A solver that returns a dual variable is scored by the gap of its own pair. One that returns none is
 scored by ``gap(v, alpha*) = F(v) - D(alpha*)`` with the best dual variable known, which is its true
-suboptimality up to 1e-9 of the scale: no certificate of its own could show less, so this is
-generous to it.
+suboptimality up to 1e-9 of the scale. No certificate of its own could show less, so this is in its favour.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from spcatv.solvers import solve
 from spcatv.structure import grid
 
 REFERENCE_TOL = 1e-9
-# Relative gap at which a fit's loadings are judged: what the reference may add to their score.
+# Relative gap of the reference that judges a fit, which may add as much to its score.
 JUDGE_TOL = 1e-7
 
 
@@ -34,7 +33,7 @@ def first_problem(case: Case) -> LoadingProblem:
 
 
 def on_full_box(problem: LoadingProblem, mask: np.ndarray, *, l1: float) -> LoadingProblem:
-    """The same y in the box around the mask, zero outside: where operators without masks are defined."""
+    """The same y in the box around the mask, zero outside: for operators that know no masks."""
     y = np.zeros(mask.shape)
     y[mask] = problem.y
     return LoadingProblem(y.ravel(), grid(mask.shape), l1=l1, tv=problem.tv)
@@ -63,7 +62,7 @@ def time_to_gaps(points: list[tuple[float, float]], gaps: tuple[float, ...]) -> 
     """Seconds to each relative gap from runs of growing effort, given as (seconds, relative gap).
 
     Between the last run that misses a gap and the first that reaches it, time is interpolated on
-    logarithmic scales: a solver is not charged for the step between two efforts.
+    logarithmic scales: a solver does not pay for the step between two efforts.
     """
     times: list[float | None] = []
     for gap in gaps:
@@ -83,7 +82,7 @@ def judge_fit(model: Any, X: np.ndarray) -> list[float]:
     """Relative gaps of a fitted model's loadings, from its public attributes alone.
 
     A loading keeps its direction and gets the best length, its scores are recomputed, and the problem
-    they pose is solved to `JUDGE_TOL` for a dual variable that owes nothing to the fit.
+    they pose is solved to `JUDGE_TOL`, for a dual variable that does not come from the fit.
     """
     n_rows = len(X)
     mean = model.mean_.astype(np.float64)

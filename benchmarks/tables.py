@@ -15,7 +15,7 @@ def markdown(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def seconds(value: float | None, note: str = "") -> str:
-    """A time, or the note that stands for it."""
+    """A time, or the note in its place."""
     if value is None:
         return note or "–"
     if value < 0.1:
@@ -41,5 +41,5 @@ def limit_of(note: str) -> float | None:
 
 
 def skipped(result: dict[str, Any]) -> str:
-    """What stands for a section that was left out."""
+    """The text for a section that was left out."""
     return f"Left out: {result['skipped']}."

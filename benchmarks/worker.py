@@ -1,7 +1,7 @@
-"""Measurements in processes of their own: with a set number of threads, ended when they take too long.
+"""Measurements in separate processes, with a fixed number of threads and a time limit.
 
 A job is made once in its process (imports, data, a first run that is not counted) and then called many
-times, so that several of them can take turns: one works, the others wait.
+times. So several jobs can take turns: one works, the others wait.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-# Seconds that a job may take to be made.
+# Time limit for making a job, in seconds.
 LONGEST_START = 300.0
-# An entrant that has worked this long is not asked to repeat itself.
+# An entrant that has worked this many seconds does not repeat its runs.
 PATIENCE = 12.0
 
 
 class TimeUpError(Exception):
-    """A job took longer than it may."""
+    """A job exceeded its time limit."""
 
 
 class WorkerDiedError(Exception):
-    """The process of a job ended by itself; its traceback is on the standard error stream."""
+    """The process of a job ended unexpectedly; its traceback is on the standard error stream."""
 
 
 @contextmanager
@@ -61,7 +61,7 @@ class Worker:
     def __init__(self, make_job: Callable[..., Callable[..., Any]], *arguments: Any, threads: int) -> None:
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
-        # through a file: a process that dies while it reads a large order from a pipe blocks who writes it
+        # through a file: a process that dies while it reads a large order from a pipe would block the writer
         descriptor, name = tempfile.mkstemp(prefix="spcatv-bench-", suffix=".order")
         with open(descriptor, "wb") as file:
             pickle.dump((make_job, arguments), file)
@@ -80,7 +80,7 @@ class Worker:
         self.close()
 
     def wait(self) -> None:
-        """Wait until the job is made: several workers may start at once, before any is timed."""
+        """Wait until the job is made; several workers may start at the same time, before any is timed."""
         if not self._ready and not self.ended:
             self._receive(LONGEST_START)
             self._ready = True
@@ -143,7 +143,7 @@ class Entrant:
         return min((run["seconds"] for run in self.runs), default=None)
 
     def start(self) -> None:
-        """Wait for the worker; one that cannot start is noted if it is optional."""
+        """Wait for the worker; if it cannot start, raise an error unless it is optional."""
         try:
             self.worker.wait()
         except WorkerDiedError:
@@ -172,7 +172,7 @@ class Entrant:
 def interleave(
     entrants: list[Entrant], repeats: int, score: Callable[[dict[str, Any]], dict[str, Any]] = dict
 ) -> None:
-    """Run all entrants in turn, `repeats` times, so that a slow minute of the machine hits all alike."""
+    """Run all entrants in turn, `repeats` times, so that a slow phase of the machine affects all of them."""
     for entrant in entrants:
         entrant.start()
     for _ in range(repeats):

@@ -8,8 +8,10 @@ import hypothesis
 import numpy as np
 import pytest
 
-# the first call of a kernel compiles it: how long one example takes says nothing
-hypothesis.settings.register_profile("spcatv", deadline=None)
+# the first call of a kernel compiles it, and the machine may be busy: how long an example takes says nothing
+hypothesis.settings.register_profile(
+    "spcatv", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
 hypothesis.settings.load_profile("spcatv")
 
 

@@ -1,4 +1,4 @@
-"""The simulation is the one that docs/method.md section 6.2 states."""
+"""The simulated data follow docs/method.md section 6.2."""
 
 import numpy as np
 import pytest
@@ -64,8 +64,8 @@ def test_recipe_step_by_step():
     assert_allclose(data.X, (X - X.mean(axis=0)) / X.std(axis=0), atol=1e-12)
 
 
-def test_neighbours_are_correlated_as_the_smoothing_says(dots):
-    """White noise smoothed twice has the correlation of the kernel with itself."""
+def test_neighbours_are_correlated_by_the_smoothing(dots):
+    """Smoothed white noise has the autocorrelation of the smoothing kernel."""
     images = dots.X.reshape(500, 100, 100)[:, :17, :]  # a band above the dots
     kernel = gaussian_filter(np.eye(1, 41, 20).ravel(), 1)
     for lag in (1, 2, 3):
@@ -79,8 +79,8 @@ def test_without_smoothing_pixels_are_independent():
     assert abs(np.mean(images[:, :, 1:] * images[:, :, :-1])) < 0.01
 
 
-def test_signal_is_in_the_data_in_its_order(dots):
-    """Averaged over its support, X follows the latent score: strongest first."""
+def test_the_data_contain_the_signals_in_order_of_strength(dots):
+    """The mean of X over each support correlates with its score, most for the strongest signal."""
     means = dots.X @ dots.loadings.T / dots.loadings.sum(axis=1)
     correlation = [np.corrcoef(means[:, k], dots.scores[:, k])[0, 1] for k in range(3)]
     assert correlation[0] > correlation[1] > correlation[2] > 0.2
@@ -98,7 +98,7 @@ def test_same_seed_same_bits_and_no_global_state():
 
 
 @pytest.mark.parametrize("kind", [np.random.default_rng, np.random.RandomState])
-def test_generators_move_on(kind):
+def test_generators_advance(kind):
     rng = kind(0)
     first, second = make_dots(10, 14, random_state=rng), make_dots(10, 14, random_state=rng)
     assert not np.array_equal(first.X, second.X)
@@ -118,7 +118,7 @@ def test_split(dots):
     assert_array_equal(np.vstack([train, test]), dots.X)
     assert [part.shape[0] for part in dots.split(100)] == [100, 400]
     for wrong in (0, 500):
-        with pytest.raises(ValueError, match=f"between 1 and 499 of 500 rows, got {wrong}"):
+        with pytest.raises(ValueError, match=f"between 1 and 499 of 500 samples, got {wrong}"):
             dots.split(wrong)
 
 
@@ -188,7 +188,7 @@ def test_volume_cohort_is_signal_on_balls_plus_noise(ball):
     volume = np.zeros(ball.shape)
     for loading in cohort.loadings:
         volume[ball] = loading
-        assert label(volume)[1] == 2, "two regions a component"
+        assert label(volume)[1] == 2, "two regions per component"
     assert cohort.loadings.sum(axis=0).max() == 1, "regions do not overlap"
     # a ball of radius 2 voxels has at most 33
     assert (cohort.loadings.sum(axis=1) <= 2 * 33).all()
@@ -227,7 +227,7 @@ def test_surface_cohort_is_signal_on_discs_plus_noise(sphere):
     inside = coords[mask]
     for loading in cohort.loadings:
         region = inside[loading != 0]
-        # along the edges is at least as far as through the ball: all lies in two balls of this radius
+        # a path along edges is never shorter than a straight line: each region fits in a ball of this radius
         near = np.linalg.norm(region - region[0], axis=1) <= 0.6
         assert 0 < near.sum() < len(region)
         assert np.ptp(region[near], axis=0).max() <= 0.6
@@ -257,7 +257,7 @@ def test_two_hemispheres_are_one_mesh(sphere):
         ({"n_samples": 1}, "n_samples must be at least 2"),
         ({"snr": -1}, "snr must be a finite number >= 0"),
         ({"radius": 0}, "radius must be above 0, got 0"),
-        ({"amplitudes": ()}, "amplitudes must be finite numbers, one a component"),
+        ({"amplitudes": ()}, "amplitudes must be finite numbers, one per component"),
         ({"dtype": int}, "dtype must be float64 or float32"),
         ({"mask": np.ones(3)}, "6 regions need at least as many features, got 3"),
     ],

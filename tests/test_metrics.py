@@ -34,17 +34,17 @@ quick = settings(max_examples=60, deadline=None)
 
 class TestThreshold:
     def test_hand_value(self):
-        # the norm is 5; 4.95 of it must stay: 4 alone holds 0.8, with 3 it holds all
+        # the norm is 5, of which 4.95 must be kept: 4 alone is 80 %, and 3 and 4 together are all of it
         assert_array_equal(threshold_loadings([3.0, -4.0, 0.0]), [3.0, -4.0, 0.0])
         # norm sqrt(1.0001): the entry 0.01 is not needed for 99 %
         assert_array_equal(threshold_loadings([1.0, 0.01]), [1.0, 0.0])
 
     def test_it_is_the_norm_and_not_its_square(self):
-        # (1, 0.12): 1 holds 0.9929 of the norm but only 0.9858 of its square
+        # (1, 0.12): 1 is 99.29 % of the norm, but only 98.58 % of its square
         assert_array_equal(threshold_loadings([1.0, 0.12]), [1.0, 0.0])
 
     def test_ties_stay_together(self):
-        # three of the four equal entries would do for 80 % of the norm
+        # three of the four equal entries would be enough for 80 % of the norm
         assert_array_equal(threshold_loadings([1.0, 1.0, -1.0, 1.0, 0.1], 0.8), [1.0, 1.0, -1.0, 1.0, 0.0])
 
     def test_rows_are_independent_and_zeros_stay(self):
@@ -137,12 +137,12 @@ class TestPairwiseDice:
         base = np.kron(np.eye(3), np.ones(5))
         assert_array_equal(pairwise_dice([base, -base[[2, 0, 1]], 4 * base[::-1]]), np.ones((3, 3)))
 
-    def test_thresholds_at_99_percent_unless_told(self):
+    def test_the_default_threshold_is_99_percent(self):
         fits = [np.array([[1.0, 0.01, 0.0]]), np.array([[1.0, 0.0, 0.01]])]
         assert_array_equal(pairwise_dice(fits), [[1.0]])
         assert_array_equal(pairwise_dice(fits, norm_fraction=None), [[0.5]])
 
-    def test_a_component_killed_everywhere_is_not_stable(self):
+    def test_a_component_that_is_always_zero_is_not_stable(self):
         fit = np.array([[1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
         assert_array_equal(pairwise_dice([fit, fit]), [[1.0, 0.0]])
         assert_array_equal(pairwise_dice([fit, fit], empty=1.0), [[1.0, 1.0]])
@@ -188,10 +188,10 @@ class TestMatch:
         assert_array_equal(match.order, [1, 0])
         assert_allclose(match.correlation, [1, 0])
 
-    def test_errors_say_both_numbers(self):
+    def test_errors_name_both_numbers(self):
         with pytest.raises(ValueError, match="3 features but estimated has 4"):
             match_components(np.ones((1, 3)), np.ones((1, 4)))
-        with pytest.raises(ValueError, match=r"2 reference components .* among 1 estimated"):
+        with pytest.raises(ValueError, match=r"2 reference components .* to 1 estimated"):
             match_components(np.eye(3)[:2], np.eye(3)[:1])
 
 
@@ -228,7 +228,7 @@ class TestLoadingMSE:
         assert (mse <= 4 + 1e-9).all()
 
     def test_refuses_different_shapes_without_matching(self):
-        with pytest.raises(ValueError, match=r"\(2, 4\), estimated \(3, 4\)"):
+        with pytest.raises(ValueError, match=r"\(2, 4\), estimated has \(3, 4\)"):
             loading_mse(np.eye(4)[:2], np.eye(4)[:3], match=False)
 
 
@@ -291,10 +291,10 @@ class TestSignedAndCorrectedDice:
         # supports {0, 1, 2} and {0, 1, 3}; the signs agree on 0 alone
         assert dice([1, 1, 1, 0], [1, -1, 0, 1]) == pytest.approx(2 / 3)
         assert dice([1, 1, 1, 0], [1, -1, 0, 1], signed=True) == pytest.approx(1 / 3)
-        # two of four features each, one shared: exactly what chance gives
+        # two of four features each, one of them shared: exactly as expected by chance
         assert dice([1, 1, 0, 0], [0, 1, 1, 0], corrected=True) == 0
         assert dice([1, 1, 0, 0], [1, 1, 0, 0], corrected=True) == 1
-        # by chance 2 (1 * 1 / 4) / 2 = 1/4 of it is shared
+        # the index expected by chance is 2 (1 * 1 / 4) / 2 = 1/4
         assert dice([1, 0, 0, 0], [0, 1, 0, 0], corrected=True) == pytest.approx(-1 / 3)
 
     def test_full_supports_say_nothing(self):

@@ -1,4 +1,4 @@
-"""What a stranger relies on: version, extras, a light import, the two commands."""
+"""What people rely on: version, extras, a light import, the two commands, and a correct map of the code."""
 
 import re
 import subprocess
@@ -12,14 +12,13 @@ import pytest
 import spcatv
 
 ROOT = Path(__file__).resolve().parents[1]
-EXTRAS = {"bench", "images", "report", "dask", "gpu", "dev", "all"}
+EXTRAS = {"bench", "images", "report", "dask", "dev", "all"}
 OPTIONAL = [
     "matplotlib",
     "nibabel",
     "nilearn",
     "dask",
     "distributed",
-    "cupy",
     "cvxpy",
     "pandas",
     "jinja2",
@@ -28,8 +27,29 @@ OPTIONAL = [
 
 
 @pytest.fixture(scope="module")
-def project():
-    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+def pyproject():
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def project(pyproject):
+    return pyproject["project"]
+
+
+@pytest.fixture(scope="module")
+def layers(pyproject):
+    """Every import contract as a list of layers, highest first, each a list of top-level modules."""
+    return [
+        [re.findall(r"(?:spcatv\.)?(\w+)", layer) for layer in contract["layers"]]
+        for contract in pyproject["tool"]["importlinter"]["contracts"]
+        if contract["type"] == "layers"
+    ]
+
+
+def modules(folder):
+    """Top-level modules and packages in a folder."""
+    found = {file.stem for file in folder.glob("*.py")}
+    return found | {package.name for package in folder.iterdir() if list(package.glob("*.py"))}
 
 
 def in_a_new_process(code):
@@ -114,3 +134,29 @@ def test_makefile_has_its_targets_and_ci_calls_them():
     ci = ROOT / ".ci" / "run"
     assert ci.stat().st_mode & 0o111, "executable"
     assert {"make lint", "make test"} <= set(ci.read_text(encoding="utf-8").splitlines())
+
+
+def test_the_import_contract_is_small_and_names_every_module(layers):
+    whole = [name for layer in layers[0] for name in layer]
+    assert len(layers[0]) <= 10
+    assert sorted(whole) == sorted(modules(ROOT / "src" / "spcatv") - {"__init__"})
+
+
+def test_the_layout_in_contributing_is_the_import_contract(layers):
+    """Every module stands in the table once, below everything that it may import."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    section = re.search(r"^## Layout$(.*?)^## ", text, re.MULTILINE | re.DOTALL)[1]
+    first_cells = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
+    table = [name for cell in first_cells for name in re.findall(r"`(\w+)/?`", cell)]
+    assert sorted(table) == sorted(name for layer in layers[0] for name in layer)
+    for contract in layers:
+        heights = {name: height for height, layer in enumerate(reversed(contract)) for name in layer}
+        found = [heights[name] for name in table if name in heights]
+        assert found == sorted(found), "an import points up the table"
+
+
+def test_tests_mirror_the_package():
+    folders = {file.parent.name for file in (ROOT / "tests").glob("*/test_*.py")}
+    packages = {file.parent.name for file in (ROOT / "src" / "spcatv").glob("*/__init__.py")}
+    assert folders - {"benchmarks"} <= packages
+    assert packages - {"_util"} <= folders

@@ -15,7 +15,7 @@ numbers = st.lists(st.tuples(st.floats(-10, 10), st.floats(-10, 10)), min_size=2
 
 @pytest.mark.parametrize("alternative", ALTERNATIVES)
 @pytest.mark.parametrize("n_pairs", [2, 5, 50])
-def test_t_test_is_scipys(alternative, n_pairs):
+def test_t_test_agrees_with_scipy(alternative, n_pairs):
     rng = np.random.default_rng(n_pairs)
     first, second = rng.standard_normal((2, n_pairs)) + np.array([[0.3], [0.0]])
     ours = paired_t_test(first, second, alternative=alternative)
@@ -53,7 +53,7 @@ def test_few_pairs_are_enumerated(pairs, alternative):
     assert ours.p_value == pytest.approx(enumerated(first - second, alternative))
 
 
-def test_all_on_one_side_has_the_smallest_p_there_is():
+def test_differences_of_one_sign_have_the_smallest_possible_p():
     difference = np.arange(1.0, 9.0)
     assert sign_flip_test(difference, np.zeros(8), alternative="greater").p_value == 1 / 2**8
     assert sign_flip_test(difference, np.zeros(8)).p_value == 2 / 2**8
@@ -85,7 +85,7 @@ def test_the_same_seed_gives_the_same_p():
 
 @pytest.mark.parametrize("test", [paired_t_test, sign_flip_test])
 def test_wrong_values_are_refused(test):
-    with pytest.raises(ValueError, match="two vectors of one length"):
+    with pytest.raises(ValueError, match="two vectors of the same length"):
         test([1, 2], [1, 2, 3])
     with pytest.raises(ValueError, match="must be finite"):
         test([1, np.nan], [1, 2])

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from spcatv import SPCATV
 from spcatv.metrics import dice, match_components, threshold_loadings
 from spcatv.selection import FailedFitWarning, alpha_for_sparsity
-from spcatv.selection.each_component import fit_alphas
+from spcatv.selection.sparsity import fit_alphas
 from spcatv.solvers import solve
 from spcatv.stability import bootstrap_components, paired_t_test, sign_flip_test
 
@@ -162,7 +162,7 @@ def test_failed_resamples_are_named_and_left_out(signals):
 def test_wrong_arguments(estimator, signals):
     with pytest.raises(ValueError, match="n_resamples must be"):
         bootstrap_components(estimator, signals, n_resamples=0)
-    with pytest.raises(ValueError, match=r"one label a row, shape \(40,\)"):
+    with pytest.raises(ValueError, match=r"one label per sample, shape \(40,\)"):
         bootstrap_components(estimator, signals, groups=[1, 2])
 
 

@@ -1,6 +1,6 @@
 """Reproduce the paper's studies: ``python -m benchmarks.reproduce [simulation | real]``.
 
-Every fit is stored as soon as it is made: a run that was stopped goes on where it was.
+Every fit is stored at once: a run that was stopped continues where it was.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     if options.first_seed < 0:
         parser.error("--first-seed must not be negative")
     if options.jobs == 0:
-        parser.error("--jobs must be a number of processes, or -1 for one a core")
+        parser.error("--jobs must be a number of processes, or -1 for one per core")
     if options.output is None:
         options.output = RESULTS / "quick" if options.quick else RESULTS
     return options

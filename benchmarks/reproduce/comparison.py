@@ -1,4 +1,4 @@
-"""Two methods on the same data sets or folds: differences and whether they are more than chance."""
+"""Two methods on the same data sets or folds: differences, and whether they exceed chance."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Scores:
     errors : ndarray of shape (n,)
         Reconstruction errors of held-out rows.
     dice : ndarray of shape (n (n - 1) / 2, K)
-        Dice indices of matched supports, a row a pair.
+        Dice indices of matched supports, one row per pair.
     mses : ndarray of shape (n, K), or None
         Loading errors, where the truth is known.
     """

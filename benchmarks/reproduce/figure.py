@@ -25,7 +25,7 @@ def typical_data_set(mses: np.ndarray) -> int:
 
 
 def draw_loadings(output: Path, methods: Sequence[Method], size: Size, seed: int) -> Path:
-    """Draw and write ``loadings.png``: a column a method, a row a component.
+    """Draw and write ``loadings.png``: one column per method, one row per component.
 
     Loadings have unit norm and share one colour scale, red above and blue below zero.
 

@@ -1,4 +1,4 @@
-"""Methods at a wanted share of zeros, so that the Dice index of their supports compares like with like."""
+"""Methods with a given share of zeros, so that Dice indices compare supports of one size."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ import numpy as np
 
 from benchmarks.baselines import N_COMPONENTS, Fitted, Method, fit_sparse_pca, of_spcatv
 
-# How close the share of zeros must come to the wanted one, and the fits that this may take.
+# How close the share of zeros must come to the target, and how many fits this may take.
 ZEROS_TOL = 0.01
 MOST_FITS = 14
-# Factor from one strength to the next until the wanted share lies between two of them.
+# Factor from one strength to the next, until the target lies between two of them.
 STRIDE = 3.0
 # An interpolated strength is at least this far from both ends, on the scale of the logarithm.
 SMALLEST_PART = 0.15
 
 
 def fit_spcatv_with_zeros(X: np.ndarray, structure: Any, setting: Mapping[str, Any]) -> Fitted:
-    """This package with the share ``zeros`` in every component, each with an alpha of its own."""
+    """This package with the share ``zeros`` in every component, and one alpha per component."""
     from spcatv import SPCATV
     from spcatv.selection import alpha_for_sparsity
 
     own = dict(setting)
     wanted = [own.pop("zeros")] * N_COMPONENTS
     model = SPCATV(N_COMPONENTS, structure=structure, **own)
-    with warnings.catch_warnings(action="ignore"):  # what was not reached shows in the table
+    with warnings.catch_warnings(action="ignore"):  # the table shows what was not reached
         choice = alpha_for_sparsity(model, X, wanted, tol=ZEROS_TOL)
     return of_spcatv(choice.model)
 
 
 def fit_sparse_pca_with_zeros(X: np.ndarray, structure: Any, setting: Mapping[str, Any]) -> Fitted:
-    """scikit-learn's with the share ``zeros`` in its components together; it has one alpha for all."""
+    """scikit-learn's, with the share ``zeros`` in all components together: it has a single alpha."""
     own = dict(setting)
     wanted = own.pop("zeros")
     fits: dict[float, Fitted] = {}
@@ -46,9 +46,9 @@ def fit_sparse_pca_with_zeros(X: np.ndarray, structure: Any, setting: Mapping[st
 
 
 def alpha_for_zeros(share_of_zeros: Callable[[float], float], first_alpha: float, wanted: float) -> float:
-    """The strength, among those tried, whose share of zeros is closest to the wanted one.
+    """The strength whose share of zeros is closest to the target, among those tried.
 
-    Raised or lowered by a factor until the share lies between two strengths, then interpolated between them.
+    It is raised or lowered by a factor until the target lies between two strengths, then interpolated.
     """
     tried: dict[float, float] = {}
     alpha = first_alpha

@@ -1,4 +1,4 @@
-"""El Nino in the sea-surface temperatures: the first component beside the index that forecasters use."""
+"""El Nino in the sea-surface temperatures: the first component and the index that forecasters use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EVENTS: dict[str, tuple[tuple[int, int], tuple[int, int]]] = {
 
 
 def nino_index(temperatures: np.ndarray, latitudes: np.ndarray, longitudes: np.ndarray) -> np.ndarray:
-    """Mean anomaly over the box, weighted by area, a value a month; shape (n_months,).
+    """Mean anomaly over the box, weighted by area, one value per month; shape (n_months,).
 
     Parameters
     ----------

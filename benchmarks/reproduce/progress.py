@@ -1,4 +1,4 @@
-"""Work that is shared out to processes, with a line for every piece that is done."""
+"""Work on several processes, with a line for every piece that is done."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run_all(
     jobs : int
         Processes; each keeps to one thread.
     say : callable
-        Receives the lines, each with what is done and the time that is left.
+        Receives the lines, each with the pieces done and the time left.
     """
     started = time.perf_counter()
     results = Parallel(n_jobs=jobs, return_as="generator_unordered")(

@@ -12,7 +12,7 @@ from benchmarks.reproduce.store import Record, Store
 from spcatv._util.threads import one_blas_thread
 from spcatv.metrics import reconstruction_error
 
-# Shares of zeros that the methods are brought to: what the paper's rule asks for at least, and more.
+# Shares of zeros at which methods are compared: the least that the paper's rule allows, and more.
 SHARES = (0.5, 0.7)
 
 
@@ -22,7 +22,7 @@ def store_of(output: Path, name: str) -> Store:
 
 
 def fit_data(output: Path, name: str, zeros: float, quick: bool) -> str:
-    """Fit every method to every fold and to all rows; what is stored already is not done again.
+    """Fit every method to every fold and to all rows, except for fits that are already stored.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def fit_data(output: Path, name: str, zeros: float, quick: bool) -> str:
 
 
 def fit_missing(store: Store, data: RealData, zeros: float) -> dict[str, dict[str, Record]]:
-    """All records, by the method's label and the fold's name; made where they are not there."""
+    """All records, by the method's label and the fold's name; those that are missing are made."""
     found: dict[str, dict[str, Record]] = {}
     for method in matched_methods(zeros):
         of_method = found.setdefault(method.label, {})

@@ -15,13 +15,13 @@ from benchmarks.data import standardised, volume_cohort
 from spcatv.structure import Structure, grid
 
 N_FOLDS = 5
-# The fold of all rows, whose components those of the others are matched to.
+# The fold of all rows; the components of the other folds are matched to its components.
 ALL_ROWS = "all"
 
 
 @dataclass(frozen=True, eq=False)
 class RealData:
-    """A matrix with standardised columns, their structure, and what to call it."""
+    """A matrix with standardised columns, their structure, and a title."""
 
     title: str
     X: np.ndarray
@@ -65,7 +65,7 @@ def _tiny_volume() -> RealData:
     return RealData("tiny volume", standardised(volume_cohort(20, mask)), grid(mask))
 
 
-# Each raises FileNotFoundError where the file is not at hand.
+# Each raises FileNotFoundError if there is no such file.
 DATA: dict[str, Callable[[], RealData]] = {
     "vbm": partial(_load, cases.vbm),
     "thickness": partial(_load, cases.thickness),

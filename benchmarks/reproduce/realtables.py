@@ -29,7 +29,7 @@ def real_report(
     quick: bool = False,
     say: Callable[[str], None] = print,
 ) -> str:
-    """Fit what has not been fitted yet on every data set at hand, and report in Markdown.
+    """Run the fits that are missing on every data set that is there, and report in Markdown.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def real_report(
     jobs : int
         Processes.
     quick : bool
-        Simulated data of a tiny size.
+        Tiny simulated data.
     say : callable
         Receives progress.
 

@@ -24,7 +24,7 @@ PUBLISHED: dict[str, tuple[float, float, float]] = {
     "elastic-net": (1577.0, 0.83, 0.26),
     "spca-tv-authors": (1575.5, 0.62, 0.54),
 }
-# A loading with less than this error overlaps with its true support for the most part.
+# A loading with a smaller error overlaps with most of its true support.
 FOUND_MSE = 1.0
 
 
@@ -51,7 +51,7 @@ class Size:
 def run_simulation(
     output: Path, methods: Sequence[Method], size: Size, *, jobs: int, say: Callable[[str], None] = print
 ) -> dict[str, Scores]:
-    """Fit what has not been fitted yet, and gather the scores of all methods.
+    """Run the fits that are missing, and collect the scores of all methods.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def record_name(seed: int) -> str:
 
 
 def fit_data_set(store: Store, seed: int, methods: Sequence[Method], size: Size) -> str:
-    """Simulate one data set, fit the methods to half of its rows and keep what they score on the rest."""
+    """Simulate one data set, fit the methods to half of its rows, and store their scores on the rest."""
     data = make_dots(size.n_samples, size.side, dtype=np.float32, random_state=seed)
     train, test = data.split()
     passed = []
@@ -111,7 +111,7 @@ def fit_data_set(store: Store, seed: int, methods: Sequence[Method], size: Size)
 
 
 def records(store: Store, method: Method, seeds: Iterable[int]) -> list[Record]:
-    """The records of a method, which must be there."""
+    """The records of a method, all of which must exist."""
     found = []
     for seed in seeds:
         record = store.load(method.key, record_name(seed), method.setting)

@@ -1,4 +1,4 @@
-"""Results on disk, one small file each, so that a study that was stopped goes on where it was."""
+"""Results on disk, one small file each, so that a study that was stopped continues where it was."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Record:
 
 @dataclass(frozen=True)
 class Store:
-    """A folder of records, each for a method, a data set and the setting it was made with.
+    """A folder of records, one for each method, data set and setting.
 
     Parameters
     ----------
     folder : Path
-        Made when the first record is written.
+        Created with the first record.
     """
 
     folder: Path
@@ -47,7 +47,7 @@ class Store:
         return self.folder / method / f"{name}.npz"
 
     def load(self, method: str, name: str, setting: Mapping[str, Any]) -> Record | None:
-        """The record; None if there is none, or one of another setting, or one that cannot be read."""
+        """The record, or None if it is missing, belongs to another setting or cannot be read."""
         try:
             with np.load(self.path(method, name), allow_pickle=False) as archive:
                 values = json.loads(str(archive["values"]))
@@ -57,7 +57,7 @@ class Store:
         return record if values.get("setting") == _plain(setting) else None
 
     def save(self, method: str, name: str, setting: Mapping[str, Any], record: Record) -> None:
-        """Write the record, whole or not at all."""
+        """Write the record, completely or not at all."""
         path = self.path(method, name)
         path.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps({**record.values, "setting": _plain(setting)})
@@ -70,5 +70,5 @@ class Store:
 
 
 def _plain(setting: Mapping[str, Any]) -> dict[str, Any]:
-    """The setting as JSON gives it back, so that it can be compared."""
+    """The setting as JSON returns it, so that it can be compared."""
     return json.loads(json.dumps(dict(setting), sort_keys=True))

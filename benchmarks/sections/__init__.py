@@ -1,1 +1,1 @@
-"""The sections of the suite, one a file: ``run(options)`` measures, ``table(result)`` says it in Markdown."""
+"""One file per section of the suite: ``run(options)`` measures, ``table(result)`` writes Markdown."""

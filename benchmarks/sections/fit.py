@@ -1,4 +1,4 @@
-"""Three certified components on every data set, beside the peers' fits of the same matrix."""
+"""Three certified components on every data set, compared with fits of other packages."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from benchmarks.worker import Entrant, Worker, interleave
 TITLE = "Fits of three components"
 OURS, OURS_ONE, OURS_DEFAULT = "spcatv", "spcatv, one thread", "spcatv, default penalty"
 THREADS = {OURS: 2, OURS_ONE: 1}
-# The penalty that SPCATV has when nothing is said, in units of the data.
+# The default penalty of SPCATV, in units of the data.
 DEFAULT_PENALTY = {"alpha": 0.2, "penalty_units": "relative"}
 PEER_THREADS = 2
-# Seconds for a slow peer on data where no claim hangs on it.
+# Time limit of a slow peer, in seconds, on data for which nothing is promised.
 SHORT_LIMIT = 20.0
 
 
@@ -39,15 +39,15 @@ def run(options: Options) -> dict[str, Any]:
 
 
 def applies(peer: Peer, case: Case) -> bool:
-    """Whether a peer is there and knows this kind of data."""
+    """Whether a peer is installed and takes this kind of data."""
     return peer.is_installed and (peer.module != "parsimony" or case.mask is not None)
 
 
 def race(case: Case, options: Options) -> dict[str, Any]:
-    """Ours and the peers in turn; then the judge looks at our last fit."""
+    """Run ours and the peers in turn, then let the judge score our last fit."""
     slow_limit = options.limit if case.name == "volume" else min(SHORT_LIMIT, options.limit)
     makers = {name: (partial(make_spcatv, case), n, 600.0) for name, n in THREADS.items()}
-    # a quick run meets the peers once
+    # a quick run includes the peers once
     for peer in PEERS if not options.quick or case.name == "volume" else ():
         if applies(peer, case):
             limit = slow_limit if peer.slow else 600.0
@@ -77,7 +77,7 @@ def race(case: Case, options: Options) -> dict[str, Any]:
 
 
 def summary(entrant: Entrant) -> dict[str, Any]:
-    """The fastest of all runs; the first one made the structure's operator and shows the peak of memory."""
+    """The fastest run; the first one gives the peak memory, as it also builds the structure's operator."""
     if not entrant.runs:
         return {"seconds": None, "note": entrant.note}
     first = entrant.runs[0]
@@ -91,7 +91,7 @@ def summary(entrant: Entrant) -> dict[str, Any]:
 
 
 def table(result: dict[str, Any]) -> str:
-    """Seconds and ratios of all methods; then what our fits did."""
+    """Seconds and ratios of all methods, then details of our fits."""
     parts = [ratio_table(result), own_table(result), memory_table(result)]
     if result["missing"]:
         missing = "; ".join(f"{name} (`{install}`)" for name, install in result["missing"].items())

@@ -23,7 +23,7 @@ FULL = {
 }
 QUICK = {"P": (1_000, 4_000), "N": (10, 20), "K": (1, 2)}
 N_FOR_P, K = 20, 3
-# Relative to the data, so that it means the same for every N and kills no component.
+# Relative to the data, so that it means the same for every N and leaves every component.
 PENALTY = {"alpha": 0.1, "penalty_units": "relative"}
 
 
@@ -42,7 +42,7 @@ def run(options: Options) -> dict[str, Any]:
 
 
 def measure(n_rows: int, n_columns: int, numbers: tuple[int, ...], options: Options) -> list[dict[str, Any]]:
-    """Fit a simulated volume of this size, with every number of components asked for."""
+    """Fit a simulated volume of this size with every number of components."""
     mask = ellipsoid_mask(n_columns)
     path = options.scratch / "growth.npy"
     np.save(path, volume_cohort(n_rows, mask))
@@ -60,7 +60,7 @@ def measure(n_rows: int, n_columns: int, numbers: tuple[int, ...], options: Opti
 
 
 def table(result: dict[str, Any]) -> str:
-    """One line a size."""
+    """One row per size."""
     rows = [
         [
             f"{variable} = {point[variable]:,}",
@@ -72,5 +72,5 @@ def table(result: dict[str, Any]) -> str:
         for variable in ("P", "N", "K")
         for point in result[variable]
     ]
-    header = ["grown", "fit", "seconds", "inner iterations", "ns a voxel and iteration"]
+    header = ["grown", "fit", "seconds", "inner iterations", "ns per voxel and iteration"]
     return f"alpha = 0.1, relative to the data.\n\n{markdown(header, rows)}"

@@ -1,4 +1,4 @@
-"""The iteration itself: microseconds, and its bytes over time against a copy of the same size."""
+"""The iteration itself: microseconds, and its bandwidth compared with a copy of the same size."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ THREADS = 1
 SIDES = (25, 40, 64, 100, 126)
 QUICK_SIDES = (10, 16)
 COUNT = (
-    "Bytes counted, for a floating-point size b: v read and written, y read, and three dual arrays read and "
-    "written make 9 b a voxel, plus 1 byte of edge flags; on a mesh 3 b a vertex, and 2 b + 4 (an index) an "
-    "edge. Copy: bytes read plus bytes written, on two arrays that together are as large as the iteration's."
+    "Bytes counted, for numbers of b bytes: v is read and written, y is read, and three dual arrays are read "
+    "and written. That is 9 b per voxel, plus 1 byte of edge flags; on a mesh 3 b per vertex and 2 b + 4 (an "
+    "index) per edge. Copy: bytes read plus bytes written, on two arrays that together are as large."
 )
 
 
@@ -69,7 +69,7 @@ def run(options: Options) -> dict[str, Any]:
 
 
 def growth(rows: list[dict[str, Any]], dtype: str, cache: int | None) -> dict[str, Any]:
-    """Time a voxel from each box to the next larger one, from 64 k on, and the same for a byte copied.
+    """Time per voxel of each box relative to the next smaller one, from 64 k on; the same per byte copied.
 
     ``apart`` leaves out the step from the last cache into memory.
     """
@@ -94,7 +94,7 @@ def growth(rows: list[dict[str, Any]], dtype: str, cache: int | None) -> dict[st
 
 
 def table(result: dict[str, Any]) -> str:
-    """One line a structure and precision."""
+    """One row per structure and precision."""
     header = [
         *("structure", "features", "dtype", "µs an iteration", "ns a feature", "MB moved", "GB/s"),
         *("copy GB/s", "share", "working set"),
@@ -121,7 +121,7 @@ def table(result: dict[str, Any]) -> str:
 
 
 def growth_table(result: dict[str, Any]) -> str:
-    """Growth of the time a voxel, box by box."""
+    """Growth of the time per voxel, box by box."""
     rows = []
     for dtype, grown in result["growth"].items():
         for step in grown["steps"]:
@@ -130,4 +130,4 @@ def growth_table(result: dict[str, Any]) -> str:
             )
             rows.append([dtype, name, f"{step['factor']:.2f}", f"{step['copy_factor']:.2f}"])
         rows.append([dtype, "all", f"{grown['factor']:.2f}", f"{grown['copy_factor']:.2f}"])
-    return markdown(["dtype", "box", "time a voxel grows by", "time a byte copied grows by"], rows)
+    return markdown(["dtype", "box", "time per voxel grows by", "time per byte copied grows by"], rows)

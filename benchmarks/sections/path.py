@@ -1,4 +1,4 @@
-"""A warm-started path: twenty settings on one data set against single fits, and the same answers."""
+"""A warm-started path of twenty settings compared with single fits: cost and agreement."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PATHS: dict[str, Settings] = {
 
 
 def fit_path(X: np.ndarray, structure: Any, settings: Settings) -> list[Any]:
-    """Fitted models along the path; the only place that knows how the path is called."""
+    """Fitted models along the path; the only function that calls `spcatv.selection.path`."""
     from spcatv import SPCATV
     from spcatv.selection import path
 
@@ -48,7 +48,7 @@ def fit_path(X: np.ndarray, structure: Any, settings: Settings) -> list[Any]:
 
 
 def run(options: Options) -> dict[str, Any]:
-    """Cold fits one by one, then the path, again and again in one process; minima."""
+    """Repeat cold fits and the path in one process; minima count."""
     if find_spec("spcatv.selection") is None:
         return {"skipped": "spcatv.selection is not there yet"}
     case = prepare(volume, options)
@@ -87,7 +87,7 @@ def make_path(case: Case):
 
 
 def compare(cold: Any, warm: Any) -> dict[str, Any]:
-    """Certificates of both, and how far apart their answers are."""
+    """Certificates of both, and the distance of their answers."""
     objectives = [sum(record.objective for record in model.diagnostics_) for model in (cold, warm)]
     overlap = np.abs(np.sum(cold.components_ * warm.components_, axis=1, dtype=np.float64))
     both_null = ~cold.components_.any(axis=1) & ~warm.components_.any(axis=1)
@@ -100,7 +100,7 @@ def compare(cold: Any, warm: Any) -> dict[str, Any]:
 
 
 def table(result: dict[str, Any]) -> str:
-    """The cost of each path, and the worst agreement of all its settings."""
+    """The cost of each path, and the worst agreement among its settings."""
     header = [
         *("path", "seconds", "20 cold fits", "in single fits", "largest gap, cold", "largest gap, path"),
         *("objective of the path, relative difference", "least overlap of loadings"),

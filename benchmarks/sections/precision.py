@@ -16,7 +16,7 @@ TOLERANCES = (1e-6, 1e-7, 1e-8, 1e-9)
 
 
 def run(options: Options) -> dict[str, Any]:
-    """Three components in float64, tighter and tighter."""
+    """Three components in float64, with smaller and smaller tolerances."""
     case = prepare(volume, options)
     with Worker(make_spcatv, case, "float64", threads=THREADS) as worker:
         entrants = [Entrant(f"{tol:.0e}", worker, ({"tol": tol},)) for tol in TOLERANCES]
@@ -30,7 +30,7 @@ def run(options: Options) -> dict[str, Any]:
 
 
 def table(result: dict[str, Any]) -> str:
-    """One line a tolerance."""
+    """One row per tolerance."""
     rows = [
         [
             f"{row['tol']:.0e}",

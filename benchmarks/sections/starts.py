@@ -26,7 +26,7 @@ AUTHORS = {
 
 
 def run(options: Options) -> dict[str, Any]:
-    """Both starts on ten data sets of the paper's simulation, half of the rows to test on."""
+    """Both starts on ten data sets of the paper's simulation; half of the rows are held out."""
     n_sets, size, n_samples = (2, 40, 100) if options.quick else (10, 100, 500)
     with Worker(make_starts, size, n_samples, threads=THREADS) as worker:
         rows = [
@@ -45,7 +45,7 @@ def run(options: Options) -> dict[str, Any]:
 
 
 def make_starts(size: int, n_samples: int):
-    """A job that simulates a data set, fits it from a start and compares with the truth."""
+    """A job that simulates a data set, fits it from one kind of start, and compares with the truth."""
     from spcatv import SPCATV
     from spcatv.metrics import loading_mse, reconstruction_error
 

@@ -1,4 +1,4 @@
-"""What a fresh process pays: the import, and a first fit with the kernels compiled by an earlier one."""
+"""The cost of a fresh process: the import, and a first fit with kernels compiled by an earlier process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ IMPORTS = {
 
 
 def run(options: Options) -> dict[str, Any]:
-    """Imports and first fits, in turn; whole processes are timed, the interpreter's start among them."""
+    """Imports and first fits, in turn; whole processes are timed, including the start of the interpreter."""
     programs = {f"import of {name}": code for name, code in IMPORTS.items()}
     programs["an empty program"] = "pass"
     for recipe in (volume,) if options.quick else (dots, volume):
@@ -37,7 +37,7 @@ def run(options: Options) -> dict[str, Any]:
         )
     times: dict[str, list[float]] = {name: [] for name in programs}
     with thread_limit(THREADS):
-        # the first round fills the caches: of files, of bytecode, of kernels
+        # the first round fills the caches of files, bytecode and kernels
         for _ in range(1 if options.quick else 1 + options.repeats):
             for name, code in programs.items():
                 started = time.perf_counter()

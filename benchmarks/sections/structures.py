@@ -67,7 +67,7 @@ def run(options: Options) -> dict[str, Any]:
 
 
 def table(result: dict[str, Any]) -> str:
-    """One line a structure."""
+    """One row per structure."""
     rows = [
         [
             row["name"],

@@ -14,8 +14,8 @@ from benchmarks.tables import markdown, seconds, times
 from benchmarks.worker import Entrant, TimeUpError, Worker, WorkerDiedError, interleave
 
 TITLE = "The v-step: time to a relative gap"
-# None of the solvers gains from a second thread here: what they share is sums of vectors, which a second
-# thread of the linear algebra library makes slower on a busy machine.
+# No solver gains from a second thread here: BLAS would use it for sums of vectors only, which is slower on a
+# busy machine.
 THREADS = 1
 OURS = "pdhg float32"
 OWN: dict[str, tuple[str, dict[str, Any]]] = {
@@ -25,7 +25,7 @@ OWN: dict[str, tuple[str, dict[str, Any]]] = {
     "CONESTA": ("conesta", {}),
     "FISTA, fixed smoothing": ("fista", {}),
 }
-# Runs shorter than this are repeated that many times more.
+# Runs shorter than this many seconds are repeated more often.
 FAST, FAST_REPEATS = 0.1, 12
 # Runs of a black box that take longer than this are not repeated.
 REPEATED = 2.0
@@ -118,7 +118,7 @@ def race_own(judge: Judge, own: dict[str, tuple[str, dict[str, Any]]], options: 
         Entrant(name, worker, (gap,), limit=options.limit) for gap in GAPS for name, worker in workers.items()
     ]
     interleave(entrants, options.repeats, judge.score)
-    # milliseconds are measured more often: a minimum of three of them is still noise
+    # short runs are repeated more often: the minimum of three is still noise
     interleave([e for e in entrants if (e.seconds or FAST) < FAST], FAST_REPEATS, judge.score)
     for worker in workers.values():
         worker.close()
@@ -148,7 +148,7 @@ def _reached(entrant: Entrant) -> bool:
 def climb(
     worker: Worker, efforts: list[float], score: Callable[..., dict[str, Any]], options: Options
 ) -> dict[str, Any]:
-    """Run a black box with growing effort until the last gap is reached or the time is spent."""
+    """Run a black box with growing effort until the last gap is reached or the time is up."""
     points: list[tuple[float, float]] = []
     n_iters: list[int] = []
     spent = 0.0

@@ -1,6 +1,6 @@
-"""Simulated data whose true loadings are known.
+"""Simulated data with known loadings: the dots of the paper, and cohorts on any mask or mesh.
 
-The dots of the paper (docs/method.md section 6.2), and cohorts of maps on any mask or mesh.
+The dots are described in docs/method.md section 6.2.
 """
 
 from __future__ import annotations
@@ -20,27 +20,26 @@ from spcatv._util.types import BoolArray, FloatArray, IntArray
 RandomState = int | np.integer[Any] | np.random.Generator | np.random.RandomState | None
 
 DOT_AMPLITUDES: tuple[float, float, float] = (1.0, 0.8, 0.5)
-REGIONS_A_COMPONENT = 2
-# moves of the centres of regions towards the middle of what is nearest to them
+REGIONS_PER_COMPONENT = 2
+# Iterations that move the centres of regions towards the middle of the points nearest to them.
 CENTRE_MOVES = 5
 
 
 @dataclass(frozen=True, eq=False)
 class Dots:
-    """Images with three known components; made by `make_dots`.
+    """Images with three known components; returned by `make_dots`.
 
     Attributes
     ----------
     X : ndarray of shape (n_samples, size * size)
-        One flattened image a row (C order); every column has mean 0 and standard deviation 1.
+        One flattened image per row (C order); every column has mean 0 and standard deviation 1.
     shape : tuple of int
-        Shape of an image, ``(size, size)``: also the structure to give to an estimator.
+        Shape of an image, ``(size, size)``, which can be given to an estimator as `structure`.
     loadings : ndarray of shape (3, size * size)
-        True loadings, the indicators (0 or 1) of the supports: the two upper dots, the two lower
-        dots, the middle dot.
+        True loadings: the indicators (0 or 1) of the two upper dots, the two lower dots, and the middle
+        dot.
     scores : ndarray of shape (n_samples, 3)
-        What multiplies the loadings: ``scores @ loadings`` are the images before the noise, the
-        smoothing and the standardisation.
+        True scores: ``scores @ loadings`` are the images before noise, smoothing and standardisation.
     """
 
     X: FloatArray
@@ -49,12 +48,12 @@ class Dots:
     scores: FloatArray
 
     def split(self, n_train: int | None = None) -> tuple[FloatArray, FloatArray]:
-        """Cut the rows of X in two, without a copy.
+        """Split the samples in two parts, without a copy.
 
         Parameters
         ----------
         n_train : int, default=None
-            Rows of the first part, between 1 and ``n_samples - 1``; ``None`` takes half.
+            Number of samples in the first part, between 1 and ``n_samples - 1``; ``None`` for half.
 
         Returns
         -------
@@ -65,8 +64,8 @@ class Dots:
         n_train = n_samples // 2 if n_train is None else n_train
         if not 1 <= n_train < n_samples:
             raise ValueError(
-                f"n_train must leave at least one row on each side: between 1 and {n_samples - 1} "
-                f"of {n_samples} rows, got {n_train}"
+                f"n_train must leave at least one sample in each part: between 1 and {n_samples - 1} "
+                f"of {n_samples} samples, got {n_train}"
             )
         return self.X[:n_train], self.X[n_train:]
 
@@ -83,28 +82,28 @@ def make_dots(
 ) -> Dots:
     """Simulate the images of the SPCA-TV paper: five dots that vary in three groups.
 
-    An image is ``sum_k s_k V_k + e``, with e independent N(0, 1) pixels and V_k the indicator of
-    the two upper dots, the two lower dots and the middle dot. Over the samples, each signal is
-    drawn from N(0, 1), brought to mean 0 and standard deviation 1 exactly, and multiplied by
-    ``snr * amplitudes[k]``. The image is then smoothed by a Gaussian, and at last every pixel is
-    brought to mean 0 and standard deviation 1 over all samples (docs/method.md section 6.2).
+    An image is ``sum_k s_k V_k + e``, where the pixels of e are independent N(0, 1) and V_k is the
+    indicator of the two upper dots, the two lower dots or the middle dot. Over the samples, each signal
+    s_k is drawn from N(0, 1), scaled to mean 0 and standard deviation 1 exactly, and multiplied by
+    ``snr * amplitudes[k]``. Each image is then smoothed by a Gaussian. Finally, every pixel is scaled to
+    mean 0 and standard deviation 1 over all samples (docs/method.md section 6.2).
 
     Parameters
     ----------
     n_samples : int, default=500
         Number of images, at least 2.
     size : int, default=100
-        Pixels on a side, at least 7; a dot has a diameter of ``size // 7`` pixels.
+        Width and height of an image in pixels, at least 7; a dot has a diameter of ``size // 7`` pixels.
     snr : float, default=0.1
-        Standard deviation of the strongest signal over that of the noise, before smoothing.
+        Ratio of the standard deviations of the strongest signal and the noise, before smoothing.
     amplitudes : tuple of 3 floats, default=(1.0, 0.8, 0.5)
         Strength of the three signals relative to `snr`.
     smoothing : float, default=1.0
         Standard deviation, in pixels, of the Gaussian that smooths each image; 0 for none.
     dtype : {float64, float32}, default=float64
-        Type of the arrays; the numbers are drawn and prepared in float64 either way.
+        Type of the arrays; the data are always computed in float64.
     random_state : int, Generator, RandomState or None, default=None
-        An integer gives the same data every time; ``None`` gives new data every time.
+        An integer gives the same data every time, ``None`` new data every time.
 
     Returns
     -------
@@ -114,7 +113,7 @@ def make_dots(
     _check_dtype(dtype)
     rng = _generator(random_state)
     loadings = _dot_supports(size)
-    # the signals come first, so that they do not depend on the size of the images
+    # the signals are drawn first, so that they do not depend on the size of the images
     latent = rng.standard_normal((n_samples, 3))
     scores = snr * np.asarray(amplitudes, dtype=np.float64) * _standardize(latent)
     X: FloatArray = rng.standard_normal((n_samples, size * size))
@@ -133,16 +132,18 @@ def make_dots(
 
 @dataclass(frozen=True, eq=False)
 class SimulatedCohort:
-    """Maps of several people with known components; made by `make_volume_cohort`, `make_surface_cohort`.
+    """One map per person, with known components.
+
+    Returned by `make_volume_cohort` and `make_surface_cohort`.
 
     Attributes
     ----------
     X : ndarray of shape (n_samples, n_features)
-        One person's map a row, ``scores @ loadings`` plus smooth noise of standard deviation 1.
+        One map per row: ``scores @ loadings`` plus smooth noise of standard deviation 1.
     loadings : ndarray of shape (n_components, n_features)
-        True loadings, the indicators (0 or 1) of the regions of each component, which do not overlap.
+        True loadings: the indicators (0 or 1) of the regions of each component; regions do not overlap.
     scores : ndarray of shape (n_samples, n_components)
-        What multiplies the loadings: mean 0, standard deviation ``snr * amplitudes[k]``.
+        True scores, with mean 0 and standard deviation ``snr * amplitudes[k]``.
     """
 
     X: FloatArray
@@ -162,28 +163,28 @@ def make_volume_cohort(
     dtype: npt.DTypeLike = np.float64,
     random_state: RandomState = None,
 ) -> SimulatedCohort:
-    """Simulate a cohort of maps on the voxels of a mask: each component varies in two balls.
+    """Simulate a cohort of maps on the voxels of a mask; each component consists of two balls.
 
     Parameters
     ----------
     mask : array-like of bool, of shape (n_0, n_1, ...)
-        Where there are features; they are its voxels in C order.
+        Its nonzero voxels, in C order, are the features.
     n_samples : int, default=60
         Number of maps, at least 2.
     voxel_size : float or tuple of float, default=1.0
         Size of a voxel along every axis, in the unit of `radius`.
     radius : float
-        Radius of a ball, of which the part inside the mask is taken.
+        Radius of the balls; only the part of a ball inside the mask counts.
     snr : float, default=1.0
-        Standard deviation of the strongest signal over that of the noise.
+        Ratio of the standard deviations of the strongest signal and the noise.
     amplitudes : tuple of float, default=(1.0, 0.8, 0.5)
-        Strength of the signals relative to `snr`, one a component.
+        Strength of the signals relative to `snr`, one per component.
     smoothing : float, default=1.0
         Standard deviation, in voxels, of the Gaussian that smooths the noise; 0 for none.
     dtype : {float64, float32}, default=float64
         Type of the arrays.
     random_state : int, Generator, RandomState or None, default=None
-        Seed of the signals and the noise. Where the balls are depends on the mask alone.
+        Seed of the signals and the noise. The places of the balls depend on the mask alone.
 
     Returns
     -------
@@ -193,7 +194,7 @@ def make_volume_cohort(
     inside = np.asarray(mask) != 0
     sizes = np.broadcast_to(np.asarray(voxel_size, dtype=np.float64), (inside.ndim,))
     points = np.argwhere(inside) * sizes
-    centres = _region_centres(points, REGIONS_A_COMPONENT * len(amplitudes))
+    centres = _region_centres(points, REGIONS_PER_COMPONENT * len(amplitudes))
     distances = _distances(points, points[centres])
     box = np.zeros(inside.shape)
 
@@ -217,38 +218,38 @@ def make_surface_cohort(
     dtype: npt.DTypeLike = np.float64,
     random_state: RandomState = None,
 ) -> SimulatedCohort:
-    """Simulate a cohort of maps on the vertices of a mesh: each component varies in two discs.
+    """Simulate a cohort of maps on the vertices of a mesh; each component consists of two discs.
 
-    Two hemispheres are one mesh: their vertices one after the other, and the triangles of the second
-    counted on from the first.
+    To simulate two hemispheres, give them as one mesh: concatenate the vertices, and add the number of
+    vertices of the first hemisphere to the triangles of the second.
 
     Parameters
     ----------
     coords : array-like of shape (n_vertices, 3)
-        Where the vertices are.
+        Positions of the vertices.
     triangles : array-like of int, of shape (n_triangles, 3)
-        The vertices of every triangle.
+        Indices of the vertices of every triangle.
     n_samples : int, default=60
         Number of maps, at least 2.
     mask : array-like of bool, of shape (n_vertices,), default=None
-        Where there are features (not on the medial wall); ``None`` for all vertices.
+        Vertices that are features, such as all but the medial wall; ``None`` for all vertices.
     radius : float
-        Radius of a disc, measured along the edges of the mesh in the unit of `coords`.
+        Radius of the discs, measured along the edges of the mesh in the unit of `coords`.
     snr, amplitudes, dtype, random_state
         As for `make_volume_cohort`.
     smoothing : int, default=4
-        Times that the noise of a vertex is averaged, half and half, with that of its neighbours.
+        Number of smoothing steps; each averages the noise of a vertex with the mean of its neighbours.
 
     Returns
     -------
     SimulatedCohort
-        Its features are the vertices of the mask, in their order.
+        The features are the vertices inside the mask, in order.
     """
     _check_signals(n_samples, snr, amplitudes, radius, dtype)
     places = np.asarray(coords, dtype=np.float64)
     inside = np.ones(len(places), dtype=bool) if mask is None else np.asarray(mask) != 0
     lengths = _edge_lengths(places, np.asarray(triangles))[inside][:, inside]
-    centres = _region_centres(places[inside], REGIONS_A_COMPONENT * len(amplitudes))
+    centres = _region_centres(places[inside], REGIONS_PER_COMPONENT * len(amplitudes))
     distances = dijkstra(lengths, directed=False, indices=centres)
     neighbours = (lengths > 0).astype(np.float64)
     n_neighbours = np.maximum(neighbours.sum(axis=1), 1)
@@ -271,12 +272,12 @@ def _simulate(
     dtype: npt.DTypeLike,
     random_state: RandomState,
 ) -> SimulatedCohort:
-    """Draw signals and noise on regions given by the distances to their centres (n_regions, P)."""
+    """Draw signals and noise; `distances` are those of every feature to the centres (n_regions, P)."""
     rng = _generator(random_state)
-    # a place that is within reach of two centres belongs to the nearer one: regions do not overlap
+    # a feature within the radius of two centres belongs to the nearer one, so regions do not overlap
     nearest = np.argmin(distances, axis=0)
     reached = distances.min(axis=0) <= radius
-    component_of_region = np.arange(len(distances)) // REGIONS_A_COMPONENT
+    component_of_region = np.arange(len(distances)) // REGIONS_PER_COMPONENT
     components = np.arange(len(amplitudes))[:, None]
     loadings = ((component_of_region[nearest] == components) & reached).astype(np.float64)
     strengths = snr * np.asarray(amplitudes, dtype=np.float64)
@@ -292,7 +293,7 @@ def _simulate(
 
 
 def _region_centres(points: FloatArray, n_centres: int) -> IntArray:
-    """Indices of points that are far from each other and in the middle of what is nearest to them."""
+    """Indices of points that are far apart and in the middle of the points nearest to them."""
     if len(points) < n_centres:
         raise ValueError(f"{n_centres} regions need at least as many features, got {len(points)}")
     chosen = [int(np.argmax(np.linalg.norm(points - points.mean(axis=0), axis=1)))]
@@ -306,7 +307,7 @@ def _region_centres(points: FloatArray, n_centres: int) -> IntArray:
 
 
 def _distances(points: FloatArray, centres: FloatArray) -> FloatArray:
-    """Distances of every point from every centre, shape (n_centres, n_points)."""
+    """Distance of every point from every centre, shape (n_centres, n_points)."""
     return np.stack([np.linalg.norm(points - centre, axis=1) for centre in centres])
 
 
@@ -323,11 +324,11 @@ def _check_signals(
     n_samples: int, snr: float, amplitudes: tuple[float, ...], radius: float, dtype: npt.DTypeLike
 ) -> None:
     if n_samples < 2:
-        raise ValueError(f"n_samples must be at least 2, to standardise the scores; got {n_samples}")
+        raise ValueError(f"n_samples must be at least 2 to standardise the scores, got {n_samples}")
     if not (np.isfinite(snr) and snr >= 0):
         raise ValueError(f"snr must be a finite number >= 0, got {snr}")
     if np.ndim(amplitudes) != 1 or len(amplitudes) == 0 or not np.isfinite(amplitudes).all():
-        raise ValueError(f"amplitudes must be finite numbers, one a component, got {amplitudes!r}")
+        raise ValueError(f"amplitudes must be finite numbers, one per component, got {amplitudes!r}")
     if not radius > 0:
         raise ValueError(f"radius must be above 0, got {radius}")
     _check_dtype(dtype)
@@ -342,9 +343,9 @@ def _check_arguments(
     n_samples: int, size: int, snr: float, amplitudes: tuple[float, float, float], smoothing: float
 ) -> None:
     if n_samples < 2:
-        raise ValueError(f"n_samples must be at least 2, to standardise the columns; got {n_samples}")
+        raise ValueError(f"n_samples must be at least 2 to standardise the columns, got {n_samples}")
     if size < 7:
-        raise ValueError(f"size must be at least 7, so that a dot has a pixel; got {size}")
+        raise ValueError(f"size must be at least 7, so that a dot has at least one pixel; got {size}")
     if not (np.isfinite(snr) and snr >= 0):
         raise ValueError(f"snr must be a finite number >= 0, got {snr}")
     if not (np.isfinite(smoothing) and smoothing >= 0):
@@ -360,7 +361,7 @@ def _generator(random_state: RandomState) -> np.random.Generator | np.random.Ran
 
 
 def _dot_supports(size: int) -> FloatArray:
-    """Draw the indicators of the three supports, shape (3, size * size)."""
+    """Indicators of the three supports, shape (3, size * size)."""
     rows, columns = np.ogrid[:size, :size]
     radius = (size // 7) / 2
     low, middle, high = size // 4, size // 2, 3 * size // 4
@@ -375,7 +376,7 @@ def _dot_supports(size: int) -> FloatArray:
 
 
 def _standardize(columns: FloatArray) -> FloatArray:
-    """Bring every column to mean 0 and (population) standard deviation 1, in place."""
+    """Scale every column to mean 0 and (population) standard deviation 1, in place."""
     columns -= columns.mean(axis=0)
     columns /= np.sqrt(np.einsum("ij,ij->j", columns, columns) / columns.shape[0])
     return columns

@@ -1,6 +1,7 @@
-"""Whether a difference between two methods is more than chance (docs/method.md section 6.4).
+"""Tests of whether two methods differ by more than chance (docs/method.md section 6.4).
 
-Both tests are paired: the two methods saw the same folds or data sets, and only the differences count.
+Both tests are paired: the two methods are compared on the same folds or data sets, and only the differences
+count.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ Alternative = Literal["two-sided", "less", "greater"]
 ALTERNATIVES: tuple[Alternative, ...] = ("two-sided", "less", "greater")
 
 _BLOCK_ENTRIES = 1 << 20  # signs drawn at once
-# A permuted mean that equals the observed one but for rounding counts as equal.
+# A permuted mean that differs from the observed one only by rounding counts as equal.
 _ROUNDING = 1e-12
 
 
@@ -28,15 +29,15 @@ class PairedTest:
     Attributes
     ----------
     statistic : float
-        t of the t-test; the mean difference for the sign-flip test.
+        t for the t-test; the mean difference for the sign-flip test.
     p_value : float
-        Probability of a statistic at least as extreme if the two do not differ.
+        Probability of a statistic at least as extreme if the two methods do not differ.
     mean_difference : float
         Mean of ``first - second``.
     n_pairs : int
         Number of pairs.
     n_permutations : int
-        Sign patterns looked at; 0 for the t-test.
+        Number of sign patterns evaluated; 0 for the t-test.
     """
 
     statistic: float
@@ -56,17 +57,17 @@ def paired_t_test(
     Parameters
     ----------
     first, second : array-like of shape (n,)
-        Values of the two methods, in the same order; at least two.
+        Values of the two methods, in the same order; at least two pairs.
     alternative : {"two-sided", "less", "greater"}, default="two-sided"
-        What counts as extreme: any difference, ``first`` below ``second``, or above it.
+        What counts as extreme: any difference, `first` below `second`, or `first` above `second`.
 
     Returns
     -------
     PairedTest
-        Differences that are all equal have no spread: t is infinite and p is 0 (or 1 on the other side),
-        and for no difference at all ``t = 0`` and ``p = 1``.
+        If all differences are equal, t is infinite and p is 0 (or 1 for the opposite alternative). If
+        all differences are zero, ``t = 0`` and ``p = 1``.
     """
-    # imported here: the plain library does not need it to be imported
+    # imported here because nothing else in the package needs it
     from scipy.special import stdtr
 
     _check_alternative(alternative)
@@ -96,19 +97,19 @@ def sign_flip_test(
 ) -> PairedTest:
     """Permutation test of paired values, such as two methods' Dice indices of the same pairs of folds.
 
-    If the methods do not differ, the sign of every difference is a toss of a coin: the mean difference is
-    compared with those under random signs. With at most `n_permutations` patterns in all, each is looked at
-    once and p is exact; otherwise ``p = (1 + #{as extreme}) / (1 + n_permutations)``, which is never 0 and
-    keeps its level whatever the number of permutations (Phipson and Smyth, 2010).
+    If the methods do not differ, the sign of every difference is random: the mean difference is compared
+    with the means under random signs. If there are at most `n_permutations` sign patterns, each is evaluated
+    once and p is exact. Otherwise ``p = (1 + #{as extreme}) / (1 + n_permutations)``, which is never 0 and
+    keeps its level for any number of permutations (Phipson and Smyth, 2010).
 
     Parameters
     ----------
     first, second : array-like of shape (n,)
         Values of the two methods, in the same order.
     n_permutations : int, default=1000
-        Random sign patterns; the paper takes 1000.
+        Number of random sign patterns; the paper uses 1000.
     alternative : {"two-sided", "less", "greater"}, default="two-sided"
-        What counts as extreme: any difference, ``first`` below ``second``, or above it.
+        What counts as extreme: any difference, `first` below `second`, or `first` above `second`.
     random_state : int or None, default=0
         Seed of the patterns.
 
@@ -118,8 +119,8 @@ def sign_flip_test(
 
     Notes
     -----
-    Dice indices of pairs of folds that share a fold are not independent, and p is then too small: read it
-    as the paper's figure, and prefer one value a data set where there are several data sets.
+    Dice indices of pairs of folds that share a fold are not independent, and p is then too small. The test
+    is offered because the paper uses it; with several data sets, prefer one value per data set.
     """
     _check_alternative(alternative)
     if isinstance(n_permutations, bool) or int(n_permutations) != n_permutations or n_permutations < 1:
@@ -128,7 +129,7 @@ def sign_flip_test(
     n = len(difference)
     observed = _extremeness(difference.mean(keepdims=True), alternative)[0]
     slack = _ROUNDING * float(np.abs(difference).mean())
-    # counted from the exponents: 2**n has hundreds of digits for many pairs
+    # compare exponents: 2**n has hundreds of digits for many pairs
     exact = n <= int(np.log2(n_permutations))
     n_patterns = 1 << n if exact else int(n_permutations)
     rng = np.random.default_rng(random_state)
@@ -147,7 +148,7 @@ def sign_flip_test(
 
 
 def _extremeness(means: FloatArray, alternative: Alternative) -> FloatArray:
-    """Larger is more extreme."""
+    """The means, such that larger values are more extreme."""
     return {"two-sided": np.abs(means), "less": -means, "greater": means}[alternative]
 
 
@@ -162,8 +163,8 @@ def _differences(first: npt.ArrayLike, second: npt.ArrayLike) -> FloatArray:
     one, other = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     if one.ndim != 1 or one.shape != other.shape or one.size == 0:
         raise ValueError(
-            f"paired values must be two vectors of one length, got shapes {one.shape} and {other.shape}"
+            f"paired values must be two vectors of the same length, got shapes {one.shape} and {other.shape}"
         )
     if not (np.isfinite(one).all() and np.isfinite(other).all()):
-        raise ValueError("paired values must be finite; leave out the pairs that have no value")
+        raise ValueError("paired values must be finite; leave out pairs with a missing value")
     return one - other

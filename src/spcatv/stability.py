@@ -1,7 +1,7 @@
 """Which features of a component would be found again in other samples: resampled fits.
 
-Every resample is a fit of its own, matched to the fit of all rows (docs/method.md section 6.6). The tests of
-significance are at hand here, too.
+Every resample is a fit of its own, matched to the fit of all samples (docs/method.md section 6.6). The tests
+of significance are at hand here, too.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from sklearn.utils import check_random_state
 
 from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray, IntArray
+from spcatv.data import CentredData, as_data
 from spcatv.estimator import SPCATV
-from spcatv.estimator.parameters import check_parameters
+from spcatv.estimator.fitting import fit_data
 from spcatv.metrics import dice, match_components, threshold_loadings
-from spcatv.selection.each_component import fit_alphas
-from spcatv.selection.warm_path import quiet
-from spcatv.selection.workers import FIT_FAILURES, Failure, check_failures, failure, workers
+from spcatv.selection.path import checked_template
+from spcatv.selection.workers import FIT_FAILURES, Failure, check_failures, failure, shareable, workers
 from spcatv.significance import PairedTest, paired_t_test, sign_flip_test
-from spcatv.structure import Structure, as_structure
+from spcatv.structure import Structure
 from spcatv.structure.regions import connected_regions
 
 __all__ = [
@@ -71,7 +71,7 @@ class Region:
 class Bootstrap:
     """What resampled fits say about the components of a reference.
 
-    All arrays over features are in the order of the columns of X, to be shown as the components are.
+    All arrays over features are in the order of the features of X, to be shown as the components are.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ def bootstrap_components(
     random_state: Any = None,
     n_jobs: int | None = None,
 ) -> Bootstrap:
-    """Fit resampled rows again and again, and compare with the fit of all rows.
+    """Fit resampled data again and again, and compare with the fit of all samples.
 
     Parameters
     ----------
@@ -135,13 +135,12 @@ def bootstrap_components(
     X : array-like of shape (n_samples, n_features)
         Data.
     n_resamples : int, default=100
-        Resamples: N rows drawn with replacement.
+        Resamples: N samples drawn with replacement.
     groups : array-like of shape (n_samples,), default=None
-        Rows of one group, such as the visits of one subject, are drawn together: as many groups as there
+        Samples of one group, such as the visits of one subject, are drawn together: as many groups as there
         are, with replacement.
     alphas : sequence of float of length n_components, default=None
-        One alpha a component instead of the estimator's, in its units. A model that was fitted so
-        (`SparsityChoice.model`) brings its own.
+        One alpha per component instead of the estimator's, in its units.
     norm_fraction : float, default=0.99
         The share of a loading's norm that makes its support (`spcatv.metrics.threshold_loadings`).
     random_state : int, RandomState instance or None, default=None
@@ -172,39 +171,28 @@ def bootstrap_components(
     """
     if isinstance(n_resamples, bool) or int(n_resamples) != n_resamples or n_resamples < 1:
         raise ValueError(f"n_resamples must be an integer of at least 1, got {n_resamples!r}")
-    template = quiet(estimator)
-    check_parameters(template)
-    if alphas is None and hasattr(estimator, "component_alphas_"):
-        alphas = estimator.component_alphas_.tolist()
-    reference = _reference(estimator, X, alphas)
-    data = template._validated(X, reset=True, min_samples=2)
-    structure = as_structure(template.structure, n_features=data.shape[1])
+    own = clone(estimator) if alphas is None else clone(estimator).set_params(alpha=tuple(alphas))
+    template, data, structure = checked_template(own, X)
+    reference = estimator if hasattr(estimator, "components_") else clone(own).fit(X)
     template.set_params(structure=None)
-    blocks = _row_blocks(len(data), groups)
+    blocks = _drawn_together(data.shape[0], groups)
     components = reference.components_
     seeds = _seeds(random_state, int(n_resamples))
     tasks = (
-        (template, data, structure, components, blocks, alphas, seed, number, norm_fraction)
+        (template, shareable(data), structure, components, blocks, seed, number, norm_fraction)
         for number, seed in enumerate(seeds)
     )
     with workers(n_jobs) as pool:
         return _summary(pool.run(_fit_resample, tasks), components, structure, norm_fraction)
 
 
-def _reference(estimator: SPCATV, X: Any, alphas: Sequence[float] | None) -> SPCATV:
-    """The fit of all rows: the estimator itself if it is fitted."""
-    if hasattr(estimator, "components_"):
-        return estimator
-    return clone(estimator).fit(X) if alphas is None else fit_alphas(estimator, X, alphas)
-
-
-def _row_blocks(n_rows: int, groups: Any) -> list[IntArray]:
-    """Rows that are drawn together."""
+def _drawn_together(n_samples: int, groups: Any) -> list[IntArray]:
+    """Samples that are drawn together."""
     if groups is None:
-        return list(np.arange(n_rows)[:, None])
+        return list(np.arange(n_samples)[:, None])
     labels = np.asarray(groups)
-    if labels.shape != (n_rows,):
-        raise ValueError(f"groups must have one label a row, shape ({n_rows},); got {labels.shape}")
+    if labels.shape != (n_samples,):
+        raise ValueError(f"groups must have one label per sample, shape ({n_samples},); got {labels.shape}")
     _, number = np.unique(labels, return_inverse=True)
     return [np.flatnonzero(number == group) for group in range(number.max() + 1)]
 
@@ -217,27 +205,26 @@ def _seeds(random_state: Any, n_seeds: int) -> list[np.random.SeedSequence]:
 
 def _fit_resample(
     template: SPCATV,
-    X: FloatArray,
+    X: Any,
     structure: Structure,
     components: FloatArray,
     blocks: Sequence[IntArray],
-    alphas: Sequence[float] | None,
     seed: np.random.SeedSequence,
     number: int,
     norm_fraction: float,
 ) -> _Resample | Failure:
-    """Draw rows, fit them, and match the components to those of the reference."""
+    """Draw samples, fit them, and match the components to those of the reference."""
     rng = np.random.default_rng(seed)
-    rows = np.concatenate([blocks[block] for block in rng.integers(0, len(blocks), size=len(blocks))])
-    model = clone(template).set_params(structure=structure, random_state=int(rng.integers(1 << 31)))
-    drawn = np.take(np.asarray(X), rows, axis=0)
+    drawn = np.concatenate([blocks[block] for block in rng.integers(0, len(blocks), size=len(blocks))])
+    starts = np.random.RandomState(int(rng.integers(1 << 31)))
     try:
-        model = model.fit(drawn) if alphas is None else fit_alphas(model, drawn, alphas)
+        with one_blas_thread():
+            data = CentredData(as_data(X).take(drawn), bool(template.center))
+            found = fit_data(template, data, structure, rng=starts).components
+            match = match_components(components, found)
     except FIT_FAILURES as error:
         return failure(f"resample {number + 1}", error)
-    with one_blas_thread():
-        match = match_components(components, model.components_)
-    matched = match.sign[:, None] * threshold_loadings(model.components_[match.order], norm_fraction)
+    matched = match.sign[:, None] * threshold_loadings(found[match.order], norm_fraction)
     wanted = threshold_loadings(components, norm_fraction)
     return _Resample(
         signs=np.sign(matched).astype(np.int8),

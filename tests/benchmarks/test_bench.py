@@ -46,14 +46,18 @@ def problem():
 
 def test_quick_run_writes_its_files(tmp_path):
     command = [sys.executable, "-m", "benchmarks", "--quick", "--only", "kernel", "--output", str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert {path.name for path in tmp_path.iterdir()} >= {"results.md", "results.json"}
     numbers = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
     assert numbers["quick"]
     assert numbers["machine"]["bandwidth"]["memory"]["bytes_per_second"] > 0
     rows = numbers["sections"]["kernel"]["rows"]
-    assert all(row["seconds"] > 0 and 0 < row["share"] < 2 for row in rows)
+    assert rows
+    for row in rows:
+        assert row["seconds"] > 0
+        # nothing about its size: two measurements on a busy machine may have any ratio
+        assert row["share"] == pytest.approx(row["bytes"] / row["seconds"] / row["copy_bytes_per_second"])
     assert {row["verdict"] for row in numbers["must_show"]} == {"not judged", "not measured"}
     assert "The primal-dual iteration" in (tmp_path / "results.md").read_text(encoding="utf-8")
 
@@ -99,9 +103,9 @@ def test_time_to_gaps_interpolates_between_efforts():
 
 def test_workers_take_turns_and_are_ended():
     with Worker(make_sleeper, threads=1) as worker:
-        fast, slow, late = (
-            Entrant(name, worker, (s,), limit=0.5) for name, s in zip("abc", (0, 60, 0), strict=True)
-        )
+        fast = Entrant("a", worker, (0,), limit=600)
+        slow = Entrant("b", worker, (600,), limit=0.5)
+        late = Entrant("c", worker, (0,), limit=0.5)
         interleave([fast, slow, late], repeats=2)
         assert fast.seconds == 0
         assert slow.note == late.note == "> 0.5 s"

@@ -9,7 +9,7 @@ from spcatv.cli import main
 
 @pytest.fixture(autouse=True)
 def plain_terminal(monkeypatch):
-    """Help texts are wrapped for the terminal at hand: let it be the same everywhere."""
+    """Help texts are wrapped to the width of the terminal: make it the same everywhere."""
     monkeypatch.setenv("COLUMNS", "100")
 
 

@@ -9,7 +9,7 @@ SMALL = (
 
 
 def assert_same_results(one, other):
-    """The same numbers in two folders, up to what a clock says."""
+    """The same numbers in two folders, except for times."""
     for first, second in zip(
         *(read_tsv(folder / "desc-SPCATV_selection.tsv") for folder in (one, other)), strict=True
     ):

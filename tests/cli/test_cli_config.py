@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from spcatv import SPCATV
 from spcatv.cli.config import config_text, read_config
-from spcatv.cli.errors import InputError
+from spcatv.cli.kinds import InputError
 from spcatv.cli.options import OPTIONS, FitOptions, SelectOptions, effective_options, options_of
 
 names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0/"), min_size=1, max_size=20)

@@ -1,19 +1,17 @@
-"""The output folder: claimed before the work, whole or not there at all."""
+"""The output folder: claimed before the work; it appears whole or not at all."""
 
 import os
 import platform
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
 from cli_files import fields, listing
 
 from spcatv.cli import fit, main
-from spcatv.cli.errors import InputError
-from spcatv.cli.folder import claimed_folder
+from spcatv.results import ResultsError, claimed_folder
 
 
 def run_on(array, out, *more):
@@ -105,7 +103,7 @@ def test_without_permission_also_for_root(array, tmp_path, refused, no_work, mon
     def deny(*args, **options):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("spcatv.cli.folder.tempfile.TemporaryFile", deny)
+    monkeypatch.setattr("spcatv.results.folder.tempfile.TemporaryFile", deny)
     line = refused(*run_on(array, tmp_path / "new" / "out"))
     assert f"cannot write to the output folder {tmp_path / 'new' / 'out'} (Permission denied)" in line
     assert listing(tmp_path) == ["X.npy"]
@@ -115,7 +113,7 @@ def test_second_run_is_kept_away_and_a_dead_one_forgotten(tmp_path):
     out = tmp_path / "out"
     with (
         claimed_folder(out, overwrite=False),
-        pytest.raises(InputError, match="another run is writing to the output folder"),
+        pytest.raises(ResultsError, match="another run is writing to the output folder"),
         claimed_folder(out, overwrite=True),
     ):
         pytest.fail("claimed twice")
@@ -125,7 +123,7 @@ def test_second_run_is_kept_away_and_a_dead_one_forgotten(tmp_path):
     with claimed_folder(out, overwrite=False):
         pass
     (tmp_path / ".out.spca-tv-lock").write_text(f"{gone.pid} another-machine")
-    with pytest.raises(InputError, match="if no run is left, remove"), claimed_folder(out, overwrite=False):
+    with pytest.raises(ResultsError, match="if no run is left, remove"), claimed_folder(out, overwrite=False):
         pytest.fail("the other machine may still be at work")
 
 
@@ -133,7 +131,7 @@ def test_failure_leaves_nothing(array, tmp_path, monkeypatch, capsys):
     def fail(*args, **options):
         raise MemoryError("out of memory")
 
-    monkeypatch.setattr(fit, "write_outcome", fail)
+    monkeypatch.setattr(fit, "write_results", fail)
     assert main(run_on(array, tmp_path / "new" / "out")) == 1
     assert capsys.readouterr().err == "spca-tv: error: out of memory\n"
     assert listing(tmp_path) == ["X.npy"]
@@ -162,18 +160,16 @@ def test_real_interruption_of_a_real_process(kind, tmp_path):
     command = [sys.executable, "-m", "spcatv", "fit", "--array", str(tmp_path / "X.npy"), "--solver", "fista"]
     options = ["--tol", "1e-12", "--max-iter", "100000", "--output", str(tmp_path / "out")]
     process = subprocess.Popen(
-        [*command, *options],
+        [*command, *options, "-vv"],
         stderr=subprocess.PIPE,
         text=True,
         # tests that run in the background of a shell ignore Ctrl-C, and so would this process
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    deadline = time.monotonic() + 60
-    while not list(tmp_path.glob(".out.*partial")) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    time.sleep(0.5)
+    assert any("alternation 1" in line for line in process.stderr), "the fit has not begun"
+    assert list(tmp_path.glob(".out.*partial")), "the results are written beside the folder first"
     process.send_signal(kind)
-    said = process.communicate(timeout=60)[1]
+    said = process.communicate()[1]
     assert process.returncode == 130, said
     assert "interrupted; nothing was written" in said
     assert listing(tmp_path) == ["X.npy"]

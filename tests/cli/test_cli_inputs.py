@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spcatv.cli.errors import InputError
 from spcatv.cli.inputs import sample_files
-from spcatv.cli.tables import read_columns, read_table, selected_columns, table_text
+from spcatv.cli.kinds import InputError
+from spcatv.cli.tables import read_columns, read_table, selected_columns
+from spcatv.results.writing import table_text
 
 
 @pytest.fixture

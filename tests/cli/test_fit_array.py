@@ -1,4 +1,4 @@
-"""`spca-tv fit --array`: every form of array, and what is left behind."""
+"""`spca-tv fit --array`: every form of array, and what is written."""
 
 import json
 import tomllib
@@ -170,16 +170,16 @@ def test_warnings_are_lines(array, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("--shape", "12,11"), "has 120 values a sample, but the field has 12 x 11 = 132 cells"),
+        (("--shape", "12,11"), "has 120 values per sample, but the field has 12 x 11 = 132 cells"),
         (("--alpha", "0"), "alpha must be above 0"),
         (("--l1-ratio", "0.6"), "l1_ratio + tv_ratio must be below 1"),
         (("--tol", "2"), "tol must lie between 0 and 1"),
         (("--periodic", "2"), "the field has the axes 0 to 1, got 2"),
         (("--voxel-size", "1,1,1"), "voxel_size must be one number or one per axis (2)"),
         (("--mask", "nothing.npy"), "no such file: nothing.npy"),
-        (("--confounds", "table.tsv"), "--confounds goes with images only"),
-        (("--surface", "a", "b"), "--surface goes with images only"),
-        (("--standardize",), "--standardize goes with images"),
+        (("--confounds", "table.tsv"), "--confounds can only be used with images"),
+        (("--surface", "a", "b"), "--surface can only be used with images"),
+        (("--standardize",), "--standardize can only be used with images"),
         (("image.nii",), "give either images or --array, not both"),
     ],
 )

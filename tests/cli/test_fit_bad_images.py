@@ -11,7 +11,7 @@ nib = pytest.importorskip("nibabel", reason="images are read with nibabel (extra
 
 @pytest.fixture
 def refuses(volumes, tmp_path, refused):
-    """Fit the volumes with other options, and look that nothing was written."""
+    """Fit the volumes with other options, and check that nothing was written."""
 
     def run(*options, images=None, mask=True):
         before = listing(tmp_path)
@@ -141,7 +141,7 @@ def test_bad_features_refused_by_a_parameter(volumes, tmp_path, refuses):
 
 @pytest.mark.parametrize("option", [("--shape", "3,3"), ("--periodic", "0"), ("--voxel-size", "1,1")])
 def test_options_of_arrays(option, refuses):
-    assert f"{option[0]} goes with --array only" in refuses(*option)
+    assert f"{option[0]} can only be used with --array" in refuses(*option)
 
 
 def test_surface_and_template(refuses):

@@ -129,7 +129,7 @@ def save_mesh(mesh, file):
 
 @pytest.fixture
 def surfaces(tmp_path):
-    """Eight people with a GIFTI overlay a hemisphere, and the two meshes; the folder of the overlays."""
+    """Eight people with one GIFTI overlay per hemisphere, and the two meshes; the folder of the overlays."""
     mesh = octahedron()
     for side in ("lh", "rh"):
         save_mesh(mesh, tmp_path / f"{side}.surf.gii")

@@ -81,7 +81,7 @@ def test_wrong_input_in_one_line(results, people, tmp_path, refused, done):
     assert "the atlas of this model" in refused("report", results, "--atlas", tmp_path / "atlas.nii.gz")
     assert not (results / PAGE).exists(), "nothing was written"
     done("report", results)
-    assert "is there already" in refused("report", results)
+    assert "already exists" in refused("report", results)
 
 
 def test_atlas_of_images(volumes, tmp_path, done):
@@ -107,16 +107,15 @@ def test_atlas_of_images(volumes, tmp_path, done):
     assert "The only region" in (results / PAGE).read_text(encoding="utf-8")
 
 
-def test_one_alpha_a_component(array, tmp_path, done):
+def test_one_alpha_per_component(array, tmp_path, done):
     """Page and `info` state every alpha, and the weights that follow from it."""
     from spcatv import SPCATV
-    from spcatv.selection.each_component import fit_alphas
 
-    model = fit_alphas(SPCATV(2, structure=(12, 10)), np.load(array), [0.05, 0.2])
+    model = SPCATV(2, structure=(12, 10), alpha=[0.05, 0.2]).fit(np.load(array))
     model.save(tmp_path / "model")
     said = done("info", tmp_path / "model")
-    assert "  alpha: 0.05, 0.2 (one a component)\n" in said
-    assert f"  l2 {model.l2_:.4g}, {4 * model.l2_:.4g}\n" in said
+    assert "  alpha: 0.05, 0.2 (one per component)\n" in said
+    assert f"  l2 {model.l2_[0]:.4g}, {4 * model.l2_[0]:.4g}\n" in said
     page = tmp_path / "page.html"
     done("report", tmp_path / "model", "--output", page)
-    assert f"l2 {model.l2_:.6g}, {4 * model.l2_:.6g};" in page.read_text(encoding="utf-8")
+    assert f"l2 {model.l2_[0]:.6g}, {4 * model.l2_[0]:.6g};" in page.read_text(encoding="utf-8")

@@ -1,5 +1,6 @@
 """`spca-tv select`: the same numbers as the library, files that others can read, and one-line complaints."""
 
+import contextlib
 import io
 import json
 import os
@@ -21,8 +22,8 @@ from spcatv import SPCATV
 from spcatv.cli import main, select
 from spcatv.cli.options import OPTIONS
 from spcatv.cli.progress import LiveDisplay
-from spcatv.cli.selection_files import described
 from spcatv.progress import StageAdvanced, StageStarted
+from spcatv.results.writing import column_description
 from spcatv.selection import SPCATVCV, chains
 from spcatv.stability import bootstrap_components
 from spcatv.structure import grid
@@ -58,7 +59,7 @@ def test_same_as_the_library(array, tmp_path, done):
     assert choice["best_index"] == search.best_index_
     assert choice["best_params"] == search.best_params_
     assert (choice["rule"], choice["n_folds"]) == ("paper", 4)
-    assert all(choice[name]["Description"] == described(name) for name in rows[0])
+    assert all(choice[name]["Description"] == column_description(name) for name in rows[0])
     model = SPCATV.load(out / "model")
     assert_array_equal(model.components_, search.best_estimator_.components_)
     assert {name: getattr(model, name) for name in search.best_params_} == search.best_params_
@@ -174,8 +175,8 @@ def test_share_of_zeros_for_each_component(array, tmp_path, done):
     model = SPCATV.load(tmp_path / "out" / "model")
     assert_allclose(np.mean(model.components_ == 0, axis=1), [0.5, 0.6], atol=0.01)
     chosen = json.loads((tmp_path / "out" / "desc-SPCATV_selection.json").read_text())
-    assert rows[chosen["best_index"]]["param_alpha"] == ",".join(map(repr, model.component_alphas_.tolist()))
-    assert chosen["best_params"]["alpha"] == model.component_alphas_.tolist()
+    assert rows[chosen["best_index"]]["param_alpha"] == ",".join(map(repr, model.alpha))
+    assert chosen["best_params"]["alpha"] == list(model.alpha)
     settings = tomllib.loads((tmp_path / "out" / "desc-SPCATV_config.toml").read_text())
     assert settings["sparsity"] == [0.5, 0.6]
     assert "alphas" not in settings
@@ -189,16 +190,21 @@ def test_without_neighbours_there_are_no_regions(array, tmp_path, done):
 
 
 def test_a_failing_fold_is_named_and_the_rest_stands(array, tmp_path, monkeypatch, capsys):
-    fit = chains.PathWalker.fit
+    fit = chains.PathFitter.fit
 
-    def fail_once(walker, setting, walked=()):
-        if setting["alpha"] == 0.4 and setting["tv_ratio"] == 0.5 and walker.n_rows == 12 and not failed:
+    def fail_once(fitter, setting):
+        if (
+            setting["alpha"] == 0.4
+            and setting["tv_ratio"] == 0.5
+            and fitter.data.shape[0] == 12
+            and not failed
+        ):
             failed.append(setting)
             raise FloatingPointError("overflow in a fold")
-        return fit(walker, setting, walked)
+        return fit(fitter, setting)
 
     failed = []
-    monkeypatch.setattr(chains.PathWalker, "fit", fail_once)
+    monkeypatch.setattr(chains.PathFitter, "fit", fail_once)
     assert main(["select", "--array", str(array), *SMALL, "--output", str(tmp_path / "out")]) == 0
     said = capsys.readouterr().err
     assert said.count("\n") == 1
@@ -213,7 +219,7 @@ def test_failure_of_everything_is_one_line(array, tmp_path, monkeypatch, capsys)
     def fail(*args):
         raise FloatingPointError("overflow")
 
-    monkeypatch.setattr(chains.PathWalker, "fit", fail)
+    monkeypatch.setattr(chains.PathFitter, "fit", fail)
     assert main(["select", "--array", str(array), *SMALL, "--output", str(tmp_path / "new" / "out")]) == 1
     said = capsys.readouterr().err
     assert said.startswith("spca-tv: error: every fit failed; the first: fold 1")
@@ -241,7 +247,7 @@ def test_failure_of_everything_is_one_line(array, tmp_path, monkeypatch, capsys)
         (("--groups", "{visits}:site"), "has no column 'site'; it has subject, age"),
         (("--cv", "9", "--groups", "{visits}:subject"), "--cv 9 does not go with 16 samples"),
         (("--scheduler", "somewhere"), "--scheduler somewhere is no address with a port"),
-        (("--shape", "12,11"), "has 120 values a sample, but the field has 12 x 11 = 132 cells"),
+        (("--shape", "12,11"), "has 120 values per sample, but the field has 12 x 11 = 132 cells"),
     ],
 )
 def test_wrong_options_leave_nothing(change, message, array, visits, tmp_path, refused, capsys):
@@ -281,9 +287,16 @@ def test_configuration_of_another_command_is_refused(array, tmp_path, done, refu
     assert f"{config}: alpha is no option of spca-tv select" in line
 
 
-def test_interruption_leaves_nothing_and_says_how_to_run_again(array, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("clean_up_fails", [False, True])
+def test_interruption_leaves_nothing_and_says_how_to_run_again(
+    clean_up_fails, array, tmp_path, monkeypatch, capsys
+):
     def interrupt(*args):
-        raise KeyboardInterrupt
+        try:
+            raise KeyboardInterrupt
+        finally:
+            if clean_up_fails:  # as joblib's does where its threads have not yet started
+                raise RuntimeError("cannot join thread before it is started")
 
     monkeypatch.setattr(select, "_select", interrupt)
     assert main(["select", "--array", str(array), "--output", str(tmp_path / "out")]) == 130
@@ -292,19 +305,29 @@ def test_interruption_leaves_nothing_and_says_how_to_run_again(array, tmp_path, 
     assert listing(tmp_path) == ["X.npy"]
 
 
+def n_workers(pid):
+    """How many worker processes of joblib a process has."""
+    psutil = pytest.importorskip("psutil", reason="counts processes; comes with the extra dask")
+    children = psutil.Process(pid).children()
+    names = []
+    for child in children:
+        with contextlib.suppress(psutil.Error):  # it has ended in the meantime
+            names.append(" ".join(child.cmdline()))
+    return sum("popen_loky" in name for name in names)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")
 def test_real_interruption_of_processes_at_work(tmp_path):
     np.save(tmp_path / "X.npy", fields(60, (80, 80)))
     command = [sys.executable, "-m", "spcatv", "select", "--array", str(tmp_path / "X.npy"), "--n-jobs", "2"]
     slow = ["--solver", "fista", "--tol", "1e-9", "--max-iter", "100000", "--output", str(tmp_path / "out")]
     process = subprocess.Popen([*command, *slow, "-v"], stderr=subprocess.PIPE, text=True)
-    line = ""
-    while "Comparing settings" not in line:
-        line = process.stderr.readline()
-        assert line, "the work has not begun"
-    time.sleep(1)
+    assert any("Comparing settings" in line for line in process.stderr), "the work has not begun"
+    while n_workers(process.pid) < 2:
+        assert process.poll() is None, "the work has ended before there were workers"
+        time.sleep(0.02)
     process.send_signal(signal.SIGTERM)
-    said = process.communicate(timeout=60)[1]
+    said = process.communicate()[1]
     assert process.returncode == 130, said
     assert "interrupted; nothing was written" in said
     assert listing(tmp_path) == ["X.npy"]
@@ -334,7 +357,7 @@ def test_fit_by_the_share_of_zeros(array, tmp_path, done, refused):
     done(*command, "--sparsity", "0.5,0.6", "--output", tmp_path / "each")
     each = SPCATV.load(tmp_path / "each" / "model")
     assert_allclose(np.mean(each.components_ == 0, axis=1), [0.5, 0.6], atol=0.01)
-    assert len(each.component_alphas_) == 2
+    assert len(each.alpha) == 2
     config = tmp_path / "each" / "desc-SPCATV_config.toml"
     done("fit", "--config", config, "--output", tmp_path / "again")
     again, first = (tmp_path / name / "desc-SPCATV_components.npy" for name in ("again", "each"))

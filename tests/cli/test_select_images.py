@@ -98,11 +98,11 @@ def meshes(tmp_path):
     return files
 
 
-def vertex_values(n_rows, n_columns):
+def vertex_values(n_samples, n_vertices):
     rng = np.random.default_rng(4)
-    values = rng.standard_normal((n_rows, n_columns)).astype(np.float32)
+    values = rng.standard_normal((n_samples, n_vertices)).astype(np.float32)
     near = np.argsort(-icosphere(1)[0][:, 2])[:8]
-    values[:, near] += 4 * rng.standard_normal((n_rows, 1)).astype(np.float32)
+    values[:, near] += 4 * rng.standard_normal((n_samples, 1)).astype(np.float32)
     return values
 
 

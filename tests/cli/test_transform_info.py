@@ -1,4 +1,4 @@
-"""`spca-tv transform` and `spca-tv info` on models of arrays, and on folders that are none."""
+"""`spca-tv transform` and `spca-tv info` on models of arrays, and on folders without a model."""
 
 import json
 
@@ -57,14 +57,14 @@ def test_wrong_input_of_transform(results, array, tmp_path, refused):
         assert listing(tmp_path) == before
 
     np.save(tmp_path / "wrong.npy", np.ones((3, 7)))
-    refuse("has 7 values a sample", results, "--array", tmp_path / "wrong.npy", "--output", out)
+    refuse("has 7 values per sample", results, "--array", tmp_path / "wrong.npy", "--output", out)
     refuse("was fitted to an array", results, array, "--output", out)
     refuse("there is no folder", tmp_path / "no", "--array", array, "--output", out)
     refuse("is not a model folder", tmp_path, "--array", array, "--output", out)
     refuse("is a folder; name a file", results, "--array", array, "--output", results)
     refuse("cannot write", results, "--array", array, "--output", tmp_path / "no" / "s.tsv")
     out.write_text("mine")
-    refuse("is there already", results, "--array", array, "--output", out)
+    refuse("already exists", results, "--array", array, "--output", out)
     assert out.read_text() == "mine"
 
 

@@ -5,24 +5,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spcatv.data.centred import CentredMatrix
-from spcatv.decomposition.alternation import (
-    Component,
-    PenaltyModel,
-    Weights,
-    alternate,
-    best_component,
-    null_component,
-)
+from spcatv.data import CentredData, as_data
+from spcatv.decomposition import LoadingPenalty, Weights
+from spcatv.decomposition.alternation import Limits, alternate, best_component
+from spcatv.decomposition.component import Component, null_component
 from spcatv.decomposition.starts import singular_scores
 from spcatv.solvers import solve
 from spcatv.structure import from_matrix, grid, groups, mesh
 from spcatv.structure.shapes import icosphere
 
 
-def _start(matrix, name):
+def _start(data, name):
     """A leading singular vector, or one between the first two, from which there is a way to go."""
-    first, second = singular_scores(matrix, 2)
+    first, second = singular_scores(data, 2)
     return {"first": first, "second": second, "between": 0.6 * first + 0.8 * second}[name]
 
 
@@ -38,22 +33,22 @@ def _fit(
     start="first",
     max_iter=300,
 ):
-    matrix = CentredMatrix(X)
-    model = PenaltyModel(structure, weights, penalty=penalty, positive=positive)
-    u = _start(matrix, start)
+    data = CentredData(as_data(X))
+    model = LoadingPenalty(structure, weights, penalty=penalty, positive=positive)
+    u = _start(data, start)
     solver = model.solver(method, np.float64)
-    return alternate(matrix, model, u, solver=solver, tol=tol, max_iter=max_iter), matrix, model
+    return alternate(data, model, u, Limits(tol, max_iter), solver=solver), data, model
 
 
-def _assert_certified(component: Component, matrix, model, tol):
-    scores = matrix.dot(component.v)
+def _assert_certified(component: Component, data, model, tol):
+    scores = data.dot(component.v)
     np.testing.assert_allclose(component.u, scores / np.linalg.norm(scores), atol=1e-12)
-    problem = model.problem(matrix, component.u)
-    gap = problem.gap(component.v, component.alpha)
+    problem = model.problem(data, component.u)
+    gap = problem.gap(component.v, component.dual)
     assert gap == pytest.approx(component.gap, rel=1e-9)
     assert gap <= tol * problem.scale()
-    centred = matrix.rows(0, matrix.shape[0])
-    objective = -component.u @ centred @ component.v / matrix.shape[0] + model.value(component.v)
+    centred = np.concatenate([block for _, block in data.blocks()])
+    objective = -component.u @ centred @ component.v / data.shape[0] + model.value(component.v)
     assert component.objective == pytest.approx(objective, rel=1e-9)
 
 
@@ -72,9 +67,9 @@ CASES = {
 @pytest.mark.parametrize("start", ["first", "second", "between"])
 def test_every_step_lowers_the_objective_and_the_end_is_certified(striped, name, start):
     structure, options = CASES[name]
-    component, matrix, model = _fit(striped, structure, Weights(0.05, 0.02, 0.08), start=start, **options)
+    component, data, model = _fit(striped, structure, Weights(0.05, 0.02, 0.08), start=start, **options)
     assert component.converged
-    _assert_certified(component, matrix, model, tol=1e-8)
+    _assert_certified(component, data, model, tol=1e-8)
     rise = np.diff(component.objectives)
     assert (rise <= np.array(component.inexactness)[1:] + 1e-12).all()
 
@@ -84,16 +79,16 @@ def test_all_solvers_find_the_same_component(striped, method):
     weights = Weights(0.05, 0.02, 0.08)
     reference = _fit(striped, grid(60), weights, tol=1e-10)[0]
     tol = 1e-5 if method in ("conesta", "fista") else 1e-9
-    component, matrix, model = _fit(striped, grid(60), weights, tol=tol, method=method)
-    _assert_certified(component, matrix, model, tol)
+    component, data, model = _fit(striped, grid(60), weights, tol=tol, method=method)
+    _assert_certified(component, data, model, tol)
     assert component.objective == pytest.approx(reference.objective, rel=10 * tol)
 
 
 def test_without_structure_it_is_the_closed_form_alternation(striped):
     l1, l2 = 0.08, 0.03
-    component, matrix, _ = _fit(striped, grid(60), Weights(l1, l2, 0.0), tol=1e-14)
+    component, data, _ = _fit(striped, grid(60), Weights(l1, l2, 0.0), tol=1e-14)
     X = striped - striped.mean(axis=0)
-    u = singular_scores(matrix, 1)[0]
+    u = singular_scores(data, 1)[0]
     for _ in range(500):
         y = X.T @ u / (len(X) * l2)
         v = np.sign(y) * np.maximum(np.abs(y) - l1 / l2, 0) / 2
@@ -133,12 +128,12 @@ def test_a_killed_start_gives_a_null_component(striped):
 
 
 def test_the_best_start_wins(striped):
-    matrix = CentredMatrix(striped)
-    model = PenaltyModel(grid(60), Weights(0.05, 0.02, 0.08))
-    options = {"solver": model.solver("auto", np.float64), "tol": 1e-8, "max_iter": 200}
-    starts = list(singular_scores(matrix, 6))
-    alone = [best_component(matrix, model, [start], **options) for start in starts]
-    together = best_component(matrix, model, starts, **options)
+    data = CentredData(as_data(striped))
+    model = LoadingPenalty(grid(60), Weights(0.05, 0.02, 0.08))
+    solver, limits = model.solver("auto", np.float64), Limits(1e-8, 200)
+    starts = list(singular_scores(data, 6))
+    alone = [best_component(data, model, [start], limits, solver=solver) for start in starts]
+    together = best_component(data, model, starts, limits, solver=solver)
     assert together.objective <= min(component.objective for component in alone) * (1 - 1e-6) + 1e-12
     assert together.converged
 
@@ -151,16 +146,14 @@ def test_a_listener_can_stop_the_alternation(striped):
             heard.append(event)
             return event.number == 2
 
-    matrix = CentredMatrix(striped)
-    model = PenaltyModel(grid(60), Weights(0.05, 0.02, 0.08))
+    data = CentredData(as_data(striped))
+    model = LoadingPenalty(grid(60), Weights(0.05, 0.02, 0.08))
     component = alternate(
-        matrix,
+        data,
         model,
-        _start(matrix, "between"),
+        _start(data, "between"),
+        Limits(1e-12, 100, listener=Listener()),
         solver=model.solver("auto", np.float64),
-        tol=1e-12,
-        max_iter=100,
-        listener=Listener(),
     )
     assert component.n_alternations == 2
     assert not component.converged
@@ -174,21 +167,20 @@ def test_float32_state_is_certified_in_float64():
     rng = np.random.default_rng(2)
     X = 0.3 * rng.standard_normal((20, len(coords)))
     X[:, coords[:, 2] > 0.6] += rng.standard_normal((20, 1))
-    matrix = CentredMatrix(X.astype(np.float32))
-    model = PenaltyModel(structure, Weights(0.01, 0.01, 0.02))
+    data = CentredData(as_data(X.astype(np.float32)))
+    model = LoadingPenalty(structure, Weights(0.01, 0.01, 0.02))
     component = alternate(
-        matrix,
+        data,
         model,
-        singular_scores(matrix, 1)[0],
+        singular_scores(data, 1)[0],
+        Limits(1e-11, 300),
         solver=model.solver("auto", np.float32),
-        tol=1e-11,
-        max_iter=300,
     )
-    _assert_certified(component, matrix, model, 1e-11)
+    _assert_certified(component, data, model, 1e-11)
 
 
 def test_null_component_has_the_shape_of_the_data(striped):
-    component = null_component(CentredMatrix(striped))
+    component = null_component(striped.shape)
     assert component.is_null
     assert component.v.shape == (60,)
     assert component.u.shape == (40,)

@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from spcatv.data.centred import CentredMatrix, DeflatedMatrix
-from spcatv.decomposition import Plan, Trail, decompose
-from spcatv.decomposition.alternation import PenaltyModel, Weights
-from spcatv.decomposition.greedy import unit_loading
+from spcatv.data import CentredData, DeflatedData, as_data
+from spcatv.decomposition import LoadingPenalty, Plan, WarmStart, Weights, decompose
+from spcatv.decomposition.component import unit_loading
 from spcatv.structure import grid
 
 
@@ -28,73 +27,91 @@ def test_unit_loadings_have_length_one_and_a_positive_peak(v):
 
 
 def _model(alpha):
-    return PenaltyModel(
+    return LoadingPenalty(
         grid(np.ones((12, 12), dtype=bool)), Weights(l1=0.2 * alpha, l2=0.4 * alpha, tv=0.4 * alpha)
     )
 
 
 @pytest.fixture(scope="module")
-def matrix():
+def data():
     rng = np.random.default_rng(0)
     X = 0.5 * rng.standard_normal((40, 12, 12))
     X[:, 1:6, 1:6] += 2.0 * rng.standard_normal((40, 1, 1))
     X[:, 6:11, 5:11] += 1.5 * rng.standard_normal((40, 1, 1))
-    return CentredMatrix(X.reshape(40, 144))
+    return CentredData(as_data(X.reshape(40, 144)))
 
 
-def _fit(matrix, alpha, trail=None):
-    plan = Plan(2, 1e-10, 500, "auto", np.float64, "svd", 1, False, on_path=True, trail=trail)
+def _fit(data, alpha, warm_start=None):
+    plan = Plan(1e-10, 500, "auto", np.float64, "svd", 1, False, keep_warm_start=True)
     rng = np.random.RandomState(0)
-    return decompose(matrix, _model(alpha), plan, rng=rng)
+    return decompose(data, [_model(alpha)] * 2, plan, rng=rng, warm_start=warm_start)
 
 
-def _residual(matrix, decomposition):
+def _components(decomposition):
+    return [fitted.component for fitted in decomposition.fitted]
+
+
+def _residual(data, decomposition):
     """The data without the first component."""
-    first = decomposition.greedy[0]
+    first = decomposition.fitted[0].component
     length = np.linalg.norm(first.v)
-    return DeflatedMatrix(matrix, first.scores_norm / length * first.u[None], first.v[None] / length)
+    return DeflatedData(data, first.scores_norm / length * first.u[None], first.v[None] / length)
 
 
-def test_two_settings_point_to_the_third(matrix):
+def test_two_settings_point_to_the_third(data):
     alphas = 0.05 * 1.05 ** np.arange(3)
-    older, last, target = (_fit(matrix, alpha) for alpha in alphas)
-    residual, model = _residual(matrix, target), _model(alphas[2])
-    aim = target.greedy[1]
+    older, last, target = (_fit(data, alpha) for alpha in alphas)
+    residual, model = _residual(data, target), _model(alphas[2])
+    aim = target.fitted[1].component
     aim_y = model.problem(residual, aim.u).y
-    near = Trail(last).neighbour(1, residual, model)
-    straight = Trail(last, older, 1.0).neighbour(1, residual, model)
+    near = WarmStart(last.fitted).start(1, residual, model)
+    straight = WarmStart(last.fitted, older.fitted, 1.0).start(1, residual, model)
     assert np.linalg.norm(near.v - aim.v) <= 0.02 * np.linalg.norm(aim.v)
     assert np.linalg.norm(near.y - aim_y) <= 1e-4 * np.linalg.norm(aim_y)
     assert np.linalg.norm(straight.v - aim.v) <= 0.2 * np.linalg.norm(near.v - aim.v)
     assert np.linalg.norm(straight.y - aim_y) <= 0.5 * np.linalg.norm(near.y - aim_y)
-    np.testing.assert_allclose(straight.alpha, 2 * last.greedy[1].alpha - older.greedy[1].alpha, atol=1e-12)
+    np.testing.assert_allclose(
+        straight.dual, 2 * last.fitted[1].component.dual - older.fitted[1].component.dual, atol=1e-12
+    )
 
 
-def test_the_start_needs_no_older_setting_that_points_elsewhere(matrix):
-    older, last = _fit(matrix, 0.05), _fit(matrix, 0.06)
-    flipped = replace(older, greedy=tuple(replace(c, u=-c.u) for c in older.greedy))
-    residual, model = _residual(matrix, last), _model(0.07)
-    alone = Trail(last).neighbour(1, residual, model)
-    for trail in (Trail(last, flipped, 1.0), Trail(last, replace(older, greedy=older.greedy[:1]), 1.0)):
-        start = trail.neighbour(1, residual, model)
+def test_the_start_needs_no_older_setting_that_points_elsewhere(data):
+    older, last = _fit(data, 0.05), _fit(data, 0.06)
+    flipped = [replace(f, component=replace(f.component, u=-f.component.u)) for f in older.fitted]
+    residual, model = _residual(data, last), _model(0.07)
+    alone = WarmStart(last.fitted).start(1, residual, model)
+    for warm_start in (WarmStart(last.fitted, flipped, 1.0), WarmStart(last.fitted, older.fitted[:1], 1.0)):
+        start = warm_start.start(1, residual, model)
         np.testing.assert_array_equal(start.v, alone.v)
         np.testing.assert_array_equal(start.y, alone.y)
 
 
-def test_a_component_that_is_not_there_is_no_start(matrix):
-    last = _fit(matrix, 0.05)
-    assert Trail(last).neighbour(2, _residual(matrix, last), _model(0.06)) is None
+def test_a_component_that_is_not_there_is_no_start(data):
+    last = _fit(data, 0.05)
+    assert WarmStart(last.fitted).start(2, _residual(data, last), _model(0.06)) is None
 
 
-def test_a_good_start_needs_one_alternation_and_tells_what_it_lost(matrix):
-    older, last = _fit(matrix, 0.05), _fit(matrix, 0.0501)
-    after = _fit(matrix, 0.0502, Trail(last, older, 1.0))
-    cold = _fit(matrix, 0.0502)
-    for warm, alone in zip(after.greedy, cold.greedy, strict=True):
+def test_a_good_start_needs_one_alternation_and_tells_what_it_lost(data):
+    older, last = _fit(data, 0.05), _fit(data, 0.0501)
+    after = _fit(data, 0.0502, WarmStart(last.fitted, older.fitted, 1.0))
+    cold = _fit(data, 0.0502)
+    for warm, alone in zip(_components(after), _components(cold), strict=True):
         assert warm.converged
         assert warm.n_alternations == 1 < alone.n_alternations
         assert warm.n_inner_iter < alone.n_inner_iter
         assert alone.first_loss == 0
-    assert all(component.first_loss >= 0 for component in after.greedy)
-    far = _fit(matrix, 0.15, Trail(last))
-    assert far.greedy[1].first_loss > after.greedy[1].first_loss
+    assert all(component.first_loss >= 0 for component in _components(after))
+    far = _fit(data, 0.15, WarmStart(last.fitted))
+    assert _components(far)[1].first_loss > _components(after)[1].first_loss
+
+
+def test_components_that_are_found_stay_as_they_are(data):
+    whole = _fit(data, 0.05)
+    plan = Plan(1e-10, 500, "auto", np.float64, "svd", 1, False, keep_warm_start=True)
+    rng = np.random.RandomState(0)
+    first = decompose(data, [_model(0.05)], plan, rng=rng)
+    both = decompose(data, [_model(0.05)] * 2, plan, rng=rng, found=first)
+    assert both.fitted[0] is first.fitted[0]
+    assert both.diagnostics[0] is first.diagnostics[0]
+    np.testing.assert_allclose(both.components, whole.components, atol=1e-4)
+    np.testing.assert_allclose(both.singular_values, whole.singular_values, rtol=1e-6)

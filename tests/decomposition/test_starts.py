@@ -6,8 +6,7 @@ import scipy.sparse as sp
 from scipy.linalg import expm
 
 from spcatv import SPCATV
-from spcatv.data import centred as matrix
-from spcatv.data.centred import CentredMatrix
+from spcatv.data import CentredData, as_data, operators
 from spcatv.decomposition import starts
 from spcatv.estimator import NullComponentWarning
 from spcatv.metrics import match_components
@@ -22,7 +21,7 @@ def _same_direction(a, b):
 def test_singular_scores_are_left_singular_vectors(shape):
     X = np.random.default_rng(0).standard_normal(shape)
     U = np.linalg.svd(X - X.mean(axis=0))[0]
-    found = starts.singular_scores(CentredMatrix(X), 3)
+    found = starts.singular_scores(CentredData(as_data(X)), 3)
     assert found.shape == (3, shape[0])
     for k in range(3):
         assert _same_direction(found[k], U[:, k]) == pytest.approx(1, abs=1e-10)
@@ -30,18 +29,18 @@ def test_singular_scores_are_left_singular_vectors(shape):
 
 def test_large_data_are_not_decomposed_whole(monkeypatch):
     X = np.random.default_rng(1).standard_normal((30, 40))
-    whole = starts.singular_scores(CentredMatrix(X), 2)
-    monkeypatch.setattr(matrix, "SMALL_GRAM", 10)
-    few = starts.singular_scores(CentredMatrix(X), 2)
+    whole = starts.singular_scores(CentredData(as_data(X)), 2)
+    monkeypatch.setattr(operators, "SMALL_GRAM", 10)
+    few = starts.singular_scores(CentredData(as_data(X)), 2)
     for k in range(2):
         assert _same_direction(whole[k], few[k]) == pytest.approx(1, abs=1e-8)
 
 
 def test_directions_without_variance_are_left_out():
     X = np.outer(np.arange(6.0), np.ones(4))
-    assert len(starts.singular_scores(CentredMatrix(X), 4)) <= 4
+    assert len(starts.singular_scores(CentredData(as_data(X)), 4)) <= 4
     constant = np.ones((6, 4))
-    assert len(starts.singular_scores(CentredMatrix(constant), 2)) == 0
+    assert len(starts.singular_scores(CentredData(as_data(constant)), 2)) == 0
 
 
 def test_diffused_scores_come_from_the_heat_kernel():
@@ -50,7 +49,7 @@ def test_diffused_scores_come_from_the_heat_kernel():
     laplacian = (structure.matrix.T @ structure.matrix).toarray()
     W = expm(-starts.DIFFUSION_TIME / structure.norm_squared() * laplacian)
     U = np.linalg.svd((X - X.mean(axis=0)) @ W)[0]
-    found = starts.diffused_scores(CentredMatrix(X), structure, 2)
+    found = starts.diffused_scores(CentredData(as_data(X)), structure, 2)
     for k in range(2):
         assert _same_direction(found[k], U[:, k]) == pytest.approx(1, abs=1e-5)
 
@@ -96,17 +95,17 @@ def test_the_first_place_is_the_region_that_varies_as_one(centre):
     signal = rng.standard_normal(80)
     # too faint for the leading singular vector, whose noise comes from all of the image
     X = rng.standard_normal((80, 2500)) + 0.2 * np.outer(signal, _disc(shape, centre, 6))
-    found = starts.diffused_scores(CentredMatrix(X), grid(shape), 3)
+    found = starts.diffused_scores(CentredData(as_data(X)), grid(shape), 3)
     assert found.shape == (3 + 3 * starts.PLACES_A_START, 80)
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, rtol=1e-12)
     assert _same_direction(found[3], signal) > 0.7
-    assert _same_direction(starts.singular_scores(CentredMatrix(X), 1)[0], signal) < 0.4
+    assert _same_direction(starts.singular_scores(CentredData(as_data(X)), 1)[0], signal) < 0.4
 
 
 def test_places_are_apart():
     structure = grid((60, 60))
     X = np.random.default_rng(6).standard_normal((30, 3600))
-    _, norms, diffused = starts._diffused_moments(CentredMatrix(X), _laplacian(structure))
+    norms, diffused = starts._diffused_norms(CentredData(as_data(X)), _laplacian(structure))
     places = starts._coherent_places(norms, diffused, _laplacian(structure), 6)
     peaks = np.array([np.unravel_index(np.argmax(place), (60, 60)) for place in places])
     distances = np.linalg.norm(peaks[:, None] - peaks[None], axis=2)[np.triu_indices(6, k=1)]
@@ -115,7 +114,7 @@ def test_places_are_apart():
 
 def test_few_features_have_few_places():
     found = starts.diffused_scores(
-        CentredMatrix(np.random.default_rng(7).standard_normal((10, 12))), grid((3, 4)), 3
+        CentredData(as_data(np.random.default_rng(7).standard_normal((10, 12)))), grid((3, 4)), 3
     )
     assert 3 < len(found) < 3 + 3 * starts.PLACES_A_START
     assert np.isfinite(found).all()
@@ -131,7 +130,7 @@ def test_few_features_have_few_places():
 def test_structures_without_a_geometry_give_starts(structure):
     X = np.random.default_rng(8).standard_normal((15, 30))
     X[:, 3] = 0.0
-    found = starts.diffused_scores(CentredMatrix(X, center=False), structure, 2)
+    found = starts.diffused_scores(CentredData(as_data(X), center=False), structure, 2)
     assert len(found) >= 2
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, rtol=1e-12)
 
@@ -150,9 +149,9 @@ def test_a_faint_region_is_found_from_its_place():
 
 def test_without_structure_nothing_is_diffused():
     X = np.random.default_rng(3).standard_normal((5, 8))
-    plain = starts.singular_scores(CentredMatrix(X), 2)
+    plain = starts.singular_scores(CentredData(as_data(X)), 2)
     np.testing.assert_array_equal(
-        starts.diffused_scores(CentredMatrix(X), from_matrix(np.zeros((0, 8))), 2), plain
+        starts.diffused_scores(CentredData(as_data(X)), from_matrix(np.zeros((0, 8))), 2), plain
     )
 
 
@@ -161,3 +160,13 @@ def test_both_signs():
     np.testing.assert_array_equal(
         starts.with_both_signs(scores), [scores[0], -scores[0], scores[1], -scores[1]]
     )
+
+
+def test_diffused_singular_vectors_are_those_of_the_diffused_data():
+    structure = grid((9, 8))
+    X = np.random.default_rng(9).standard_normal((30, 72))
+    kernel = expm(-starts.DIFFUSION_TIME / structure.norm_squared() * _laplacian_matrix(structure))
+    exact = np.linalg.svd((X - X.mean(axis=0)) @ kernel)[0].T[:2]
+    found = starts.diffused_scores(CentredData(as_data(X)), structure, 2)[:2]
+    for one, other in zip(found, exact, strict=True):
+        assert _same_direction(one, other) > 1 - 1e-4

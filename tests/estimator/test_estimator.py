@@ -18,6 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from spcatv import SPCATV
 from spcatv.estimator import NullComponentWarning
+from spcatv.estimator.fitting import checked_data
 from spcatv.structure import from_matrix, grid
 
 
@@ -254,15 +255,14 @@ def test_a_memory_map_is_read_in_place(tmp_path, striped, monkeypatch):
     np.save(path, striped)
     X = np.load(path, mmap_mode="r")
     seen = []
-    validated = SPCATV._validated
 
-    def spy(self, *args, **kwargs):
-        seen.append(validated(self, *args, **kwargs))
+    def spy(*args, **options):
+        seen.append(checked_data(*args, **options))
         return seen[-1]
 
-    monkeypatch.setattr(SPCATV, "_validated", spy)
+    monkeypatch.setattr("spcatv.estimator.spcatv.checked_data", spy)
     model = SPCATV(2, structure=(60,), alpha=0.5).fit(X)
-    assert np.shares_memory(seen[0], X)
+    assert np.shares_memory(seen[0].array, X)
     np.testing.assert_array_equal(
         model.components_, SPCATV(2, structure=(60,), alpha=0.5).fit(striped).components_
     )

@@ -13,14 +13,14 @@ def write_mgh(path, rows):
 
 
 def write_gifti(path, rows):
-    """One data array a row."""
+    """One data array per row of `values`."""
     nib = pytest.importorskip("nibabel")
     arrays = [nib.gifti.GiftiDataArray(row.astype(np.float32)) for row in np.atleast_2d(rows)]
     nib.save(nib.gifti.GiftiImage(darrays=arrays), path)
 
 
 def write_curv(path, row):
-    """FreeSurfer's own format for one value a vertex."""
+    """FreeSurfer's format for one value per vertex."""
     nib = pytest.importorskip("nibabel")
     nib.freesurfer.write_morph_data(path, row.astype(np.float32), fnum=2 * len(row) - 4)
 

@@ -159,7 +159,7 @@ def test_damaged_bytes_in_a_compressed_file(three, tmp_path):
 
 
 def test_every_cut_of_a_file_is_told(tmp_path):
-    """No cut lets another error through, nor any data that was not there."""
+    """However a file is cut, the error is an ImageError, and no data are made up."""
     coords = np.random.default_rng(0).random((50, 3))
     triangles = np.stack([np.arange(48), np.arange(1, 49), np.arange(2, 50)], axis=1)
     write_gifti(tmp_path / "lh.gii", coords[:, 0])
@@ -222,7 +222,7 @@ def test_hemispheres_of_different_length(tmp_path):
     write_mgh(tmp_path / "lh.x.mgh", np.random.default_rng(0).random((3, 50)))
     write_mgh(tmp_path / "rh.x.mgh", np.random.default_rng(0).random((2, 50)))
     left, right = tmp_path / "lh.x.mgh", tmp_path / "rh.x.mgh"
-    refused("equally many rows", {"left": [left], "right": [right]}, surface=surface)
+    refused("equally many samples", {"left": [left], "right": [right]}, surface=surface)
     refused(
         "2 files of the left hemisphere but 1 of the right",
         {"left": [left] * 2, "right": right},

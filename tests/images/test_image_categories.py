@@ -1,4 +1,4 @@
-"""Confounds of text: groups of images, each with a mean of its own."""
+"""Confounds of text: groups of images, each with its own mean."""
 
 import nibabel as nib
 import numpy as np

@@ -73,7 +73,7 @@ def grayordinates(tmp_path_factory):
 
 
 def in_feature_order(data):
-    """Columns in the order of cortex and then voxels in C order, found by looking every voxel up."""
+    """Columns in the order of the features, found by looking up every vertex and voxel."""
     voxels = np.flatnonzero(data.axis.volume_mask)
     place = {tuple(data.axis.voxel[column]): column for column in voxels}
     columns = [place[tuple(voxel)] for voxel in np.argwhere(data.box)]

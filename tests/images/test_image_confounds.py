@@ -1,4 +1,4 @@
-"""Confounds: removed as least squares would, from new images by the fit's coefficients."""
+"""Confounds: removed by least squares, from new images with the coefficients of the fit."""
 
 import numpy as np
 import pytest
@@ -111,7 +111,7 @@ def test_wrong_tables(data, tmp_path):
         cohort(X, tmp_path / "nowhere.tsv")
     with pytest.raises(ImageError, match="must be a table of numbers"):
         cohort(X, [["a"]] * 20)
-    with pytest.raises(ImageError, match="must be a table, a row an image"):
+    with pytest.raises(ImageError, match="must be a table with one row per image"):
         cohort(X, np.zeros((20, 2, 2)))
     with pytest.raises(ImageError, match="explain 20 images fully"):
         cohort(X, np.random.default_rng(0).standard_normal((20, 19)))

@@ -102,9 +102,9 @@ def test_a_cohort_that_was_read_before(volumes):
     scores = model.fit_transform(cohort)
     assert np.array_equal(cohort.X, before)
     assert np.array_equal(scores, clone(model).fit_transform(volumes.paths))
-    with pytest.raises(ValueError, match="confounds removed already"):
+    with pytest.raises(ValueError, match="confounds of a Cohort are removed already"):
         model.fit(cohort, confounds=np.zeros((12, 1)))
-    with pytest.raises(ValueError, match="standardize=True does not go"):
+    with pytest.raises(ValueError, match="standardize=True does not match"):
         clone(model).set_params(standardize=True).fit(cohort)
 
 

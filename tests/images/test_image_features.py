@@ -11,23 +11,25 @@ from spcatv.images.features import drop_columns, find_bad
 
 
 @given(st.integers(0, 10_000), st.integers(2, 6), st.integers(1, 12))
-def test_found_as_column_by_column(seed, n_rows, n_columns):
+def test_found_as_feature_by_feature(seed, n_samples, n_features):
     rng = np.random.default_rng(seed)
-    X = rng.choice([0.0, 1.0, 1.0, np.nan, np.inf], p=[0.2, 0.5, 0.2, 0.05, 0.05], size=(n_rows, n_columns))
+    X = rng.choice(
+        [0.0, 1.0, 1.0, np.nan, np.inf], p=[0.2, 0.5, 0.2, 0.05, 0.05], size=(n_samples, n_features)
+    )
     bad = find_bad(X)
-    for column in range(n_columns):
-        finite = np.isfinite(X[:, column]).all()
-        assert bad.not_finite[column] == (not finite)
-        assert bad.constant[column] == (finite and np.ptp(X[:, column]) == 0)
-    rows = [row for row in range(n_rows) if not np.isfinite(X[row]).all()]
-    assert bad.first_row == (rows[0] if rows else None)
+    for feature in range(n_features):
+        finite = np.isfinite(X[:, feature]).all()
+        assert bad.not_finite[feature] == (not finite)
+        assert bad.constant[feature] == (finite and np.ptp(X[:, feature]) == 0)
+    samples = [number for number in range(n_samples) if not np.isfinite(X[number]).all()]
+    assert bad.first_sample == (samples[0] if samples else None)
 
 
 @given(st.integers(0, 10_000), st.integers(1, 7), st.integers(1, 9))
-def test_columns_are_dropped_within_the_same_memory(seed, n_rows, n_columns):
+def test_features_are_dropped_within_the_same_memory(seed, n_samples, n_features):
     rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n_rows, n_columns))
-    kept = rng.random(n_columns) < 0.6
+    X = rng.standard_normal((n_samples, n_features))
+    kept = rng.random(n_features) < 0.6
     expected = X[:, kept].copy()
     found = drop_columns(X, kept)
     assert np.array_equal(found, expected)

@@ -1,4 +1,4 @@
-"""Real volumes and surfaces, written out as files and read again; skipped where they are not there."""
+"""Real volumes and surfaces, written as files and read again; skipped if the data are missing."""
 
 import os
 import subprocess

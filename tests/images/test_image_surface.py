@@ -99,7 +99,7 @@ def test_forms_of_input_give_the_same_rows(thickness, fsaverage, cortex, expecte
 
 
 def test_stacked_frames_are_read_one_by_one(fsaverage, tmp_path):
-    """The frames of a FreeSurfer stack never lie in memory all at once, beside the data matrix."""
+    """The frames of a FreeSurfer stack are never in memory all at once beside the data matrix."""
     coords, triangles = fsaverage["left"]
     values = np.random.default_rng(0).random((40, len(coords))).astype(np.float32)
     write_mgh(tmp_path / "lh.stack.mgh", values)
@@ -219,7 +219,7 @@ def test_hemispheres_in_names(name, expected):
 def test_pairing_by_name():
     names = ["a/lh.area", "b/rh.area", "b/lh.area", "a/rh.area"]
     assert pair_by_name(names) == {"left": ["a/lh.area", "b/lh.area"], "right": ["a/rh.area", "b/rh.area"]}
-    with pytest.raises(ImageError, match=r"b/rh\.area: no file of the left hemisphere goes with it"):
+    with pytest.raises(ImageError, match=r"b/rh\.area: there is no file of the left hemisphere for it"):
         pair_by_name(["a/lh.area", "a/rh.area", "b/rh.area"])
     with pytest.raises(ImageError, match=r"lh\.area: given twice"):
         pair_by_name(["lh.area", "rh.area", "lh.area"])

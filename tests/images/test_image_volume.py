@@ -62,7 +62,7 @@ def test_names_and_files(volumes):
 
 
 def test_a_compressed_4d_file_is_opened_once(volumes, monkeypatch):
-    """Slices of a gzip file that is opened anew for each one would cost a pass over the file each."""
+    """Reopening a gzip file for every slice would cost one pass over the file per slice."""
     stack = np.zeros((*volumes.inside.shape, len(volumes.X)), dtype=np.float32)
     stack[volumes.inside] = volumes.X.T
     nib.save(nib.Nifti1Image(stack, nib.load(volumes.mask).affine), volumes.folder / "once.nii.gz")
@@ -79,7 +79,7 @@ def test_a_compressed_4d_file_is_opened_once(volumes, monkeypatch):
 
 
 def test_images_are_read_one_by_one(tmp_path):
-    """The peak is that of the data matrix and a few volumes, however many images there are."""
+    """The peak memory is the data matrix and a few volumes, however many images there are."""
     shape, n_images = (40, 40, 40), 30
     volume = np.prod(shape) * 4
     paths = []

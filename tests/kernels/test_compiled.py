@@ -1,4 +1,4 @@
-"""Kernels compile also where nothing can be written."""
+"""Kernels compile even where no folder is writable."""
 
 import subprocess
 import sys

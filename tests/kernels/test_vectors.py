@@ -1,4 +1,4 @@
-"""Vectors in one pass give what NumPy gives in several."""
+"""Operations in one pass agree with NumPy."""
 
 import numpy as np
 from hypothesis import given

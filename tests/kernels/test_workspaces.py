@@ -8,20 +8,21 @@ from spcatv.kernels import (
     ConcatWorkspace,
     EdgeWorkspace,
     GridWorkspace,
+    LoadingTerms,
     ReferenceWorkspace,
-    Setting,
     SparseWorkspace,
-    Steps,
+    StepSizes,
     workspace_for,
 )
 from spcatv.kernels.box import CHUNK, lay_out, spread
-from spcatv.problem import LoadingProblem
+from spcatv.problem import HuberTV, LoadingProblem, TotalVariation, as_penalty
 from spcatv.solvers.dual import dual_gradient
 from spcatv.solvers.pdhg import pdhg
 from spcatv.structure import concat, from_matrix, graph, grid, groups, mesh
 from spcatv.structure.shapes import icosphere
 
 TOLERANCE = {"float64": 1e-11, "float32": 3e-4}
+PLAIN = LoadingTerms(1.0, 0.0, False, TotalVariation())
 
 
 def _structures():
@@ -51,33 +52,37 @@ def _structures():
 STRUCTURES = _structures()
 
 
-def _run(workspace, y, v, alpha, steps):
+def _reference(structure, terms, dtype):
+    return ReferenceWorkspace(structure, terms)
+
+
+def _run(workspace, y, v, dual, steps):
     workspace.set_target(y)
-    workspace.set_state(v, alpha)
+    workspace.set_state(v, dual)
     first = np.array(workspace.gap_shares())
     workspace.advance(7, steps)
     workspace.advance(1, steps._replace(rho=1.0))
     last = np.array(workspace.gap_shares())
-    return first, last, workspace.get_v(), workspace.get_w(), workspace.get_alpha()
+    return first, last, workspace.get_v(), workspace.get_w(), workspace.get_dual()
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("graphnet", [False, True], ids=["tv", "graphnet"])
+@pytest.mark.parametrize("penalty", ["tv", "graphnet"])
 @pytest.mark.parametrize("positive", [False, True], ids=["signed", "positive"])
 @pytest.mark.parametrize("name", STRUCTURES)
-def test_kernels_follow_the_reference(name, positive, graphnet, dtype):
+def test_kernels_follow_the_reference(name, positive, penalty, dtype):
     structure = STRUCTURES[name]
     rng = np.random.default_rng(1)
-    setting = Setting(tv=0.7, l1=0.2, positive=positive, graphnet=graphnet)
+    terms = LoadingTerms(0.7, 0.2, positive, as_penalty(penalty))
     y = 2 * rng.standard_normal(structure.n_features)
     v = rng.standard_normal(structure.n_features)
     v = np.abs(v) if positive else v
-    alpha = structure.project(2 * rng.standard_normal(structure.n_rows))
-    steps = Steps(tau=0.1, sigma=1 / (0.07 * max(structure.norm_squared(), 1e-3)), rho=1.9)
-    expected = _run(ReferenceWorkspace(structure, setting), y, v, alpha, steps)
+    dual = structure.project(2 * rng.standard_normal(structure.n_rows))
+    steps = StepSizes(tau=0.1, sigma=1 / (0.07 * max(structure.norm_squared(), 1e-3)), rho=1.9)
+    expected = _run(ReferenceWorkspace(structure, terms), y, v, dual, steps)
 
     for make in (SparseWorkspace, workspace_for):
-        found = _run(make(structure, setting, dtype), y, v, alpha, steps)
+        found = _run(make(structure, terms, dtype), y, v, dual, steps)
         assert found[-1].dtype == np.dtype(dtype)  # the dual variable stays in the working precision
         for ours, theirs in zip(found, expected, strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
@@ -91,18 +96,18 @@ def test_exact_shares_are_those_of_the_problem(name, penalty, dtype):
     rng = np.random.default_rng(3)
     y = rng.standard_normal(structure.n_features)
     problem = LoadingProblem(y, structure, l1=0.3, tv=0.5, penalty=penalty)
-    setting = Setting(0.5, 0.3, False, penalty == "graphnet")
+    terms = LoadingTerms(0.5, 0.3, False, as_penalty(penalty))
     for make in (SparseWorkspace, workspace_for):
-        workspace = make(structure, setting, dtype)
+        workspace = make(structure, terms, dtype)
         workspace.set_target(y)
         # groups on their spheres: rounding leaves half of them outside
-        alpha = problem.feasible(5 * rng.standard_normal(structure.n_rows))
-        workspace.set_state(rng.standard_normal(structure.n_features), alpha)
+        dual = problem.feasible(5 * rng.standard_normal(structure.n_rows))
+        workspace.set_state(rng.standard_normal(structure.n_features), dual)
         workspace.gap_shares()
         for use_minimizer in (False, True):
             shares = workspace.exact_shares(use_minimizer)
             x = workspace.get_w() if use_minimizer else workspace.get_v()
-            certificate = problem.certificate(x, workspace.get_alpha())
+            certificate = problem.certificate(x, workspace.get_dual())
             np.testing.assert_allclose(shares.pull, certificate.pull, rtol=1e-12, atol=1e-14)
             assert shares.structured_gap == pytest.approx(certificate.structured_gap, rel=1e-9, abs=1e-12)
             l1_part = 0.3 * np.abs(x.astype(np.float64)).sum()
@@ -110,7 +115,7 @@ def test_exact_shares_are_those_of_the_problem(name, penalty, dtype):
                 certificate.penalty - l1_part, rel=1e-9, abs=1e-12
             )
             if penalty == "tv" and structure.n_rows:
-                assert structure.group_norms(workspace.get_alpha().astype(np.float64)).max() <= 1
+                assert structure.group_norms(workspace.get_dual().astype(np.float64)).max() <= 1
 
 
 @pytest.mark.parametrize("penalty", ["tv", "graphnet"])
@@ -119,39 +124,49 @@ def test_gap_shares_are_the_gap_of_the_problem(penalty):
     rng = np.random.default_rng(2)
     y = rng.standard_normal(structure.n_features)
     problem = LoadingProblem(y, structure, l1=0.3, tv=0.5, penalty=penalty)
-    workspace = GridWorkspace(structure, Setting(0.5, 0.3, False, penalty == "graphnet"), np.float64)
+    workspace = GridWorkspace(structure, LoadingTerms(0.5, 0.3, False, as_penalty(penalty)), np.float64)
     v = rng.standard_normal(structure.n_features)
-    alpha = problem.feasible(rng.standard_normal(structure.n_rows))
+    dual = problem.feasible(rng.standard_normal(structure.n_rows))
     workspace.set_target(y)
-    workspace.set_state(v, alpha)
+    workspace.set_state(v, dual)
     shares = workspace.gap_shares()
-    w = problem.minimizer(alpha)
-    assert shares.gap_v == pytest.approx(problem.gap(v, alpha), rel=1e-12)
-    assert shares.gap_w == pytest.approx(problem.gap(w, alpha), rel=1e-12)
-    dual = problem.scale() - shares.w_squared - shares.dual_penalty
-    assert dual == pytest.approx(problem.dual(alpha), rel=1e-12)
+    w = problem.minimizer(dual)
+    assert shares.gap_v == pytest.approx(problem.gap(v, dual), rel=1e-12)
+    assert shares.gap_w == pytest.approx(problem.gap(w, dual), rel=1e-12)
+    bound = problem.scale() - shares.w_squared - shares.conjugate
+    assert bound == pytest.approx(problem.dual(dual), rel=1e-12)
 
 
 def test_the_layout_is_chosen_by_the_structure():
-    setting = Setting(1.0, 0.0, False, False)
-    assert isinstance(workspace_for(grid((3, 3)), setting, "float64"), GridWorkspace)
-    assert isinstance(workspace_for(grid((3, 3), periodic=True), setting, "float64"), SparseWorkspace)
-    assert isinstance(workspace_for(STRUCTURES["mesh"], setting, "float64"), EdgeWorkspace)
+    assert isinstance(workspace_for(grid((3, 3)), PLAIN, "float64"), GridWorkspace)
+    assert isinstance(workspace_for(grid((3, 3), periodic=True), PLAIN, "float64"), SparseWorkspace)
+    assert isinstance(workspace_for(STRUCTURES["mesh"], PLAIN, "float64"), EdgeWorkspace)
+
+
+@pytest.mark.parametrize("name", ["2-D", "mesh", "concat", "groups"])
+def test_a_penalty_without_a_compiled_kernel_is_computed_by_the_reference(name):
+    terms = PLAIN._replace(penalty=HuberTV(0.1))
+    workspace = workspace_for(STRUCTURES[name], terms, "float32")
+    assert isinstance(workspace, ReferenceWorkspace)
+    assert workspace.dtype == np.float64
+    for make in (SparseWorkspace, GridWorkspace):
+        with pytest.raises(TypeError, match=r"no compiled kernel computes HuberTV\(delta=0\.1\)"):
+            make(STRUCTURES["2-D"], terms, "float64")
 
 
 def test_parts_side_by_side_keep_their_layouts():
-    workspace = workspace_for(STRUCTURES["concat"], Setting(1.0, 0.0, False, False), "float64")
+    workspace = workspace_for(STRUCTURES["concat"], PLAIN, "float64")
     assert isinstance(workspace, ConcatWorkspace)
 
 
 def test_state_survives_a_round_trip_through_the_box():
     structure = STRUCTURES["4-D"]
     rng = np.random.default_rng(3)
-    v, alpha = rng.standard_normal(structure.n_features), rng.standard_normal(structure.n_rows)
-    workspace = GridWorkspace(structure, Setting(1.0, 0.0, False, False), "float64")
-    workspace.set_state(v, alpha)
+    v, dual = rng.standard_normal(structure.n_features), rng.standard_normal(structure.n_rows)
+    workspace = GridWorkspace(structure, PLAIN, "float64")
+    workspace.set_state(v, dual)
     np.testing.assert_array_equal(workspace.get_v(), v)
-    np.testing.assert_array_equal(workspace.get_alpha(), alpha)
+    np.testing.assert_array_equal(workspace.get_dual(), dual)
 
 
 def test_spans_cover_all_voxels_and_never_cross_a_slab():
@@ -164,7 +179,7 @@ def test_spans_cover_all_voxels_and_never_cross_a_slab():
         assert start // box.slab_size == (stop - 1) // box.slab_size
         assert not covered[start:stop].any()
         covered[start:stop] = True
-    assert covered[box.position].all()
+    assert covered[box.place].all()
     assert CHUNK * box.occupied.sum() <= covered.sum() <= 2 * CHUNK * box.occupied.sum()
     for slab in range(len(spans.slab_ptr) - 1):
         for span in range(spans.slab_ptr[slab], spans.slab_ptr[slab + 1]):
@@ -180,7 +195,7 @@ def test_empty_space_around_a_mask_costs_nothing():
 def test_neighbouring_chunks_become_active():
     box = lay_out(grid((4, 5, 40)))
     busy = np.zeros_like(box.occupied)
-    centre = box.position[np.ravel_multi_index((2, 2, 20), (4, 5, 40))] // CHUNK
+    centre = box.place[np.ravel_multi_index((2, 2, 20), (4, 5, 40))] // CHUNK
     busy[centre] = True
     beside = [(1, 2, 20), (3, 2, 20), (2, 1, 20), (2, 3, 20)]
     before, behind = [(2, 2, 4)], [(2, 2, 36)]
@@ -189,7 +204,7 @@ def test_neighbouring_chunks_become_active():
         v[:] = 0
         v[centre * CHUNK + cell] = 1
         active = np.flatnonzero(spread(busy, box.occupied, box.strides, v, w))
-        cells = [box.position[np.ravel_multi_index(n, (4, 5, 40))] for n in beside + ends]
+        cells = [box.place[np.ravel_multi_index(n, (4, 5, 40))] for n in beside + ends]
         assert set(active.tolist()) == {int(position // CHUNK) for position in cells} | {int(centre)}
 
 
@@ -210,7 +225,7 @@ def test_leaving_zeros_out_changes_the_way_and_not_the_end(shape):
 @pytest.mark.parametrize("n_axes", [9])
 def test_boxes_of_many_axes_go_through_the_sparse_kernel(n_axes):
     structure = grid((2,) * n_axes)
-    assert isinstance(workspace_for(structure, Setting(1.0, 0.0, False, False), "float64"), SparseWorkspace)
+    assert isinstance(workspace_for(structure, PLAIN, "float64"), SparseWorkspace)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -218,11 +233,11 @@ def test_boxes_of_many_axes_go_through_the_sparse_kernel(n_axes):
 def test_a_cleared_workspace_is_a_new_one(name, dtype):
     structure = STRUCTURES[name]
     rng = np.random.default_rng(5)
-    setting = Setting(tv=0.7, l1=0.2, positive=False, graphnet=False)
+    terms = LoadingTerms(0.7, 0.2, False, TotalVariation())
     y = 2 * rng.standard_normal(structure.n_features)
-    steps = Steps(tau=0.1, sigma=1 / (0.07 * max(structure.norm_squared(), 1e-3)), rho=1.9)
-    for make in (ReferenceWorkspace, SparseWorkspace, workspace_for):
-        used, new = make(structure, setting, dtype), make(structure, setting, dtype)
+    steps = StepSizes(tau=0.1, sigma=1 / (0.07 * max(structure.norm_squared(), 1e-3)), rho=1.9)
+    for make in (_reference, SparseWorkspace, workspace_for):
+        used, new = make(structure, terms, dtype), make(structure, terms, dtype)
         used.set_target(rng.standard_normal(structure.n_features))
         used.advance(7, steps)
         used.clear()
@@ -230,4 +245,4 @@ def test_a_cleared_workspace_is_a_new_one(name, dtype):
             workspace.set_target(y)
             workspace.advance(3, steps)
         np.testing.assert_array_equal(used.get_v(), new.get_v())
-        np.testing.assert_array_equal(used.get_alpha(), new.get_alpha())
+        np.testing.assert_array_equal(used.get_dual(), new.get_dual())

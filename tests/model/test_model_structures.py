@@ -9,8 +9,9 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spcatv.kernels import ConcatWorkspace, Setting, workspace_for
+from spcatv.kernels import ConcatWorkspace, LoadingTerms, workspace_for
 from spcatv.model import ModelError, pack, structure_from_state, structure_state, unpack
+from spcatv.problem import TotalVariation
 from spcatv.structure import (
     ConcatStructure,
     GridStructure,
@@ -88,7 +89,7 @@ MAKERS = (
 
 def layout(structure):
     """The kinds of workspace that the solvers would take."""
-    found = workspace_for(structure, Setting(tv=1.0, l1=0.1, positive=False, graphnet=False), np.float64)
+    found = workspace_for(structure, LoadingTerms(1.0, 0.1, False, TotalVariation()), np.float64)
     if isinstance(found, ConcatWorkspace):
         return [type(part) for part in found._parts]
     return [type(found)]
@@ -128,7 +129,7 @@ def test_a_concatenation_of_concatenations_keeps_its_parts():
     assert found == outer
 
 
-def test_a_structure_of_an_own_kind_is_kept_by_its_operator():
+def test_a_structure_of_an_unknown_class_is_stored_as_its_operator():
     class Shifted(GridStructure):
         """A subclass may have another operator than its parent."""
 
@@ -155,14 +156,14 @@ MATRIX_STATE, MATRIX_ARRAYS = structure_state(groups([[0, 1]], 3))
         ({"kind": "os.system"}, {}, "unknown kind"),
         ({"kind": ["grid"]}, {}, "unknown kind"),
         ({**GRID_STATE, "labels": "elsewhere"}, GRID_ARRAYS, "'elsewhere'"),
-        ({**GRID_STATE, "labels": ["structure.labels"]}, GRID_ARRAYS, "not there"),
-        ({**GRID_STATE, "axis_weights": [1.0]}, GRID_ARRAYS, "one value an axis"),
+        ({**GRID_STATE, "labels": ["structure.labels"]}, GRID_ARRAYS, "does not exist"),
+        ({**GRID_STATE, "axis_weights": [1.0]}, GRID_ARRAYS, "one value per axis"),
         ({**GRID_STATE, "axis_weights": [1.0, -1.0]}, GRID_ARRAYS, "positive"),
         ({**GRID_STATE, "axis_weights": [1.0, "x"]}, GRID_ARRAYS, "positive"),
         ({**GRID_STATE, "periodic": [0, 1]}, GRID_ARRAYS, "true or false"),
         ({**GRID_STATE, "isotropic": None}, GRID_ARRAYS, "true or false"),
         (GRID_STATE, {"structure.labels": np.zeros((2, 3), dtype=np.int32)}, "above 0"),
-        (GRID_STATE, {"structure.labels": np.ones((2, 3))}, "not fit"),
+        (GRID_STATE, {"structure.labels": np.ones((2, 3))}, "cannot be the array"),
         ({**EDGE_STATE, "n_features": 2}, EDGE_ARRAYS, "tail < head < 2"),
         ({**EDGE_STATE, "n_features": 3.0}, EDGE_ARRAYS, "integer"),
         ({**EDGE_STATE, "n_features": 10**30}, EDGE_ARRAYS, "integer"),
@@ -205,7 +206,7 @@ def test_plain_values_come_back_as_they_are(value):
 @pytest.mark.parametrize(
     "value", [np.float64(0.1), np.float32(0.1), np.int32(7), np.bool_(True), np.str_("svd")]
 )
-def test_numbers_of_numpy_become_ordinary(value):
+def test_numpy_scalars_become_python_numbers(value):
     found = pack_and_unpack(value)
     assert found == value
     assert type(found) in (float, int, bool, str)
@@ -234,7 +235,7 @@ def test_sparse_matrices_come_back(made):
 
 
 @pytest.mark.parametrize("draws", [0, 1, 5])
-def test_a_random_state_goes_on_where_it_was(draws):
+def test_a_random_state_continues_where_it_was(draws):
     value = np.random.RandomState(3)
     value.standard_normal(draws)
     found = pack_and_unpack(value)
@@ -270,6 +271,6 @@ def test_what_cannot_be_kept_is_named(value):
         pack(value, "parameters.value")
 
 
-def test_an_unusual_generator_is_refused():
+def test_a_random_state_of_another_generator_is_refused():
     with pytest.raises(ModelError, match="use an int"):
         pack(np.random.RandomState(np.random.PCG64(0)), "random_state")

@@ -85,7 +85,7 @@ def test_without_structure_it_is_the_elastic_net(loss):
 
 
 def test_identity_least_squares_is_the_loading_problem():
-    """With B = I and n = 1 in place of its mean, F is the loading problem's, hence the same answer."""
+    """With B = sqrt(n) I, F is that of the loading problem, hence the same answer."""
     y = np.random.default_rng(3).normal(size=12) + 1
     loading = LoadingProblem(y, STRUCTURES["grid"], l1=0.2, tv=0.3)
     loss = LeastSquares(np.sqrt(12) * np.eye(12), np.sqrt(12) * y)
@@ -104,7 +104,7 @@ def test_identity_least_squares_is_the_loading_problem():
 
 @given(st.sampled_from(["least squares", "logistic"]), st.booleans(), st.integers(0, 1000))
 def test_gap_bounds_every_difference_of_objectives(loss, positive, seed):
-    """gap(v, alpha) >= F(v) - F(x) for any x at all, hence for the answer."""
+    """gap(v, alpha) >= F(v) - F(x) for every x, hence for the answer."""
     problem = make(loss, positive=positive)
     rng = np.random.default_rng(seed)
     v, x = rng.normal(size=(2, 12))
@@ -147,7 +147,7 @@ def test_logistic_does_not_overflow():
 
 
 def test_any_penalty_with_the_protocol_will_do():
-    """A user's own penalty, a box and a ridge, inherits the gap; FISTA and CONESTA certify it alike."""
+    """A penalty written by a user (a box and a ridge) inherits the gap, and both solvers certify it."""
 
     @dataclasses.dataclass(frozen=True)
     class BoxedRidge(ProxPenalty):

@@ -4,7 +4,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spcatv.problem import LoadingProblem
+from spcatv.problem import HuberTV, LoadingProblem
 from spcatv.solvers.dual import dual_gradient
 from spcatv.structure import from_matrix, graph, grid, groups
 
@@ -17,8 +17,11 @@ STRUCTURES = (
 )
 
 
+PENALTIES = ("tv", "graphnet", HuberTV(0.2))
+
+
 @st.composite
-def problems(draw, penalties=("tv", "graphnet")):
+def problems(draw, penalties=PENALTIES):
     structure = draw(st.sampled_from(STRUCTURES))
     seed = draw(st.integers(0, 2**32 - 1))
     y = draw(st.sampled_from([1e-3, 1.0, 1e3])) * np.random.default_rng(seed).normal(
@@ -235,7 +238,7 @@ def test_nan_stays_nan():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"y": np.ones((2, 2))}, r"y must be a vector, one entry a feature; got shape \(2, 2\)"),
+        ({"y": np.ones((2, 2))}, r"y must be a vector with one entry per feature; got shape \(2, 2\)"),
         ({"y": [1.0, np.nan, np.inf, 0.0]}, "y has 2 NaN or infinite entries of 4"),
         ({"structure": grid((5,))}, "the structure has 5 features but y has 4 entries"),
         ({"l1": -1.0}, r"l1 must be a finite number >= 0, got -1\.0"),
@@ -273,7 +276,7 @@ def test_vectors_of_the_wrong_length_are_refused(method):
             problem.gap(v, alpha)
 
 
-@pytest.mark.parametrize("penalty", ["tv", "graphnet"])
+@pytest.mark.parametrize("penalty", ["tv", "graphnet", HuberTV(0.2)])
 def test_what_a_dual_variable_says_of_zero(penalty):
     problem = LoadingProblem(np.arange(6.0), grid(6), l1=0.5, tv=0.7, penalty=penalty)
     alpha = problem.feasible(np.linspace(-1, 1, 5))

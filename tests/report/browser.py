@@ -1,4 +1,4 @@
-"""A real browser for tests: headless Chromium, spoken to in its own protocol over a pipe.
+"""A real browser for tests: headless Chromium, controlled by its own protocol over a pipe.
 
 No package is needed beside Chromium itself (Debian: ``apt install chromium``). The pipe ends with the test,
 and the browser with the pipe: nothing is left running and no port is opened.
@@ -51,7 +51,7 @@ def find_chromium():
 
 
 def install():
-    """Install Chromium where that is a matter of one command; otherwise say in a line what is missing."""
+    """Install Chromium if one command does it; otherwise say in one line what is missing."""
     if find_chromium() is not None:
         return
     if shutil.which("apt-get") is None or os.geteuid() != 0:
@@ -70,7 +70,7 @@ def install():
 class Browser:
     """One Chromium with one page."""
 
-    def __init__(self, executable, folder, timeout=60.0):
+    def __init__(self, executable, folder, timeout=300.0):
         self.timeout = timeout
         self.events = []
         self._number = 0
@@ -184,7 +184,7 @@ class Browser:
         return found
 
     def requests(self):
-        """Addresses that the page has asked for; pictures in the page itself do not count."""
+        """Addresses that the page has requested; pictures inside the page do not count."""
         asked = [
             event["params"]["request"]["url"]
             for event in self.events
@@ -197,7 +197,7 @@ class Browser:
             self.send("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=KEYS[key])
 
     def box(self, selector):
-        """Place of an element in the window, after it is scrolled there: left, top, width, height."""
+        """Position of an element after scrolling to it: left, top, width, height."""
         return self.evaluate(
             f"(() => {{ const e = document.querySelector({json.dumps(selector)}); "
             "e.scrollIntoView({block: 'center'}); const b = e.getBoundingClientRect(); "
@@ -227,7 +227,7 @@ class Browser:
         self._mouse("mouseReleased", x + dx, y + dy, button="left", buttons=0, clickCount=1)
 
     def picture_of(self, selector):
-        """The pixels of a canvas, as an address that is equal only for equal pictures."""
+        """The pixels of a canvas as a data URI, which is equal only for equal pictures."""
         return self.evaluate(f"document.querySelector({json.dumps(selector)}).toDataURL()")
 
     def text(self, selector):

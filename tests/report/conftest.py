@@ -1,4 +1,4 @@
-"""Small models of every kind of space, as folders of results, and a browser."""
+"""Small models of every kind of space, as results folders, and a browser."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Models whose components have an alpha each, and searched ones: their own certificates, weights and code."""
+"""Models with one alpha per component, and searched models: their certificates, weights and code."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,6 @@ from spcatv import SPCATV
 from spcatv.problem import LoadingProblem
 from spcatv.report import generate_report, words
 from spcatv.selection import SPCATVCV, SelectionWarning
-from spcatv.selection.each_component import fit_alphas, weights_of_components
 from spcatv.solvers import solve
 
 ALPHAS = (0.05, 0.3)
@@ -16,7 +15,7 @@ ALPHAS = (0.05, 0.3)
 @pytest.fixture(scope="module")
 def model(line):
     """Rising alphas: the weights of the first component are far too small for the second one."""
-    return fit_alphas(SPCATV(2, structure=(60,), tol=1e-2), line.X, ALPHAS)
+    return SPCATV(2, structure=(60,), tol=1e-2, alpha=ALPHAS).fit(line.X)
 
 
 def text_of(html):
@@ -27,18 +26,15 @@ def test_weights_are_those_of_a_fit_with_this_alpha(model, line):
     for k, alpha in enumerate(ALPHAS):
         alone = SPCATV(1, structure=(60,), alpha=alpha).fit(line.X)
         for name in ("l1_", "l2_", "tv_"):
-            found = weights_of_components(getattr(model, name), model.component_alphas_, 2)
-            assert found[k] == pytest.approx(getattr(alone, name), rel=1e-5)
-    assert weights_of_components(0.3, None, 3).tolist() == [0.3] * 3
+            assert getattr(model, name)[k] == pytest.approx(getattr(alone, name), rel=1e-5)
 
 
 def test_certificate_is_that_of_its_own_problem(model, line):
-    """The page states a bound that the best loading for the same scores does not break, no smaller one."""
+    """The bound on the page holds for the best loading for the same scores, and is not too small."""
     html = text_of(generate_report(model).html)
     residual = line.X.astype(float) - line.X.astype(float).mean(axis=0)
-    for k, alpha in enumerate(ALPHAS):
-        share = alpha / ALPHAS[0]
-        l1, l2, tv = (share * weight for weight in (model.l1_, model.l2_, model.tv_))
+    for k in range(2):
+        l1, l2, tv = (weight[k] for weight in (model.l1_, model.l2_, model.tv_))
         record = model.diagnostics_[k]
         claimed = words.share_above_optimum(record, l2)
         assert claimed == pytest.approx(l2 * record.gap / abs(record.objective))
@@ -54,8 +50,8 @@ def test_certificate_is_that_of_its_own_problem(model, line):
 
 def test_every_alpha_is_told(model, tmp_path):
     html = text_of(generate_report(model).html)
-    weights = ", ".join(f"{weight:.6g}" for weight in weights_of_components(model.l2_, ALPHAS, 2))
-    assert "Weights used (one a component)" in html
+    weights = ", ".join(f"{weight:.6g}" for weight in model.l2_)
+    assert "Weights used (one per component)" in html
     assert f"l2 {weights};" in html
     assert '<th scope="row" class="text">alpha</th><td class="text">0.05, 0.3</td>' in html
     model.save(tmp_path / "model")
@@ -65,9 +61,9 @@ def test_every_alpha_is_told(model, tmp_path):
 def test_the_code_to_repeat_it_repeats_it(model, line):
     html = generate_report(model).html
     code = html.partition('<pre id="repeat">')[2].partition("</pre>")[0]
-    assert "alpha=" not in code.partition(", X")[0]
+    assert "alpha=(0.05, 0.3)" in code
     names = {"X": line.X}
-    *imports, call = code.splitlines()
+    *imports, call = code.replace(".fit(...)", ".fit(X)").splitlines()
     exec("\n".join(imports), names)
     again = eval(call, names)
     assert again.components_ == pytest.approx(model.components_, abs=1e-12)

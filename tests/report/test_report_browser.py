@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.ndimage import maximum_filter, minimum_filter
 
-from spcatv.report.views import views_of
+from spcatv.report.maps import views_of
 
 WIDTHS = (400, 1600)
 
@@ -26,13 +26,13 @@ def surface_page(browser, pages):
 
 
 def quiet(browser):
-    """No complaint, and nothing asked for but the page itself."""
+    """No warning, and nothing requested except the page itself."""
     assert browser.complaints() == []
     assert [url.partition(":")[0] for url in browser.requests()] == ["file"]
 
 
 def cells(browser, table):
-    """The texts of a table, a list a row."""
+    """The cells of a table, one list per row."""
     return browser.evaluate(
         f"Array.from(document.querySelectorAll('#{table} tbody tr'), row => "
         "Array.from(row.cells, cell => cell.textContent))"
@@ -49,7 +49,7 @@ def as_number(text):
 
 
 def one_step(loadings):
-    """What a value may be off by in the page, which holds it as int16."""
+    """The largest error of a value in the page, which holds it as int16."""
     return 1.01 * float(np.abs(loadings).max()) / 32767
 
 
@@ -111,7 +111,7 @@ def test_slices_move_and_tell_the_value(volume_page, volume):
 
 
 def test_every_voxel_is_where_the_image_has_it(volume_page, volume):
-    """The script's value at random voxels is that of the map that nibabel reads."""
+    """At random voxels the script shows the value of the map that nibabel reads."""
     maps = np.asanyarray(volume.model.components_img_.dataobj)[..., 0]
     affine = volume.mask.affine
     voxels = np.argwhere(maps != 0)[:: max(1, int((maps != 0).sum()) // 8)]

@@ -5,7 +5,7 @@ import pytest
 
 from spcatv.report import plot_path
 from spcatv.report.choice import distinct, rule_sentence, setting_value
-from spcatv.report.stored import Selection
+from spcatv.results import Selection
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_rules_are_explained():
     columns = {"mean_test_error": [1.0]}
     assert "(at least 50\u00a0% zeros)" in rule_sentence(Selection(columns, 0, "paper", min_sparsity=0.5))
     assert rule_sentence(Selection(columns, 0, "")) == ""
-    assert "closest to both at once" in rule_sentence(Selection(columns, 0, "stability"))
+    assert "closest to two goals at once" in rule_sentence(Selection(columns, 0, "stability"))
     assert rule_sentence(Selection(columns, 0, "mine")) == "The rule was “mine”."
 
 

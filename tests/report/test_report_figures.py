@@ -22,7 +22,7 @@ from spcatv.stability import bootstrap_components
 
 
 def texts(figure):
-    """The texts that a figure shows, with their places."""
+    """The texts of a figure, with their positions."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     canvas = FigureCanvasAgg(figure)
@@ -45,7 +45,7 @@ def texts(figure):
 
 
 def assert_readable(figure):
-    """No text lies over another, or outside of the figure."""
+    """No text overlaps another, or leaves the figure."""
     frame = figure.bbox
     shown = [(text, box) for text, box in texts(figure) if box.width > 0]
     for text, box in shown:

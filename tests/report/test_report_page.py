@@ -1,4 +1,4 @@
-"""The page as text: what it holds, what it leaves out, and that nothing of a user's becomes code."""
+"""The page as text: what it holds, what it leaves out, and that no user input becomes code."""
 
 import json
 import re
@@ -17,7 +17,7 @@ EVIL = "</script><script>window.hacked=1</script><img src=x onerror='window.hack
 
 
 class Tags(HTMLParser):
-    """Elements and attributes of a page, and the texts of some elements."""
+    """Elements and attributes of a page, and the text of some elements."""
 
     def __init__(self, html):
         super().__init__()
@@ -100,7 +100,7 @@ def test_a_search_and_resamples_can_be_given(line):
 
 
 def test_nothing_of_a_user_becomes_code(tmp_path, monkeypatch):
-    """Hostile texts wherever a user can put one; the page has its own elements and no others."""
+    """Hostile text everywhere a user can put text; the page has its own elements and no others."""
     pandas = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
     X = rng.standard_normal((12, 20))
@@ -121,7 +121,7 @@ def test_nothing_of_a_user_becomes_code(tmp_path, monkeypatch):
 
 
 def _results(folder, X, text):
-    """A folder of results in which everything that is a text is `text`."""
+    """A results folder in which every string is `text`."""
     folder.mkdir()
     model = SPCATV(1, structure=(20,), alpha=0.01).fit(X)
     model.save(folder / "model", inputs={text: {"name": text, "sha256": text}})

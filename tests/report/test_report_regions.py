@@ -8,11 +8,10 @@ from spcatv.decomposition import ComponentDiagnostics
 from spcatv.metrics import cumulative_explained_variance
 from spcatv.report import ReportError, words
 from spcatv.report.atlas import label_features, read_names
-from spcatv.report.clusters import cluster_table
-from spcatv.report.packing import packed_map
-from spcatv.report.places import parts_of, vertex_areas
+from spcatv.report.clusters import cluster_table, parts_of, vertex_areas
+from spcatv.report.maps import views_of
 from spcatv.report.variance import variance_of
-from spcatv.report.views import views_of
+from spcatv.report.view import packed_map
 from spcatv.report.volume import index_grid
 from spcatv.structure import grid, icosphere
 
@@ -59,7 +58,7 @@ def test_areas_of_vertices_add_up_to_the_sphere():
 
 def test_cifti_parts_are_hemispheres_and_voxels(cifti):
     parts = parts_of(cifti.model)
-    assert [part.kind for part in parts] == ["left", "right", "voxels"]
+    assert [part.name for part in parts] == ["left hemisphere", "right hemisphere", "subcortical volume"]
     assert [part.start for part in parts[1:]] == [part.stop for part in parts[:-1]]
     assert (parts[2].measure == 27).all()
 
@@ -88,8 +87,6 @@ def test_atlas_names_voxels_by_position(volume, tmp_path):
 
 def test_atlas_names_vertices_by_hemisphere(surface, tmp_path):
     nib = pytest.importorskip("nibabel")
-    from spcatv.report.views import hemisphere_vertices
-
     files = []
     for hemi, part in surface.mesh.parts.items():
         coords = np.asarray(part.coordinates)
@@ -107,12 +104,12 @@ def test_atlas_names_vertices_by_hemisphere(surface, tmp_path):
         files.append(tmp_path / f"{hemi}.label.gii")
         nib.save(nib.gifti.GiftiImage(darrays=[data], labeltable=table), files[-1])
     parts = parts_of(surface.model)
-    named = label_features(parts, files, vertices=hemisphere_vertices(surface.model))
+    named = label_features(parts, files)
     for part, names in zip(parts, (("back", "front"), ("posterior", "anterior")), strict=True):
         for k in range(0, part.stop - part.start, 501):
             assert named.name_of(part.start + k) == names[int(part.coords[k, 1] > 0)]
     with pytest.raises(ReportError, match="2 hemispheres, but 1 label file"):
-        label_features(parts, files[:1], vertices=hemisphere_vertices(surface.model))
+        label_features(parts, files[:1])
 
 
 @pytest.mark.parametrize(
@@ -182,7 +179,7 @@ def test_certificate_in_words():
 
 
 def test_certificate_is_a_true_bound(line):
-    """A fit to a far smaller gap is no further below than the words of the first one allow."""
+    """A fit to a far smaller gap does not go below the bound that the words state."""
     from spcatv.solvers import solve
 
     model = SPCATV(1, structure=(60,), tol=1e-2).fit(line.X)
@@ -228,7 +225,7 @@ def test_maps_keep_their_zeros_and_nothing_else_becomes_one():
 @pytest.mark.parametrize("axes", [(0, 1, 2), (2, 0, 1)])
 @pytest.mark.parametrize("signs", [(1, 1, 1), (-1, 1, -1)])
 def test_voxels_are_shown_where_they_are(axes, signs):
-    """Whatever the order and the direction of an image's axes, a voxel is found at its millimetres."""
+    """Whatever the order and direction of the axes of an image, a voxel is found at its position in mm."""
     affine = np.eye(4)
     affine[:3, :3] = (np.diag(np.array(signs) * [2.0, 3.0, 4.0]))[:, list(axes)]
     affine[:3, 3] = [10, -20, 5]
@@ -276,7 +273,7 @@ def test_views_by_kind(volume, surface, cifti, image, line):
 
 
 def test_frequency_is_that_of_the_thresholded_support():
-    """As in the table of regions of the same folder: faint loadings at the edge do not count."""
+    """As in the table of regions of the same folder, faint loadings at the edge do not count."""
     loading = np.zeros((6, 8))
     loading[1:3, 1:4] = 0.4
     loading[1:3, 4] = 0.01
@@ -293,7 +290,8 @@ def test_frequency_is_that_of_the_thresholded_support():
 
 
 def test_resamples_and_their_table_agree_on_what_is_found(line, tmp_path):
-    from spcatv.report.stored import checked_stability, read_found
+    from spcatv.results import ResultsError
+    from spcatv.results.reading import checked_stability, read_found
     from spcatv.stability import bootstrap_components
 
     model = line.model
@@ -309,7 +307,7 @@ def test_resamples_and_their_table_agree_on_what_is_found(line, tmp_path):
     region = resampled.regions[0]
     assert (given[region.component, region.features] == region.found).all()
     table.write_text("component\tn_features\tfound\n1\t3\t0.5\n", encoding="utf-8")
-    with pytest.raises(ReportError, match="not those of this model"):
+    with pytest.raises(ResultsError, match="not those of this model"):
         read_found(tmp_path, model.structure_, model.components_)
 
 

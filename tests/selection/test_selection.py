@@ -1,12 +1,14 @@
 """A warm-started path gives what cold fits give."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from spcatv import SPCATV
 from spcatv.estimator import NullComponentWarning
 from spcatv.selection import path
-from spcatv.selection.warm_path import Step, _trail
+from spcatv.selection.path import PathFit, _warm_start
 
 
 @pytest.fixture(scope="module")
@@ -85,13 +87,19 @@ def test_a_path_is_straight_in_any_direction():
     def setting(alpha, l1_ratio, tv_ratio):
         return {"alpha": alpha, "l1_ratio": l1_ratio, "tv_ratio": tv_ratio}
 
-    def trail(*settings):
-        steps = [Step(each, None, object()) for each in settings[:-1]]
-        return _trail(settings[-1], steps)
+    def warm_start(*settings):
+        fit = SimpleNamespace(decomposition=SimpleNamespace(fitted=[object()]))
+        return _warm_start(settings[-1], [PathFit(each, fit) for each in settings[:-1]])
 
-    assert trail(setting(1, 0.1, 0.2), setting(2, 0.1, 0.2), setting(8, 0.1, 0.2)).ahead == pytest.approx(2)
-    assert trail(setting(1, 0.1, 0.2), setting(1, 0.1, 0.4), setting(1, 0.1, 0.5)).ahead == pytest.approx(0.5)
-    assert trail(setting(1, 0.1, 0.2), setting(2, 0.2, 0.2), setting(4, 0.3, 0.2)).ahead == pytest.approx(1)
+    assert warm_start(
+        setting(1, 0.1, 0.2), setting(2, 0.1, 0.2), setting(8, 0.1, 0.2)
+    ).ahead == pytest.approx(2)
+    assert warm_start(
+        setting(1, 0.1, 0.2), setting(1, 0.1, 0.4), setting(1, 0.1, 0.5)
+    ).ahead == pytest.approx(0.5)
+    assert warm_start(
+        setting(1, 0.1, 0.2), setting(2, 0.2, 0.2), setting(4, 0.3, 0.2)
+    ).ahead == pytest.approx(1)
     for turn in (
         (setting(1, 0.1, 0.2), setting(2, 0.1, 0.2), setting(2, 0.2, 0.2)),  # around a corner
         (setting(1, 0.1, 0.2), setting(2, 0.1, 0.2), setting(1, 0.1, 0.2)),  # back
@@ -99,7 +107,7 @@ def test_a_path_is_straight_in_any_direction():
         (setting(2, 0.1, 0.2), setting(2, 0.1, 0.2), setting(4, 0.1, 0.2)),  # from one place
         (setting(2, 0.1, 0.2), setting(4, 0.1, 0.2)),  # nothing before
     ):
-        assert trail(*turn).older is None
+        assert not warm_start(*turn).older
 
 
 def test_every_model_has_a_source_of_random_numbers_of_its_own(images):

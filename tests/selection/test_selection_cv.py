@@ -186,15 +186,15 @@ class TestGroups:
     def test_a_splitter_that_tears_groups_is_refused(self, images):
         groups = np.arange(36) % 9
         for cv in (KFold(3), ShuffleSplit(2, random_state=0)):
-            with pytest.raises(ValueError, match=r"puts rows of group .* on both sides of fold 1"):
+            with pytest.raises(ValueError, match=r"puts samples of group .* on both sides of fold 1"):
                 SPCATVCV(1, cv=cv).fit(images, groups=groups)
         with pytest.raises(ValueError, match="inconsistent numbers of samples"):
             SPCATVCV(1).fit(images, groups=groups[:5])
 
     def test_wrong_folds_are_refused(self, images):
-        with pytest.raises(ValueError, match="fold 1 has 1 training rows"):
+        with pytest.raises(ValueError, match="fold 1 has 1 training samples"):
             SPCATVCV(1, cv=[([0], [1, 2])]).fit(images)
-        with pytest.raises(ValueError, match="fold 2 holds out rows that it also trains on"):
+        with pytest.raises(ValueError, match="fold 2 holds out samples that it also trains on"):
             SPCATVCV(1, cv=[([0, 1], [2]), ([0, 1], [1])]).fit(images)
 
 

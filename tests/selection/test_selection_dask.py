@@ -1,24 +1,25 @@
-"""SPCATVCV on a real Dask cluster of worker processes, one of which is killed in the middle."""
+"""SPCATVCV on a real Dask cluster of worker processes, some of which are killed on the way."""
 
 import os
 import signal
-import threading
 import time
+from contextlib import suppress
 
+import cloudpickle
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
 from spcatv import SPCATV
-from spcatv.selection import SPCATVCV, dask_backend
+from spcatv.selection import SPCATVCV, component_curve, dask_backend
 from spcatv.stability import bootstrap_components
 from spcatv.structure import grid
 
 distributed = pytest.importorskip("distributed", reason='needs the extra dask: pip install "spca-tv[dask]"')
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:Sending large graph"),
+    pytest.mark.filterwarnings("error:Sending large graph"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
@@ -26,9 +27,9 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def cluster():
-    """Two worker processes, one thread each."""
+    """Four worker processes, one thread each: one more than are killed, as not every one may come back."""
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
+        n_workers=4, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
     ) as cluster:
         yield cluster
 
@@ -50,21 +51,43 @@ def assert_same(one, other):
     assert_array_equal(one.best_estimator_.components_, other.best_estimator_.components_)
 
 
-def test_the_same_numbers_and_shared_data_travel_once(cluster, images):
+class TaskSizes(distributed.SchedulerPlugin):
+    """Notes how many bytes come to the scheduler with each task."""
+
+    name = "task sizes"
+
+    def __init__(self):
+        self.sizes = []
+
+    def update_graph(self, scheduler, *, keys, **_):
+        self.sizes += [len(cloudpickle.dumps(scheduler.tasks[key].run_spec)) for key in keys]
+
+
+@pytest.fixture
+def task_sizes(cluster):
+    plugin = TaskSizes()
+    cluster.scheduler.add_plugin(plugin)
+    yield plugin.sizes
+    cluster.scheduler.remove_plugin(plugin.name)
+
+
+def test_the_same_numbers_and_shared_data_travel_once(cluster, images, task_sizes):
     structure = grid((20, 24))
     search = SPCATVCV(2, structure=structure, cv=2, alpha=(0.1, 0.3), l1_ratio=0.25, tv_ratio=(0.3, 0.5))
     alone = clone(search).fit(images)
     with distributed.Client(cluster) as client, dask_backend(client, images, structure):
         together = clone(search).fit(images)
-        # what is scattered is held by every worker; nothing of that size came with a task
-        big = [key for key, size in client.run_on_scheduler(_sizes).items() if size >= images.nbytes]
-        assert len(big) == 1
-        assert {len(holders) for key, holders in client.who_has().items() if key in big} == {2}
+        bootstrap_components(together.best_estimator_, images, n_resamples=2, random_state=0)
+    assert len(task_sizes) > 10
+    assert len([size for size in task_sizes if size >= images.nbytes]) == 1
     assert_same(alone, together)
 
 
-def _sizes(dask_scheduler):
-    return {key: state.nbytes for key, state in dask_scheduler.tasks.items() if state.nbytes}
+def test_what_was_not_announced_still_travels_once(cluster, images, task_sizes):
+    """An array that only some fits share, or a copy of X in another type, is sent once for them."""
+    with distributed.Client(cluster) as client, dask_backend(client):
+        component_curve(SPCATV(structure=grid((20, 24))), images, max_components=1, cv=4)
+    assert len([size for size in task_sizes if size >= images.nbytes]) == 1
 
 
 def test_an_address_will_do_and_resampling_works_too(cluster, images):
@@ -83,57 +106,94 @@ def test_no_scheduler_is_said_in_one_line(monkeypatch):
         dask_backend("tcp://127.0.0.1:9").__enter__()
 
 
-class SlowSolver:
-    """A solver that takes its time, and leaves a note of the process that it runs in."""
+class DeadlySolver:
+    """A solver that kills the process that it runs in at its third call, as long as there is a file.
 
-    def __init__(self, folder):
-        self.folder = folder
+    Parameters
+    ----------
+    file : Path
+        Goes with the first process that is killed.
+    spared : int
+        The process that may not be killed: the client's, which fits the chosen setting in the end.
+    """
+
+    def __init__(self, file, spared):
+        self.file = file
+        self.spared = spared
+        self.calls = 0
 
     def __call__(self, problem, **options):
         from spcatv.solvers import solve
 
-        self.folder.mkdir(exist_ok=True)
-        (self.folder / str(os.getpid())).touch()
-        time.sleep(0.02)
+        self.calls += 1
+        if os.getpid() != self.spared and self.calls >= 3:
+            with suppress(FileNotFoundError):
+                self.file.unlink()  # only one process can do it
+                os.kill(os.getpid(), signal.SIGKILL)
         return solve(problem, method="pdhg", **options)
 
 
-def test_a_worker_killed_in_the_middle_changes_no_number(images, tmp_path):
+@pytest.fixture
+def deadly(tmp_path):
+    file = tmp_path / "one death"
+    file.touch()
+    yield DeadlySolver(file, os.getpid())
+    assert not file.exists(), "no worker was killed"
+
+
+def test_a_worker_killed_in_the_middle_changes_no_number(cluster, images, deadly):
     structure = grid((20, 24))
-    search = SPCATVCV(2, structure=structure, cv=3, alpha=(0.1, 0.3), l1_ratio=0.25, tv_ratio=(0.3, 0.5))
-    alone = clone(search).set_params(solver=SlowSolver(tmp_path / "alone")).fit(images)
-    together = clone(search).set_params(solver=SlowSolver(tmp_path / "together"))
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        pids = client.run(os.getpid).values()
-        fit = threading.Thread(target=_fit_on, args=(client, together, images, structure), daemon=True)
-        fit.start()
-        _kill_one_at_work(tmp_path / "together", set(pids))
-        assert fit.is_alive(), "the worker was killed after the end"
-        fit.join(timeout=120)
-        assert not fit.is_alive(), "the fit has not ended after two minutes"
-    assert hasattr(together, "best_estimator_"), "the fit has failed, as the log says"
+    search = SPCATVCV(
+        2, structure=structure, cv=3, alpha=(0.1, 0.3), l1_ratio=0.25, tv_ratio=(0.3, 0.5), solver=deadly
+    )
+    alone = clone(search).fit(images)
+    with distributed.Client(cluster) as client, dask_backend(client, images, structure):
+        together = clone(search).fit(images)
     assert_same(alone, together)
 
 
-def _fit_on(client, search, X, structure):
-    # settings of joblib belong to a thread
-    with dask_backend(client, X, structure):
-        search.fit(X)
+def test_a_worker_killed_while_resampling_changes_no_number(cluster, images, deadly):
+    """The loadings of the reference, which `bootstrap_components` sends by itself, survive as well."""
+    estimator = SPCATV(1, structure=grid((20, 24)), solver=deadly)
+    alone = bootstrap_components(estimator, images, n_resamples=4, random_state=0)
+    with distributed.Client(cluster) as client, dask_backend(client, images, estimator.structure):
+        together = bootstrap_components(estimator, images, n_resamples=4, random_state=0)
+    assert_array_equal(alone.selection_frequency, together.selection_frequency)
+    assert_array_equal(alone.dice, together.dice)
 
 
-def _kill_one_at_work(folder, pids, seconds=60):
-    """Wait for a worker to solve something, let it go on a little, and kill it."""
-    limit = time.monotonic() + seconds
-    while time.monotonic() < limit:
-        for pid in pids:
-            if (folder / str(pid)).exists():
-                time.sleep(0.3)
-                os.kill(pid, signal.SIGKILL)
-                return
+def test_the_death_of_the_only_worker_that_holds_the_data_changes_no_number(cluster, images):
+    structure = grid((20, 24))
+    search = SPCATVCV(2, structure=structure, cv=2, alpha=(0.1, 0.3), l1_ratio=0.25, tv_ratio=0.3)
+    alone = clone(search).fit(images)
+    with distributed.Client(cluster) as client, dask_backend(client, images, structure):
+        clone(search).fit(images)  # now all workers hold the data
+        holder = _only_holder(client, images.nbytes)
+        os.kill(client.run(os.getpid)[holder], signal.SIGKILL)
+        wait_until(lambda: holder not in client.nthreads())
+        together = clone(search).fit(images)
+    assert_same(alone, together)
+
+
+def _only_holder(client, nbytes):
+    """Let Dask drop all but one copy of the data, and return the address of the worker that has it."""
+    [data] = [key for key, size in client.run_on_scheduler(_sizes).items() if size >= nbytes]
+
+    def holders():
+        client.amm.run_once()
+        return client.who_has()[data]
+
+    wait_until(lambda: len(holders()) == 1)
+    return holders()[0]
+
+
+def _sizes(dask_scheduler):
+    return {key: state.nbytes for key, state in dask_scheduler.tasks.items() if state.nbytes}
+
+
+def wait_until(state):
+    """Wait for a state that must come; the limit is there to end a test that has failed."""
+    limit = time.monotonic() + 120
+    while not state():
+        assert time.monotonic() < limit, "the state has not come within two minutes"
         time.sleep(0.02)
-    raise AssertionError(f"no worker has begun within {seconds} seconds")

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from cvxpy_reference import minimise
 
-from spcatv.problem import LoadingProblem
+from spcatv.problem import HuberTV, LoadingProblem
 from spcatv.solvers import METHODS, solve
 from spcatv.structure import concat, graph, grid, groups, icosphere, mesh, stack
 
@@ -57,6 +57,8 @@ SETTINGS = {
     "tv, l1, positive": {"tv": 0.5, "l1": 0.4, "positive": True},
     "graphnet, l1": {"tv": 0.5, "l1": 0.4, "penalty": "graphnet"},
     "graphnet, positive": {"tv": 0.5, "positive": True, "penalty": "graphnet"},
+    "huber, l1": {"tv": 0.5, "l1": 0.4, "penalty": HuberTV(0.25)},
+    "huber, positive": {"tv": 0.5, "positive": True, "penalty": HuberTV(0.05)},
 }
 
 

@@ -35,7 +35,7 @@ def test_fista_with_too_much_smoothing_says_so_and_stops(problem):
 
 
 def test_fista_minimises_the_smoothed_objective(problem):
-    """At the end the gradient map of F_mu is zero: the point is the answer of the smoothed problem."""
+    """At the end the gradient map of F_mu is zero: the point solves the smoothed problem."""
     mu, step = 0.1, 1e-2
     monitor = Monitor(problem, "fista", 1e-6)
     end = fista_loop(
@@ -77,7 +77,7 @@ def test_optimal_mu_is_the_printed_formula(problem):
 
 
 def test_optimal_mu_keeps_its_digits(problem):
-    """For a small eps the printed difference would be all rounding; the limit is eps / (2 c M)."""
+    """For a small eps the printed difference would be nothing but rounding; the limit is eps / (2 c M)."""
     eps = 1e-14
     limit = eps / (2 * problem.tv * problem.structure.n_groups / 2)
     assert optimal_mu(problem, eps) == pytest.approx(limit, rel=1e-9)
@@ -122,7 +122,7 @@ def test_smoothing_floor_that_hides_the_tolerance_is_reported(problem):
 
 
 def test_conesta_needs_fewer_iterations_than_fista_to_a_coarse_precision():
-    """Its point: large steps first. On a larger image at a modest tolerance it must pay."""
+    """CONESTA takes large steps first, which must pay on a larger image at a modest tolerance."""
     y = np.random.default_rng(1).normal(size=400) + np.repeat([0.0, 2.0], 200)
     problem = LoadingProblem(y, grid((20, 20)), l1=0.2, tv=0.5)
     assert solve(problem, "conesta", tol=1e-3).n_iter < solve(problem, "fista", tol=1e-3).n_iter

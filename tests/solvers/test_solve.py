@@ -1,4 +1,4 @@
-"""What `solve` promises whatever the method: choice, validation, status, warnings, errors."""
+"""What `solve` promises for every method: choice, validation, status, warnings, errors."""
 
 import dataclasses
 
@@ -175,7 +175,7 @@ def test_solvers_of_the_loading_problem_refuse_others(method):
 
 
 class Poisoned(LoadingProblem):
-    """A problem whose operator gives NaN after a while: what leaves a solver must never be that."""
+    """A problem whose operator gives NaN after a while, which no solver may return."""
 
     def dual_pull(self, alpha):
         pull = super().dual_pull(alpha)

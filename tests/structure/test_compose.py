@@ -104,7 +104,7 @@ def test_compositions_of_one_are_that_one():
         (
             lambda: stack([grid(4)], weights=[1, 2]),
             ValueError,
-            r"one number a structure \(1\), got shape \(2,\)",
+            r"one number per structure \(1\), got shape \(2,\)",
         ),
         (lambda: stack([grid(4)], weights=[-1]), ValueError, "structure 0 has -1.0"),
         (lambda: stack([grid(4)], weights=[np.nan]), ValueError, "structure 0 has nan"),

@@ -110,7 +110,7 @@ def test_errors_say_what_is_wrong(adjacency, error, message):
         ([1], [1], [1.0], "0 <= tail < head < 3"),
         ([0], [3], [1.0], "0 <= tail < head < 3"),
         ([0, 0], [2, 1], [1.0, 1.0], "sorted by tail"),
-        ([0, 0], [1, 1], [1.0, 1.0], "every pair may come once only"),
+        ([0, 0], [1, 1], [1.0, 1.0], "every pair may occur only once"),
         ([0], [1], [0.0], "positive and finite"),
     ],
 )

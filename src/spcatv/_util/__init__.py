@@ -1,1 +1,1 @@
-"""Small tools that know nothing of the rest."""
+"""Small tools that depend on no other part of the package."""

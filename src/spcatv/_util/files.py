@@ -1,4 +1,4 @@
-"""One file that appears whole or not at all."""
+"""Write a file completely or not at all."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from pathlib import Path
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give a temporary name beside `path`, and move it there only when all went well.
+    """Write to a temporary file that replaces `path` once the body has ended without an error.
 
     Parameters
     ----------
     path : Path
-        The file to make or to replace, in a folder that is there.
+        The file to create or to replace, in an existing folder.
 
     Yields
     ------
     Path
-        An empty file to write to; it is removed if the body raises.
+        An empty file in the same folder to write to; it is removed if the body raises.
     """
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
     os.close(handle)
     temporary = Path(name)
     try:
         yield temporary
-        temporary.chmod(0o644)  # mkstemp makes files that only their owner may read
+        temporary.chmod(0o644)  # mkstemp creates files that only their owner can read
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Tables for people: columns that stand under each other."""
+"""Text tables with aligned columns."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Sequence
 
 
 def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Lay a table out in columns, the first one to the left and the others to the right.
+    """Format a table as text, the first column aligned left and the others right.
 
     Parameters
     ----------
     header : sequence of str
-        Headings.
+        One heading per column.
     rows : sequence of sequences of str
-        Cells, as many a row as there are headings.
+        One cell per column in every row.
 
     Returns
     -------
     str
-        The headings, a rule, and a line a row; no line break at the end.
+        The headings, a rule, and one line per row; no line break at the end.
     """
     widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
 

@@ -1,4 +1,4 @@
-"""Threads of the linear algebra libraries: one, while a fit runs."""
+"""Limit the linear algebra libraries to one thread while a fit runs."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _n_inside = 0
 
 @cache
 def _controller() -> ThreadpoolController:
-    # looking for the loaded libraries takes milliseconds: once is enough
+    # finding the loaded libraries takes milliseconds, so it is done once
     return ThreadpoolController()
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Keep BLAS to one thread inside a ``with`` block.
+    """Limit BLAS to one thread inside a ``with`` block.
 
-    Sums over threads are rounded differently for every number of threads; with one, a fit gives
-    the same bits everywhere and does not oversubscribe the cores under joblib. The limit belongs to the
-    process: of several fits in threads the first sets it and the last one takes it back.
+    Sums are rounded differently for every number of threads. With one thread, a fit gives the same bits
+    everywhere, and joblib does not oversubscribe the cores. The limit applies to the whole process: when
+    several threads fit at the same time, the first fit sets the limit and the last one removes it.
     """
     global _n_inside
     with _lock:

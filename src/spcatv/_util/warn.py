@@ -1,4 +1,4 @@
-"""Warnings that point to the user's line, however deep in the packages they arise."""
+"""Warnings that point to the user's own code, however deep in the package they are raised."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PACKAGES = ("spcatv", "sklearn", "joblib")
 
 
 def warn_user(message: str, category: type[Warning]) -> None:
-    """Warn at the innermost frame that is neither this package's nor scikit-learn's."""
+    """Issue a warning at the innermost frame outside this package, scikit-learn and joblib."""
     level = 1
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in PACKAGES:

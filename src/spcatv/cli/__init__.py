@@ -1,6 +1,6 @@
-"""The command line, `spca-tv`: one file a command, each as thin as it can be.
+"""The command line, `spca-tv`: one thin module per command.
 
-Exit codes: 0 done; 1 failure, with one line that says why; 2 wrong use or wrong input.
+Exit codes: 0 done; 1 failure, with one line that says why; 2 wrong use or wrong input; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from collections.abc import Sequence
 
 from spcatv._version import __version__
 from spcatv.cli import demo, fit, info, report, select, transform
-from spcatv.cli.errors import InputError
+from spcatv.cli.kinds import InputError
+from spcatv.results import ResultsError
 
 COMMANDS = (fit, select, transform, report, info, demo)
 
@@ -24,12 +25,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     argv : sequence of str, default=None
-        Arguments without the program's name; ``None`` takes those of the process.
+        Arguments without the program name; ``None`` takes those of the process.
 
     Returns
     -------
     int
-        0 done, 1 failure, 2 wrong input, 130 interrupted. For arguments that cannot be parsed, argparse
+        0 done, 1 failure, 2 wrong input, 130 interrupted. If the arguments cannot be parsed, argparse
         itself ends the process with 2.
     """
     parser = _build_parser()
@@ -41,12 +42,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as interrupt:
         return _complain(str(interrupt) or "interrupted", 130, debug=False)
     except BrokenPipeError:
-        # the reader (head, less) has left: there is nobody to tell, and nothing more may be flushed
+        # the reader (head, less) is gone: nobody can be told, and nothing more may be flushed
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except InputError as error:
+    except (InputError, ResultsError) as error:
         return _complain(str(error), 2, debug=arguments.debug)
-    except Exception as error:  # the outermost frame: a person gets a line, --debug gets the traceback
+    except Exception as error:  # people get one line; --debug adds the traceback
         return _complain(str(error) or type(error).__name__, 1, debug=arguments.debug)
     return 0
 

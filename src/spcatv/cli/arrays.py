@@ -1,4 +1,4 @@
-"""Fields that are no brain images: arrays in .npy, .npz, .csv or .tsv files, a sample a row."""
+"""Fields other than brain images: arrays in .npy, .npz, .csv or .tsv files, one sample per row."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
-from spcatv.cli.errors import InputError
+from spcatv.cli.kinds import InputError
 from spcatv.cli.options import CommonOptions
-from spcatv.cli.outputs import COMPONENTS_STEM, write_json
 from spcatv.estimator import SPCATV
-from spcatv.model import file_sha256
+from spcatv.model import SavedModel, file_sha256
+from spcatv.results.folder import COMPONENT_MAPS, MODEL
+from spcatv.results.reading import restore_model
+from spcatv.results.writing import write_json
 from spcatv.structure import GridStructure, Structure, grid
 
 TEXT_DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -24,45 +26,73 @@ ARRAY_SUFFIXES = (".npy", ".npz", *TEXT_DELIMITERS)
 
 
 @dataclass(frozen=True, eq=False)
-class Field:
-    """Samples of a field, and where its features are.
+class ArraySamples:
+    """An array that was read (`spcatv.results.SampleSet`).
 
     Attributes
     ----------
-    X : ndarray of shape (n_samples, n_features)
-        The features that can be used.
-    labels : ndarray of int of the field's shape, or None
-        0 outside of the mask; ``None`` for features without a place.
+    matrix : ndarray of shape (n_samples, n_features)
+        The usable features.
     names : tuple of str
-        One a sample.
+        One per sample.
+    structure : Structure or None
+        Which features are neighbours; None if features have no place.
+    dtype : str or None
+        Precision that was asked for.
+    files : dict of str to Path
+        The input files: "array", and "mask" if there is one.
     n_dropped : int
-        Features of the mask that are constant, NaN or infinite in some sample, and were left out.
+        Number of features of the mask that were left out: constant, NaN or infinite in some sample.
     """
 
-    X: FloatArray
-    labels: IntArray | None
+    matrix: FloatArray
     names: tuple[str, ...]
+    structure: Structure | None
+    dtype: str | None
+    files: dict[str, Path]
     n_dropped: int
 
+    @property
+    def summary(self) -> str:
+        """What was read, in one line."""
+        places = "no neighbours"
+        if isinstance(self.structure, GridStructure):
+            places = f"a field of {_times(self.structure.labels.shape)} cells"
+        dropped = f", {self.n_dropped:,} left out (constant, NaN or infinite)" if self.n_dropped else ""
+        n_samples, n_features = self.matrix.shape
+        size = f"{n_samples} samples of {n_features:,} features"
+        return f"Read {size} ({places}{dropped}) from {self.files['array']}"
 
-def read_field(options: CommonOptions) -> Field:
-    """Read the array that `options` name, and leave out what cannot be used.
+    def write_model(self, model: SPCATV, folder: Path) -> None:
+        """Write the model folder, with the hashes of the input files, and the loadings as a .npy file."""
+        inputs = {kind: {"name": str(path), "sha256": file_sha256(path)} for kind, path in self.files.items()}
+        model.save(folder / MODEL, inputs=inputs)
+        about = "Loadings of unit norm, one component per entry of the first axis; NaN outside the mask."
+        self.write_maps(model.components_, folder, COMPONENT_MAPS, {"Description": about})
+
+    def write_maps(self, maps: FloatArray, folder: Path, stem: str, about: Mapping[str, Any]) -> None:
+        """Write maps as a .npy file in the shape of the field, one map per entry of the first axis."""
+        fields = maps if self.structure is None else on_the_field(maps, self.structure)
+        np.save(folder / f"{stem}.npy", fields, allow_pickle=False)
+        write_json(folder / f"{stem}.json", {**about, "Shape": list(fields.shape)})
+
+
+def read_array(options: CommonOptions) -> ArraySamples:
+    """Read the array that `options` name, leave out features that cannot be used, and find the structure.
 
     Raises
     ------
     InputError
         If a file cannot be read, shapes do not fit, or nothing is left; the message names the file.
     """
-    file = _array_file(options)
-    data = load_array(file)
-    if data.ndim < 2:
-        raise InputError(
-            f"{file} has shape {data.shape}; an array needs a sample a row, at least two dimensions"
-        )
+    if options.array is None:
+        raise InputError("no array: name one with --array")
+    file = options.array
+    data = _load_samples(file)
     if len(data) < 2:
         raise InputError(f"{file} holds {len(data)} sample; at least two are needed")
     labels = _labels(options, data.shape[1:])
-    X = rows_of(data, labels, file)
+    X = data_matrix(data, labels, file)
     if options.dtype is not None:
         X = X.astype(options.dtype, copy=False)
     kept = _usable(X, options)
@@ -76,18 +106,32 @@ def read_field(options: CommonOptions) -> Field:
         labels = labels.copy()
         labels[labels != 0] = np.where(kept, labels[labels != 0], 0)
         X = X[:, kept]
-    names = tuple(f"{file}[{row}]" for row in range(len(X)))
-    return Field(X, labels, names, int(np.count_nonzero(~kept)))
+    files = {"array": file} if options.mask is None else {"array": file, "mask": Path(options.mask)}
+    return ArraySamples(
+        matrix=X,
+        names=_sample_names(file, len(X)),
+        structure=_field_structure(labels, options),
+        dtype=options.dtype,
+        files=files,
+        n_dropped=int(np.count_nonzero(~kept)),
+    )
 
 
-def _array_file(options: CommonOptions) -> Path:
-    if options.array is None:
-        raise InputError("no array: name one with --array")
-    return options.array
+def _sample_names(file: Path, n_samples: int) -> tuple[str, ...]:
+    return tuple(f"{file}[{number}]" for number in range(n_samples))
+
+
+def _load_samples(file: Path) -> Array:
+    data = load_array(file)
+    if data.ndim < 2:
+        raise InputError(
+            f"{file} has shape {data.shape}; an array needs at least two dimensions, one sample per row"
+        )
+    return data
 
 
 def load_array(file: Path) -> Array:
-    """Read an array of numbers from a .npy, .npz, .csv or .tsv file; nothing in it is executed."""
+    """Read an array of numbers from a .npy, .npz, .csv or .tsv file; nothing in the file is executed."""
     suffix = file.suffix.lower()
     if suffix not in ARRAY_SUFFIXES:
         raise InputError(f"{file} is no array; the formats are {', '.join(ARRAY_SUFFIXES)}")
@@ -125,12 +169,12 @@ def _text_array(file: Path, delimiter: str) -> FloatArray:
         list(map(float, first))
         header = 0
     except ValueError:
-        header = 1  # names of the columns
+        header = 1  # column names
     return np.loadtxt(file, delimiter=delimiter, skiprows=header, ndmin=2, encoding="utf-8-sig")
 
 
 def _labels(options: CommonOptions, data_shape: tuple[int, ...]) -> IntArray | None:
-    """The mask of the field, 1 everywhere where none is given; None if the field has no shape."""
+    """The mask of the field, all ones if none is given; None if the field has no shape."""
     shape = options.shape or (data_shape if len(data_shape) > 1 else None)
     if len(data_shape) > 1 and shape != data_shape:
         raise InputError(
@@ -154,8 +198,8 @@ def _times(shape: tuple[int, ...] | None) -> str:
     return " x ".join(map(str, shape or ()))
 
 
-def rows_of(data: Array, labels: IntArray | None, file: Path) -> FloatArray:
-    """The samples as rows over the mask.
+def data_matrix(data: Array, labels: IntArray | None, file: Path) -> FloatArray:
+    """The samples as rows over the features of the mask.
 
     Parameters
     ----------
@@ -164,7 +208,7 @@ def rows_of(data: Array, labels: IntArray | None, file: Path) -> FloatArray:
     labels : ndarray of int, or None
         Mask of the field; ``None`` takes the rows as they are.
     file : Path
-        For the message.
+        The file, for messages.
 
     Returns
     -------
@@ -179,12 +223,14 @@ def rows_of(data: Array, labels: IntArray | None, file: Path) -> FloatArray:
         inside = int(np.count_nonzero(labels))
         cells = f"{_times(labels.shape)} = {math.prod(labels.shape)}"
         of_mask = "" if inside == labels.size else f", of which {inside} in the mask"
-        raise InputError(f"{file} has {X.shape[1]} values a sample, but the field has {cells} cells{of_mask}")
+        raise InputError(
+            f"{file} has {X.shape[1]} values per sample, but the field has {cells} cells{of_mask}"
+        )
     return X if labels.all() else X[:, labels.reshape(-1) != 0]
 
 
 def _usable(X: FloatArray, options: CommonOptions) -> BoolArray:
-    """Which features vary and are finite in every sample; one rule says what is done about the others."""
+    """True for features that vary and are finite in every sample; refuse the others if asked to."""
     kept: BoolArray = np.asarray(np.isfinite(X).all(axis=0))
     kept[kept] = (X[:, kept] != X[:1, kept]).any(axis=0)
     n_bad = int(np.count_nonzero(~kept))
@@ -196,139 +242,65 @@ def _usable(X: FloatArray, options: CommonOptions) -> BoolArray:
     return kept
 
 
-def field_structure(field: Field, options: CommonOptions) -> Structure | None:
-    """Who is whose neighbour; None for features without a place."""
-    if field.labels is None:
+def _field_structure(labels: IntArray | None, options: CommonOptions) -> Structure | None:
+    """Which features are neighbours; None if features have no place."""
+    if labels is None:
         for name in ("voxel_size", "periodic"):
             if getattr(options, name) is not None:
                 raise InputError(f"--{name.replace('_', '-')} needs the shape of the field: give --shape")
         return None
-    axes = range(field.labels.ndim)
+    axes = range(labels.ndim)
     periodic = options.periodic or ()
     if not set(periodic) <= set(axes):
         raise InputError(f"--periodic: the field has the axes 0 to {axes[-1]}, got {max(periodic)}")
     try:
-        return grid(field.labels, voxel_size=options.voxel_size, periodic=[axis in periodic for axis in axes])
+        return grid(labels, voxel_size=options.voxel_size, periodic=[axis in periodic for axis in axes])
     except ValueError as error:
         raise InputError(str(error)) from error
 
 
-def on_the_field(rows: FloatArray, structure: Structure) -> FloatArray:
-    """Put rows over the mask back in their places, NaN outside of it.
+def on_the_field(maps: FloatArray, structure: Structure) -> FloatArray:
+    """Put maps back into the shape of the field, NaN outside the mask.
 
     Parameters
     ----------
-    rows : ndarray of shape (n_rows, n_features)
+    maps : ndarray of shape (n_maps, n_features)
     structure : Structure
-        Of the model: a grid knows the places.
+        A grid knows the places of the features.
 
     Returns
     -------
-    ndarray of shape (n_rows, n_0, n_1, ...), or as `rows` without places
+    ndarray of shape (n_maps, n_0, n_1, ...); `maps` itself if the structure is not a grid
     """
     if not isinstance(structure, GridStructure):
-        return rows
-    values = np.full((len(rows), *structure.labels.shape), np.nan, dtype=rows.dtype)
-    values[:, structure.labels != 0] = rows
+        return maps
+    values = np.full((len(maps), *structure.labels.shape), np.nan, dtype=maps.dtype)
+    values[:, structure.labels != 0] = maps
     return values
 
 
-@dataclass(frozen=True, eq=False)
-class ArrayData:
-    """An array that was read (`spcatv.cli.outputs.Data`).
-
-    Attributes
-    ----------
-    field : Field
-    structure : Structure or None
-        Who is whose neighbour; None for features without a place.
-    dtype : str or None
-        Precision that was asked for.
-    files : dict of str to Path
-        The files by what they are: the array, and the mask if there is one.
-    """
-
-    field: Field
-    structure: Structure | None
-    dtype: str | None
-    files: dict[str, Path]
-
-    @property
-    def matrix(self) -> FloatArray:
-        """The data matrix, shape (n_samples, n_features)."""
-        return self.field.X
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """One a sample."""
-        return self.field.names
-
-    @property
-    def report(self) -> str:
-        """What was read."""
-        field = self.field
-        places = "no neighbours" if field.labels is None else f"a field of {_times(field.labels.shape)} cells"
-        dropped = f", {field.n_dropped:,} left out (constant, NaN or infinite)" if field.n_dropped else ""
-        n_samples, n_features = field.X.shape
-        size = f"{n_samples} samples of {n_features:,} features"
-        return f"Read {size} ({places}{dropped}) from {self.files['array']}"
-
-    def write_components(self, model: SPCATV, folder: Path) -> None:
-        """Write the loadings as a .npy file."""
-        about = "Loadings of unit norm, a component along the first axis; NaN outside of the mask."
-        self.write_maps(model.components_, folder, COMPONENTS_STEM, {"Description": about})
-
-    def write_maps(self, rows: FloatArray, folder: Path, stem: str, about: Mapping[str, Any]) -> None:
-        """Write maps as a .npy file of the field's shape, a map along the first axis."""
-        maps = rows if self.structure is None else on_the_field(rows, self.structure)
-        np.save(folder / f"{stem}.npy", maps, allow_pickle=False)
-        write_json(folder / f"{stem}.json", {**about, "Shape": list(maps.shape)})
-
-    def save(self, model: SPCATV, folder: Path) -> None:
-        """Write the model folder, with the hashes of the files."""
-        model.save(
-            folder,
-            inputs={
-                kind: {"name": str(path), "sha256": file_sha256(path)} for kind, path in self.files.items()
-            },
-        )
-
-
-def read_array(options: CommonOptions) -> ArrayData:
-    """Read the field that the options name, and find its structure."""
-    field = read_field(options)
-    files = {"array": _array_file(options)}
-    if options.mask is not None:
-        files["mask"] = Path(options.mask)
-    return ArrayData(field, field_structure(field, options), options.dtype, files)
-
-
-def score_array(folder: Path, file: Path) -> tuple[tuple[str, ...], FloatArray]:
-    """Names and scores of the samples of a new array on the components of a model.
+def score_array(saved: SavedModel, file: Path) -> tuple[tuple[str, ...], FloatArray]:
+    """Names and scores of the samples of a new array.
 
     Parameters
     ----------
-    folder : Path
-        A model folder.
+    saved : SavedModel
+        The model.
     file : Path
-        The new array: shaped as that of the fit, or its rows over the mask.
+        The new array: in the shape of the one of the fit, or rows over the features of the mask.
 
     Returns
     -------
     names : tuple of str
     scores : ndarray of shape (n_samples, n_components)
     """
-    model = SPCATV.load(folder)
-    data = load_array(file)
-    if data.ndim < 2:
-        raise InputError(
-            f"{file} has shape {data.shape}; an array needs a sample a row, at least two dimensions"
-        )
+    model: SPCATV = restore_model(saved)
+    data = _load_samples(file)
     structure = model.structure_
-    X = rows_of(data, structure.labels if isinstance(structure, GridStructure) else None, file)
+    X = data_matrix(data, structure.labels if isinstance(structure, GridStructure) else None, file)
     if X.shape[1] != model.n_features_in_:
         raise InputError(f"{file} has {X.shape[1]} features, but the model has {model.n_features_in_}")
     if not np.isfinite(X).all():
-        row = int(np.flatnonzero(~np.isfinite(X).all(axis=1))[0])
-        raise InputError(f"{file}: sample {row} holds NaN or infinite values inside of the model's mask")
-    return tuple(f"{file}[{row}]" for row in range(len(X))), model.transform(X)
+        number = int(np.flatnonzero(~np.isfinite(X).all(axis=1))[0])
+        raise InputError(f"{file}: sample {number} holds NaN or infinite values inside the mask of the model")
+    return _sample_names(file, len(X)), model.transform(X)

@@ -1,7 +1,7 @@
-"""Options in a TOML file: read, checked, and written down again as they took effect.
+"""Configuration files (TOML): reading and checking options, and writing the effective ones.
 
-A key is an option's long name (``n_components`` or ``n-components``); ``images`` holds what stands on the
-command line without a name. Relative paths start at the folder of the file.
+A key is the long name of an option (``n_components`` or ``n-components``); ``images`` holds the positional
+arguments of the command line. Relative paths start at the folder of the file.
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from spcatv._version import __version__
-from spcatv.cli.errors import InputError
+from spcatv.cli.inputs import SampleFiles
+from spcatv.cli.kinds import InputError
 from spcatv.cli.options import OPTIONS, CommonOptions, Option, options_of
 
-Row = tuple[Path, ...]
-
-# options of a command that are no settings of the work
-SPEECH = ("quiet", "verbose")
+# options that do not change the results
+VERBOSITY = ("quiet", "verbose")
 
 
 def read_config(file: Path, kind: type[CommonOptions]) -> dict[str, Any]:
@@ -37,8 +36,8 @@ def read_config(file: Path, kind: type[CommonOptions]) -> dict[str, Any]:
     Returns
     -------
     dict
-        Values by the names of the options, and ``images`` as a list of texts and pairs of texts; paths
-        no longer depend on where the file lies.
+        Values by the names of the options, and ``images`` as a list of strings and pairs of strings; paths
+        no longer depend on the folder of the file.
 
     Raises
     ------
@@ -75,7 +74,7 @@ def _parsed(file: Path) -> dict[str, Any]:
 
 
 def _closest(name: str, options: Mapping[str, Option]) -> str:
-    known = [*options, "images", *SPEECH]
+    known = [*options, "images", *VERBOSITY]
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     return f"; did you mean {near[0]!r}?" if near else f"; the keys are {', '.join(known)}"
 
@@ -83,7 +82,7 @@ def _closest(name: str, options: Mapping[str, Option]) -> str:
 def _checked(name: str, value: Any, options: Mapping[str, Option]) -> Any:
     if name == "images":
         return _checked_images(value)
-    if name in SPEECH:
+    if name in VERBOSITY:
         if not isinstance(value, int):  # true and false are integers
             raise ValueError(f"must be true or false, got {value!r}")
         return value
@@ -108,12 +107,12 @@ def _checked_images(value: Any) -> list[str | tuple[str, ...]]:
 
 
 def _anchored(value: Any, folder: Path) -> Any:
-    """Let relative paths, however deep in lists, start at `folder`."""
+    """Let relative paths, also in nested lists, start at `folder`."""
     if isinstance(value, Path):
         return folder / value.expanduser()
     if isinstance(value, tuple):
         return tuple(_anchored(item, folder) for item in value)
-    if isinstance(value, list):  # only images are a list; the others are tuples
+    if isinstance(value, list):  # only `images` is a list; other values are tuples
         return [
             tuple(os.path.join(folder, name) for name in item)
             if isinstance(item, tuple)
@@ -123,31 +122,31 @@ def _anchored(value: Any, folder: Path) -> Any:
     return value
 
 
-def config_text(options: CommonOptions, rows: Sequence[Row] | None, *, name: str) -> str:
-    """Write the effective configuration down, such that a run with it repeats this one.
+def config_text(options: CommonOptions, files: Sequence[SampleFiles] | None, *, name: str) -> str:
+    """The effective configuration as TOML; a run with it repeats this one.
 
     Parameters
     ----------
     options : FitOptions or SelectOptions
-        What took effect.
-    rows : sequence of tuples of Path, or None
+        The effective options.
+    files : sequence of tuples of Path, or None
         The files of every sample; ``None`` for an array.
     name : str
-        Name that the file will have, for its own header.
+        Name of the file, for its header.
 
     Returns
     -------
     str
-        TOML: every option that has a value, paths absolute.
+        Every option that has a value; paths are absolute.
     """
     lines = [
         f"# The options of this run of spca-tv {__version__}; those that are missing were left to the data.",
         "# To repeat it:",
         f"#     spca-tv {options.command} --config {name} --output ANOTHER_FOLDER",
     ]
-    if rows is not None:
+    if files is not None:
         lines += ["", "images = ["]
-        lines += [f"    {_toml_value(row[0] if len(row) == 1 else row)}," for row in rows]
+        lines += [f"    {_toml_value(sample[0] if len(sample) == 1 else sample)}," for sample in files]
         lines += ["]"]
     group = ""
     for key, option in options_of(type(options)).items():
@@ -170,7 +169,7 @@ def _toml_value(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, tuple):
         return f"[{', '.join(map(_toml_value, value))}]"
-    return repr(value)  # TOML writes integers and finite floats as Python does
+    return repr(value)  # TOML and Python write integers and finite floats alike
 
 
 def _toml_text(text: str) -> str:
@@ -178,5 +177,5 @@ def _toml_text(text: str) -> str:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise InputError(f"the name {text!r} is not valid Unicode; rename the file") from error
-    # JSON's escapes are TOML's, but for the one control character that JSON leaves alone
+    # TOML uses the escapes of JSON, except for one control character that JSON does not escape
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

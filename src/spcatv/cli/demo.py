@@ -7,7 +7,7 @@ import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spcatv.cli.errors import InputError
+from spcatv.cli.kinds import InputError
 from spcatv.progress import SILENT, listening
 from spcatv.progress.printing import LinePrinter
 

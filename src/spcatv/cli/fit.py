@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from spcatv.cli.folder import claimed_folder
+from spcatv._util.tables import aligned
+from spcatv._util.warn import warn_user
 from spcatv.cli.inputs import Source
 from spcatv.cli.interruption import rerun_hint_on_interrupt
 from spcatv.cli.options import FitOptions
-from spcatv.cli.outputs import Outcome, summary_text, write_outcome
 from spcatv.cli.progress import show_warnings
-from spcatv.cli.request import Request, add_command, checked_request
-from spcatv.cli.sparsity import check_sparsity, found_text, warn_if_missed
+from spcatv.cli.request import Request, add_command, check_sparsity, checked_request
 from spcatv.estimator import SPCATV
 from spcatv.estimator.parameters import check_parameters
 from spcatv.progress import StageStarted, listening, tell
-from spcatv.selection import alpha_for_sparsity
+from spcatv.results import SampleSet, claimed_folder, write_results
+from spcatv.selection import SelectionWarning, SparsityChoice, alpha_for_sparsity
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -58,10 +59,10 @@ def run(arguments: argparse.Namespace) -> None:
         claimed_folder(request.output, overwrite=request.options.overwrite) as folder,
     ):
         with show_warnings(), display, listening(display):
-            outcome = _fit(request)
-        write_outcome(outcome, folder, config=request.config)
+            samples, model, lines = _fit(request)
+        metrics = write_results(folder, samples, model, config=request.config)
     if not request.quiet:
-        print(summary_text(outcome, request.output))
+        print(summary_text(lines, metrics, request.output))
 
 
 def _checked(options: FitOptions, sources: Sequence[Source]) -> FitOptions:
@@ -70,14 +71,62 @@ def _checked(options: FitOptions, sources: Sequence[Source]) -> FitOptions:
     return options
 
 
-def _fit(request: Request[FitOptions]) -> Outcome:
-    """Read the samples, and fit them."""
+def _fit(request: Request[FitOptions]) -> tuple[SampleSet, SPCATV, list[str]]:
+    """Read the samples and fit them; the lines say what was read and found."""
     options = request.options
-    data = request.read()
-    model = SPCATV(structure=data.structure, dtype=data.dtype, **options.model_parameters())
+    samples = request.read()
+    model = SPCATV(structure=samples.structure, dtype=samples.dtype, **options.model_parameters())
     if options.sparsity is None:
-        return Outcome(data, model.fit(data.matrix), (data.report,))
+        return samples, model.fit(samples.matrix), [samples.summary]
     tell(StageStarted("Searching for alpha"))
-    choice = alpha_for_sparsity(model, data.matrix, options.sparsity)
-    warn_if_missed(choice)
-    return Outcome(data, choice.model, (data.report, found_text(choice)))
+    choice = alpha_for_sparsity(model, samples.matrix, options.sparsity)
+    _warn_if_missed(choice)
+    return samples, choice.model, [samples.summary, _found_text(choice)]
+
+
+def _warn_if_missed(choice: SparsityChoice) -> None:
+    """Warn where no alpha gives the wanted share of zeros."""
+    for number, search in enumerate(choice.searches, start=1):
+        if not search.reached:
+            where = f" of component {number}" if len(choice.searches) > 1 else ""
+            warn_user(
+                f"no alpha gives the share of zeros {search.target:g}{where}; closest is "
+                f"{search.chosen.sparsity:.3f} at alpha {search.chosen.alpha:.4g}",
+                SelectionWarning,
+            )
+
+
+def _found_text(choice: SparsityChoice) -> str:
+    """The alphas that were found, in one line."""
+    wanted = ", ".join(f"{100 * search.target:g} %" for search in choice.searches)
+    alphas = ", ".join(f"{alpha:.4g}" for alpha in choice.alphas)
+    n_fits = sum(len(search.evaluations) for search in choice.searches)
+    return f"Found alpha {alphas} for {wanted} zeros in {n_fits} fits"
+
+
+def summary_text(lines: Sequence[str], metrics: Sequence[Mapping[str, Any]], folder: Path) -> str:
+    """What to print at the end: what was read and done, the components, and where the results are.
+
+    Parameters
+    ----------
+    lines : sequence of str
+        What was read and done.
+    metrics : sequence of mapping
+        One per component, from `write_results`.
+    folder : Path
+        The results folder.
+    """
+    header = ("component", "variance", "zeros", "clusters", "relative gap", "converged", "seconds")
+    rows = [
+        (
+            str(row["component"]),
+            f"{100 * row['explained_variance_ratio']:.2f} %",
+            f"{100 * row['sparsity']:.1f} %",
+            "-" if row["n_clusters"] is None else str(row["n_clusters"]),
+            f"{row['relative_gap']:.1e}",
+            "yes" if row["converged"] else "NO",
+            f"{row['seconds']:.2f}",
+        )
+        for row in metrics
+    ]
+    return "\n".join([*lines, "", aligned(header, rows), "", f"Results: {folder}"])

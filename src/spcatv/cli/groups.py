@@ -1,4 +1,4 @@
-"""Samples that stay together (`--groups`): a column of a table, a label a sample."""
+"""Samples that stay together (`--groups`): a column of a table with one label per sample."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spcatv.cli.errors import InputError
 from spcatv.cli.images import check_order
-from spcatv.cli.inputs import Row, Source
+from spcatv.cli.inputs import SampleFiles, Source
+from spcatv.cli.kinds import InputError
 from spcatv.cli.options import SelectOptions
 from spcatv.cli.tables import MISSING, TABLE_SUFFIXES, read_table
 
@@ -19,14 +19,14 @@ Labels = npt.NDArray[np.str_]
 
 
 def find_groups(options: SelectOptions, sources: Sequence[Source]) -> tuple[Path, str] | None:
-    """The table and the column that `--groups` means.
+    """The table and the column that `--groups` names.
 
     Parameters
     ----------
     options : SelectOptions
-        `groups` may name a table or not; then it is that of the confounds, or the one that names the images.
+        If `groups` names no table, it is the table of confounds, or the table that names the images.
     sources : sequence of str
-        What names the images.
+        The positional arguments.
 
     Returns
     -------
@@ -50,7 +50,7 @@ def find_groups(options: SelectOptions, sources: Sequence[Source]) -> tuple[Path
     known = {table: read_table(table) for table in tables}
     holding = [file for file, table in known.items() if column in table.columns]
     if not holding:
-        known[tables[0]].column(str(column))  # says which columns there are
+        known[tables[0]].column(str(column))  # raises an error that lists the columns
     return holding[0], str(column)
 
 
@@ -62,17 +62,19 @@ def _known_tables(options: SelectOptions, sources: Sequence[Source]) -> list[Pat
     return tables
 
 
-def group_labels(groups: tuple[Any, ...] | None, n_samples: int, rows: Sequence[Row] | None) -> Labels | None:
+def group_labels(
+    groups: tuple[Any, ...] | None, n_samples: int, samples: Sequence[SampleFiles] | None
+) -> Labels | None:
     """Read the label of every sample.
 
     Parameters
     ----------
     groups : (Path, str) or None
-        Table and column, as `find_groups` gives them.
+        Table and column, from `find_groups`.
     n_samples : int
-        Samples that were read.
-    rows : sequence of tuples of Path, or None
-        Their files; a table with a column of paths must have the same order.
+        Number of samples that were read.
+    samples : sequence of tuples of Path, or None
+        Their files; a table with a column of paths must list them in the same order.
 
     Returns
     -------
@@ -89,8 +91,8 @@ def group_labels(groups: tuple[Any, ...] | None, n_samples: int, rows: Sequence[
     table = read_table(file)
     if len(table.rows) != n_samples:
         raise InputError(f"{file} has {len(table.rows)} rows, but {n_samples} samples were read")
-    if rows is not None:
-        check_order(table, rows)
+    if samples is not None:
+        check_order(table, samples)
     labels = table.column(column)
     for number, label in enumerate(labels, start=1):
         if label.lower() in MISSING:

@@ -1,7 +1,8 @@
-"""Brain images on the command line: from the options to `spcatv.images`, and its errors back in a line."""
+"""Brain images on the command line: options go to `spcatv.images`, errors come back as one line."""
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 from joblib import effective_n_jobs
 
 from spcatv._util.types import FloatArray
-from spcatv.cli.errors import InputError
-from spcatv.cli.inputs import Row
+from spcatv.cli.inputs import SampleFiles
+from spcatv.cli.kinds import InputError
 from spcatv.cli.options import NO_HEMISPHERE, CommonOptions
-from spcatv.cli.outputs import COMPONENTS_STEM
 from spcatv.cli.tables import Table, read_columns, read_table, selected_columns
 from spcatv.estimator import SPCATV
+from spcatv.model import SavedModel
+from spcatv.results.folder import MODEL
+from spcatv.results.reading import restore_model
 from spcatv.structure import Structure
 
 if TYPE_CHECKING:
-    from spcatv.images import ImageSPCATV
-    from spcatv.images.cohort import Cohort
-
+    from spcatv.images import Cohort, ImageSPCATV
 
 CHUNK = 2**20
 
@@ -33,16 +34,16 @@ IMAGE_DTYPE = "float32"
 
 
 @dataclass(frozen=True, eq=False)
-class ImageData:
-    """Images that were read (`spcatv.cli.outputs.Data`).
+class ImageSamples:
+    """Images that were read (`spcatv.results.SampleSet`).
 
     Attributes
     ----------
     cohort : Cohort
     structure : Structure
-        Who is whose neighbour.
+        Which features are neighbours.
     parameters : dict
-        What `ImageSPCATV` has and `SPCATV` has not.
+        Parameters of `ImageSPCATV` that `SPCATV` does not have.
     """
 
     cohort: Cohort
@@ -51,7 +52,7 @@ class ImageData:
 
     @property
     def matrix(self) -> FloatArray:
-        """The data matrix, shape (n_images, n_features)."""
+        """The data matrix, shape (n_samples, n_features)."""
         return self.cohort.X
 
     @property
@@ -61,55 +62,48 @@ class ImageData:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """One an image."""
+        """One per sample."""
         return self.cohort.names
 
     @property
-    def report(self) -> str:
-        """What was read."""
+    def summary(self) -> str:
+        """What was read, in one line."""
         n_dropped = self.cohort.dropped.n_dropped
         dropped = f", {n_dropped:,} of them dropped" if n_dropped else ""
         return f"Read {len(self.names)} images: {self.cohort.mask_report}{dropped}"
 
-    def write_components(self, model: SPCATV, folder: Path) -> None:
-        """Write the loadings as images in the space of the input."""
-        from spcatv.images.saving import map_metadata
-
-        self.write_maps(model.components_, folder, COMPONENTS_STEM, map_metadata(self._image_model(model)))
-
-    def write_maps(self, rows: FloatArray, folder: Path, stem: str, about: Mapping[str, Any]) -> None:
-        """Write maps as images in the space of the input; zero outside of the mask."""
-        self.cohort.space.write(rows, folder, stem, metadata=about)
-
-    def save(self, model: SPCATV, folder: Path) -> None:
-        """Write the model folder of an `ImageSPCATV`."""
-        self._image_model(model).save(folder)
-
-    def _image_model(self, model: SPCATV) -> ImageSPCATV:
-        """The model as one of images."""
+    def write_model(self, model: SPCATV, folder: Path) -> None:
+        """Write the model folder of an `ImageSPCATV`, and a copy of its loading maps."""
         from spcatv.images import ImageSPCATV
+        from spcatv.images.saving import MAPS
 
         shared = {name: value for name, value in model.get_params(deep=False).items() if name != "structure"}
         image_model = ImageSPCATV(**{**shared, **self.parameters})
         image_model.adopt_fit(model, self.cohort)
-        return image_model
+        image_model.save(folder / MODEL)
+        for file in (folder / MODEL / MAPS).iterdir():
+            shutil.copyfile(file, folder / file.name)
+
+    def write_maps(self, maps: FloatArray, folder: Path, stem: str, about: Mapping[str, Any]) -> None:
+        """Write maps as images in the space of the input, zero outside the mask."""
+        self.cohort.space.write(maps, folder, stem, metadata=about)
 
 
-def read_images(options: CommonOptions, rows: Sequence[Row]) -> ImageData:
+def read_images(options: CommonOptions, samples: Sequence[SampleFiles]) -> ImageSamples:
     """Read the images.
 
     Parameters
     ----------
     options : FitOptions or SelectOptions
         Effective options.
-    rows : sequence of tuples of Path
-        A file, or the files of two hemispheres, a sample.
+    samples : sequence of tuples of Path
+        The file of every sample, or the files of its two hemispheres.
 
     Returns
     -------
-    ImageData
+    ImageSamples
     """
-    # imported here, so that arrays can be fitted without the extra
+    # imported here: images need an extra
     from spcatv.images import read_cohort
 
     own: dict[str, Any] = {
@@ -119,39 +113,37 @@ def read_images(options: CommonOptions, rows: Sequence[Row]) -> ImageData:
         "standardize": options.standardize,
         "dtype": options.dtype or IMAGE_DTYPE,
     }
-    confounds = confounds_frame(options.confounds, options.confounds_columns, rows)
-    with _named_errors(options.confounds), read_ahead(rows, options.n_jobs):
-        cohort = read_cohort(_plain(rows), confounds=confounds, **own)
-    return ImageData(cohort, cohort.space.structure(), own)
+    confounds = confounds_frame(options.confounds, options.confounds_columns, samples)
+    with _named_errors(options.confounds), read_ahead(samples, options.n_jobs):
+        cohort = read_cohort(_plain(samples), confounds=confounds, **own)
+    return ImageSamples(cohort, cohort.space.structure(), own)
 
 
 def score_images(
-    folder: Path,
-    rows: Sequence[Row],
+    saved: SavedModel,
+    samples: Sequence[SampleFiles],
     confounds: Path | None,
     columns: Sequence[str] | None,
 ) -> tuple[tuple[str, ...], FloatArray]:
-    """Names and scores of new images on the components of a model.
+    """Names and scores of new images.
 
     Parameters
     ----------
-    folder : Path
-        A model folder.
-    rows : sequence of tuples of Path
+    saved : SavedModel
+        The model.
+    samples : sequence of tuples of Path
         The new images.
     confounds : Path or None
-        Their confounds, where the model was fitted with confounds.
+        Their confounds, if the model was fitted with confounds.
     columns : sequence of str or None
-        Columns of the confounds to use; by default those of the fit.
+        Columns of the confounds to use; those of the fit by default.
 
     Returns
     -------
     names : tuple of str
     scores : ndarray of shape (n_samples, n_components)
     """
-    from spcatv.images import ImageSPCATV
-
-    model = ImageSPCATV.load(folder)
+    model: ImageSPCATV = restore_model(saved)
     fitted = model.preparation_.confounds
     if columns is None and fitted is not None and fitted.columns:
         columns = fitted.columns
@@ -161,14 +153,14 @@ def score_images(
         names.append(name)
 
     with _named_errors(confounds):
-        table = confounds_frame(confounds, columns, rows)
-        scores = model.transform(_plain(rows), table, progress=progress)
+        table = confounds_frame(confounds, columns, samples)
+        scores = model.transform(_plain(samples), table, progress=progress)
     return tuple(names), scores
 
 
-def _plain(rows: Sequence[Row]) -> list[Any]:
-    """Paths, and pairs of paths, as `spcatv.images` takes them."""
-    return [row[0] if len(row) == 1 else row for row in rows]
+def _plain(samples: Sequence[SampleFiles]) -> list[Any]:
+    """Paths and pairs of paths, in the form that `spcatv.images` takes."""
+    return [files[0] if len(files) == 1 else files for files in samples]
 
 
 def _surface(options: CommonOptions) -> str | dict[str, str] | None:
@@ -178,34 +170,34 @@ def _surface(options: CommonOptions) -> str | dict[str, str] | None:
     return {side: str(mesh) for side, mesh in meshes.items() if mesh != NO_HEMISPHERE}
 
 
-def confounds_frame(file: Path | None, columns: Sequence[str] | None, rows: Sequence[Row]) -> Any:
-    """The chosen columns of a table as a DataFrame, so that the model knows their names; None for none."""
+def confounds_frame(file: Path | None, columns: Sequence[str] | None, samples: Sequence[SampleFiles]) -> Any:
+    """The chosen columns of a table as a DataFrame, so that the model knows their names; or None."""
     if file is None:
         return None
     import pandas as pd  # comes with nilearn
 
     table = read_table(file)
-    check_order(table, rows)
+    check_order(table, samples)
     names = selected_columns(table, columns)
     return pd.DataFrame(read_columns(table, names))
 
 
-def check_order(table: Table, rows: Sequence[Row]) -> None:
-    """Refuse a table whose own paths say that its rows are in another order than the images."""
+def check_order(table: Table, samples: Sequence[SampleFiles]) -> None:
+    """Refuse a table whose paths are in another order than the images."""
     column = table.path_column()
-    if column is None or len(table.rows) != len(rows):
-        return  # nothing to compare; the number of rows is checked where that of the images is known
-    for number, (cell, row) in enumerate(zip(table.column(column), rows, strict=True), start=1):
-        if Path(cell).name not in {file.name for file in row}:
+    if column is None or len(table.rows) != len(samples):
+        return  # nothing to compare; the number of rows is checked later
+    for number, (cell, files) in enumerate(zip(table.column(column), samples, strict=True), start=1):
+        if Path(cell).name not in {file.name for file in files}:
             raise InputError(
-                f"{table.file}: row {number} is about {cell}, but image {number} is {row[0]}; put the rows "
+                f"{table.file}: row {number} is about {cell}, but image {number} is {files[0]}; put the rows "
                 "in the order of the images, or name the images by this table"
             )
 
 
 @contextmanager
 def _named_errors(confounds: Path | None) -> Iterator[None]:
-    """Turn what is wrong with the input into exit code 2, under the names that the user gave."""
+    """Turn an ImageError into an InputError that names the table of confounds as the user did."""
     from spcatv.images import ImageError
 
     try:
@@ -218,25 +210,25 @@ def _named_errors(confounds: Path | None) -> Iterator[None]:
 
 
 @contextmanager
-def read_ahead(rows: Sequence[Row], n_jobs: int) -> Iterator[None]:
-    """Let threads read the files before they are needed: what is slow to reach is then in memory.
+def read_ahead(samples: Sequence[SampleFiles], n_jobs: int) -> Iterator[None]:
+    """Let threads read the files before they are needed, so that they are in the cache of the system.
 
-    The images themselves are decoded one by one, so that no two are held at the same time; a slow or
-    distant disk no longer makes that wait.
+    The images are still decoded one by one, and only one is in memory at a time; but decoding no longer
+    waits for a slow or remote disk.
 
     Parameters
     ----------
-    rows : sequence of tuples of Path
+    samples : sequence of tuples of Path
         Files, in the order in which they will be needed.
     n_jobs : int
-        Threads in all, the one that decodes included: 1 reads nothing ahead, -1 is one a core.
+        Number of threads, including the one that decodes: 1 reads nothing ahead, -1 is one per core.
     """
-    files = [file for row in rows for file in row]
+    files = [file for sample in samples for file in sample]
     places = count()
     stop = threading.Event()
 
     def work() -> None:
-        # next() on a counter is one step for Python: no two threads get the same file
+        # next() on a counter is atomic in Python: no two threads get the same file
         while not stop.is_set() and (place := next(places)) < len(files):
             _touch(files[place], stop)
 
@@ -253,7 +245,7 @@ def read_ahead(rows: Sequence[Row], n_jobs: int) -> Iterator[None]:
 
 
 def _touch(file: Path, stop: threading.Event) -> None:
-    """Read a file and forget it; what cannot be read is reported by whoever needs it."""
+    """Read a file and discard it; errors are reported when the file is needed."""
     try:
         with file.open("rb", buffering=0) as stream:
             while not stop.is_set() and stream.read(CHUNK):

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spcatv._util.tables import aligned
-from spcatv.cli.models import open_model
-from spcatv.model import SavedModel
-from spcatv.selection.each_component import weights_of_components
+from spcatv.cli.kinds import input_errors
+from spcatv.model import ModelError, SavedModel
+from spcatv.results import open_model
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -36,12 +36,13 @@ def add_parser(commands: Subparsers) -> argparse.ArgumentParser:
 
 def run(arguments: argparse.Namespace) -> None:
     """Read the model and print it."""
-    saved = open_model(arguments.model)
+    with input_errors(ModelError):
+        saved = open_model(arguments.model)
     print(json.dumps(as_json(saved), indent=2) if arguments.json else as_text(saved))
 
 
 def as_json(saved: SavedModel) -> dict[str, Any]:
-    """Everything that the model folder says, but for the arrays, of which types and shapes are told."""
+    """Everything in the model folder; of the arrays only types and shapes."""
     return {
         "kind": saved.kind,
         "parameters": saved.parameters,
@@ -56,7 +57,7 @@ def as_json(saved: SavedModel) -> dict[str, Any]:
 
 
 def as_text(saved: SavedModel) -> str:
-    """The same for people, without what only programs want."""
+    """The same for people, without details that only programs need."""
     n_components, n_features = saved.arrays["components"].shape
     lines = [
         f"{saved.kind}: {n_components} components of {n_features:,} features",
@@ -77,20 +78,19 @@ def as_text(saved: SavedModel) -> str:
 
 
 def _parameters(saved: SavedModel) -> dict[str, Any]:
-    """The parameters as they took effect: every alpha where the components have one each."""
-    alphas = saved.arrays.get("component_alphas")
-    if alphas is None:
+    """The parameters, with the alphas of all components where they have one each."""
+    alphas = saved.parameters.get("alpha")
+    if not isinstance(alphas, list):
         return dict(saved.parameters)
-    return {**saved.parameters, "alpha": f"{_numbers(alphas)} (one a component)"}
+    return {**saved.parameters, "alpha": f"{_numbers(alphas)} (one per component)"}
 
 
 def _weights(saved: SavedModel) -> list[str]:
     names = ("l1", "l2", "tv")
-    alphas = saved.arrays.get("component_alphas")
-    if alphas is None:
+    if not isinstance(saved.fitted["l1"], list):
         return ["weights used", "  " + ", ".join(f"{name} {saved.fitted[name]:.6g}" for name in names)]
-    weights = {name: weights_of_components(saved.fitted[name], alphas, len(alphas)) for name in names}
-    return ["weights used, one a component", *(f"  {name} {_numbers(weights[name])}" for name in names)]
+    weights = (f"  {name} {_numbers(saved.fitted[name])}" for name in names)
+    return ["weights used, one per component", *weights]
 
 
 def _numbers(values: Any) -> str:
@@ -120,7 +120,7 @@ def _components(saved: SavedModel) -> list[str]:
 
 
 def _inputs(inputs: Mapping[str, Any], depth: int = 0) -> list[str]:
-    """Names and values, deeper ones indented; of long lists the beginning."""
+    """Names and values, nested ones indented; of long lists only the beginning."""
     lines: list[str] = []
     margin = "  " * depth
     for name, value in inputs.items():

@@ -1,7 +1,8 @@
-"""From what stands on the command line to the files of every sample.
+"""From the positional arguments of the command line to the files of every sample.
 
-A name may be a file, a folder, a pattern (``sub-*/anat/*.nii.gz``), a text file of names (``.txt``, one a
-line) or a table (``.tsv``, ``.csv``) with a column of paths, or with the columns left and right for surfaces.
+An argument may be a file, a folder, a pattern (``sub-*/anat/*.nii.gz``), a text file of names (``.txt``, one
+per line) or a table (``.tsv``, ``.csv``) with a column of paths, or with the columns left and right for
+surfaces.
 """
 
 from __future__ import annotations
@@ -11,45 +12,44 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from spcatv.cli.errors import InputError
+from spcatv.cli.kinds import InputError
 from spcatv.cli.tables import PATH_COLUMNS, TABLE_SUFFIXES, Table, read_table
 
 Source = str | tuple[str, ...]
-Row = tuple[Path, ...]
+SampleFiles = tuple[Path, ...]
 
-IMAGE_SUFFIXES = (".nii", ".nii.gz", ".img", ".mgh", ".mgz", ".gii", ".gii.gz")
 LIST_SUFFIXES = (".txt",)
 HEMISPHERE_COLUMNS = ("left", "right")
 
 
-def sample_files(sources: Sequence[Source], *, path_column: str | None) -> tuple[Row, ...]:
-    """Find the files that are meant.
+def sample_files(sources: Sequence[Source], *, path_column: str | None) -> tuple[SampleFiles, ...]:
+    """Find the files of every sample.
 
     Parameters
     ----------
     sources : sequence of str, or of pairs of str
-        Files, folders, patterns, lists and tables, in the order of the samples; a pair is a sample.
+        Files, folders, patterns, lists and tables, in the order of the samples; a pair is one sample.
     path_column : str or None
         Column of a table that holds the paths; ``None`` looks for the usual names.
 
     Returns
     -------
     tuple of tuple of Path
-        A file, or a pair of the left and the right hemisphere, in the order given.
+        For each sample one file, or the files of the left and the right hemisphere.
 
     Raises
     ------
     InputError
-        If a file is not there or is given twice; the message names it.
+        If a file does not exist or is given twice; the message names it.
     """
-    rows = [row for source in sources for row in _expand(source, path_column)]
-    _refuse_repeats(rows)
-    if not rows:
+    samples = [files for source in sources for files in _expand(source, path_column)]
+    _refuse_repeats(samples)
+    if not samples:
         raise InputError("no input: name images, or an array with --array")
-    return tuple(rows)
+    return tuple(samples)
 
 
-def _expand(source: Source, path_column: str | None) -> Iterator[Row]:
+def _expand(source: Source, path_column: str | None) -> Iterator[SampleFiles]:
     if isinstance(source, tuple):
         yield tuple(_existing(Path(name)) for name in source)
         return
@@ -64,7 +64,7 @@ def _expand(source: Source, path_column: str | None) -> Iterator[Row]:
         yield from _expand_file(_existing(file), path_column)
 
 
-def _expand_file(file: Path, path_column: str | None) -> Iterator[Row]:
+def _expand_file(file: Path, path_column: str | None) -> Iterator[SampleFiles]:
     if file.is_dir():
         yield from _folder_images(file)
     elif file.suffix.lower() in LIST_SUFFIXES:
@@ -76,22 +76,26 @@ def _expand_file(file: Path, path_column: str | None) -> Iterator[Row]:
 
 
 def _existing(file: Path) -> Path:
-    # unlike Path.exists, this does not stumble over a name that is too long
+    # unlike Path.exists, this does not raise for a name that is too long
     if not os.path.exists(file):
         raise InputError(f"no such file: {file}")
     return file
 
 
-def _folder_images(folder: Path) -> Iterator[Row]:
+def _folder_images(folder: Path) -> Iterator[SampleFiles]:
+    # imported here: images need an extra
+    from spcatv.images.formats import file_suffixes
+
+    suffixes = file_suffixes()
     images = sorted(
-        file for file in folder.iterdir() if file.name.lower().endswith(IMAGE_SUFFIXES) and file.is_file()
+        file for file in folder.iterdir() if file.name.lower().endswith(suffixes) and file.is_file()
     )
     if not images:
-        raise InputError(f"the folder {folder} holds no image ({', '.join(IMAGE_SUFFIXES)})")
+        raise InputError(f"the folder {folder} holds no image ({', '.join(suffixes)})")
     yield from ((image,) for image in images)
 
 
-def _listed_files(file: Path, path_column: str | None) -> Iterator[Row]:
+def _listed_files(file: Path, path_column: str | None) -> Iterator[SampleFiles]:
     try:
         lines = file.read_text(encoding="utf-8-sig").splitlines()
     except OSError as error:
@@ -100,12 +104,12 @@ def _listed_files(file: Path, path_column: str | None) -> Iterator[Row]:
         raise InputError(f"{file} is not a list of paths: it is not a text file in UTF-8") from error
     names = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
     if not names:
-        raise InputError(f"the list {file} is empty; it should hold a path a line")
+        raise InputError(f"the list {file} is empty; it should hold one path per line")
     for name in names:
         yield from _expand(os.path.join(file.parent, os.path.expanduser(name)), path_column)
 
 
-def _table_files(table: Table, path_column: str | None) -> Iterator[Row]:
+def _table_files(table: Table, path_column: str | None) -> Iterator[SampleFiles]:
     if path_column is None and set(HEMISPHERE_COLUMNS) <= set(table.columns):
         columns: tuple[str, ...] = HEMISPHERE_COLUMNS
     else:
@@ -124,9 +128,9 @@ def _table_files(table: Table, path_column: str | None) -> Iterator[Row]:
         yield tuple(_existing(table.file.parent / os.path.expanduser(name)) for name in names)
 
 
-def _refuse_repeats(rows: Sequence[Row]) -> None:
+def _refuse_repeats(samples: Sequence[SampleFiles]) -> None:
     seen: set[str] = set()
-    for file in (file for row in rows for file in row):
+    for file in (file for sample in samples for file in sample):
         name = os.path.abspath(file)
         if name in seen:
             raise InputError(f"{file} is given twice")

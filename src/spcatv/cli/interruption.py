@@ -24,10 +24,25 @@ def rerun_hint_on_interrupt(output: Path, argv: Sequence[str]) -> Iterator[None]
     try:
         with _termination_interrupts():
             yield
-    except KeyboardInterrupt as error:
+    except BaseException as error:
+        if not _interrupted(error):
+            raise
         raise KeyboardInterrupt(
             f"interrupted; nothing was written to {output}. To start again: {shlex.join(['spca-tv', *argv])}"
         ) from error
+
+
+def _interrupted(error: BaseException | None) -> bool:
+    """Whether an interruption is the error, or what the error happened in the wake of.
+
+    An interruption may come while a library starts its threads or processes, and its clean-up then fails
+    with an error of its own.
+    """
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__context__
+    return False
 
 
 @contextmanager

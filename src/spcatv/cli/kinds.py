@@ -1,12 +1,42 @@
-"""What the value of an option may be: read from text on the command line, checked in a file of options."""
+"""What a user may give: kinds of values, read on the command line or checked in a configuration file."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+
+class InputError(ValueError):
+    """What the user gave cannot be used: the command line ends with exit code 2 and this message."""
+
+
+@contextmanager
+def input_errors(*errors: type[Exception]) -> Iterator[None]:
+    """Turn `errors` into an `InputError` with the same message."""
+    try:
+        yield
+    except errors as error:
+        raise InputError(str(error)) from error
+
+
+def check_output_file(file: Path, *, overwrite: bool, example: str) -> None:
+    """Refuse an output file that cannot be written, before any work; `example` is a name for it."""
+    if file.is_dir():
+        raise InputError(f"the output {file} is a folder; name a file, such as {file / example}")
+    if file.exists() and not overwrite:
+        raise InputError(
+            f"the output {file} already exists; name another with --output, or replace it with --overwrite"
+        )
+    try:
+        with tempfile.TemporaryFile(dir=file.parent):
+            pass
+    except OSError as error:
+        raise InputError(f"cannot write {file} ({error.strerror}); choose another with --output") from error
 
 
 @dataclass(frozen=True)
@@ -16,13 +46,13 @@ class Kind:
     Attributes
     ----------
     read : callable
-        Turns text of the command line into a value; raises ValueError if it cannot.
+        Turns a string of the command line into a value, or raises ValueError.
     check : callable
-        Turns a value of a TOML file into the same; raises ValueError that says what would be right.
+        Turns a value of a TOML file into the same; raises a ValueError that says what would be right.
     metavar : str or None
-        What stands for the value in the help; ``None`` for a switch, which has no value there.
+        Placeholder in the help; ``None`` for a switch, which takes no value.
     choices : tuple of str
-        The values there are, where they can be listed.
+        All values, if they can be listed.
     """
 
     read: Callable[[str], Any]
@@ -32,7 +62,7 @@ class Kind:
 
 
 def _is_number(value: Any, types: type | tuple[type, ...]) -> bool:
-    return isinstance(value, types) and not isinstance(value, bool)  # TOML's true is no number
+    return isinstance(value, types) and not isinstance(value, bool)  # true in TOML is not a number
 
 
 def _checked(kind: str, accept: Callable[[Any], bool], convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -62,9 +92,9 @@ def integer(metavar: str = "N", *, at_least: int = 1) -> Kind:
 
 
 def workers(metavar: str = "N") -> Kind:
-    """A number of workers: an integer above 0, or -1 for one a core."""
+    """A number of workers: an integer above 0, or -1 for one per core."""
     check = _checked(
-        "an integer >= 1, or -1 for one a core", lambda v: _is_number(v, int) and (v >= 1 or v == -1), int
+        "an integer >= 1, or -1 for one per core", lambda v: _is_number(v, int) and (v >= 1 or v == -1), int
     )
     return Kind(_read_with(check, int), check, metavar)
 
@@ -100,7 +130,7 @@ def path(metavar: str = "FILE") -> Kind:
 
 
 def path_or(*words: str, metavar: str = "FILE") -> Kind:
-    """A file, or one of a few words that stay words."""
+    """A file, or one of a few words that stay strings."""
     file = path(metavar)
 
     def check(value: Any) -> Path | str:
@@ -124,7 +154,7 @@ def several(item: Kind, metavar: str) -> Kind:
 
 
 def one_or_several(item: Kind, metavar: str) -> Kind:
-    """One value, which stays alone, or a list of them."""
+    """One value, which is not put into a list, or a list of values."""
     many = several(item, metavar)
 
     def check(value: Any) -> Any:
@@ -137,7 +167,7 @@ def one_or_several(item: Kind, metavar: str) -> Kind:
 
 
 def count_or_numbers(metavar: str) -> Kind:
-    """How many values, as a whole number; or the values, as a list or one with a decimal point."""
+    """A number of values (an integer), or the values themselves (a list, or one with a decimal point)."""
     count, values = integer(metavar), several(number(), metavar)
 
     def check(value: Any) -> int | tuple[float, ...]:
@@ -156,10 +186,10 @@ def count_or_numbers(metavar: str) -> Kind:
 
 
 def table_column(metavar: str, suffixes: tuple[str, ...]) -> Kind:
-    """A column, of a table that is named with it (``file.tsv:column``) or not (``column``).
+    """A column, with the table that it belongs to (``file.tsv:column``) or without (``column``).
 
-    The value is a pair (path, name), or the name alone in a tuple of one. What stands before the last colon
-    is a table if it ends like one, so that names of columns may hold colons.
+    The value is a pair (path, name), or a tuple with the name alone. The part before the last colon is a
+    table if it ends like one, so column names may contain colons.
     """
     name, file = text(metavar), path(metavar)
 

@@ -1,8 +1,7 @@
-"""The options of `fit` and `select` in one table: it makes the arguments, the help and the configuration.
+"""The options of `fit` and `select` in one table: arguments, help and configuration are made from it.
 
-Which command has which option is said by the fields of `FitOptions` and `SelectOptions`. A value is the one
-given on the command line, else the one of the configuration file, else the default. The defaults of the
-model are those of `SPCATV` itself, those of a selection those of `SPCATVCV`.
+The fields of `FitOptions` and `SelectOptions` say which command has which option. A value comes from the
+command line, else from the configuration file, else it is the default of `SPCATV` or `SPCATVCV`.
 """
 
 from __future__ import annotations
@@ -15,8 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from spcatv.cli import kinds
-from spcatv.cli.errors import InputError
-from spcatv.cli.kinds import Kind
+from spcatv.cli.kinds import InputError, Kind
 from spcatv.cli.tables import TABLE_SUFFIXES
 from spcatv.decomposition import INITS
 from spcatv.estimator import SPCATV
@@ -28,7 +26,7 @@ from spcatv.solvers import METHODS
 
 SOLVERS = ("auto", *(method for method in METHODS if method != "closed_form"))
 BAD_FEATURES = ("drop", "raise")
-# the names in spcatv.images.volume_mask, which cannot be imported without its extra
+# the rules of spcatv.images.volume_mask, which cannot be imported without its extra
 MASK_RULES = ("background", "epi", "whole-brain-template", "gm-template", "wm-template")
 NO_HEMISPHERE = "-"
 _DEFAULTS = {name: parameter.default for name, parameter in inspect.signature(SPCATV).parameters.items()}
@@ -44,15 +42,15 @@ class Option:
     Attributes
     ----------
     kind : Kind
-        What values it takes.
+        The values that it takes.
     group : str
         Heading in the help and in the configuration file.
     help : str
         One sentence.
     kept : bool
-        Whether the effective configuration records it: not so for what only concerns one run.
+        Whether the effective configuration records it; options that concern one run only are left out.
     n_values : int or None
-        Number of words after the option on the command line, where it is more than one.
+        Number of arguments after the option on the command line, if it is more than one.
     """
 
     kind: Kind
@@ -64,13 +62,13 @@ class Option:
 
 OPTIONS: dict[str, Option] = {
     "array": Option(
-        kinds.path(), INPUT, "instead of images: an array (.npy, .npz, .csv, .tsv), a sample a row"
+        kinds.path(), INPUT, "instead of images: an array (.npy, .npz, .csv, .tsv), one sample per row"
     ),
     "shape": Option(
         kinds.several(kinds.integer(), "N,N,..."),
         INPUT,
-        "shape of the field that a row of --array holds, such as 100,100; needed for an array of two "
-        "dimensions to have neighbours, while one of more dimensions has its own shape",
+        "shape of the field in a row of --array, such as 100,100; needed for an array of two dimensions to "
+        "have neighbours, while one of more dimensions has its own shape",
     ),
     "voxel_size": Option(
         kinds.several(kinds.number(), "X,X,..."), INPUT, "sizes of a cell of --array along its axes"
@@ -83,8 +81,8 @@ OPTIONS: dict[str, Option] = {
     "mask": Option(
         kinds.path_or(*MASK_RULES),
         INPUT,
-        "an image (labels keep total variation inside a label), a .npy file for --array, or a rule of "
-        f"nilearn's: {', '.join(MASK_RULES)} (default: background for volumes, else everything)",
+        "an image (with labels, total variation stays inside each label), a .npy file for --array, or a "
+        f"rule of nilearn: {', '.join(MASK_RULES)} (default: background for volumes, else everything)",
     ),
     "surface": Option(
         kinds.several(kinds.path_or(NO_HEMISPHERE), "LH RH"),
@@ -103,7 +101,7 @@ OPTIONS: dict[str, Option] = {
     "confounds": Option(
         kinds.path("TSV"),
         INPUT,
-        "table of confounds to regress out, a row a sample in the order of the images",
+        "table of confounds to regress out, one row per sample in the order of the images",
     ),
     "confounds_columns": Option(
         kinds.several(kinds.text("NAME"), "NAME,..."),
@@ -114,22 +112,22 @@ OPTIONS: dict[str, Option] = {
     "bad_features": Option(
         kinds.choice(*BAD_FEATURES),
         INPUT,
-        "features that are constant, NaN or infinite in some sample: leave out and count them, or refuse",
+        "features that are constant, NaN or infinite in some sample: drop and count them, or refuse them",
     ),
     "n_components": Option(kinds.integer("K"), MODEL, "number of components"),
     "alpha": Option(kinds.number(), MODEL, "strength of all penalties together, above 0"),
     "sparsity": Option(
         kinds.one_or_several(kinds.number(), "X[,X...]"),
         MODEL,
-        "instead of alpha: the share of loadings that shall be zero, such as 0.9, of all components together "
-        "or one for each of them",
+        "instead of alpha: the share of loadings that must be zero, such as 0.9, of all components together "
+        "or one share per component",
     ),
     "l1_ratio": Option(kinds.number(), MODEL, "share of alpha for sparsity (l1 norm)"),
     "tv_ratio": Option(kinds.number(), MODEL, "share of alpha for coherence (total variation)"),
     "penalty_units": Option(
         kinds.choice(*UNITS),
         MODEL,
-        "alpha as a fraction of the weight that kills every loading, or as it stands in the objective",
+        "alpha as a fraction of the weight that makes every loading zero, or as it stands in the objective",
     ),
     "penalty": Option(
         kinds.choice(*PENALTIES), MODEL, "structured penalty: total variation, or squared differences"
@@ -142,13 +140,17 @@ OPTIONS: dict[str, Option] = {
         "scores by the deflation of the fit, or by least squares on all loadings at once",
     ),
     "tol": Option(kinds.number(), MODEL, "relative duality gap to reach"),
-    "max_iter": Option(kinds.integer(), MODEL, "most alternations of scores and loadings, a component"),
+    "max_iter": Option(
+        kinds.integer(), MODEL, "maximum number of alternations of scores and loadings per component"
+    ),
     "solver": Option(kinds.choice(*SOLVERS), MODEL, "loading solver"),
-    "n_init": Option(kinds.integer(), MODEL, "starts compared for every component"),
-    "init": Option(kinds.choice(*INITS), MODEL, "what starts are made from"),
+    "n_init": Option(kinds.integer(), MODEL, "number of starts compared for every component"),
+    "init": Option(kinds.choice(*INITS), MODEL, "how starts are made"),
     "refine": Option(kinds.switch(), MODEL, "refine all components jointly at the end"),
     "dtype": Option(
-        kinds.choice(*DTYPES), MODEL, "precision of the fit (default: float32 for images, an array's own)"
+        kinds.choice(*DTYPES),
+        MODEL,
+        "precision of the fit (default: float32 for images, that of the array otherwise)",
     ),
     "seed": Option(
         kinds.integer(at_least=0), MODEL, "seed of random starts and of resampling; nothing else is random"
@@ -156,8 +158,8 @@ OPTIONS: dict[str, Option] = {
     "alphas": Option(
         kinds.count_or_numbers("N|X,X,..."),
         SELECTION,
-        "values of alpha to try; or how many, a whole number, from just below the one that kills everything "
-        "downwards",
+        "values of alpha to try; or a whole number: how many, downwards from just below the one that makes "
+        "every loading zero",
     ),
     "l1_ratios": Option(kinds.several(kinds.number(), "X,X,..."), SELECTION, "values of l1_ratio to try"),
     "tv_ratios": Option(kinds.several(kinds.number(), "X,X,..."), SELECTION, "values of tv_ratio to try"),
@@ -171,8 +173,8 @@ OPTIONS: dict[str, Option] = {
     "rule": Option(
         kinds.choice(*RULES),
         SELECTION,
-        "lowest held-out error with sparse components; sparsest within one standard error; or error and "
-        "stability together",
+        "how to choose: lowest held-out error with sparse components; sparsest within one standard error; or "
+        "error and stability together",
     ),
     "min_sparsity": Option(
         kinds.number(), SELECTION, "share of zeros that rule paper asks of the second and third component"
@@ -186,8 +188,8 @@ OPTIONS: dict[str, Option] = {
     "n_jobs": Option(
         kinds.workers(),
         RUN,
-        "threads that read files ahead, which pays on a slow or distant disk, and worker processes of a "
-        "selection, -1 for one a core; any number gives the same result",
+        "threads that read files ahead, which helps on a slow or remote disk, and worker processes of a "
+        "selection, -1 for one per core; any number gives the same result",
     ),
     "scheduler": Option(
         kinds.text("ADDRESS"),
@@ -205,7 +207,7 @@ OPTIONS: dict[str, Option] = {
 class CommonOptions:
     """The effective value of every option that both commands have, by the names of `OPTIONS`.
 
-    `command` is the name of the command, and `strength` the option that `sparsity` takes the place of.
+    `command` is the name of the command, and `strength` the option that `sparsity` replaces.
     """
 
     command: ClassVar[str]
@@ -243,7 +245,7 @@ class CommonOptions:
     overwrite: bool = False
 
     def model_parameters(self) -> dict[str, Any]:
-        """The parameters of `SPCATV` that are options, but for `dtype`, by their names there."""
+        """The parameters of `SPCATV` that are options, except `dtype`."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         given = {name: value for name, value in values.items() if name in _DEFAULTS and name != "dtype"}
         return {**given, "random_state": self.seed}
@@ -251,7 +253,7 @@ class CommonOptions:
 
 @dataclass(frozen=True)
 class FitOptions(CommonOptions):
-    """The options of `spca-tv fit`; `alpha` is None where `sparsity` takes its place."""
+    """The options of `spca-tv fit`; `alpha` is None if `sparsity` replaces it."""
 
     command: ClassVar[str] = "fit"
     strength: ClassVar[str] = "alpha"
@@ -261,13 +263,13 @@ class FitOptions(CommonOptions):
     tv_ratio: float = _DEFAULTS["tv_ratio"]
 
     def model_parameters(self) -> dict[str, Any]:
-        """As for all commands; an alpha that is still to be found is left out."""
+        """As for all commands, without an alpha that is still to be found."""
         return {name: value for name, value in super().model_parameters().items() if value is not None}
 
 
 @dataclass(frozen=True)
 class SelectOptions(CommonOptions):
-    """The options of `spca-tv select`; `alphas` is None where `sparsity` takes its place."""
+    """The options of `spca-tv select`; `alphas` is None if `sparsity` replaces it."""
 
     command: ClassVar[str] = "select"
     strength: ClassVar[str] = "alphas"
@@ -287,7 +289,7 @@ OptionsKind = TypeVar("OptionsKind", bound=CommonOptions)
 
 
 def options_of(kind: type[CommonOptions]) -> dict[str, Option]:
-    """The part of the table that a command has, in its order."""
+    """The options of a command, in the order of `OPTIONS`."""
     names = {item.name for item in fields(kind)}
     return {name: option for name, option in OPTIONS.items() if name in names}
 
@@ -298,12 +300,12 @@ def flag(name: str) -> str:
 
 
 def add_arguments(parser: argparse.ArgumentParser, kind: type[CommonOptions]) -> argparse._ArgumentGroup:
-    """Declare every option of a command; what is not given stays out of the parsed arguments.
+    """Declare every option of a command; options that are not given stay out of the parsed arguments.
 
     Returns
     -------
     argparse group
-        The last one, for what else concerns the run.
+        The last group, for further options of the run.
     """
     defaults = {item.name: item.default for item in fields(kind)}
     options = options_of(kind)
@@ -324,7 +326,7 @@ def _add_argument(group: argparse._ArgumentGroup, name: str, option: Option, def
             flag(name), action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, help=shown
         )
     elif option.n_values is not None:
-        # one word after the other, where a shell completes file names
+        # separate arguments, so that a shell completes file names
         metavar = tuple(option.kind.metavar.split())
         group.add_argument(
             flag(name), nargs=option.n_values, default=argparse.SUPPRESS, metavar=metavar, help=shown
@@ -358,14 +360,14 @@ def _argument_type(kind: Kind) -> Any:
 def effective_options(
     given: Mapping[str, Any], configured: Mapping[str, Any], kind: type[OptionsKind]
 ) -> OptionsKind:
-    """Put the values together: those given, else those configured, else the defaults.
+    """The value of every option: from the command line, else from the configuration, else the default.
 
     Parameters
     ----------
     given : mapping
-        What the command line holds; other names than those of options are ignored.
+        The parsed command line; names that are not options are ignored.
     configured : mapping
-        What the configuration file holds, checked (`spcatv.cli.config.read_config`).
+        The configuration file (`spcatv.cli.config.read_config`).
     kind : type
         `FitOptions` or `SelectOptions`.
 
@@ -376,7 +378,7 @@ def effective_options(
     Raises
     ------
     InputError
-        If two options are given in one place of which one takes the other's place.
+        If two options that exclude each other are given in one place.
     """
     options = options_of(kind)
     chosen = {name: value for name, value in given.items() if name in options}
@@ -395,8 +397,8 @@ def effective_options(
     return kind(**merged)
 
 
-def add_speech(parser: argparse._ActionsContainer) -> None:
-    """Declare how much a command says."""
+def add_verbosity(parser: argparse._ActionsContainer) -> None:
+    """Declare the options --quiet and --verbose."""
     parser.add_argument("--quiet", action="store_true", help="print nothing when all goes well")
     parser.add_argument(
         "--verbose",

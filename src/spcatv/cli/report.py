@@ -1,19 +1,18 @@
-"""`spca-tv report`: a page about a model that a browser shows without any network."""
+"""`spca-tv report`: one HTML page about a model, which a browser shows without a network."""
 
 from __future__ import annotations
 
 import argparse
-import os
-import tempfile
 import webbrowser
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from spcatv.cli.errors import InputError
-from spcatv.cli.folder import DESCRIPTION, MODEL, TAG
-from spcatv.cli.models import model_folder, open_model
+from spcatv.cli.kinds import check_output_file, input_errors
 from spcatv.cli.tables import read_table
+from spcatv.model import ModelError
+from spcatv.results import read_results, report_file
+from spcatv.results.folder import REPORT
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -48,9 +47,9 @@ def add_parser(commands: Subparsers) -> argparse.ArgumentParser:
         "--output",
         type=Path,
         metavar="FILE",
-        help=f"the page (default: {TAG}report.html among the results, or MODEL_report.html beside a model)",
+        help=f"the page (default: {REPORT} among the results, or MODEL_report.html beside a model)",
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace the file if it is there")
+    parser.add_argument("--overwrite", action="store_true", help="replace the file if it exists")
     parser.add_argument("--title", metavar="TEXT", help="heading of the page")
     parser.add_argument(
         "--groups", nargs=2, metavar=("TSV", "COLUMN"), help="labels of the samples, which colour the scores"
@@ -80,67 +79,34 @@ def add_parser(commands: Subparsers) -> argparse.ArgumentParser:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Make the page and write it."""
-    output = _checked_output(arguments)
-    saved = open_model(arguments.model)
-    report, errors = _reporting(images=saved.kind != "SPCATV")
-    with_files: dict[str, Any] = {
-        "groups": _column(arguments.groups),
-        "variable": _column(arguments.variable),
-        "atlas": arguments.atlas,
-        "atlas_names": arguments.atlas_names,
-        "background": arguments.background,
-    }
-    try:
-        page = report(arguments.model, title=arguments.title, **with_files)
-    except errors as error:
-        raise InputError(str(error)) from error
+    """Create the page and write it."""
+    # imported here: reports need an extra
+    from spcatv.report import ReportError, generate_report
+
+    output: Path = arguments.output or report_file(arguments.model)
+    check_output_file(output, overwrite=arguments.overwrite, example="report.html")
+    with input_errors(ModelError):
+        results = read_results(arguments.model)
+    errors: list[type[Exception]] = [ReportError]
+    if results.saved.kind != "SPCATV":
+        from spcatv.images import ImageError
+
+        errors.append(ImageError)
+    with input_errors(*errors):
+        page = generate_report(
+            results,
+            title=arguments.title,
+            groups=_column(arguments.groups),
+            variable=_column(arguments.variable),
+            atlas=arguments.atlas,
+            atlas_names=arguments.atlas_names,
+            background=arguments.background,
+        )
     page.save_as_html(output)
     if not arguments.quiet:
         print(f"Report: {output}")
     if arguments.open:
         webbrowser.open(output.resolve().as_uri())
-
-
-def _reporting(*, images: bool) -> tuple[Callable[..., Any], tuple[type[Exception], ...]]:
-    """What makes reports, and what it raises for wrong input; imported only when it is needed."""
-    from spcatv.report import ReportError, generate_report
-
-    if not images:
-        return generate_report, (ReportError,)
-    from spcatv.images import ImageError
-
-    return generate_report, (ReportError, ImageError)
-
-
-def _checked_output(arguments: argparse.Namespace) -> Path:
-    """Where to write, if that is possible: asked before any work."""
-    output: Path = arguments.output or default_output(arguments.model)
-    if output.is_dir():
-        raise InputError(f"the output {output} is a folder; name a file, such as {output / 'report.html'}")
-    if output.exists() and not arguments.overwrite:
-        raise InputError(
-            f"the output {output} is there already; name another with --output, or replace it with "
-            "--overwrite"
-        )
-    try:
-        with tempfile.TemporaryFile(dir=output.parent or os.curdir):
-            pass
-    except OSError as error:
-        raise InputError(f"cannot write {output} ({error.strerror}); choose another with --output") from error
-    return output
-
-
-def default_output(model: Path) -> Path:
-    """Among the results that the model belongs to, or beside a model that stands alone.
-
-    A model folder holds a model and nothing else, so that the page never goes into it.
-    """
-    inner = model_folder(model)
-    results = inner.parent
-    if inner.name == MODEL and (results / DESCRIPTION).is_file():
-        return results / f"{TAG}report.html"
-    return inner.with_name(f"{inner.resolve().name}_report.html")
 
 
 def _column(given: Sequence[str] | None) -> Column | None:

@@ -1,4 +1,4 @@
-"""What a command is asked to do: options put together and checked before any data are read."""
+"""What a command is asked to do: options are collected and checked before any data are read."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from spcatv.cli.arrays import read_array
 from spcatv.cli.config import config_text, read_config
-from spcatv.cli.errors import InputError
 from spcatv.cli.images import IMAGE_DTYPE, read_images
-from spcatv.cli.inputs import Row, Source, sample_files
+from spcatv.cli.inputs import SampleFiles, Source, sample_files
+from spcatv.cli.kinds import InputError
 from spcatv.cli.options import (
     CommonOptions,
     OptionsKind,
     add_arguments,
-    add_speech,
+    add_verbosity,
     effective_options,
     flag,
 )
-from spcatv.cli.outputs import CONFIG_NAME, Data
 from spcatv.cli.progress import Display, choose_display, set_up_log
+from spcatv.results import SampleSet
+from spcatv.results.folder import CONFIG
+from spcatv.selection.sparsity import checked_targets
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -30,18 +32,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Request(Generic[OptionsKind]):
-    """What to do, checked as far as that goes without reading data.
+    """What to do, checked as far as possible without reading data.
 
     Attributes
     ----------
     options : FitOptions or SelectOptions
         Effective options.
-    rows : tuple of tuple of Path, or None
+    files : tuple of tuple of Path, or None
         The files of every sample; ``None`` for an array.
     output : Path
-        Where the results shall be.
+        The results folder.
     quiet : bool
-        Whether to say nothing when all goes well.
+        Whether to print nothing on success.
     verbose : int
         How much to log.
     config : str
@@ -49,7 +51,7 @@ class Request(Generic[OptionsKind]):
     """
 
     options: OptionsKind
-    rows: tuple[Row, ...] | None
+    files: tuple[SampleFiles, ...] | None
     output: Path
     quiet: bool
     verbose: int
@@ -59,17 +61,17 @@ class Request(Generic[OptionsKind]):
         """The listener that shows the progress."""
         return choose_display(quiet=self.quiet, verbose=self.verbose)
 
-    def read(self) -> Data:
+    def read(self) -> SampleSet:
         """Read the samples."""
-        if self.rows is None:
+        if self.files is None:
             return read_array(self.options)
-        return read_images(self.options, self.rows)
+        return read_images(self.options, self.files)
 
 
 def add_command(
     commands: Subparsers, kind: type[CommonOptions], *, help: str, description: str, epilog: str
 ) -> argparse.ArgumentParser:
-    """Declare a command that reads samples and writes a folder, with all its options."""
+    """Declare a command that reads samples and writes a results folder, with all its options."""
     parser = commands.add_parser(
         kind.command,
         help=help,
@@ -83,14 +85,14 @@ def add_command(
         "images",
         nargs="*",
         metavar="IMAGES",
-        help="files, folders, patterns in quotes, text files of paths (.txt, one a line), or tables (.tsv, "
+        help="files, folders, patterns in quotes, text files of paths (.txt, one per line), or tables (.tsv, "
         ".csv) with a column of paths",
     )
-    of_the_run = add_arguments(parser, kind)
-    of_the_run.add_argument(
+    run_options = add_arguments(parser, kind)
+    run_options.add_argument(
         "--config", type=Path, metavar="FILE", help="TOML file that holds any of these options"
     )
-    add_speech(of_the_run)
+    add_verbosity(run_options)
     return parser
 
 
@@ -99,17 +101,17 @@ def checked_request(
     kind: type[OptionsKind],
     check: Callable[[OptionsKind, Sequence[Source]], OptionsKind],
 ) -> Request[OptionsKind]:
-    """Put the options together, check them and that the files are there, and set the log up.
+    """Collect the options, check them and the existence of files, and set up the log.
 
     Parameters
     ----------
     arguments : Namespace
-        What the command line holds.
+        The parsed command line.
     kind : type
         `FitOptions` or `SelectOptions`.
     check : callable
-        Looks at the options that the command has for itself, given the names of the images as well; raises
-        InputError, ValueError or TypeError for the first that is wrong, and returns the options to use.
+        Checks the options of the command, given the positional arguments as well; raises InputError,
+        ValueError or TypeError for the first that is wrong, and returns the options to use.
 
     Returns
     -------
@@ -134,23 +136,23 @@ def checked_request(
         raise
     except (ValueError, TypeError) as error:
         raise InputError(str(error)) from error
-    rows = _checked_input(options, sources)
-    if rows is not None and options.dtype is None:
-        options = replace(options, dtype=IMAGE_DTYPE)  # what took effect is written down
+    files = _checked_input(options, sources)
+    if files is not None and options.dtype is None:
+        options = replace(options, dtype=IMAGE_DTYPE)  # the configuration records the effective value
     return Request(
         options=options,
-        rows=rows,
+        files=files,
         output=output,
         quiet=bool(arguments.quiet or configured.get("quiet", False)),
         verbose=verbose,
-        config=config_text(options, rows, name=CONFIG_NAME),
+        config=config_text(options, files, name=CONFIG),
     )
 
 
 def _options_and_sources(
     given: dict[str, Any], configured: dict[str, Any], kind: type[OptionsKind]
 ) -> tuple[OptionsKind, Sequence[Source]]:
-    """The command line goes before the file, whatever the kind of input."""
+    """The command line overrides the configuration file, whatever the kind of input."""
     options = effective_options(given, configured, kind)
     sources: Sequence[Source] = given["images"] or configured.get("images", [])
     if not sources or options.array is None:
@@ -162,20 +164,42 @@ def _options_and_sources(
     raise InputError("give either images or --array, not both")
 
 
-def _checked_input(options: CommonOptions, sources: Sequence[Source]) -> tuple[Row, ...] | None:
+def _checked_input(options: CommonOptions, sources: Sequence[Source]) -> tuple[SampleFiles, ...] | None:
     if options.array is None:
         _refuse(options, ("shape", "voxel_size", "periodic"), "--array")
-        rows = sample_files(sources, path_column=options.path_column)
+        files = sample_files(sources, path_column=options.path_column)
         if options.surface is not None and options.template is not None:
             raise InputError("give either --surface or --template, not both")
-        return rows
+        return files
     _refuse(options, ("surface", "template", "confounds", "path_column"), "images")
     if options.standardize:
-        raise InputError("--standardize goes with images; standardise the array yourself")
+        raise InputError("--standardize can only be used with images; standardise the array yourself")
     return None
 
 
 def _refuse(options: CommonOptions, names: Sequence[str], needed: str) -> None:
     for name in names:
         if getattr(options, name) is not None:
-            raise InputError(f"{flag(name)} goes with {needed} only")
+            raise InputError(f"{flag(name)} can only be used with {needed}")
+
+
+def check_sparsity(options: CommonOptions, l1_ratios: Sequence[float]) -> None:
+    """Refuse shares of zeros (`--sparsity`) that no search could find.
+
+    Parameters
+    ----------
+    options : FitOptions or SelectOptions
+        With or without `sparsity`.
+    l1_ratios : sequence of float
+        Values that will be used.
+    """
+    if options.sparsity is None:
+        return
+    checked_targets(options.sparsity, options.n_components)
+    if min(l1_ratios) <= 0:
+        raise InputError("--sparsity needs l1_ratio above 0: without an l1 penalty no loading becomes zero")
+    if options.refine and isinstance(options.sparsity, tuple):
+        raise InputError(
+            "--refine refines all components under one alpha, but --sparsity with a share for each component "
+            "gives every component its own; give one share, or leave --refine out"
+        )

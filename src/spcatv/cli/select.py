@@ -1,4 +1,4 @@
-"""`spca-tv select`: the penalty chosen by cross-validation, and how far the components can be trusted."""
+"""`spca-tv select`: the penalty is chosen by cross-validation, and the stability of components measured."""
 
 from __future__ import annotations
 
@@ -9,22 +9,21 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from spcatv.cli.errors import InputError
-from spcatv.cli.folder import claimed_folder
+from spcatv.cli.fit import summary_text
 from spcatv.cli.groups import Labels, find_groups, group_labels
 from spcatv.cli.inputs import Source
 from spcatv.cli.interruption import rerun_hint_on_interrupt
+from spcatv.cli.kinds import InputError
 from spcatv.cli.options import SelectOptions
-from spcatv.cli.outputs import Data, Outcome, summary_text, write_outcome
 from spcatv.cli.progress import show_warnings
-from spcatv.cli.request import Request, add_command, checked_request
-from spcatv.cli.selection_files import Selected, choice_text, stability_text, write_selection
-from spcatv.cli.sparsity import check_sparsity
+from spcatv.cli.request import Request, add_command, check_sparsity, checked_request
 from spcatv.estimator import SPCATV
 from spcatv.estimator.parameters import check_parameters
 from spcatv.progress import StageStarted, listening, tell
+from spcatv.results import SampleSet, claimed_folder, write_results, write_selection
 from spcatv.selection import SPCATVCV, dask_backend
 from spcatv.selection.folds import make_folds
+from spcatv.selection.path import setting_text
 from spcatv.selection.search import ratio_pairs
 from spcatv.stability import Bootstrap, bootstrap_components
 
@@ -67,15 +66,18 @@ def run(arguments: argparse.Namespace) -> None:
         claimed_folder(request.output, overwrite=request.options.overwrite) as folder,
     ):
         with show_warnings(), display, listening(display):
-            selected = _select(request)
-        write_outcome(selected.outcome, folder, config=request.config)
-        write_selection(selected, folder)
+            samples, search, stability = _select(request)
+        metrics = write_results(folder, samples, search.best_estimator_, config=request.config)
+        write_selection(folder, samples, search, stability)
     if not request.quiet:
-        print(summary_text(selected.outcome, request.output))
+        lines = [samples.summary, _choice_text(search)]
+        if stability is not None:
+            lines.append(_stability_text(stability))
+        print(summary_text(lines, metrics, request.output))
 
 
 def _checked(options: SelectOptions, sources: Sequence[Source]) -> SelectOptions:
-    """Refuse what no selection could use; the table of the groups is found."""
+    """Refuse options that no selection could use, and find the table of the groups."""
     template = SPCATV(**options.model_parameters(), dtype=options.dtype)
     check_parameters(template)
     ratio_pairs(template, options.l1_ratios, options.tv_ratios)
@@ -97,25 +99,22 @@ def _checked(options: SelectOptions, sources: Sequence[Source]) -> SelectOptions
     return replace(options, groups=find_groups(options, sources))
 
 
-def _select(request: Request[SelectOptions]) -> Selected:
+def _select(request: Request[SelectOptions]) -> tuple[SampleSet, SPCATVCV, Bootstrap | None]:
     """Read the samples, compare the settings, and resample with the chosen one."""
     options = request.options
     with _cluster(options.scheduler) as client:
-        data = request.read()
-        labels = group_labels(options.groups, len(data.names), request.rows)
-        _check_folds(options, data, labels)
-        with _workers(client, data):
-            search = _compared(options, data, labels)
-            stability = _resampled(options, data, labels, search.best_estimator_)
-    summary = [data.report, choice_text(search)]
-    if stability is not None:
-        summary.append(stability_text(stability))
-    return Selected(Outcome(data, search.best_estimator_, tuple(summary)), search, stability)
+        samples = request.read()
+        labels = group_labels(options.groups, len(samples.names), request.files)
+        _check_folds(options, samples, labels)
+        with _workers(client, samples):
+            search = _compared(options, samples, labels)
+            stability = _resampled(options, samples, labels, search.best_estimator_)
+    return samples, search, stability
 
 
 @contextmanager
 def _cluster(address: str | None) -> Iterator[Any]:
-    """A client of the Dask cluster, there before any data are read; None without an address."""
+    """A client of the Dask cluster, connected before any data are read; None without an address."""
     with ExitStack() as stack:
         client = None
         if address is not None:
@@ -127,31 +126,33 @@ def _cluster(address: str | None) -> Iterator[Any]:
 
 
 @contextmanager
-def _workers(client: Any, data: Data) -> Iterator[None]:
-    """Let the fits run on the cluster, every worker of which gets the data once; else on this machine."""
+def _workers(client: Any, samples: SampleSet) -> Iterator[None]:
+    """Run the fits on the cluster, where every worker gets the data once; otherwise on this machine."""
     if client is None:
         yield
         return
-    with dask_backend(client, data.matrix, data.structure):
+    with dask_backend(client, samples.matrix, samples.structure):
         yield
 
 
-def _check_folds(options: SelectOptions, data: Data, labels: Labels | None) -> None:
+def _check_folds(options: SelectOptions, samples: SampleSet, labels: Labels | None) -> None:
     try:
-        make_folds(options.cv, data.matrix, groups=labels)
+        make_folds(options.cv, samples.matrix, groups=labels)
     except ValueError as error:
-        raise InputError(f"--cv {options.cv} does not go with {len(data.names)} samples: {error}") from error
+        raise InputError(
+            f"--cv {options.cv} does not go with {len(samples.names)} samples: {error}"
+        ) from error
 
 
-def _compared(options: SelectOptions, data: Data, labels: Labels | None) -> SPCATVCV:
+def _compared(options: SelectOptions, samples: SampleSet, labels: Labels | None) -> SPCATVCV:
     """Fit every setting on every fold, and all samples with the one that the rule chooses."""
     # a number of values, or the values, or neither where a share of zeros is wanted
     alphas: dict[str, Any] = (
         {"n_alphas": options.alphas} if isinstance(options.alphas, int) else {"alpha": options.alphas}
     )
     search = SPCATVCV(
-        structure=data.structure,
-        dtype=data.dtype,
+        structure=samples.structure,
+        dtype=samples.dtype,
         **alphas,
         l1_ratio=options.l1_ratios,
         tv_ratio=options.tv_ratios,
@@ -162,17 +163,19 @@ def _compared(options: SelectOptions, data: Data, labels: Labels | None) -> SPCA
         n_jobs=_n_jobs(options),
         **options.model_parameters(),
     )
-    return search.fit(data.matrix, groups=labels)
+    return search.fit(samples.matrix, groups=labels)
 
 
-def _resampled(options: SelectOptions, data: Data, labels: Labels | None, model: SPCATV) -> Bootstrap | None:
+def _resampled(
+    options: SelectOptions, samples: SampleSet, labels: Labels | None, model: SPCATV
+) -> Bootstrap | None:
     """Fit resamples of the samples; None if none are wanted."""
     if options.n_bootstraps == 0:
         return None
     tell(StageStarted(f"Resampling {options.n_bootstraps} times"))
     return bootstrap_components(
         model,
-        data.matrix,
+        samples.matrix,
         n_resamples=options.n_bootstraps,
         groups=labels,
         random_state=options.seed,
@@ -183,3 +186,20 @@ def _resampled(options: SelectOptions, data: Data, labels: Labels | None, model:
 def _n_jobs(options: SelectOptions) -> int | None:
     """Workers on this machine; those of a cluster are all used."""
     return None if options.scheduler is not None else options.n_jobs
+
+
+def _choice_text(search: SPCATVCV) -> str:
+    """The setting that was chosen, in one line."""
+    best, results = search.best_index_, search.cv_results_
+    return (
+        f"Compared {len(results['params'])} settings on {search.n_splits_} folds, chosen by rule "
+        f"{search.rule}: {setting_text(search.best_params_)} "
+        f"({100 * results['mean_test_explained'][best]:.1f} % of the held-out variance explained, Dice index "
+        f"of folds {results['mean_dice'][best]:.2f})"
+    )
+
+
+def _stability_text(stability: Bootstrap) -> str:
+    """How alike the resampled fits are, in one line."""
+    by_component = ", ".join(f"{value:.2f}" for value in stability.dice.mean(axis=0))
+    return f"Resampled {len(stability.dice)} times: mean Dice index by component {by_component}"

@@ -1,17 +1,14 @@
-"""Tables with a header: tab-separated (.tsv and others) or comma-separated (.csv), in and out."""
+"""Tables with a header that users give: tab-separated (.tsv and others) or comma-separated (.csv)."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from spcatv.cli.errors import InputError
+from spcatv.cli.kinds import InputError
 
 PATH_COLUMNS = ("path", "file", "filename", "image")
 TABLE_SUFFIXES = (".tsv", ".csv")
@@ -20,16 +17,16 @@ MISSING = ("", "n/a", "na", "nan", "null", "none")
 
 @dataclass(frozen=True)
 class Table:
-    """A table of texts.
+    """A table of strings.
 
     Attributes
     ----------
     file : Path
-        Where it was read.
+        The file.
     columns : tuple of str
         Names of the columns, all different.
     rows : tuple of tuple of str
-        Cells, a tuple a row.
+        The cells, one tuple per row.
     """
 
     file: Path
@@ -44,12 +41,12 @@ class Table:
         return [row[position] for row in self.rows]
 
     def path_column(self) -> str | None:
-        """The column that holds paths by its name, if there is one."""
+        """The column whose name says that it holds paths; None if there is none."""
         return next((name for name in PATH_COLUMNS if name in self.columns), None)
 
 
 def read_table(file: Path) -> Table:
-    """Read a table with a header; the cells stay texts, without blanks around them."""
+    """Read a table with a header; cells are stripped and stay strings."""
     try:
         text = file.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -62,7 +59,7 @@ def read_table(file: Path) -> Table:
     ]
     lines = [line for line in lines if any(line)]
     if not lines:
-        raise InputError(f"{file} is empty; it should hold a header and a row a sample")
+        raise InputError(f"{file} is empty; it should hold a header and one row per sample")
     columns, *rows = lines
     for number, row in enumerate(rows, start=1):
         if len(row) != len(columns):
@@ -76,7 +73,7 @@ def read_table(file: Path) -> Table:
 
 
 def selected_columns(table: Table, names: Sequence[str] | None) -> tuple[str, ...]:
-    """The columns asked for, or all but one of paths; at least one."""
+    """The columns asked for, or by default all except one of paths; at least one."""
     chosen = [name for name in table.columns if name != table.path_column()] if names is None else list(names)
     if not chosen:
         raise InputError(f"{table.file} has no column beside that of the paths")
@@ -84,23 +81,24 @@ def selected_columns(table: Table, names: Sequence[str] | None) -> tuple[str, ..
 
 
 def read_columns(table: Table, names: Sequence[str]) -> dict[str, list[float] | list[str]]:
-    """Read columns of numbers, or of text.
+    """Read columns of numbers or text.
 
     Parameters
     ----------
     table : Table
     names : sequence of str
-        Columns to take.
+        The columns to read.
 
     Returns
     -------
     dict
-        The values of every column: numbers where all cells are, else text (`spcatv.images` refuses mixtures).
+        The values of every column: numbers if all cells are numbers, otherwise text (`spcatv.images`
+        refuses mixtures).
 
     Raises
     ------
     InputError
-        If a column is not there, or a cell is missing; the message names it.
+        If a column or a cell is missing; the message names it.
     """
     return {name: _values(table, name) for name in names}
 
@@ -119,23 +117,3 @@ def _number(cell: str) -> float | None:
         return float(cell)
     except ValueError:
         return None
-
-
-def table_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Write a tab-separated table; floats keep all their digits, and ``n/a`` stands for none."""
-    file = io.StringIO()
-    writer = csv.writer(file, delimiter="\t", lineterminator="\n", quoting=csv.QUOTE_MINIMAL)
-    writer.writerow(columns)
-    writer.writerows([_cell(value) for value in row] for row in rows)
-    return file.getvalue()
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "n/a"
-    if isinstance(value, bool | np.bool_):
-        return "true" if value else "false"
-    if isinstance(value, np.floating):
-        # the digits of float32 that matter, not those of its float64 image
-        return str(value)
-    return repr(value) if isinstance(value, float) else str(value)

@@ -1,24 +1,23 @@
-"""`spca-tv transform`: scores of new images, or of a new array, on the components of a model."""
+"""`spca-tv transform`: scores of new images, or of a new array."""
 
 from __future__ import annotations
 
 import argparse
-import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spcatv._util.files import replacing
 from spcatv.cli import kinds
 from spcatv.cli.arrays import score_array
-from spcatv.cli.errors import InputError
 from spcatv.cli.images import score_images
 from spcatv.cli.inputs import sample_files
-from spcatv.cli.models import model_folder, open_model
-from spcatv.cli.options import add_speech
-from spcatv.cli.outputs import mixing_table, write_text
+from spcatv.cli.kinds import InputError, check_output_file, input_errors
+from spcatv.cli.options import add_verbosity
 from spcatv.cli.progress import choose_display, set_up_log, show_warnings
+from spcatv.model import ModelError
 from spcatv.progress import listening
+from spcatv.results import open_model
+from spcatv.results.writing import write_mixing
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -30,14 +29,14 @@ def add_parser(commands: Subparsers) -> argparse.ArgumentParser:
         "transform",
         help="scores of new images on the components of a model",
         description=(
-            "Write the scores of images on the components of a model, a row a sample. The images are treated "
-            "as those of the fit were: the same mask, confounds and scale."
+            "Write the scores of images on the components of a model, one row per sample. The images are "
+            "treated as those of the fit were: the same mask, confounds and scale."
         ),
     )
     parser.add_argument("model", type=Path, metavar="MODEL", help="folder that `spca-tv fit` has written")
     parser.add_argument("images", nargs="*", metavar="IMAGES", help="as for `spca-tv fit`")
     parser.add_argument(
-        "--array", type=Path, metavar="FILE", help="instead of images: an array, a sample a row"
+        "--array", type=Path, metavar="FILE", help="instead of images: an array, one sample per row"
     )
     parser.add_argument("--path-column", metavar="NAME", help="column of a table that holds the paths")
     parser.add_argument(
@@ -50,17 +49,17 @@ def add_parser(commands: Subparsers) -> argparse.ArgumentParser:
         help="columns of --confounds to use (default: those that the model was fitted with)",
     )
     parser.add_argument("--output", type=Path, required=True, metavar="TSV", help="file for the scores")
-    parser.add_argument("--overwrite", action="store_true", help="replace the file if it is there")
-    add_speech(parser)
+    parser.add_argument("--overwrite", action="store_true", help="replace the file if it exists")
+    add_verbosity(parser)
     return parser
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Read the model and the new samples, and write their scores."""
     set_up_log(arguments.verbose)
-    _check_output(arguments.output, overwrite=arguments.overwrite)
-    saved = open_model(arguments.model)
-    folder = model_folder(arguments.model)
+    check_output_file(arguments.output, overwrite=arguments.overwrite, example="scores.tsv")
+    with input_errors(ModelError):
+        saved = open_model(arguments.model)
     display = choose_display(quiet=arguments.quiet, verbose=arguments.verbose)
     with show_warnings(), display, listening(display):
         if saved.kind == "SPCATV":
@@ -68,27 +67,15 @@ def run(arguments: argparse.Namespace) -> None:
                 raise InputError(
                     f"{arguments.model} was fitted to an array: give the new one with --array alone"
                 )
-            names, scores = score_array(folder, arguments.array)
+            names, scores = score_array(saved, arguments.array)
         else:
             if arguments.array is not None:
                 raise InputError(f"{arguments.model} was fitted to images: name images, not --array")
-            rows = sample_files(arguments.images, path_column=arguments.path_column)
-            names, scores = score_images(folder, rows, arguments.confounds, arguments.confounds_columns)
+            files = sample_files(arguments.images, path_column=arguments.path_column)
+            names, scores = score_images(saved, files, arguments.confounds, arguments.confounds_columns)
     with replacing(arguments.output) as temporary:
-        write_text(temporary, mixing_table(names, scores))
+        write_mixing(temporary, names, scores)
     if not arguments.quiet:
         samples = "1 sample" if len(names) == 1 else f"{len(names)} samples"
         components = "1 component" if scores.shape[1] == 1 else f"{scores.shape[1]} components"
         print(f"Scores of {samples} on {components}: {arguments.output}")
-
-
-def _check_output(file: Path, *, overwrite: bool) -> None:
-    if file.is_dir():
-        raise InputError(f"the output {file} is a folder; name a file, such as {file / 'scores.tsv'}")
-    if file.exists() and not overwrite:
-        raise InputError(f"the output {file} is there already; name another, or replace it with --overwrite")
-    try:
-        with tempfile.TemporaryFile(dir=file.parent or os.curdir):
-            pass
-    except OSError as error:
-        raise InputError(f"cannot write {file} ({error.strerror}); choose another with --output") from error

@@ -1,1 +1,54 @@
-"""The data X as an operator: products, centring and deflation, without ever copying X."""
+"""The data X: one protocol for raw data, and centring and deflation on top of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from spcatv.data.array import ArrayData
+from spcatv.data.base import ColumnStatistics, Data, row_blocks
+from spcatv.data.operators import CentredData, DataOperator, DeflatedData, ResidualData
+
+__all__ = [
+    "ArrayData",
+    "CentredData",
+    "ColumnStatistics",
+    "Data",
+    "DataOperator",
+    "DeflatedData",
+    "ResidualData",
+    "as_data",
+    "row_blocks",
+]
+
+
+def as_data(X: Any) -> Data:
+    """X as `Data`.
+
+    Parameters
+    ----------
+    X : Data or ndarray of shape (n_samples, n_features)
+        Data are returned as they are. An array may be a memory map, and of any memory order and dtype;
+        what is not float32 or float64 in C order is copied to it, once.
+
+    Returns
+    -------
+    Data
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv.data import as_data
+    >>> data = as_data(np.arange(6.0).reshape(3, 2))
+    >>> data.take(np.array([2, 0])).dot(np.array([1.0, 1.0]))
+    array([9., 1.])
+    """
+    if isinstance(X, np.ndarray):
+        return ArrayData(X)
+    if isinstance(X, Data):
+        return X
+    raise TypeError(
+        f"X is a {type(X).__module__}.{type(X).__qualname__}, neither a NumPy array nor an object with the "
+        "methods of spcatv.data.Data; make an array of it first, or a memory map if it is large"
+    )

@@ -1,23 +1,20 @@
 """K components: starts, alternation, deflation, joint refinement (docs/method.md sections 4 and 5)."""
 
-from spcatv.decomposition.greedy import (
-    INITS,
-    ComponentDiagnostics,
-    Decomposition,
-    Init,
-    Plan,
-    Trail,
-    decompose,
-    deflation_scores,
-)
+from spcatv.decomposition.component import Component, ComponentDiagnostics
+from spcatv.decomposition.continuation import WarmStart
+from spcatv.decomposition.greedy import INITS, Decomposition, Init, Plan, decompose, deflation_scores
+from spcatv.decomposition.penalty import LoadingPenalty, Weights
 
 __all__ = [
     "INITS",
+    "Component",
     "ComponentDiagnostics",
     "Decomposition",
     "Init",
+    "LoadingPenalty",
     "Plan",
-    "Trail",
+    "WarmStart",
+    "Weights",
     "decompose",
     "deflation_scores",
 ]

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-import numpy.typing as npt
 
 from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray
-from spcatv.data.centred import CentredMatrix
+from spcatv.data import CentredData, Data, as_data
 from spcatv.decomposition.starts import leading_squares
 
 
-def pca_cumulative_variance(X: npt.ArrayLike, n_components: int, *, center: bool = True) -> FloatArray:
+def pca_cumulative_variance(X: Any, n_components: int, *, center: bool = True) -> FloatArray:
     """Share of the data's sum of squares that the first 1, ..., K principal components span.
 
     No other K directions span more (Eckart and Young, 1936), so that this is the ceiling of any sparse PCA.
 
     Parameters
     ----------
-    X : array-like of shape (n_samples, n_features)
-        Data; float32 and float64 are not copied.
+    X : array-like or Data of shape (n_samples, n_features)
+        Data; float32 and float64 in C order are not copied.
     n_components : int
         K.
     center : bool, default=True
@@ -30,11 +31,10 @@ def pca_cumulative_variance(X: npt.ArrayLike, n_components: int, *, center: bool
     ndarray of shape (K,)
         Never decreasing, at most 1; zeros for data without variance.
     """
-    data = np.asarray(X)
-    matrix = CentredMatrix(data if data.dtype == np.float32 else data.astype(np.float64, copy=False), center)
+    data = CentredData(as_data(X if isinstance(X, Data) else np.asarray(X)), center)
     with one_blas_thread():
-        largest, _ = leading_squares(matrix, min(n_components, *matrix.shape))
-        total = matrix.squared_norm()
+        largest, _ = leading_squares(data, min(n_components, *data.shape))
+        total = data.squared_norm()
     squares = np.zeros(n_components)
     squares[: len(largest)] = np.maximum(largest, 0.0)
     return np.minimum(np.cumsum(squares) / total, 1.0) if total > 0 else squares

@@ -18,8 +18,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from spcatv.data.centred import CentredMatrix, ResidualMatrix
-from spcatv.decomposition.alternation import Component, PenaltyModel, alternate
+from spcatv.data import CentredData, ResidualData
+from spcatv.decomposition.alternation import Limits, alternate
+from spcatv.decomposition.component import Component
+from spcatv.decomposition.penalty import LoadingPenalty
 from spcatv.solvers import Solver
 
 # A block is solved again when its gap is above half of the tolerance, and then to a tenth of it, so that
@@ -51,72 +53,71 @@ class Refinement:
 
 
 def refine_components(
-    matrix: CentredMatrix,
-    model: PenaltyModel,
+    data: CentredData,
+    penalties: Sequence[LoadingPenalty],
     components: Sequence[Component],
     *,
+    limits: Limits,
     method: str | Solver,
     dtype: npt.DTypeLike,
-    tol: float,
-    max_iter: int,
 ) -> Refinement:
     """Cycle over greedy components until each is certified for the residual of the others.
 
     Parameters
     ----------
-    matrix : CentredMatrix
+    data : CentredData
         The data, N x P.
-    model : PenaltyModel
-        The penalty the components were fitted with.
+    penalties : sequence of LoadingPenalty
+        Those that the components were fitted with.
     components : sequence of Component
-        Greedy components, in order.
-    method, dtype, tol, max_iter
-        As in `alternate`.
+        Greedy components, in order, with their warm starts.
+    limits : Limits
+        As in `alternate`; its `max_iter` also bounds the cycles.
+    method, dtype
+        Loading solver and its working precision.
 
     Returns
     -------
     Refinement
     """
-    block_l2 = 0.5 / matrix.shape[0]
-    block_model = replace(model, weights=replace(model.weights, l2=block_l2))
+    block_l2 = 0.5 / data.shape[0]
+    tol = limits.tol
     # the same direction is optimal for another l2, at another length (docs/method.md section 1.3)
-    blocks = [replace(c, v=model.weights.l2 / block_l2 * c.v) for c in components]
-    objectives = [joint_objective(matrix, model, blocks)]
-    solver = block_model.solver(method, dtype)
+    blocks = [
+        replace(c, v=p.weights.l2 / block_l2 * c.v) for c, p in zip(components, penalties, strict=False)
+    ]
+    block_penalties = [replace(p, weights=replace(p.weights, l2=block_l2)) for p in penalties[: len(blocks)]]
+    solvers = {p.weights: p.solver(method, dtype) for p in block_penalties}
+    objectives = [joint_objective(data, block_penalties, blocks)]
     converged, n_cycles = False, 0
-    while not converged and n_cycles < max_iter:
+    while not converged and n_cycles < limits.max_iter:
         n_cycles += 1
         converged = True
-        for k, block in enumerate(blocks):
+        for k, (block, penalty) in enumerate(zip(blocks, block_penalties, strict=True)):
             if block.is_null:
                 continue
-            residual = _residual_of_others(matrix, blocks, k)
-            blocks[k] = _certify(residual, block_model, block, BLOCK_LIMIT * tol)
+            residual = _residual_of_others(data, blocks, k)
+            blocks[k] = _certify(residual, penalty, block, BLOCK_LIMIT * tol)
             if blocks[k].converged:
                 continue
             converged = False
-            solver.restart_from(block.v, block.alpha)
-            after = alternate(
-                residual,
-                block_model,
-                blocks[k].u,
-                solver=solver,
-                tol=BLOCK_SHARE * tol,
-                max_iter=max_iter,
-            )
+            solver = solvers[penalty.weights]
+            solver.restart_from(block.v, block.dual)
+            block_limits = replace(limits, tol=BLOCK_SHARE * tol)
+            after = alternate(residual, penalty, blocks[k].u, block_limits, solver=solver)
             if after.objective <= blocks[k].objective:
                 blocks[k] = _continued(after, block)
             else:
                 # the loading was as good as it gets: what it lacked was the dual variable to show it
-                shown = replace(blocks[k], alpha=after.alpha)
-                blocks[k] = _certify(residual, block_model, shown, BLOCK_LIMIT * tol)
-        objectives.append(joint_objective(matrix, model, blocks))
+                shown = replace(blocks[k], dual=after.dual)
+                blocks[k] = _certify(residual, penalty, shown, BLOCK_LIMIT * tol)
+        objectives.append(joint_objective(data, block_penalties, blocks))
         if objectives[-1] >= objectives[-2]:
             # what is left is inexactness within the certificates
             break
     final = [
-        block if block.is_null else _certify(_residual_of_others(matrix, blocks, k), block_model, block, tol)
-        for k, block in enumerate(blocks)
+        block if block.is_null else _certify(_residual_of_others(data, blocks, k), penalty, block, tol)
+        for k, (block, penalty) in enumerate(zip(blocks, block_penalties, strict=True))
     ]
     return Refinement(
         components=tuple(final),
@@ -126,22 +127,24 @@ def refine_components(
     )
 
 
-def _residual_of_others(matrix: CentredMatrix, blocks: Sequence[Component], k: int) -> ResidualMatrix:
-    others = [block for j, block in enumerate(blocks) if j != k]
-    n_rows, n_columns = matrix.shape
-    scores = np.array([block.u for block in others]).reshape(-1, n_rows)
-    loadings = np.array([block.v for block in others]).reshape(-1, n_columns)
-    return ResidualMatrix(matrix, scores, loadings)
+def _residual_of_others(data: CentredData, blocks: Sequence[Component], k: int) -> ResidualData:
+    return _residual(data, [block for j, block in enumerate(blocks) if j != k])
 
 
-def _certify(residual: ResidualMatrix, model: PenaltyModel, block: Component, tol: float) -> Component:
+def _residual(data: CentredData, blocks: Sequence[Component]) -> ResidualData:
+    scores = np.array([block.u for block in blocks]).reshape(-1, data.shape[0])
+    loadings = np.array([block.v for block in blocks]).reshape(-1, data.shape[1])
+    return ResidualData(data, scores, loadings)
+
+
+def _certify(residual: ResidualData, penalty: LoadingPenalty, block: Component, tol: float) -> Component:
     """The same loading with its best scores on this residual, and the gap that it has there."""
     scores = residual.dot(block.v)
     length = np.linalg.norm(scores)
     u = scores / length if length > 0 else block.u
-    problem = model.problem(residual, u)
-    gap, scale = problem.gap(block.v, block.alpha), problem.scale()
-    objective = model.weights.l2 * (problem.value(block.v) - scale)
+    problem = penalty.problem(residual, u)
+    gap, scale = problem.gap(block.v, block.dual), problem.scale()
+    objective = penalty.weights.l2 * (problem.value(block.v) - scale)
     return replace(
         block,
         u=u,
@@ -162,11 +165,10 @@ def _continued(after: Component, before: Component) -> Component:
     )
 
 
-def joint_objective(matrix: CentredMatrix, model: PenaltyModel, blocks: Sequence[Component]) -> float:
+def joint_objective(
+    data: CentredData, penalties: Sequence[LoadingPenalty], blocks: Sequence[Component]
+) -> float:
     """``J(U, V)`` of docs/method.md section 5.3."""
-    n_rows, n_columns = matrix.shape
-    scores = np.array([block.u for block in blocks]).reshape(-1, n_rows)
-    loadings = np.array([block.v for block in blocks]).reshape(-1, n_columns)
-    loss = ResidualMatrix(matrix, scores, loadings).squared_norm() / (2 * n_rows)
-    without_ridge = replace(model, weights=replace(model.weights, l2=0.0))
-    return loss + sum(without_ridge.value(block.v) for block in blocks)
+    loss = _residual(data, blocks).squared_norm() / (2 * data.shape[0])
+    without_ridge = [replace(penalty, weights=replace(penalty.weights, l2=0.0)) for penalty in penalties]
+    return loss + sum(p.value(block.v) for p, block in zip(without_ridge, blocks, strict=True))

@@ -1,10 +1,12 @@
 """Where the alternation starts: singular vectors of X, and of X diffused on the structure.
 
 The problem of a component is bi-convex and has local minima; a start decides which one is found
-(docs/method.md section 4.2). Every function returns unit scores, one row a start, best guess first.
+(docs/method.md section 4.2). Every function returns unit scores, one row per start, best guess first.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,7 +15,8 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from scipy.special import ive
 
 from spcatv._util.types import FloatArray
-from spcatv.data.centred import Matrix, gram_pays, row_blocks
+from spcatv.data import DataOperator, row_blocks
+from spcatv.data.operators import gram_pays
 from spcatv.structure import Structure
 
 # A start needs no more digits than the alternation will look at.
@@ -22,7 +25,7 @@ LANCZOS_TOL = 1e-9
 # is a Gaussian of 3 pixels, on a volume one of 2.4 voxels. Places are looked for with its square, which
 # is wider by sqrt(2).
 DIFFUSION_TIME = 36.0
-# Entries of X that are diffused together: each block reads the data once more.
+# Entries of X that are diffused together.
 DIFFUSED_ENTRIES = 1 << 21
 # Entries that go through the Chebyshev series together, so that they stay in the cache.
 PANEL_ENTRIES = 1 << 18
@@ -38,28 +41,27 @@ PLACES_COMPARED = 4
 N_PROBES = 128
 
 
-def singular_scores(matrix: Matrix, n_starts: int) -> FloatArray:
+def singular_scores(data: DataOperator, n_starts: int) -> FloatArray:
     """Leading left singular vectors of the data, shape (n, N), n <= n_starts.
 
     Directions without variance beyond rounding are left out.
     """
-    values, vectors = leading_squares(matrix, n_starts)
+    values, vectors = leading_squares(data, n_starts)
     vectors = vectors[values > 0]
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors[lengths[:, 0] > 0] / lengths[lengths[:, 0] > 0]
 
 
-def leading_squares(matrix: Matrix, n_vectors: int) -> tuple[FloatArray, FloatArray]:
+def leading_squares(data: DataOperator, n_vectors: int) -> tuple[FloatArray, FloatArray]:
     """Largest squared singular values of the data, descending, and left singular vectors of any length.
 
     Shapes (n,) and (n, N), with n at most `n_vectors` and the shorter side of the data.
     """
-    # Lanczos finds fewer vectors than there are rows
-    if not gram_pays(matrix.shape) and n_vectors < matrix.shape[0]:
-        return _lanczos(matrix, n_vectors)
-    values, vectors = _leading_eigenvectors(matrix.gram(), n_vectors)
-    if matrix.shape[0] > matrix.shape[1]:
-        vectors = np.stack([matrix.dot(v) for v in vectors])
+    if not gram_pays(data.shape) and n_vectors < data.shape[0]:
+        return _lanczos(lambda u: data.dot(data.transpose_dot(u)), data.shape[0], n_vectors)
+    values, vectors = _leading_eigenvectors(data.gram(), n_vectors)
+    if data.shape[0] > data.shape[1]:
+        vectors = data.dot_many(vectors).T
     return values, vectors
 
 
@@ -71,19 +73,21 @@ def _leading_eigenvectors(gram: FloatArray, n_vectors: int) -> tuple[FloatArray,
     return values[::-1], vectors.T[::-1]
 
 
-def _lanczos(matrix: Matrix, n_vectors: int) -> tuple[FloatArray, FloatArray]:
-    """The same for ``X X'`` through products with X alone."""
-    n_rows = matrix.shape[0]
-    product = LinearOperator(
-        (n_rows, n_rows), matvec=lambda u: matrix.dot(matrix.transpose_dot(u.ravel())), dtype=np.float64
-    )
-    # a fixed start that no symmetry of the rows can make orthogonal to the answer
-    start = np.random.default_rng(0).standard_normal(n_rows)
+def _lanczos(
+    apply: Callable[[FloatArray], FloatArray], size: int, n_vectors: int
+) -> tuple[FloatArray, FloatArray]:
+    """The same through products of the matrix with vectors of that size alone."""
+    if n_vectors >= size:
+        # Lanczos finds fewer vectors than there are
+        return _leading_eigenvectors(np.stack([apply(unit) for unit in np.eye(size)]), n_vectors)
+    product = LinearOperator((size, size), matvec=lambda u: apply(u.ravel()), dtype=np.float64)
+    # a fixed start that no symmetry of the samples can make orthogonal to the answer
+    start = np.random.default_rng(0).standard_normal(size)
     values, vectors = eigsh(product, k=n_vectors, which="LA", v0=start, tol=LANCZOS_TOL)
     return values[::-1], vectors.T[::-1]
 
 
-def diffused_scores(matrix: Matrix, structure: Structure, n_starts: int) -> FloatArray:
+def diffused_scores(data: DataOperator, structure: Structure, n_starts: int) -> FloatArray:
     """Starts from the data diffused on the structure; shape (n, N), n <= (1 + PLACES_A_START) n_starts.
 
     ``W = exp(-t A'A / ||A||^2)`` smooths along the structure, so that what is noise from one feature
@@ -94,28 +98,29 @@ def diffused_scores(matrix: Matrix, structure: Structure, n_starts: int) -> Floa
       beside what independent features would give: single regions, which a singular vector mixes.
     """
     if structure.norm_squared() == 0:
-        return singular_scores(matrix, n_starts)
+        return singular_scores(data, n_starts)
     laplacian = (structure.matrix.T @ structure.matrix).tocsr() * (2.0 / structure.norm_squared())
-    gram, norms, diffused_norms = _diffused_moments(matrix, laplacian)
-    values, vectors = _leading_eigenvectors(gram, n_starts)
+    norms, diffused_norms = _diffused_norms(data, laplacian)
+
+    def diffused_gram(u: FloatArray) -> FloatArray:
+        """``X W^2 X'u``."""
+        back = data.transpose_dot(u)
+        return data.dot(_diffuse(laplacian, back[:, None], 2 * DIFFUSION_TIME)[:, 0])
+
+    values, vectors = _lanczos(diffused_gram, data.shape[0], n_starts)
     places = _coherent_places(norms, diffused_norms, laplacian, PLACES_A_START * n_starts)
-    local = [scores_of_loading(matrix, place) for place in places]
+    local = [scores_of_loading(data, place) for place in places]
     return np.concatenate([vectors[values > 0], *local])
 
 
-def _diffused_moments(matrix: Matrix, laplacian: sp.csr_array) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """``(X W)(X W)'``, shape (N, N), and the norms of the columns of X and of ``X W^2``, shape (P,) each."""
-    n_rows, n_columns = matrix.shape
-    gram = np.empty((n_rows, n_rows))
-    squares, diffused_squares = np.zeros(n_columns), np.zeros(n_columns)
-    for first, last in row_blocks(matrix.shape, DIFFUSED_ENTRIES):
-        rows = matrix.rows(first, last)
-        smooth = _diffuse(laplacian, rows.T, 2 * DIFFUSION_TIME)
-        squares += np.einsum("ij,ij->j", rows, rows)
+def _diffused_norms(data: DataOperator, laplacian: sp.csr_array) -> tuple[FloatArray, FloatArray]:
+    """Norms of the columns of X and of ``X W^2``, shape (P,) each, in one pass over the data."""
+    squares, diffused_squares = np.zeros(data.shape[1]), np.zeros(data.shape[1])
+    for _, block in data.blocks(DIFFUSED_ENTRIES):
+        smooth = _diffuse(laplacian, block.T, 2 * DIFFUSION_TIME)
+        squares += np.einsum("ij,ij->j", block, block)
         diffused_squares += np.einsum("ij,ij->i", smooth, smooth)
-        for other_first, other_last in row_blocks(matrix.shape, DIFFUSED_ENTRIES):
-            gram[other_first:other_last, first:last] = matrix.rows(other_first, other_last) @ smooth
-    return 0.5 * (gram + gram.T), np.sqrt(squares), np.sqrt(diffused_squares)
+    return np.sqrt(squares), np.sqrt(diffused_squares)
 
 
 def _coherent_places(
@@ -188,17 +193,17 @@ def _diffuse(laplacian: sp.csr_array, columns: FloatArray, time: float) -> Float
     return out
 
 
-def random_scores(n_rows: int, n_starts: int, rng: np.random.RandomState) -> FloatArray:
+def random_scores(n_samples: int, n_starts: int, rng: np.random.RandomState) -> FloatArray:
     """Random unit scores, shape (n_starts, N)."""
-    scores = rng.standard_normal((n_starts, n_rows))
+    scores = rng.standard_normal((n_starts, n_samples))
     return np.asarray(scores / np.linalg.norm(scores, axis=1, keepdims=True))
 
 
-def scores_of_loading(matrix: Matrix, loading: FloatArray) -> FloatArray:
+def scores_of_loading(data: DataOperator, loading: FloatArray) -> FloatArray:
     """Unit scores of a given loading vector, shape (1, N); none if it explains nothing."""
-    scores = matrix.dot(loading)
+    scores = data.dot(loading)
     length = np.linalg.norm(scores)
-    return scores[None] / length if length > 0 else np.zeros((0, matrix.shape[0]))
+    return scores[None] / length if length > 0 else np.zeros((0, data.shape[0]))
 
 
 def with_both_signs(scores: FloatArray) -> FloatArray:

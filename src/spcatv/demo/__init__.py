@@ -1,4 +1,4 @@
-"""The demonstration: the paper's simulated images, then simulated cohorts on real brains through files."""
+"""The demonstration: the simulated images of the paper, then simulated cohorts in files on real brains."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def run_demo(
 ) -> tuple[Path, ...]:
     """Run parts of the demonstration, one after the other.
 
-    What there is to read is told as `spcatv.progress.Message`s.
+    Everything that it prints is a `spcatv.progress.Message`.
 
     Parameters
     ----------
     folder : Path
-        Where to write pictures, tables and files; it must be there (`prepare_folder`).
+        An existing folder for pictures, tables and files (`prepare_folder`).
     spca_tv : callable
         The command line: takes arguments, returns an exit code.
     parts : sequence of {"dots", "volume", "surface"}, default=all
@@ -37,12 +37,12 @@ def run_demo(
     Returns
     -------
     tuple of Path
-        The reports that were made, of the parts on brains.
+        The reports of the parts on brains.
 
     Raises
     ------
     MissingExtraError
-        If a package is not installed; before any work.
+        Before any work, if a package is not installed.
     """
     if set(parts) - {"dots"}:
         require_images()
@@ -57,7 +57,7 @@ def run_demo(
 
 
 def prepare_folder(folder: Path) -> None:
-    """Make `folder` if needed and make sure that a file can be written there (else OSError)."""
+    """Create `folder` if needed; raise OSError if no file can be written there."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=folder):
         pass

@@ -1,12 +1,11 @@
-"""The demonstration on brains: simulated cohorts on a real mask and a real surface, from files to files.
+"""The demonstration on brains: simulated cohorts on a real mask and a real surface.
 
-A cohort is written as the files that a study would have, `spca-tv fit` is run on them as a person would
-run it, and what it wrote is read again and compared with the truth.
+A cohort is written as the files that a study would have. `spca-tv fit` is run on them from the command line,
+and its results are read and compared with the truth.
 """
 
 from __future__ import annotations
 
-import csv
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,8 @@ from spcatv.demo.pictures import draw_surface, draw_volume
 from spcatv.estimator import SPCATV
 from spcatv.metrics import dice, loading_mse, match_components
 from spcatv.progress import say
+from spcatv.results.folder import METRICS, component_maps, report_file
+from spcatv.results.reading import read_columns
 from spcatv.structure import Structure, grid, icosphere, mesh
 
 Command = Callable[[Sequence[str]], int]
@@ -34,10 +35,9 @@ VOXEL_MM = 4
 BALL_MM = 16.0
 DISC_MM = 20.0
 TEMPLATE = "fsaverage5"
-# the folder of SPCA-TV's results, and the page among them
+# name of the results folder of SPCA-TV
 OURS = "spca-tv"
-REPORT_NAME = "desc-SPCATV_report.html"
-# the same total weight; without total variation its share goes to the l1 and the l2 norm in equal parts
+# the same alpha; without total variation, its share goes to the l1 and the l2 norm in equal parts
 METHODS = {"Elastic-net PCA": ("--tv-ratio", "0", "--l1-ratio", "0.5"), "SPCA-TV": ()}
 
 
@@ -56,9 +56,9 @@ class BrainMethod:
     sparsity : float
         Share of loadings that are zero.
     n_clusters : int or None
-        Connected regions of all components together; ``None`` without neighbours.
+        Number of connected regions of all components; ``None`` without neighbours.
     relative_gap, seconds : float
-        Largest certified gap; time of the fit.
+        Largest certified relative gap; time of the fit.
     """
 
     name: str
@@ -123,8 +123,8 @@ def run_volume(folder: Path, *, spca_tv: Command, seed: int = 0) -> BrainResult:
         nib.save(nib.Nifti1Image(values, image.affine), source / f"sub-{number:02d}_map.nii.gz")
 
     def read(results: Path) -> FloatArray:
-        maps = nib.load(results / "desc-SPCATV_components.nii.gz").get_fdata(dtype=np.float32)
-        return np.asarray(maps[mask].T)
+        (file,) = component_maps(results)
+        return np.asarray(nib.load(file).get_fdata(dtype=np.float32)[mask].T)
 
     _compile_for(grid((4, 4, 4)))
     inputs = [str(source / "sub-*_map.nii.gz"), "--mask", str(source / "mask.nii.gz")]
@@ -176,11 +176,7 @@ def run_surface(folder: Path, *, spca_tv: Command, seed: int = 0) -> BrainResult
             )
 
     def read(results: Path) -> FloatArray:
-        halves = [
-            np.stack(nib.load(results / f"hemi-{side}_desc-SPCATV_components.func.gii").agg_data())
-            for side in "LR"
-        ]
-        return np.hstack(halves)
+        return np.hstack([np.stack(nib.load(file).agg_data()) for file in component_maps(results)])
 
     _compile_for(mesh(*icosphere(1)))
     inputs = [str(source / "sub-*_map.shape.gii"), "--template", TEMPLATE]
@@ -200,9 +196,9 @@ def run_surface(folder: Path, *, spca_tv: Command, seed: int = 0) -> BrainResult
 
 
 def _report(results: Path, title: str, spca_tv: Command) -> Path:
-    """Make the page about the results, with the command that anybody would use."""
+    """Make the report with the command line."""
     _run(["report", str(results), "--title", title, "--overwrite", "--quiet"], spca_tv)
-    return results / REPORT_NAME
+    return report_file(results)
 
 
 def _run(arguments: Sequence[str], spca_tv: Command) -> None:
@@ -212,14 +208,14 @@ def _run(arguments: Sequence[str], spca_tv: Command) -> None:
 
 
 def _compile_for(structure: Structure) -> None:
-    """Fit something tiny of the same kind, so that no time in the table is that of compiling kernels."""
+    """Fit a tiny problem of the same kind, so that the times in the table do not include compilation."""
     rows = np.random.default_rng(0).standard_normal((6, structure.n_features)).astype(np.float32)
     for tv_ratio in (0.0, 0.5):
         SPCATV(1, structure=structure, alpha=0.01, tv_ratio=tv_ratio).fit(rows)
 
 
 def _one_mesh(sides: Sequence[Any]) -> tuple[FloatArray, IntArray]:
-    """Two hemispheres as one mesh, the vertices of the second counted on from the first."""
+    """Two hemispheres as one mesh; the vertices of the second are numbered after those of the first."""
     coords = np.vstack([side.coordinates for side in sides])
     shifts = np.cumsum([0, *(len(side.coordinates) for side in sides[:-1])])
     triangles = np.vstack([side.faces + shift for side, shift in zip(sides, shifts, strict=True)])
@@ -227,7 +223,7 @@ def _one_mesh(sides: Sequence[Any]) -> tuple[FloatArray, IntArray]:
 
 
 def _fresh(folder: Path) -> Path:
-    """A folder without the images of an earlier run, of which there might have been more."""
+    """Create a folder if needed, and remove the images of an earlier run."""
     folder.mkdir(parents=True, exist_ok=True)
     for file in folder.glob("sub-*_map.*"):
         file.unlink()
@@ -241,7 +237,7 @@ def _fit_all(
     read: Callable[[Path], FloatArray],
     spca_tv: Command,
 ) -> tuple[BrainMethod, ...]:
-    """Run the command line once a method, read what it wrote, and print the table."""
+    """Run the command line once per method, read the results, and print the table."""
     methods = []
     for name, options in METHODS.items():
         results = folder / (OURS if name == "SPCA-TV" else "elastic-net")
@@ -267,9 +263,8 @@ def _fit_all(
 def _judged(name: str, loadings: FloatArray, results: Path, truth: FloatArray) -> BrainMethod:
     match = match_components(truth, loadings)
     matched = match.sign[:, None] * loadings[match.order]
-    with (results / "desc-SPCATV_metrics.tsv").open(encoding="utf-8", newline="") as file:
-        records = list(csv.DictReader(file, delimiter="\t"))
-    clusters = [record["n_clusters"] for record in records]
+    metrics = read_columns(results / METRICS)
+    clusters = metrics["n_clusters"]
     return BrainMethod(
         name=name,
         loadings=matched,
@@ -277,6 +272,6 @@ def _judged(name: str, loadings: FloatArray, results: Path, truth: FloatArray) -
         dice=float(np.mean(dice(truth, matched, norm_fraction=0.99))),
         sparsity=float(np.mean(loadings == 0)),
         n_clusters=None if "n/a" in clusters else sum(map(int, clusters)),
-        relative_gap=max(float(record["relative_gap"]) for record in records),
-        seconds=sum(float(record["seconds"]) for record in records),
+        relative_gap=max(map(float, metrics["relative_gap"])),
+        seconds=sum(map(float, metrics["seconds"])),
     )

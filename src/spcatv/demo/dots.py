@@ -1,6 +1,6 @@
-"""The demonstration on the paper's simulated images: three methods, one table, one picture.
+"""The demonstration on the simulated images of the paper: three methods, one table, one picture.
 
-Settings are those of docs/method.md section 6.2. Everything here is ordinary use of the public interface.
+The settings are those of docs/method.md section 6.2. Only the public interface is used.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 
 N_COMPONENTS = 3
-# alpha, and how it is shared out: half to total variation, the rest in equal parts to l1 and l2;
-# elastic-net PCA has the same alpha and the same proportion of l1 to l2. Nothing is centred again, as
-# in the paper: the columns are standardised over all rows, and the mean of the rows to fit would only
-# add its own noise to the held-out error of every method
+# Half of alpha goes to total variation, the rest in equal parts to l1 and l2. Elastic-net PCA has the same
+# alpha and the same ratio of l1 to l2. As in the paper, nothing is centred again: the features are
+# standardised over all samples, and the mean of the training samples would only add noise to the held-out
+# error of every method.
 WEIGHTS: dict[str, Any] = {"penalty_units": "absolute", "alpha": 0.01, "center": False}
 ELASTIC_NET = {**WEIGHTS, "l1_ratio": 0.5, "tv_ratio": 0.0}
 TOTAL_VARIATION = {**WEIGHTS, "l1_ratio": 0.25, "tv_ratio": 0.5}
@@ -44,7 +44,7 @@ ROW_LABELS = ("component 1\ntwo upper dots", "component 2\ntwo lower dots", "com
 
 
 class _Decomposition(Protocol):
-    """What the demo needs of a method."""
+    """What the demo needs from a method."""
 
     components_: FloatArray
 
@@ -66,7 +66,7 @@ class MethodResult:
     loadings : ndarray of shape (3, n_features)
         Unit norm, in the order and with the signs of the true loadings they match.
     error : float
-        Frobenius norm of the reconstruction error on the test rows.
+        Frobenius norm of the reconstruction error on the test samples.
     mse : float
         Mean loading error against the truth (`spcatv.metrics.loading_mse`).
     sparsity : float
@@ -88,7 +88,7 @@ class MethodResult:
 
 @dataclass(frozen=True, eq=False)
 class DotsResult:
-    """What `run_dots` found and where it put it."""
+    """What `run_dots` found, and the files that it wrote."""
 
     data: Dots
     methods: tuple[MethodResult, ...]
@@ -97,12 +97,12 @@ class DotsResult:
 
 
 def run_dots(folder: Path, *, seed: int = 0) -> DotsResult:
-    """Simulate, fit, compare, and save the picture and the table; tell of it as messages.
+    """Simulate, fit, compare, and save the picture and the table.
 
     Parameters
     ----------
     folder : Path
-        Where to write ``loadings.png`` and ``table.tsv``; it must be there.
+        An existing folder for ``loadings.png`` and ``table.tsv``.
     seed : int, default=0
         Seed of the simulated data.
 
@@ -113,7 +113,7 @@ def run_dots(folder: Path, *, seed: int = 0) -> DotsResult:
     Raises
     ------
     MissingExtraError
-        If matplotlib is not installed; before any work.
+        Before any work, if matplotlib is not installed.
     """
     require(("matplotlib",), "report", "the demo draws a picture")
     data = make_dots(random_state=seed)
@@ -126,7 +126,7 @@ def run_dots(folder: Path, *, seed: int = 0) -> DotsResult:
         "Elastic-net PCA": SPCATV(N_COMPONENTS, **ELASTIC_NET),
         "SPCA-TV": SPCATV(N_COMPONENTS, structure=data.shape, **TOTAL_VARIATION),
     }
-    with one_blas_thread():  # the same for all: SPCATV never uses more
+    with one_blas_thread():  # the same for all methods: SPCATV never uses more
         methods = tuple(_evaluate(name, model, data) for name, model in models.items())
     say("\n" + format_table(methods) + "\n")
     picture, table = folder / PICTURE_NAME, folder / TABLE_NAME
@@ -149,7 +149,7 @@ def _warm_up() -> float:
 
 
 def _evaluate(name: str, model: _Decomposition, data: Dots) -> MethodResult:
-    """Fit on the first half of the rows, judge on the second half and against the truth."""
+    """Fit the first half of the samples; evaluate on the second half and against the truth."""
     train, test = data.split()
     start = time.perf_counter()
     model.fit(train)
@@ -169,7 +169,7 @@ def _evaluate(name: str, model: _Decomposition, data: Dots) -> MethodResult:
 
 
 def format_table(methods: tuple[MethodResult, ...]) -> str:
-    """Lay the results out in aligned columns, for people."""
+    """The results as a table with aligned columns, for people."""
     header = ("method", "held-out error", "loading MSE", "zeros", "relative gap", "seconds")
     rows = [
         (
@@ -186,7 +186,7 @@ def format_table(methods: tuple[MethodResult, ...]) -> str:
 
 
 def table_as_tsv(methods: tuple[MethodResult, ...]) -> str:
-    """Write the results as tab-separated values, for programs; an empty cell where there is none."""
+    """The results as tab-separated values, for programs; missing values are empty."""
     lines = ["method\treconstruction_error\tloading_mse\tsparsity\trelative_gap\tseconds"]
     for method in methods:
         gap = "" if method.relative_gap is None else repr(method.relative_gap)
@@ -197,7 +197,7 @@ def table_as_tsv(methods: tuple[MethodResult, ...]) -> str:
 
 
 def draw_loadings(data: Dots, methods: tuple[MethodResult, ...]) -> Figure:
-    """Draw the true and the estimated loadings as images: one column a method, one row a component.
+    """Draw the true and the estimated loadings as images: one column per method, one row per component.
 
     All loadings have unit norm and share one colour scale, red above and blue below zero, white at
     zero; thin outlines show where the true dots are.
@@ -239,11 +239,11 @@ def draw_loadings(data: Dots, methods: tuple[MethodResult, ...]) -> Figure:
 
 
 def _show_loading(axes: Axes, loading: FloatArray, data: Dots, component: int, limit: float) -> Any:
-    """Show one loading as an image with the outline of the true dots; return what a colour bar needs."""
+    """Show one loading as an image with the outline of the true dots; return the image for a colour bar."""
     image = axes.imshow(
         loading.reshape(data.shape), cmap="RdBu_r", vmin=-limit, vmax=limit, interpolation="nearest"
     )
-    # half height of the smoothed indicator: a circle, where the indicator itself has stairs and tips
+    # the half height of the smoothed indicator is a smooth circle; that of the indicator itself has steps
     outline = gaussian_filter(data.loadings[component].reshape(data.shape), 1.0)
     axes.contour(outline, [0.5], colors="0.25", linewidths=0.7)
     axes.set_xticks([])

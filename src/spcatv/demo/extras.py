@@ -1,4 +1,4 @@
-"""Packages of optional extras: asked for before any work, with the command that installs them."""
+"""Packages of optional extras: checked before any work, with the command that installs them."""
 
 from __future__ import annotations
 
@@ -32,5 +32,5 @@ def require(packages: tuple[str, ...], extra: str, purpose: str) -> None:
 def _is_there(package: str) -> bool:
     try:
         return find_spec(package) is not None
-    except ValueError:  # a module without a specification has been put in its place
+    except ValueError:  # raised if sys.modules holds something without a specification
         return False

@@ -20,7 +20,7 @@ LEFT, RIGHT = -1.0, 1.0
 
 
 def draw_volume(mask: BoolArray, truth: FloatArray, methods: Mapping[str, FloatArray]) -> Figure:
-    """Draw loadings in a volume, seen from above: every pixel shows the largest one below it.
+    """Draw loadings in a volume, seen from above: every pixel shows the largest loading below it.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def draw_surface(sides: Sequence[Any], truth: FloatArray, methods: Mapping[str, 
 def _panels(
     truth: FloatArray, methods: Mapping[str, FloatArray], *, width: float, height: float
 ) -> tuple[Figure, list[tuple[Axes, FloatArray, float]]]:
-    """A row a component, a column for the truth and for every method; with what to draw in each."""
+    """One row per component, one column for the truth and for every method; and what each panel draws."""
     from matplotlib.figure import Figure
 
     true = truth / np.linalg.norm(truth, axis=1, keepdims=True)
@@ -99,7 +99,7 @@ def _panels(
 
 
 def _draw_view(axes: Axes, side: Any, values: FloatArray, direction: float, place: tuple[int, int]) -> None:
-    """Draw one hemisphere from one side; `values` of -1 to 1 take the whole colour scale."""
+    """Draw one hemisphere from one side; `values` from -1 to 1 use the whole colour scale."""
     from matplotlib import colormaps
     from matplotlib.collections import PolyCollection
 

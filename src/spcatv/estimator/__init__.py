@@ -1,5 +1,6 @@
 """SPCATV, the scikit-learn estimator: it checks, calls, stores and warns."""
 
-from spcatv.estimator.spcatv import SPCATV, NullComponentWarning
+from spcatv.estimator.fitting import NullComponentWarning
+from spcatv.estimator.spcatv import SPCATV
 
 __all__ = ["SPCATV", "NullComponentWarning"]

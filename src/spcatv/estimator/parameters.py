@@ -9,7 +9,7 @@ import numpy as np
 
 from spcatv._util.types import FloatArray
 from spcatv.decomposition import INITS, Init
-from spcatv.problem import PENALTIES
+from spcatv.problem import PENALTIES, StructuredPenalty
 from spcatv.solvers import METHODS
 
 UNITS = ("relative", "absolute")
@@ -21,7 +21,8 @@ def check_parameters(estimator: Any) -> None:
     """Raise a ValueError or TypeError for the first parameter that is wrong."""
     for name in ("n_components", "max_iter", "n_init"):
         _check_count(name, getattr(estimator, name))
-    _check_weights(estimator.alpha, estimator.l1_ratio, estimator.tv_ratio)
+    _check_alpha(estimator.alpha, int(estimator.n_components))
+    _check_ratios(estimator.l1_ratio, estimator.tv_ratio)
     _check_real("tol", estimator.tol)
     if not 0 < estimator.tol < 1:
         raise ValueError(f"tol must lie between 0 and 1 (it is a relative gap), got {estimator.tol}")
@@ -31,7 +32,8 @@ def check_parameters(estimator: Any) -> None:
     if not isinstance(estimator.verbose, Integral) or estimator.verbose < 0:
         raise ValueError(f"verbose must be 0, 1 or 2, got {estimator.verbose!r}")
     _check_choice("penalty_units", estimator.penalty_units, UNITS)
-    _check_choice("penalty", estimator.penalty, PENALTIES)
+    if not isinstance(estimator.penalty, StructuredPenalty):
+        _check_choice("penalty", estimator.penalty, PENALTIES)
     _check_choice("transform_method", estimator.transform_method, TRANSFORMS)
     if not callable(estimator.solver):
         methods = tuple(method for method in METHODS if method != "closed_form")
@@ -59,16 +61,30 @@ def _check_real(name: str, value: Any) -> None:
         raise TypeError(f"{name} must be a finite number, got {value!r}")
 
 
-def _check_weights(alpha: Any, l1_ratio: Any, tv_ratio: Any) -> None:
-    for name, value in (("alpha", alpha), ("l1_ratio", l1_ratio), ("tv_ratio", tv_ratio)):
-        _check_real(name, value)
-        if value < 0:
-            raise ValueError(f"{name} must not be negative, got {value}")
-    if alpha == 0:
+def _check_alpha(alpha: Any, n_components: int) -> None:
+    """One positive number, or one per component."""
+    if np.ndim(alpha) > 1 or (np.ndim(alpha) == 1 and len(alpha) != n_components):
         raise ValueError(
-            "alpha must be above 0: without any l2 penalty a loading has no length; for plain PCA take a "
-            "tiny alpha such as 1e-8, or scikit-learn's PCA"
+            f"alpha must be one number, or one for each of the {n_components} components; got {alpha!r}"
         )
+    for value in (alpha,) if np.ndim(alpha) == 0 else alpha:
+        _check_weight("alpha", value)
+        if value == 0:
+            raise ValueError(
+                "alpha must be above 0: without any l2 penalty a loading has no length; for plain PCA take a "
+                "tiny alpha such as 1e-8, or scikit-learn's PCA"
+            )
+
+
+def _check_weight(name: str, value: Any) -> None:
+    _check_real(name, value)
+    if value < 0:
+        raise ValueError(f"{name} must not be negative, got {value}")
+
+
+def _check_ratios(l1_ratio: Any, tv_ratio: Any) -> None:
+    _check_weight("l1_ratio", l1_ratio)
+    _check_weight("tv_ratio", tv_ratio)
     if l1_ratio + tv_ratio >= 1:
         raise ValueError(
             f"l1_ratio + tv_ratio must be below 1, got {l1_ratio} + {tv_ratio} = {l1_ratio + tv_ratio:g}: "
@@ -90,7 +106,7 @@ def checked_init(init: Any, n_components: int, n_features: int) -> Init | FloatA
     if loadings.dtype.kind not in "fiub" or loadings.shape != (n_components, n_features):
         raise ValueError(
             f"init must be one of {', '.join(map(repr, INITS))} or loadings of shape ({n_components}, "
-            f"{n_features}), a row a component; got {type(init).__name__} of shape {loadings.shape}"
+            f"{n_features}), one row per component; got {type(init).__name__} of shape {loadings.shape}"
         )
     loadings = loadings.astype(np.float64)
     if not np.isfinite(loadings).all():

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray
-from spcatv._util.warn import warn_user
-from spcatv.data.centred import CentredMatrix, row_blocks
-from spcatv.decomposition import Decomposition, Plan, Trail, decompose, deflation_scores
-from spcatv.decomposition.alternation import PenaltyModel, Weights
-from spcatv.estimator.parameters import check_parameters, checked_init
+from spcatv.data import CentredData
+from spcatv.decomposition import deflation_scores
+from spcatv.estimator.fitting import checked_data, fit_data, store_fit, warn_about
+from spcatv.estimator.parameters import check_parameters
 from spcatv.estimator.reportable import ReportMixin
 from spcatv.estimator.state import estimator_state, restore_estimator
 from spcatv.model import read_model, write_model
@@ -28,20 +26,7 @@ from spcatv.problem import Penalty
 from spcatv.progress import SILENT, listeners, together
 from spcatv.progress.callbacks import CallbackSupportMixin, fit_task, with_callbacks
 from spcatv.progress.printing import FitPrinter
-from spcatv.structure import Structure, as_structure
-
-# Norms of columns between which float32 has room for squares and penalties.
-SMALLEST_SINGLE, LARGEST_SINGLE = 1e-10, 1e10
-
-
-class NullComponentWarning(UserWarning):
-    """Some components are zero: the penalty kills them, or the data have no more to explain."""
-
-
-def _working_dtype(matrix: CentredMatrix) -> np.dtype[Any]:
-    """The precision of X, unless its numbers are so large or small that squares leave float32."""
-    fits = SMALLEST_SINGLE < matrix.largest_column_norm < LARGEST_SINGLE
-    return matrix.data.dtype if fits else np.dtype(np.float64)
+from spcatv.structure import as_structure
 
 
 class SPCATV(
@@ -63,8 +48,8 @@ class SPCATV(
     structure : Structure, shape, mask, (coords, triangles), sparse matrix, callable or None, default=None
         What "neighbour" means; anything that `spcatv.structure.as_structure` takes. ``None``: no
         structured penalty (elastic-net PCA).
-    alpha : float, default=0.2
-        Strength of all penalties together, > 0.
+    alpha : float or sequence of float of length n_components, default=0.2
+        Strength of all penalties together, > 0; one for all components, or one per component.
     l1_ratio : float, default=0.25
         Share of alpha that goes to the l1 norm (sparsity).
     tv_ratio : float, default=0.5
@@ -74,8 +59,9 @@ class SPCATV(
         "relative": alpha counts in units of ``max_j ||X_j||_2 / N`` over the centred columns, the
         value at which the l1 norm alone kills every loading, so that one setting means the same on any
         data. "absolute": alpha as it stands in the objective.
-    penalty : {"tv", "graphnet"}, default="tv"
-        Structured penalty ``sum_g ||A_g v||_2`` or ``||A v||_2^2``.
+    penalty : {"tv", "graphnet"} or StructuredPenalty, default="tv"
+        Structured penalty ``sum_g ||A_g v||_2`` or ``||A v||_2^2``, or an object such as
+        `spcatv.problem.HuberTV`.
     positive : bool, default=False
         Whether loadings are kept non-negative.
     center : bool, default=True
@@ -83,7 +69,7 @@ class SPCATV(
     tol : float, default=1e-6
         Duality gap to reach, relative to the scale of each loading problem.
     max_iter : int, default=500
-        Most alternations of scores and loadings, a component.
+        Most alternations of scores and loadings per component.
     solver : {"auto", "pdhg", "dual", "conesta", "fista"} or callable, default="auto"
         Loading solver, see `spcatv.solvers.solve`.
     n_init : int, default=1
@@ -110,25 +96,25 @@ class SPCATV(
     mean_ : ndarray of shape (n_features,)
         Means of the columns (zeros if not centred).
     singular_values_ : ndarray of shape (n_components,)
-        Norms of the scores of the training rows.
+        Norms of the scores of the training samples.
     explained_variance_ : ndarray of shape (n_components,)
         Variance that each component removes from the data, ``singular_values_**2 / (N - 1)``.
     explained_variance_ratio_ : ndarray of shape (n_components,)
         The same as a share of the total variance.
-    l1_, l2_, tv_ : float
-        Absolute weights used.
+    l1_, l2_, tv_ : float, or ndarray of shape (n_components,)
+        Absolute weights used; one per component if `alpha` is.
     structure_ : Structure
         The structure used.
     n_iter_ : int
         Alternations of the component that took most.
     diagnostics_ : tuple of ComponentDiagnostics
-        A record a component: objective, certificate, iterations, seconds, sparsity.
+        One record per component: objective, certificate, iterations, seconds, sparsity.
     refinement_ : Refinement or None
         What joint refinement did.
     n_features_in_ : int
-        Number of columns of X.
+        Number of features of X.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, where X has names that are all strings.
+        Names of the features, where X has names that are all strings.
 
     Examples
     --------
@@ -146,7 +132,7 @@ class SPCATV(
         n_components: int = 3,
         *,
         structure: Any = None,
-        alpha: float = 0.2,
+        alpha: float | Sequence[float] = 0.2,
         l1_ratio: float = 0.25,
         tv_ratio: float = 0.5,
         penalty_units: str = "relative",
@@ -195,8 +181,8 @@ class SPCATV(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Training data, at least two rows; float32 and float64 are used as they are, without a copy.
+        X : array-like or Data of shape (n_samples, n_features)
+            Training data, at least two samples; float32 and float64 in C order are used without a copy.
         y : None
             Ignored.
 
@@ -205,112 +191,31 @@ class SPCATV(
         self : SPCATV
         """
         check_parameters(self)
-        X = self._validated(X, reset=True, min_samples=2)
-        structure = as_structure(self.structure, n_features=X.shape[1])
-        with one_blas_thread():
-            self._fit_matrix(CentredMatrix(X, center=bool(self.center)), structure)
-        return self
-
-    def _fit_matrix(
-        self,
-        matrix: CentredMatrix,
-        structure: Structure,
-        *,
-        on_path: bool = False,
-        trail: Trail | None = None,
-    ) -> Decomposition:
-        """Fit to checked data, along a trail of other settings if there is one, and keep the result."""
-        X = matrix.data
-        self._set_weights(matrix)
-        weights = Weights(l1=self.l1_, l2=self.l2_, tv=self.tv_)
-        model = PenaltyModel(structure, weights, penalty=self.penalty, positive=bool(self.positive))
-        plan = Plan(
-            n_components=int(self.n_components),
-            tol=float(self.tol),
-            max_iter=int(self.max_iter),
-            method=self.solver,
-            dtype=_working_dtype(matrix),
-            init=checked_init(self.init, self.n_components, X.shape[1]),
-            n_init=int(self.n_init),
-            refine=bool(self.refine),
-            on_path=on_path,
-            trail=trail,
-        )
-        rng = check_random_state(self.random_state)
+        data = checked_data(self, X, reset=True, min_samples=2)
+        structure = as_structure(self.structure, n_features=data.shape[1])
+        centred = CentredData(data, bool(self.center))
         printer = FitPrinter(int(self.verbose)) if self.verbose else SILENT
 
         def attributes(components: FloatArray) -> dict[str, Any]:
             return {
-                "components_": components.astype(X.dtype),
-                "mean_": matrix.mean.astype(X.dtype),
-                "n_features_in_": X.shape[1],
+                "components_": components.astype(data.dtype),
+                "mean_": centred.mean.astype(data.dtype),
+                "n_features_in_": data.shape[1],
             }
 
-        with fit_task(self, X, attributes) as callbacks:
+        with one_blas_thread(), fit_task(self, X, attributes) as callbacks:
             listener = together(*listeners(), printer, callbacks)
-            result = decompose(matrix, model, plan, rng=rng, listener=listener)
-            self._store(result, matrix, X.dtype)
-            self.structure_ = structure
-            self._warn(result)
-        return result
-
-    def _validated(self, X: Any, *, reset: bool, min_samples: int = 1) -> FloatArray:
-        dtype = [np.float64, np.float32] if self.dtype is None else np.dtype(self.dtype)
-        X = validate_data(self, X, reset=reset, dtype=dtype, ensure_min_samples=min_samples)
-        # a memory map is read where it lies, as a plain array
-        return np.asarray(X).view(np.ndarray)
-
-    def _set_weights(self, matrix: CentredMatrix) -> None:
-        unit = 1.0
-        if self.penalty_units == "relative":
-            unit = matrix.largest_column_norm / matrix.shape[0]
-        # data without any variance have nothing to scale by, nor anything to fit
-        alpha = float(self.alpha) * (unit if unit > 0 else 1.0)
-        self.l1_ = alpha * float(self.l1_ratio)
-        self.tv_ = alpha * float(self.tv_ratio)
-        self.l2_ = alpha * (1.0 - float(self.l1_ratio) - float(self.tv_ratio))
-
-    def _store(self, result: Decomposition, matrix: CentredMatrix, dtype: np.dtype[Any]) -> None:
-        n_rows = matrix.shape[0]
-        total = matrix.squared_norm()
-        variance = result.singular_values**2
-        self.components_ = result.components.astype(dtype)
-        self.mean_ = matrix.mean.astype(dtype)
-        self.singular_values_ = result.singular_values.astype(dtype)
-        self.explained_variance_ = (variance / (n_rows - 1)).astype(dtype)
-        self.explained_variance_ratio_ = (variance / total if total > 0 else 0 * variance).astype(dtype)
-        self.diagnostics_ = result.diagnostics
-        self.refinement_ = result.refinement
-        self.n_iter_ = max(1, *(record.n_alternations for record in result.diagnostics))
-
-    def _warn(self, result: Decomposition) -> None:
-        missed = [
-            f"component {k + 1}: relative gap {record.relative_gap:.2e} after {record.n_alternations}"
-            for k, record in enumerate(result.diagnostics)
-            if not record.converged
-        ]
-        if missed:
-            warn_user(
-                f"tol={self.tol:g} was not reached ({'; '.join(missed)} alternations); the loadings are "
-                f"certified to these gaps only. Raise max_iter (now {self.max_iter}) or tol.",
-                ConvergenceWarning,
-            )
-        null = [str(k + 1) for k, record in enumerate(result.diagnostics) if record.n_nonzero == 0]
-        if null:
-            warn_user(
-                f"{len(null)} of {len(result.components)} components are zero (number {', '.join(null)}): "
-                f"the penalties (l1={self.l1_:.3g}, l2={self.l2_:.3g}, tv={self.tv_:.3g}) leave nothing from "
-                "the starts tried, or the data have no variance left. Lower alpha (now "
-                f"{self.alpha:g}, {self.penalty_units}) or n_components.",
-                NullComponentWarning,
-            )
+            rng = check_random_state(self.random_state)
+            store_fit(self, fit_data(self, centred, structure, rng=rng, listener=listener))
+            warn_about(self)
+        return self
 
     def transform(self, X: Any) -> FloatArray:
-        """Scores of the rows of X; a row's scores do not depend on the other rows.
+        """Scores of the samples of X; a sample's scores do not depend on the others.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like or Data of shape (n_samples, n_features)
 
         Returns
         -------
@@ -318,16 +223,17 @@ class SPCATV(
         """
         check_is_fitted(self)
         check_parameters(self)
-        X = self._validated(X, reset=False)
+        data = checked_data(self, X, reset=False)
         components = self.components_.astype(np.float64)
-        products = np.empty((len(X), len(components)))
-        for first, last in row_blocks(X.shape):
-            products[first:last] = (X[first:last] - self.mean_.astype(np.float64)) @ components.T
+        mean = self.mean_.astype(np.float64)
+        products = np.empty((data.shape[0], len(components)))
+        for samples, block in data.blocks():
+            products[samples] = (block - mean) @ components.T
         if self.transform_method == "projection":
             scores = np.linalg.lstsq(components @ components.T, products.T, rcond=None)[0].T
         else:
             scores = deflation_scores(products, components)
-        return np.asarray(scores.astype(X.dtype))
+        return np.asarray(scores.astype(data.dtype))
 
     def inverse_transform(self, X: Any) -> FloatArray:
         """Rows that have the given scores: ``T V + mean``.
@@ -345,13 +251,13 @@ class SPCATV(
         scores = np.asarray(X)
         if scores.ndim != 2 or scores.shape[1] != len(self.components_):
             raise ValueError(
-                f"scores must have shape (n_samples, {len(self.components_)}), a column a component; got "
+                f"scores must have shape (n_samples, {len(self.components_)}), one column per component; got "
                 f"{scores.shape}"
             )
         return np.asarray(scores @ self.components_ + self.mean_)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Minus the mean over the rows of X of the squared reconstruction error.
+        """Minus the mean over the samples of X of the squared reconstruction error.
 
         Parameters
         ----------
@@ -365,13 +271,13 @@ class SPCATV(
             ``-(1/n) ||X - inverse_transform(transform(X))||_F^2``: higher is better.
         """
         check_is_fitted(self)
-        X = self._validated(X, reset=False)
-        scores = self.transform(X).astype(np.float64)
+        data = checked_data(self, X, reset=False)
+        scores = self.transform(data).astype(np.float64)
         total = 0.0
-        for first, last in row_blocks(X.shape):
-            residual = X[first:last] - self.inverse_transform(scores[first:last])
-            total += float(np.square(residual, dtype=np.float64).sum())
-        return -total / len(X)
+        for samples, block in data.blocks():
+            residual = block - self.inverse_transform(scores[samples])
+            total += float(np.square(residual).sum())
+        return -total / data.shape[0]
 
     def save(self, folder: str | os.PathLike[str], *, inputs: Mapping[str, Any] | None = None) -> Path:
         """Write the fitted model as a folder of JSON and arrays (docs/model-folder.md).

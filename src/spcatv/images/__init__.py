@@ -10,9 +10,9 @@ except ImportError as error:
     ) from error
 
 from spcatv.images.cohort import Cohort, InputFile, Preparation, read_cohort
-from spcatv.images.errors import BadFeatureWarning, ImageError
 from spcatv.images.estimator import ImageSPCATV
-from spcatv.images.features import DropReport
+from spcatv.images.features import BadFeatureWarning, DropReport
+from spcatv.images.loading import ImageError
 from spcatv.images.space import Space
 
 __all__ = [

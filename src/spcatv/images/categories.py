@@ -1,7 +1,7 @@
 """Columns of text in a table of confounds (sex, site, scanner) as columns of zeros and ones.
 
-A column with levels a < b < c becomes two: whether the value is b, and whether it is c. The levels are
-those of the fit, so that a new image is coded as the fit's were.
+A column with the levels a < b < c becomes two columns: one where the value is b, one where it is c. New
+images are coded with the levels of the fit.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from typing import Any
 import numpy as np
 
 from spcatv._util.types import FloatArray
-from spcatv.images.errors import ImageError
+from spcatv.images.loading import ImageError
 
-# The values of a column of text, in order; the first is what the others are compared with.
+# From a column of text to its values, sorted; the first is the reference level.
 Levels = Mapping[str, tuple[str, ...]]
 
 
 def indicator_name(column: str, level: str) -> str:
-    """The name of the column that says where `column` has the value `level`."""
+    """The name of the 0/1 column for one level of `column`."""
     return f"{column} = {level}"
 
 
 def given_columns(names: Sequence[str], levels: Levels) -> list[str]:
-    """The columns of the table that coded columns were made from."""
+    """The columns of the given table, from the names of the coded columns."""
     origin = {indicator_name(column, level): column for column in levels for level in levels[column]}
     return list(dict.fromkeys([*(origin.get(name, name) for name in names), *levels]))
 
@@ -53,7 +53,7 @@ def text_values(column: Any, name: str, source: str) -> list[str] | None:
         return None
     numbers = [_is_number(value) for value in values]
     if 0 < sum(numbers) < len(values) or not all(isinstance(value, str) for value in values):
-        # the rarer kind is the likelier slip
+        # the rarer of the two is probably the mistake
         odd = numbers.index(2 * sum(numbers) < len(values)) if len(set(numbers)) == 2 else 0
         raise ImageError(
             f"{source}: column {name!r} mixes numbers and text: row {odd + 1} has {values[odd]!r}, unlike "
@@ -71,18 +71,18 @@ def _is_number(value: Any) -> bool:
 
 
 def levels_of(values: Sequence[str], name: str, source: str) -> tuple[str, ...]:
-    """The levels of a column of text, sorted; refused if they name rows rather than group them."""
+    """The sorted levels of a column of text; refused if they identify images rather than group them."""
     levels = tuple(sorted(set(values)))
     if len(levels) > 2 and 2 * len(levels) > len(values):
         raise ImageError(
             f"{source}: column {name!r} has {len(levels)} different values in {len(values)} rows (first "
-            f"{values[0]!r}): it names images rather than groups of them; leave it out"
+            f"{values[0]!r}): it identifies images rather than groups of them; leave it out"
         )
     return levels
 
 
 def indicators(values: Sequence[str], levels: tuple[str, ...], name: str, source: str) -> FloatArray:
-    """Zeros and ones of shape (n_rows, n_levels - 1), a column a level but the first."""
+    """Zeros and ones of shape (n_samples, n_levels - 1): one column per level except the first."""
     unknown = next((row for row, value in enumerate(values) if value not in levels), None)
     if unknown is not None:
         raise ImageError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,8 +16,7 @@ from nibabel.cifti2 import BrainModelAxis, Cifti2Image, ScalarAxis
 
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
 from spcatv.images.cifti_files import CiftiFile, axis_difference, open_all, open_cifti
-from spcatv.images.errors import ImageError
-from spcatv.images.loading import is_path
+from spcatv.images.loading import ImageError, is_path
 from spcatv.images.meshes import (
     HEMISPHERES,
     SurfaceMesh,
@@ -25,11 +25,19 @@ from spcatv.images.meshes import (
     meshes_state,
     surface_structure,
 )
-from spcatv.images.space import Space, checked_labels, default_names
+from spcatv.images.space import (
+    Opened,
+    Space,
+    VertexSet,
+    VoxelSet,
+    checked_labels,
+    default_names,
+)
 from spcatv.images.volume import neighbour_distances
 from spcatv.progress import FileRead, tell
 from spcatv.structure import Structure, concat, grid
 
+FILE_NAME = re.compile(r"\.(dscalar|dtseries|dlabel)\.nii$", re.IGNORECASE)
 CORTEX = {"left": "CIFTI_STRUCTURE_CORTEX_LEFT", "right": "CIFTI_STRUCTURE_CORTEX_RIGHT"}
 
 
@@ -37,17 +45,17 @@ CORTEX = {"left": "CIFTI_STRUCTURE_CORTEX_LEFT", "right": "CIFTI_STRUCTURE_CORTE
 class CiftiSpace(Space):
     """The grayordinates of a CIFTI-2 file: cortical vertices, then voxels.
 
-    Features are the vertices of the left and then the right cortex in the order of the mesh, then the
-    voxels in C order, whatever the order in the file.
+    Features are the vertices of the left and then of the right cortex in the order of the mesh, followed by
+    the voxels in C order, whatever the order in the file.
 
     Parameters
     ----------
     axis : BrainModelAxis
-        The grayordinates of the files, G of them.
+        The G grayordinates of the files.
     meshes : dict
         From "left" and "right" to the mesh, for the cortices that the axis has.
     labels : ndarray of int32, of shape (G,)
-        0 outside; differences are taken inside a structure and a label only.
+        0 is outside; differences are taken inside a brain structure and a label only.
     """
 
     axis: BrainModelAxis
@@ -56,10 +64,39 @@ class CiftiSpace(Space):
 
     kind: ClassVar[str] = "cifti"
     noun: ClassVar[str] = "grayordinates"
+    suffixes: ClassVar[tuple[str, ...]] = (".nii",)
+
+    @classmethod
+    def recognises(cls, item: Any, surface: Any) -> bool:
+        """Files by their names, objects by their type."""
+        return FILE_NAME.search(str(item)) is not None if is_path(item) else isinstance(item, Cifti2Image)
+
+    @classmethod
+    def find(cls, imgs: Any, mask: Any, surface: Any) -> Opened:
+        """Open images with the same grayordinates.
+
+        Parameters
+        ----------
+        imgs : list of files or Cifti2Images
+        mask : CIFTI-2 file or image of one row, array of shape (G,), or None
+            0 and 1, or labels; ``None`` takes all grayordinates.
+        surface : any form that `spcatv.images.meshes.load_meshes` takes, or None
+            Needed if the files have cortical surfaces.
+        """
+        files = open_all(imgs)
+        first = files[0]
+        meshes = _cortex_meshes(first, surface)
+        labels, report = _mask_labels(first, mask)
+        voxels = first.axis.voxel[first.axis.volume_mask]
+        if len(np.unique(voxels, axis=0)) != len(voxels):
+            raise ImageError(f"{first.name}: some voxels belong to two brain structures")
+        space = cls(first.axis, meshes, labels)
+        samples = space.samples(files)
+        return Opened(samples.names, lambda: (space, samples, report))
 
     @cached_property
     def _cortex_columns(self) -> dict[str, IntArray]:
-        """Columns of the files with a vertex in the mask, in the order of the mesh."""
+        """Columns of the files that are vertices in the mask, in the order of the mesh."""
         columns: dict[str, IntArray] = {}
         for hemi, surface in CORTEX.items():
             found = np.flatnonzero((self.axis.name == surface) & (self.labels != 0))
@@ -68,7 +105,7 @@ class CiftiSpace(Space):
 
     @cached_property
     def _voxel_columns(self) -> IntArray:
-        """Columns of the files with a voxel in the mask, in C order of the box."""
+        """Columns of the files that are voxels in the mask, in C order."""
         found = np.flatnonzero(self.axis.volume_mask & (self.labels != 0))
         if len(found) == 0:
             return found
@@ -77,16 +114,16 @@ class CiftiSpace(Space):
 
     @cached_property
     def columns(self) -> IntArray:
-        """The column of the files that every feature comes from, shape (P,)."""
+        """The column of the files behind every feature, shape (P,)."""
         return np.concatenate([*self._cortex_columns.values(), self._voxel_columns])
 
     @property
     def n_features(self) -> int:
-        """Grayordinates in the mask."""
+        """Number of grayordinates in the mask."""
         return len(self.columns)
 
     def structure(self) -> Structure:
-        """Edges of the surfaces and differences of voxels, per millimetre, side by side."""
+        """Differences along mesh edges, then between voxels, over `neighbour_distances`."""
         parts: list[Structure] = []
         for hemi, columns in self._cortex_columns.items():
             if len(columns):
@@ -98,7 +135,7 @@ class CiftiSpace(Space):
         return concat(parts)
 
     def _box(self) -> IntArray:
-        """Voxels with one number for every pair of a brain structure and a label."""
+        """Labels of the voxels: one number for every pair of a brain structure and a mask label."""
         columns = self._voxel_columns
         structure = np.unique(self.axis.name[columns], return_inverse=True)[1]
         pairs = np.stack([structure, self.labels[columns]])
@@ -113,35 +150,35 @@ class CiftiSpace(Space):
         labels[self.columns[~kept]] = 0
         return replace(self, labels=labels)
 
-    def open(self, imgs: Any) -> CiftiRows:
+    def open(self, imgs: Any) -> CiftiSamples:
         """Open images with the grayordinates of the model."""
-        return self.rows(open_all(imgs))
+        return self.samples(open_all(imgs))
 
-    def rows(self, files: list[CiftiFile]) -> CiftiRows:
-        """Rows of opened images, which must have the grayordinates of the space."""
+    def samples(self, files: list[CiftiFile]) -> CiftiSamples:
+        """Samples of opened images, which must have the grayordinates of the space."""
         for file in files:
             how = axis_difference(file.axis, self.axis)
             if how is not None:
                 raise ImageError(f"{file.name}: {how}, as the model")
-        return CiftiRows(self, tuple(files))
+        return CiftiSamples(self, tuple(files))
 
-    def to_images(self, rows: FloatArray, names: tuple[str, ...] = ()) -> Cifti2Image:
-        """A dense scalar image with all grayordinates of the files, zero outside of the mask."""
-        rows = self._checked_rows(rows)
-        values = np.zeros((len(rows), len(self.axis)), dtype=np.float32)
-        values[:, self.columns] = rows
-        scalars = ScalarAxis(list(names or default_names(len(rows))))
+    def to_images(self, maps: FloatArray, names: tuple[str, ...] = ()) -> Cifti2Image:
+        """A dense scalar image with all grayordinates of the files, zero outside the mask."""
+        maps = self._checked_maps(maps)
+        values = np.zeros((len(maps), len(self.axis)), dtype=np.float32)
+        values[:, self.columns] = maps
+        scalars = ScalarAxis(list(names or default_names(len(maps))))
         image = Cifti2Image(values, (scalars, self.axis))
         image.nifti_header.set_intent("NIFTI_INTENT_CONNECTIVITY_DENSE_SCALARS")
         return image
 
-    def _save_maps(self, rows: FloatArray, names: tuple[str, ...], folder: Path, stem: str) -> list[Path]:
+    def _save_maps(self, maps: FloatArray, names: tuple[str, ...], folder: Path, stem: str) -> list[Path]:
         path = folder / f"{stem}.dscalar.nii"
-        nib.save(self.to_images(rows, names), path)
+        nib.save(self.to_images(maps, names), path)
         return [path]
 
     def masker(self) -> CiftiMasker:
-        """A small masker in the manner of nilearn, which has none for CIFTI-2."""
+        """A small masker in the style of nilearn, which has none for CIFTI-2."""
         return CiftiMasker(self)
 
     def as_mask(self) -> IntArray:
@@ -153,8 +190,27 @@ class CiftiSpace(Space):
         meshes = {hemi: (surface.coords, surface.triangles) for hemi, surface in self.meshes.items()}
         return meshes or None
 
+    @cached_property
+    def vertex_sets(self) -> tuple[VertexSet, ...]:
+        """The vertices of each cortex."""
+        sets, start = [], 0
+        for hemi, columns in self._cortex_columns.items():
+            if len(columns):
+                sets.append(VertexSet(start, hemi, self.axis.vertex[columns], self.meshes[hemi]))
+            start += len(columns)
+        return tuple(sets)
+
+    @cached_property
+    def voxel_set(self) -> VoxelSet | None:
+        """The voxels of the subcortical structures, after all vertices."""
+        columns = self._voxel_columns
+        if len(columns) == 0:
+            return None
+        start = self.n_features - len(columns)
+        return VoxelSet(start, self.axis.voxel[columns], np.asarray(self.axis.affine, dtype=np.float64))
+
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """The axis, spelt out, the meshes and the labels."""
+        """The axis as plain values and arrays, the meshes and the labels."""
         structures, number = np.unique(self.axis.name, return_inverse=True)
         values = {
             "hemispheres": list(self.meshes),
@@ -191,19 +247,19 @@ class CiftiSpace(Space):
 
 
 @dataclass(frozen=True, eq=False)
-class CiftiRows:
-    """Opened images that fit their space."""
+class CiftiSamples:
+    """Opened images with the grayordinates of their space."""
 
     space: CiftiSpace
     opened: tuple[CiftiFile, ...]
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """A name a row: the file, and the row in it if it holds several."""
+        """One name per sample: the file, and the row in it if it holds several."""
         names: list[str] = []
         for file in self.opened:
-            rows = range(file.n_rows)
-            names.extend([file.name] if file.n_rows == 1 else [f"{file.name}[{row}]" for row in rows])
+            rows = range(file.n_samples)
+            names.extend([file.name] if file.n_samples == 1 else [f"{file.name}[{row}]" for row in rows])
         return tuple(names)
 
     @property
@@ -212,14 +268,14 @@ class CiftiRows:
         return tuple(file.file for file in self.opened if file.file is not None)
 
     def fill(self, out: FloatArray) -> None:
-        """Read file after file into the rows of `out`, a block of columns at a time."""
+        """Read one file after the other into the rows of `out`, one block of columns at a time."""
         first_row = 0
         for file in self.opened:
-            last_row = first_row + file.n_rows
+            last_row = first_row + file.n_samples
             for first, block in file.blocks():
                 place = self.space.columns - first
                 inside = np.flatnonzero((place >= 0) & (place < block.shape[1]))
-                # too large for float32 becomes infinite, which is looked for later
+                # values too large for float32 become infinite; these are found later
                 with np.errstate(over="ignore"):
                     out[first_row:last_row, inside] = block[:, place[inside]]
             for row in range(first_row, last_row):
@@ -229,7 +285,7 @@ class CiftiRows:
 
 @dataclass(frozen=True, eq=False)
 class CiftiMasker:
-    """Takes features out of CIFTI-2 images and puts them back, like a fitted nilearn masker."""
+    """Extracts features from CIFTI-2 images and puts them back, like a fitted nilearn masker."""
 
     space: CiftiSpace
 
@@ -239,37 +295,15 @@ class CiftiMasker:
         return self.space.n_features
 
     def transform(self, imgs: Any) -> npt.NDArray[np.float32]:
-        """Rows of features, shape (n_rows, P)."""
-        rows = self.space.open(imgs)
-        out = np.empty((len(rows.names), self.space.n_features), dtype=np.float32)
-        rows.fill(out)
+        """The features of every image, shape (n_samples, P)."""
+        samples = self.space.open(imgs)
+        out = np.empty((len(samples.names), self.space.n_features), dtype=np.float32)
+        samples.fill(out)
         return out
 
     def inverse_transform(self, X: npt.ArrayLike) -> Cifti2Image:
-        """A dense scalar image with the given rows."""
+        """A dense scalar image, one map per row of X."""
         return self.space.to_images(np.asarray(X))
-
-
-def cifti_space(files: list[CiftiFile], mask: Any, surface: Any) -> tuple[CiftiSpace, str]:
-    """The space of CIFTI-2 images, and a line that says where the mask comes from.
-
-    Parameters
-    ----------
-    files : list of CiftiFile
-        Opened images, all with the same grayordinates.
-    mask : CIFTI-2 file or image of one row, array of shape (G,), or None
-        0 and 1 or labels; ``None`` takes all grayordinates.
-    surface : any form that `spcatv.images.meshes.load_meshes` takes, or None
-        Needed where the files have cortical surfaces.
-    """
-    first = files[0]
-    meshes = _cortex_meshes(first, surface)
-    labels, report = _mask_labels(first, mask)
-    space = CiftiSpace(first.axis, meshes, labels)
-    voxels = first.axis.voxel[first.axis.volume_mask]
-    if len(np.unique(voxels, axis=0)) != len(voxels):
-        raise ImageError(f"{first.name}: some voxels belong to two brain structures")
-    return space, report
 
 
 def _cortex_meshes(first: CiftiFile, surface: Any) -> dict[str, SurfaceMesh]:
@@ -317,8 +351,8 @@ def _mask_labels(first: CiftiFile, mask: Any) -> tuple[npt.NDArray[np.int32], st
         how = axis_difference(opened.axis, first.axis)
         if how is not None:
             raise ImageError(f"{name}: the mask does not fit the images: it {how}, as {first.name}")
-        if opened.n_rows != 1:
-            raise ImageError(f"{name}: a mask is one row of values, this one has {opened.n_rows}")
+        if opened.n_samples != 1:
+            raise ImageError(f"{name}: a mask is one row of values, this one has {opened.n_samples}")
         values = np.concatenate([block[0] for _, block in opened.blocks()])
     labels = checked_labels(values, name)
     return labels, f"mask of {np.count_nonzero(labels):,} of {total:,} grayordinates, given ({name})"

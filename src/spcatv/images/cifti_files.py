@@ -1,4 +1,4 @@
-"""CIFTI-2 files: opened, compared, and read a block of columns at a time."""
+"""CIFTI-2 files: opened, compared, and read in blocks of columns."""
 
 from __future__ import annotations
 
@@ -12,25 +12,24 @@ import numpy as np
 from nibabel.cifti2 import BrainModelAxis, Cifti2Image
 
 from spcatv._util.types import Array
-from spcatv.images.errors import ImageError
-from spcatv.images.loading import image_name, is_path, open_volume, reading
+from spcatv.images.loading import ImageError, image_name, is_path, open_volume, reading
 
-# numbers read at a time from a file of several rows
+# values read at a time from a file with several samples
 BLOCK_VALUES = 4_000_000
 
 
 @dataclass(frozen=True, eq=False)
 class CiftiFile:
-    """An opened CIFTI-2 image with rows of grayordinates.
+    """An opened CIFTI-2 image whose rows are samples and whose columns are grayordinates.
 
     Attributes
     ----------
     name : str
         File name, or place in the list.
     image : Cifti2Image
-        Opened; its values are read when asked for.
+        Opened; its values are read later.
     axis : BrainModelAxis
-        What every column is.
+        Describes the columns.
     """
 
     name: str
@@ -38,20 +37,20 @@ class CiftiFile:
     axis: BrainModelAxis
 
     @property
-    def n_rows(self) -> int:
-        """Maps or points in time."""
+    def n_samples(self) -> int:
+        """Number of maps or time points."""
         return int(self.image.shape[0])
 
     @property
     def file(self) -> Path | None:
-        """The file that the values lie in, None for an array in memory."""
+        """The file that holds the values; None for an array in memory."""
         filename = self.image.get_filename() if nib.is_proxy(self.image.dataobj) else None
         return Path(filename) if filename else None
 
     def blocks(self) -> Iterator[tuple[int, Array]]:
-        """Blocks of columns, with the number of the first; columns lie together in the file."""
+        """Blocks of columns, each with its first column; a column is contiguous in the file."""
         n_columns = len(self.axis)
-        width = max(1, BLOCK_VALUES // self.n_rows)
+        width = max(1, BLOCK_VALUES // self.n_samples)
         with reading(self.name):
             for first in range(0, n_columns, width):
                 last = min(first + width, n_columns)
@@ -75,7 +74,7 @@ def open_cifti(item: Any, number: int) -> CiftiFile:
 
 
 def axis_difference(axis: BrainModelAxis, reference: BrainModelAxis) -> str | None:
-    """How the grayordinates of a file differ from others, as the end of a sentence; None if they do not."""
+    """How the grayordinates of a file differ from another, as the end of a sentence; None if they do not."""
     if axis == reference:
         return None
     mine, other = structure_sizes(axis), structure_sizes(reference)
@@ -89,7 +88,7 @@ def axis_difference(axis: BrainModelAxis, reference: BrainModelAxis) -> str | No
 
 
 def structure_sizes(axis: BrainModelAxis) -> dict[str, int]:
-    """Number of grayordinates of every brain structure."""
+    """The number of grayordinates of every brain structure."""
     names, counts = np.unique(axis.name, return_counts=True)
     return {str(name): int(count) for name, count in zip(names, counts, strict=True)}
 

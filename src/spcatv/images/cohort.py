@@ -1,4 +1,4 @@
-"""From images to one data matrix: read, checked, confounds removed, scaled; and new images likewise."""
+"""From images to one data matrix: read, checked, confounds removed, scaled. New images go the same way."""
 
 from __future__ import annotations
 
@@ -12,11 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from spcatv._util.types import FloatArray
-from spcatv.data.centred import row_blocks
-from spcatv.images import cifti_files, volume
-from spcatv.images.cifti import CiftiSpace, cifti_space
+from spcatv.data import row_blocks
 from spcatv.images.confounds import ConfoundFit, ConfoundTable, fit_confounds, read_confounds
-from spcatv.images.errors import ImageError
 from spcatv.images.features import (
     DropReport,
     apply_rule,
@@ -26,27 +23,24 @@ from spcatv.images.features import (
     drop_columns,
     find_bad,
 )
-from spcatv.images.formats import kind_of, listed
-from spcatv.images.space import Rows, Space
-from spcatv.images.surface import SurfaceSpace, surface_space
-from spcatv.images.volume import VolumeSpace
-from spcatv.images.volume_mask import volume_space
+from spcatv.images.formats import listed, space_of
+from spcatv.images.loading import ImageError
+from spcatv.images.space import Samples, Space
 from spcatv.model import file_sha256
 from spcatv.progress import Event, FileRead, listening
 
 logger = logging.getLogger(__name__)
 
-SPACES: dict[str, type[Space]] = {space.kind: space for space in (VolumeSpace, SurfaceSpace, CiftiSpace)}
 DTYPES = ("float32", "float64")
 # called after every image with its number (from 1), the number of all images, and its name
 ReadProgress = Callable[[int, int, str], None]
-# what is left of a feature is rounding if it is below this many units in the last place of its values
+# the residual of a feature counts as rounding error below this many units in the last place of its values
 ROUNDING = 8
 
 
 @dataclass(frozen=True)
 class InputFile:
-    """A file that was read, and the SHA-256 of its bytes."""
+    """A file that was read, and its SHA-256."""
 
     name: str
     sha256: str
@@ -54,7 +48,7 @@ class InputFile:
 
 @dataclass(frozen=True, eq=False)
 class Preparation:
-    """How images become rows of numbers; the same for those of a fit and for new ones.
+    """How images become rows of the data matrix, in a fit and for new images.
 
     Attributes
     ----------
@@ -74,32 +68,32 @@ class Preparation:
     dtype: str
 
     def read(self, imgs: Any, confounds: Any = None, *, progress: ReadProgress | None = None) -> FloatArray:
-        """Rows of new images, shape (n_rows, n_features).
+        """The data matrix of new images, shape (n_samples, n_features).
 
         Parameters
         ----------
         imgs : images
-            Of the same kind and space as those of the fit.
+            Of the kind and in the space of the images of the fit.
         confounds : table, default=None
             With the columns of the fit; needed if and only if the fit had confounds.
         progress : callable, default=None
             Called after every image with its number, the number of all images, and its name.
         """
         items = listed(imgs)
-        kind = kind_of(items, self.space if self.space.kind == "surface" else None)
+        kind = space_of(items, self.space.as_surface()).kind
         if kind != self.space.kind:
             raise ImageError(f"the model was fitted to {self.space.kind} images, these are {kind} images")
-        rows = self.space.open(items)
-        table = self._checked_confounds(confounds, len(rows.names))
-        X = _read_rows(rows, self.space, self.dtype, progress)
-        check_finite(X, rows.names, self.space.noun)
+        samples = self.space.open(items)
+        table = self._checked_confounds(confounds, len(samples.names))
+        X = _read(samples, self.space, self.dtype, progress)
+        check_finite(X, samples.names, self.space.noun)
         if self.confounds is not None and table is not None:
             self.confounds.remove(X, table)
         if self.scale is not None:
             X /= self.scale
         return X
 
-    def _checked_confounds(self, confounds: Any, n_rows: int) -> ConfoundTable | None:
+    def _checked_confounds(self, confounds: Any, n_samples: int) -> ConfoundTable | None:
         if confounds is None and self.confounds is not None:
             raise ImageError(
                 f"the model was fitted with confounds ({self.confounds.described()}); give those of the new "
@@ -109,11 +103,11 @@ class Preparation:
             return None
         if self.confounds is None:
             raise ImageError("the model was fitted without confounds; it cannot remove any from new images")
-        return read_confounds(confounds, n_rows, self.confounds.levels)
+        return read_confounds(confounds, n_samples, self.confounds.levels)
 
-    def to_images(self, rows: npt.ArrayLike, names: tuple[str, ...] = ()) -> Any:
-        """Images in the units of the input from rows as `read` gives them (confounds stay removed)."""
-        values = np.asarray(rows)
+    def to_images(self, X: npt.ArrayLike, names: tuple[str, ...] = ()) -> Any:
+        """Images in the units of the input, from rows as `read` returns them; confounds stay removed."""
+        values = np.asarray(X)
         return self.space.to_images(values if self.scale is None else values * self.scale, names)
 
 
@@ -123,17 +117,17 @@ class Cohort:
 
     Attributes
     ----------
-    X : ndarray of shape (n_rows, n_features)
-        A row an image: confounds removed and scaled, if asked for; not centred.
+    X : ndarray of shape (n_samples, n_features)
+        One row per image, not centred; confounds removed and scaled if asked for.
     preparation : Preparation
-        How the rows were made, to treat new images alike.
+        How the rows were made, to treat new images in the same way.
     names : tuple of str
-        One a row: the file (both files of a pair joined by " + "), with ``[k]`` for row k of a file
+        One per sample: the file (both files of a pair joined by " + "), with ``[k]`` for sample k of a file
         that holds several.
     files : tuple of InputFile
         The files that were read.
     mask_report : str
-        One line: how many features, and by which rule.
+        One line: how many features, and where the mask comes from.
     dropped : DropReport
         How many features were dropped from the mask, and why.
     """
@@ -147,7 +141,7 @@ class Cohort:
 
     @property
     def space(self) -> Space:
-        """Where the features live: knows their structure, and makes and writes images."""
+        """Where the features live: knows their structure, creates and writes images."""
         return self.preparation.space
 
 
@@ -162,22 +156,22 @@ def read_cohort(
     dtype: Any = "float32",
     progress: ReadProgress | None = None,
 ) -> Cohort:
-    """Read images one by one into one array, and prepare it for a fit (docs/images.md).
+    """Read images one by one into one array and prepare it for a fit (docs/images.md).
 
     Parameters
     ----------
     imgs : images
         A list of NIfTI files or images, or a 4-D one; surface overlays of one or two hemispheres as
-        ``{"left": [...], "right": [...]}``, as (left, right) pairs or as file names that say which
-        hemisphere they are of; nilearn SurfaceImages; or CIFTI-2 files or images.
+        ``{"left": [...], "right": [...]}``, as (left, right) pairs or as file names that mention their
+        hemisphere; nilearn SurfaceImages; or CIFTI-2 files or images.
     mask : path, image, array, name of one of nilearn's rules, or None, default=None
-        Which voxels or vertices to use. Labels keep total variation inside each label.
+        The voxels or vertices to use. With labels, total variation stays inside each label.
     surface : "fsaverage5", pair, mapping or PolyMesh, default=None
         Meshes of the hemispheres, for overlays and CIFTI-2.
     confounds : path, DataFrame or array-like, default=None
-        A row an image; regressed out of every feature by least squares.
+        One row per image; regressed out of every feature by least squares.
     bad_features : {"drop", "raise"}, default="drop"
-        What to do about features that are constant, or NaN or infinite in some row.
+        What to do about features that are constant, or NaN or infinite in some sample.
     standardize : bool, default=False
         Whether features are scaled to unit variance.
     dtype : {"float32", "float64"}, default="float32"
@@ -196,15 +190,16 @@ def read_cohort(
     """
     check_rule(bad_features)
     precision = checked_dtype(dtype)
-    opened = _open(listed(imgs), mask, surface)
-    # what can be wrong is looked at before any voxel is read
+    items = listed(imgs)
+    opened = space_of(items, surface).find(items, mask, surface)
+    # check whatever can be wrong before any voxel is read
     if len(opened.names) < 2:
         raise ImageError(f"{opened.names[0]}: one image only; components need at least two")
     table = None if confounds is None else read_confounds(confounds, len(opened.names))
-    space, rows, mask_report = opened.place()
+    space, samples, mask_report = opened.place()
     logger.info("%s", mask_report)
-    X = _read_rows(rows, space, precision, progress)
-    X, space, dropped = _without_bad(X, space, bad_features, rows.names)
+    X = _read(samples, space, precision, progress)
+    X, space, dropped = _without_bad(X, space, bad_features, samples.names)
     fit = None
     if table is not None:
         X, space, fit, dropped = _without_confounds(X, space, table, bad_features, dropped)
@@ -215,8 +210,8 @@ def read_cohort(
     return Cohort(
         X=X,
         preparation=Preparation(space=space, confounds=fit, scale=scale, dtype=precision),
-        names=rows.names,
-        files=tuple(InputFile(str(path), file_sha256(path)) for path in dict.fromkeys(rows.files)),
+        names=samples.names,
+        files=tuple(InputFile(str(path), file_sha256(path)) for path in dict.fromkeys(samples.files)),
         mask_report=mask_report,
         dropped=dropped,
     )
@@ -233,51 +228,9 @@ def checked_dtype(dtype: Any) -> str:
     return name
 
 
-@dataclass(frozen=True, eq=False)
-class _Opened:
-    """Images whose headers were read: the name of every row, and how to find their space.
-
-    `place` gives the space, the rows, and a line about the mask; it may read the images to compute one.
-    """
-
-    names: tuple[str, ...]
-    place: Callable[[], tuple[Space, Rows, str]]
-
-
-def _open(imgs: Any, mask: Any, surface: Any) -> _Opened:
-    """Open images of any kind."""
-    openers = {"volume": _open_volumes, "surface": _open_overlays, "cifti": _open_cifti}
-    return openers[kind_of(imgs, surface)](imgs, mask, surface)
-
-
-def _open_volumes(imgs: Any, mask: Any, surface: Any) -> _Opened:
-    if surface is not None:
-        raise ImageError("surfaces were given, but the images are volumes; leave `surface` out")
-    volumes = volume.open_all(imgs)
-
-    def place() -> tuple[Space, Rows, str]:
-        space, report = volume_space(volumes, mask)
-        return space, space.rows(volumes), report
-
-    return _Opened(tuple(name for opened in volumes for name in opened.names), place)
-
-
-def _open_overlays(imgs: Any, mask: Any, surface: Any) -> _Opened:
-    space, report = surface_space(imgs, mask, surface)
-    rows = space.open(imgs)
-    return _Opened(rows.names, lambda: (space, rows, report))
-
-
-def _open_cifti(imgs: Any, mask: Any, surface: Any) -> _Opened:
-    files = cifti_files.open_all(imgs)
-    space, report = cifti_space(files, mask, surface)
-    rows = space.rows(files)
-    return _Opened(rows.names, lambda: (space, rows, report))
-
-
 @dataclass(frozen=True)
 class _ReadListener:
-    """The callable that people give as `progress`, as a listener."""
+    """Calls the function that was given as `progress`."""
 
     progress: ReadProgress
 
@@ -287,17 +240,17 @@ class _ReadListener:
         return False
 
 
-def _read_rows(rows: Rows, space: Space, dtype: str, progress: ReadProgress | None) -> FloatArray:
-    X = np.empty((len(rows.names), space.n_features), dtype=dtype)
+def _read(samples: Samples, space: Space, dtype: str, progress: ReadProgress | None) -> FloatArray:
+    X = np.empty((len(samples.names), space.n_features), dtype=dtype)
     with nullcontext() if progress is None else listening(_ReadListener(progress)):
-        rows.fill(X)
+        samples.fill(X)
     return X
 
 
 def _without_bad(
     X: FloatArray, space: Space, rule: str, names: tuple[str, ...]
 ) -> tuple[FloatArray, Space, DropReport]:
-    """Drop features that are constant, NaN or infinite, or refuse them; X is overwritten."""
+    """Drop or refuse features that are constant, NaN or infinite. X is overwritten."""
     bad = find_bad(X)
     report = apply_rule(bad, rule, space.noun, names)
     if report.n_dropped:
@@ -308,7 +261,7 @@ def _without_bad(
 def _without_confounds(
     X: FloatArray, space: Space, table: ConfoundTable, rule: str, report: DropReport
 ) -> tuple[FloatArray, Space, ConfoundFit, DropReport]:
-    """Regress the confounds out, and drop or refuse features that they explain fully; X is overwritten."""
+    """Remove the confounds; drop or refuse features that they explain fully. X is overwritten."""
     mean, before = _column_spread(X)
     fit = fit_confounds(X, table)
     fit.remove(X, table)
@@ -322,7 +275,7 @@ def _without_confounds(
 
 
 def _column_spread(X: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Means and standard deviations of the columns, in float64, a block of rows at a time."""
+    """Means and standard deviations of the features in float64, one block of samples at a time."""
     mean = np.zeros(X.shape[1])
     for first, last in row_blocks(X.shape):
         mean += X[first:last].sum(axis=0, dtype=np.float64)

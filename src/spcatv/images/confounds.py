@@ -1,4 +1,4 @@
-"""Confounds: what they explain is removed by least squares, from new images by the same fit."""
+"""Confounds: removed from images by least squares, from new images with the coefficients of the fit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from spcatv._util.types import FloatArray
-from spcatv.data.centred import row_blocks
+from spcatv.data import row_blocks
 from spcatv.images.categories import (
     Levels,
     given_columns,
@@ -18,8 +18,7 @@ from spcatv.images.categories import (
     levels_of,
     text_values,
 )
-from spcatv.images.errors import ImageError
-from spcatv.images.loading import is_path, reading
+from spcatv.images.loading import ImageError, is_path, reading
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,11 +27,11 @@ class ConfoundTable:
 
     Attributes
     ----------
-    values : ndarray of float64, of shape (n_rows, n_confounds)
+    values : ndarray of float64, of shape (n_samples, n_confounds)
     names : tuple of str
-        Column names; empty where the table has none.
+        Column names; empty if the table has none.
     levels : mapping of str to tuple of str
-        Columns of text, and the values that they are coded for.
+        The levels of every column of text.
     """
 
     values: FloatArray
@@ -44,19 +43,19 @@ class ConfoundTable:
 class ConfoundFit:
     """A linear model of every feature by the confounds: ``x = intercept + (c - mean) slopes``.
 
-    Only ``(c - mean) slopes`` is taken away. The intercept stays in the images: whether means are
-    removed is for the estimator's `center` to say.
+    Only ``(c - mean) slopes`` is removed. The intercept stays in the images: the parameter `center` of the
+    estimator decides whether means are removed.
 
     Attributes
     ----------
     mean : ndarray of shape (n_confounds,)
-        Means of the confounds over the rows of the fit.
+        Means of the confounds over the samples of the fit.
     slopes : ndarray of shape (n_confounds, n_features)
         Least-squares coefficients.
     names : tuple of str
-        Names of the confounds, empty where they have none.
+        Names of the confounds; empty if they have none.
     levels : mapping of str to tuple of str
-        Columns of text that some of them were made from, with their values.
+        The levels of every column of text that was coded.
     """
 
     mean: FloatArray
@@ -66,7 +65,7 @@ class ConfoundFit:
 
     @property
     def columns(self) -> list[str]:
-        """The columns of the table that was given; empty where they have no names."""
+        """The columns of the given table; empty if they have no names."""
         return given_columns(self.names, self.levels)
 
     def described(self) -> str:
@@ -74,7 +73,7 @@ class ConfoundFit:
         return ", ".join(self.columns) or f"{len(self.mean)} columns"
 
     def remove(self, X: FloatArray, table: ConfoundTable) -> None:
-        """Take what the confounds explain away from X, in place."""
+        """Remove what the confounds explain from X, in place."""
         centred = self._ordered(table) - self.mean
         for first, last in row_blocks(X.shape):
             X[first:last] -= centred[first:last] @ self.slopes
@@ -98,13 +97,13 @@ def fit_confounds(X: FloatArray, table: ConfoundTable) -> ConfoundFit:
 
     Parameters
     ----------
-    X : ndarray of shape (n_rows, n_features)
+    X : ndarray of shape (n_samples, n_features)
     table : ConfoundTable
-        As many rows.
+        With the same number of rows.
     """
     mean = table.values.mean(axis=0)
     centred = table.values - mean
-    # columns in units of their spread, so that a tiny unit is not taken for a repeated column
+    # scale the columns, so that a column in tiny units does not lower the rank
     spread = np.sqrt(np.square(centred).mean(axis=0))
     units = np.where(spread > 0, spread, 1.0)
     rank = int(np.linalg.matrix_rank(centred / units))
@@ -116,33 +115,33 @@ def fit_confounds(X: FloatArray, table: ConfoundTable) -> ConfoundFit:
     solver = np.linalg.pinv(centred / units) / units[:, None]
     slopes = np.zeros((len(mean), X.shape[1]))
     for first, last in row_blocks(X.shape):
-        # the rows of the pseudo-inverse add up to zero: means of X do not matter
+        # the rows of the pseudo-inverse sum to zero, so the means of X do not matter
         slopes += solver[:, first:last] @ X[first:last]
     return ConfoundFit(mean=mean, slopes=slopes.astype(X.dtype), names=table.names, levels=table.levels)
 
 
-def read_confounds(confounds: Any, n_rows: int, levels: Levels | None = None) -> ConfoundTable:
+def read_confounds(confounds: Any, n_samples: int, levels: Levels | None = None) -> ConfoundTable:
     """Check a table of confounds, and code its columns of text.
 
     Parameters
     ----------
     confounds : path of a TSV or CSV file with a header, DataFrame, or array-like
-        A row an image; columns of numbers, or, with names, of text that puts images into groups. An
-        intercept is always in the model and need not be a column.
-    n_rows : int
+        One row per image. Columns hold numbers or, if they have names, text that groups the images. The
+        model always has an intercept, which need not be a column.
+    n_samples : int
         Number of images.
     levels : mapping of str to tuple of str, default=None
-        Columns of text of the fit, for new images; ``None`` for a fit.
+        The levels of the fit, for new images; ``None`` in a fit.
     """
     source = str(confounds) if is_path(confounds) else "confounds"
     frame = _frame(confounds) if is_path(confounds) else confounds
     if hasattr(frame, "columns"):
-        return _coded(frame, source, n_rows, levels)
-    return ConfoundTable(values=_checked(frame, source, (), n_rows), names=())
+        return _coded(frame, source, n_samples, levels)
+    return ConfoundTable(values=_checked(frame, source, (), n_samples), names=())
 
 
-def _coded(frame: Any, source: str, n_rows: int, known: Levels | None) -> ConfoundTable:
-    """A DataFrame with its columns of text coded, by the levels of a fit if they are known."""
+def _coded(frame: Any, source: str, n_samples: int, known: Levels | None) -> ConfoundTable:
+    """A DataFrame whose columns of text are coded, with the levels of the fit if they are known."""
     names: list[str] = []
     columns: list[FloatArray] = [np.zeros((len(frame), 0))]
     levels: dict[str, tuple[str, ...]] = {}
@@ -153,7 +152,7 @@ def _coded(frame: Any, source: str, n_rows: int, known: Levels | None) -> Confou
             texts = [str(value) for value in frame[label].tolist()]
         if texts is None:
             names.append(name)
-            columns.append(_checked(frame[[label]], source, (name,), n_rows))
+            columns.append(_checked(frame[[label]], source, (name,), n_samples))
             continue
         if known is not None and name not in known:
             raise ImageError(
@@ -165,7 +164,7 @@ def _coded(frame: Any, source: str, n_rows: int, known: Levels | None) -> Confou
         columns.append(indicators(texts, levels[name], name, source))
     if levels and not names:
         raise ImageError(f"{source}: no column has more than one value ({', '.join(levels)})")
-    values = _checked(np.concatenate(columns, axis=1), source, tuple(names), n_rows)
+    values = _checked(np.concatenate(columns, axis=1), source, tuple(names), n_samples)
     return ConfoundTable(values=values, names=tuple(names), levels=levels)
 
 
@@ -179,7 +178,7 @@ def _frame(path: str | Path) -> Any:
         return pd.read_csv(path, sep="," if path.suffix == ".csv" else "\t", na_values=["n/a"])
 
 
-def _checked(frame: Any, source: str, names: tuple[str, ...], n_rows: int) -> FloatArray:
+def _checked(frame: Any, source: str, names: tuple[str, ...], n_samples: int) -> FloatArray:
     try:
         values = np.asarray(frame, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -187,9 +186,11 @@ def _checked(frame: Any, source: str, names: tuple[str, ...], n_rows: int) -> Fl
     if values.ndim == 1:
         values = values[:, None]
     if values.ndim != 2 or values.shape[1] == 0:
-        raise ImageError(f"{source}: must be a table, a row an image; got shape {values.shape}")
-    if len(values) != n_rows:
-        raise ImageError(f"{source}: has {len(values)} rows, but there are {n_rows} images; a row an image")
+        raise ImageError(f"{source}: must be a table with one row per image; got shape {values.shape}")
+    if len(values) != n_samples:
+        raise ImageError(
+            f"{source}: has {len(values)} rows, but there are {n_samples} images; one row per image is needed"
+        )
     wrong = np.argwhere(~np.isfinite(values))
     if len(wrong):
         row, column = map(int, wrong[0])

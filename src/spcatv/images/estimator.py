@@ -1,4 +1,4 @@
-"""ImageSPCATV: the method on files, in the manner of nilearn's decompositions."""
+"""ImageSPCATV: the method on image files, in the style of nilearn's decomposition estimators."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from spcatv.estimator.parameters import check_parameters
 from spcatv.estimator.reportable import ReportMixin
 from spcatv.images.cohort import Cohort, ReadProgress, checked_dtype, read_cohort
 from spcatv.images.features import check_rule
-from spcatv.images.saving import OWN, load_fitted, save_fitted
+from spcatv.images.saving import KIND, OWN, restore_fitted, save_fitted
 from spcatv.images.space import default_names
+from spcatv.model import SavedModel, read_model
 from spcatv.problem import Penalty
 from spcatv.progress.callbacks import CallbackSupportMixin, forwarded_callbacks
 
-# what a fitted SPCATV has, and a fitted ImageSPCATV has likewise
+# fitted attributes of SPCATV that a fitted ImageSPCATV has too
 FITTED = (
     "components_",
     "mean_",
@@ -46,24 +47,24 @@ class ImageSPCATV(
 ):
     """SPCATV on brain images: volumes, surfaces, or both (docs/images.md).
 
-    Images are read one by one into one array. What is neighbour of what comes from the mask (voxel
-    sizes respected), the surfaces, or both; loadings come back as images.
+    Images are read one by one into one array. The mask (with its voxel sizes), the surfaces, or both
+    determine which features are neighbours. Loadings are returned as images.
 
     Parameters
     ----------
     n_components : int, default=3
         Number of components K.
     mask : path, image, array, name of a rule, or None, default=None
-        Voxels or vertices to use: an image of 0 and 1 in the space of the images, or of labels, which
-        keep total variation inside each label. ``None``: volumes get a mask that nilearn computes from
-        their mean (its rule "background"; "epi", "whole-brain-template", "gm-template" and "wm-template"
-        can be named), surfaces and CIFTI-2 files use all they have. Nothing is ever resampled.
+        Voxels or vertices to use: an image of 0 and 1, or of labels, in the space of the images. With
+        labels, total variation stays inside each label. ``None`` takes all of a surface or CIFTI-2 file; for
+        volumes, nilearn computes a mask from their mean (its rule "background"; other rules are "epi",
+        "whole-brain-template", "gm-template" and "wm-template"). Nothing is ever resampled.
     surface : "fsaverage5", (left, right), mapping or PolyMesh, default=None
         Meshes of the hemispheres, for overlays and CIFTI-2: GIFTI or FreeSurfer surface files, objects
-        with `coordinates` and `faces`, or arrays (coords, triangles). SurfaceImages bring their own.
+        with `coordinates` and `faces`, or arrays (coords, triangles). SurfaceImages have their own.
     bad_features : {"drop", "raise"}, default="drop"
         What to do about voxels or vertices that are constant over the images, or NaN or infinite in
-        some image: drop them from the mask, with a warning that counts them, or refuse.
+        some image: drop them from the mask with a warning that counts them, or raise an error.
     standardize : bool, default=False
         Whether every voxel or vertex is scaled to unit variance (after confounds are removed).
     alpha, l1_ratio, tv_ratio, penalty_units, penalty, positive, center, tol, max_iter, solver, n_init, \
@@ -75,34 +76,35 @@ refine, transform_method, init, random_state, verbose
     Attributes
     ----------
     components_img_ : 4-D Nifti1Image, SurfaceImage or Cifti2Image
-        The K loading maps; zero outside of the mask.
+        The K loading maps, zero outside the mask.
     masker_ : NiftiMasker, SurfaceMasker or CiftiMasker
-        Fitted; takes features out of images, and puts them back, in the order of `components_`.
+        Fitted; extracts features from images and puts them back, in the order of `components_`.
     estimator_ : SPCATV
-        The fit on the data matrix. All its fitted attributes are here, too: ``components_``, ``mean_``,
-        ``singular_values_``, ``explained_variance_``, ``explained_variance_ratio_``, ``l1_``, ``l2_``,
-        ``tv_``, ``structure_``, ``n_iter_``, ``diagnostics_``, ``refinement_``, ``n_features_in_``.
+        The fit on the data matrix. Its fitted attributes are available here as well: ``components_``,
+        ``mean_``, ``singular_values_``, ``explained_variance_``, ``explained_variance_ratio_``, ``l1_``,
+        ``l2_``, ``tv_``, ``structure_``, ``n_iter_``, ``diagnostics_``, ``refinement_``,
+        ``n_features_in_``.
     space_ : Space
-        Where the features live; makes and writes images.
+        Where the features live; creates and writes images.
     preparation_ : Preparation
-        How images become rows: space, confounds, scale.
+        How images become rows of the data matrix: space, confounds, scale.
     input_names_ : tuple of str
-        One a row of the fit.
+        One per sample of the fit.
     input_files_ : tuple of InputFile
         The files that were read, with the SHA-256 of each.
     mask_report_ : str
-        One line: how many features, by which rule.
+        One line: how many features, and where the mask comes from.
     dropped_ : DropReport
         How many features were dropped, and why.
     n_dropped_ : int
-        Their number.
+        Number of dropped features.
 
     Examples
     --------
     >>> from spcatv import ImageSPCATV
-    >>> model = ImageSPCATV(n_components=3, mask="gm_mask.nii.gz")   # doctest: +SKIP
-    >>> scores = model.fit_transform("derivatives/sub-*_gm.nii.gz")  # doctest: +SKIP
-    >>> model.components_img_.to_filename("components.nii.gz")       # doctest: +SKIP
+    >>> model = ImageSPCATV(n_components=3, mask="gm_mask.nii.gz")
+    >>> scores = model.fit_transform("derivatives/sub-*_gm.nii.gz")
+    >>> model.components_img_.to_filename("components.nii.gz")
     """
 
     components_: FloatArray
@@ -163,7 +165,7 @@ refine, transform_method, init, random_state, verbose
         Parameters
         ----------
         imgs : images or Cohort
-            At least two; every form that `spcatv.images.read_cohort` takes, or what it returned.
+            At least two, in any form that `spcatv.images.read_cohort` takes; or a Cohort that it returned.
         y : None
             Ignored.
         confounds : path of a TSV or CSV file, DataFrame or array-like of shape (n_images, n_confounds)
@@ -177,7 +179,7 @@ refine, transform_method, init, random_state, verbose
         return self
 
     def fit_transform(self, X: Any, y: Any = None, confounds: Any = None) -> FloatArray:
-        """Fit to images and return their scores; the images are read once.
+        """Fit images and return their scores; the images are read once.
 
         Parameters
         ----------
@@ -218,25 +220,25 @@ refine, transform_method, init, random_state, verbose
                 dtype=self.dtype,
             )
         if confounds is not None:
-            raise ValueError("a Cohort has its confounds removed already; give them to read_cohort")
+            raise ValueError("the confounds of a Cohort are removed already; give them to read_cohort")
         if (imgs.preparation.scale is not None) != bool(self.standardize):
             raise ValueError(
-                f"standardize={self.standardize} does not go with the Cohort; it is read_cohort's to say"
+                f"standardize={self.standardize} does not match the Cohort; give it to read_cohort"
             )
         return imgs
 
     def _estimator(self, cohort: Cohort) -> SPCATV:
-        """An SPCATV with the same parameters and the structure of the images."""
+        """An unfitted SPCATV with the same parameters and the structure of the images."""
         own = {name: value for name, value in self.get_params(deep=False).items() if name not in OWN}
         return SPCATV(**{**own, "structure": cohort.space.structure(), "dtype": cohort.preparation.dtype})
 
     def adopt_fit(self, estimator: SPCATV, cohort: Cohort) -> None:
-        """Become what a fit on the cohort's data matrix has found.
+        """Take over a fit on the data matrix of a cohort.
 
         Parameters
         ----------
         estimator : SPCATV
-            Fitted to ``cohort.X``, by whatever search.
+            Fitted to ``cohort.X``.
         cohort : Cohort
             The images.
         """
@@ -248,12 +250,10 @@ refine, transform_method, init, random_state, verbose
         self._adopt(estimator)
 
     def _adopt(self, estimator: SPCATV) -> None:
-        """Show the fitted attributes of the estimator as one's own."""
+        """Copy the fitted attributes of the estimator."""
         self.estimator_ = estimator
         for name in FITTED:
             setattr(self, name, getattr(estimator, name))
-        if hasattr(estimator, "component_alphas_"):
-            self.component_alphas_ = estimator.component_alphas_
         self.space_ = self.preparation_.space
         self.masker_ = self.space_.masker()
 
@@ -272,14 +272,14 @@ refine, transform_method, init, random_state, verbose
     def transform(
         self, imgs: Any, confounds: Any = None, *, progress: ReadProgress | None = None
     ) -> FloatArray:
-        """Scores of images; those of one image do not depend on the others.
+        """Scores of images; the scores of one image do not depend on the others.
 
         Parameters
         ----------
         imgs : images
-            Of the kind and the space of the fit.
+            Of the kind and in the space of the images of the fit.
         confounds : table, default=None
-            Needed if the fit had confounds: what they explain is removed by the fit's coefficients.
+            Needed if the fit had confounds; they are removed with the coefficients of the fit.
         progress : callable, default=None
             Called after every image with its number, the number of all images, and its name.
 
@@ -291,7 +291,7 @@ refine, transform_method, init, random_state, verbose
         return self.estimator_.transform(self.preparation_.read(imgs, confounds, progress=progress))
 
     def inverse_transform(self, X: Any) -> Any:
-        """Images that have the given scores, in the units of the input; confounds are not added again.
+        """Images with the given scores, in the units of the input; confounds are not added back.
 
         Parameters
         ----------
@@ -307,7 +307,7 @@ refine, transform_method, init, random_state, verbose
         return self.preparation_.to_images(rows, tuple(f"image {number + 1}" for number in range(len(rows))))
 
     def score(self, imgs: Any, y: Any = None, confounds: Any = None) -> float:
-        """Minus the mean squared error of the images' reconstruction, see `SPCATV.score`.
+        """Minus the mean squared reconstruction error of the images, see `SPCATV.score`.
 
         Parameters
         ----------
@@ -321,12 +321,12 @@ refine, transform_method, init, random_state, verbose
         return self.estimator_.score(self.preparation_.read(imgs, confounds))
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
-        """Write the fitted model as a folder: JSON, arrays, and the loading maps below ``maps/``.
+        """Write the fitted model as a folder: JSON, arrays, and the loading maps in ``maps/``.
 
         Parameters
         ----------
         folder : path
-            A folder that is not there yet, is empty, or holds another model, which is replaced.
+            A folder that does not exist, is empty, or holds another model, which is replaced.
 
         Returns
         -------
@@ -338,7 +338,7 @@ refine, transform_method, init, random_state, verbose
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Self:
-        """Read a model that `save` has written, after checking all of it; nothing in it is executed.
+        """Read a model that `save` has written. Everything is checked, and nothing in it is executed.
 
         Parameters
         ----------
@@ -347,10 +347,15 @@ refine, transform_method, init, random_state, verbose
         Returns
         -------
         ImageSPCATV
-            Fitted: transforms new images as the one that was saved. A mask or surface that was given as
-            an object comes back as the fitted one.
+            Fitted; it transforms new images as the saved one did. A mask or surface that was given as an
+            object is replaced by the fitted one.
         """
-        parameters, fitted, estimator = load_fitted(folder)
+        return cls.restore(read_model(folder, kind=KIND))
+
+    @classmethod
+    def restore(cls, saved: SavedModel) -> Self:
+        """The fitted model that a model folder describes (`spcatv.model.read_model`)."""
+        parameters, fitted, estimator = restore_fitted(saved)
         model = cls(**parameters)
         for name, value in fitted.items():
             setattr(model, name, value)

@@ -1,4 +1,4 @@
-"""The one rule for bad features: constant over the rows, or NaN or infinite in some row."""
+"""The one rule for bad features: constant over the samples, or NaN or infinite in some sample."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ import numpy as np
 
 from spcatv._util.types import Array, BoolArray, FloatArray
 from spcatv._util.warn import warn_user
-from spcatv.images.errors import BadFeatureWarning, ImageError
+from spcatv.images.loading import ImageError
 
 RULES = ("drop", "raise")
+
+
+class BadFeatureWarning(UserWarning):
+    """Voxels or vertices were dropped: constant, NaN or infinite values."""
 
 
 def check_rule(rule: Any) -> None:
@@ -28,16 +32,16 @@ class BadFeatures:
     Attributes
     ----------
     constant : ndarray of bool, of shape (n_features,)
-        The same finite value in every row.
+        The same finite value in every sample.
     not_finite : ndarray of bool, of shape (n_features,)
-        NaN or infinite in at least one row.
-    first_row : int or None
-        The first row with a NaN or infinite value.
+        NaN or infinite in at least one sample.
+    first_sample : int or None
+        The first sample with a NaN or infinite value.
     """
 
     constant: BoolArray
     not_finite: BoolArray
-    first_row: int | None
+    first_sample: int | None
 
     @property
     def kept(self) -> BoolArray:
@@ -47,15 +51,15 @@ class BadFeatures:
 
 @dataclass(frozen=True)
 class DropReport:
-    """How many features were looked at, and how many were dropped and why.
+    """How many features there were, and how many were dropped and why.
 
     Attributes
     ----------
     n_features : int
         Features before any was dropped.
     n_constant, n_not_finite, n_explained : int
-        Dropped because constant over the rows; NaN or infinite in some row; or constant once the
-        confounds are removed.
+        Dropped because they are constant over the samples; NaN or infinite in some sample; or constant
+        once the confounds are removed.
     """
 
     n_features: int
@@ -65,57 +69,57 @@ class DropReport:
 
     @property
     def n_dropped(self) -> int:
-        """All that were dropped."""
+        """Number of features that were dropped."""
         return self.n_constant + self.n_not_finite + self.n_explained
 
 
 def find_bad(X: FloatArray) -> BadFeatures:
-    """Look for bad columns, a row at a time.
+    """Look for bad features, one sample at a time.
 
     Parameters
     ----------
-    X : ndarray of shape (n_rows, n_features)
+    X : ndarray of shape (n_samples, n_features)
     """
     varies = np.zeros(X.shape[1], dtype=bool)
     finite = np.ones(X.shape[1], dtype=bool)
-    first_row = None
+    first_sample = None
     for number, row in enumerate(X):
         good = np.isfinite(row)
-        if first_row is None and not good.all():
-            first_row = number
+        if first_sample is None and not good.all():
+            first_sample = number
         finite &= good
         varies |= row != X[0]
-    return BadFeatures(constant=finite & ~varies, not_finite=~finite, first_row=first_row)
+    return BadFeatures(constant=finite & ~varies, not_finite=~finite, first_sample=first_sample)
 
 
 def drop_columns(X: FloatArray, kept: BoolArray) -> FloatArray:
-    """The kept columns of X, moved together within X's own memory.
+    """The kept columns of X, moved together in the memory of X.
 
-    Row i of the result ends where row i of X ends or before, so that rows moved in order never
-    overwrite one that is still to be moved.
+    Row i of the result ends no later than row i of X. Rows that are moved in order therefore never overwrite
+    a row that is still to be moved.
 
     Parameters
     ----------
-    X : ndarray of shape (n_rows, n_features), C-contiguous
+    X : ndarray of shape (n_samples, n_features), C-contiguous
         Overwritten.
     kept : ndarray of bool, of shape (n_features,)
 
     Returns
     -------
-    ndarray of shape (n_rows, n_kept)
-        The front of X's memory.
+    ndarray of shape (n_samples, n_kept)
+        A view of the beginning of the memory of X.
     """
     if kept.all():
         return X
-    n_rows, n_kept = len(X), int(kept.sum())
+    n_samples, n_kept = len(X), int(kept.sum())
     flat = X.reshape(-1)
-    for number in range(n_rows):
+    for number in range(n_samples):
         flat[number * n_kept : (number + 1) * n_kept] = X[number][kept]
-    return flat[: n_rows * n_kept].reshape(n_rows, n_kept)
+    return flat[: n_samples * n_kept].reshape(n_samples, n_kept)
 
 
 def check_explained(explained: BoolArray, rule: str, noun: str) -> int:
-    """Raise, or warn with the figures, if the confounds explain some features fully; return how many."""
+    """Raise or warn if the confounds explain some features fully; return how many."""
     count = int(explained.sum())
     if count == 0:
         return 0
@@ -129,18 +133,18 @@ def check_explained(explained: BoolArray, rule: str, noun: str) -> int:
 
 
 def apply_rule(bad: BadFeatures, rule: str, noun: str, names: Sequence[str]) -> DropReport:
-    """Raise, or warn with the figures, if there are bad features.
+    """Raise or warn if there are bad features.
 
     Parameters
     ----------
     bad : BadFeatures
         What `find_bad` found.
     rule : {"drop", "raise"}
-        What to do about it.
+        What to do about them.
     noun : str
         "voxels" or "vertices".
     names : sequence of str
-        A name a row.
+        One name per sample.
     """
     report = DropReport(
         n_features=len(bad.constant),
@@ -149,7 +153,7 @@ def apply_rule(bad: BadFeatures, rule: str, noun: str, names: Sequence[str]) -> 
     )
     if report.n_dropped == 0:
         return report
-    where = "" if bad.first_row is None else f" (first in {names[bad.first_row]})"
+    where = "" if bad.first_sample is None else f" (first in {names[bad.first_sample]})"
     figures = (
         f"{report.n_constant:,} have the same value in all {len(names)} images, "
         f"{report.n_not_finite:,} are NaN or infinite in some image{where}"
@@ -167,7 +171,7 @@ def apply_rule(bad: BadFeatures, rule: str, noun: str, names: Sequence[str]) -> 
 
 
 def check_finite(X: Array, names: Sequence[str], noun: str) -> None:
-    """Refuse new rows with NaN or infinite values where the model has a feature."""
+    """Refuse new samples with NaN or infinite values at a feature of the model."""
     for row, name in zip(X, names, strict=True):
         finite = np.isfinite(row)
         if not finite.all():

@@ -1,28 +1,40 @@
-"""What kind of images a user gave: volumes, surfaces or CIFTI-2."""
+"""The image formats there are, and which of them a user gave."""
 
 from __future__ import annotations
 
 import glob
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import nibabel as nib
 import numpy as np
 
-from spcatv.images.errors import ImageError
-from spcatv.images.loading import image_name, is_curv, is_path
-from spcatv.images.overlays import hemisphere_of
+from spcatv.images.cifti import CiftiSpace
+from spcatv.images.loading import ImageError, image_name, is_path
+from spcatv.images.space import Space
+from spcatv.images.surface import SurfaceSpace
+from spcatv.images.volume import VolumeSpace
 
-CIFTI_NAME = re.compile(r"\.(dscalar|dtseries|dlabel)\.nii$", re.IGNORECASE)
-SURFACE_NAMES = (".gii", ".gii.gz")
-EITHER_NAMES = (".mgh", ".mgz")
-VOLUME_NAMES = (".nii", ".nii.gz", ".img", ".img.gz", ".hdr")
+# The first space that recognises an image opens it. Volumes come last: they take whatever is left, and say
+# what is wrong with it.
+SPACES: tuple[type[Space], ...] = (CiftiSpace, SurfaceSpace, VolumeSpace)
+
+
+def space_named(kind: str) -> type[Space]:
+    """The space of a kind, as it is called in a model folder; KeyError if there is none."""
+    return {space.kind: space for space in SPACES}[kind]
+
+
+def file_suffixes() -> tuple[str, ...]:
+    """Endings of the files that are taken from a folder of images."""
+    return tuple(dict.fromkeys(suffix for space in reversed(SPACES) for suffix in space.suffixes))
 
 
 def listed(imgs: Any) -> Any:
-    """Spread out what may be a pattern of file names or an iterator; refuse what is no image at all."""
+    """Expand a pattern of file names or an iterator into a list; refuse what is not an image.
+
+    A mapping by hemisphere is returned as it is.
+    """
     if isinstance(imgs, Mapping):
         return imgs
     if isinstance(imgs, np.ndarray):
@@ -45,38 +57,22 @@ def listed(imgs: Any) -> Any:
     return items
 
 
-def kind_of(imgs: Any, surface: Any) -> str:
-    """Say "volume", "surface" or "cifti"; `imgs` as `listed` gives it."""
-    if isinstance(imgs, Mapping):
-        return "surface"
-    kinds = [_kind_of_one(item, surface) for item in imgs]
-    for number, kind in enumerate(kinds):
-        if kind != kinds[0]:
+def space_of(imgs: Any, surface: Any) -> type[Space]:
+    """The format of images, which must all have the same.
+
+    Parameters
+    ----------
+    imgs : list or mapping
+        From `listed`.
+    surface : object or None
+        The meshes that were given with them, in any form.
+    """
+    items = [imgs] if isinstance(imgs, Mapping) else imgs
+    spaces = [next(space for space in SPACES if space.recognises(item, surface)) for item in items]
+    for number, space in enumerate(spaces):
+        if space is not spaces[0]:
             raise ImageError(
-                f"{image_name(imgs[number], number)}: is a {kind} image, but the first one, "
-                f"{image_name(imgs[0], 0)}, is a {kinds[0]} image; all must be of one kind"
+                f"{image_name(items[number], number)}: is a {space.kind} image, but the first one, "
+                f"{image_name(items[0], 0)}, is a {spaces[0].kind} image; all must be of one kind"
             )
-    return kinds[0]
-
-
-def _kind_of_one(item: Any, surface: Any) -> str:
-    if is_path(item):
-        return _kind_of_path(Path(item), surface)
-    if isinstance(item, nib.Cifti2Image):
-        return "cifti"
-    on_surface = isinstance(item, (tuple, list, nib.gifti.GiftiImage)) or hasattr(item, "mesh")
-    return "surface" if on_surface else "volume"
-
-
-def _kind_of_path(path: Path, surface: Any) -> str:
-    name = path.name.lower()
-    if CIFTI_NAME.search(name):
-        return "cifti"
-    if name.endswith(SURFACE_NAMES):
-        return "surface"
-    if name.endswith(VOLUME_NAMES):
-        return "volume"
-    if name.endswith(EITHER_NAMES):
-        return "surface" if surface is not None or hemisphere_of(path) is not None else "volume"
-    by_name = hemisphere_of(path) is not None
-    return "surface" if by_name or (path.is_file() and is_curv(path)) else "volume"
+    return spaces[0]

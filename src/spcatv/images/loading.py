@@ -1,4 +1,4 @@
-"""Opening files: whatever is wrong with one becomes one line that names it."""
+"""Opening files: whatever is wrong with a file becomes an `ImageError` that names it."""
 
 from __future__ import annotations
 
@@ -21,16 +21,14 @@ from nibabel.openers import ImageOpener
 from nibabel.spatialimages import HeaderDataError
 from nibabel.wrapstruct import WrapStructError
 
-from spcatv.images.errors import ImageError
-
-# what nibabel and the decoders below it raise for files that are cut short or damaged
+# what nibabel and the decoders it uses raise for truncated or damaged files
 UNREADABLE = (
     OSError,
     EOFError,
     ValueError,
     IndexError,
     struct.error,
-    TypeError,  # the header of an MGH file that is cut short
+    TypeError,  # a truncated header of an MGH file
     binascii.Error,
     zlib.error,
     ExpatError,
@@ -38,9 +36,13 @@ UNREADABLE = (
     HeaderDataError,
     WrapStructError,
 )
-# FreeSurfer's curv files: a magic number, then the numbers of vertices, faces and values a vertex
+# FreeSurfer's curv files: a magic number, then the numbers of vertices, faces, and values per vertex
 CURV_MAGIC = b"\xff\xff\xff"
 CURV_HEADER = struct.Struct(">3siii")
+
+
+class ImageError(ValueError):
+    """Images, masks, surfaces or confounds that cannot be used; the message names the file."""
 
 
 def is_path(item: Any) -> bool:
@@ -49,7 +51,7 @@ def is_path(item: Any) -> bool:
 
 
 def image_name(item: Any, number: int) -> str:
-    """What to call an image: its file name if it has one, else its place in the list (from 1)."""
+    """The file name of an image if it has one, otherwise its place in the list (from 1)."""
     if is_path(item):
         return str(item)
     filename = item.get_filename() if hasattr(item, "get_filename") else None
@@ -57,7 +59,7 @@ def image_name(item: Any, number: int) -> str:
 
 
 def checked_file(path: str | Path) -> Path:
-    """The path, if it is that of a file that is there."""
+    """The path, if it names an existing file that can be read."""
     path = Path(path).expanduser()
     if path.is_dir():
         raise ImageError(f"{path}: is a directory, not an image; name the files in it")
@@ -95,7 +97,7 @@ def open_volume(path: str | Path) -> Any:
 
 @contextmanager
 def held_open(path: Path, image_class: Any) -> Iterator[Any]:
-    """An image whose file is open for the while: slices of a compressed one cost one pass together."""
+    """An image whose file stays open, so that all slices of a compressed file cost one pass."""
     with ImageOpener(path) as file:
         yield image_class.from_stream(file.fobj)
 
@@ -115,7 +117,7 @@ def open_gifti(path: str | Path) -> nib.gifti.GiftiImage:
 
 
 def is_curv(path: Path) -> bool:
-    """Whether the file begins like one of FreeSurfer's curv files (``lh.thickness``, ``rh.sulc``, ...)."""
+    """Whether the file begins like a FreeSurfer curv file (``lh.thickness``, ``rh.sulc``, ...)."""
     with reading(path), path.open("rb") as file:
         return file.read(len(CURV_MAGIC)) == CURV_MAGIC
 

@@ -12,12 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from spcatv._util.types import Array, FloatArray, IntArray
-from spcatv.images.errors import ImageError
-from spcatv.images.loading import checked_file, is_path, open_gifti, reading
+from spcatv.images.loading import ImageError, checked_file, is_path, open_gifti, reading
 from spcatv.structure import EdgeStructure, Structure, mesh
 
 HEMISPHERES = ("left", "right")
-# the one template whose surfaces come with nilearn
+# the template whose surfaces come with nilearn
 SHIPPED_TEMPLATE = "fsaverage5"
 
 
@@ -121,7 +120,7 @@ def surface_structure(surface: SurfaceMesh, labels: IntArray) -> Structure:
     ----------
     surface : SurfaceMesh
     labels : ndarray of int, of shape (n_vertices,)
-        0 outside; the features are the other vertices, in order.
+        0 is outside; the other vertices are the features, in order.
     """
     inside = labels != 0
     structure = mesh(surface.coords, surface.triangles, mask=inside)
@@ -148,7 +147,7 @@ def meshes_state(meshes: Mapping[str, SurfaceMesh]) -> dict[str, Array]:
 
 
 def meshes_from_state(hemispheres: Any, arrays: Mapping[str, Array]) -> dict[str, SurfaceMesh]:
-    """The meshes whose `meshes_state` was given."""
+    """The meshes that `meshes_state` describes."""
     return {
         hemi: load_mesh((arrays[f"coords_{hemi}"], arrays[f"triangles_{hemi}"]), hemi) for hemi in hemispheres
     }

@@ -1,4 +1,4 @@
-"""Values on surfaces: GIFTI, MGH/MGZ and curv files or nilearn SurfaceImages, sorted by hemisphere."""
+"""Overlays, the values on surfaces: GIFTI, MGH/MGZ and curv files or SurfaceImages, by hemisphere."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import nibabel as nib
 import numpy as np
 
 from spcatv._util.types import Array
-from spcatv.images.errors import ImageError
 from spcatv.images.loading import (
     CURV_HEADER,
+    ImageError,
     checked_file,
     held_open,
     image_name,
@@ -43,7 +43,7 @@ GIFTI_SURFACE_INTENTS = (1008, 1009)
 
 @dataclass(frozen=True, eq=False)
 class Overlay:
-    """Values on one hemisphere, of one or several rows; read when asked for.
+    """Values on one hemisphere, of one or several samples; read later.
 
     Attributes
     ----------
@@ -51,38 +51,38 @@ class Overlay:
         File name, or place in the list.
     file : Path or None
         The file, if there is one.
-    n_rows : int
-        Rows that it holds.
+    n_samples : int
+        Number of samples that it holds.
     n_vertices : int or None
-        Values a row; None if the file must be read to know.
+        Values per sample; None if the file must be read to know.
     load : callable
-        Reads the rows one after the other, each of shape (n_vertices,).
+        Reads the samples one after the other, each of shape (n_vertices,).
     """
 
     name: str
     file: Path | None
-    n_rows: int
+    n_samples: int
     n_vertices: int | None
     load: Callable[[], Iterable[Array]]
 
-    def rows(self, n_vertices: int, surface: str = "the surface") -> Iterator[Array]:
-        """The rows, one after the other, each checked against the number of vertices of the mesh."""
+    def samples(self, n_vertices: int, surface: str = "the surface") -> Iterator[Array]:
+        """The samples, one after the other, each checked against the number of vertices of the mesh."""
         found = 0
         with reading(self.name):
             for values in self.load():
                 if values.shape != (n_vertices,):
                     raise ImageError(
-                        f"{self.name}: holds {values.size} values a row, but {surface} has {n_vertices} "
+                        f"{self.name}: holds {values.size} values per sample, but {surface} has {n_vertices} "
                         "vertices"
                     )
                 found += 1
                 yield values
-        if found != self.n_rows:
-            raise ImageError(f"{self.name}: announces {self.n_rows} rows, but holds {found}")
+        if found != self.n_samples:
+            raise ImageError(f"{self.name}: announces {self.n_samples} samples, but holds {found}")
 
 
 def hemisphere_of(path: str | Path) -> tuple[str, str] | None:
-    """The hemisphere that a file name speaks of, and the name without it; None if it does not.
+    """The hemisphere that a file name mentions, and the name without it; None if it mentions none.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def hemisphere_of(path: str | Path) -> tuple[str, str] | None:
 
 
 def both_hemispheres(path: str | Path) -> dict[str, Path]:
-    """A file that names its hemisphere, and the one of the other hemisphere beside it."""
+    """The files of both hemispheres, from one of them; its name must mention its hemisphere."""
     path = Path(path)
     for mark in HEMISPHERE_MARKS:
         match = mark.match(path.name)
@@ -114,14 +114,19 @@ def both_hemispheres(path: str | Path) -> dict[str, Path]:
 
 
 def by_hemisphere(imgs: Any) -> dict[str, list[Any]]:
-    """Sort overlays: from "left" and "right" (or one of them) to equally long lists.
+    """Sort overlays by hemisphere into equally long lists.
 
     Parameters
     ----------
     imgs : mapping, list of pairs, list of file names, SurfaceImage or list of them
         A mapping from "left" and "right" to an overlay or a list of them; (left, right) pairs; file
-        names that name their hemisphere (``lh.``, ``hemi-L``, ``.L.``), paired by the rest of the name;
+        names that mention their hemisphere (``lh.``, ``hemi-L``, ``.L.``), paired by the rest of the name;
         or nilearn SurfaceImages.
+
+    Returns
+    -------
+    dict
+        From "left" and "right", or one of them, to a list with one overlay per image.
     """
     if isinstance(imgs, Mapping):
         sides = {hemi: _listed(imgs[hemi]) for hemi in HEMISPHERES if imgs.get(hemi) is not None}
@@ -160,7 +165,7 @@ def _from_pairs(items: Sequence[Any]) -> dict[str, list[Any]]:
 
 
 def pair_by_name(paths: Sequence[str | Path]) -> dict[str, list[Any]]:
-    """Pair files whose names differ in the hemisphere only, in the order of their first mention."""
+    """Pair files whose names differ only in the hemisphere, in the order in which they first appear."""
     pairs: dict[str, dict[str, str | Path]] = {}
     for path in paths:
         found = hemisphere_of(path)
@@ -179,7 +184,7 @@ def pair_by_name(paths: Sequence[str | Path]) -> dict[str, list[Any]]:
         for hemi in present:
             if hemi not in pair:
                 (lonely,) = pair.values()
-                raise ImageError(f"{lonely}: no file of the {hemi} hemisphere goes with it ({key})")
+                raise ImageError(f"{lonely}: there is no file of the {hemi} hemisphere for it ({key})")
     return {hemi: [pair[hemi] for pair in pairs.values()] for hemi in present}
 
 
@@ -199,13 +204,13 @@ def _from_surface_images(items: Sequence[Any]) -> dict[str, list[Any]]:
 
 
 def open_overlay(item: Any, number: int, hemi: str) -> Overlay:
-    """Look at an overlay: a file, a GIFTI image, or an array (n_vertices,) or (n_vertices, n_rows)."""
+    """Open an overlay: a file, a GIFTI image, or an array (n_vertices,) or (n_vertices, n_samples)."""
     if is_path(item):
         return _open_file(checked_file(item))
     name = f"{image_name(item, number)} ({hemi})"
     if isinstance(item, nib.gifti.GiftiImage):
-        rows = _gifti_rows(item, name)
-        return Overlay(name, None, len(rows), None, lambda: rows)
+        samples = _gifti_samples(item, name)
+        return Overlay(name, None, len(samples), None, lambda: samples)
     values = np.asarray(item)
     if values.ndim not in (1, 2) or values.dtype.kind not in "biuf":
         raise ImageError(f"{name}: not an overlay: {type(item).__name__} of shape {values.shape}")
@@ -216,13 +221,13 @@ def open_overlay(item: Any, number: int, hemi: str) -> Overlay:
 def _open_file(path: Path) -> Overlay:
     name = str(path)
     if path.name.endswith((".gii", ".gii.gz")):
-        return Overlay(name, path, _count_gifti(path), None, lambda: _gifti_rows(open_gifti(path), name))
+        return Overlay(name, path, _count_gifti(path), None, lambda: _gifti_samples(open_gifti(path), name))
     if path.suffix in (".mgh", ".mgz"):
         # not nib.load, which leaves files of this kind open
         with reading(path), held_open(path, nib.MGHImage) as image:
             shape = image.shape
-        n_rows = int(shape[3]) if len(shape) > 3 else 1
-        return Overlay(name, path, n_rows, int(np.prod(shape[:3])), lambda: _frames(path))
+        n_samples = int(shape[3]) if len(shape) > 3 else 1
+        return Overlay(name, path, n_samples, int(np.prod(shape[:3])), lambda: _frames(path))
     if is_curv(path):
         with reading(path), path.open("rb") as file:
             n_vertices = CURV_HEADER.unpack(file.read(CURV_HEADER.size))[1]
@@ -231,28 +236,28 @@ def _open_file(path: Path) -> Overlay:
 
 
 def _count_gifti(path: Path) -> int:
-    """The number of rows, from the head of the file where that is possible."""
+    """The number of samples, from the head of the file where that is possible."""
     if path.suffix == ".gii":
         with path.open("rb") as file:
             head = file.read(GIFTI_HEAD)
         count = GIFTI_COUNT.search(head)
         if count is not None and GIFTI_ONE_DIMENSION.search(head) is not None:
             return int(count[1])
-    return len(_gifti_rows(open_gifti(path), str(path)))
+    return len(_gifti_samples(open_gifti(path), str(path)))
 
 
-def _gifti_rows(image: nib.gifti.GiftiImage, name: str) -> list[Array]:
+def _gifti_samples(image: nib.gifti.GiftiImage, name: str) -> list[Array]:
     if any(array.intent in GIFTI_SURFACE_INTENTS for array in image.darrays):
         raise ImageError(f"{name}: is a surface, not values on one")
-    rows: list[Array] = []
+    samples: list[Array] = []
     for array in image.darrays:
-        # some tools write time series as one array of shape (n_vertices, n_rows)
-        rows.extend(np.atleast_2d(array.data.T))
-    return rows
+        # some tools write time series as one array of shape (n_vertices, n_samples)
+        samples.extend(np.atleast_2d(array.data.T))
+    return samples
 
 
 def _frames(path: Path) -> Iterator[Array]:
-    """The frames of an MGH file, one after the other, each as a vector of vertices."""
+    """The frames of an MGH file, one after the other, each of shape (n_vertices,)."""
     with held_open(path, nib.MGHImage) as image:
         for frame in range(image.shape[3] if image.ndim == 4 else 1):
             values = image.dataobj[..., frame] if image.ndim == 4 else image.dataobj

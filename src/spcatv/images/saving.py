@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +15,26 @@ from nibabel.wrapstruct import WrapStructError
 from spcatv._util.types import Array
 from spcatv.estimator import SPCATV
 from spcatv.estimator.state import estimator_state, restore_estimator
-from spcatv.images.cohort import SPACES, InputFile, Preparation, checked_dtype
+from spcatv.images.cohort import InputFile, Preparation, checked_dtype
 from spcatv.images.confounds import ConfoundFit
 from spcatv.images.features import DropReport
+from spcatv.images.formats import space_named
 from spcatv.images.loading import is_path
 from spcatv.model import (
     ModelError,
     SavedModel,
     file_sha256,
     pack,
-    read_model,
     unpack,
     write_model,
 )
+from spcatv.model.records import read_record, write_record
+from spcatv.model.schema import DROPPED, IMAGE_FILE
 
 Arrays = dict[str, Array]
 KIND = "ImageSPCATV"
 MAPS = "maps"
-# parameters that SPCATV does not have; the first two may be objects, which the fitted space stands for
+# parameters that SPCATV does not have; the first two may be objects, which the fitted space replaces
 OBJECTS = ("mask", "surface")
 OWN = (*OBJECTS, "bad_features", "standardize")
 FITTED_SPACE = {"type": "fitted space"}
@@ -44,9 +46,9 @@ def save_fitted(model: Any, folder: str | os.PathLike[str]) -> Path:
     state = estimator_state(model.estimator_, inputs=_inputs(model))
     of_images, arrays = _preparation_state(preparation)
     of_images["names"] = list(model.input_names_)
-    of_images["files"] = [asdict(file) for file in model.input_files_]
+    of_images["files"] = [write_record(IMAGE_FILE, file) for file in model.input_files_]
     of_images["mask_report"] = model.mask_report_
-    of_images["dropped"] = asdict(model.dropped_)
+    of_images["dropped"] = write_record(DROPPED, model.dropped_)
     own, own_arrays = _own_parameters(model)
     saved = SavedModel(
         kind=KIND,
@@ -66,22 +68,22 @@ def save_fitted(model: Any, folder: str | os.PathLike[str]) -> Path:
 
 
 def map_metadata(model: Any) -> dict[str, Any]:
-    """What a person who finds the maps should know, for the ``.json`` file beside them."""
+    """Description of the maps for people, for the ``.json`` file beside them."""
     return {
-        "Description": "Loadings of structured sparse PCA (l1 + l2 + total variation), one map a component, "
-        "each of unit norm; zero outside of the mask",
+        "Description": "Loadings of structured sparse PCA (l1 + l2 + total variation), one map per "
+        "component, each of unit norm; zero outside the mask",
         "Units": "arbitrary",
         "Mask": model.mask_report_,
         "NumberOfFeatures": int(model.n_features_in_),
         "Standardized": bool(model.standardize),
         "ExplainedVarianceRatio": [float(ratio) for ratio in model.explained_variance_ratio_],
-        "Penalties": {"l1": float(model.l1_), "l2": float(model.l2_), "tv": float(model.tv_)},
+        "Penalties": {name: np.asarray(getattr(model, f"{name}_")).tolist() for name in ("l1", "l2", "tv")},
     }
 
 
 def _inputs(model: Any) -> dict[str, Any]:
-    """Names and SHA-256 of what the model was fitted to."""
-    inputs: dict[str, Any] = {"images": [asdict(file) for file in model.input_files_]}
+    """Names and SHA-256 of the files that the model was fitted to."""
+    inputs: dict[str, Any] = {"images": [write_record(IMAGE_FILE, file) for file in model.input_files_]}
     for name in OBJECTS:
         files = _files(getattr(model, name))
         if files:
@@ -135,9 +137,8 @@ def _preparation_state(preparation: Preparation) -> tuple[dict[str, Any], Arrays
     return state, kept
 
 
-def load_fitted(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any], SPCATV]:
-    """Read what `save_fitted` wrote: parameters, fitted attributes, and the SPCATV inside."""
-    saved = read_model(folder, kind=KIND)
+def restore_fitted(saved: SavedModel) -> tuple[dict[str, Any], dict[str, Any], SPCATV]:
+    """What `save_fitted` wrote: parameters, fitted attributes, and the SPCATV inside."""
     plain = {name: value for name, value in saved.parameters.items() if name not in OWN}
     estimator = restore_estimator(SPCATV, replace(saved, kind="SPCATV", parameters=plain))
     try:
@@ -146,9 +147,11 @@ def load_fitted(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[st
         _check_sizes(preparation, int(estimator.n_features_in_))
         fitted = {
             "input_names_": tuple(str(name) for name in state["names"]),
-            "input_files_": tuple(InputFile(**file) for file in state["files"]),
+            "input_files_": tuple(
+                InputFile(**read_record(IMAGE_FILE, file, "an image file")) for file in state["files"]
+            ),
             "mask_report_": str(state["mask_report"]),
-            "dropped_": DropReport(**{name: int(count) for name, count in state["dropped"].items()}),
+            "dropped_": DropReport(**read_record(DROPPED, state["dropped"], "the dropped features")),
             "preparation_": preparation,
         }
         parameters = {
@@ -161,9 +164,7 @@ def load_fitted(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[st
     except (KeyError, IndexError, TypeError, ValueError, HeaderDataError, WrapStructError) as error:
         if isinstance(error, ModelError):
             raise
-        raise ModelError(
-            f"the model {folder} is damaged: its images cannot be described ({error})"
-        ) from error
+        raise ModelError(f"the model is damaged: its images cannot be described ({error})") from error
     return parameters, fitted, estimator
 
 
@@ -177,10 +178,10 @@ def _read_preparation(state: dict[str, Any], arrays: Mapping[str, Array]) -> Pre
             mean=arrays["confounds.mean"],
             slopes=arrays["confounds.slopes"],
             names=tuple(str(name) for name in state["confounds"]["names"]),
-            levels=_levels(state["confounds"].get("levels", {})),
+            levels=_levels(state["confounds"]["levels"]),
         )
     return Preparation(
-        space=SPACES[described["kind"]].from_state(described, own),
+        space=space_named(described["kind"]).from_state(described, own),
         confounds=confounds,
         scale=arrays["scale"] if state["standardized"] else None,
         dtype=checked_dtype(state["dtype"]),
@@ -188,12 +189,12 @@ def _read_preparation(state: dict[str, Any], arrays: Mapping[str, Array]) -> Pre
 
 
 def _levels(state: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Columns of text and their values; models of before there were any have none."""
+    """The levels of the columns of text."""
     return {str(name): tuple(str(level) for level in levels) for name, levels in dict(state).items()}
 
 
 def _check_sizes(preparation: Preparation, n_features: int) -> None:
-    """Everything that has a value a feature must agree about their number."""
+    """Check that everything with one value per feature has as many values as there are features."""
     counts = {"its mask": preparation.space.n_features}
     if preparation.scale is not None:
         counts["its scale"] = len(preparation.scale)

@@ -1,48 +1,134 @@
-"""What the spaces of images have in common: features on one side, files on the other."""
+"""What the spaces of images have in common: features on one side, files on the other.
+
+A space is one image format with its mask: `spcatv.images.volume`, `spcatv.images.surface` and
+`spcatv.images.cifti` hold one each. To add a format, write such a module and name its space in
+`spcatv.images.formats.SPACES`.
+"""
 
 from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from spcatv._util.types import Array, BoolArray, FloatArray
-from spcatv.images.errors import ImageError
+from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
+from spcatv.images.loading import ImageError
+from spcatv.images.meshes import SurfaceMesh
 from spcatv.structure import Structure
 
 
-class Rows(Protocol):
-    """Images that were opened and found to fit their space, waiting to be read."""
+class Samples(Protocol):
+    """Images that were opened and checked against their space, but not read yet."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """One name a row."""
+        """One name per sample."""
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The files behind the rows, in order; images in memory have none."""
+        """The files of the samples, in order; images in memory have none."""
 
     def fill(self, out: FloatArray) -> None:
-        """Read the rows, one image at a time, into `out` of shape (n_rows, n_features).
+        """Read the samples, one image at a time, into `out` of shape (n_samples, n_features).
 
-        Tells `spcatv.progress.FileRead` after every row.
+        Tells `spcatv.progress.FileRead` after every sample.
         """
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """Images whose headers were read.
+
+    Attributes
+    ----------
+    names : tuple of str
+        One per sample.
+    place : callable
+        Returns the space, the samples, and one line about the mask; it may read the images to compute one.
+    """
+
+    names: tuple[str, ...]
+    place: Callable[[], tuple[Space, Samples, str]]
+
+
+@dataclass(frozen=True, eq=False)
+class VoxelSet:
+    """Consecutive features that are voxels.
+
+    Attributes
+    ----------
+    start : int
+        The first of these features.
+    indices : ndarray of int, of shape (n, 3)
+        The voxel of every feature.
+    affine : ndarray of float64, of shape (4, 4)
+        From voxel indices to millimetres.
+    """
+
+    start: int
+    indices: IntArray
+    affine: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class VertexSet:
+    """Consecutive features that are vertices of one hemisphere.
+
+    Attributes
+    ----------
+    start : int
+        The first of these features.
+    hemi : {"left", "right"}
+    vertices : ndarray of int, of shape (n,)
+        The vertex of every feature.
+    mesh : SurfaceMesh
+    """
+
+    start: int
+    hemi: str
+    vertices: IntArray
+    mesh: SurfaceMesh
 
 
 class Space(ABC):
     """Where features live: the voxels of a mask, the vertices of surfaces, or both.
 
-    A space is immutable. Features are always in one order: that of the rows that it reads, the maps
-    that it writes and the structure that it builds.
+    A space is immutable. Features always have the same order: in the samples that it reads, the maps that
+    it writes and the structure that it builds.
+
+    Attributes
+    ----------
+    kind : str
+        Name of the format in model folders and messages.
+    noun : str
+        What a feature is, in the plural.
+    suffixes : tuple of str
+        Endings of the files that are taken from a folder of images.
     """
 
     kind: ClassVar[str]
     noun: ClassVar[str]
+    suffixes: ClassVar[tuple[str, ...]]
+
+    @classmethod
+    @abstractmethod
+    def recognises(cls, item: Any, surface: Any) -> bool:
+        """Whether an image, a path or an object, is of this format.
+
+        `surface` holds the meshes that were given with it, or None; the spaces in
+        `spcatv.images.formats.SPACES` are asked one after the other, and the first that says yes opens it.
+        """
+
+    @classmethod
+    @abstractmethod
+    def find(cls, imgs: Any, mask: Any, surface: Any) -> Opened:
+        """Open images of this format; the parameters are those of `spcatv.images.read_cohort`."""
 
     @property
     @abstractmethod
@@ -51,34 +137,44 @@ class Space(ABC):
 
     @abstractmethod
     def structure(self) -> Structure:
-        """Who is whose neighbour, on the P features."""
+        """Which of the P features are neighbours."""
 
     @abstractmethod
     def keep(self, kept: BoolArray) -> Self:
-        """The same space with some features only; `kept` has shape (P,)."""
+        """The same space with only the features where `kept`, of shape (P,), is true."""
 
     @abstractmethod
-    def open(self, imgs: Any) -> Rows:
+    def open(self, imgs: Any) -> Samples:
         """Open images of this space; an ImageError names the first one that does not fit."""
 
     @abstractmethod
-    def to_images(self, rows: FloatArray, names: tuple[str, ...]) -> Any:
-        """Maps with the values `rows` (n_maps, P), zero outside of the space, as an image object."""
+    def to_images(self, maps: FloatArray, names: tuple[str, ...]) -> Any:
+        """Maps of shape (n_maps, P) as an image object, zero outside the mask."""
 
     @abstractmethod
-    def _save_maps(self, rows: FloatArray, names: tuple[str, ...], folder: Path, stem: str) -> list[Path]:
+    def _save_maps(self, maps: FloatArray, names: tuple[str, ...], folder: Path, stem: str) -> list[Path]:
         """Write the maps into `folder` in the format of the space."""
 
     @abstractmethod
     def masker(self) -> Any:
-        """A fitted masker: nilearn's where it has one for this kind of images."""
+        """A fitted masker: nilearn's where it has one for this kind of image."""
 
     @abstractmethod
     def as_mask(self) -> Any:
         """The features as a value that the parameter `mask` takes."""
 
     def as_surface(self) -> Any:
-        """The meshes as a value that the parameter `surface` takes; None where there are none."""
+        """The meshes as a value that the parameter `surface` takes; None if there are none."""
+        return None
+
+    @property
+    def vertex_sets(self) -> tuple[VertexSet, ...]:
+        """The features that are vertices, one set per hemisphere that has any."""
+        return ()
+
+    @property
+    def voxel_set(self) -> VoxelSet | None:
+        """The features that are voxels; None if there are none."""
         return None
 
     @abstractmethod
@@ -88,7 +184,7 @@ class Space(ABC):
     @classmethod
     @abstractmethod
     def from_state(cls, values: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """The space whose `state` was given."""
+        """The space that `state` describes."""
 
     def write(
         self,
@@ -99,41 +195,41 @@ class Space(ABC):
         names: tuple[str, ...] | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> list[Path]:
-        """Write maps as files with names in the style of BIDS derivatives, and a ``.json`` beside them.
+        """Write maps as files named in the style of BIDS derivatives, with a ``.json`` beside them.
 
         Parameters
         ----------
         rows : array-like of shape (n_maps, P)
-            One row a map.
+            One map per row.
         folder : path
-            A folder that is there.
+            An existing folder.
         stem : str, default="desc-SPCATV_components"
             Names are ``<stem>.nii.gz`` (volumes, 4-D), ``hemi-L_<stem>.func.gii`` and
             ``hemi-R_<stem>.func.gii`` (surfaces), ``<stem>.dscalar.nii`` (CIFTI-2), and ``<stem>.json``.
         names : tuple of str, default=None
-            One name a map, "component 1", ... by default.
+            One name per map; "component 1", "component 2", ... by default.
         metadata : mapping, default=None
-            More entries for the ``.json`` file.
+            Further entries of the ``.json`` file.
 
         Returns
         -------
         list of Path
             The files written, maps first.
         """
-        values = self._checked_rows(rows)
+        maps = self._checked_maps(rows)
         folder = Path(folder)
-        labels = default_names(len(values)) if names is None else tuple(names)
-        paths = self._save_maps(values, labels, folder, stem)
+        labels = default_names(len(maps)) if names is None else tuple(names)
+        paths = self._save_maps(maps, labels, folder, stem)
         sidecar = folder / f"{stem}.json"
         content = {"MapNames": list(labels), **(metadata or {})}
         sidecar.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         return [*paths, sidecar]
 
-    def _checked_rows(self, rows: npt.ArrayLike) -> FloatArray:
-        values = np.atleast_2d(np.asarray(rows))
+    def _checked_maps(self, maps: npt.ArrayLike) -> FloatArray:
+        values = np.atleast_2d(np.asarray(maps))
         if values.ndim != 2 or values.shape[1] != self.n_features:
             raise ValueError(
-                f"maps of this space have {self.n_features} values each, a row a map; got {values.shape}"
+                f"maps of this space have {self.n_features} values each, one map per row; got {values.shape}"
             )
         return values
 
@@ -158,7 +254,7 @@ def checked_labels(values: npt.ArrayLike, name: str) -> npt.NDArray[np.int32]:
         raise ImageError(f"{name}: a mask must hold numbers, this one has type {array.dtype}")
     if array.dtype.kind == "f":
         if not np.isfinite(array).all():
-            raise ImageError(f"{name}: the mask holds NaN or infinite values; write 0 outside of the mask")
+            raise ImageError(f"{name}: the mask holds NaN or infinite values; write 0 outside the mask")
         broken = array != np.round(array)
         if broken.any():
             raise ImageError(
@@ -169,5 +265,5 @@ def checked_labels(values: npt.ArrayLike, name: str) -> npt.NDArray[np.int32]:
     if array.size and (array.min() < 0 or array.max() > np.iinfo(np.int32).max):
         raise ImageError(f"{name}: labels go from 0 to 2147483647, got {array.min():g} to {array.max():g}")
     if not array.any():
-        raise ImageError(f"{name}: the mask is empty, every one of its {array.size} values is zero")
+        raise ImageError(f"{name}: the mask is empty: all of its {array.size} values are zero")
     return array.astype(np.int32)

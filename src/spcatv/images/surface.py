@@ -1,4 +1,4 @@
-"""Surfaces: the vertices of one or two hemispheres, medial wall dropped."""
+"""Surfaces: the vertices of one or two hemispheres."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
-from spcatv.images.errors import ImageError
-from spcatv.images.loading import checked_file, is_path, reading
+from spcatv.images.loading import ImageError, checked_file, is_curv, is_path, reading
 from spcatv.images.meshes import (
     HEMISPHERES,
     SurfaceMesh,
@@ -23,12 +22,16 @@ from spcatv.images.meshes import (
     meshes_state,
     surface_structure,
 )
-from spcatv.images.overlays import Overlay, both_hemispheres, by_hemisphere, open_overlay
-from spcatv.images.space import Space, checked_labels
+from spcatv.images.overlays import Overlay, both_hemispheres, by_hemisphere, hemisphere_of, open_overlay
+from spcatv.images.space import Opened, Space, VertexSet, checked_labels
 from spcatv.progress import FileRead, tell
 from spcatv.structure import Structure, concat
 
 LETTERS = {"left": "L", "right": "R"}
+GIFTI_NAMES = (".gii", ".gii.gz")
+# files of FreeSurfer that hold a volume or values on a surface
+EITHER_NAMES = (".mgh", ".mgz")
+VOLUME_NAMES = (".nii", ".nii.gz", ".img", ".img.gz", ".hdr")
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +43,8 @@ class SurfaceSpace(Space):
     meshes : dict
         From "left" and "right" (or one of them) to its mesh.
     labels : dict
-        From the same keys to labels of shape (n_vertices,); 0 is outside, and differences are taken
-        inside a label only.
+        From the same keys to labels of shape (n_vertices,). 0 is outside; differences are taken inside a
+        label only.
     """
 
     meshes: Mapping[str, SurfaceMesh]
@@ -49,6 +52,42 @@ class SurfaceSpace(Space):
 
     kind: ClassVar[str] = "surface"
     noun: ClassVar[str] = "vertices"
+    suffixes: ClassVar[tuple[str, ...]] = (*EITHER_NAMES, *GIFTI_NAMES)
+
+    @classmethod
+    def recognises(cls, item: Any, surface: Any) -> bool:
+        """Files by their names, or by their content where the name says nothing; objects by their type."""
+        if is_path(item):
+            return _is_overlay(Path(item), surface)
+        return isinstance(item, (Mapping, tuple, list, nib.gifti.GiftiImage)) or hasattr(item, "mesh")
+
+    @classmethod
+    def find(cls, imgs: Any, mask: Any, surface: Any) -> Opened:
+        """Open overlays.
+
+        Parameters
+        ----------
+        imgs : any form that `spcatv.images.overlays.by_hemisphere` takes
+        mask : SurfaceImage, mapping, pair, array over all vertices, or None
+            Labels or 0 and 1 on each hemisphere, as files or arrays. A FreeSurfer ``.label`` file lists the
+            vertices inside. One file that mentions its hemisphere (``lh.``, ``hemi-L``) stands for itself and
+            for the file of the other hemisphere beside it. ``None`` takes all vertices; those that never vary
+            are dropped later.
+        surface : any form that `spcatv.images.meshes.load_meshes` takes, or None
+            ``None`` takes the meshes of SurfaceImages.
+        """
+        meshes = load_meshes(_own_mesh(imgs) if surface is None else surface)
+        n_vertices = sum(mesh.n_vertices for mesh in meshes.values())
+        if mask is None:
+            space = cls(
+                meshes, {hemi: np.ones(mesh.n_vertices, dtype=np.int32) for hemi, mesh in meshes.items()}
+            )
+            report = f"all {n_vertices:,} vertices (no mask given)"
+        else:
+            space = cls(meshes, _mask_labels(mask, meshes))
+            report = f"mask of {space.n_features:,} of {n_vertices:,} vertices, given"
+        samples = space.open(imgs)
+        return Opened(samples.names, lambda: (space, samples, report))
 
     @cached_property
     def _sizes(self) -> dict[str, int]:
@@ -56,7 +95,7 @@ class SurfaceSpace(Space):
 
     @property
     def n_features(self) -> int:
-        """Vertices in the mask, of all hemispheres."""
+        """Number of vertices in the mask, of all hemispheres."""
         return sum(self._sizes.values())
 
     @cached_property
@@ -69,7 +108,7 @@ class SurfaceSpace(Space):
 
     def structure(self) -> Structure:
         """Differences along the edges of the meshes, hemispheres side by side."""
-        # a hemisphere that the mask leaves out has no features and no structure
+        # a hemisphere outside the mask has no features and no structure
         present = [hemi for hemi in self.meshes if self._sizes[hemi]]
         return concat([surface_structure(self.meshes[hemi], self.labels[hemi]) for hemi in present])
 
@@ -83,7 +122,7 @@ class SurfaceSpace(Space):
             labels[hemi] = new
         return replace(self, labels=labels)
 
-    def open(self, imgs: Any) -> SurfaceRows:
+    def open(self, imgs: Any) -> SurfaceSamples:
         """Open overlays and check their hemispheres and vertices against the meshes."""
         sides = by_hemisphere(imgs)
         if set(sides) != set(self.meshes):
@@ -99,25 +138,25 @@ class SurfaceSpace(Space):
             for overlay in group:
                 self._check(overlay, hemi)
         for group in zip(*overlays.values(), strict=True):
-            if len({overlay.n_rows for overlay in group}) > 1:
-                rows = " and ".join(f"{overlay.name} holds {overlay.n_rows}" for overlay in group)
-                raise ImageError(f"a pair of overlays must hold equally many rows, but {rows}")
-        return SurfaceRows(self, overlays)
+            if len({overlay.n_samples for overlay in group}) > 1:
+                counts = " and ".join(f"{overlay.name} holds {overlay.n_samples}" for overlay in group)
+                raise ImageError(f"a pair of overlays must hold equally many samples, but {counts}")
+        return SurfaceSamples(self, overlays)
 
     def _check(self, overlay: Overlay, hemi: str) -> None:
         expected = self.meshes[hemi].n_vertices
         if overlay.n_vertices is not None and overlay.n_vertices != expected:
             raise ImageError(
-                f"{overlay.name}: holds {overlay.n_vertices} values a row, but {self.meshes[hemi].name} has "
-                f"{expected} vertices"
+                f"{overlay.name}: holds {overlay.n_vertices} values per sample, but "
+                f"{self.meshes[hemi].name} has {expected} vertices"
             )
 
-    def _full(self, rows: FloatArray) -> dict[str, npt.NDArray[np.float32]]:
-        """Values on all vertices, (n_vertices, n_maps) a hemisphere, zero outside of the mask."""
+    def _full(self, maps: FloatArray) -> dict[str, npt.NDArray[np.float32]]:
+        """Values on all vertices of each hemisphere, shape (n_vertices, n_maps), zero outside the mask."""
         full = {}
         for hemi, part in self.slices.items():
-            full[hemi] = np.zeros((len(self.labels[hemi]), len(rows)), dtype=np.float32)
-            full[hemi][self.labels[hemi] != 0] = rows[:, part].T
+            full[hemi] = np.zeros((len(self.labels[hemi]), len(maps)), dtype=np.float32)
+            full[hemi][self.labels[hemi] != 0] = maps[:, part].T
         return full
 
     def _poly_mesh(self) -> Any:
@@ -127,15 +166,15 @@ class SurfaceSpace(Space):
             **{hemi: InMemoryMesh(surface.coords, surface.triangles) for hemi, surface in self.meshes.items()}
         )
 
-    def to_images(self, rows: FloatArray, names: tuple[str, ...] = ()) -> Any:
-        """A `nilearn.surface.SurfaceImage`, a column a map, zero outside of the mask."""
+    def to_images(self, maps: FloatArray, names: tuple[str, ...] = ()) -> Any:
+        """A `nilearn.surface.SurfaceImage`, one column per map, zero outside the mask."""
         from nilearn.surface import SurfaceImage
 
-        return SurfaceImage(mesh=self._poly_mesh(), data=self._full(self._checked_rows(rows)))
+        return SurfaceImage(mesh=self._poly_mesh(), data=self._full(self._checked_maps(maps)))
 
-    def _save_maps(self, rows: FloatArray, names: tuple[str, ...], folder: Path, stem: str) -> list[Path]:
+    def _save_maps(self, maps: FloatArray, names: tuple[str, ...], folder: Path, stem: str) -> list[Path]:
         paths = []
-        for hemi, values in self._full(rows).items():
+        for hemi, values in self._full(maps).items():
             path = folder / f"hemi-{LETTERS[hemi]}_{stem}.func.gii"
             nib.save(_gifti(values, hemi, names), path)
             paths.append(path)
@@ -156,6 +195,15 @@ class SurfaceSpace(Space):
     def as_surface(self) -> dict[str, Any]:
         """Coordinates and triangles of every hemisphere."""
         return {hemi: (surface.coords, surface.triangles) for hemi, surface in self.meshes.items()}
+
+    @cached_property
+    def vertex_sets(self) -> tuple[VertexSet, ...]:
+        """The vertices in the mask of each hemisphere."""
+        return tuple(
+            VertexSet(part.start, hemi, np.flatnonzero(self.labels[hemi]), self.meshes[hemi])
+            for hemi, part in self.slices.items()
+            if part.stop > part.start
+        )
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Meshes and labels."""
@@ -187,65 +235,54 @@ def _gifti(values: npt.NDArray[np.float32], hemi: str, names: tuple[str, ...]) -
 
 
 @dataclass(frozen=True, eq=False)
-class SurfaceRows:
-    """Opened overlays that fit their space."""
+class SurfaceSamples:
+    """Opened overlays with the hemispheres and vertices of their space."""
 
     space: SurfaceSpace
     overlays: Mapping[str, tuple[Overlay, ...]]
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """A name a row: the files of both hemispheres, and the row in them if they hold several."""
+        """One name per sample: the files of both hemispheres, and the place in them if they hold several."""
         names: list[str] = []
         for group in zip(*self.overlays.values(), strict=True):
             name = " + ".join(overlay.name for overlay in group)
-            n_rows = group[0].n_rows
-            names.extend([name] if n_rows == 1 else [f"{name}[{row}]" for row in range(n_rows)])
+            n_samples = group[0].n_samples
+            names.extend([name] if n_samples == 1 else [f"{name}[{k}]" for k in range(n_samples)])
         return tuple(names)
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The files of all overlays that have one, pair by pair."""
+        """The files of the overlays that have one, pair by pair."""
         groups = zip(*self.overlays.values(), strict=True)
         return tuple(overlay.file for group in groups for overlay in group if overlay.file is not None)
 
     def fill(self, out: FloatArray) -> None:
-        """Read pair after pair into the rows of `out`."""
-        row = 0
+        """Read one pair after the other into the rows of `out`."""
+        number = 0
         for group in zip(*self.overlays.values(), strict=True):
             sides = [
-                overlay.rows(self.space.meshes[hemi].n_vertices, self.space.meshes[hemi].name)
+                overlay.samples(self.space.meshes[hemi].n_vertices, self.space.meshes[hemi].name)
                 for hemi, overlay in zip(self.overlays, group, strict=True)
             ]
             for values in zip(*sides, strict=True):
                 for hemi, side in zip(self.overlays, values, strict=True):
-                    # too large for float32 becomes infinite, which is looked for later
+                    # values too large for float32 become infinite; these are found later
                     with np.errstate(over="ignore"):
-                        out[row, self.space.slices[hemi]] = side[self.space.labels[hemi] != 0]
-                row += 1
-                tell(FileRead(row, len(out), self.names[row - 1]))
+                        out[number, self.space.slices[hemi]] = side[self.space.labels[hemi] != 0]
+                number += 1
+                tell(FileRead(number, len(out), self.names[number - 1]))
 
 
-def surface_space(imgs: Any, mask: Any, surface: Any) -> tuple[SurfaceSpace, str]:
-    """The space of overlays, and a line that says where the mask comes from.
-
-    Parameters
-    ----------
-    imgs : any form that `spcatv.images.overlays.by_hemisphere` takes
-        Only looked at for meshes, which SurfaceImages bring along.
-    mask : SurfaceImage, mapping, pair, array over all vertices, or None
-        Labels or 0 and 1 on each hemisphere, as files or arrays; FreeSurfer ``.label`` files name the
-        vertices inside. One file that names its hemisphere (``lh.``, ``hemi-L``) stands for itself and the
-        other hemisphere's beside it. ``None``: all vertices; those that never vary are dropped later.
-    surface : any form that `spcatv.images.meshes.load_meshes` takes, or None
-    """
-    meshes = load_meshes(_own_mesh(imgs) if surface is None else surface)
-    n_vertices = sum(surface.n_vertices for surface in meshes.values())
-    if mask is None:
-        labels = {hemi: np.ones(surface.n_vertices, dtype=np.int32) for hemi, surface in meshes.items()}
-        return SurfaceSpace(meshes, labels), f"all {n_vertices:,} vertices (no mask given)"
-    space = SurfaceSpace(meshes, _mask_labels(mask, meshes))
-    return space, f"mask of {space.n_features:,} of {n_vertices:,} vertices, given"
+def _is_overlay(path: Path, surface: Any) -> bool:
+    name = path.name.lower()
+    if name.endswith(GIFTI_NAMES):
+        return True
+    if name.endswith(VOLUME_NAMES):
+        return False
+    if hemisphere_of(path) is not None:
+        return True
+    return surface is not None if name.endswith(EITHER_NAMES) else path.is_file() and is_curv(path)
 
 
 def _own_mesh(imgs: Any) -> Any:
@@ -296,12 +333,12 @@ def _side_of_mask(item: Any, hemi: str, surface: SurfaceMesh) -> Array:
             )
         return np.isin(np.arange(surface.n_vertices), inside)
     overlay = open_overlay(item, 0, hemi)
-    if overlay.n_rows != 1:
-        raise ImageError(f"{overlay.name}: a mask is one row of values, this one has {overlay.n_rows}")
+    if overlay.n_samples != 1:
+        raise ImageError(f"{overlay.name}: a mask is one row of values, this one has {overlay.n_samples}")
     if overlay.n_vertices is not None and overlay.n_vertices != surface.n_vertices:
         raise ImageError(
             f"{overlay.name}: the mask does not fit: it has {overlay.n_vertices} values, but {surface.name} "
             f"has {surface.n_vertices} vertices"
         )
-    (values,) = overlay.rows(surface.n_vertices, surface.name)
+    (values,) = overlay.samples(surface.n_vertices, surface.name)
     return values

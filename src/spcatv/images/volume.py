@@ -1,9 +1,8 @@
-"""Volumes: NIfTI (or any image that nibabel reads) files and objects, 3-D or 4-D."""
+"""Volumes: the voxels of a mask."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,154 +13,23 @@ import numpy as np
 from nibabel.affines import voxel_sizes
 
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
-from spcatv.images.errors import ImageError
-from spcatv.images.loading import held_open, image_name, is_path, open_volume, reading
-from spcatv.images.space import Space
+from spcatv.images.loading import ImageError
+from spcatv.images.space import Opened, Samples, Space, VoxelSet
+from spcatv.images.volume_files import Volume, difference, open_all, plain_header
+from spcatv.images.volume_mask import find_mask
 from spcatv.progress import FileRead, tell
 from spcatv.structure import GridStructure, grid
 
-# images lie on the same grid if no voxel is further from its place than this share of a voxel
-SAME_PLACE = 1e-3
-COMPRESSED = (".gz", ".bz2", ".zst", ".mgz")
-
-
-@dataclass(frozen=True, eq=False)
-class Volume:
-    """An opened image: where it lies and how many rows it holds, not yet its values.
-
-    Attributes
-    ----------
-    name : str
-        File name, or place in the list.
-    image : nibabel image
-        Opened; its values are read when asked for.
-    shape : tuple of three int
-        Voxels along each axis.
-    affine : ndarray of shape (4, 4)
-        From voxel indices to millimetres.
-    n_rows : int
-        1 for a 3-D image, the length of the last axis for a 4-D one.
-    """
-
-    name: str
-    image: Any
-    shape: tuple[int, int, int]
-    affine: FloatArray
-    n_rows: int
-
-    @property
-    def names(self) -> list[str]:
-        """The name of every row."""
-        if self.image.ndim == 3:
-            return [self.name]
-        return [f"{self.name}[{row}]" for row in range(self.n_rows)]
-
-    @property
-    def file(self) -> Path | None:
-        """The file that the values lie in, None for an array in memory."""
-        filename = self.image.get_filename() if nib.is_proxy(self.image.dataobj) else None
-        return Path(filename) if filename else None
-
-    def frames(self) -> Iterator[Array]:
-        """The 3-D array of every row, one after the other; no more than one is held."""
-        with reading(self.name):
-            if self.image.ndim == 3:
-                yield np.asanyarray(self.image.dataobj)
-                return
-            file = self.file
-            compressed = file is not None and file.suffix in COMPRESSED
-            opened = held_open(file, type(self.image)) if file and compressed else nullcontext(self.image)
-            with opened as image:
-                for row in range(self.n_rows):
-                    yield np.asanyarray(image.dataobj[..., row])
-
-
-def open_one(item: Any, name: str) -> Volume:
-    """Open one image (a path or an object) and look at its header."""
-    image = open_volume(item) if is_path(item) else item
-    shape = getattr(image, "shape", None)
-    affine = getattr(image, "affine", None)
-    if affine is None or shape is None or not hasattr(image, "dataobj"):
-        raise ImageError(f"{name}: not a volume (NIfTI, MGH) but {type(image).__name__}")
-    if len(shape) not in (3, 4):
-        raise ImageError(f"{name}: images have 3 or 4 dimensions, this one has shape {tuple(shape)}")
-    if image.get_data_dtype().kind not in "biuf":
-        raise ImageError(f"{name}: voxels must hold one number each, these are {image.get_data_dtype()}")
-    if min(shape) < 1:
-        raise ImageError(f"{name}: holds no voxel, its shape is {tuple(shape)}")
-    if not np.isfinite(affine).all() or abs(np.linalg.det(affine[:3, :3])) == 0:
-        raise ImageError(f"{name}: its affine cannot be inverted: {np.asarray(affine).tolist()}")
-    three = (int(shape[0]), int(shape[1]), int(shape[2]))
-    n_rows = 1 if len(shape) == 3 else int(shape[3])
-    return Volume(name, image, three, np.asarray(affine, dtype=np.float64), n_rows)
-
-
-def difference(volume: Volume, shape: tuple[int, ...], affine: FloatArray) -> str | None:
-    """How an image's grid differs from another, as the end of a sentence; None if it does not."""
-    if volume.shape != tuple(shape):
-        return f"has shape {_times(volume.shape)} instead of {_times(shape)}"
-    corners = np.array(np.meshgrid(*[(0, n - 1) for n in shape], indexing="ij")).reshape(3, -1)
-    shift = (volume.affine - affine)[:3] @ np.vstack([corners, np.ones(corners.shape[1])])
-    distance = float(np.linalg.norm(shift, axis=0).max())
-    mine, other = voxel_sizes(volume.affine), nib.affines.voxel_sizes(affine)
-    if distance <= SAME_PLACE * float(other.min()):
-        return None
-    origin = f"origin {_list(volume.affine[:3, 3])} instead of {_list(affine[:3, 3])} mm"
-    sizes = f"voxels of {_times(mine)} instead of {_times(other)} mm"
-    what = "another orientation" if np.allclose(mine, other, rtol=1e-3) else sizes
-    what = "" if np.allclose(volume.affine[:3, :3], affine[:3, :3], atol=1e-3) else f"{what}, "
-    return f"has another affine ({what}{origin}; voxels lie up to {distance:.3g} mm apart)"
-
-
-def _times(numbers: Sequence[Any] | FloatArray) -> str:
-    return " x ".join(f"{number:g}" for number in numbers)
-
-
-def _list(numbers: FloatArray) -> str:
-    return "(" + ", ".join(f"{number:.4g}" for number in numbers) + ")"
-
-
-def open_all(imgs: Any) -> list[Volume]:
-    """Open a list of images, or one, and check that they all lie on the grid of the first."""
-    items = list(imgs) if isinstance(imgs, (list, tuple)) else [imgs]
-    volumes = [open_one(item, image_name(item, number)) for number, item in enumerate(items)]
-    first = volumes[0]
-    for volume in volumes[1:]:
-        how = difference(volume, first.shape, first.affine)
-        if how is not None:
-            raise ImageError(f"{volume.name}: {how}; the first image is {first.name}")
-    return volumes
-
-
-def plain_header(image: Any) -> nib.Nifti1Header:
-    """A fresh float32 NIfTI header that says where an image lies, and nothing else of it."""
-    header = nib.Nifti1Header()
-    old = image.header
-    header.set_data_dtype(np.float32)
-    header.set_data_shape(image.shape[:3])
-    header.set_zooms(voxel_sizes(image.affine))
-    if isinstance(old, nib.Nifti1Header):
-        for kind in ("qform", "sform"):
-            affine, code = getattr(old, f"get_{kind}")(coded=True)
-            getattr(header, f"set_{kind}")(affine, int(code))
-        # a header without any transform has zooms alone, which must stay as they are
-        header.set_xyzt_units(xyz=old.get_xyzt_units()[0])
-    else:
-        header.set_sform(image.affine, "scanner")
-        header.set_qform(image.affine, "scanner")
-        header.set_xyzt_units(xyz="mm")
-    return header
-
 
 def neighbour_distances(affine: FloatArray) -> list[float]:
-    """Distance of neighbouring voxels along each axis, in units of their geometric mean.
+    """Distance between neighbouring voxels along each axis, in units of the geometric mean of the three.
 
-    So cubic voxels have distance 1, as in the paper and for an array without an affine, and one setting
-    means the same there; longer axes count less in proportion.
+    Cubic voxels then have distance 1, as in the paper and in an array without an affine, so that a setting
+    of the penalty means the same there. Differences along longer axes count proportionally less.
     """
     sizes = np.asarray(voxel_sizes(affine), dtype=np.float64)
     relative = sizes / np.exp(np.log(sizes).mean())
-    # sizes from an affine are rounded: cubic voxels must not come out as 1.0000001
+    # rounding errors of the affine must not turn cubic voxels into 1.0000001
     return [float(size) for size in np.round(relative, 6)]
 
 
@@ -172,11 +40,11 @@ class VolumeSpace(Space):
     Parameters
     ----------
     labels : ndarray of int32, of shape (n_x, n_y, n_z)
-        0 outside; differences between voxels are taken inside a label only.
+        0 is outside; differences between voxels are taken inside a label only.
     affine : ndarray of shape (4, 4)
         From voxel indices to millimetres.
     header : nibabel.Nifti1Header
-        Where the maps lie (qform, sform and their codes, units), for the files that are written.
+        Position of the maps (qform, sform, their codes, units), for the files that are written.
     """
 
     labels: IntArray
@@ -185,10 +53,31 @@ class VolumeSpace(Space):
 
     kind: ClassVar[str] = "volume"
     noun: ClassVar[str] = "voxels"
+    suffixes: ClassVar[tuple[str, ...]] = (".nii", ".nii.gz", ".img", ".mgh", ".mgz")
+
+    @classmethod
+    def recognises(cls, item: Any, surface: Any) -> bool:
+        """Whatever no other format takes counts as a volume."""
+        return True
+
+    @classmethod
+    def find(cls, imgs: Any, mask: Any, surface: Any) -> Opened:
+        """Open images on one grid; the mask may be computed from them."""
+        if surface is not None:
+            raise ImageError("surfaces were given, but the images are volumes; leave `surface` out")
+        volumes = open_all(imgs)
+
+        def place() -> tuple[Space, Samples, str]:
+            labels, reference, report = find_mask(volumes, mask)
+            affine = np.asarray(reference.affine, dtype=np.float64)
+            space = cls(labels=labels, affine=affine, header=plain_header(reference))
+            return space, space.samples(volumes), report
+
+        return Opened(tuple(name for opened in volumes for name in opened.names), place)
 
     @cached_property
     def mask(self) -> BoolArray:
-        """Which voxels are features, of the images' shape."""
+        """True for the voxels that are features, in the shape of the images."""
         return np.asarray(self.labels != 0)
 
     @cached_property
@@ -201,7 +90,7 @@ class VolumeSpace(Space):
         return self._n_features
 
     def structure(self) -> GridStructure:
-        """Total variation on the voxels, per millimetre, inside each label."""
+        """Differences of neighbouring voxels inside each label, over `neighbour_distances`."""
         return grid(self.labels, voxel_size=neighbour_distances(self.affine))
 
     def keep(self, kept: BoolArray) -> Self:
@@ -210,38 +99,38 @@ class VolumeSpace(Space):
         labels[self.mask] = np.where(kept, labels[self.mask], 0)
         return replace(self, labels=labels)
 
-    def open(self, imgs: Any) -> VolumeRows:
+    def open(self, imgs: Any) -> VolumeSamples:
         """Open images that lie on the grid of the mask."""
-        return self.rows(open_all(imgs))
+        return self.samples(open_all(imgs))
 
-    def rows(self, volumes: list[Volume]) -> VolumeRows:
-        """Rows of opened images, which must lie on the grid of the mask."""
+    def samples(self, volumes: list[Volume]) -> VolumeSamples:
+        """Samples of opened images, which must lie on the grid of the mask."""
         for volume in volumes:
             how = difference(volume, self.labels.shape, self.affine)
             if how is not None:
                 raise ImageError(f"{volume.name}: {how}, compared with the mask of the model")
-        return VolumeRows(self, tuple(volumes))
+        return VolumeSamples(self, tuple(volumes))
 
-    def to_images(self, rows: FloatArray, names: tuple[str, ...] = ()) -> nib.Nifti1Image:
-        """A 4-D float32 image, one volume a row, zero outside of the mask."""
-        rows = self._checked_rows(rows)
-        values = np.zeros((*self.labels.shape, len(rows)), dtype=np.float32)
-        values[self.mask] = rows.T
+    def to_images(self, maps: FloatArray, names: tuple[str, ...] = ()) -> nib.Nifti1Image:
+        """A 4-D float32 image, one volume per map, zero outside the mask."""
+        maps = self._checked_maps(maps)
+        values = np.zeros((*self.labels.shape, len(maps)), dtype=np.float32)
+        values[self.mask] = maps.T
         return self._image(values)
 
     def _image(self, values: Array) -> nib.Nifti1Image:
         header = self.header.copy()
         header.set_data_dtype(values.dtype)
-        # the same affine as the header's leaves the codes of its qform and sform alone
+        # an affine equal to that of the header leaves the codes of its qform and sform as they are
         return nib.Nifti1Image(values, self.affine, header)
 
     def mask_image(self) -> nib.Nifti1Image:
         """The mask as an image of 0 and 1."""
         return self._image(self.mask.astype(np.uint8))
 
-    def _save_maps(self, rows: FloatArray, names: tuple[str, ...], folder: Path, stem: str) -> list[Path]:
+    def _save_maps(self, maps: FloatArray, names: tuple[str, ...], folder: Path, stem: str) -> list[Path]:
         path = folder / f"{stem}.nii.gz"
-        nib.save(self.to_images(rows, names), path)
+        nib.save(self.to_images(maps, names), path)
         return [path]
 
     def masker(self) -> Any:
@@ -253,6 +142,11 @@ class VolumeSpace(Space):
     def as_mask(self) -> nib.Nifti1Image:
         """The labels as an image."""
         return self._image(np.asarray(self.labels))
+
+    @cached_property
+    def voxel_set(self) -> VoxelSet:
+        """All features."""
+        return VoxelSet(0, np.argwhere(self.mask), np.asarray(self.affine, dtype=np.float64))
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Labels, affine and the bytes of the header."""
@@ -270,15 +164,15 @@ class VolumeSpace(Space):
 
 
 @dataclass(frozen=True, eq=False)
-class VolumeRows:
-    """Opened images that fit their space."""
+class VolumeSamples:
+    """Opened images on the grid of their space."""
 
     space: VolumeSpace
     volumes: tuple[Volume, ...]
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """A name a row."""
+        """One name per sample."""
         return tuple(name for volume in self.volumes for name in volume.names)
 
     @property
@@ -287,13 +181,13 @@ class VolumeRows:
         return tuple(volume.file for volume in self.volumes if volume.file is not None)
 
     def fill(self, out: FloatArray) -> None:
-        """Read volume after volume into the rows of `out`."""
-        row = 0
+        """Read one volume after the other into the rows of `out`."""
+        number = 0
         for volume in self.volumes:
             for frame in volume.frames():
                 values = frame[self.space.mask]
-                # too large for float32 becomes infinite, which is looked for later
+                # values too large for float32 become infinite; these are found later
                 with np.errstate(over="ignore"):
-                    out[row] = values
-                row += 1
-                tell(FileRead(row, len(out), self.names[row - 1]))
+                    out[number] = values
+                number += 1
+                tell(FileRead(number, len(out), self.names[number - 1]))

@@ -1,4 +1,4 @@
-"""Which voxels count: a mask that is given, or one that nilearn computes, and a line that says which."""
+"""The mask of volumes: given, or computed by nilearn."""
 
 from __future__ import annotations
 
@@ -11,29 +11,32 @@ import nibabel as nib
 import numpy as np
 
 from spcatv._util.types import FloatArray, IntArray
-from spcatv.images.errors import ImageError
-from spcatv.images.loading import is_path, reading
+from spcatv.images.loading import ImageError, is_path, reading
 from spcatv.images.space import checked_labels
-from spcatv.images.volume import Volume, VolumeSpace, difference, open_one, plain_header
+from spcatv.images.volume_files import Volume, difference, open_one
 
 DEFAULT_STRATEGY = "background"
 
 
-def volume_space(volumes: list[Volume], mask: Any) -> tuple[VolumeSpace, str]:
-    """The space of images and a mask, and a line that says where the mask comes from.
+def find_mask(volumes: list[Volume], mask: Any) -> tuple[IntArray, Any, str]:
+    """The mask of images.
 
     Parameters
     ----------
     volumes : list of Volume
         Opened images, all on one grid.
     mask : path, image, ndarray, one of `STRATEGIES`, or None
-        An image or array of 0 and 1, or of labels; a rule by which nilearn computes the mask; ``None``
-        is the rule "background".
+        An image or array of 0 and 1, or of labels; or the rule by which nilearn computes the mask.
+        ``None`` is the rule "background".
 
     Returns
     -------
-    space : VolumeSpace
+    labels : ndarray of int32, of shape (n_x, n_y, n_z)
+        0 outside the mask.
+    reference : nibabel image
+        Where the maps will lie: the mask's own image, or the first image.
     report : str
+        One line: how many voxels, and where the mask comes from.
     """
     first = volumes[0]
     if mask is None or (isinstance(mask, str) and mask in STRATEGIES):
@@ -48,9 +51,8 @@ def volume_space(volumes: list[Volume], mask: Any) -> tuple[VolumeSpace, str]:
     else:
         labels, opened = _given(mask, first)
         rule, reference = f"given ({opened.name})", opened.image
-    affine = np.asarray(reference.affine, dtype=np.float64)
-    space = VolumeSpace(labels=labels, affine=affine, header=plain_header(reference))
-    return space, f"mask of {space.n_features:,} of {labels.size:,} voxels{_label_count(labels)}, {rule}"
+    size = f"{np.count_nonzero(labels):,} of {labels.size:,} voxels{_label_count(labels)}"
+    return labels, reference, f"mask of {size}, {rule}"
 
 
 def _label_count(labels: IntArray) -> str:
@@ -64,8 +66,8 @@ def _given(mask: Any, first: Volume) -> tuple[IntArray, Volume]:
         raise ImageError(f"{mask}: no such file, nor a rule for a mask ({rules})")
     filename = mask.get_filename() if hasattr(mask, "get_filename") else None
     opened = open_one(mask, str(mask) if is_path(mask) else str(filename or "the mask"))
-    if opened.n_rows != 1:
-        raise ImageError(f"{opened.name}: a mask is one 3-D image, this one has {opened.n_rows} volumes")
+    if opened.n_samples != 1:
+        raise ImageError(f"{opened.name}: a mask is one 3-D image, this one has {opened.n_samples} volumes")
     how = difference(opened, first.shape, first.affine)
     if how is not None:
         raise ImageError(
@@ -90,21 +92,23 @@ def _computed(volumes: list[Volume], strategy: str) -> tuple[IntArray, str]:
             f"the mask that nilearn computed by the rule {strategy!r} is empty; give a mask (first image: "
             f"{volumes[0].name})"
         )
-    of_what = f" from the mean of {sum(v.n_rows for v in volumes)} images" if strategy in NEED_VALUES else ""
+    of_what = (
+        f" from the mean of {sum(v.n_samples for v in volumes)} images" if strategy in NEED_VALUES else ""
+    )
     return labels, f"computed by nilearn's rule {strategy!r}{of_what}"
 
 
 def _mean_image(volumes: list[Volume]) -> nib.Nifti1Image:
-    """The mean of all images, NaN where one has a NaN; read one by one."""
+    """The mean of all images, NaN where any image has a NaN; they are read one by one."""
     total: FloatArray = np.zeros(volumes[0].shape)
-    n_rows = 0
+    n_samples = 0
     for volume in volumes:
         for frame in volume.frames():
             # infinite values that cancel are NaN
             with np.errstate(invalid="ignore"):
                 total += frame
-            n_rows += 1
-    return nib.Nifti1Image((total / n_rows).astype(np.float32), volumes[0].affine)
+            n_samples += 1
+    return nib.Nifti1Image((total / n_samples).astype(np.float32), volumes[0].affine)
 
 
 def _background(mean: Any) -> Any:
@@ -128,7 +132,7 @@ def _template(kind: str) -> Callable[[Any], Any]:
     return compute
 
 
-# nilearn's names for its rules; the first two look at values, the others lay the MNI152 template on the grid
+# nilearn's names for its rules; the first two use the values, the others put the MNI152 template on the grid
 STRATEGIES: dict[str, Callable[[Any], Any]] = {
     "background": _background,
     "epi": _epi,

@@ -1,10 +1,10 @@
-"""Array-only hot loops behind one small interface, chosen by the structure alone."""
+"""Hot loops that see arrays only, behind one small interface."""
 
 from __future__ import annotations
 
 import numpy.typing as npt
 
-from spcatv.kernels.base import GapShares, Setting, Steps, Workspace
+from spcatv.kernels.base import GapShares, LoadingTerms, StepSizes, Workspace
 from spcatv.kernels.box import fits_a_box
 from spcatv.kernels.concat import ConcatWorkspace
 from spcatv.kernels.edges import EdgeWorkspace
@@ -19,21 +19,27 @@ __all__ = [
     "EdgeWorkspace",
     "GapShares",
     "GridWorkspace",
+    "LoadingTerms",
     "ReferenceWorkspace",
-    "Setting",
     "SparseWorkspace",
-    "Steps",
+    "StepSizes",
     "Workspace",
     "workspace_for",
 ]
 
 
-def workspace_for(structure: Structure, setting: Setting, dtype: npt.DTypeLike) -> Workspace:
-    """The fastest workspace for a structure: a padded box, blocks of vertices, or the operator as it is."""
+def workspace_for(structure: Structure, terms: LoadingTerms, dtype: npt.DTypeLike) -> Workspace:
+    """Return the fastest workspace for a structure and a penalty.
+
+    For a penalty that has a compiled kernel it is a padded box, blocks of vertices or the sparse operator, in
+    the given precision; for any other penalty it is the NumPy reference, in float64.
+    """
+    if terms.penalty.compiled_kernel is None:
+        return ReferenceWorkspace(structure, terms)
     if isinstance(structure, GridStructure) and fits_a_box(structure):
-        return GridWorkspace(structure, setting, dtype)
+        return GridWorkspace(structure, terms, dtype)
     if isinstance(structure, EdgeStructure) and fits_incidence(structure):
-        return EdgeWorkspace(structure, setting, dtype)
+        return EdgeWorkspace(structure, terms, dtype)
     if isinstance(structure, ConcatStructure):
-        return ConcatWorkspace(structure, setting, dtype, workspace_for)
-    return SparseWorkspace(structure, setting, dtype)
+        return ConcatWorkspace(structure, terms, dtype, workspace_for)
+    return SparseWorkspace(structure, terms, dtype)

@@ -1,12 +1,12 @@
-"""Groups of the dual variable and their unit balls, lane by lane: factors into them, shares of the gap."""
+"""Groups of the dual variable and their unit balls, lane by lane: scaling into a ball, shares of the gap."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from spcatv.kernels.base import ANISOTROPIC, GRAPHNET
 from spcatv.kernels.compiled import kernel
 from spcatv.kernels.lanes import inverse_root, larger, magnitude, smaller, splat
+from spcatv.kernels.workspaces import ANISOTROPIC, GRAPHNET
 
 
 @kernel
@@ -16,14 +16,14 @@ def into_ball(squares: Any, one: float) -> Any:
 
 
 @kernel
-def surely_into_ball(squares: Any, below_one: float) -> Any:
-    """The same in float64, aiming at a radius below 1 that rounding cannot lift above it."""
-    return smaller(splat(below_one) * inverse_root(larger(squares, splat(0.5))), splat(1.0))
+def surely_into_ball(squares: Any, radius: float) -> Any:
+    """The same in float64, with a radius so far below 1 that rounding cannot lift the norm above 1."""
+    return smaller(splat(radius) * inverse_root(larger(squares, splat(0.5))), splat(1.0))
 
 
 @kernel
 def row_share(row: Any, dual: Any, half: float, kind: int) -> Any:
-    """What a row of ``A x`` and its dual variable add to the gap, but for the norm of an isotropic group."""
+    """What an operator row and its dual variable add to the slack, except the norm of an isotropic group."""
     if kind == GRAPHNET:
         mismatch = row - splat(half) * dual
         return mismatch * mismatch

@@ -1,10 +1,9 @@
 """Memory layout of a masked grid: a flat padded box, and the spans of it that hold voxels.
 
 The last axis runs fastest and is padded to a multiple of `CHUNK` cells with at least one empty
-cell; one empty plane lies before and behind the box. So the neighbour of cell i along axis d is
+cell; one empty plane lies before and one behind the box. So the neighbour of cell i along axis d is
 always cell ``i + strides[d]``, inside the array, and a loop over consecutive cells needs no index
-list. Where an edge is missing its dual variable is kept at zero, which makes the adjoint need no
-mask at all.
+list. Where an edge is missing, its dual variable stays zero, so the adjoint needs no mask.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from spcatv._util.types import BoolArray, FloatArray, IntArray
 from spcatv.kernels.compiled import kernel
 from spcatv.structure import GridStructure
 
-# Cells a chunk: one vector of float32, two of float64.
+# Cells per chunk: one vector of float32, two of float64.
 CHUNK = 16
-# Empty chunks between two spans that are still run over.
+# Two spans with at most this many empty chunks between them are joined.
 JOIN_GAP = 1
 # The edges of a cell are the bits of one byte.
 MOST_AXES = 8
@@ -30,7 +29,7 @@ MOST_AXES = 8
 
 @dataclass(frozen=True)
 class Spans:
-    """Runs of consecutive cells, whole chunks each, in order.
+    """Runs of consecutive cells in order, each of whole chunks.
 
     Attributes
     ----------
@@ -59,14 +58,14 @@ class Box:
     strides : ndarray of int64, shape (n_axes,)
         Distance to the next cell along each axis: 1 for the last, multiples of `CHUNK` for the others.
     slab_size : int
-        Cells a slab: those of one index of the first axis (of a line: all). The forward neighbours of
-        a slab's cells lie in the slab itself and the next one.
-    position : ndarray of int32 or int64, shape (n_features,)
+        Cells per slab. A slab holds one index of the first axis (of a line: all cells). The forward
+        neighbours of its cells lie in the slab itself and in the next one.
+    place : ndarray of int32 or int64, shape (n_features,)
         Cell of every feature.
-    row_position : ndarray of int32 or int64, shape (n_rows,)
-        Where the rows of ``structure.matrix`` are in a flat array of shape (n_axes * n_cells,).
+    slot : ndarray of int32 or int64, shape (n_rows,)
+        Place of every row of ``structure.matrix`` in a flat array of shape (n_axes * n_cells,).
     edge_bits : ndarray of uint8, shape (n_cells,)
-        Bit d says whether the edge of the cell along axis d is there.
+        Bit d tells whether the cell has an edge along axis d.
     occupied : ndarray of bool, shape (n_cells / CHUNK,)
         Chunks that hold at least one voxel.
     """
@@ -75,18 +74,18 @@ class Box:
     axis_weights: FloatArray
     strides: npt.NDArray[np.int64]
     slab_size: int
-    position: IntArray
-    row_position: IntArray
+    place: IntArray
+    slot: IntArray
     edge_bits: npt.NDArray[np.uint8]
     occupied: BoolArray
 
     def spans(self, busy: BoolArray) -> Spans:
-        """The spans of the busy chunks."""
+        """Return the spans of the busy chunks."""
         return Spans(*_find_spans(busy, self.slab_size // CHUNK, self.n_cells // self.slab_size))
 
 
 def fits_a_box(structure: Any) -> bool:
-    """Whether a structure is a grid that `lay_out` can take."""
+    """Whether a structure is a grid that `lay_out` accepts."""
     return (
         isinstance(structure, GridStructure)
         and structure.labels.ndim <= MOST_AXES
@@ -95,39 +94,39 @@ def fits_a_box(structure: Any) -> bool:
 
 
 def lay_out(structure: GridStructure) -> Box:
-    """Lay a grid without periodic axes out as a padded box around its mask."""
+    """Lay out a grid without periodic axes as a padded box around its mask."""
     cropped, axes = _crop(structure)
     inside = cropped.labels != 0
     n_axes = inside.ndim
     padded = (*inside.shape[:-1], CHUNK * (inside.shape[-1] // CHUNK + 1))
     strides = np.array([math.prod(padded[axis + 1 :]) for axis in range(n_axes)], dtype=np.int64)
-    # a line is one slab by itself; its padding need not be as long as the line
+    # a line is a single slab; its padding need not be as long as the line
     padding = int(strides[0]) if n_axes > 1 else CHUNK
     n_cells = math.prod(padded) + 2 * padding
 
-    position = padding + np.ravel_multi_index(np.nonzero(inside), padded)
+    place = padding + np.ravel_multi_index(np.nonzero(inside), padded)
     edges = np.stack([cropped.edges_along(axis)[inside] for axis in range(n_axes)], axis=1)
     edge_bits = np.zeros(n_cells, dtype=np.uint8)
-    edge_bits[position] = edges @ (1 << np.arange(n_axes))
+    edge_bits[place] = edges @ (1 << np.arange(n_axes))
     # rows are ordered by voxel, then by axis
     feature, axis = np.nonzero(edges)
     occupied = np.zeros(n_cells // CHUNK, dtype=bool)
-    occupied[position // CHUNK] = True
+    occupied[place // CHUNK] = True
     index = np.int32 if n_axes * n_cells < 2**31 else np.int64
     return Box(
         n_cells=n_cells,
         axis_weights=np.asarray(structure.axis_weights)[axes],
         strides=strides,
         slab_size=padding if n_axes > 1 else n_cells,
-        position=position.astype(index),
-        row_position=(axis * n_cells + position[feature]).astype(index),
+        place=place.astype(index),
+        slot=(axis * n_cells + place[feature]).astype(index),
         edge_bits=edge_bits,
         occupied=occupied,
     )
 
 
 def _crop(structure: GridStructure) -> tuple[GridStructure, list[int]]:
-    """The same voxels in the smallest box around them, without axes of one voxel; and the axes kept."""
+    """Crop to the smallest box around the voxels, without axes of one voxel; return also the axes kept."""
     inside = structure.labels != 0
     n_axes = inside.ndim
     bounds = []
@@ -144,15 +143,15 @@ def _crop(structure: GridStructure) -> tuple[GridStructure, list[int]]:
 
 
 @kernel
-def _find_spans(busy: Any, chunks_a_slab: int, n_slabs: int) -> tuple[Any, Any, Any]:
-    """Runs of busy chunks inside slabs; short gaps are run over, which costs less than a new loop."""
+def _find_spans(busy: Any, chunks_per_slab: int, n_slabs: int) -> tuple[Any, Any, Any]:
+    """Find runs of busy chunks inside slabs; short gaps are included, which costs less than a new loop."""
     start = np.empty(len(busy), dtype=np.int64)
     stop = np.empty(len(busy), dtype=np.int64)
     slab_ptr = np.zeros(n_slabs + 1, dtype=np.int64)
     n_spans = 0
     for slab in range(n_slabs):
         last_busy = -JOIN_GAP - 2
-        for chunk in range(slab * chunks_a_slab, (slab + 1) * chunks_a_slab):
+        for chunk in range(slab * chunks_per_slab, (slab + 1) * chunks_per_slab):
             if not busy[chunk]:
                 continue
             if chunk - last_busy > JOIN_GAP + 1:
@@ -166,7 +165,7 @@ def _find_spans(busy: Any, chunks_a_slab: int, n_slabs: int) -> tuple[Any, Any, 
 
 @kernel
 def spread(busy: Any, occupied: Any, strides: Any, v: Any, w: Any) -> Any:
-    """Busy chunks and the neighbours, of those of their cells that are not zero, that hold voxels."""
+    """Mark the busy chunks and those with voxels that are neighbours of a busy cell that is not zero."""
     active = busy.copy()
     for chunk in range(len(busy)):
         if not busy[chunk]:
@@ -176,7 +175,7 @@ def spread(busy: Any, occupied: Any, strides: Any, v: Any, w: Any) -> Any:
             for neighbour in (chunk - step, chunk + step):
                 if 0 <= neighbour < len(busy) and occupied[neighbour]:
                     active[neighbour] = True
-        # along the last axis only the outermost cells of a chunk have neighbours in another
+        # along the last axis only the first and the last cell of a chunk have neighbours in another chunk
         first, last = chunk * CHUNK, (chunk + 1) * CHUNK - 1
         if chunk > 0 and occupied[chunk - 1] and (v[first] != 0 or w[first] != 0):
             active[chunk - 1] = True

@@ -10,8 +10,8 @@ from numba import njit
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Reassociation and contraction let the loops use vector units; NaN and infinity are refused before
-# a kernel runs (and looked for after it), so the compiler may assume there are none.
+# Reassociation and contraction let loops use vector units. NaN and infinity are refused before a
+# kernel runs (and looked for afterwards), so the compiler may assume that there are none.
 FAST_MATH = {"reassoc", "contract", "nsz", "arcp", "nnan", "ninf"}
 
 
@@ -20,7 +20,7 @@ CAREFUL_MATH = {"reassoc", "contract", "nsz"}
 
 
 def careful_kernel(function: F) -> F:
-    """Compile a function that must not take NaN or infinity for granted to be absent."""
+    """Compile a function that may meet NaN or infinity."""
     return _compile(function, CAREFUL_MATH)
 
 
@@ -31,10 +31,10 @@ def _compile(function: F, fast_math: set[str]) -> F:
     except RuntimeError as error:
         if "no locator available" not in str(error):
             raise
-        # neither beside the package nor at home may anything be written
+        # neither the folder of the package nor the home folder can be written
         warnings.warn(
-            "compiled kernels cannot be kept between processes, because no folder for them can be written; "
-            "set NUMBA_CACHE_DIR to one that can",
+            "compiled kernels cannot be kept between processes, because no folder for them is writable; "
+            "set NUMBA_CACHE_DIR to one that is",
             RuntimeWarning,
             stacklevel=2,
         )

@@ -1,7 +1,6 @@
-"""The kernel for meshes and graphs: two passes over blocks of vertices an iteration.
+"""The kernel for meshes and graphs: two passes over blocks of vertices per iteration.
 
-Between two looks at the gap the passes run over the blocks that are not zero, and the blocks next to
-them, alone.
+Between two looks at the gap the passes visit only the blocks that are not zero and the blocks next to them.
 """
 
 from __future__ import annotations
@@ -11,25 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spcatv._util.types import FloatArray
 from spcatv.kernels.balls import into_ball, row_share, surely_into_ball
-from spcatv.kernels.base import (
-    ANISOTROPIC,
-    GRAPHNET,
-    ISOTROPIC,
-    WORTH_LEAVING_OUT,
-    ExactShares,
-    GapShares,
-    Setting,
-    Steps,
-    conjugate,
-    feasible_factor,
-    kind_of_dual,
-    no_lower_bound,
-    picked,
-    put,
-    remembered,
-)
+from spcatv.kernels.base import ExactShares, GapShares, LoadingTerms, StepSizes
 from spcatv.kernels.compiled import kernel
 from spcatv.kernels.incidence import BLOCK, arrange, spread_blocks
 from spcatv.kernels.lanes import (
@@ -51,29 +33,37 @@ from spcatv.kernels.lanes import (
     weighed,
     weighed_at,
 )
+from spcatv.kernels.workspaces import (
+    ANISOTROPIC,
+    GRAPHNET,
+    ISOTROPIC,
+    WORTH_SKIPPING,
+    PlacedWorkspace,
+    cached_layout,
+)
 from spcatv.structure import EdgeStructure
 
 
 @kernel
-def _residual(arrays: Any, incidence: Any, tv: float, block: int, lane: int) -> Any:
-    """``y - c A'alpha`` on the lanes of a block that begin at `lane`."""
-    y, _v, _bar, _alpha, _moved, flow = arrays
+def _residual(arrays: Any, incidence: Any, coupling: float, block: int, lane: int) -> Any:
+    """``y - c A'dual`` on the lanes of a block that begin at `lane`."""
+    y, _v, _bar, _dual, _moved, flow = arrays
     out_ptr, _head, in_ptr, incoming, _weight = incidence
-    total = splat(tv - tv)
+    total = splat(coupling - coupling)
     for e in range(in_ptr[block] + lane, in_ptr[block + 1], BLOCK):
         total = total + gather(flow, incoming, e)
     for e in range(out_ptr[block] + lane, out_ptr[block + 1], BLOCK):
         total = total - load(flow, e)
-    return load(y, block * BLOCK + lane) - splat(tv) * total
+    return load(y, block * BLOCK + lane) - splat(coupling) * total
 
 
 @kernel
 def _primal_pass(arrays: Any, incidence: Any, blocks: Any, scalars: Any) -> None:
-    y, v, bar, _alpha, _moved, _flow = arrays
-    tv, tau, low, high, shrink, rho = scalars
+    y, v, bar, _dual, _moved, _flow = arrays
+    coupling, tau, low, high, shrink, rho = scalars
     for b in range(len(blocks)):
         for lane in range(0, BLOCK, LANE_BYTES // y.itemsize):
-            z = _residual(arrays, incidence, tv, blocks[b], lane)
+            z = _residual(arrays, incidence, coupling, blocks[b], lane)
             i = blocks[b] * BLOCK + lane
             old = load(v, i)
             moved = old + splat(tau) * z
@@ -84,7 +74,7 @@ def _primal_pass(arrays: Any, incidence: Any, blocks: Any, scalars: Any) -> None
 
 @kernel
 def _dual_pass(arrays: Any, incidence: Any, blocks: Any, scalars: Any, kind: int) -> None:
-    _y, _v, bar, alpha, moved, flow = arrays
+    _y, _v, bar, dual, moved, flow = arrays
     out_ptr, head, _in_ptr, _incoming, weight = incidence
     one, sigma, rho, damping = scalars
     for b in range(len(blocks)):
@@ -94,7 +84,7 @@ def _dual_pass(arrays: Any, incidence: Any, blocks: Any, scalars: Any, kind: int
             squares = splat(one - one)
             for e in range(first + lane, last, BLOCK):
                 step = weighed(gather(bar, head, e) - own, weight, e)
-                target = load(alpha, e) + splat(sigma) * step
+                target = load(dual, e) + splat(sigma) * step
                 store(moved, e - first, target)
                 squares = squares + target * target
             factor = splat(damping) if kind == GRAPHNET else into_ball(squares, one)
@@ -102,33 +92,33 @@ def _dual_pass(arrays: Any, incidence: Any, blocks: Any, scalars: Any, kind: int
                 target = load(moved, e - first)
                 if kind == ANISOTROPIC:
                     factor = into_ball(target * target, one)
-                dual = splat(one - rho) * load(alpha, e) + splat(rho) * factor * target
-                store(alpha, e, dual)
-                store(flow, e, weighed(dual, weight, e))
+                updated = splat(one - rho) * load(dual, e) + splat(rho) * factor * target
+                store(dual, e, updated)
+                store(flow, e, weighed(updated, weight, e))
 
 
 @kernel
 def _iterate(
-    arrays: Any, incidence: Any, blocks: Any, primal: Any, dual: Any, kind: int, n_iter: int
+    arrays: Any, incidence: Any, blocks: Any, primal_steps: Any, dual_steps: Any, kind: int, n_iter: int
 ) -> None:
     """Do `n_iter` primal-dual iterations on the given blocks."""
     for _ in range(n_iter):
-        _primal_pass(arrays, incidence, blocks, primal)
-        _dual_pass(arrays, incidence, blocks, dual, kind)
+        _primal_pass(arrays, incidence, blocks, primal_steps)
+        _dual_pass(arrays, incidence, blocks, dual_steps, kind)
 
 
 @kernel
 def _smooth_shares(arrays: Any, incidence: Any, scalars: Any, busy: Any) -> Any:
-    """Write w into `bar`, mark the blocks where v or w is not zero, return q for v and ``||w||^2``."""
-    y, v, bar, _alpha, _moved, _flow = arrays
-    tv, half, low, high = scalars
+    """Write w into `bar`, mark the blocks where v or w is not zero, and return q of v and ``||w||^2``."""
+    y, v, bar, _dual, _moved, _flow = arrays
+    coupling, half, low, high = scalars
     smooth = 0.0
     squares = 0.0
     for block in range(len(busy)):
         busy[block] = False
         for lane in range(0, BLOCK, LANE_BYTES // y.itemsize):
             i = block * BLOCK + lane
-            z = _residual(arrays, incidence, tv, block, lane)
+            z = _residual(arrays, incidence, coupling, block, lane)
             b = smaller(larger(z, splat(low)), splat(high))
             w = (z - b) * splat(half)
             x = load(v, i)
@@ -144,8 +134,8 @@ def _smooth_shares(arrays: Any, incidence: Any, scalars: Any, busy: Any) -> Any:
 def _structured_shares(
     arrays: Any, incidence: Any, blocks: Any, scalars: Any, kind: int
 ) -> tuple[float, float]:
-    """``s(x) - alpha'Ax`` (or its GraphNet counterpart) for x = v and x = w, without the factor c."""
-    _y, v, w, alpha, _moved, _flow = arrays
+    """``h(Ax) + h*(dual) - dual'Ax`` for x = v and x = w."""
+    _y, v, w, dual, _moved, _flow = arrays
     out_ptr, head, _in_ptr, _incoming, weight = incidence
     zero, half = scalars
     total_v = 0.0
@@ -158,9 +148,9 @@ def _structured_shares(
             for e in range(out_ptr[block] + lane, out_ptr[block + 1], BLOCK):
                 row_v = weighed(gather(v, head, e) - own_v, weight, e)
                 row_w = weighed(gather(w, head, e) - own_w, weight, e)
-                dual = load(alpha, e)
-                share_v = share_v + row_share(row_v, dual, half, kind)
-                share_w = share_w + row_share(row_w, dual, half, kind)
+                own_dual = load(dual, e)
+                share_v = share_v + row_share(row_v, own_dual, half, kind)
+                share_w = share_w + row_share(row_w, own_dual, half, kind)
                 if kind == ISOTROPIC:
                     squares_v = squares_v + row_v * row_v
                     squares_w = squares_w + row_w * row_w
@@ -170,31 +160,31 @@ def _structured_shares(
 
 
 @kernel
-def _make_feasible(arrays: Any, incidence: Any, below_one: float, kind: int) -> None:
+def _make_feasible(arrays: Any, incidence: Any, radius: float, kind: int) -> None:
     """Pull groups back whose norm, in float64, is above 1."""
-    _y, _v, _bar, alpha, _moved, flow = arrays
+    _y, _v, _bar, dual, _moved, flow = arrays
     out_ptr, _head, _in_ptr, _incoming, weight = incidence
     for block in range(len(out_ptr) - 1):
         for lane in range(0, BLOCK, WIDE):
             squares = splat(0.0)
             for e in range(out_ptr[block] + lane, out_ptr[block + 1], BLOCK):
-                dual = load_wide(alpha, e)
-                squares = squares + dual * dual
-            factor = surely_into_ball(squares, below_one)
+                entry = load_wide(dual, e)
+                squares = squares + entry * entry
+            factor = surely_into_ball(squares, radius)
             for e in range(out_ptr[block] + lane, out_ptr[block + 1], BLOCK):
-                dual = load_wide(alpha, e)
+                entry = load_wide(dual, e)
                 if kind == ANISOTROPIC:
-                    factor = surely_into_ball(dual * dual, below_one)
-                store_narrow(alpha, e, factor * dual)
-                store_narrow(flow, e, weighed(load_wide(alpha, e), weight, e))
+                    factor = surely_into_ball(entry * entry, radius)
+                store_narrow(dual, e, factor * entry)
+                store_narrow(flow, e, weighed(load_wide(dual, e), weight, e))
 
 
 @kernel
 def _exact_structured(
     x: Any, arrays: Any, incidence: Any, blocks: Any, weight: Any, kind: int
 ) -> tuple[float, float]:
-    """``h(Ax)`` and ``h(Ax) + h*(alpha) - alpha'Ax`` in float64."""
-    _y, _v, _bar, alpha, _moved, _flow = arrays
+    """``h(Ax)`` and ``h(Ax) + h*(dual) - dual'Ax`` in float64."""
+    _y, _v, _bar, dual, _moved, _flow = arrays
     out_ptr, head, _in_ptr, _incoming, _rounded = incidence
     value = 0.0
     slack = 0.0
@@ -206,13 +196,13 @@ def _exact_structured(
             inner = splat(0.0)
             for e in range(out_ptr[block] + lane, out_ptr[block + 1], BLOCK):
                 row = weighed(gather_wide(x, head, e) - own, weight, e)
-                dual = load_wide(alpha, e)
+                entry = load_wide(dual, e)
                 squares = squares + row * row
                 if kind == GRAPHNET:
-                    mismatch = row - splat(0.5) * dual
+                    mismatch = row - splat(0.5) * entry
                     inner = inner + row * row - mismatch * mismatch
                 else:
-                    inner = inner + row * dual
+                    inner = inner + row * entry
                 if kind == ANISOTROPIC:
                     length = length + magnitude(row)
             if kind == ISOTROPIC:
@@ -226,115 +216,77 @@ def _exact_structured(
 
 @kernel
 def _exact_pull(arrays: Any, incidence: Any, weight: Any, out: Any) -> None:
-    """``A'alpha`` in float64 on the places."""
-    _y, _v, _bar, alpha, _moved, _flow = arrays
+    """``A'dual`` in float64 at the places."""
+    _y, _v, _bar, dual, _moved, _flow = arrays
     out_ptr, _head, in_ptr, incoming, _rounded = incidence
     for block in range(len(out_ptr) - 1):
         for lane in range(0, BLOCK, WIDE):
             total = splat(0.0)
             for e in range(in_ptr[block] + lane, in_ptr[block + 1], BLOCK):
-                total = total + weighed_at(gather_wide(alpha, incoming, e), weight, incoming, e)
+                total = total + weighed_at(gather_wide(dual, incoming, e), weight, incoming, e)
             for e in range(out_ptr[block] + lane, out_ptr[block + 1], BLOCK):
-                total = total - weighed(load_wide(alpha, e), weight, e)
+                total = total - weighed(load_wide(dual, e), weight, e)
             store(out, block * BLOCK + lane, total)
 
 
-class EdgeWorkspace:
+class EdgeWorkspace(PlacedWorkspace):
     """Workspace on the blocks of an `EdgeStructure`."""
 
-    def __init__(self, structure: EdgeStructure, setting: Setting, dtype: npt.DTypeLike) -> None:
-        self._dtype: np.dtype[Any] = np.dtype(dtype)
-        self._scalar: Any = self._dtype.type
-        self._setting = setting
-        self._layout = layout = remembered(structure, arrange)
-        self._kind = kind_of_dual(setting, structure.isotropic)
-        self._y, self._v, self._bar = (np.zeros(layout.n_places, dtype=self._dtype) for _ in range(3))
-        self._alpha = np.zeros(layout.n_slots, dtype=self._dtype)
+    def __init__(self, structure: EdgeStructure, terms: LoadingTerms, dtype: npt.DTypeLike) -> None:
+        super().__init__(terms, dtype, structure.isotropic)
+        self._layout = layout = cached_layout(structure, arrange)
+        self._allocate(layout, layout.n_places, (layout.n_slots,))
         self._weight = None if layout.weight is None else layout.weight.astype(self._dtype, copy=False)
-        # what flows through an edge is its dual variable times its weight: the same where that is one
-        self._flow = self._alpha if self._weight is None else np.zeros_like(self._alpha)
+        # the flow through an edge is its dual variable times its weight: one array where all weights are 1
+        self._flow = self._dual if self._weight is None else np.zeros_like(self._dual)
         moved = np.zeros(int(np.diff(layout.out_ptr).max(initial=0)), dtype=self._dtype)
-        self._arrays = (self._y, self._v, self._bar, self._alpha, moved, self._flow)
+        self._arrays = (self._y, self._v, self._bar, self._dual, moved, self._flow)
         self._incidence = (layout.out_ptr, layout.head, layout.in_ptr, layout.incoming, self._weight)
         self._busy = np.zeros(layout.n_blocks, dtype=bool)
         self._all = self._active = np.arange(layout.n_blocks)
 
-    def _typed(self, *scalars: float) -> tuple[Any, ...]:
-        return tuple(self._scalar(scalar) for scalar in scalars)
-
-    def set_target(self, y: FloatArray) -> None:
-        """Take a new y."""
-        put(y, self._layout.place, self._y)
-        self._active = self._all
-
-    def set_state(self, v: FloatArray, alpha: FloatArray) -> None:
-        """Take v and a feasible dual variable."""
-        put(v, self._layout.place, self._v)
-        put(alpha, self._layout.slot, self._alpha)
+    def _dual_was_set(self) -> None:
         if self._weight is not None:
-            np.multiply(self._alpha, self._weight, out=self._flow)
-        self._active = self._all
+            np.multiply(self._dual, self._weight, out=self._flow)
 
-    def clear(self) -> None:
-        """Set v and the dual variable to zero."""
-        for array in (self._v, self._alpha, self._flow):
-            array[:] = 0
-        self._active = self._all
-
-    def advance(self, n_iter: int, steps: Steps) -> None:
-        """Do `n_iter` primal-dual iterations where the last look found anything."""
+    def advance(self, n_iter: int, steps: StepSizes) -> None:
+        """Do `n_iter` primal-dual iterations on the active blocks."""
         tau, sigma, rho = steps
-        tv, threshold = self._setting.tv, tau * self._setting.l1
-        low = no_lower_bound(self._dtype) if self._setting.positive else -threshold
+        threshold = tau * self._terms.threshold
+        low = self._lower_bound(threshold)
         _iterate(
             self._arrays,
             self._incidence,
             self._active,
-            self._typed(tv, tau, low, threshold, 1 / (1 + 2 * tau), rho),
+            self._typed(self._terms.coupling, tau, low, threshold, 1 / (1 + 2 * tau), rho),
             self._typed(1, sigma, rho, 1 / (1 + 0.5 * sigma)),
             self._kind,
             n_iter,
         )
 
     def gap_shares(self) -> GapShares:
-        """Look at the gap of v and of w; afterwards `bar` holds w, and the active blocks are known."""
-        tv, l1 = self._setting.tv, self._setting.l1
-        low = no_lower_bound(self._dtype) if self._setting.positive else -l1
-        scalars = self._typed(tv, 0.5, low, l1)
+        """Compute the gap of v and of w, and find the active blocks."""
+        coupling, threshold = self._terms.coupling, self._terms.threshold
+        scalars = self._typed(coupling, 0.5, self._lower_bound(threshold), threshold)
         smooth, squares = _smooth_shares(self._arrays, self._incidence, scalars, self._busy)
         active = spread_blocks(self._busy, self._layout.near_ptr, self._layout.near)
-        self._active = active if len(active) < WORTH_LEAVING_OUT * len(self._all) else self._all
-        # where v and w are zero there are no differences; only GraphNet counts the dual variable by itself
-        blocks = self._all if self._setting.graphnet else self._active
-        constants = self._typed(0, 0.5)
-        share_v, share_w = _structured_shares(self._arrays, self._incidence, blocks, constants, self._kind)
-        return GapShares(tv * share_v, smooth, tv * share_w, squares, self._conjugate())
-
-    def _conjugate(self) -> float:
-        return conjugate(self._setting.tv, self._setting.graphnet, self._alpha)
+        self._active = active if len(active) < WORTH_SKIPPING * len(self._all) else self._all
+        share_v, share_w = _structured_shares(
+            self._arrays, self._incidence, self._parts_with_slack(), self._typed(0, 0.5), self._kind
+        )
+        return GapShares(coupling * share_v, smooth, coupling * share_w, squares, self._conjugate(self._dual))
 
     def exact_shares(self, use_minimizer: bool) -> ExactShares:
-        """The exact gap's shares in float64."""
-        layout, tv = self._layout, self._setting.tv
+        """Shares of the exact gap in float64."""
+        layout, coupling = self._layout, self._terms.coupling
         if self._kind != GRAPHNET:
-            _make_feasible(self._arrays, self._incidence, feasible_factor(self._dtype), self._kind)
+            _make_feasible(self._arrays, self._incidence, self._feasible_radius(), self._kind)
         x = self._bar if use_minimizer else self._v
-        # as in a look: no differences where v and w are zero
-        blocks = self._all if self._setting.graphnet else self._active
+        blocks = self._parts_with_slack()
         value, slack = _exact_structured(x, self._arrays, self._incidence, blocks, layout.weight, self._kind)
         pull = np.empty(layout.n_places)
         _exact_pull(self._arrays, self._incidence, layout.weight, pull)
-        pull *= tv
-        return ExactShares(pull[layout.place], tv * value, tv * slack, self._conjugate())
-
-    def get_v(self) -> FloatArray:
-        """The iterate v."""
-        return picked(self._v, self._layout.place)
-
-    def get_w(self) -> FloatArray:
-        """The minimiser w of the last look."""
-        return picked(self._bar, self._layout.place)
-
-    def get_alpha(self) -> FloatArray:
-        """The dual variable."""
-        return picked(self._alpha, self._layout.slot, self._dtype)
+        pull *= coupling
+        return ExactShares(
+            pull[layout.place], coupling * value, coupling * slack, self._conjugate(self._dual)
+        )

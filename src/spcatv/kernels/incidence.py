@@ -1,9 +1,9 @@
 """Memory layout of a mesh or a graph: vertices in blocks, their edges in slots of equal width.
 
-Vertices are put in an order that keeps neighbours together (reverse Cuthill-McKee), and, inside short
-windows of it, in the order of how many edges they own: so the vertices of a block own about the same
-number, and a block's edges fill a small table, slot by slot, lane by lane. Missing edges lead from a
-vertex to itself, where there is no difference, missing incoming ones to a slot that is always zero: no masks.
+Vertices are put in an order that keeps neighbours together (reverse Cuthill-McKee) and then, within short
+windows, sorted by how many edges they own. So the vertices of a block own about the same number of edges,
+which fill a small table, slot by slot, lane by lane. A missing edge leads from a vertex to itself, where
+the difference is zero; a missing incoming edge refers to a slot that is always zero. No masks are needed.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from spcatv._util.types import Array, FloatArray, IntArray
 from spcatv.kernels.compiled import kernel
 from spcatv.structure import EdgeStructure
 
-# Vertices a block: one vector of float32, two of float64.
+# Vertices per block: one vector of float32, two of float64.
 BLOCK = 16
-# Vertices that are sorted by their number of edges together; more would tear neighbours apart.
+# Vertices per window that is sorted by the number of edges; more would tear neighbours apart.
 WINDOW = 256
 
 Index = npt.NDArray[np.int32]
@@ -40,9 +40,9 @@ class Incidence:
     n_places, n_slots : int
         Length of the vertex arrays and of the edge arrays; the last BLOCK slots are always zero.
     place : ndarray of int32, shape (n_features,)
-        Where every vertex is.
+        Place of every vertex.
     head : ndarray of int32, shape (n_slots,)
-        Place that the edge in a slot leads to; its owner's place where there is no edge.
+        Place that the edge in a slot leads to; the place of its owner where there is no edge.
     weight : ndarray of float32 or float64, shape (n_slots,), or None
         Weight of the edge in a slot, 0 where there is none; float32 if that holds the weights exactly.
         None: all edges weigh 1.
@@ -75,17 +75,17 @@ class Incidence:
 
     @cached_property
     def slot(self) -> Index:
-        """Where every edge is, int32, shape (n_edges,): only who reads or sets a dual variable asks."""
+        """Slot of every edge, int32, shape (n_edges,); needed only to read or set a dual variable."""
         return slots(self.place[self.tail], self.n_blocks)[1]
 
 
 def fits_incidence(structure: Any) -> bool:
-    """Whether a structure can be laid out by `arrange`: edges grouped by their owner, 32-bit places."""
+    """Whether `arrange` can lay out a structure: it has edges, and places fit into 32 bits."""
     return isinstance(structure, EdgeStructure) and BLOCK * len(structure.tail) + structure.n_features < 2**31
 
 
 def arrange(structure: EdgeStructure) -> Incidence:
-    """Lay a mesh or a graph out in blocks."""
+    """Lay out a mesh or a graph in blocks."""
     place = _places(structure)
     n_blocks = -(-structure.n_features // BLOCK)
     near_ptr, near = _neighbouring_blocks(structure, place, n_blocks)
@@ -115,7 +115,7 @@ def arrange(structure: EdgeStructure) -> Incidence:
 
 
 def _weights(structure: EdgeStructure, slot: Index, n_slots: int) -> FloatArray | None:
-    """The weight of every slot, in float32 if that holds it exactly; None where all edges weigh 1."""
+    """Return the weight of every slot, in float32 if that is exact; None if all edges weigh 1."""
     if (structure.weight == 1).all():
         return None
     exact = (structure.weight.astype(np.float32) == structure.weight).all()
@@ -125,10 +125,10 @@ def _weights(structure: EdgeStructure, slot: Index, n_slots: int) -> FloatArray 
 
 
 def _places(structure: EdgeStructure) -> Index:
-    """Where every vertex goes."""
+    """Return the place of every vertex."""
     n = structure.n_features
     n_owned = np.bincount(structure.tail, minlength=n)
-    # the edges are sorted by tail: half of a symmetric matrix in compressed rows is at hand
+    # the edges are sorted by tail: they are half of a symmetric matrix in compressed rows already
     first = np.concatenate([[0], np.cumsum(n_owned)]).astype(np.int32)
     ones = np.broadcast_to(np.int8(1), len(structure.tail))
     half = sp.csr_array((ones, structure.head, first), shape=(n, n))
@@ -140,7 +140,7 @@ def _places(structure: EdgeStructure) -> Index:
 
 
 def slots(vertex: Index, n_blocks: int) -> tuple[Index, Index]:
-    """Block boundaries, and the slot of every edge, for edges that belong to the given places."""
+    """Return block boundaries and the slot of every edge, for edges that belong to the given places."""
     count = np.bincount(vertex, minlength=n_blocks * BLOCK).astype(np.int32)
     width = count.reshape(n_blocks, BLOCK).max(axis=1)
     ptr = np.concatenate([[0], np.cumsum(width * BLOCK)]).astype(np.int32)
@@ -152,7 +152,7 @@ def slots(vertex: Index, n_blocks: int) -> tuple[Index, Index]:
 
 @kernel
 def _fill_slots(vertex: Any, ptr: Any, taken: Any, slot: Any) -> None:
-    """The slot of every edge: those of one vertex follow each other, a block's width apart."""
+    """Fill in the slot of every edge: those of one vertex are one block width apart."""
     for e in range(len(vertex)):
         place = vertex[e]
         slot[e] = ptr[place // BLOCK] + taken[place] * BLOCK + place % BLOCK
@@ -160,7 +160,7 @@ def _fill_slots(vertex: Any, ptr: Any, taken: Any, slot: Any) -> None:
 
 
 def _neighbouring_blocks(structure: EdgeStructure, place: Index, n_blocks: int) -> tuple[Index, Index]:
-    """The blocks next to each block: those at the other ends of its edges."""
+    """Return the neighbours of each block: the blocks at the other ends of its edges."""
     a, b = place[structure.tail] // BLOCK, place[structure.head] // BLOCK
     apart = a != b
     a, b = a[apart], b[apart]
@@ -172,7 +172,7 @@ def _neighbouring_blocks(structure: EdgeStructure, place: Index, n_blocks: int) 
 
 @kernel
 def _own_places(out_ptr: Any, own: Any) -> None:
-    """For every slot of a block the place of its owner; the slots behind the last block are left alone."""
+    """Fill in the place of every slot's owner; the slots behind the last block stay as they are."""
     for block in range(len(out_ptr) - 1):
         for first in range(out_ptr[block], out_ptr[block + 1], BLOCK):
             for lane in range(BLOCK):
@@ -181,7 +181,7 @@ def _own_places(out_ptr: Any, own: Any) -> None:
 
 @kernel
 def spread_blocks(busy: Any, near_ptr: Any, near: Any) -> Any:
-    """Busy blocks and all blocks next to one, in order."""
+    """Return the busy blocks and all blocks next to one, in order."""
     active = busy.copy()
     for block in range(len(busy)):
         if busy[block]:

@@ -1,4 +1,4 @@
-"""The exact gap in compiled loops: float64, one pass, and NaN stays NaN."""
+"""The exact gap in compiled loops: in float64, in one pass, and NaN stays NaN."""
 
 from __future__ import annotations
 
@@ -6,26 +6,38 @@ from typing import Any
 
 import numpy as np
 
+from spcatv._util.types import FloatArray
 from spcatv.kernels.compiled import careful_kernel
+from spcatv.structure import Structure
 
 
 @careful_kernel
-def project_groups(group_ptr: Any, radius: float, alpha: Any) -> None:
-    """Replace alpha by the closest point with ``||alpha_g||_2 <= radius`` for every group."""
+def project_groups(group_ptr: Any, radius: float, dual: Any) -> None:
+    """Replace dual, in place, by the closest point with ``||dual_g||_2 <= radius`` for every group."""
     for g in range(len(group_ptr) - 1):
         squares = 0.0
         for r in range(group_ptr[g], group_ptr[g + 1]):
-            squares += alpha[r] * alpha[r]
+            squares += dual[r] * dual[r]
         factor = 1.0 if squares <= radius * radius else radius / np.sqrt(squares)
         for r in range(group_ptr[g], group_ptr[g + 1]):
-            alpha[r] *= factor
+            dual[r] *= factor
+
+
+def structured_shares(
+    structure: Structure, v: FloatArray, dual: FloatArray, graphnet: bool
+) -> tuple[float, float, float]:
+    """``h(Av)``, ``h(Av) + h*(dual) - dual'Av`` and the largest group norm of the dual variable."""
+    matrix = structure.matrix
+    shares: tuple[float, float, float] = _structured_shares(
+        structure.group_ptr, matrix.indptr, matrix.indices, matrix.data, v, dual, graphnet
+    )
+    return shares
 
 
 @careful_kernel
-def structured_shares(
-    group_ptr: Any, indptr: Any, indices: Any, data: Any, v: Any, alpha: Any, graphnet: bool
+def _structured_shares(
+    group_ptr: Any, indptr: Any, indices: Any, data: Any, v: Any, dual: Any, graphnet: bool
 ) -> tuple[float, float, float]:
-    """``h(Av)``, ``h(Av) + h*(alpha) - alpha'Av`` and the largest group norm of alpha."""
     value = 0.0
     slack = 0.0
     largest = 0.0
@@ -39,9 +51,9 @@ def structured_shares(
             for e in range(indptr[r], indptr[r + 1]):
                 row += data[e] * v[indices[e]]
             squares += row * row
-            inner += row * alpha[r]
-            mismatch += (row - 0.5 * alpha[r]) * (row - 0.5 * alpha[r])
-            norm += alpha[r] * alpha[r]
+            inner += row * dual[r]
+            mismatch += (row - 0.5 * dual[r]) * (row - 0.5 * dual[r])
+            norm += dual[r] * dual[r]
         length = squares if graphnet else np.sqrt(squares)
         value += length
         slack += mismatch if graphnet else length - inner
@@ -51,14 +63,14 @@ def structured_shares(
 
 
 @careful_kernel
-def smooth_shares(y: Any, pull: Any, v: Any, l1: float, positive: bool) -> tuple[float, float]:
+def smooth_shares(y: Any, pull: Any, v: Any, threshold: float, positive: bool) -> tuple[float, float]:
     """``q = sum_j (v_j - w_j)^2 + k |v_j| - b_j v_j`` and the smooth part of F, for ``y - pull = 2w + b``."""
     gap = 0.0
     value = 0.0
     for j in range(len(v)):
         z = y[j] - pull[j]
-        b = min(z, l1) if positive else min(max(z, -l1), l1)
+        b = min(z, threshold) if positive else min(max(z, -threshold), threshold)
         distance = v[j] - 0.5 * (z - b)
-        gap += distance * distance + (l1 * abs(v[j]) - b * v[j])
+        gap += distance * distance + (threshold * abs(v[j]) - b * v[j])
         value += 0.5 * (v[j] - y[j]) * (v[j] - y[j]) + 0.5 * v[j] * v[j]
     return gap, value

@@ -1,9 +1,9 @@
-"""Vectors of numbers as values inside compiled kernels: sixteen float32 or eight float64 at a time.
+"""Vectors as values inside compiled kernels: sixteen float32 or eight float64 numbers at a time.
 
-The compiler turns plain loops into vector instructions only where it can prove that no array overlaps
-another, which for a stencil over seven arrays it cannot. `Lanes` says it outright: a kernel loads 64
-bytes, computes with them by the usual operators, and stores them. What machine instructions that
-becomes is still the compiler's business, on any processor.
+The compiler turns plain loops into vector instructions only where it can prove that no two arrays
+overlap, which it cannot for a stencil over seven arrays. `Lanes` makes it explicit: a kernel loads 64
+bytes, computes with them by the usual operators, and stores them. The compiler still chooses the machine
+instructions, on any processor.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numba.extending import intrinsic, models, overload, register_model
 from numba.np.arrayobj import make_array
 
 LANE_BYTES = 64
-# float64 numbers a vector.
+# float64 numbers per vector.
 WIDE = LANE_BYTES // 8
 FAST = ("nnan", "ninf", "nsz", "arcp", "contract", "afn", "reassoc")
 
@@ -33,12 +33,12 @@ class Lanes(types.Type):
 
     @property
     def vector(self) -> ir.VectorType:
-        """The compiler's type."""
+        """The type of the compiler."""
         return ir.VectorType(self.element, self.count)
 
     @property
     def element(self) -> ir.Type:
-        """The compiler's type of one number."""
+        """The type of the compiler for one number."""
         return ir.FloatType() if self.dtype.bitwidth == 32 else ir.DoubleType()
 
 
@@ -49,7 +49,7 @@ class _LanesModel(models.PrimitiveModel):
 
 
 def _address(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
-    """Pointer to an entry of a one-dimensional contiguous array."""
+    """Return a pointer to an entry of a one-dimensional contiguous array."""
     data = make_array(array_type)(context, builder, array).data
     return cgutils.gep(builder, data, index, inbounds=True)
 
@@ -72,7 +72,7 @@ def load(typing_context: Any, array: Any, index: Any) -> Any:
 
 
 def _gather(context: Any, builder: Any, array_types: Any, arguments: Any, vector: ir.VectorType) -> Any:
-    """Entries one by one, which is no slower than the gather instructions."""
+    """Load entries one by one, which is no slower than the gather instructions."""
     values = ir.Constant(vector, ir.Undefined)
     for lane in range(vector.count):
         position = builder.add(arguments[2], ir.Constant(arguments[2].type, lane))
@@ -122,13 +122,13 @@ def load_wide(typing_context: Any, array: Any, index: Any) -> Any:
 
 
 def _widened(builder: Any, factors: Any, dtype: Any, lanes: Lanes) -> Any:
-    """`factors` in the precision of `lanes`, which is never the lower one."""
+    """Return `factors` in the precision of `lanes`, which is never the lower one."""
     return factors if dtype == lanes.dtype else builder.fpext(factors, lanes.vector)
 
 
 @intrinsic
 def weighed(typing_context: Any, values: Any, weights: Any, index: Any) -> Any:
-    """``values * weights[index : index + count]``; just `values` where the weights are None."""
+    """``values * weights[index : index + count]``; just `values` if the weights are None."""
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         if isinstance(weights, types.NoneType):
@@ -143,7 +143,7 @@ def weighed(typing_context: Any, values: Any, weights: Any, index: Any) -> Any:
 
 @intrinsic
 def weighed_at(typing_context: Any, values: Any, weights: Any, indices: Any, at: Any) -> Any:
-    """``values * weights[indices[at : at + count]]``; just `values` where the weights are None."""
+    """``values * weights[indices[at : at + count]]``; just `values` if the weights are None."""
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         if isinstance(weights, types.NoneType):

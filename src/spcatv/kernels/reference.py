@@ -1,104 +1,99 @@
-"""The kernel in plain NumPy: slow, short, and the one the compiled kernels are tested against."""
+"""The kernel in plain NumPy: for penalties without a compiled kernel, and to test the compiled ones."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-import numpy.typing as npt
 
 from spcatv._util.types import Array, FloatArray
-from spcatv.kernels.base import ExactShares, GapShares, Setting, Steps, conjugate
+from spcatv.kernels.base import ExactShares, GapShares, LoadingTerms, StepSizes
 from spcatv.structure import Structure
 
 
 class ReferenceWorkspace:
-    """Workspace over ``structure.forward`` and ``structure.adjoint``, in float64 throughout."""
+    """Workspace over the methods of any structure and any penalty, in float64 throughout."""
 
-    def __init__(self, structure: Structure, setting: Setting, dtype: npt.DTypeLike = np.float64) -> None:
+    def __init__(self, structure: Structure, terms: LoadingTerms) -> None:
         self._structure = structure
-        self._setting = setting
-        self._dtype = np.dtype(dtype)
+        self._terms = terms
         self._y = np.zeros(structure.n_features)
         self._v = np.zeros(structure.n_features)
         self._w = np.zeros(structure.n_features)
-        self._alpha: FloatArray = np.zeros(structure.n_rows)
+        self._dual: FloatArray = np.zeros(structure.n_rows)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Always float64."""
+        return self._dual.dtype
 
     def set_target(self, y: FloatArray) -> None:
         """Take a new y."""
         self._y = np.asarray(y, dtype=np.float64)
 
-    def set_state(self, v: FloatArray, alpha: FloatArray) -> None:
-        """Take v and a feasible dual variable."""
+    def set_state(self, v: FloatArray, dual: FloatArray) -> None:
+        """Take v and a dual variable."""
         self._v = np.array(v, dtype=np.float64)
-        self._alpha = np.array(alpha, dtype=np.float64)
+        self._dual = np.array(dual, dtype=np.float64)
 
     def clear(self) -> None:
         """Set v and the dual variable to zero."""
-        self._v, self._alpha = np.zeros_like(self._v), np.zeros_like(self._alpha)
+        self._v, self._dual = np.zeros_like(self._v), np.zeros_like(self._dual)
 
-    def _clip(self, z: FloatArray, k: float) -> Array:
-        return np.minimum(z, k) if self._setting.positive else np.clip(z, -k, k)
+    def _clip(self, z: FloatArray, bound: float) -> Array:
+        return np.minimum(z, bound) if self._terms.positive else np.clip(z, -bound, bound)
 
-    def _dual_step(self, moved: FloatArray, sigma: float) -> FloatArray:
-        if self._setting.graphnet:
-            return moved / (1 + 0.5 * sigma)
-        return self._structure.project(moved)
+    def _pull(self) -> FloatArray:
+        return self._terms.coupling * self._structure.adjoint(self._dual)
 
-    def advance(self, n_iter: int, steps: Steps) -> None:
+    def advance(self, n_iter: int, steps: StepSizes) -> None:
         """Do `n_iter` primal-dual iterations."""
         tau, sigma, rho = steps
         for _ in range(n_iter):
-            pull = self._setting.tv * self._structure.adjoint(self._alpha)
-            moved = self._v + tau * (self._y - pull)
-            candidate = (moved - self._clip(moved, tau * self._setting.l1)) / (1 + 2 * tau)
+            moved = self._v + tau * (self._y - self._pull())
+            candidate = (moved - self._clip(moved, tau * self._terms.threshold)) / (1 + 2 * tau)
             extrapolated = 2 * candidate - self._v
             self._v = self._v + rho * (candidate - self._v)
-            target = self._dual_step(self._alpha + sigma * self._structure.forward(extrapolated), sigma)
-            self._alpha = self._alpha + rho * (target - self._alpha)
+            moved_dual = self._dual + sigma * self._structure.forward(extrapolated)
+            target = self._terms.penalty.dual_step(self._structure, moved_dual, sigma)
+            self._dual = self._dual + rho * (target - self._dual)
 
-    def _structured_share(self, v: FloatArray) -> float:
-        rows = self._structure.forward(v)
-        if self._setting.graphnet:
-            return self._setting.tv * float(((rows - 0.5 * self._alpha) ** 2).sum())
-        norms = self._structure.group_norms(rows)
-        return self._setting.tv * float(norms.sum() - self._alpha @ rows)
+    def _slack(self, x: FloatArray) -> float:
+        rows = self._structure.forward(x)
+        return self._terms.coupling * self._terms.penalty.slack(self._structure, rows, self._dual)
 
     def _conjugate(self) -> float:
-        return conjugate(self._setting.tv, self._setting.graphnet, self._alpha)
+        return self._terms.coupling * self._terms.penalty.conjugate(self._structure, self._dual)
 
     def gap_shares(self) -> GapShares:
-        """Look at the gap of v and of w."""
-        z = self._y - self._setting.tv * self._structure.adjoint(self._alpha)
-        b = self._clip(z, self._setting.l1)
+        """Compute the gap of v and of w."""
+        z = self._y - self._pull()
+        b = self._clip(z, self._terms.threshold)
         self._w = 0.5 * (z - b)
-        smooth = ((self._v - self._w) ** 2 + self._setting.l1 * np.abs(self._v) - b * self._v).sum()
+        smooth = ((self._v - self._w) ** 2 + self._terms.threshold * np.abs(self._v) - b * self._v).sum()
         return GapShares(
-            structured_v=self._structured_share(self._v),
+            structured_v=self._slack(self._v),
             smooth_v=float(smooth),
-            structured_w=self._structured_share(self._w),
+            structured_w=self._slack(self._w),
             w_squared=float(self._w @ self._w),
-            dual_penalty=self._conjugate(),
+            conjugate=self._conjugate(),
         )
 
     def exact_shares(self, use_minimizer: bool) -> ExactShares:
-        """The exact gap's shares in float64."""
-        if not self._setting.graphnet:
-            self._alpha = self._structure.project(self._alpha)
+        """Shares of the exact gap, after a projection of the dual variable."""
+        self._dual = self._terms.penalty.project(self._structure, self._dual)
         x = self._w if use_minimizer else self._v
-        rows = self._structure.forward(x)
-        value = rows @ rows if self._setting.graphnet else self._structure.group_norms(rows).sum()
-        pull = self._setting.tv * self._structure.adjoint(self._alpha)
-        return ExactShares(
-            pull, self._setting.tv * float(value), self._structured_share(x), self._conjugate()
-        )
+        value = self._terms.penalty.value(self._structure, self._structure.forward(x))
+        return ExactShares(self._pull(), self._terms.coupling * value, self._slack(x), self._conjugate())
 
     def get_v(self) -> FloatArray:
-        """The iterate v."""
+        """Return the iterate v."""
         return self._v.copy()
 
     def get_w(self) -> FloatArray:
-        """The minimiser w of the last look."""
+        """Return the minimiser w of the last look."""
         return self._w.copy()
 
-    def get_alpha(self) -> FloatArray:
-        """The dual variable."""
-        return self._alpha.astype(self._dtype)
+    def get_dual(self) -> FloatArray:
+        """Return the dual variable."""
+        return self._dual.copy()

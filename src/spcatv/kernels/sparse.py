@@ -1,4 +1,4 @@
-"""The kernel for any structure: CSR of A over the groups, CSR of A' over the features."""
+"""The kernel for any structure: passes over the rows of A, group by group, and of A', feature by feature."""
 
 from __future__ import annotations
 
@@ -9,35 +9,28 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from spcatv._util.types import Array, FloatArray
-from spcatv.kernels.base import (
-    ExactShares,
-    GapShares,
-    Setting,
-    Steps,
-    conjugate,
-    feasible_factor,
-    no_lower_bound,
-)
+from spcatv.kernels.base import ExactShares, GapShares, LoadingTerms, StepSizes
 from spcatv.kernels.compiled import kernel
 from spcatv.kernels.judge import project_groups, structured_shares
+from spcatv.kernels.workspaces import GRAPHNET, CompiledWorkspace
 from spcatv.structure import Structure
 
 
 @kernel
-def _pull(indptr: Any, indices: Any, data: Any, alpha: Any, j: int, zero: float) -> float:
+def _pull(indptr: Any, indices: Any, data: Any, dual: Any, j: int, zero: float) -> float:
     total = zero
     for e in range(indptr[j], indptr[j + 1]):
-        total += data[e] * alpha[indices[e]]
+        total += data[e] * dual[indices[e]]
     return total
 
 
 @kernel
 def _primal_pass(
-    indptr: Any, indices: Any, data: Any, y: Any, v: Any, bar: Any, alpha: Any, scalars: Any
+    indptr: Any, indices: Any, data: Any, y: Any, v: Any, bar: Any, dual: Any, scalars: Any
 ) -> None:
-    zero, tv, tau, low, high, shrink, rho = scalars
+    zero, coupling, tau, low, high, shrink, rho = scalars
     for j in range(len(v)):
-        moved = v[j] + tau * (y[j] - tv * _pull(indptr, indices, data, alpha, j, zero))
+        moved = v[j] + tau * (y[j] - coupling * _pull(indptr, indices, data, dual, j, zero))
         candidate = (moved - min(max(moved, low), high)) * shrink
         bar[j] = candidate + candidate - v[j]
         v[j] += rho * (candidate - v[j])
@@ -45,29 +38,29 @@ def _primal_pass(
 
 @kernel
 def _dual_pass(
-    group_ptr: Any, indptr: Any, indices: Any, data: Any, bar: Any, alpha: Any, moved: Any, scalars: Any
+    group_ptr: Any, indptr: Any, indices: Any, data: Any, bar: Any, dual: Any, moved: Any, scalars: Any
 ) -> None:
     zero, one, sigma, rho, damping, graphnet = scalars
     for g in range(len(group_ptr) - 1):
         squares = zero
         for r in range(group_ptr[g], group_ptr[g + 1]):
             row = _pull(indptr, indices, data, bar, r, zero)
-            moved[r] = alpha[r] + sigma * row
+            moved[r] = dual[r] + sigma * row
             squares += moved[r] * moved[r]
         factor = damping if graphnet else one / max(one, np.sqrt(squares))
         for r in range(group_ptr[g], group_ptr[g + 1]):
-            alpha[r] += rho * (factor * moved[r] - alpha[r])
+            dual[r] += rho * (factor * moved[r] - dual[r])
 
 
 @kernel
 def _smooth_shares(
-    indptr: Any, indices: Any, data: Any, y: Any, v: Any, w: Any, alpha: Any, scalars: Any
+    indptr: Any, indices: Any, data: Any, y: Any, v: Any, w: Any, dual: Any, scalars: Any
 ) -> tuple[float, float]:
-    zero, half, tv, low, high = scalars
+    zero, half, coupling, low, high = scalars
     smooth = 0.0
     squares = 0.0
     for j in range(len(v)):
-        z = y[j] - tv * _pull(indptr, indices, data, alpha, j, zero)
+        z = y[j] - coupling * _pull(indptr, indices, data, dual, j, zero)
         b = min(max(z, low), high)
         w[j] = half * (z - b)
         smooth += (v[j] - w[j]) * (v[j] - w[j]) + (high * abs(v[j]) - b * v[j])
@@ -77,7 +70,7 @@ def _smooth_shares(
 
 @kernel
 def _structured_share(
-    group_ptr: Any, indptr: Any, indices: Any, data: Any, v: Any, alpha: Any, zero: float, graphnet: bool
+    group_ptr: Any, indptr: Any, indices: Any, data: Any, v: Any, dual: Any, zero: float, graphnet: bool
 ) -> float:
     total = 0.0
     for g in range(len(group_ptr) - 1):
@@ -87,99 +80,90 @@ def _structured_share(
         for r in range(group_ptr[g], group_ptr[g + 1]):
             row = _pull(indptr, indices, data, v, r, zero)
             squares += row * row
-            inner += row * alpha[r]
-            off = row - alpha[r] / 2
+            inner += row * dual[r]
+            off = row - dual[r] / 2
             mismatch += off * off
         total += mismatch if graphnet else np.sqrt(squares) - inner
     return total
 
 
-class SparseWorkspace:
-    """Workspace over the operator as it is; works for every structure."""
+class SparseWorkspace(CompiledWorkspace):
+    """Workspace over the sparse operator itself; works for every structure."""
 
-    def __init__(self, structure: Structure, setting: Setting, dtype: npt.DTypeLike) -> None:
-        self._dtype: np.dtype[Any] = np.dtype(dtype)
-        self._scalar: Any = self._dtype.type
-        self._setting = setting
+    def __init__(self, structure: Structure, terms: LoadingTerms, dtype: npt.DTypeLike) -> None:
+        super().__init__(terms, dtype, isotropic=True)
         self._structure = structure
         self._group_ptr = structure.group_ptr
         self._rows = _csr_parts(structure.matrix, self._dtype)
         self._columns = _csr_parts(structure.matrix.T.tocsr(), self._dtype)
         self._y, self._v, self._w, self._bar = np.zeros((4, structure.n_features), dtype=self._dtype)
-        self._alpha, self._moved = np.zeros((2, structure.n_rows), dtype=self._dtype)
-        self._low = no_lower_bound(self._dtype) if setting.positive else -setting.l1
-
-    def _typed(self, *scalars: float) -> tuple[Any, ...]:
-        return tuple(self._scalar(scalar) for scalar in scalars)
+        self._dual, self._moved = np.zeros((2, structure.n_rows), dtype=self._dtype)
 
     def set_target(self, y: FloatArray) -> None:
         """Take a new y."""
         self._y[:] = y
 
-    def set_state(self, v: FloatArray, alpha: FloatArray) -> None:
-        """Take v and a feasible dual variable."""
+    def set_state(self, v: FloatArray, dual: FloatArray) -> None:
+        """Take v and a dual variable."""
         self._v[:] = v
-        self._alpha[:] = alpha
+        self._dual[:] = dual
 
     def clear(self) -> None:
         """Set v and the dual variable to zero."""
         self._v[:] = 0
-        self._alpha[:] = 0
+        self._dual[:] = 0
 
-    def advance(self, n_iter: int, steps: Steps) -> None:
+    def advance(self, n_iter: int, steps: StepSizes) -> None:
         """Do `n_iter` primal-dual iterations."""
         tau, sigma, rho = steps
-        tv, l1 = self._setting.tv, self._setting.l1
-        low = no_lower_bound(self._dtype) if self._setting.positive else -tau * l1
-        primal = self._typed(0, tv, tau, low, tau * l1, 1 / (1 + 2 * tau), rho)
-        dual = (*self._typed(0, 1, sigma, rho, 1 / (1 + 0.5 * sigma)), self._setting.graphnet)
+        threshold = tau * self._terms.threshold
+        low = self._lower_bound(threshold)
+        primal = self._typed(0, self._terms.coupling, tau, low, threshold, 1 / (1 + 2 * tau), rho)
+        dual = (*self._typed(0, 1, sigma, rho, 1 / (1 + 0.5 * sigma)), self._kind == GRAPHNET)
         for _ in range(n_iter):
-            _primal_pass(*self._columns, self._y, self._v, self._bar, self._alpha, primal)
-            _dual_pass(self._group_ptr, *self._rows, self._bar, self._alpha, self._moved, dual)
+            _primal_pass(*self._columns, self._y, self._v, self._bar, self._dual, primal)
+            _dual_pass(self._group_ptr, *self._rows, self._bar, self._dual, self._moved, dual)
 
     def gap_shares(self) -> GapShares:
-        """Look at the gap of v and of w."""
-        tv, graphnet = self._setting.tv, self._setting.graphnet
-        scalars = self._typed(0, 0.5, tv, self._low, self._setting.l1)
-        smooth, squares = _smooth_shares(*self._columns, self._y, self._v, self._w, self._alpha, scalars)
-        zero = self._scalar(0)
+        """Compute the gap of v and of w."""
+        coupling, threshold = self._terms.coupling, self._terms.threshold
+        scalars = self._typed(0, 0.5, coupling, self._lower_bound(threshold), threshold)
+        smooth, squares = _smooth_shares(*self._columns, self._y, self._v, self._w, self._dual, scalars)
+        (zero,) = self._typed(0)
         share_v, share_w = (
-            tv * _structured_share(self._group_ptr, *self._rows, x, self._alpha, zero, graphnet)
+            coupling
+            * _structured_share(self._group_ptr, *self._rows, x, self._dual, zero, self._kind == GRAPHNET)
             for x in (self._v, self._w)
         )
-        alpha = self._alpha.astype(np.float64)
-        return GapShares(share_v, smooth, share_w, squares, conjugate(tv, graphnet, alpha))
+        return GapShares(share_v, smooth, share_w, squares, self._conjugate(self._dual))
 
     def exact_shares(self, use_minimizer: bool) -> ExactShares:
-        """The exact gap's shares in float64."""
-        tv, graphnet = self._setting.tv, self._setting.graphnet
-        alpha = self._alpha.astype(np.float64)
+        """Shares of the exact gap in float64."""
+        coupling, graphnet = self._terms.coupling, self._kind == GRAPHNET
         if not graphnet:
-            project_groups(self._group_ptr, feasible_factor(self._dtype), alpha)
-            self._alpha[:] = alpha
-            alpha = self._alpha.astype(np.float64)
+            exact = self._dual.astype(np.float64)
+            project_groups(self._group_ptr, self._feasible_radius(), exact)
+            self._dual[:] = exact
+        dual = self._dual.astype(np.float64)
         x = (self._w if use_minimizer else self._v).astype(np.float64)
-        matrix = self._structure.matrix
-        value, slack, _largest = structured_shares(
-            self._group_ptr, matrix.indptr, matrix.indices, matrix.data, x, alpha, graphnet
-        )
-        penalty = conjugate(tv, graphnet, alpha)
-        return ExactShares(tv * self._structure.adjoint(alpha), tv * value, tv * slack, penalty)
+        value, slack, _largest = structured_shares(self._structure, x, dual, graphnet)
+        pull = coupling * self._structure.adjoint(dual)
+        return ExactShares(pull, coupling * value, coupling * slack, self._conjugate(dual))
 
     def get_v(self) -> FloatArray:
-        """The iterate v."""
+        """Return the iterate v."""
         return self._v.astype(np.float64)
 
     def get_w(self) -> FloatArray:
-        """The minimiser w of the last look."""
+        """Return the minimiser w of the last look."""
         return self._w.astype(np.float64)
 
-    def get_alpha(self) -> FloatArray:
-        """The dual variable."""
-        return self._alpha.copy()
+    def get_dual(self) -> FloatArray:
+        """Return the dual variable."""
+        return self._dual.copy()
 
 
 def _csr_parts(matrix: sp.csr_array, dtype: np.dtype[Any]) -> tuple[Array, Array, Array]:
-    """Index arrays as int32 where they fit (half the memory traffic), values in the working dtype."""
+    """Return index arrays as int32 if they fit (half the memory traffic), values in the working dtype."""
     index = np.int32 if max(matrix.nnz, *matrix.shape) < 2**31 else np.int64
     return matrix.indptr.astype(index), matrix.indices.astype(index), matrix.data.astype(dtype)

@@ -1,4 +1,4 @@
-"""Vectors in one pass: what NumPy needs several for, each through memory."""
+"""Operations on vectors in one pass through memory, for which NumPy needs several."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def weighted_sum(a: float, x: FloatArray, b: float, y: FloatArray) -> FloatArray
 
 @careful_kernel
 def count_above(x: Any, bound: float) -> tuple[int, int]:
-    """How many entries are not zero, and how many have a magnitude above a bound."""
+    """Count the entries that are not zero, and those with a magnitude above a bound."""
     n_nonzero = 0
     n_above = 0
     for j in range(len(x)):

@@ -1,8 +1,8 @@
-"""Arrays in one ``.npz`` file, read without trust.
+"""Arrays in one ``.npz`` file, read without trusting it.
 
-An ``.npz`` file is a zip file of ``.npy`` files. Ours holds plain numbers only, uncompressed, so that no
-array can be larger than the bytes it takes on disk: what a file claims to hold is compared with its size
-before anything is allocated. Nothing is ever unpickled.
+An ``.npz`` file is a zip file of ``.npy`` files. Ours holds plain numbers only and is not compressed, so no
+array is larger than its bytes on disk. Before anything is allocated, the sizes that the file claims are
+compared with its size on disk. Nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ import numpy as np
 from spcatv._util.types import Array
 from spcatv.model.folder import ModelError
 
-# Letters, digits, and single separators between them: also a safe file name on every system.
+# Letters and digits with single separators between them: a safe file name on every system.
 NAME = re.compile(r"[A-Za-z0-9]+([._-][A-Za-z0-9]+)*")
-# dtype.str of what may be kept: booleans, integers and floating point numbers of up to 8 bytes
+# The dtype.str of arrays that can be kept: booleans, integers and floats of up to 8 bytes.
 ONE_BYTE = ("|b1", "|i1", "|u1")
 LARGER = ("i2", "i4", "i8", "u2", "u4", "u8", "f2", "f4", "f8")
 DTYPES = frozenset([*ONE_BYTE, *(f"<{kind}" for kind in LARGER), *(f">{kind}" for kind in LARGER)])
-# An .npy header of a plain array is a short line; NumPy pads it to a multiple of 64 bytes.
+# The .npy header of a plain array is one short line, padded to a multiple of 64 bytes.
 LONGEST_HEADER = 512
 BROKEN_ZIP = (
     zipfile.BadZipFile,
@@ -42,13 +42,13 @@ BROKEN_ZIP = (
 
 
 def declare(arrays: Mapping[str, Array]) -> dict[str, dict[str, Any]]:
-    """``{name: {"dtype", "shape"}}`` of arrays that can be kept; an error names the one that cannot."""
+    """Describe arrays as ``{name: {"dtype", "shape"}}``, or raise an error if one cannot be kept."""
     for name, array in arrays.items():
         if not NAME.fullmatch(name):
-            raise ModelError(f"{name!r} cannot name an array: letters, digits and single . _ - only")
+            raise ModelError(f"{name!r} cannot name an array: use letters, digits and single . _ -")
         if not isinstance(array, np.ndarray) or array.dtype.str not in DTYPES:
             kind = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
-            raise ModelError(f"the array {name!r} is of type {kind}; only plain numbers can be kept")
+            raise ModelError(f"the array {name!r} has the type {kind}; only plain numbers can be kept")
         _check_finite(name, array)
     return {
         name: {"dtype": array.dtype.str, "shape": list(array.shape)} for name, array in sorted(arrays.items())
@@ -56,23 +56,23 @@ def declare(arrays: Mapping[str, Array]) -> dict[str, dict[str, Any]]:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Write arrays that `declare` has passed; the same arrays give the same bytes."""
+    """Write arrays that `declare` accepts; the same arrays give the same bytes."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
         for name, array in sorted(arrays.items()):
-            # an entry made like this carries no time of writing
+            # a bare ZipInfo has a fixed date, not the time of writing
             with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as entry:
                 np.lib.format.write_array(entry, array, allow_pickle=False)
 
 
 def read_arrays(path: Path, declared: Any) -> dict[str, Array]:
-    """Read the arrays that a model declares, no more, no fewer, and each as declared.
+    """Read exactly the arrays that a model declares, each with its declared type and shape.
 
     Parameters
     ----------
     path : Path
         The ``.npz`` file.
     declared : dict
-        As `declare` gives it, but not to be trusted.
+        What `declare` returned when the file was written; not trusted.
 
     Returns
     -------
@@ -99,27 +99,27 @@ def _checked_declaration(path: Path, declared: Any) -> dict[str, tuple[np.dtype[
     for name, entry in declared.items():
         dtype, shape = (entry.get("dtype"), entry.get("shape")) if isinstance(entry, dict) else (None, None)
         if not NAME.fullmatch(name):
-            raise ModelError(f"{name!r} is no name of an array in {path}")
+            raise ModelError(f"{name!r} is not a valid name for an array of {path}")
         if not isinstance(dtype, str) or dtype not in DTYPES:
             raise ModelError(
-                f"the array {name!r} of {path} is said to be of type {dtype!r}: not plain numbers"
+                f"the array {name!r} of {path} is declared with the type {dtype!r}, not plain numbers"
             )
         if not isinstance(shape, list) or not all(type(n) is int and 0 <= n < 2**63 for n in shape):
-            raise ModelError(f"the array {name!r} of {path} is said to have the shape {shape!r}: not a shape")
+            raise ModelError(f"the array {name!r} of {path} is declared with an invalid shape: {shape!r}")
         expected[name] = (np.dtype(dtype), tuple(shape))
     return expected
 
 
 def _check_entries(path: Path, archive: zipfile.ZipFile, expected: Mapping[str, Any]) -> None:
-    """Compare the directory of the zip file with what is expected, and with the size of the file."""
+    """Compare the directory of the zip file with the expected arrays and with the size of the file."""
     entries = archive.infolist()
     found = sorted(entry.filename for entry in entries)
     if found != sorted(f"{name}.npy" for name in expected):
         odd = sorted({f"{name}.npy" for name in expected} ^ set(found)) or found
-        raise ModelError(f"{path} does not hold the arrays that the model names: see {odd[0]!r}")
+        raise ModelError(f"{path} does not hold exactly the arrays that the model names: see {odd[0]!r}")
     if any(entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & 1 for entry in entries):
         raise ModelError(f"{path} is compressed or encrypted; the arrays of a model are not")
-    # entries may also lie over each other
+    # entries of a malicious file may overlap
     if sum(entry.file_size for entry in entries) > path.stat().st_size:
         raise ModelError(f"{path} claims to hold more than its size on disk")
 
@@ -136,7 +136,7 @@ def _read_one(
                 f"{dtype} of shape {shape}"
             )
         if entry.tell() + math.prod(shape) * dtype.itemsize != info.file_size:
-            raise ModelError(f"the array {name!r} of {path} has not the size that its shape {shape} needs")
+            raise ModelError(f"the array {name!r} of {path} does not have the size of its shape {shape}")
         values = np.frombuffer(bytearray(entry.read()), dtype=dtype)
     return values.reshape(shape, order="F" if fortran_order else "C")
 
@@ -147,7 +147,7 @@ def _read_header(entry: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]
         return np.lib.format.read_array_header_1_0(entry, max_header_size=LONGEST_HEADER)
     if version == (2, 0):
         return np.lib.format.read_array_header_2_0(entry, max_header_size=LONGEST_HEADER)
-    raise ValueError(f"version {version} of the array format is for arrays that are not plain numbers")
+    raise ValueError(f"version {version} of the .npy format is not used for plain numbers")
 
 
 def _check_finite(name: str, array: Array, where: str = "") -> None:

@@ -1,10 +1,10 @@
-"""The model folder: what is in it, how it is written, and what is checked before it is believed.
+"""The model folder: its files, how they are written, and how they are checked before they are used.
 
     model.json    what was fitted and how, with the SHA-256 of every other file and of itself
-    arrays.npz    the arrays that it names
+    arrays.npz    the arrays that model.json names
     maps/ ...     other files, for other tools
 
-The layout is described for readers in other languages in docs/model-folder.md: change both together.
+docs/model-folder.md describes the layout for readers in other languages: change both together.
 """
 
 from __future__ import annotations
@@ -13,79 +13,41 @@ import hashlib
 import json
 import math
 import os
-import platform
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from importlib import metadata
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from spcatv._util.types import Array
 from spcatv._version import __version__
 from spcatv.model.arrays import declare, read_arrays, write_arrays
 from spcatv.model.folder import ModelError, atomic_folder, standing_folder
+from spcatv.model.schema import SCHEMA_VERSION, SavedModel
+from spcatv.model.upgrades import upgrade
 
-SCHEMA_VERSION = 1
 FORMAT = "spca-tv model"
 DOCUMENT = "model.json"
 ARRAYS = "arrays.npz"
-PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
-# Parts of the document that belong to the model, and their type.
+# The entries of the document that become a `SavedModel`, and their types.
 PARTS: dict[str, type] = {"kind": str, "parameters": dict, "fitted": dict, "inputs": dict, "versions": dict}
 
-# Nothing that this package writes comes near these.
+# Far above anything that this package writes.
 LARGEST_DOCUMENT = 2**28
 DEEPEST_NESTING = 60
-
-
-def current_versions() -> dict[str, str]:
-    """Versions of Python, of the packages that compute, and of this one."""
-    versions = {"python": platform.python_version(), "spca-tv": __version__}
-    return versions | {name: metadata.version(name) for name in PACKAGES}
-
-
-@dataclass(frozen=True, eq=False)
-class SavedModel:
-    """A model as it lies in its folder.
-
-    Attributes
-    ----------
-    kind : str
-        Class of the estimator, such as "SPCATV".
-    parameters : dict
-        JSON; values as `spcatv.model.pack` describes them.
-    fitted : dict
-        JSON: weights used, diagnostics, and whatever else the fit found that is not an array.
-    arrays : dict of str to ndarray
-        Plain finite numbers.
-    inputs : dict
-        JSON: names and SHA-256 of what the model was fitted to.
-    versions : dict
-        JSON: the software it was fitted with; that of this process by default.
-    """
-
-    kind: str
-    parameters: dict[str, Any]
-    fitted: dict[str, Any]
-    arrays: dict[str, Array]
-    inputs: dict[str, Any] = field(default_factory=dict)
-    versions: dict[str, Any] = field(default_factory=current_versions)
 
 
 def write_model(
     folder: str | os.PathLike[str], saved: SavedModel, *, extras: Callable[[Path], None] | None = None
 ) -> Path:
-    """Write a model folder, or replace one; a crash leaves the old one or the new one.
+    """Write a model folder, or replace one; a crash leaves the old folder or the new one.
 
     Parameters
     ----------
     folder : path
-        A folder that is not there yet, is empty, or holds a model and nothing else.
+        A folder that does not exist yet, is empty, or holds a model and nothing else.
     saved : SavedModel
-        What to write; it is checked as it will be when it is read.
+        What to write; it is checked as if it were read.
     extras : callable, default=None
-        Called with the folder that is being filled, to write further files into it (below ``maps/``).
-        They become part of the model: their SHA-256 is kept and checked.
+        Called with the path of the new folder, to write more files into it (below ``maps/``). They
+        become part of the model: their SHA-256 is stored and checked.
 
     Returns
     -------
@@ -101,7 +63,7 @@ def write_model(
             if extras is not None:
                 extras(temporary)
             if (temporary / DOCUMENT).exists() or (temporary / ARRAYS).exists():
-                raise ModelError(f"{DOCUMENT} and {ARRAYS} are not for extras to write")
+                raise ModelError(f"extras must not write {DOCUMENT} or {ARRAYS}")
             write_arrays(temporary / ARRAYS, saved.arrays)
             document["files"] = _manifest(temporary)
             document["sha256"] = _document_sha256(document)
@@ -113,36 +75,41 @@ def write_model(
 
 
 def read_model(folder: str | os.PathLike[str], *, kind: str | None = None) -> SavedModel:
-    """Read a model folder after checking it: version, completeness, SHA-256, shapes, finite values.
+    """Read a model folder of any schema version, after checking it.
+
+    The schema version, the SHA-256 of every file, and the types, shapes and values of the arrays are
+    checked. Models of earlier schema versions are brought to the current one.
 
     Parameters
     ----------
     folder : path
-        A folder that `write_model` has written.
+        A folder that `write_model` has written, with this version of the package or an earlier one.
     kind : str, default=None
-        The kind of model that is wanted; any by default.
+        The kind of model to accept; any by default.
 
     Returns
     -------
     SavedModel
+        In the current schema version.
 
     Raises
     ------
     ModelError
-        One line that says what is wrong. Nothing that the folder holds is ever executed, and nothing is
-        allocated that is larger than its files.
+        If the folder is not a sound model; the message is one line. Nothing in the folder is ever
+        executed, and nothing larger than its files is allocated.
     """
     place = standing_folder(Path(folder))
     document = _read_document(place)
     if kind is not None and document["kind"] != kind:
         raise ModelError(
-            f"{folder} holds a model of kind {document['kind']!r}, not {kind!r}: load it with "
+            f"{folder} holds a model of kind {document['kind']!r}, not {kind!r}; load it with "
             f"{document['kind']}.load"
         )
     for name, entry in _checked_manifest(place, document["files"]).items():
         _check_file(place, name, entry)
     arrays = read_arrays(place / ARRAYS, document["arrays"])
-    return SavedModel(arrays=arrays, **{name: document[name] for name in PARTS})
+    saved = SavedModel(arrays=arrays, **{name: document[name] for name in PARTS})
+    return upgrade(saved, document["schema_version"])
 
 
 def file_sha256(path: str | os.PathLike[str]) -> str:
@@ -152,24 +119,24 @@ def file_sha256(path: str | os.PathLike[str]) -> str:
 
 
 def _document_sha256(document: Mapping[str, Any]) -> str:
-    """SHA-256 of the document without its own, in a form that does not depend on order and spaces."""
+    """SHA-256 of the document without its "sha256" entry; order and white space do not matter."""
     rest = {name: value for name, value in document.items() if name != "sha256"}
     text = json.dumps(rest, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
 def _files_below(folder: Path) -> list[str]:
-    """Relative names, with slashes, of everything in a folder that is not itself a folder."""
+    """Names of all files below a folder, relative to it and with forward slashes."""
     paths = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
     return sorted(path.relative_to(folder).as_posix() for path in paths)
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
-    """Size and SHA-256 of everything in a folder that is about to become a model."""
+    """Size and SHA-256 of every file in a folder that is about to become a model."""
     names = _files_below(folder)
     for name in names:
         if (folder / name).is_symlink():
-            raise ModelError(f"{name} is a symbolic link; the files of a model are plain files")
+            raise ModelError(f"{name} is a symbolic link; a model consists of plain files")
     entries = {
         name: {"bytes": (folder / name).stat().st_size, "sha256": file_sha256(folder / name)}
         for name in names
@@ -178,17 +145,17 @@ def _manifest(folder: Path) -> dict[str, Any]:
 
 
 def _objection(folder: Path) -> str | None:
-    """Why a folder must not be replaced; None if all it holds is a model."""
+    """Why a folder must not be replaced; None if it holds a model and nothing else."""
     try:
         known = {DOCUMENT, *_checked_manifest(folder, _read_document(folder, check=False)["files"])}
     except ModelError:
-        return "holds something that is not a model"
+        return "contains something that is not a model"
     foreign = [name for name in _files_below(folder) if name not in known]
-    return f"holds {foreign[0]}, which is no part of the model in it" if foreign else None
+    return f"contains {foreign[0]}, which is not part of the model" if foreign else None
 
 
 def _read_document(folder: Path, *, check: bool = True) -> dict[str, Any]:
-    """Parse ``model.json``; unless told otherwise, check its version, its SHA-256 and its parts."""
+    """Parse ``model.json``; with `check`, also check its schema version, its entries and its SHA-256."""
     path = folder / DOCUMENT
     if not folder.is_dir():
         raise ModelError(f"{folder} is not a folder" if folder.exists() else f"there is no folder {folder}")
@@ -196,9 +163,9 @@ def _read_document(folder: Path, *, check: bool = True) -> dict[str, Any]:
         raise ModelError(f"{folder} is not a model folder: it has no {DOCUMENT}")
     try:
         if path.stat().st_size > LARGEST_DOCUMENT:
-            raise ModelError(f"{path} is larger than any model's ({LARGEST_DOCUMENT} bytes)")
+            raise ModelError(f"{path} is too large for a model: more than {LARGEST_DOCUMENT} bytes")
         document = json.loads(
-            path.read_text(encoding="utf-8"), object_pairs_hook=_without_doubles, parse_constant=_no_constant
+            path.read_text(encoding="utf-8"), object_pairs_hook=_unique_names, parse_constant=_no_constant
         )
     except ModelError:
         raise
@@ -211,24 +178,24 @@ def _read_document(folder: Path, *, check: bool = True) -> dict[str, Any]:
     if check:
         _check_document(path, document)
     elif not isinstance(document.get("files"), dict):
-        raise ModelError(f"{path} does not name the files of its model")
+        raise ModelError(f"{path} does not list the files of its model")
     return document
 
 
 def _check_document(path: Path, document: dict[str, Any]) -> None:
     version = document.get("schema_version")
     if type(version) is not int or version < 1:
-        raise ModelError(f"{path} has the schema version {version!r}, which is none")
+        raise ModelError(f"{path} has the schema version {version!r}, which does not exist")
     if version > SCHEMA_VERSION:
         raise ModelError(
-            f"{path} was written by a newer spca-tv (schema version {version}; this one, {__version__}, "
-            f"reads up to {SCHEMA_VERSION}): upgrade spca-tv to read it"
+            f"{path} was written by a newer spca-tv (schema version {version}; spca-tv {__version__} reads "
+            f"versions up to {SCHEMA_VERSION}): upgrade the package spca-tv to read it"
         )
     for name, expected in {**PARTS, "arrays": dict, "files": dict, "sha256": str}.items():
         if not isinstance(document.get(name), expected):
-            raise ModelError(f"{path} is damaged: its entry {name!r} is missing or of the wrong type")
+            raise ModelError(f"{path} is damaged: its entry {name!r} is missing or has the wrong type")
     if not document["kind"].isidentifier():
-        raise ModelError(f"{path} is damaged: {document['kind']!r} is no kind of model")
+        raise ModelError(f"{path} is damaged: {document['kind']!r} is not a kind of model")
     _check_json(document)
     if _document_sha256(document) != document["sha256"]:
         raise ModelError(f"{path} was changed after it was written: its SHA-256 does not match")
@@ -238,20 +205,20 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not a number")
 
 
-def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a name comes twice in one object")
+        raise ValueError("the same name appears twice in one object")
     return found
 
 
 def _check_json(document: Any) -> None:
-    """Refuse what JSON cannot hold, numbers that are not finite, and nesting without end."""
+    """Refuse values that JSON cannot hold, numbers that are not finite, and excessive nesting."""
     waiting: list[tuple[str, int, Any]] = [("", 0, document)]
     while waiting:
         place, depth, value = waiting.pop()
         if depth > DEEPEST_NESTING:
-            raise ModelError(f"a model is not nested more than {DEEPEST_NESTING} deep: see {place[:60]}")
+            raise ModelError(f"the model is nested more than {DEEPEST_NESTING} levels deep: see {place[:60]}")
         if isinstance(value, dict):
             if not all(isinstance(name, str) for name in value):
                 raise ModelError(f"the names in {place or 'a model'} must be strings")
@@ -266,24 +233,24 @@ def _check_json(document: Any) -> None:
 
 
 def _checked_manifest(folder: Path, files: dict[str, Any]) -> dict[str, Any]:
-    """The files that a model names, all of them inside of its folder."""
+    """Check that all files a model names lie inside its folder, and return them."""
     for name in files:
         parts = PurePosixPath(name).parts
         inside = not name.startswith("/") and "\\" not in name and ":" not in name and "\0" not in name
         if not parts or not inside or ".." in parts or str(PurePosixPath(name)) != name:
-            raise ModelError(f"the model {folder} names the file {name!r}: not a plain name inside of it")
+            raise ModelError(f"the model {folder} names the file {name!r}, which is not inside the folder")
     if ARRAYS not in files:
-        raise ModelError(f"the model {folder} does not name its file {ARRAYS}")
+        raise ModelError(f"the model {folder} does not list its file {ARRAYS}")
     return files
 
 
 def _check_file(folder: Path, name: str, entry: Any) -> None:
     path = folder / name
     size, digest = (entry.get("bytes"), entry.get("sha256")) if isinstance(entry, dict) else (None, None)
-    # a link, also that of a folder on the way, leads out of the model
+    # a symbolic link may lead out of the folder, and so may a link in place of a folder above the file
     linked = path.is_symlink() or path.resolve() != folder.resolve() / name
     if linked or not path.is_file():
-        raise ModelError(f"{path} is missing, or not a plain file: the model is incomplete")
+        raise ModelError(f"{path} is missing or not a plain file: the model is incomplete")
     try:
         found = path.stat().st_size
         if found != size:

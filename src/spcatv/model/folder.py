@@ -1,9 +1,9 @@
-"""A folder that appears at once or not at all.
+"""Write a folder completely or not at all.
 
-Everything is written into a hidden folder beside the target, which then takes the target's place in one
-step. Where the target is there already, the two change places (Linux, macOS). Where the file system cannot
-do that, the old folder steps aside under a hidden name first; should the process die between the two
-renames, `standing_folder` finds the old one there.
+All files are written into a hidden folder beside the target, which then replaces the target in one step. If
+the target exists, the two folders are exchanged (Linux, macOS). Where the file system cannot do that, the
+old folder is first renamed to a hidden name. If the process dies between the two renames,
+`standing_folder` finds the old folder under that name.
 """
 
 from __future__ import annotations
@@ -17,36 +17,36 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-# Flags of renameat2 (Linux) and renamex_np (macOS), and what stands for the current directory.
+# Flags of renameat2 (Linux) and renamex_np (macOS), and the value that means the current directory.
 RENAME_EXCHANGE = 2
 RENAME_SWAP = 2
 AT_FDCWD = -100
 
 
 class ModelError(ValueError):
-    """A folder cannot be written, replaced or read; the message is one line that says why."""
+    """A folder cannot be written, replaced or read; the message says why in one line."""
 
 
 @contextmanager
 def atomic_folder(
     target: str | os.PathLike[str], *, objection: Callable[[Path], str | None] | None = None
 ) -> Iterator[Path]:
-    """Write a folder so that a crash leaves the old one or the new one, never half of one.
+    """Write a folder so that a crash leaves the old folder or the new one, never half of one.
 
     Parameters
     ----------
     target : path
-        The folder to make or to replace; folders above it are made. It may be empty, or one that
-        `objection` lets go; anything else is refused before the body runs.
+        The folder to create or to replace; its parents are created. An existing folder must be empty, or
+        `objection` must allow it to be replaced. Otherwise a ModelError is raised before the body runs.
     objection : callable, default=None
-        Given a folder that is not empty, says why it must not be replaced (the end of a sentence), or
-        None if it may be. By default only an empty folder may be replaced.
+        Called with a folder that is not empty. Returns why the folder must not be replaced, such as "is
+        not a model", or None if it may be replaced. By default only an empty folder may be replaced.
 
     Yields
     ------
     Path
-        An empty folder beside the target to write into. It takes the target's place when the body
-        ends, and is removed when the body raises.
+        An empty folder beside the target to write into. It replaces the target when the body ends, and
+        is removed if the body raises.
     """
     place = _checked_place(Path(target), objection)
     temporary = _new_sibling(place)
@@ -58,26 +58,26 @@ def atomic_folder(
         except OSError as error:
             raise ModelError(f"cannot write the folder {target}: {error.strerror or error}") from error
     finally:
-        # what was there before, or what did not come to an end
+        # now the previous folder after an exchange, or the unfinished one after an error
         shutil.rmtree(temporary, ignore_errors=True)
 
 
 def standing_folder(target: Path) -> Path:
-    """The folder that counts: the target, or its predecessor if a crash left only that."""
+    """The target, or its predecessor if a crash has left only that."""
     return _aside(target) if not target.exists() and _aside(target).is_dir() else target
 
 
 def _aside(target: Path) -> Path:
-    """Where the old folder waits while the new one takes its place."""
+    """Where the old folder is kept while the new one is moved into place."""
     return target.with_name(f".{target.name}.spcatv-previous")
 
 
 def _checked_place(target: Path, objection: Callable[[Path], str | None] | None) -> Path:
-    """The target without symbolic links, or an error if it must stay as it is."""
+    """The target with symbolic links resolved; raises an error if it must not be replaced."""
     try:
         place = Path(os.path.realpath(target))
         if Path.cwd().is_relative_to(place):
-            raise ModelError(f"{target} is or holds the current folder; name a folder inside of it")
+            raise ModelError(f"{target} is or contains the current folder; name a folder inside it")
         if not place.exists():
             return place
         if not place.is_dir():
@@ -85,14 +85,14 @@ def _checked_place(target: Path, objection: Callable[[Path], str | None] | None)
         if any(place.iterdir()):
             reason = "is not empty" if objection is None else objection(place)
             if reason is not None:
-                raise ModelError(f"{target} {reason}; it is left as it is: choose another folder")
+                raise ModelError(f"{target} {reason}; it is left unchanged: choose another folder")
     except OSError as error:
-        raise ModelError(f"cannot look into {target}: {error.strerror or error}") from error
+        raise ModelError(f"cannot read the folder {target}: {error.strerror or error}") from error
     return place
 
 
 def _new_sibling(place: Path) -> Path:
-    """Make an empty hidden folder beside the place, with the permissions that the place has or would get."""
+    """Create an empty hidden folder beside the place, with the permissions the place has or would get."""
     temporary = place.with_name(f".{place.name}.{secrets.token_hex(4)}.spcatv-partial")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -114,9 +114,9 @@ def _put_in_place(temporary: Path, place: Path) -> None:
 
 
 def _step_aside(temporary: Path, place: Path) -> None:
-    """Replace in two renames; the first is undone if the second fails."""
+    """Replace by two renames; the first is undone if the second fails."""
     aside = _aside(place)
-    # what an earlier crash left there is older than what stands
+    # a folder that an earlier crash left there is older than the one in place
     shutil.rmtree(aside, ignore_errors=True)
     os.replace(place, aside)
     try:
@@ -127,7 +127,7 @@ def _step_aside(temporary: Path, place: Path) -> None:
 
 
 def _exchange(first: Path, second: Path) -> bool:
-    """Let two folders change places in one step; False if the system or the file system cannot."""
+    """Exchange two folders in one step; False if the system or the file system cannot."""
     paths = os.fsencode(first), os.fsencode(second)
     system: str = sys.platform
     if system.startswith("linux"):
@@ -141,7 +141,7 @@ def _exchange(first: Path, second: Path) -> bool:
 
 
 def _flush(folder: Path) -> None:
-    """Bring everything in the folder to the disk: a rename may otherwise overtake the contents."""
+    """Flush all files to the disk: otherwise the rename could reach it before the contents."""
     for path in [*folder.rglob("*"), folder]:
         if not path.is_symlink():
             _flush_entry(path)
@@ -149,8 +149,8 @@ def _flush(folder: Path) -> None:
 
 def _flush_entry(path: Path) -> None:
     if os.name != "posix" and path.is_dir():
-        return  # elsewhere a folder cannot be opened
-    # a file must be open for writing on some systems to be flushed, and a folder must not
+        return  # other systems cannot open a folder
+    # some systems flush a file only if it is open for writing; a folder must be open for reading
     descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
         os.fsync(descriptor)

@@ -1,8 +1,8 @@
 """Structures as JSON and arrays, and back.
 
-What is kept is the recipe (a mask, a list of edges, ...), not the operator, so that the structure that
-comes back takes the same memory layout in the solvers. A structure of a kind that this package does not
-know is kept by its operator and groups.
+A structure is stored as its recipe (a mask, a list of edges, ...) rather than its operator, so that the
+loaded structure gets the same memory layout in the solvers. A structure of a class that this package does
+not know is stored as its operator and groups.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def structure_state(structure: Structure, name: str = "structure") -> tuple[Stat
     ----------
     structure : Structure
     name : str, default="structure"
-        What the names of the arrays begin with.
+        Prefix of the names of its arrays.
 
     Returns
     -------
@@ -41,7 +41,7 @@ def structure_state(structure: Structure, name: str = "structure") -> tuple[Stat
         JSON: the kind ("grid", "edges", "concat" or "matrix"), its numbers, and the names of its arrays.
     arrays : dict of str to ndarray
     """
-    # a subclass may differ in its operator
+    # a subclass may have another operator
     if type(structure) is GridStructure:
         return _grid_state(structure, name)
     if type(structure) is EdgeStructure:
@@ -52,14 +52,14 @@ def structure_state(structure: Structure, name: str = "structure") -> tuple[Stat
 
 
 def structure_from_state(state: Any, arrays: Mapping[str, Array]) -> Structure:
-    """Make the structure that `structure_state` has described.
+    """Create the structure that `structure_state` has described.
 
     Parameters
     ----------
     state : dict
-        As `structure_state` gives it; every entry is checked.
+        As returned by `structure_state`; every entry is checked.
     arrays : mapping of str to ndarray
-        Among others, those that the state names.
+        Contains the arrays that the state names.
 
     Returns
     -------
@@ -78,13 +78,13 @@ def structure_from_state(state: Any, arrays: Mapping[str, Array]) -> Structure:
 
 
 def named_array(state: State, field: str, arrays: Mapping[str, Array], kinds: str, ndim: int | None) -> Array:
-    """The array whose name stands in `field`, of one of the dtype kinds and that many dimensions."""
+    """The array named by ``state[field]``, if it has one of the dtype kinds and `ndim` dimensions."""
     name = state.get(field)
     if not isinstance(name, str) or name not in arrays:
-        raise ModelError(f"{field!r} names the array {name!r}, which is not there")
+        raise ModelError(f"{field!r} names the array {name!r}, which does not exist")
     array = arrays[name]
     if array.dtype.kind not in kinds or (ndim is not None and array.ndim != ndim):
-        raise ModelError(f"the array {name!r} is {array.dtype} of shape {array.shape}: not fit for {field!r}")
+        raise ModelError(f"{field!r} cannot be the array {name!r}: {array.dtype} of shape {array.shape}")
     return array
 
 
@@ -115,11 +115,11 @@ def _grid_state(structure: GridStructure, name: str) -> tuple[State, dict[str, A
 def _read_grid(state: State, arrays: Mapping[str, Array]) -> GridStructure:
     labels = named_array(state, "labels", arrays, "i", None)
     if labels.ndim == 0 or labels.size == 0 or labels.min() < 0 or labels.max() == 0:
-        raise ModelError("the labels of a grid must be >= 0, and some of them above 0")
-    weights = _one_an_axis(state, "axis_weights", labels.ndim)
+        raise ModelError("the labels of a grid must be >= 0, and at least one must be above 0")
+    weights = _per_axis(state, "axis_weights", labels.ndim)
     if not all(type(weight) is float and 0 < weight < np.inf for weight in weights):
         raise ModelError(f"'axis_weights' of a grid must be positive numbers, got {weights!r}")
-    periodic = [_flag(flag, "periodic") for flag in _one_an_axis(state, "periodic", labels.ndim)]
+    periodic = [_flag(flag, "periodic") for flag in _per_axis(state, "periodic", labels.ndim)]
     return GridStructure(
         labels=labels,
         axis_weights=tuple(weights),
@@ -128,10 +128,10 @@ def _read_grid(state: State, arrays: Mapping[str, Array]) -> GridStructure:
     )
 
 
-def _one_an_axis(state: State, field: str, n_axes: int) -> list[Any]:
+def _per_axis(state: State, field: str, n_axes: int) -> list[Any]:
     values = state.get(field)
     if not isinstance(values, list) or len(values) != n_axes:
-        raise ModelError(f"{field!r} of a grid must hold one value an axis ({n_axes}), got {values!r:.60}")
+        raise ModelError(f"{field!r} of a grid must hold one value per axis ({n_axes}), got {values!r:.60}")
     return values
 
 
@@ -187,7 +187,7 @@ def _read_matrix(state: State, arrays: Mapping[str, Array]) -> Structure:
 
 
 def checked_csr(data: Array, indices: Array, indptr: Array, shape: tuple[int, int]) -> sp.csr_array:
-    """A CSR matrix whose indices all lie inside of it: scipy's products do not look."""
+    """Build a CSR matrix whose indices are all in range: SciPy's products do not check them."""
     if len(indptr) == 0:
         raise ModelError("the row pointer of a sparse matrix is empty")
     matrix = sp.csr_array((data, indices, indptr), shape=shape)

@@ -1,8 +1,8 @@
 """Values of parameters as JSON and arrays, and back.
 
-Numbers, strings, booleans, None and lists of them are JSON as they are. Everything else is an object with
-a "type": arrays, tuples, dtypes, paths, sparse matrices, structures, and the state of a random generator.
-Reading makes these and nothing else: no name in a file is ever looked up and called.
+Numbers, strings, booleans, None and lists of these are written as JSON directly. Everything else is an
+object with a "type": arrays, tuples, dtypes, paths, sparse matrices, structures, and the state of a random
+generator. Reading creates these types and no others: no name in a file is ever looked up and called.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Packed = tuple[Any, dict[str, Array]]
 
 SPARSE_FORMATS = ("csr", "csc", "coo", "bsr", "dia", "dok", "lil")
 ORDINARY_TYPES = (bool, int, float)
-KEY_LENGTH = 624  # of the Mersenne twister
+KEY_LENGTH = 624  # of the Mersenne Twister
 
 
 def pack(value: Any, name: str) -> Packed:
@@ -32,9 +32,9 @@ def pack(value: Any, name: str) -> Packed:
     Parameters
     ----------
     value : object
-        What `unpack` can make again; numbers of NumPy become Python's.
+        Of a type that `unpack` can create; NumPy scalars become Python numbers.
     name : str
-        What the names of the arrays begin with, such as "parameters.init".
+        Prefix of the names of its arrays, such as "parameters.init".
 
     Returns
     -------
@@ -66,13 +66,13 @@ def pack(value: Any, name: str) -> Packed:
 
 
 def unpack(state: Any, arrays: Mapping[str, Array]) -> Any:
-    """Make the value that `pack` has described; every entry is checked.
+    """Create the value that `pack` has described; every entry is checked.
 
     Parameters
     ----------
     state : JSON value
     arrays : mapping of str to ndarray
-        Among others, those that the state names.
+        Contains the arrays that the state names.
     """
     if isinstance(state, list):
         return [unpack(item, arrays) for item in state]
@@ -153,12 +153,12 @@ def _read_path(state: dict[str, Any], arrays: Mapping[str, Array]) -> Path:
 def _pack_random_state(value: np.random.RandomState, name: str) -> Packed:
     inside = value.get_state(legacy=False)
     if not isinstance(inside, dict) or inside["bit_generator"] != "MT19937":
-        raise ModelError(f"{name} is a RandomState of an unusual generator, which cannot be kept; use an int")
+        raise ModelError(f"{name} is a RandomState that is not a Mersenne Twister; use an int instead")
     state = {
         "type": "RandomState",
         "key": f"{name}.key",
         "position": int(inside["state"]["pos"]),
-        # the second number of a pair of normal ones, if it waits
+        # normal numbers are drawn in pairs: the second of a pair, if it has not been used yet
         "waiting": float(inside["gauss"]) if inside["has_gauss"] else None,
     }
     return state, {f"{name}.key": np.asarray(inside["state"]["key"])}
@@ -167,17 +167,15 @@ def _pack_random_state(value: np.random.RandomState, name: str) -> Packed:
 def _read_random_state(state: dict[str, Any], arrays: Mapping[str, Array]) -> np.random.RandomState:
     key = named_array(state, "key", arrays, "u", 1)
     position, waiting = state.get("position"), state.get("waiting")
-    # NumPy does not look: a position outside of the key would read other memory
+    # NumPy does not check: a position outside the key would read other memory
     if key.dtype != np.uint32 or len(key) != KEY_LENGTH:
-        raise ModelError(f"the key of a random generator must be {KEY_LENGTH} numbers of 32 bits")
+        raise ModelError(f"the key of a random generator must be {KEY_LENGTH} integers of 32 bits")
     if type(position) is not int or not 0 <= position <= KEY_LENGTH:
         raise ModelError(
-            f"the position of a random generator must be from 0 to {KEY_LENGTH}, got {position!r}"
+            f"the position of a random generator must be between 0 and {KEY_LENGTH}, got {position!r}"
         )
     if not isinstance(waiting, (float, type(None))):
-        raise ModelError(
-            f"the waiting number of a random generator must be a number or null, got {waiting!r}"
-        )
+        raise ModelError(f"'waiting' of a random generator must be a number or null, got {waiting!r}")
     made = np.random.RandomState(0)
     made.set_state(("MT19937", key, position, int(waiting is not None), waiting or 0.0))
     return made

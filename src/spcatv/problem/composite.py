@@ -4,9 +4,9 @@ This is docs/method.md sections 3.4 and 3.8. A problem of the form
 
     F(v) = L(v) + g(v) + c s(v),      s(v) = sum_g ||A_g v||_2
 
-reaches the generic solvers as a `CompositeProblem`: a smooth part with its gradient and Lipschitz
+is passed to the generic solvers as a `CompositeProblem`: a smooth part with its gradient and Lipschitz
 constant, a proximal operator for the rest, and the two shares of a duality gap. The loading problem
-(`spcatv.problem.LoadingProblem`) is one; `RegularizedLoss` makes one of any loss and any penalty.
+(`spcatv.problem.LoadingProblem`) is one; `RegularizedLoss` combines any loss with any such penalty.
 """
 
 from __future__ import annotations
@@ -20,17 +20,20 @@ import numpy.typing as npt
 from scipy.special import expit
 
 from spcatv._util.types import FloatArray
+from spcatv.problem.penalties import TotalVariation
+from spcatv.problem.structured import StructuredProblem
 from spcatv.structure import Structure, as_structure
+from spcatv.structure.penalty import StructuredPenalty
 
 GapKind = Literal["tight", "paper"]
 GAP_KINDS: tuple[GapKind, ...] = ("tight", "paper")
 
 
 class CompositeProblem(Protocol):
-    """What a problem must answer for `fista` and `conesta` to solve and certify it.
+    """What a problem must provide for `fista` and `conesta` to solve and certify it.
 
     The structured penalty is ``c h(Av)``; ``alpha`` (n_rows,) is its dual variable and
-    ``pull = c A'alpha`` (n_features,) what that variable does to v.
+    ``pull = c A'alpha`` (n_features,) is its pull on v.
     """
 
     @property
@@ -43,13 +46,13 @@ class CompositeProblem(Protocol):
 
     @property
     def has_structure(self) -> bool:
-        """Whether the structured penalty is there at all."""
+        """Whether there is a structured penalty."""
 
     def value(self, v: npt.ArrayLike, /) -> float:
         """``F(v)``, exact (not smoothed)."""
 
     def scale(self) -> float:
-        """Return ``F(0)``: what a relative gap is relative to."""
+        """``F(0)``, the unit of a relative gap."""
 
     def gradient(self, v: FloatArray, /) -> FloatArray:
         """Gradient of the smooth part, without the structured penalty; shape (n_features,)."""
@@ -66,17 +69,20 @@ class CompositeProblem(Protocol):
     def structured_lipschitz(self, mu: float, /) -> float:
         """Lipschitz constant of ``v -> c A'alpha_mu(v)``."""
 
+    def smoothing_constant(self) -> float:
+        """M: smoothing with mu changes the structured penalty by at most ``mu M``; 0: it is not smoothed."""
+
     def smoothing_error(self, mu: float, /) -> float:
-        """``c mu M``: by how much F and its smoothed self may differ; 0 where nothing is smoothed."""
+        """``c mu M``: by how much F and its smoothed version may differ."""
 
     def dual_pull(self, alpha: npt.ArrayLike, /) -> FloatArray:
         """``c A'alpha``, shape (n_features,)."""
 
     def feasible(self, alpha: npt.ArrayLike, /) -> FloatArray:
-        """Return the closest dual variable that is allowed."""
+        """Return the closest feasible dual variable."""
 
     def smooth_gap(self, v: FloatArray, pull: FloatArray, kind: GapKind = "tight", /) -> float:
-        """Share q of the gap: Fenchel-Young gap of all but the structured penalty at ``-pull``."""
+        """Share q of the gap: Fenchel-Young gap of everything but the structured penalty at ``-pull``."""
 
     def structured_gap(self, v: FloatArray, alpha: FloatArray, /) -> float:
         """Share s of the gap: ``c (h(Av) + h*(alpha) - alpha'Av)``."""
@@ -91,7 +97,7 @@ class CompositeProblem(Protocol):
 class SmoothLoss(Protocol):
     """A convex loss ``L(v) = l(Bv)`` with a Lipschitz gradient.
 
-    Nothing else is asked: its conjugate cancels out of the gap, because
+    That is all: the conjugate cancels out of the gap, because
     ``L(v) + l*(grad l(Bv)) = v'grad L(v)`` (docs/method.md section 3.8).
     """
 
@@ -131,18 +137,18 @@ class ProxPenalty(Protocol):
 
 
 class _LinearLoss:
-    """What losses of ``Bv`` share: B (n_samples x n_features), one target a row, the norm of B."""
+    """A loss of ``Bv``: B (n_samples x n_features), one target per sample, and the norm of B."""
 
     def __init__(self, B: npt.ArrayLike, targets: npt.ArrayLike, name: str) -> None:
         self.B = np.array(B, dtype=np.float64)
         self.targets = np.array(targets, dtype=np.float64)
         if self.B.ndim != 2 or self.targets.shape != self.B.shape[:1]:
             raise ValueError(
-                f"B must be a matrix with one row a sample and {name} a vector with one entry a sample; got "
-                f"shapes {self.B.shape} and {self.targets.shape}"
+                f"B must be a matrix with one row per sample and {name} a vector with one entry per sample; "
+                f"got shapes {self.B.shape} and {self.targets.shape}"
             )
         if not (np.isfinite(self.B).all() and np.isfinite(self.targets).all()):
-            raise ValueError(f"B and {name} must be finite; they hold NaN or infinite entries")
+            raise ValueError(f"B and {name} must be finite, but hold NaN or infinite entries")
 
     @property
     def n_features(self) -> int:
@@ -219,7 +225,7 @@ class ElasticNet(ProxPenalty):
     l1 : float
         >= 0.
     l2 : float
-        > 0: without it g* is infinite almost everywhere and no gap could certify anything.
+        > 0: without it g* is infinite almost everywhere, and so is every gap.
     positive : bool, default=False
     """
 
@@ -233,7 +239,7 @@ class ElasticNet(ProxPenalty):
         if not (np.isfinite(self.l2) and self.l2 > 0):
             raise ValueError(
                 f"l2 must be a finite number > 0, got {self.l2}: with l2 = 0 the duality gap is infinite and "
-                "nothing is certified; a small l2 such as 1e-3 is enough"
+                "certifies nothing; a small l2 such as 1e-3 is enough"
             )
 
     @property
@@ -267,7 +273,7 @@ class ElasticNet(ProxPenalty):
 
 
 @dataclass(frozen=True, eq=False)
-class RegularizedLoss:
+class RegularizedLoss(StructuredProblem):
     """``F(v) = loss(v) + penalty(v) + tv * s(v)`` as a `CompositeProblem`.
 
     Parameters
@@ -300,18 +306,17 @@ class RegularizedLoss:
         object.__setattr__(self, "structure", structure)
 
     @property
-    def has_structure(self) -> bool:
-        """Whether the structured penalty is there at all."""
-        return self.tv > 0 and self.structure.n_rows > 0
+    def structured_penalty(self) -> StructuredPenalty:
+        """``h(z) = sum_g ||z_g||_2``."""
+        return TotalVariation()
 
     def value(self, v: npt.ArrayLike) -> float:
         """``F(v)``."""
         v = np.asarray(v, dtype=np.float64)
-        structured = self.tv * self.structure.value(v) if self.has_structure else 0.0
-        return self.loss.value(v) + self.penalty.value(v) + structured
+        return self.loss.value(v) + self.penalty.value(v) + self.structured_value(v)
 
     def scale(self) -> float:
-        """``F(0)``: what a relative gap is relative to."""
+        """``F(0)``, the unit of a relative gap."""
         return self.value(np.zeros(self.structure.n_features))
 
     def gradient(self, v: FloatArray) -> FloatArray:
@@ -326,54 +331,21 @@ class RegularizedLoss:
         """Proximal operator of the penalty."""
         return self.penalty.prox(v, step)
 
-    def dual_point(self, rows: FloatArray, mu: float) -> FloatArray:
-        """``alpha_mu = proj_K(z / mu)`` at ``z = A v``, shape (n_rows,)."""
-        return self.structure.project(rows / mu)
-
-    def structured_lipschitz(self, mu: float) -> float:
-        """``c ||A||^2 / mu``."""
-        return self.tv * self.structure.norm_squared() / mu if self.has_structure else 0.0
-
-    def smoothing_error(self, mu: float) -> float:
-        """``c mu M`` with ``M = n_groups / 2``."""
-        return 0.5 * self.tv * mu * self.structure.n_groups
-
-    def dual_pull(self, alpha: npt.ArrayLike) -> FloatArray:
-        """``c A'alpha``, shape (n_features,)."""
-        return self.tv * self.structure.adjoint(np.asarray(alpha, dtype=np.float64))
-
-    def feasible(self, alpha: npt.ArrayLike) -> FloatArray:
-        """Projection of alpha onto ``K``."""
-        return self.structure.project(np.asarray(alpha, dtype=np.float64))
-
     def smooth_gap(self, v: FloatArray, pull: FloatArray, kind: GapKind = "tight") -> float:
         """``g(v) + g*(z) - v'z`` at ``z = -grad L(v) - c A'alpha``.
 
-        The loss enters by its gradient alone, because its own dual variable is fixed to it (the
-        paper's choice). A tighter gap would need the conjugate of the loss, so both kinds are this one.
+        The loss enters only by its gradient, to which its own dual variable is fixed (the paper's
+        choice). A tighter gap would need the conjugate of the loss, so both kinds are the same here.
         """
         return self.penalty.fenchel_gap(v, -self.loss.gradient(v) - pull)
 
-    def structured_gap(self, v: FloatArray, alpha: FloatArray) -> float:
-        """``c sum_g ( ||A_g v|| - alpha_g'A_g v )``."""
-        if not self.has_structure:
-            return 0.0
-        rows = self.structure.forward(v)
-        matched = np.add.reduceat(alpha * rows, self.structure.group_ptr[:-1])
-        return self.tv * float((self.structure.group_norms(rows) - matched).sum())
-
     def gap(self, v: npt.ArrayLike, alpha: npt.ArrayLike) -> float:
-        """Exact duality gap, ``>= F(v) - min F``; infinite outside of the penalty's domain."""
-        v = np.asarray(v, dtype=np.float64)
-        alpha = np.asarray(alpha, dtype=np.float64)
-        largest = float(self.structure.group_norms(alpha).max(initial=0.0))
-        if not largest <= 1 + 1e-9:
-            raise ValueError(
-                f"alpha is not dual feasible: a group has norm {largest:.6g} > 1; project it first"
-            )
+        """Exact duality gap, ``>= F(v) - min F``; infinite outside the domain of the penalty."""
+        v, dual = np.asarray(v, dtype=np.float64), self._checked_dual(alpha)
+        self.structured_penalty.check_feasible(self.structure, dual)
         if self.penalty.value(v) == np.inf:
             return float("inf")
-        total = self.smooth_gap(v, self.dual_pull(alpha)) + self.structured_gap(v, alpha)
+        total = self.smooth_gap(v, self.dual_pull(dual)) + self.structured_gap(v, dual)
         return total if np.isnan(total) else max(total, 0.0)
 
     def error_bound(self, v: npt.ArrayLike, alpha: npt.ArrayLike) -> float:

@@ -5,31 +5,30 @@ vector minimises
 
     F(v) = 1/2 ||v - y||^2 + 1/2 ||v||^2 + c h(A v) + k ||v||_1          (v >= 0 if `positive`)
 
-where ``h(z) = sum_g ||z_g||_2`` (penalty "tv") or ``h(z) = ||z||_2^2`` (penalty "graphnet").
+and h is a structured penalty: "tv", ``h(z) = sum_g ||z_g||_2``, "graphnet", ``h(z) = ||z||_2^2``, or another.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg.blas import ddot
 
 from spcatv._util.types import FloatArray
-from spcatv.kernels.base import conjugate
-from spcatv.kernels.judge import project_groups, smooth_shares, structured_shares
+from spcatv.kernels.judge import smooth_shares
 from spcatv.problem.composite import GapKind
+from spcatv.problem.penalties import Penalty, as_penalty
+from spcatv.problem.structured import StructuredProblem
 from spcatv.structure import Structure, as_structure
-
-Penalty = Literal["tv", "graphnet"]
-PENALTIES: tuple[Penalty, ...] = ("tv", "graphnet")
+from spcatv.structure.penalty import StructuredPenalty
 
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """What the gap of a loading vector and a dual variable needs, but for y.
+    """Everything that the gap of a loading vector and a dual variable needs, except y.
 
     Problems that differ in y alone share it: `LoadingProblem.judge` adds the rest.
 
@@ -38,13 +37,13 @@ class Certificate:
     v : ndarray of shape (n_features,)
         Loading vector.
     pull : ndarray of shape (n_features,)
-        ``c A'alpha`` for the dual variable alpha, which is feasible.
+        ``c A'alpha`` for the feasible dual variable alpha.
     penalty : float
         ``c h(Av) + k ||v||_1``; infinite where `positive` forbids v.
     structured_gap : float
         ``c ( h(Av) + h*(alpha) - alpha'Av )``.
     conjugate : float
-        ``c h*(alpha)``: zero but for the penalty "graphnet".
+        ``c h*(alpha)``; 0 for the penalty "tv".
     """
 
     v: FloatArray
@@ -63,8 +62,8 @@ class Judgement:
 
 
 @dataclass(frozen=True, eq=False)
-class LoadingProblem:
-    """``min_v 1/2 ||v - y||^2 + 1/2 ||v||^2 + tv * s(v) + l1 * ||v||_1``, strongly convex with modulus 2.
+class LoadingProblem(StructuredProblem):
+    """``min_v 1/2 ||v - y||^2 + 1/2 ||v||^2 + tv * h(A v) + l1 * ||v||_1``, strongly convex with modulus 2.
 
     Parameters
     ----------
@@ -78,8 +77,8 @@ class LoadingProblem:
         ``c = ltv / l2``.
     positive : bool, default=False
         Whether v is kept non-negative.
-    penalty : {"tv", "graphnet"}, default="tv"
-        ``s(v) = sum_g ||A_g v||_2`` or ``s(v) = ||A v||_2^2``.
+    penalty : {"tv", "graphnet"} or StructuredPenalty, default="tv"
+        ``h(z) = sum_g ||z_g||_2``, ``h(z) = ||z||_2^2``, or a penalty of one's own.
     """
 
     y: FloatArray
@@ -94,8 +93,8 @@ class LoadingProblem:
         if y.flags.writeable:
             y = y.copy()
         if y.ndim != 1:
-            raise ValueError(f"y must be a vector, one entry a feature; got shape {y.shape}")
-        # a square is quicker than a look at every entry; where it overflows they may still be finite
+            raise ValueError(f"y must be a vector with one entry per feature; got shape {y.shape}")
+        # a sum of squares is quicker than a test of every entry; where it overflows, all may still be finite
         bad = 0 if np.isfinite(ddot(y, y)) else int((~np.isfinite(y)).sum())
         if bad:
             raise ValueError(f"y has {bad} NaN or infinite entries of {y.size}; all must be finite")
@@ -109,43 +108,26 @@ class LoadingProblem:
             if not (np.isfinite(weight) and weight >= 0):
                 raise ValueError(f"{name} must be a finite number >= 0, got {weight}")
             object.__setattr__(self, name, weight)
-        if self.penalty not in PENALTIES:
-            raise ValueError(f"unknown penalty {self.penalty!r}; choose one of {', '.join(PENALTIES)}")
+        as_penalty(self.penalty)  # raises if there is no such penalty
         y.flags.writeable = False
         object.__setattr__(self, "y", y)
         object.__setattr__(self, "structure", structure)
 
+    @property
+    def structured_penalty(self) -> StructuredPenalty:
+        """The function h."""
+        return as_penalty(self.penalty)
+
     def _loading(self, v: npt.ArrayLike) -> FloatArray:
-        """V as a float64 vector of the right length: compiled loops do not look twice."""
+        """Return v as a float64 vector; compiled loops do not check its length."""
         vector = np.asarray(v, dtype=np.float64)
         if vector.shape != self.y.shape:
-            raise ValueError(f"v must have shape {self.y.shape}, one entry a feature; got {vector.shape}")
+            raise ValueError(f"v must have shape {self.y.shape}, one entry per feature; got {vector.shape}")
         return vector
-
-    def _dual(self, alpha: npt.ArrayLike) -> FloatArray:
-        """Alpha as a float64 vector of the right length."""
-        vector = np.asarray(alpha, dtype=np.float64)
-        if vector.shape != (self.structure.n_rows,):
-            raise ValueError(
-                f"alpha must have shape ({self.structure.n_rows},), one entry a row of the operator; got "
-                f"{vector.shape}"
-            )
-        return vector
-
-    @property
-    def has_structure(self) -> bool:
-        """Whether the structured penalty is there at all; without it the answer is a closed form."""
-        return self.tv > 0 and self.structure.norm_squared() > 0
 
     def scale(self) -> float:
-        """``1/2 ||y||^2 = F(0)``: what a relative gap is relative to."""
+        """``1/2 ||y||^2 = F(0)``, the unit of a relative gap."""
         return 0.5 * float(self.y @ self.y)
-
-    def structured_value(self, rows: FloatArray) -> float:
-        """``h(z)`` for ``z = A v``."""
-        if self.penalty == "graphnet":
-            return float(rows @ rows)
-        return float(self.structure.group_norms(rows).sum())
 
     def value(self, v: npt.ArrayLike) -> float:
         """``F(v)``; infinite where `positive` forbids v."""
@@ -154,69 +136,43 @@ class LoadingProblem:
             return float("inf")
         residual = v - self.y
         smooth = 0.5 * float(residual @ residual) + 0.5 * float(v @ v)
-        structured = self.tv * self.structured_value(self.structure.forward(v)) if self.has_structure else 0.0
-        return smooth + structured + self.l1 * float(np.abs(v).sum())
-
-    def dual_pull(self, alpha: npt.ArrayLike) -> FloatArray:
-        """``c A'alpha``, what the dual variable takes away from y; shape (n_features,)."""
-        if not self.has_structure:
-            return np.zeros_like(self.y)
-        return self.tv * self.structure.adjoint(np.asarray(alpha, dtype=np.float64))
+        return smooth + self.structured_value(v) + self.l1 * float(np.abs(v).sum())
 
     def _split(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Cut z into the minimiser ``w`` for the dual point and the l1 subgradient ``b``: z = 2 w + b."""
+        """Split z into the minimiser ``w`` for a dual variable and the l1 subgradient ``b``: z = 2 w + b."""
         b = np.minimum(z, self.l1) if self.positive else np.clip(z, -self.l1, self.l1)
         return 0.5 * (z - b), b
 
     def minimizer(self, alpha: npt.ArrayLike) -> FloatArray:
         """``v(alpha) = S(y - c A'alpha, k) / 2``: the best v for a fixed dual variable."""
-        return self._split(self.y - self.dual_pull(self._dual(alpha)))[0]
-
-    def feasible(self, alpha: npt.ArrayLike) -> FloatArray:
-        """Return the closest allowed dual variable: a projection for "tv", anything for "graphnet"."""
-        alpha = self._dual(alpha).copy()
-        if self.penalty == "tv":
-            project_groups(self.structure.group_ptr, 1.0, alpha)
-        return alpha
-
-    def _check_feasible(self, largest: float) -> None:
-        if self.penalty == "tv" and not largest <= 1 + 1e-9:
-            raise ValueError(
-                f"alpha is not dual feasible: a group has norm {largest:.6g} > 1; project it first "
-                "(LoadingProblem.feasible)"
-            )
+        return self._split(self.y - self.dual_pull(self._checked_dual(alpha)))[0]
 
     def certificate(self, v: npt.ArrayLike, alpha: npt.ArrayLike) -> Certificate:
-        """Work out what the gap of (v, alpha) needs, for any y; alpha must be feasible."""
-        v, alpha = self._loading(v), self._dual(alpha)
-        matrix, group_ptr = self.structure.matrix, self.structure.group_ptr
-        graphnet = self.penalty == "graphnet"
-        value, slack, largest = structured_shares(
-            group_ptr, matrix.indptr, matrix.indices, matrix.data, v, alpha, graphnet
-        )
-        self._check_feasible(largest)
+        """Compute everything that the gap of (v, alpha) needs except y; alpha must be feasible."""
+        v, dual = self._loading(v), self._checked_dual(alpha)
+        value, slack = self.structured_penalty.value_and_slack(self.structure, v, dual)
         forbidden = self.positive and bool((v < 0).any())
         return Certificate(
             v=v,
-            pull=self.dual_pull(alpha),
+            pull=self.dual_pull(dual),
             penalty=np.inf if forbidden else self.tv * value + self.l1 * float(np.abs(v).sum()),
             structured_gap=np.inf if forbidden else self.tv * slack,
-            conjugate=self.conjugate(alpha),
+            conjugate=self.conjugate(dual),
         )
 
     def conjugate(self, alpha: FloatArray) -> float:
-        """``c h*(alpha)`` of a feasible alpha: 0 for "tv", ``c/4 ||alpha||^2`` for "graphnet"."""
-        return conjugate(self.tv, self.penalty == "graphnet", alpha)
+        """``c h*(alpha)`` of a feasible dual variable."""
+        return self.tv * self.structured_penalty.conjugate(self.structure, alpha)
 
     def zero_certificate(self, certificate: Certificate) -> Certificate:
-        """What the same dual variable certifies for ``v = 0``."""
+        """Return what the same dual variable certifies for ``v = 0``."""
         nothing = np.zeros_like(certificate.v)
         return replace(certificate, v=nothing, penalty=0.0, structured_gap=certificate.conjugate)
 
     def judge(self, certificate: Certificate) -> Judgement:
         """Objective and exact gap of a certificate, which may come from a problem with another y.
 
-        The gap is a sum of terms that are each >= 0 (docs/method.md section 3.3), so that it stays
+        The gap is a sum of terms that are each >= 0 (docs/method.md section 3.3), so it stays
         accurate where ``value(v) - dual(alpha)`` would lose its digits.
         """
         share, smooth = smooth_shares(self.y, certificate.pull, certificate.v, self.l1, self.positive)
@@ -226,20 +182,19 @@ class LoadingProblem:
         return Judgement(value=smooth + certificate.penalty, gap=gap)
 
     def dual(self, alpha: npt.ArrayLike) -> float:
-        """``D(alpha) = 1/2 ||y||^2 - 1/4 ||S(y - c A'alpha, k)||^2 [- c/4 ||alpha||^2]``, at most min F."""
-        alpha = self._dual(alpha)
-        if alpha.size:
-            self._check_feasible(float(self.structure.group_norms(alpha).max()))
-        w = self.minimizer(alpha)
-        return self.scale() - float(w @ w) - self.conjugate(alpha)
+        """``D(alpha) = 1/2 ||y||^2 - 1/4 ||S(y - c A'alpha, k)||^2 - c h*(alpha)``, at most min F."""
+        dual = self._checked_dual(alpha)
+        self.structured_penalty.check_feasible(self.structure, dual)
+        w = self.minimizer(dual)
+        return self.scale() - float(w @ w) - self.conjugate(dual)
 
     def smooth_gap(self, v: FloatArray, pull: FloatArray, kind: GapKind = "tight") -> float:
-        """Primal share of the gap, q: how far v is from the minimiser for the dual pull ``c A'alpha``.
+        """Primal share q of the gap: how far v is from the minimiser for the pull ``c A'alpha``.
 
-        "tight" is the best that a dual variable alpha allows, ``||v - w||^2 + k ||v||_1 - b'v`` with
+        "tight" is the smallest for a dual variable alpha, ``||v - w||^2 + k ||v||_1 - b'v`` with
         ``z = y - c A'alpha = 2 w + b``. "paper" fixes the dual variable of the loss as well, to
         ``v - y``: ``1/2 ||v - 2 w||^2 + k ||v||_1 - b'v`` with ``z = y - v - c A'alpha = 2 w + b``; it is
-        never smaller, and drives CONESTA in the paper (docs/method.md section 3.5).
+        never smaller, and it is the gap that drives CONESTA in the paper (docs/method.md section 3.5).
         """
         if kind == "tight":
             w, b = self._split(self.y - pull)
@@ -250,19 +205,6 @@ class LoadingProblem:
             distance = v - 2.0 * w
             quadratic = 0.5 * float(distance @ distance)
         return quadratic + float((self.l1 * np.abs(v) - b * v).sum())
-
-    def structured_gap(self, v: FloatArray, alpha: FloatArray) -> float:
-        """Dual share of the gap, ``s = c ( h(Av) + h*(alpha) - alpha'Av )``."""
-        if not self.has_structure:
-            return 0.0
-        rows = self.structure.forward(v)
-        if self.penalty == "graphnet":
-            mismatch = rows - 0.5 * alpha
-            return self.tv * float(mismatch @ mismatch)
-        slack = self.structure.group_norms(rows) - np.add.reduceat(
-            alpha * rows, self.structure.group_ptr[:-1]
-        )
-        return self.tv * float(slack.sum())
 
     def gap(self, v: npt.ArrayLike, alpha: npt.ArrayLike) -> float:
         """Exact duality gap ``F(v) - D(alpha) >= F(v) - min F >= ||v - v*||^2``."""
@@ -285,20 +227,3 @@ class LoadingProblem:
         threshold = step * self.l1
         b = np.minimum(v, threshold) if self.positive else np.clip(v, -threshold, threshold)
         return np.asarray(v - b)
-
-    def dual_point(self, rows: FloatArray, mu: float) -> FloatArray:
-        """``alpha_mu = proj_K(z / mu)`` at ``z = A v``; ``2 z`` for "graphnet", which is smooth as it is."""
-        return 2.0 * rows if self.penalty == "graphnet" else self.structure.project(rows / mu)
-
-    def structured_lipschitz(self, mu: float) -> float:
-        """Lipschitz constant of ``v -> c A'alpha_mu(v)``: ``c ||A||^2 / mu``, or ``2 c ||A||^2``."""
-        if not self.has_structure:
-            return 0.0
-        curvature = 2.0 if self.penalty == "graphnet" else 1.0 / mu
-        return self.tv * self.structure.norm_squared() * curvature
-
-    def smoothing_error(self, mu: float) -> float:
-        """``c mu M`` with ``M = n_groups / 2``; 0 for "graphnet" and without structure."""
-        if not self.has_structure or self.penalty == "graphnet":
-            return 0.0
-        return 0.5 * self.tv * mu * self.structure.n_groups

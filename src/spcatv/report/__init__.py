@@ -9,7 +9,6 @@ except ImportError as error:
         'pip install "spca-tv[report]"'
     ) from error
 
-from spcatv.report.errors import ReportError
 from spcatv.report.figures import (
     plot_convergence,
     plot_path,
@@ -18,7 +17,7 @@ from spcatv.report.figures import (
     plot_variance,
 )
 from spcatv.report.maps import plot_components
-from spcatv.report.material import Column
+from spcatv.report.material import Column, ReportError
 from spcatv.report.page import Report, generate_report
 
 __all__ = [

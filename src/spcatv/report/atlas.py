@@ -1,4 +1,4 @@
-"""Anatomical names of features, from a label image that the user gives."""
+"""Anatomical names of features, from label images that the user gives."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from spcatv._util.types import IntArray
-from spcatv.report.errors import ReportError
-from spcatv.report.places import Part
+from spcatv.report.clusters import Part
+from spcatv.report.material import ReportError
 
 NUMBER_COLUMNS = ("index", "label", "value", "id", "number")
 NAME_COLUMNS = ("name", "region", "roi", "structure", "abbreviation")
-# regions often touch a neighbour by a few voxels: what is below this share is not told
+# regions often touch a neighbour by a few voxels: labels below this share are not listed
 SMALLEST_SHARE = 0.1
 
 
@@ -28,20 +28,20 @@ class FeatureLabels:
     Attributes
     ----------
     numbers : ndarray of int, of shape (P,)
-        Place of the feature's name in `names`.
+        Index into `names`.
     names : tuple of str
-        The first one is empty: no label.
+        The first one is empty and means no label.
     """
 
     numbers: IntArray
     names: tuple[str, ...]
 
     def name_of(self, feature: int) -> str:
-        """The name at a feature, empty where there is none."""
+        """The name at a feature; empty if it has none."""
         return self.names[self.numbers[feature]]
 
     def composition(self, features: IntArray, part: Part) -> tuple[tuple[str, float], ...]:
-        """Names that make up a tenth of a region or more, with their shares of its size."""
+        """The names that make up at least a tenth of a region, with their shares of its size."""
         sizes = np.bincount(self.numbers[features], weights=part.measure[features - part.start])
         shares = sizes / sizes.sum()
         return tuple(
@@ -56,24 +56,21 @@ def label_features(
     files: Sequence[str | os.PathLike[str]],
     *,
     table: str | os.PathLike[str] | None = None,
-    vertices: Mapping[str, IntArray] | None = None,
 ) -> FeatureLabels:
     """Look up every feature in an atlas.
 
     Parameters
     ----------
     parts : sequence of Part
-        Where the features are.
+        The places of the features.
     files : sequence of path
-        A label image for voxels (NIfTI, 3-D, whole numbers, of any grid: the label is that at the
-        feature's position), label files for surfaces (GIFTI or FreeSurfer ``.annot``; left before right),
-        or both for CIFTI-2.
+        A label image for voxels (NIfTI, 3-D, whole numbers, on any grid; a feature gets the label at its
+        position), label files for surfaces (GIFTI or FreeSurfer ``.annot``; left before right), or both
+        for CIFTI-2.
     table : path, default=None
         Names of the numbers: a ``.tsv`` or ``.csv`` file with a column of numbers (index, label, value or
         id) and one of names (name or region), or lines "number name ..." as in FreeSurfer's lists.
-        GIFTI and ``.annot`` files bring their own names.
-    vertices : mapping, default=None
-        For surfaces: from "left" and "right" to the vertices that are features.
+        GIFTI and ``.annot`` files have their own names.
 
     Returns
     -------
@@ -82,12 +79,12 @@ def label_features(
     Raises
     ------
     ReportError
-        If a file cannot be used, or does not go with the model; the message names it.
+        If a file cannot be used, or does not match the model; the message names it.
     """
     volumes = [Path(file) for file in files if not _is_surface(file)]
     surfaces = [Path(file) for file in files if _is_surface(file)]
-    hemispheres = [part for part in parts if part.kind in ("left", "right")]
-    voxels = [part for part in parts if part.kind == "voxels"]
+    hemispheres = [(part, part.vertices) for part in parts if part.vertices is not None]
+    voxels = [part for part in parts if part.unit == "mm³"]
     if len(volumes) > 1 or (volumes and not voxels):
         what = "at most one label image for voxels" if voxels else "label files of its surfaces"
         raise ReportError(f"{volumes[-1]}: the atlas of this model is {what}")
@@ -101,8 +98,8 @@ def label_features(
     for file in volumes:
         for part in voxels:
             texts[part.start : part.stop] = _named(_at_positions(file, part), given)
-    for file, part in zip(surfaces, hemispheres, strict=False):
-        numbers, own = _on_vertices(file, (vertices or {})[part.kind])
+    for file, (part, vertices) in zip(surfaces, hemispheres, strict=False):
+        numbers, own = _on_vertices(file, vertices)
         texts[part.start : part.stop] = _named(numbers, given | own)
     names = ["", *sorted(set(texts) - {""})]
     place = {name: number for number, name in enumerate(names)}
@@ -110,7 +107,7 @@ def label_features(
 
 
 def _named(numbers: IntArray, names: Mapping[int, str]) -> npt.NDArray[np.object_]:
-    """The name of every number, "label 7" where a number has none, and nothing for 0."""
+    """The name of every number: "label 7" if it has none, an empty string for 0."""
     found, place = np.unique(numbers, return_inverse=True)
     texts = ["" if n == 0 else names.get(int(n), f"label {n}") for n in found]
     return np.array(texts, dtype=object)[place]
@@ -121,7 +118,7 @@ def _is_surface(file: str | os.PathLike[str]) -> bool:
 
 
 def _at_positions(file: Path, part: Part) -> IntArray:
-    """The labels of a volume at the positions of the features; 0 outside of the image."""
+    """The labels of a volume at the positions of the features; 0 outside the image."""
     from spcatv.images.loading import open_volume, reading
 
     image = open_volume(file)
@@ -131,7 +128,7 @@ def _at_positions(file: Path, part: Part) -> IntArray:
         values = values[..., 0]
     if values.ndim != 3 or not np.array_equal(values, np.round(values)):
         raise ReportError(
-            f"{file}: an atlas is a 3-D image of whole numbers, a label a voxel; this one has shape "
+            f"{file}: an atlas is a 3-D image of whole numbers, one label per voxel; this one has shape "
             f"{values.shape} and type {values.dtype}"
         )
     inverse = np.linalg.inv(image.affine)
@@ -143,7 +140,7 @@ def _at_positions(file: Path, part: Part) -> IntArray:
 
 
 def _on_vertices(file: Path, vertices: IntArray) -> tuple[IntArray, dict[int, str]]:
-    """The labels at vertices of a surface, and the names that the file brings."""
+    """The labels at vertices of a surface, and the names in the file."""
     import nibabel as nib
 
     from spcatv.images.loading import checked_file, open_gifti, reading
@@ -151,14 +148,14 @@ def _on_vertices(file: Path, vertices: IntArray) -> tuple[IntArray, dict[int, st
     if file.suffix == ".annot":
         with reading(checked_file(file)):
             values, _, texts = nib.freesurfer.read_annot(file)
-        # -1 is outside; numbers start at 1 here, because 0 stands for none
+        # in the file -1 is outside; here 0 is, and numbers start at 1
         labels, names = values + 1, {k + 1: text.decode() for k, text in enumerate(texts)}
     else:
         image = open_gifti(file)
         labels = np.asarray(image.darrays[0].data)
         names = {int(key): str(text) for key, text in image.labeltable.get_labels_as_dict().items()}
         if labels.ndim != 1 or not np.array_equal(labels, np.round(labels)):
-            raise ReportError(f"{file}: an atlas holds a whole number a vertex, a label each")
+            raise ReportError(f"{file}: an atlas holds one whole number per vertex, its label")
     if len(labels) <= vertices.max():
         raise ReportError(f"{file}: labels of {len(labels)} vertices, but the model has more on this surface")
     return labels[vertices].astype(np.int64), names

@@ -1,4 +1,4 @@
-"""The section about the selection: which settings were compared, and why one was chosen."""
+"""The section about the selection: the settings that were compared, and the rule that chose one."""
 
 from __future__ import annotations
 
@@ -11,21 +11,18 @@ from spcatv._util.types import FloatArray
 from spcatv.report import words
 from spcatv.report.content import Table, chart, heads
 from spcatv.report.figures import plot_path
-from spcatv.report.material import Material
 from spcatv.report.sections import Section
-from spcatv.report.stored import Selection, numeric
+from spcatv.results import Selection
+from spcatv.results.reading import numeric
 
 MOST_SETTINGS = 200
 PARAMETERS = {"param_alpha": "alpha", "param_l1_ratio": "l1 ratio", "param_tv_ratio": "TV ratio"}
-# significant digits of the held-out errors: as many as tell the settings apart, between these
+# range of significant digits of the held-out errors: as many as are needed to tell the settings apart
 DIGITS = range(4, 10)
 
 
-def selection_section(material: Material) -> Section | None:
+def selection_section(selection: Selection) -> Section:
     """The settings that were compared, and the choice among them."""
-    selection = material.selection
-    if selection is None:
-        return None
     shown = _columns(selection)
     n_settings = len(selection.columns["mean_test_error"])
     best = selection.best_index
@@ -50,7 +47,7 @@ def selection_section(material: Material) -> Section | None:
 
 
 def rule_sentence(selection: Selection) -> str:
-    """What the rule means by which the setting was chosen; empty if it is not known."""
+    """What the rule that chose the setting means; empty if the rule is not known."""
     if selection.rule == "paper":
         least = (
             ""
@@ -62,10 +59,10 @@ def rule_sentence(selection: Selection) -> str:
             f"components are sparse{least}, or the one that comes closest to that where none is."
         )
     meanings = {
-        "one_se": "takes the sparsest setting that explains as much of the held-out data as the best one, "
-        "but for one standard error over the folds.",
-        "stability": "takes the setting that comes closest to both at once: explaining most of the held-out "
-        "data, and finding the same places on every fold (Dice index, without what is due to chance).",
+        "one_se": "takes the sparsest setting whose explained share of the held-out data is within one "
+        "standard error over the folds of the best one.",
+        "stability": "takes the setting that comes closest to two goals at once: explaining most of the "
+        "held-out data, and finding the same places on every fold (Dice index, corrected for chance).",
     }
     if selection.rule in meanings:
         return f"The rule “{selection.rule}” {meanings[selection.rule]}"
@@ -73,7 +70,7 @@ def rule_sentence(selection: Selection) -> str:
 
 
 def _columns(selection: Selection) -> dict[str, list[str]]:
-    """What the table shows, as texts, by its headings."""
+    """The columns of the table as strings, by their headings."""
     known = selection.columns
     shown = {
         title: [setting_value(value) for value in known[name]]
@@ -100,7 +97,7 @@ def _percent(share: float) -> str:
 
 
 def distinct(values: FloatArray) -> list[str]:
-    """Numbers with as many significant digits as tell them apart, within reason."""
+    """Numbers with as many significant digits as are needed to tell them apart, within `DIGITS`."""
     finest = _texts(values, DIGITS[-1])
     n_distinct = len(set(finest))
     return next(
@@ -114,12 +111,12 @@ def _texts(values: FloatArray, digits: int) -> list[str]:
 
 
 def _first_settings(n_settings: int, best: int) -> list[int]:
-    """The settings to list: all, or the first ones and the chosen one."""
+    """The settings to list: all of them, or the first ones and the chosen one."""
     return sorted({*range(min(n_settings, MOST_SETTINGS)), best})
 
 
 def setting_value(value: Any) -> str:
-    """A value of a setting in short; one alpha a component is a list of numbers (or "0.1,0.2")."""
+    """A value of a setting as a short string; one alpha per component is a list, or a string "0.1,0.2"."""
     parts: Sequence[Any] = value.split(",") if isinstance(value, str) else np.atleast_1d(value).tolist()
     numbers = numeric(parts)
     if numbers is None:

@@ -1,19 +1,132 @@
-"""The regions of a component as a table: where each one peaks, how large it is, what it weighs."""
+"""The regions of a component as a table: where each one lies, how large it is, and what it weighs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from spcatv._util.types import FloatArray, IntArray
 from spcatv.metrics import threshold_loadings
-from spcatv.report.atlas import FeatureLabels
-from spcatv.report.places import Part
 from spcatv.structure import Structure
 from spcatv.structure.regions import connected_regions
+
+if TYPE_CHECKING:
+    from spcatv.images.space import VertexSet, VoxelSet
+    from spcatv.report.atlas import FeatureLabels
+
+CELLS = {1: "points", 2: "pixels", 3: "voxels"}
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Consecutive features of one kind: voxels, vertices of one hemisphere, or cells of a field.
+
+    Attributes
+    ----------
+    name : str
+        For people: "volume", "left hemisphere", "field".
+    start : int
+        The first of these features.
+    coords : ndarray of shape (n, d)
+        Positions; in millimetres for brain images, indices otherwise.
+    measure : ndarray of shape (n,)
+        Size of every feature.
+    unit : str
+        Unit of the sizes: "mm³", "mm²", "pixels", "features".
+    vertices : ndarray of int, of shape (n,), or None
+        The vertex of every feature; None if the features are not vertices.
+    """
+
+    name: str
+    start: int
+    coords: FloatArray
+    measure: FloatArray
+    unit: str
+    vertices: IntArray | None = None
+
+    @property
+    def stop(self) -> int:
+        """The end of the features: ``start <= feature < stop``."""
+        return self.start + len(self.coords)
+
+
+def parts_of(model: Any) -> tuple[Part, ...]:
+    """The parts of a fitted model's features, in order.
+
+    Parameters
+    ----------
+    model : SPCATV or ImageSPCATV
+        Fitted.
+
+    Returns
+    -------
+    tuple of Part
+        Together they hold every feature once.
+    """
+    if not hasattr(model, "space_"):
+        return (_field(model.structure_),)
+    parts = [_vertices(part) for part in model.space_.vertex_sets]
+    voxels = model.space_.voxel_set
+    if voxels is not None:
+        parts.append(_voxels("subcortical volume" if parts else "volume", voxels))
+    return tuple(sorted(parts, key=lambda part: part.start))
+
+
+def _voxels(name: str, voxels: VoxelSet) -> Part:
+    linear, origin = voxels.affine[:3, :3], voxels.affine[:3, 3]
+    return Part(
+        name=name,
+        start=voxels.start,
+        coords=voxels.indices @ linear.T + origin,
+        measure=np.full(len(voxels.indices), abs(float(np.linalg.det(linear)))),
+        unit="mm³",
+    )
+
+
+def _vertices(part: VertexSet) -> Part:
+    return Part(
+        name=f"{part.hemi} hemisphere",
+        start=part.start,
+        coords=np.asarray(part.mesh.coords, dtype=np.float64)[part.vertices],
+        measure=vertex_areas(part.mesh.coords, part.mesh.triangles)[part.vertices],
+        unit="mm²",
+        vertices=part.vertices,
+    )
+
+
+def _field(structure: Structure) -> Part:
+    n_features = structure.n_features
+    # only a grid knows the places of its features
+    labels = getattr(structure, "labels", None)
+    if labels is not None and labels.ndim in CELLS:
+        coords = np.argwhere(labels != 0).astype(np.float64)
+        return Part("field", 0, coords, np.ones(n_features), CELLS[labels.ndim])
+    coords = np.arange(n_features, dtype=np.float64)[:, None]
+    return Part("features", 0, coords, np.ones(n_features), "features")
+
+
+def vertex_areas(coords: npt.ArrayLike, triangles: npt.ArrayLike) -> FloatArray:
+    """Area around every vertex of a mesh: one third of the area of each triangle that it belongs to.
+
+    Parameters
+    ----------
+    coords : array-like of shape (n_vertices, 3)
+    triangles : array-like of int, of shape (n_triangles, 3)
+
+    Returns
+    -------
+    ndarray of shape (n_vertices,)
+        The sum is the area of the mesh.
+    """
+    points, corners = np.asarray(coords, dtype=np.float64), np.asarray(triangles)
+    first, second, third = (points[corners[:, k]] for k in range(3))
+    areas = 0.5 * np.linalg.norm(np.cross(second - first, third - first), axis=1)
+    sums = np.bincount(corners.ravel(), weights=np.repeat(areas / 3, 3), minlength=len(points))
+    return sums.astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -23,31 +136,31 @@ class Cluster:
     Attributes
     ----------
     part : str
-        Where it is: "volume", "left hemisphere", ...
+        The part that it lies in: "volume", "left hemisphere", ...
     peak : tuple of float
         Coordinates of the largest loading in absolute value, in millimetres or as indices.
     peak_feature : int
-        Its place among the features.
+        The feature at the peak.
     peak_loading, mean_loading : float
-        The loading there, and the mean over the region.
+        The loading at the peak, and the mean over the region.
     size : float
         In `unit`.
     unit : str
         "mm³", "mm²", "pixels", ...
     n_features : int
-        Voxels, vertices or cells.
+        Number of voxels, vertices or cells.
     share : float
-        Of the component's sum of squares.
+        Share of the component's sum of squares.
     label : str
-        Name at the peak by the atlas; empty without an atlas, or outside of its labels.
+        Name at the peak in the atlas; empty if there is none.
     composition : tuple of (str, float)
-        What the region is made of by the atlas: names and shares of its size, largest first.
+        What the region is made of in the atlas: names and shares of its size, largest first.
     selected : float or None
-        How often its features are selected in resampled fits, mean over those of the region that are in
-        the thresholded support, which is what "selected" means in a resampled fit, too; None if none is.
+        How often its features are selected in resampled fits: the mean over the features of the region
+        that are in the thresholded support, since a resampled fit selects features by the same threshold.
+        None if there are none.
     found : float or None
-        Share of resampled fits that find it again: its heaviest part, where the thresholded support
-        falls apart.
+        Share of resampled fits that find the region again; its heaviest part, if thresholding splits it.
     """
 
     part: str
@@ -78,17 +191,17 @@ def cluster_table(
     Parameters
     ----------
     structure : Structure
-        Who is whose neighbour (`spcatv.structure.regions.connected_regions`).
+        Which features are neighbours (`spcatv.structure.regions.connected_regions`).
     loading : array-like of shape (n_features,)
         One component.
     parts : sequence of Part
-        Where the features are.
+        The places of the features.
     labels : FeatureLabels, default=None
         Their anatomical names.
     selection_frequency : array-like of shape (n_features,), default=None
         How often each feature is selected in resampled fits.
     found : array-like of shape (n_features,), default=None
-        How often the thresholded region of each feature is found again in them; NaN in no region.
+        How often the thresholded region of each feature is found again; NaN outside all regions.
 
     Returns
     -------
@@ -97,7 +210,7 @@ def cluster_table(
     values = np.asarray(loading, dtype=np.float64)
     frequency = None if selection_frequency is None else np.asarray(selection_frequency, dtype=np.float64)
     again = None if found is None else np.asarray(found, dtype=np.float64)
-    # resampled fits are compared on supports without the loadings that add next to nothing
+    # resampled fits are compared on thresholded supports
     heavy = threshold_loadings(values) != 0
     starts = np.array([part.start for part in parts])
     total = float(np.square(values).sum())

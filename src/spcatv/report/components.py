@@ -1,4 +1,4 @@
-"""The panel of a component: sentence, regions, scores, certificate."""
+"""The panel of a component on the page: sentence, regions, scores, certificate."""
 
 from __future__ import annotations
 
@@ -8,20 +8,18 @@ import numpy as np
 
 from spcatv.report import words
 from spcatv.report.atlas import FeatureLabels
-from spcatv.report.clusters import Cluster, cluster_table
+from spcatv.report.clusters import Cluster, Part, cluster_table
 from spcatv.report.content import Chart, Head, chart, heads
 from spcatv.report.figures import group_members, plot_convergence, plot_scores
 from spcatv.report.material import Material
-from spcatv.report.places import Part
-from spcatv.selection.each_component import weights_of_components
 
 MOST_REGIONS = 15
-FEWEST_POINTS = 3  # of a curve of convergence
+FEWEST_POINTS = 3  # of a convergence curve
 
 
 @dataclass(frozen=True)
 class RegionRow:
-    """A region as texts, and the feature to show for it."""
+    """A region as strings, and the feature to show for it."""
 
     cells: tuple[str, ...]
     feature: int
@@ -29,7 +27,7 @@ class RegionRow:
 
 @dataclass(frozen=True)
 class Regions:
-    """The table of regions, and what it leaves out."""
+    """The table of regions, and a sentence about those that it leaves out."""
 
     caption: str
     columns: tuple[Head, ...]
@@ -39,7 +37,7 @@ class Regions:
 
 @dataclass(frozen=True)
 class ComponentPanel:
-    """What is told of one component."""
+    """Everything that the page says about one component."""
 
     number: int
     sentence: str
@@ -64,7 +62,6 @@ def component_panel(
     found = None if stability is None or stability.found is None else stability.found[k]
     clusters = cluster_table(model.structure_, model.components_[k], parts, labels, frequency, found)
     heavy = tuple(cluster for cluster in clusters if cluster.share >= words.SMALLEST_REGION)
-    l2 = weights_of_components(model.l2_, material.alphas, material.n_components)[k]
     return ComponentPanel(
         number=k + 1,
         sentence=words.component_sentence(
@@ -75,7 +72,9 @@ def component_panel(
         n_regions=len(heavy),
         n_tiny=len(clusters) - len(heavy),
         peaks=tuple(cluster.peak_feature for cluster in clusters[:MOST_REGIONS]),
-        certificate=words.certificate(record, float(l2), float(model.tol)),
+        certificate=words.certificate(
+            record, float(np.broadcast_to(model.l2_, material.n_components)[k]), float(model.tol)
+        ),
         convergence=_convergence(material, k),
         scores=_scores(material, k),
     )
@@ -99,7 +98,7 @@ def _alternative_text(clusters: tuple[Cluster, ...]) -> str:
 
 
 def _regions(heavy: tuple[Cluster, ...], clusters: tuple[Cluster, ...], with_labels: bool) -> Regions:
-    """The table of the heaviest regions; what else there is, is counted below it."""
+    """The table of the heaviest regions; the others are counted below it."""
     units = {cluster.unit for cluster in clusters}
     in_brain = bool(units & {"mm³", "mm²"})
     several_parts = len({cluster.part for cluster in clusters}) > 1
@@ -169,7 +168,7 @@ def _regions_caption(with_selected: bool, with_found: bool) -> str:
 
 
 def _convergence(material: Material, k: int) -> Chart | str | None:
-    """How the objective fell: a picture, or a sentence where there is next to nothing to draw."""
+    """How the objective fell: a picture, or a sentence if there are too few points to draw."""
     record = material.model.diagnostics_[k]
     if not record.objectives:
         return None
@@ -216,7 +215,7 @@ def _scores(material: Material, k: int) -> Chart | None:
 
 
 def _against(material: Material, values: np.ndarray) -> str:
-    """What the picture shows beside the scores, as numbers."""
+    """What the picture shows besides the scores, in numbers."""
     sentences = []
     if material.groups is not None:
         members = group_members(material.groups.values, len(values))

@@ -1,4 +1,4 @@
-"""The pieces that every section of a page is made of."""
+"""The pieces of every section of the page: tables and pictures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from spcatv.report.style import svg_uri
 
 @dataclass(frozen=True)
 class Head:
-    """Heading of a column, and whether it holds text, which is set to the left."""
+    """Heading of a column, and whether it holds text, which is aligned to the left."""
 
     name: str
     text: bool = False
@@ -28,9 +28,9 @@ class Table:
     id : str
         For links and tests; empty for none.
     summary : str
-        What to call it while it is folded.
+        Text to show while the table is folded.
     long : bool
-        Whether the names of the rows may be long, such as those of files.
+        Whether the names of the rows may be long, such as file names.
     """
 
     caption: str
@@ -43,7 +43,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Chart:
-    """A picture with the words that stand for it."""
+    """A picture with its alternative text and caption."""
 
     image: str
     alt: str
@@ -51,10 +51,10 @@ class Chart:
 
 
 def chart(figure: object, alt: str, caption: str) -> Chart:
-    """A matplotlib figure as a picture of the page."""
+    """A matplotlib figure as a picture for the page."""
     return Chart(svg_uri(figure), alt, caption)  # type: ignore[arg-type]
 
 
 def heads(*names: str, text: Sequence[str] = ()) -> tuple[Head, ...]:
-    """Headings, those in `text` of columns that hold text."""
+    """Headings of columns; those in `text` hold text."""
     return tuple(Head(name, name in text) for name in names)

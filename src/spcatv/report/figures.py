@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from spcatv._util.types import FloatArray, IntArray
 from spcatv.decomposition import ComponentDiagnostics
-from spcatv.report.stored import numeric
 from spcatv.report.style import figure_style, line_style, new_figure
 from spcatv.report.words import superscript
+from spcatv.results.reading import numeric
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 MOST_GROUPS = 7
-# a setting has next to no model if it explains less than this share of what the best one does, or, where
+# a setting is left out of the panel if it explains less than this share of what the best one explains or, if
 # that is not known, if more than this share of its loadings are zero
 LEAST_EXPLAINED = 0.1
 MOST_ZEROS = 0.995
@@ -41,9 +41,9 @@ def plot_convergence(model: Any, *, components: Sequence[int] | None = None) -> 
     Returns
     -------
     matplotlib Figure
-        For every component the distance of the objective to its last value, and how far the loadings of
-        every alternation can be from the best ones for its scores (dotted), both relative to the last
-        objective; logarithmic.
+        For every component the distance of the objective to its last value, and an upper bound on how far
+        the loadings of every alternation are from the best ones for its scores (dotted). Both are relative
+        to the last objective and on a logarithmic axis.
     """
     records: Sequence[ComponentDiagnostics] = getattr(model, "diagnostics_", model)
     chosen = range(len(records)) if components is None else components
@@ -60,7 +60,7 @@ def plot_convergence(model: Any, *, components: Sequence[int] | None = None) -> 
             longest = max(longest, len(steps))
             excess = (np.asarray(record.objectives) - record.objectives[-1]) / scale
             style = line_style(k)
-            # the last one has no distance to itself, and a logarithm has no zero
+            # the last value has distance 0, which a logarithmic axis cannot show
             axes.plot(steps[:-1], np.where(excess[:-1] > 0, excess[:-1], np.nan), **style, label=_name(k))
             slack = np.asarray(record.inexactness) / scale
             axes.plot(
@@ -83,14 +83,14 @@ def _name(k: int) -> str:
 
 
 def _log_axis(axis: Any) -> None:
-    """A logarithmic axis whose labels are plain text, since dollar signs have no meaning in these figures."""
+    """A logarithmic axis with plain labels, since these figures do not parse mathematics."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     set_scale = axis.axes.set_xscale if axis.axis_name == "x" else axis.axes.set_yscale
     set_scale("log")
     axis.set_major_formatter(FuncFormatter(lambda value, _: _power(value)))
     low, high = sorted(axis.get_view_interval())
-    if high < 30 * low:  # too few powers of ten to read an axis by
+    if high < 30 * low:  # too few powers of ten to read the axis
         axis.set_minor_locator(LogLocator(subs=(2.0, 5.0)))
         axis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     else:
@@ -110,7 +110,7 @@ def _whole_numbers(axes: Axes, longest: int) -> None:
 
 
 def plot_variance(variance: Variance) -> Figure:
-    """Cumulative explained variance, with that of PCA as the ceiling where it is known.
+    """Cumulative explained variance, with that of PCA as the ceiling if it is known.
 
     Parameters
     ----------
@@ -152,9 +152,9 @@ def plot_scores(
     component : int, default=0
         Which component.
     groups : sequence of n_samples labels, default=None
-        One strip a group, with a colour and a mark of its own.
+        One strip per group, each with its own colour and mark.
     variable : array-like of shape (n_samples,), default=None
-        Drawn against it if given.
+        If given, the scores are drawn against it.
     group_name, variable_name : str
         For the axes.
 
@@ -184,7 +184,7 @@ def plot_scores(
 
 
 def group_members(groups: Sequence[Any] | None, n_samples: int) -> list[tuple[str, IntArray]]:
-    """The rows of every group; the smallest groups together as "other" where there are very many."""
+    """The samples of every group; if there are many groups, the smallest are joined as "other"."""
     if groups is None:
         return [("all samples", np.arange(n_samples))]
     labels = np.array([str(label) for label in groups], dtype=object)
@@ -201,17 +201,17 @@ def group_members(groups: Sequence[Any] | None, n_samples: int) -> list[tuple[st
 
 
 def shortened(text: str, length: int) -> str:
-    """The text on one line, cut in the middle where it is longer than `length`."""
+    """The text on one line, shortened in the middle if it is longer than `length`."""
     line = " ".join(text.split())
     half = (length - 1) // 2
     return line if len(line) <= length else f"{line[:half]}…{line[-half:]}"
 
 
 def _strips(axes: Axes, values: FloatArray, members: list[tuple[str, IntArray]]) -> None:
-    """Points beside each other where they would cover each other, and the median of every strip."""
+    """Draw points beside each other so that they do not overlap, and the median of every strip."""
     for number, (_, rows) in enumerate(members):
         order = np.argsort(values[rows], kind="stable")
-        # a fixed spread, not a random one: the same data give the same picture
+        # a fixed spread rather than a random one, so that the same data give the same picture
         spread = 0.32 * (2 * ((np.arange(len(rows)) * 0.618034) % 1) - 1)
         across = np.empty(len(rows))
         across[order] = number + spread
@@ -227,7 +227,7 @@ def _strips(axes: Axes, values: FloatArray, members: list[tuple[str, IntArray]])
 
 
 def plot_stability(stability: Any) -> Figure:
-    """Whether resampled fits find the same components again.
+    """Draw how well resampled fits agree with the components.
 
     Parameters
     ----------
@@ -264,26 +264,26 @@ def plot_stability(stability: Any) -> Figure:
 
 
 def _columns(table: FloatArray) -> list[tuple[str, IntArray]]:
-    """Every column of a table, by its rows in the table's columns one after the other."""
+    """The places of every column of a table in the concatenation of its columns."""
     n_rows, n_columns = table.shape
     return [(f"{k + 1}", k * n_rows + np.arange(n_rows)) for k in range(n_columns)]
 
 
 def plot_path(results: Any, *, best_index: int | None = None) -> Figure:
-    """Settings side by side: held-out error and stability of a selection, or a path of models.
+    """Draw settings side by side: held-out error and stability of a selection, or a path of models.
 
     Parameters
     ----------
     results : SPCATVCV, mapping, or spcatv.selection.Path
-        A fitted search, its ``cv_results_`` (a column a key), or the models of a path.
+        A fitted search, its ``cv_results_`` (one column per key), or the models of a path.
     best_index : int, default=None
-        The chosen setting, which is marked; that of a fitted search by default.
+        The chosen setting, which is marked; by default that of the fitted search.
 
     Returns
     -------
     matplotlib Figure
-        Over alpha, a line for every pair of ratios: held-out error and Dice index. For a path: explained
-        variance and share of zeros of every component.
+        Held-out error and Dice index over alpha, one line per pair of ratios. For a path: explained variance
+        and share of zeros of every component.
     """
     if hasattr(results, "models"):
         return _plot_models(results)
@@ -342,7 +342,7 @@ def _plot_selection(columns: Mapping[str, Any], best_index: int | None) -> Figur
 def _limit_to_models(
     axes: Axes, columns: Mapping[str, Any], error: FloatArray, best_index: int | None
 ) -> None:
-    """Leave settings with next to no model above the panel: they would press the others together."""
+    """Leave settings that explain next to nothing above the panel: they would squeeze the others."""
     explained = numeric(columns.get("mean_test_explained", ()))
     zeros = numeric(columns.get("mean_sparsity", ()))
     if explained is not None and len(explained) == len(error) and np.isfinite(explained).any():
@@ -364,7 +364,7 @@ def _limit_to_models(
 
 
 def _lines(columns: Mapping[str, Any], n_settings: int) -> dict[str, IntArray]:
-    """Settings that differ in alpha alone, by their ratios."""
+    """Groups of settings that differ only in alpha, by their ratios."""
     found: dict[str, list[int]] = {}
     for k in range(n_settings):
         ratios = [f"{columns[f'param_{name}'][k]}" for name in ("l1_ratio", "tv_ratio")]

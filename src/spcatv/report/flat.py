@@ -1,50 +1,75 @@
-"""Fields of one and two dimensions, and features without a place, as they are shown: images and lines."""
+"""Fields of one and two dimensions, and features without a place: images and lines."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from spcatv._util.types import IntArray
-from spcatv.report.packing import packed_steps
-from spcatv.structure import GridStructure
+from spcatv._util.types import FloatArray, IntArray
+from spcatv.report.style import DIVERGING, figure_style, line_style, new_figure
+from spcatv.report.view import View, ViewFrame, packed_steps
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.colors import Normalize
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False)
-class ImageView:
-    """A field of rows and columns.
+class ImageView(View):
+    """A two-dimensional field.
 
     Attributes
     ----------
     index : ndarray of int, of shape (n_rows, n_columns)
-        Number of the feature at a cell, counted from 1; 0 outside of the mask.
+        Number of the feature at a cell, counted from 1; 0 outside the mask.
     """
 
     index: IntArray
 
-    kind = "image"
+    kind: ClassVar[str] = "image"
+    n_panels = 1
+
+    @property
+    def aspect(self) -> float:  # type: ignore[override]
+        """That of the field, within limits."""
+        n_rows, n_columns = self.index.shape
+        return float(np.clip(n_columns / n_rows, 0.3, 4))
 
     def payload(self) -> dict[str, Any]:
-        """For the browser."""
+        """The feature at every cell."""
         return {"kind": self.kind, "shape": list(self.index.shape), "index": packed_steps(self.index)}
+
+    def frame(self) -> ViewFrame:
+        """A picture whose greys need an explanation."""
+        return ViewFrame(self.kind, "Image", "Dark grey: outside the mask. Light grey: zero.")
+
+    def draw(self, panels: Sequence[Axes], loading: FloatArray, norm: Normalize) -> None:
+        """Draw the field; zeros and cells outside the mask are grey."""
+        (axes,) = panels
+        values = np.concatenate([[0.0], loading])[self.index]
+        shown = np.ma.masked_where(values == 0, values)
+        axes.imshow(np.where(self.index > 0, 0.95, 0.75), cmap="gray", vmin=0, vmax=1, interpolation="none")
+        axes.imshow(shown, cmap=DIVERGING, norm=norm, interpolation="none")
 
 
 @dataclass(frozen=True, eq=False)
-class LineView:
+class LineView(View):
     """Features along a line.
 
     Attributes
     ----------
     positions : ndarray of int, of shape (P,)
-        Where each feature is.
+        The place of each feature.
     joined : bool
         Whether neighbours on the line are neighbours in the model.
     axis : str
-        What the line is.
+        Label of the line.
     names : tuple of str
-        Of the features, where they have some.
+        Names of the features, if they have any.
     """
 
     positions: IntArray
@@ -52,10 +77,11 @@ class LineView:
     axis: str
     names: tuple[str, ...] = ()
 
-    kind = "line"
+    kind: ClassVar[str] = "line"
+    n_panels = 1
 
     def payload(self) -> dict[str, Any]:
-        """For the browser."""
+        """Positions and names of the features."""
         return {
             "kind": self.kind,
             "positions": packed_steps(self.positions),
@@ -64,14 +90,50 @@ class LineView:
             "names": list(self.names),
         }
 
+    def frame(self) -> ViewFrame:
+        """A line explains itself."""
+        return ViewFrame(self.kind, "Line", "")
 
-def flat_view(model: Any) -> ImageView | LineView:
-    """The view of a model of a field that is neither a brain nor three-dimensional."""
-    structure = model.structure_
-    names = tuple(str(name) for name in getattr(model, "feature_names_in_", ()))
-    if isinstance(structure, GridStructure):
-        if structure.labels.ndim == 2:
-            return ImageView(structure.feature_index() + 1)
-        if structure.labels.ndim == 1:
-            return LineView(np.flatnonzero(structure.labels), joined=True, axis="point", names=names)
+    def draw(self, panels: Sequence[Axes], loading: FloatArray, norm: Normalize) -> None:
+        """Draw the loading as a line, or as bars if the features are not joined."""
+        (axes,) = panels
+        axes.axhline(0, color="black", linewidth=0.6)
+        colour = line_style(0)["color"]
+        if self.joined:
+            axes.plot(self.positions, loading, color=colour, linewidth=1.4)
+        else:
+            axes.vlines(self.positions, 0, loading, color=colour, linewidth=1.2)
+        axes.set_ylim(norm.vmin, norm.vmax)
+
+    def figure(self, views: Sequence[View], loadings: FloatArray, numbers: Sequence[int]) -> Figure:
+        """Draw the loadings over the features, one panel per component, all with one scale."""
+        top = 1.05 * float(np.abs(loadings[list(numbers)]).max(initial=0.0)) or 1.0
+        with figure_style():
+            from matplotlib.colors import Normalize
+
+            figure = new_figure(7.0, 1.6 * len(numbers) + 0.6)
+            panels = figure.subplots(len(numbers), 1, sharex=True, squeeze=False)[:, 0]
+            for axes, k in zip(panels, numbers, strict=True):
+                self.draw([axes], loadings[k], Normalize(-top, top))
+                axes.set_title(f"component {k + 1}")
+            figure.supylabel("loading", fontsize=9)
+            panels[-1].set_xlabel(self.axis)
+        return figure
+
+
+def flat_view(structure: Any, names: tuple[str, ...]) -> View:
+    """The view of features that are neither in a brain nor in three dimensions.
+
+    Parameters
+    ----------
+    structure : Structure
+        A grid knows the places of its features.
+    names : tuple of str
+        Names of the features, if they have any.
+    """
+    labels = getattr(structure, "labels", np.empty((0,) * 3))
+    if labels.ndim == 2:
+        return ImageView(structure.feature_index() + 1)
+    if labels.ndim == 1:
+        return LineView(np.flatnonzero(labels), joined=True, axis="point", names=names)
     return LineView(np.arange(structure.n_features), joined=False, axis="feature", names=names)

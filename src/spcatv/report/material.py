@@ -1,10 +1,11 @@
-"""What a report is made of, gathered from a fitted model or from a folder, and checked."""
+"""What a report is made of: gathered from a fitted model or a results folder, and checked."""
 
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +16,28 @@ from spcatv._util.types import Array, FloatArray
 from spcatv.decomposition.ceiling import pca_cumulative_variance
 from spcatv.estimator import SPCATV
 from spcatv.estimator.state import estimator_state
-from spcatv.model import SavedModel, read_model
-from spcatv.report import stored
-from spcatv.report.errors import ReportError
-from spcatv.report.repeat import repeat_code, repeat_command
+from spcatv.model import SavedModel
 from spcatv.report.variance import Variance, variance_of
+from spcatv.results import Results, ResultsError, Scores, Selection, Stability, read_results
+from spcatv.results.folder import MIXING
+from spcatv.results.reading import checked_stability, numeric
+
+# parameters that ImageSPCATV has and SPCATV has not
+OF_IMAGES = ("mask", "surface", "bad_features", "standardize")
+
+
+class ReportError(ValueError):
+    """The report cannot be made from what was given; the message says what would be right."""
 
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """A value a sample.
+    """One value per sample.
 
     Attributes
     ----------
     name : str
-        What it is: "group", "age".
+        For example "group" or "age".
     values : sequence
         Labels or numbers, in the order of the samples.
     """
@@ -53,12 +61,12 @@ class Material:
     repeat : str
         Command or code that repeats the fit.
     variance : Variance
-        What the components explain.
+        Variance that the components explain.
     config : str or None
-        The configuration that took effect.
+        The configuration of the run.
     scores : Scores or None
     groups, variable : Column or None
-        Labels, and numbers, of the samples.
+        Labels and numbers of the samples.
     selection : Selection or None
     stability : Stability or None
     """
@@ -71,92 +79,61 @@ class Material:
     repeat: str
     variance: Variance
     config: str | None = None
-    scores: stored.Scores | None = None
+    scores: Scores | None = None
     groups: Column | None = None
     variable: Column | None = None
-    selection: stored.Selection | None = None
-    stability: stored.Stability | None = None
+    selection: Selection | None = None
+    stability: Stability | None = None
 
     @property
     def n_components(self) -> int:
-        """K."""
+        """Number of components K."""
         return len(self.model.components_)
 
     @property
     def alphas(self) -> FloatArray | None:
-        """The alpha of every component, shape (K,); None if all have the same one."""
-        return getattr(self.model, "component_alphas_", None)
+        """The alpha of every component, shape (K,); None if all share one."""
+        alpha = getattr(self.model, "estimator_", self.model).alpha
+        return None if np.ndim(alpha) == 0 else np.asarray(alpha, dtype=np.float64)
 
 
-@dataclass(frozen=True, eq=False)
-class Found:
-    """A model and what lies beside it; `search` is what has found it."""
+def find(source: Any) -> Results:
+    """The results in a folder, or those of a fitted estimator or search.
 
-    model: Any
-    saved: SavedModel
-    search: Any = None
-    scores: stored.Scores | None = None
-    ceiling: FloatArray | None = None
-    selection: stored.Selection | None = None
-    stability: stored.Stability | None = None
-    config: str | None = None
-    config_file: Path | None = field(default=None)
-
-
-def find(source: Any) -> Found:
-    """Take a fitted estimator as it is, or read a folder of results or a model folder."""
+    Parameters
+    ----------
+    source : path, Results, SPCATV, ImageSPCATV or SPCATVCV
+        As for `spcatv.report.generate_report`.
+    """
+    if isinstance(source, Results):
+        return source
     if isinstance(source, (str, os.PathLike)):
-        return _find_in_folder(Path(source))
+        return read_results(Path(source))
     if hasattr(source, "cv_results_") and hasattr(source, "best_estimator_"):
         model = source.best_estimator_
-        chosen = stored.Selection(
+        selection = Selection(
             source.cv_results_,
             int(source.best_index_),
             source.rule if isinstance(source.rule, str) else getattr(source.rule, "__name__", "a function"),
             int(source.n_splits_),
             float(source.min_sparsity),
         )
-        return Found(model, estimator_state(model), search=source, selection=chosen)
+        return Results(model, estimator_state(model), selection=selection)
     if not hasattr(source, "get_params"):
         raise ReportError(
             f"a report is about a fitted SPCATV, ImageSPCATV or SPCATVCV, or a model folder; got "
             f"{source!r:.80}"
         )
     check_is_fitted(source, "components_")
-    return Found(source, _state(source))
-
-
-def _find_in_folder(folder: Path) -> Found:
-    inner = folder / stored.MODEL
-    model_folder = inner if inner.is_dir() else folder
-    # the folder of the results, whichever of the two was named
-    results = model_folder.parent if model_folder.name == stored.MODEL else folder
-    saved = read_model(model_folder)
-    if saved.kind == "SPCATV":
-        model: Any = SPCATV.load(model_folder)
-    else:
-        from spcatv.images import ImageSPCATV
-
-        model = ImageSPCATV.load(model_folder)
-    n_components = len(model.components_)
-    return Found(
-        model=model,
-        saved=saved,
-        scores=stored.read_scores(results, n_components),
-        ceiling=stored.read_ceiling(results, n_components),
-        selection=stored.read_selection(results),
-        stability=stored.read_stability(results, model.structure_, model.components_),
-        config=stored.read_text(results / stored.CONFIG),
-        config_file=results / stored.CONFIG,
-    )
+    return Results(source, _state(source))
 
 
 def _state(model: Any) -> SavedModel:
-    """What a model folder would say of a fitted estimator."""
+    """What a model folder would say about a fitted estimator."""
     if isinstance(model, SPCATV):
         return estimator_state(model)
     state = estimator_state(model.estimator_)
-    own = {name: getattr(model, name) for name in ("mask", "surface", "bad_features", "standardize")}
+    own = {name: getattr(model, name) for name in OF_IMAGES}
     images = [asdict(file) for file in model.input_files_]
     return replace(state, parameters={**state.parameters, **own}, inputs={**state.inputs, "images": images})
 
@@ -172,18 +149,21 @@ def gather(
     variable: Any = None,
     stability: Any = None,
 ) -> Material:
-    """Put together what a report shows; the parameters are those of `spcatv.report.generate_report`."""
-    found = find(source)
+    """Gather what a report shows; the parameters are those of `spcatv.report.generate_report`."""
+    try:
+        found = find(source)
+        resampled = found.stability
+        if stability is not None:
+            resampled = checked_stability(stability, found.model.components_.shape, "stability")
+    except ResultsError as error:
+        raise ReportError(str(error)) from error
     model = found.model
     scores, ceiling = found.scores, found.ceiling
     if data is not None:
         matrix = _matrix(model, data, confounds)
         values = np.asarray(_estimator(model).transform(matrix), dtype=np.float64)
-        scores = stored.Scores(_names(model, names, len(values)), values)
+        scores = Scores(_names(model, names, len(values)), values)
         ceiling = pca_cumulative_variance(matrix, len(model.components_), center=bool(model.center))
-    resampled = found.stability
-    if stability is not None:
-        resampled = stored.checked_stability(stability, model.components_.shape, "stability")
     n_samples = None if scores is None else len(scores.values)
     return Material(
         model=model,
@@ -191,7 +171,7 @@ def gather(
         inputs=found.saved.inputs,
         parameters=found.saved.parameters,
         versions=found.saved.versions,
-        repeat=_repeat(found),
+        repeat=_repeat(source, found),
         variance=variance_of(model, None if scores is None else scores.values, ceiling),
         config=found.config,
         scores=scores,
@@ -207,7 +187,7 @@ def _estimator(model: Any) -> Any:
 
 
 def _matrix(model: Any, data: Any, confounds: Any) -> Array:
-    """Rows of features, from an array, a Cohort, or images."""
+    """The data matrix, from an array, a Cohort, or images."""
     if isinstance(model, SPCATV):
         return np.asarray(data)
     if hasattr(data, "preparation") and hasattr(data, "X"):
@@ -215,25 +195,25 @@ def _matrix(model: Any, data: Any, confounds: Any) -> Array:
     return np.asarray(model.preparation_.read(data, confounds))
 
 
-def _names(model: Any, names: Sequence[str] | None, n_rows: int) -> tuple[str, ...]:
+def _names(model: Any, names: Sequence[str] | None, n_samples: int) -> tuple[str, ...]:
     known = getattr(model, "input_names_", ()) if names is None else names
-    if len(known) == n_rows:
+    if len(known) == n_samples:
         return tuple(str(name) for name in known)
     if names is not None:
-        raise ReportError(f"{len(names)} names are given, but the data have {n_rows} rows")
-    return tuple(f"sample {number}" for number in range(1, n_rows + 1))
+        raise ReportError(f"{len(names)} names are given, but the data have {n_samples} samples")
+    return tuple(f"sample {number}" for number in range(1, n_samples + 1))
 
 
 def _column(column: Any, default: str, n_samples: int | None) -> Column | None:
-    """A column with its name, as long as there are samples."""
+    """A column with its name; it must have one value per sample."""
     if column is None:
         return None
     if not isinstance(column, Column):
         column = Column(str(getattr(column, "name", None) or default), list(column))
     if n_samples is None:
         raise ReportError(
-            f"{column.name} is given, but there are no scores to show it with: give the data, or a folder of "
-            f"results with {stored.MIXING}"
+            f"{column.name} is given, but there are no scores to show it with: give the data, or a results "
+            f"folder with {MIXING}"
         )
     if len(column.values) != n_samples:
         raise ReportError(f"{column.name} has {len(column.values)} values, but there are {n_samples} samples")
@@ -244,15 +224,51 @@ def _variable(column: Any, n_samples: int | None) -> Column | None:
     checked = _column(column, "variable", n_samples)
     if checked is None:
         return None
-    values = stored.numeric(checked.values)
+    values = numeric(checked.values)
     if values is None or not np.isfinite(values).any():
         raise ReportError(f"{checked.name} must hold numbers; use it as groups if it holds labels")
     return Column(checked.name, values.tolist())
 
 
-def _repeat(found: Found) -> str:
-    """How to make this model again: the command line if there was one, or Python."""
+def _repeat(source: Any, found: Results) -> str:
+    """How to make this model again: the command if there was one, otherwise Python code."""
     if found.config is not None and found.config_file is not None:
         return repeat_command(found.config_file, searched=found.selection is not None)
-    model = found.model if found.search is None else found.search
+    model = source if hasattr(source, "get_params") else found.model
     return repeat_code(model, found.saved.versions.get("spca-tv", ""))
+
+
+def repeat_command(config: Path, *, searched: bool) -> str:
+    """The command that repeats a run, from the configuration in its results folder."""
+    command = "select" if searched else "fit"
+    return f"spca-tv {command} --config {shlex.quote(str(config))} --output ANOTHER_FOLDER"
+
+
+def repeat_code(model: Any, version: str) -> str:
+    """Python code that fits an estimator again, with ``...`` for whatever has no short representation.
+
+    Parameters
+    ----------
+    model : SPCATV, ImageSPCATV or SPCATVCV
+        Fitted.
+    version : str
+        The version of spca-tv that fitted it.
+    """
+    kind = type(model)
+    defaults = kind().get_params(deep=False)
+    arguments = ", ".join(
+        f"{name}={value!r}" if _is_short(value) else f"{name}=..."
+        for name, value in model.get_params(deep=False).items()
+        if name in defaults and not _same(value, defaults[name])
+    )
+    return f"from spcatv import {kind.__name__}  # spca-tv {version}\n{kind.__name__}({arguments}).fit(...)"
+
+
+def _is_short(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return len(value) <= 12 and all(isinstance(item, (bool, int, float, str)) for item in value)
+    return isinstance(value, (bool, int, float, str))
+
+
+def _same(value: Any, default: Any) -> bool:
+    return value is default or (_is_short(value) and bool(value == default))

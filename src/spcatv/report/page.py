@@ -9,6 +9,7 @@ import tempfile
 import webbrowser
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -16,30 +17,24 @@ from typing import Any
 import numpy as np
 
 from spcatv._util.files import replacing
-from spcatv._util.types import FloatArray
 from spcatv._version import __version__
 from spcatv.report import sections
 from spcatv.report.atlas import label_features
 from spcatv.report.choice import selection_section
+from spcatv.report.clusters import parts_of
 from spcatv.report.components import ComponentPanel, component_panel
 from spcatv.report.content import Table
-from spcatv.report.flat import ImageView
+from spcatv.report.maps import views_of
 from spcatv.report.material import Material, gather
-from spcatv.report.packing import packed, packed_map
-from spcatv.report.places import parts_of
 from spcatv.report.style import DIVERGING, SEQUENTIAL, colour_table, png_uri, shared_top
-from spcatv.report.surface import SurfaceView
-from spcatv.report.views import View, hemisphere_vertices, views_of
-from spcatv.report.volume import VolumeView
+from spcatv.report.view import View, ViewFrame, packed, packed_map
 
 SCRIPTS = ("data.js", "tabs.js", "volume.js", "surface.js", "flat.js", "main.js")
-# what the script says of a value, as a percentage or as a number
+# how the script describes a value, as a percentage or as a number
 LAYERS = {
     "frequency": "selected in {percent} of the resampled fits",
     "consistency": "consistency of the sign {number}",
 }
-ANATOMICAL = ("Sagittal", "Coronal", "Axial")
-PRESETS = ("left outside", "left inside", "right outside", "right inside", "top", "bottom", "front", "back")
 
 
 @dataclass(frozen=True)
@@ -63,7 +58,7 @@ class Report:
         Parameters
         ----------
         file : path
-            Replaced if it is there.
+            Replaced if it exists.
 
         Returns
         -------
@@ -90,32 +85,14 @@ class Report:
         return path
 
     def _repr_html_(self) -> str:
-        """In a notebook: the page in a frame of its own, which keeps its script and style apart."""
+        """In a notebook, show the page in a frame of its own, which isolates its script and style."""
         source = self.html.replace("&", "&amp;").replace('"', "&quot;")
         return f'<iframe srcdoc="{source}" width="100%" height="800" title="Report"></iframe>'
 
 
 @dataclass(frozen=True)
-class Plane:
-    """A direction of slices."""
-
-    name: str
-
-
-@dataclass(frozen=True)
-class ViewFrame:
-    """What the page says of a view; the picture itself is drawn by the script."""
-
-    kind: str
-    name: str
-    caption: str
-    planes: tuple[Plane, ...] = ()
-    presets: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class Page:
-    """All that the templates show; `blank` says by component and view where there is no loading."""
+    """Everything that the templates show; `blank` marks the views in which a component is zero."""
 
     title: str
     lead: str
@@ -147,25 +124,27 @@ def generate_report(
     stability: Any = None,
     background: str | os.PathLike[str] | None = None,
 ) -> Report:
-    """Make a report of a fitted model: one HTML page that needs nothing else.
+    """Create a report of a fitted model: one self-contained HTML page.
 
     Parameters
     ----------
-    model : SPCATV, ImageSPCATV, SPCATVCV or path
-        A fitted estimator, a model folder, or a folder that ``spca-tv fit`` or ``spca-tv select`` has
-        written, whose scores, selection and stability are shown, too.
+    model : SPCATV, ImageSPCATV, SPCATVCV, path or Results
+        A fitted estimator, a model folder, or a results folder of ``spca-tv fit`` or ``spca-tv select``,
+        whose scores, selection and stability are shown as well. `spcatv.results.read_results` gives the
+        same, if it is read already.
     title : str, default=None
         Heading of the page.
     data : array, images or Cohort, default=None
-        What the model was fitted to: gives the scores of the samples and the variance that PCA explains.
+        The data that the model was fitted to; they give the scores of the samples and the variance that PCA
+        explains.
     confounds : table, default=None
-        Goes with images, as for ``ImageSPCATV.transform``.
+        Confounds of the images, as for ``ImageSPCATV.transform``.
     names : sequence of str, default=None
-        Of the rows of `data`; those of the fit by default.
+        Names of the samples of `data`; those of the fit by default.
     groups : sequence of n_samples labels, Series or Column, default=None
-        Colours the scores.
+        Groups of the samples, which colour the scores.
     variable : sequence of n_samples numbers, Series or Column, default=None
-        The scores are drawn against it.
+        Variable against which the scores are drawn.
     atlas : path or sequence of paths, default=None
         Label images that name regions: NIfTI for voxels, GIFTI or ``.annot`` (left, right) for surfaces.
     atlas_names : path, default=None
@@ -173,7 +152,8 @@ def generate_report(
     stability : Bootstrap, default=None
         From `spcatv.stability.bootstrap_components`.
     background : path, "template", "mean" or None
-        Picture behind volumes; the MNI152 template if the mask lies in its brain, else the mean image.
+        Picture behind volumes; by default the MNI152 template if the mask lies in its brain, otherwise the
+        mean image.
 
     Returns
     -------
@@ -183,7 +163,7 @@ def generate_report(
     Raises
     ------
     ReportError
-        If something given does not fit the model; the message says what.
+        If something does not match the model; the message says what.
 
     Examples
     --------
@@ -209,8 +189,7 @@ def generate_report(
     labels = None
     if atlas is not None:
         files = [atlas] if isinstance(atlas, (str, os.PathLike)) else list(atlas)
-        vertices = hemisphere_vertices(material.model)
-        labels = label_features(parts, files, table=atlas_names, vertices=vertices)
+        labels = label_features(parts, files, table=atlas_names)
     noun = getattr(getattr(material.model, "space_", None), "noun", None) or parts[0].unit
     panels = tuple(component_panel(material, k, parts, labels, noun) for k in range(material.n_components))
     views = views_of(material.model, background)
@@ -220,13 +199,13 @@ def generate_report(
         noun=noun,
         warnings=sections.warnings(material),
         legend=_legend(DIVERGING),
-        views=tuple(_frame(view) for view in views),
-        blank=tuple(tuple(_is_blank(view, row) for view in views) for row in material.model.components_),
+        views=tuple(view.frame() for view in views),
+        blank=tuple(tuple(view.is_blank(row) for view in views) for row in material.model.components_),
         summary=sections.summary(material, panels),
         components=panels,
         variance=sections.variance_section(material),
         stability=sections.stability_section(material),
-        selection=selection_section(material),
+        selection=None if material.selection is None else selection_section(material.selection),
         samples=sections.samples_section(material),
         run=sections.run_section(material),
     )
@@ -234,7 +213,7 @@ def generate_report(
 
 
 def payload(material: Material, panels: Sequence[ComponentPanel], views: Sequence[View]) -> dict[str, Any]:
-    """What the script draws from: views, maps, colours."""
+    """What the script of the page draws from: views, maps, colours."""
     components = []
     for k, panel in enumerate(panels):
         maps = {"loading": packed_map(material.model.components_[k])}
@@ -255,40 +234,13 @@ def payload(material: Material, panels: Sequence[ComponentPanel], views: Sequenc
     }
 
 
+@cache
 def _legend(name: str) -> str:
     return png_uri(np.repeat(colour_table(name)[None], 2, axis=0))
 
 
-def _frame(view: View) -> ViewFrame:
-    if isinstance(view, VolumeView):
-        names = ANATOMICAL if view.anatomical else ("Along i", "Along j", "Along k")
-        sides = " Left is left (L)." if view.anatomical else ""
-        behind = f"Behind the map: {view.background_name}." if view.background is not None else ""
-        return ViewFrame(
-            "volume", "Slices", f"{behind}{sides}".strip(), planes=tuple(Plane(name) for name in names)
-        )
-    if isinstance(view, SurfaceView):
-        present = {side.name for side in view.hemispheres}
-        presets = tuple(
-            name for name in PRESETS if not name.startswith(("left", "right")) or name.split()[0] in present
-        )
-        return ViewFrame("surface", "Surface", "Dark grey: outside of the mask.", presets=presets)
-    if isinstance(view, ImageView):
-        return ViewFrame("image", "Image", "Dark grey: outside of the mask. Light grey: zero.")
-    return ViewFrame("line", "Line", "")
-
-
-def _is_blank(view: View, loading: FloatArray) -> bool:
-    """Whether a component has no loading in what a view shows."""
-    if isinstance(view, VolumeView):
-        return not loading[view.start : view.stop].any()
-    if isinstance(view, SurfaceView):
-        return not any(loading[side.start : side.stop].any() for side in view.hemispheres)
-    return not loading.any()
-
-
 def render(page: Page, data: dict[str, Any]) -> str:
-    """Put a page together; every text in it is escaped, and only its own script may run."""
+    """Render a page; every string in it is escaped, and only its own script may run."""
     import jinja2
     from markupsafe import Markup
 
@@ -311,8 +263,8 @@ def render(page: Page, data: dict[str, Any]) -> str:
         page=page,
         policy=policy,
         version=__version__,
-        # these three are the package's own or made safe: nothing of a user's is in style and script, and
-        # the filter writes <, >, & and ' of the data as \u escapes, which end no element
+        # these three are safe: style and script hold nothing from the user, and the filter writes <, >, &
+        # and ' of the data as \u escapes, which cannot end an element
         style=Markup(style),
         script=Markup(script),
         data=jinja2.utils.htmlsafe_json_dumps(data, ensure_ascii=True),

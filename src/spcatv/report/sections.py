@@ -1,4 +1,4 @@
-"""The sections of the page beside the components: summary, variance, stability, samples, run."""
+"""The other sections of the page: summary, variance, stability, samples, and what was run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from spcatv.report.components import ComponentPanel
 from spcatv.report.content import Chart, Table, chart, heads
 from spcatv.report.figures import plot_stability, plot_variance
 from spcatv.report.material import Material
-from spcatv.selection.each_component import weights_of_components
 
 MOST_SAMPLES = 2000
 
@@ -66,7 +65,7 @@ def lead(material: Material, noun: str) -> str:
 
 
 def warnings(material: Material) -> tuple[str, ...]:
-    """What a reader must know before anything else."""
+    """What a reader must know first."""
     records = material.model.diagnostics_
     found = []
     empty = [k + 1 for k, record in enumerate(records) if record.n_nonzero == 0]
@@ -83,7 +82,7 @@ def warnings(material: Material) -> tuple[str, ...]:
 
 
 def summary(material: Material, panels: tuple[ComponentPanel, ...]) -> Table:
-    """One row a component."""
+    """One row per component."""
     rows = []
     for k, (panel, record) in enumerate(zip(panels, material.model.diagnostics_, strict=True)):
         rows.append(
@@ -109,7 +108,7 @@ def summary(material: Material, panels: tuple[ComponentPanel, ...]) -> Table:
 
 
 def variance_section(material: Material) -> Section:
-    """What the components explain, alone and together."""
+    """The variance that the components explain, alone and together."""
     variance = material.variance
     known = {
         "Own": variance.own,
@@ -144,7 +143,7 @@ def variance_section(material: Material) -> Section:
 
 
 def stability_section(material: Material) -> Section | None:
-    """Whether resampled fits find the same."""
+    """How well resampled fits agree."""
     stability = material.stability
     if stability is None:
         return None
@@ -197,7 +196,7 @@ def samples_section(material: Material) -> Samples | None:
 
 
 def run_section(material: Material) -> Run:
-    """Inputs, mask, parameters, versions, and how to repeat it."""
+    """Inputs, mask, parameters, versions, and how to repeat the run."""
     model = material.model
     files = tuple(_files(material.inputs))
     facts = [("Kind", type(model).__name__)]
@@ -217,11 +216,7 @@ def run_section(material: Material) -> Run:
     facts.append(
         ("Seed", "none (only random starts would use one)" if seed is None else words.plain_value(seed))
     )
-    weights = (("l1", model.l1_), ("l2", model.l2_), ("TV", model.tv_))
-    each = "" if material.alphas is None else " (one a component)"
-    facts.append(
-        (f"Weights used{each}", "; ".join(f"{name} {_weights(material, value)}" for name, value in weights))
-    )
+    facts.append(_weights(material))
     parameters = tuple(
         (name, words.plain_value(value)) for name, value in sorted(_parameters(material).items())
     )
@@ -248,17 +243,19 @@ def run_section(material: Material) -> Run:
     )
 
 
-def _weights(material: Material, first: float) -> str:
-    """A weight as a number, or as one a component where they differ."""
-    n_shown = 1 if material.alphas is None else material.n_components
-    return ", ".join(
-        f"{weight:.6g}"
-        for weight in weights_of_components(first, material.alphas, material.n_components)[:n_shown]
-    )
+def _weights(material: Material) -> tuple[str, str]:
+    """The weights used: one number each, or one per component where they differ."""
+    model = material.model
+    texts = {
+        name: ", ".join(f"{weight:.6g}" for weight in np.atleast_1d(weights))
+        for name, weights in (("l1", model.l1_), ("l2", model.l2_), ("TV", model.tv_))
+    }
+    title = "Weights used" if material.alphas is None else "Weights used (one per component)"
+    return title, "; ".join(f"{name} {text}" for name, text in texts.items())
 
 
 def _parameters(material: Material) -> dict[str, Any]:
-    """The parameters as they took effect: every alpha where the components have one each."""
+    """The parameters, with the alphas of all components where they have one each."""
     if material.alphas is None:
         return dict(material.parameters)
     return {**material.parameters, "alpha": [float(f"{alpha:.4g}") for alpha in material.alphas]}
@@ -276,7 +273,7 @@ def _dropped(model: Any) -> str:
 
 
 def _files(inputs: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Every file that the inputs name, however deep."""
+    """Every file that the inputs name."""
     for what, value in inputs.items():
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, Mapping) and "name" in item:

@@ -1,4 +1,4 @@
-"""One look for all figures: colour-blind safe colours, readable text, and how figures become files."""
+"""One style for all figures: colours that are safe for colour blindness, and figures as data URIs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import base64
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,10 +15,10 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# blue to white to red keeps its order for every kind of colour blindness; cividis was made for it
+# blue to white to red keeps its order for every kind of colour blindness; cividis was designed for that
 DIVERGING = "RdBu_r"
 SEQUENTIAL = "cividis"
-# Okabe and Ito's colours, dark enough for lines on white, and a mark each: colour is never the only sign
+# Okabe and Ito's colours, dark enough for lines on white, each with a mark: colour is never the only cue
 LINE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#7A5C00", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", "-.", ":")
@@ -39,13 +40,13 @@ RC: dict[str, Any] = {
     "savefig.dpi": 200,
     "svg.fonttype": "path",  # the same picture on every machine, whatever fonts it has
     "svg.hashsalt": "spca-tv",  # and the same bytes
-    "text.parse_math": False,  # a name with dollar signs is a name
+    "text.parse_math": False,  # dollar signs in a name are just characters
 }
 
 
 @contextmanager
 def figure_style() -> Iterator[None]:
-    """The settings under which figures are drawn and written."""
+    """Use the style while figures are drawn and written."""
     import matplotlib
 
     with matplotlib.rc_context(RC):  # type: ignore[arg-type]  # its keys are texts
@@ -53,14 +54,14 @@ def figure_style() -> Iterator[None]:
 
 
 def new_figure(width: float, height: float, **options: Any) -> Figure:
-    """An empty figure that belongs to nobody else, in inches; texts never overlap its edges."""
+    """An empty figure, size in inches, that is not registered with pyplot; text stays inside its edges."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained", **options)
 
 
 def line_style(number: int) -> dict[str, Any]:
-    """Colour, mark and dashes of the series `number`, all three different from its neighbours."""
+    """Colour, mark and dashes of series `number`; neighbouring series differ in colour and mark."""
     return {
         "color": LINE_COLOURS[number % len(LINE_COLOURS)],
         "marker": MARKERS[number % len(MARKERS)],
@@ -70,6 +71,7 @@ def line_style(number: int) -> dict[str, Any]:
     }
 
 
+@cache
 def colour_table(name: str) -> npt.NDArray[np.uint8]:
     """256 colours, shape (256, 3)."""
     import matplotlib
@@ -81,8 +83,8 @@ def colour_table(name: str) -> npt.NDArray[np.uint8]:
 def shared_top(components: npt.ArrayLike) -> float:
     """The end of the colour scale that all components share.
 
-    The largest, over components, of the loading that 99 % of the non-zero ones do not exceed in absolute
-    value: a single spike does not take the colours from everything else.
+    For each component, 99 % of the non-zero loadings do not exceed some absolute value; the result is the
+    largest of these values. A single spike therefore does not use up the colour scale.
     """
     tops = [
         float(np.quantile(np.abs(row[row != 0]), 0.99)) for row in np.asarray(components, float) if row.any()
@@ -91,7 +93,7 @@ def shared_top(components: npt.ArrayLike) -> float:
 
 
 def svg_uri(figure: Figure) -> str:
-    """The figure as an address that an `img` element shows without any file; scripts in it never run."""
+    """The figure as a data URI (SVG) for an `img` element, in which scripts never run."""
     stream = io.BytesIO()
     with figure_style():
         figure.savefig(stream, format="svg", metadata={"Date": None}, transparent=True)
@@ -99,7 +101,7 @@ def svg_uri(figure: Figure) -> str:
 
 
 def png_uri(pixels: npt.NDArray[np.uint8]) -> str:
-    """An array of pixels (rows, columns, 3) as such an address."""
+    """An array of pixels of shape (height, width, 3) as a data URI (PNG)."""
     from matplotlib.image import imsave
 
     stream = io.BytesIO()

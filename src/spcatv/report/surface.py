@@ -1,17 +1,27 @@
-"""Hemispheres as they are shown: triangles in space, and the vertices that are features."""
+"""Hemispheres: triangles in space, and the vertices that are features."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from spcatv._util.types import FloatArray, IntArray
-from spcatv.report.packing import packed, packed_steps
-from spcatv.report.places import vertex_sets
+from spcatv.report.style import DIVERGING
+from spcatv.report.view import View, ViewFrame, packed, packed_steps
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap, Normalize
+
+    from spcatv.images.space import VertexSet
 
 FINEST = 65535  # the largest uint16
+# direction of the eye along x: seen from outside, then from inside
+SIDES = {"left": (-1.0, 1.0), "right": (1.0, -1.0)}
+PRESETS = ("left outside", "left inside", "right outside", "right inside", "top", "bottom", "front", "back")
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,12 +48,12 @@ class HemisphereView:
     triangles: IntArray
 
     def payload(self) -> dict[str, Any]:
-        """For the browser: positions to 1/65535 of the extent, triangles by their steps."""
+        """Positions to 1/65535 of the extent, and triangles as differences."""
         low, high = self.coords.min(axis=0), self.coords.max(axis=0)
         step = np.maximum((high - low) / FINEST, 1e-9)
         places = np.round((self.coords - low) / step).astype(np.uint16)
         corners = np.asarray(self.triangles, dtype=np.int32)
-        # two corners by their distance to the first one, and the first ones by their steps
+        # the first corners as steps from triangle to triangle, the two others relative to the first
         relative = np.stack(
             [np.diff(corners[:, 0], prepend=0), corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]]
         )
@@ -60,29 +70,94 @@ class HemisphereView:
 
 
 @dataclass(frozen=True, eq=False)
-class SurfaceView:
+class SurfaceView(View):
     """One or two hemispheres."""
 
     hemispheres: tuple[HemisphereView, ...]
 
-    kind = "surface"
+    kind: ClassVar[str] = "surface"
+
+    @property
+    def n_panels(self) -> int:
+        """Every hemisphere is seen from outside and from inside."""
+        return 2 * len(self.hemispheres)
 
     def payload(self) -> dict[str, Any]:
-        """For the browser."""
+        """The meshes, and the vertices that are features."""
         return {"kind": self.kind, "hemispheres": [side.payload() for side in self.hemispheres]}
 
+    def frame(self) -> ViewFrame:
+        """The directions from which the hemispheres can be seen."""
+        present = {side.name for side in self.hemispheres}
+        presets = tuple(
+            name for name in PRESETS if not name.startswith(("left", "right")) or name.split()[0] in present
+        )
+        return ViewFrame(self.kind, "Surface", "Dark grey: outside the mask.", presets=presets)
 
-def surface_view(space: Any) -> SurfaceView | None:
-    """The view of a `spcatv.images` space, None where no vertex is a feature."""
+    def is_blank(self, loading: FloatArray) -> bool:
+        """Whether a loading is zero on all hemispheres."""
+        return not any(loading[side.start : side.stop].any() for side in self.hemispheres)
+
+    def draw(self, panels: Sequence[Axes], loading: FloatArray, norm: Normalize) -> None:
+        """Draw every hemisphere from outside and from inside."""
+        views = [
+            (side, direction, where)
+            for side in self.hemispheres
+            for direction, where in zip(SIDES[side.name], ("outside", "inside"), strict=True)
+        ]
+        for axes, (side, direction, where) in zip(panels, views, strict=True):
+            _draw_hemisphere(side, axes, loading, norm, direction)
+            axes.set_title(f"{side.name}, {where}", fontsize=8, loc="center")
+
+
+def surface_view(sets: Sequence[VertexSet]) -> SurfaceView:
+    """The view of the vertices of one or two hemispheres."""
     sides = [
         HemisphereView(
-            name=hemi,
-            start=start,
-            stop=start + len(vertices),
-            vertices=vertices,
-            coords=space.meshes[hemi].coords,
-            triangles=space.meshes[hemi].triangles,
+            name=part.hemi,
+            start=part.start,
+            stop=part.start + len(part.vertices),
+            vertices=part.vertices,
+            coords=part.mesh.coords,
+            triangles=part.mesh.triangles,
         )
-        for hemi, vertices, start in vertex_sets(space)
+        for part in sets
     ]
-    return SurfaceView(tuple(sides)) if sides else None
+    return SurfaceView(tuple(sides))
+
+
+def _draw_hemisphere(
+    side: HemisphereView, axes: Axes, loading: FloatArray, norm: Normalize, direction: float
+) -> None:
+    """Draw the triangles from the farthest to the nearest; the eye looks along x."""
+    import matplotlib
+    from matplotlib.collections import PolyCollection
+
+    corners = np.asarray(side.coords, dtype=np.float64)[side.triangles]
+    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-12)
+    values = np.zeros(len(side.coords))
+    values[side.vertices] = loading[side.start : side.stop]
+    on_triangles = values[side.triangles]
+    colours = _face_colours(on_triangles, matplotlib.colormaps[DIVERGING], norm)
+    shade = 0.45 + 0.55 * np.abs(normals[:, 0])
+    colours[:, :3] *= shade[:, None]
+    order = np.argsort(direction * corners[:, :, 0].mean(axis=1), kind="stable")
+    # seen from +x, the front (+y) is to the right; from -x it is to the left
+    flat = np.stack([direction * corners[:, :, 1], corners[:, :, 2]], axis=2)[order]
+    axes.add_collection(
+        PolyCollection(
+            list(flat), facecolors=colours[order], edgecolors=colours[order], linewidths=0.2, rasterized=True
+        )
+    )
+    axes.set_xlim(flat[..., 0].min(), flat[..., 0].max())
+    axes.set_ylim(flat[..., 1].min(), flat[..., 1].max())
+    axes.set_aspect("equal")
+
+
+def _face_colours(values: FloatArray, table: Colormap, norm: Normalize) -> FloatArray:
+    """Colours of triangles by the mean of their corners; grey where all corners are zero."""
+    means = values.mean(axis=1)
+    colours = np.asarray(table(norm(means)), dtype=np.float64)
+    colours[(values == 0).all(axis=1), :3] = 0.82
+    return colours

@@ -1,4 +1,4 @@
-"""What components explain, from their scores alone."""
+"""The variance that components explain, from their scores alone."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from spcatv.metrics import adjusted_explained_variance, orthonormal_basis
 
 @dataclass(frozen=True, eq=False)
 class Variance:
-    """Shares of the total variance, one value a component.
+    """Shares of the total variance, one value per component.
 
     Attributes
     ----------
     own : ndarray of shape (K,)
-        What each component removes from the data in its turn.
+        What each component removes from the data when its turn comes.
     adjusted : ndarray of shape (K,) or None
         What its scores add to those of the components before it.
     cumulative : ndarray of shape (K,) or None
-        What the first 1, ..., K components span together.
+        What the first 1, ..., K components explain together.
     ceiling : ndarray of shape (K,) or None
-        The most that any 1, ..., K components can span: PCA's.
+        The most that any 1, ..., K components can explain: that of PCA.
     """
 
     own: FloatArray
@@ -35,14 +35,14 @@ class Variance:
 
 
 def variance_of(model: Any, scores: FloatArray | None, ceiling: FloatArray | None) -> Variance:
-    """Put together what is known of the variance that a model explains.
+    """Collect what is known about the variance that a model explains.
 
     Parameters
     ----------
     model : SPCATV or ImageSPCATV
         Fitted.
     scores : ndarray of shape (n_samples, K) or None
-        Of the training rows.
+        Scores of the training samples.
     ceiling : ndarray of shape (K,) or None
         From `spcatv.decomposition.ceiling.pca_cumulative_variance`.
     """
@@ -61,10 +61,10 @@ def variance_of(model: Any, scores: FloatArray | None, ceiling: FloatArray | Non
 def products_from_scores(
     scores: npt.ArrayLike, components: npt.ArrayLike, *, method: str = "deflation"
 ) -> FloatArray:
-    """Products of the rows with every loading, ``x v_k``, from the rows' scores.
+    """Products of the samples with every loading, ``x v_k``, from their scores.
 
-    A score by deflation is ``t_k = x v_k - sum_{i < k} t_i (v_i'v_k)`` (docs/method.md section 5.2), so that
-    ``x v_k = t_k + sum_{i < k} t_i (v_i'v_k)``. Scores by projection solve ``T V V' = X V'``.
+    Deflation gives the scores ``t_k = x v_k - sum_{i < k} t_i (v_i'v_k)`` (docs/method.md section 5.2), so
+    ``x v_k = t_k + sum_{i < k} t_i (v_i'v_k)``. Projection gives scores with ``T V V' = X V'``.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def products_from_scores(
     components : array-like of shape (K, P)
         Unit loadings.
     method : {"deflation", "projection"}, default="deflation"
-        How the scores were made.
+        How the scores were computed.
 
     Returns
     -------
@@ -86,8 +86,8 @@ def products_from_scores(
 
 
 def _spanned(products: FloatArray, components: FloatArray) -> FloatArray:
-    """Sums of squares along an orthonormal basis of the loadings, which each of them extends."""
+    """Sums of squares along an orthonormal basis that is extended by one loading after the other."""
     basis = orthonormal_basis(components)
-    # every basis vector is a combination of the loadings, so that the data are not needed
+    # every basis vector is a combination of loadings, so the data are not needed
     weights = np.linalg.lstsq(components.T, basis.T, rcond=None)[0]
     return np.asarray(np.square(products @ weights).sum(axis=0))

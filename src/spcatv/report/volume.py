@@ -1,23 +1,31 @@
-"""Voxels as they are shown: on a grid along x, y and z, over a background picture."""
+"""Voxels: on a grid along x, y and z, over a background picture."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from spcatv._util.types import Array, FloatArray, IntArray
-from spcatv.report.packing import packed, packed_steps
-from spcatv.structure import GridStructure
+from spcatv.report.material import ReportError
+from spcatv.report.style import DIVERGING
+from spcatv.report.view import View, ViewFrame, packed, packed_steps
 
-# the share of voxels that must lie in the brain of the template for it to be behind them
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.colors import Normalize
+
+# share of the voxels that must lie in the brain of the template for it to be shown behind them
 IN_TEMPLATE = 0.9
 BACKGROUND_STEP = 2.0  # mm
 MARGIN = 4.0  # mm around the brain
 AXIS_ALIGNED = 1e-3
+# fixed axis, axis to the right, axis up
+PLANES = ((0, 1, 2), (1, 0, 2), (2, 0, 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +46,7 @@ class Grid:
     values: Array
 
     def packed(self, values: str) -> dict[str, Any]:
-        """For the browser."""
+        """The grid for the script of the page; `values` are packed."""
         return {
             "origin": self.origin.tolist(),
             "spacing": self.spacing.tolist(),
@@ -48,8 +56,8 @@ class Grid:
 
 
 @dataclass(frozen=True, eq=False)
-class VolumeView:
-    """What a picture of voxels needs.
+class VolumeView(View):
+    """Three slices through voxels.
 
     Attributes
     ----------
@@ -60,9 +68,9 @@ class VolumeView:
     background : Grid or None
         Grey values from 0 (nothing) to 255.
     background_name : str
-        What it is.
+        Its name.
     anatomical : bool
-        Whether x, y and z go to the right, to the front and up, in millimetres.
+        Whether x, y and z point to the right, to the front and up, in millimetres.
     """
 
     start: int
@@ -72,10 +80,11 @@ class VolumeView:
     background_name: str
     anatomical: bool
 
-    kind = "volume"
+    kind: ClassVar[str] = "volume"
+    n_panels = 3
 
     def payload(self) -> dict[str, Any]:
-        """For the browser."""
+        """The feature at every voxel, and the background."""
         back = self.background
         return {
             "kind": self.kind,
@@ -85,6 +94,44 @@ class VolumeView:
             "background": None if back is None else back.packed(packed(back.values)),
             "anatomical": self.anatomical,
         }
+
+    def frame(self) -> ViewFrame:
+        """The directions of the slices, and what is behind the map."""
+        names = ("Sagittal", "Coronal", "Axial") if self.anatomical else ("Along i", "Along j", "Along k")
+        sides = " Left is left (L)." if self.anatomical else ""
+        behind = f"Behind the map: {self.background_name}." if self.background is not None else ""
+        return ViewFrame(self.kind, "Slices", f"{behind}{sides}".strip(), planes=names)
+
+    def is_blank(self, loading: FloatArray) -> bool:
+        """Whether a loading is zero at all voxels."""
+        return not loading[self.start : self.stop].any()
+
+    def draw(self, panels: Sequence[Axes], loading: FloatArray, norm: Normalize) -> None:
+        """Draw three slices through the voxel with the largest loading."""
+        own = loading[self.start : self.stop]
+        peak = np.argwhere(self.index.values == 1 + int(np.argmax(np.abs(own))))
+        voxel = peak[0] if len(peak) else np.array(self.index.values.shape) // 2
+        position = self.index.origin + voxel * self.index.spacing
+        values = np.concatenate([[0.0], own])[self.index.values]
+        if not own.any():
+            place: dict[str, Any] = {"ha": "center", "va": "top", "transform": panels[1].transAxes}
+            panels[1].text(0.5, -0.02, "no loading of this component here", fontsize=8, **place)
+        for axes, (fixed, across, up) in zip(panels, PLANES, strict=True):
+            if self.background is not None:
+                grey, extent = _slice(self.background, self.background.values, position, fixed, across, up)
+                shown = np.ma.masked_where(grey == 0, 0.15 + 0.0028 * grey)
+                axes.imshow(shown, cmap="gray", vmin=0, vmax=1, extent=extent, origin="lower")
+            found, extent = _slice(self.index, values, position, fixed, across, up)
+            picture = np.ma.masked_where(found == 0, found)
+            axes.imshow(
+                picture, cmap=DIVERGING, norm=norm, extent=extent, origin="lower", interpolation="none"
+            )
+            frame = self.background or self.index
+            low = frame.origin - frame.spacing / 2
+            high = low + frame.spacing * frame.values.shape
+            axes.set_xlim(low[across], high[across])
+            axes.set_ylim(low[up], high[up])
+            axes.set_title(f"{'xyz'[fixed]} = {position[fixed]:.0f}", fontsize=8, loc="center")
 
 
 def volume_view(
@@ -100,15 +147,15 @@ def volume_view(
     Parameters
     ----------
     voxels : ndarray of int, of shape (n, 3)
-        Indices of the features' voxels.
+        The voxel of every feature.
     affine : ndarray of shape (4, 4)
         From indices to millimetres.
     start : int
-        Place of the first one among the features.
+        The first of these features.
     mean : ndarray of shape (n,)
-        Mean image, shown behind where there is nothing better.
+        Mean image.
     background : path, "template", "mean" or None
-        Picture behind the maps. ``None``: the MNI152 template if the voxels lie in its brain, otherwise the
+        Picture behind the maps. ``None`` is the MNI152 template if the voxels lie in its brain, otherwise the
         mean image.
     """
     index = index_grid(voxels, affine)
@@ -125,8 +172,8 @@ def volume_view(
     return VolumeView(start, start + len(voxels), index, behind, name, anatomical=True)
 
 
-def field_view(structure: GridStructure, mean: FloatArray) -> VolumeView:
-    """The view of a three-dimensional field that is no brain."""
+def field_view(structure: Any, mean: FloatArray) -> VolumeView:
+    """The view of a three-dimensional field that is not a brain."""
     voxels = np.argwhere(structure.labels != 0)
     index = index_grid(voxels, np.diag([*(1 / np.asarray(structure.axis_weights)), 1.0]))
     return VolumeView(0, len(voxels), index, mean_grid(index, mean), "mean of the data", anatomical=False)
@@ -135,8 +182,8 @@ def field_view(structure: GridStructure, mean: FloatArray) -> VolumeView:
 def index_grid(voxels: IntArray, affine: FloatArray) -> Grid:
     """Features by position, on a grid along the axes of space.
 
-    A grid that is already along the axes keeps its voxels, whatever the order and the direction of its axes;
-    of an oblique one every point shows the voxel that it lies in.
+    A grid that is parallel to the axes keeps its voxels, whatever the order and direction of its axes. For an
+    oblique grid, every point shows the voxel that it lies in.
     """
     linear = np.asarray(affine, dtype=np.float64)[:3, :3]
     sizes = np.linalg.norm(linear, axis=0)
@@ -158,11 +205,11 @@ def index_grid(voxels: IntArray, affine: FloatArray) -> Grid:
 
 
 def mean_grid(index: Grid, mean: FloatArray) -> Grid | None:
-    """Grey values of the mean image; None where it is the same everywhere."""
+    """Grey values of the mean image; None if it is constant."""
     low, high = float(mean.min()), float(mean.max())
     if not high > low:
         return None
-    # what is inside never gets the value of what is outside
+    # 0 is reserved for the outside
     grey = np.concatenate([[0], 40 + np.round(215 * (mean - low) / (high - low))]).astype(np.uint8)
     return Grid(index.origin, index.spacing, grey[index.values])
 
@@ -183,7 +230,6 @@ def _in_template(coords: FloatArray) -> bool:
 
 def _image(file: str | os.PathLike[str], coords: FloatArray) -> Grid:
     from spcatv.images.loading import open_volume
-    from spcatv.report.errors import ReportError
 
     image = open_volume(os.fspath(file))
     if len(image.shape) != 3:
@@ -192,7 +238,7 @@ def _image(file: str | os.PathLike[str], coords: FloatArray) -> Grid:
 
 
 def _sampled(image: Any, coords: FloatArray | None) -> Grid:
-    """An image on a grid of 2 mm along the axes, around `coords` or around all that is not zero."""
+    """An image resampled to a 2 mm grid along the axes, around `coords` or around all bright voxels."""
     from scipy.ndimage import map_coordinates
 
     values = np.asarray(image.dataobj, dtype=np.float32)
@@ -208,3 +254,17 @@ def _sampled(image: Any, coords: FloatArray | None) -> Grid:
     top = float(np.quantile(sampled[sampled > 0], 0.995)) if (sampled > 0).any() else 1.0
     grey = np.clip(np.round(255 * sampled / top), 0, 255).astype(np.uint8)
     return Grid(low, np.full(3, BACKGROUND_STEP), grey.reshape(shape))
+
+
+def _slice(
+    grid: Grid, values: Array, position: FloatArray, fixed: int, across: int, up: int
+) -> tuple[Array, tuple[float, float, float, float]]:
+    """A slice with `up` along its rows, and the place of its edges."""
+    place = int(np.round((position[fixed] - grid.origin[fixed]) / grid.spacing[fixed]))
+    low = grid.origin - grid.spacing / 2
+    high = low + grid.spacing * grid.values.shape
+    extent = (float(low[across]), float(high[across]), float(low[up]), float(high[up]))
+    if not 0 <= place < grid.values.shape[fixed]:
+        return np.zeros((grid.values.shape[up], grid.values.shape[across])), extent
+    picture = np.take(values, place, axis=fixed)
+    return picture.T, extent

@@ -1,4 +1,4 @@
-"""Numbers in plain words: what a certificate means, and how numbers are written."""
+"""Numbers and certificates in plain words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spcatv.decomposition import ComponentDiagnostics
 SMALLEST_PERCENT = 1e-6
 # regions below this share of a map's weight are counted, but not listed
 SMALLEST_REGION = 1e-3
-SPACE = "\u00a0"  # no line is broken between a number and its unit
+SPACE = "\u00a0"  # no line break between a number and its unit
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -28,7 +28,7 @@ def percent(share: float, digits: int = 3) -> str:
 
 
 def number(value: float, digits: int = 3) -> str:
-    """A number with a few significant digits, without an exponent where that is readable."""
+    """A number with a few significant digits, without an exponent if that is readable."""
     value = float(value)
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
@@ -51,18 +51,18 @@ def quantity(size: float, unit: str) -> str:
 
 
 def file_names(name: str) -> str:
-    """The name of a sample without folders; those of two hemispheres are joined by a plus."""
+    """The name of a sample without folders; two hemispheres are joined by a plus."""
     return " + ".join(os.path.basename(part) for part in name.split(" + "))
 
 
 def count(n: int, noun: str) -> str:
-    """A number of things: "1 region", "3 regions", "12,000 vertices" (give the singular noun)."""
+    """A number of things: "1 region", "3 regions", "12,000 vertices"; `noun` is singular."""
     plurals = {"vertex": "vertices"}
     return f"{n:,} {noun if n == 1 else plurals.get(noun, noun + 's')}"
 
 
 def ranges(numbers: Sequence[int]) -> str:
-    """Ascending numbers in short: "1, 3 to 8 and 10"."""
+    """Ascending numbers as text: "1, 3 to 8 and 10"."""
     runs: list[list[int]] = []
     for value in numbers:
         if runs and value == runs[-1][-1] + 1:
@@ -76,7 +76,7 @@ def ranges(numbers: Sequence[int]) -> str:
 
 
 def share_above_optimum(record: ComponentDiagnostics, l2: float) -> float:
-    """How far above the optimum the objective of a loading can be, as a share of the optimum.
+    """Upper bound on how far the objective of a loading is above the optimum, as a share of the optimum.
 
     With ``f = l2 (F - 1/2 ||y||^2)`` and ``F - F* <= gap``, ``(f - f*) / |f*| <= l2 gap / |f|`` because
     ``f* <= f < 0``: an empty map has the objective 0.
@@ -87,12 +87,12 @@ def share_above_optimum(record: ComponentDiagnostics, l2: float) -> float:
 
 
 def certificate(record: ComponentDiagnostics, l2: float, tol: float) -> tuple[str, ...]:
-    """Sentences that say how sure one can be of a loading map.
+    """Sentences that say how close a loading map is to the exact one.
 
     Parameters
     ----------
     record : ComponentDiagnostics
-        Of the component.
+        Diagnostics of the component.
     l2 : float
         The absolute l2 weight of its problem.
     tol : float
@@ -128,11 +128,11 @@ def component_sentence(sparsity: float, n_regions: int, n_tiny: int, noun: str, 
     sparsity : float
         Share of zeros.
     n_regions, n_tiny : int
-        Regions that weigh something, and those that do not (`SMALLEST_REGION`).
+        Numbers of regions above and below `SMALLEST_REGION` of the weight.
     noun : str
         What the features are, in the plural.
     share : float
-        Of the variance.
+        Share of the variance.
     """
     if n_regions == 0:
         return "An empty component: the penalties leave nothing of it."
@@ -146,7 +146,7 @@ def component_sentence(sparsity: float, n_regions: int, n_tiny: int, noun: str, 
 
 
 def plain_value(value: Any) -> str:
-    """A parameter for people: short, and without the insides of arrays."""
+    """A parameter as a short string, without the values of arrays."""
     if value is None:
         return "none"
     if isinstance(value, bool):

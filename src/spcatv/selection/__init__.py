@@ -3,16 +3,16 @@
 from spcatv.selection.cluster import dask_backend
 from spcatv.selection.components import ComponentCurve, component_curve
 from spcatv.selection.cv import SPCATVCV
-from spcatv.selection.each_component import fit_alphas
 from spcatv.selection.grid import AllZero, all_zero_alpha, alpha_grid
+from spcatv.selection.path import Path, path
 from spcatv.selection.rules import SelectionWarning
 from spcatv.selection.sparsity import (
     Evaluation,
     SparsityChoice,
     SparsitySearch,
     alpha_for_sparsity,
+    fit_alphas,
 )
-from spcatv.selection.warm_path import Path, path
 from spcatv.selection.workers import FailedFitWarning
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""How many components: what each of them explains of rows that the fit has not seen."""
+"""How many components: what each of them explains of samples that the fit has not seen."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from sklearn.base import clone
 
 from spcatv._util.types import FloatArray, IntArray
 from spcatv.estimator import SPCATV
-from spcatv.estimator.parameters import check_parameters
 from spcatv.selection.chains import ChainResult, fit_chain
 from spcatv.selection.folds import make_folds
+from spcatv.selection.path import checked_template, complete_setting
 from spcatv.selection.table import standard_error
-from spcatv.selection.warm_path import complete_setting, quiet
-from spcatv.selection.workers import check_failures, workers
-from spcatv.structure import as_structure
+from spcatv.selection.workers import check_failures, shareable, workers
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +24,7 @@ class ComponentCurve:
     Attributes
     ----------
     explained : ndarray of shape (n_folds, K)
-        Share of the held-out sum of squares that the first 1, ..., K components explain, a row a fold.
+        Share of the held-out sum of squares that the first 1, ..., K components explain, one row per fold.
     """
 
     explained: FloatArray
@@ -56,8 +54,8 @@ class ComponentCurve:
         """The number of components at which the curve bends most.
 
         The point farthest above the straight line from no component to all of them. Every component is a
-        projection and explains something of any row, noise included: the curve never falls, and its maximum
-        says nothing.
+        projection and explains something of any sample, noise included: the curve never falls, and its
+        maximum says nothing.
         """
         line = self.mean[-1] * self.n_components / len(self.mean)
         return int(np.argmax(self.mean - line)) + 1 if len(self.mean) > 1 else 1
@@ -79,7 +77,7 @@ def component_curve(
     groups: Any = None,
     n_jobs: int | None = None,
 ) -> ComponentCurve:
-    """Held-out explained variance for every number of components, from one fit a fold.
+    """Held-out explained variance for every number of components, from one fit per fold.
 
     Deflation is greedy: the first k components of a model are the model with k components.
 
@@ -118,16 +116,13 @@ def component_curve(
             "refine=True changes all components together, so that the first k are not the model of k; set "
             "refine=False to choose their number"
         )
-    model = quiet(clone(estimator).set_params(n_components=max_components))
-    check_parameters(model)
-    data = model._validated(X, reset=True, min_samples=2)
-    structure = as_structure(model.structure, n_features=data.shape[1])
-    model.set_params(structure=None)
+    template, data, structure = checked_template(clone(estimator).set_params(n_components=max_components), X)
+    template.set_params(structure=None)
     setting = complete_setting(estimator, {})
-    folds = make_folds(cv, data, y, groups)
+    folds = make_folds(cv, shareable(data), y, groups)
     with workers(n_jobs) as pool:
         results: list[ChainResult] = list(
-            pool.run(fit_chain, ((model, data, structure, fold, [setting]) for fold in folds))
+            pool.run(fit_chain, ((template, shareable(data), structure, fold, [setting]) for fold in folds))
         )
     failures = [item for result in results for item in result.failures]
     explained = [item.held_out.shares for result in results for item in result.outcomes if item is not None]

@@ -7,27 +7,28 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from spcatv._util.types import FloatArray
 from spcatv._util.warn import warn_user
+from spcatv.data import Data
 from spcatv.estimator import SPCATV
+from spcatv.estimator.fitting import checked_data, warn_about
 from spcatv.estimator.parameters import check_parameters
 from spcatv.estimator.reportable import ReportMixin
 from spcatv.problem import Penalty
-from spcatv.progress import SILENT, StageStarted, listeners, silence, together
+from spcatv.progress import SILENT, StageStarted, listeners, together
 from spcatv.progress.printing import LinePrinter
-from spcatv.selection.chains import setting_text
 from spcatv.selection.components import ComponentCurve
 from spcatv.selection.folds import make_folds
+from spcatv.selection.path import PathFitter, setting_text
 from spcatv.selection.rules import RULES, SelectionWarning, choose
 from spcatv.selection.search import AlphaPlan, PairSettings, cross_validate, plan_pair, ratio_pairs, values
-from spcatv.selection.sparsity import SparsityChoice, checked_targets, warn_of_model
+from spcatv.selection.sparsity import SparsityChoice, checked_targets
 from spcatv.selection.table import SelectionTable
-from spcatv.selection.warm_path import PathWalker, Step, plain, quiet, take_features
-from spcatv.selection.workers import check_failures, workers
+from spcatv.selection.workers import check_failures, shareable, workers
 from spcatv.structure import Structure, as_structure
 
 # Parameters of SPCATV that are the same for every setting.
@@ -53,9 +54,9 @@ SHARED = (
 class SPCATVCV(ReportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """SPCATV with its weights chosen by cross-validation.
 
-    Every setting of the grid is fitted to the training rows of every fold and judged by how well it
-    reconstructs the rows held out; the setting that the rule chooses is then fitted to all rows. Fits are
-    warm-started along alpha, and run in parallel over folds and pairs of ratios.
+    Every setting of the grid is fitted to the training samples of every fold and judged by how well it
+    reconstructs the samples held out; the setting that the rule chooses is then fitted to all samples. Fits
+    are warm-started along alpha, and run in parallel over folds and pairs of ratios.
 
     Parameters
     ----------
@@ -65,7 +66,7 @@ class SPCATVCV(ReportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         As in `SPCATV`.
     alpha : float, sequence of float or None, default=None
         Values to try. ``None``: for every pair of ratios `n_alphas` values from just below the one that kills
-        everything down to `smallest_alpha` times it (`alpha_grid`), found on all rows.
+        everything down to `smallest_alpha` times it (`alpha_grid`), found on all samples.
     l1_ratio : float or sequence of float, default=(0.1, 0.25)
         Values to try.
     tv_ratio : float or sequence of float, default=(0.25, 0.5, 0.7)
@@ -76,7 +77,7 @@ class SPCATVCV(ReportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         The last of them as a share of the first.
     sparsity : float, sequence of float or None, default=None
         Share of zeros wanted, of all components together or one each; takes the place of alpha, which is
-        found for each pair of ratios on all rows (`alpha_for_sparsity`).
+        found for each pair of ratios on all samples (`alpha_for_sparsity`).
     cv : int, scikit-learn splitter or iterable of (train, test), default=None
         Folds; ``None`` is 5. A number makes `GroupKFold` if `fit` is given groups, otherwise `KFold`.
     rule : {"paper", "one_se", "stability"} or callable, default="paper"
@@ -88,13 +89,13 @@ class SPCATVCV(ReportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     min_sparsity : float, default=0.5
         See `rule`.
     n_jobs : int or None, default=None
-        Workers, as in joblib; -1 is one a core. Any number gives the same numbers.
+        Workers, as in joblib; -1 is one per core. Any number gives the same numbers.
     penalty_units : {"relative", "absolute"}, default="relative"
-        "relative": alpha counts in units of ``max_j ||X_j||_2 / N`` over the rows of each fit, those of a
-        fold as well as all rows at the end. The unit shrinks with the number of rows as what a component
-        explains does, so that a setting chosen on folds means the same on all rows, and no fit knows of the
-        rows held out. An "absolute" alpha weighs more on all rows than on a fold, by the square root of the
-        ratio of their numbers.
+        "relative": alpha counts in units of ``max_j ||X_j||_2 / N`` over the samples of each fit, those of a
+        fold as well as all samples at the end. The unit shrinks with the number of samples as the variance
+        explained by a component does, so that a setting chosen on folds means the same on all samples, and
+        no fit knows of the samples held out. An "absolute" alpha weighs more on all samples than on a fold,
+        by the square root of the ratio of their numbers.
     penalty, positive, center, tol, max_iter, solver, n_init, refine, transform_method, init, dtype, \
 random_state
         As in `SPCATV`.
@@ -104,7 +105,7 @@ random_state
     Attributes
     ----------
     cv_results_ : dict of arrays
-        A row a setting, for `pandas.DataFrame`: ``params``, ``param_alpha``, ``param_l1_ratio``,
+        One row per setting, for `pandas.DataFrame`: ``params``, ``param_alpha``, ``param_l1_ratio``,
         ``param_tv_ratio``; held-out errors ``split<i>_test_error``, ``mean_test_error``, ``std_test_error``,
         ``mean_test_score`` (minus the error), ``rank_test_score``; explained shares of the held-out sum of
         squares ``mean_test_explained``, ``se_test_explained`` and, with the first k components,
@@ -118,8 +119,8 @@ random_state
     best_score_ : float
         Minus its mean held-out reconstruction error.
     best_estimator_ : SPCATV
-        Fitted to all rows with it, along the same values of alpha as on the folds: a strong penalty that is
-        reached from weaker ones may leave nothing to a fit that begins with it.
+        Fitted to all samples with it, along the same values of alpha as on the folds: a strong penalty that
+        is reached from weaker ones may leave nothing to a fit that begins with it.
     component_curve_ : ComponentCurve
         Held-out explained variance of the chosen setting against the number of components.
     sparsity_choice_ : SparsityChoice or None
@@ -127,14 +128,13 @@ random_state
     n_splits_ : int
         Number of folds.
     n_features_in_ : int
-        Number of columns of X.
+        Number of features of X.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, where X has names that are all strings.
+        Names of the features, where X has names that are all strings.
 
     Notes
     -----
-    Memory: X once (worker processes share one memory map), and in every worker the training rows of the
-    fold that it works on.
+    Memory: X once. Worker processes share one memory map, and the samples of a fold are a part of it.
 
     A fit that fails is named in a `FailedFitWarning`, its scores are NaN, and the others stand. A fold on
     which all fits fail is left out; a setting that fails on another fold cannot be chosen. It is an error
@@ -215,7 +215,7 @@ random_state
         return tags
 
     def fit(self, X: Any, y: Any = None, groups: Any = None) -> SPCATVCV:
-        """Choose the weights and fit all rows with them.
+        """Choose the weights and fit all samples with them.
 
         Parameters
         ----------
@@ -224,7 +224,7 @@ random_state
         y : array-like of shape (n_samples,), default=None
             For the splitter only, which may stratify by it.
         groups : array-like of shape (n_samples,), default=None
-            Rows of one group stay together: on one side of every split.
+            Samples of one group stay together: on one side of every split.
 
         Returns
         -------
@@ -233,21 +233,23 @@ random_state
         template = self._template()
         alphas = self._alpha_plan(template)
         pairs = ratio_pairs(template, self.l1_ratio, self.tv_ratio)
-        data = self._validated(X)
+        data = checked_data(self, X, reset=True, min_samples=2)
+        shared = shareable(data)
         structure = as_structure(self.structure, n_features=data.shape[1])
-        folds = make_folds(self.cv, data, y, groups)
-        worker_template = quiet(template).set_params(structure=None)
+        folds = make_folds(self.cv, shared, y, groups)
+        worker_template = clone(template).set_params(structure=None)
         listener = together(*listeners(), LinePrinter("[SPCATVCV] ") if self.verbose else SILENT)
         listener.hear(StageStarted("Comparing settings", len(pairs) * len(folds), "chains of fits"))
         with workers(self.n_jobs) as pool:
             planned = list(
-                pool.run(plan_pair, ((worker_template, data, structure, pair, alphas) for pair in pairs))
+                pool.run(plan_pair, ((worker_template, shared, structure, pair, alphas) for pair in pairs))
             )
-            table, failures = cross_validate(pool, worker_template, data, structure, folds, planned, listener)
+            table, failures = cross_validate(
+                pool, worker_template, shared, structure, folds, planned, listener
+            )
         check_failures(failures, n_left=int(np.isfinite(table.fold_errors).sum()))
         self._store(table, planned)
-        with silence():  # comparing is the stage that listeners follow; the last fit is no part of it
-            self._refit(template, data, structure)
+        self._refit(template, data, structure)
         self.n_splits_ = len(folds)
         return self
 
@@ -276,16 +278,6 @@ random_state
             sparsity = targets[0] if np.ndim(self.sparsity) == 0 else targets
         return AlphaPlan(given, sparsity, self.n_alphas, self.smallest_alpha)
 
-    def _validated(self, X: Any) -> FloatArray:
-        """The data as an array of floats: X itself where it is one, so that what was scattered is found."""
-        dtype = [np.float64, np.float32] if self.dtype is None else np.dtype(self.dtype)
-        data = validate_data(self, X, dtype=dtype, ensure_min_samples=2)
-        # an array with gaps would be packed on its way to a worker, and sums rounded in another order
-        if not (data.flags.c_contiguous or data.flags.f_contiguous):
-            return np.ascontiguousarray(data)
-        same = isinstance(X, np.ndarray) and X.dtype == data.dtype and np.may_share_memory(X, data)
-        return X if same else data
-
     def _store(self, table: SelectionTable, planned: Sequence[PairSettings]) -> None:
         best = choose(table, self.rule, self.min_sparsity)
         self.cv_results_ = table.as_dict()
@@ -303,20 +295,21 @@ random_state
                 ConvergenceWarning,
             )
 
-    def _refit(self, template: SPCATV, data: FloatArray, structure: Structure) -> None:
-        """Fit all rows; where a share of zeros was asked for, the model that has it is there already."""
-        if self.sparsity_choice_ is None:
-            best = self._walked_to_best(template, data)
-        else:
-            best = self.sparsity_choice_.model
-            best.structure, best.structure_ = self.structure, structure
-            warn_of_model(best)
-            self._warn_if_missed(self.sparsity_choice_)
-        take_features(best, self)
+    def _refit(self, template: SPCATV, data: Data, structure: Structure) -> None:
+        """Fit all samples; where a share of zeros was asked for, the model that has it is there already."""
+        choice = self.sparsity_choice_
+        best = self._best_of_path(template, data, structure) if choice is None else choice.model
+        best.structure, best.structure_ = self.structure, structure
+        best.n_features_in_ = self.n_features_in_
+        if hasattr(self, "feature_names_in_"):
+            best.feature_names_in_ = self.feature_names_in_
         self.best_estimator_ = best
+        warn_about(best)
+        if choice is not None:
+            self._warn_if_missed(choice)
 
-    def _walked_to_best(self, template: SPCATV, data: FloatArray) -> SPCATV:
-        """Fit all rows along the same path as on the folds, up to the chosen alpha.
+    def _best_of_path(self, template: SPCATV, data: Data, structure: Structure) -> SPCATV:
+        """Fit all samples along the same path as on the folds, up to the chosen alpha.
 
         A strong penalty that a path reaches may be out of reach of a fit that starts there.
         """
@@ -326,13 +319,10 @@ random_state
             for setting in self.cv_results_["params"]
             if all(setting[name] == value for name, value in ratios.items())
         }
-        walker = PathWalker(quiet(template), data)
-        walked: list[Step] = []
+        fitter = PathFitter(template, data, structure)
         for alpha in sorted(alpha for alpha in alphas if alpha <= self.best_params_["alpha"]):
-            walked = [*walked[-1:], walker.fit({"alpha": alpha, **ratios}, walked)]
-        best = plain(walked[-1].model)
-        best._warn(walked[-1].decomposition)
-        return best
+            last = fitter.fit({"alpha": alpha, **ratios})
+        return fitter.model(last)
 
     def _warn_if_missed(self, choice: SparsityChoice) -> None:
         if not choice.reached:
@@ -354,17 +344,17 @@ random_state
         return self.best_estimator_.n_iter_
 
     def transform(self, X: Any) -> FloatArray:
-        """Scores of the rows of X by the chosen model, shape (n_samples, n_components)."""
+        """Scores of the samples of X by the chosen model, shape (n_samples, n_components)."""
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.transform(X)
 
     def inverse_transform(self, X: Any) -> FloatArray:
-        """Rows that have the given scores by the chosen model, shape (n_samples, n_features)."""
+        """Samples that have the given scores by the chosen model, shape (n_samples, n_features)."""
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.inverse_transform(X)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Minus the mean over the rows of X of the chosen model's squared reconstruction error."""
+        """Minus the mean over the samples of X of the chosen model's squared reconstruction error."""
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.score(X)
 

@@ -1,4 +1,4 @@
-"""Which rows train and which are held out."""
+"""Which samples train and which are held out."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from typing import Any
 import numpy as np
 
 from spcatv._util.types import Array, IntArray
+from spcatv.data import Data
 
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """One split of the rows.
+    """One split of the samples.
 
     Attributes
     ----------
     number : int
         From 0.
     train, test : ndarray of int
-        Rows to fit, and rows held out.
+        Samples to fit, and samples held out.
     """
 
     number: int
@@ -28,19 +29,19 @@ class Fold:
 
 
 def make_folds(cv: Any, X: Any, y: Any = None, groups: Any = None) -> list[Fold]:
-    """Split the rows as `cv` says, and make sure that no group is torn apart.
+    """Split the samples as `cv` says, and make sure that no group is torn apart.
 
     Parameters
     ----------
     cv : int, scikit-learn splitter, iterable of (train, test), or None
         An int is a number of folds: `GroupKFold` if there are groups, otherwise `KFold` without shuffling.
         ``None``: 5.
-    X : array of shape (n_samples, n_features)
-        Data.
+    X : array or Data of shape (n_samples, n_features)
+        Data; splitters that look at values of X need an array.
     y : array-like of shape (n_samples,), default=None
         Passed to the splitter, for instance classes to stratify by.
     groups : array-like of shape (n_samples,), default=None
-        Rows of one group, such as the visits of one subject, stay on one side of every split.
+        Samples of one group, such as the visits of one subject, stay on one side of every split.
 
     Returns
     -------
@@ -50,6 +51,8 @@ def make_folds(cv: Any, X: Any, y: Any = None, groups: Any = None) -> list[Fold]
     from sklearn.model_selection import GroupKFold, KFold, check_cv
     from sklearn.utils.validation import check_consistent_length
 
+    if isinstance(X, Data):
+        X = np.zeros((X.shape[0], 1))  # splitters only count its samples
     check_consistent_length(X, y, groups)
     n_folds = 5 if cv is None else cv
     if isinstance(n_folds, (int, np.integer)):
@@ -59,27 +62,27 @@ def make_folds(cv: Any, X: Any, y: Any = None, groups: Any = None) -> list[Fold]
     splits = splitter.split(X, y, groups)
     folds = [Fold(number, np.asarray(train), np.asarray(test)) for number, (train, test) in enumerate(splits)]
     for fold in folds:
-        _check_rows(fold)
+        _check_samples(fold)
         if groups is not None:
             _check_groups(fold, np.asarray(groups), splitter)
     return folds
 
 
-def _check_rows(fold: Fold) -> None:
+def _check_samples(fold: Fold) -> None:
     if len(fold.train) < 2 or len(fold.test) < 1:
         raise ValueError(
-            f"fold {fold.number + 1} has {len(fold.train)} training rows and {len(fold.test)} held out; it "
-            "needs at least two and one"
+            f"fold {fold.number + 1} has {len(fold.train)} training samples and {len(fold.test)} held out; "
+            "it needs at least two and one"
         )
     if np.intersect1d(fold.train, fold.test).size:
-        raise ValueError(f"fold {fold.number + 1} holds out rows that it also trains on")
+        raise ValueError(f"fold {fold.number + 1} holds out samples that it also trains on")
 
 
 def _check_groups(fold: Fold, groups: Array, splitter: Any) -> None:
     torn = np.intersect1d(groups[fold.train], groups[fold.test])
     if torn.size:
         raise ValueError(
-            f"{type(splitter).__name__} puts rows of group {torn[0]!r} on both sides of fold "
+            f"{type(splitter).__name__} puts samples of group {torn[0]!r} on both sides of fold "
             f"{fold.number + 1}; take a splitter that keeps groups together, such as GroupKFold or "
             "LeaveOneGroupOut, or give cv as a number"
         )

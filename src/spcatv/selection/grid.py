@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray
 from spcatv.estimator import SPCATV
-from spcatv.problem import Penalty
-from spcatv.selection.warm_path import PathWalker, Setting, Step, complete_setting, quiet
+from spcatv.estimator.fitting import alpha_unit
+from spcatv.problem import Penalty, as_penalty
+from spcatv.selection.path import PathFit, PathFitter, Setting, checked_template, complete_setting
 
 # The first alpha tried, as a share of the one that surely kills everything.
 FIRST_SHARE = 0.05
@@ -19,7 +21,7 @@ FIRST_SHARE = 0.05
 SMALLEST_SHARE = 1e-9
 # Relative precision of where the component dies.
 ALPHA_PRECISION = 0.02
-# A grid begins here, so that its first value leaves something on a part of the rows as well.
+# A grid begins here, so that its first value leaves something on a part of the samples as well.
 JUST_BELOW = 0.95
 MOST_FITS = 60
 # The first alternation decides whether a component lives; a few more show which way it goes.
@@ -134,33 +136,46 @@ def all_zero_alpha(estimator: SPCATV, X: Any) -> AllZero:
     AllZero
         In the estimator's own units of alpha.
     """
-    single = quiet(clone(estimator).set_params(n_components=1, refine=False, init="svd"))
-    walker = PathWalker(single.set_params(max_iter=min(int(estimator.max_iter), ALTERNATIONS)), X)
-    setting = complete_setting(estimator, {"alpha": 1.0})
+    single = clone(estimator).set_params(
+        n_components=1,
+        alpha=1.0,
+        refine=False,
+        init="svd",
+        max_iter=min(int(estimator.max_iter), ALTERNATIONS),
+    )
+    setting = complete_setting(single, {})
     if setting["l1_ratio"] == 0:
         raise ValueError(
             "l1_ratio is 0: without an l1 penalty no alpha sets every loading to zero, and there is no "
             "largest one; give l1_ratio > 0, or the values of alpha"
         )
-    unit = walker.unit()
-    if unit == 0:
+    single, data, structure = checked_template(single, X)
+    fitter = PathFitter(single, data, structure)
+    dead = dead_alpha(single, fitter)
+    if dead == 0:
         raise ValueError("X has no variance: every component is zero whatever alpha is")
-    dead = unit / setting["l1_ratio"] / walker.alpha_unit()
-    step = _last_alive(walker, setting, dead)
-    return AllZero(alive=step.setting["alpha"], witness=_climb(walker, step), dead=dead)
+    last = _last_alive(fitter, setting, dead)
+    return AllZero(alive=last.alpha, witness=_climb(single, fitter, last), dead=dead)
 
 
-def _last_alive(walker: PathWalker, setting: Setting, dead: float) -> Step:
+def dead_alpha(estimator: SPCATV, fitter: PathFitter) -> float:
+    """``max_j ||X_j|| / N / l1_ratio`` in the estimator's units; 0 for data without variance."""
+    data = fitter.data
+    with one_blas_thread():
+        return data.largest_column_norm / data.shape[0] / estimator.l1_ratio / alpha_unit(estimator, data)
+
+
+def _last_alive(fitter: PathFitter, setting: Setting, dead: float) -> PathFit:
     """The fit from scratch with the largest alpha that has a component: bisection."""
-    alive: Step | None = None
+    alive: PathFit | None = None
     alpha, null = FIRST_SHARE * dead, dead
-    while alive is None or null > alive.setting["alpha"] * (1 + ALPHA_PRECISION):
-        step = walker.fit({**setting, "alpha": alpha})
-        if step.model.components_.any():
-            alive = step
+    while alive is None or null > alive.alpha * (1 + ALPHA_PRECISION):
+        fitted = fitter.fit_from({**setting, "alpha": alpha}, near=())
+        if fitted.fit.components.any():
+            alive = fitted
         else:
             null = alpha
-        alpha = null / 4 if alive is None else float(np.sqrt(null * alive.setting["alpha"]))
+        alpha = null / 4 if alive is None else float(np.sqrt(null * alive.alpha))
         if alpha < SMALLEST_SHARE * dead:
             raise ValueError(
                 f"no alpha down to {alpha:.3g} leaves a component alive; check X and the ratios "
@@ -169,27 +184,28 @@ def _last_alive(walker: PathWalker, setting: Setting, dead: float) -> Step:
     return alive
 
 
-def _climb(walker: PathWalker, step: Step) -> float:
+def _climb(estimator: SPCATV, fitter: PathFitter, fitted: PathFit) -> float:
     """The largest witness that is found by following the component upwards."""
-    witness = _witness(walker, step)
+    witness = _witness(estimator, fitter, fitted)
     for _ in range(MOST_FITS):
         # the witness itself is out of reach of a fit of finite precision: aim a little below
         aim = witness * (1 - 0.5 * ALPHA_PRECISION)
-        if aim <= step.setting["alpha"] * (1 + 0.5 * ALPHA_PRECISION):
+        if aim <= fitted.alpha * (1 + 0.5 * ALPHA_PRECISION):
             break
-        step = walker.fit({**step.setting, "alpha": aim}, [step])
-        if not step.model.components_.any():
+        fitted = fitter.fit_from({**fitted.setting, "alpha": aim}, near=[fitted])
+        if not fitted.fit.components.any():
             break
-        witness = max(witness, _witness(walker, step))
+        witness = max(witness, _witness(estimator, fitter, fitted))
     return witness
 
 
-def _witness(walker: PathWalker, step: Step) -> float:
+def _witness(estimator: SPCATV, fitter: PathFitter, fitted: PathFit) -> float:
     """The alpha up to which this component's loading has a positive margin."""
-    loading = step.model.components_[0].astype(np.float64)
-    weighted = step.setting["l1_ratio"] * float(np.abs(loading).sum())
-    # a quadratic penalty on differences vanishes faster than the loading does
-    if step.model.penalty == "tv":
-        weighted += step.setting["tv_ratio"] * walker.structure.value(loading)
-    explained = float(step.model.singular_values_[0]) / walker.n_rows
-    return explained / weighted / walker.alpha_unit()
+    loading = fitted.fit.components[0]
+    weighted = fitted.setting["l1_ratio"] * float(np.abs(loading).sum())
+    # a penalty that is quadratic near zero vanishes faster than the loading does
+    rows = fitter.structure.forward(loading)
+    slope = as_penalty(estimator.penalty).slope_at_zero(fitter.structure, rows)
+    weighted += fitted.setting["tv_ratio"] * slope
+    explained = float(fitted.fit.decomposition.singular_values[0]) / fitter.data.shape[0]
+    return explained / weighted / alpha_unit(estimator, fitter.data)

@@ -12,7 +12,7 @@ import numpy as np
 
 from spcatv._util.types import BoolArray, FloatArray
 from spcatv._util.warn import warn_user
-from spcatv.selection.chains import setting_text
+from spcatv.selection.path import setting_text
 from spcatv.selection.table import SelectionTable, standard_error
 
 # The components that the paper wants to be sparse: the second and the third.

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from spcatv._util.types import FloatArray
 from spcatv.estimator import SPCATV
 from spcatv.estimator.parameters import check_parameters
 from spcatv.progress import Listener, StageAdvanced
-from spcatv.selection.chains import ChainResult, Params, fit_chain
+from spcatv.selection.chains import ChainResult, fit_chain
 from spcatv.selection.folds import Fold
 from spcatv.selection.grid import all_zero_alpha, grid_below
+from spcatv.selection.path import Setting
 from spcatv.selection.sparsity import SearchLimits, SparsityChoice, find_sparsity
 from spcatv.selection.table import SelectionTable, SettingScores, score_setting
 from spcatv.selection.workers import Failure, Workers
@@ -57,12 +57,12 @@ class PairSettings:
     Attributes
     ----------
     settings : tuple of mapping
-        One a value of alpha.
+        One per value of alpha.
     choice : SparsityChoice or None
         How alpha was found, if a share of zeros was asked for.
     """
 
-    settings: tuple[Params, ...]
+    settings: tuple[Setting, ...]
     choice: SparsityChoice | None = None
 
 
@@ -83,10 +83,8 @@ def ratio_pairs(template: SPCATV, l1_ratio: Any, tv_ratio: Any) -> list[Pair]:
     return pairs
 
 
-def plan_pair(
-    template: SPCATV, X: FloatArray, structure: Structure, pair: Pair, alphas: AlphaPlan
-) -> PairSettings:
-    """The settings of a pair of ratios; alpha found on all rows of X where it is not given."""
+def plan_pair(template: SPCATV, X: Any, structure: Structure, pair: Pair, alphas: AlphaPlan) -> PairSettings:
+    """The settings of a pair of ratios; alpha found on all samples where it is not given."""
     ratios = {"l1_ratio": pair[0], "tv_ratio": pair[1]}
     estimator = clone(template).set_params(structure=structure, **ratios)
     if alphas.given is not None:
@@ -102,7 +100,7 @@ def plan_pair(
 def cross_validate(
     pool: Workers,
     template: SPCATV,
-    X: FloatArray,
+    X: Any,
     structure: Structure,
     folds: Sequence[Fold],
     pairs: Sequence[PairSettings],
@@ -116,12 +114,12 @@ def cross_validate(
         Where the chains run.
     template : SPCATV
         Everything but the weights and the structure.
-    X : ndarray of shape (n_samples, n_features)
-        Data.
+    X : ndarray or Data of shape (n_samples, n_features)
+        Checked data.
     structure : Structure
         On the features.
     folds : sequence of Fold
-        Splits of the rows.
+        Splits of the samples.
     pairs : sequence of PairSettings
         Settings, those with the same ratios together.
     listener : Listener

@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.base import clone
 
-from spcatv._util.types import FloatArray
-from spcatv._util.warn import warn_user
-from spcatv.decomposition import ComponentDiagnostics
-from spcatv.estimator import SPCATV, NullComponentWarning
-from spcatv.selection.each_component import fit_one_by_one
-from spcatv.selection.grid import FIRST_SHARE
-from spcatv.selection.warm_path import PathWalker, Setting, Step, complete_setting, plain, quiet
+from spcatv.decomposition import Decomposition
+from spcatv.estimator import SPCATV
+from spcatv.estimator.fitting import warn_about
+from spcatv.progress import SILENT, Listener, listeners, together
+from spcatv.selection.grid import FIRST_SHARE, dead_alpha
+from spcatv.selection.path import PathFit, PathFitter, Setting, checked_template, complete_setting
 
 # Below this share of the alpha that kills everything the search gives up: the penalty has no effect left.
 SMALLEST_SHARE = 1e-7
@@ -92,7 +91,7 @@ class SparsityChoice:
     model : SPCATV
         The fitted model.
     searches : tuple of SparsitySearch
-        One for all components together, or one a component.
+        One for all components together, or one per component.
     """
 
     model: SPCATV
@@ -129,11 +128,11 @@ def alpha_for_sparsity(
     ----------
     estimator : SPCATV
         Everything but alpha; it is not changed. ``l1_ratio`` must be above 0.
-    X : array-like of shape (n_samples, n_features)
+    X : array-like or Data of shape (n_samples, n_features)
         Training data.
     sparsity : float, or sequence of float of length n_components
         Share of zeros wanted, between 0 and 1. One number: of all loadings of all components together,
-        with one alpha (a component that dies counts with all its zeros). One a component: each gets an
+        with one alpha (a component that dies counts with all its zeros). One per component: each gets an
         alpha of its own, found on what the components before it leave of the data.
     tol : float, default=0.01
         How close is close enough.
@@ -141,7 +140,7 @@ def alpha_for_sparsity(
         The search also ends when both sides of the bracket are this close, relatively: the share of zeros
         then jumps past the target.
     max_fits : int, default=40
-        Most fits a search.
+        Most fits per search.
 
     Returns
     -------
@@ -158,51 +157,79 @@ def alpha_for_sparsity(
     >>> choice.reached, int((choice.model.components_ == 0).sum())
     (True, 80)
     """
-    choice = find_sparsity(estimator, X, sparsity, SearchLimits(tol, alpha_precision, max_fits))
-    warn_of_model(choice.model)
+    limits = SearchLimits(tol, alpha_precision, max_fits)
+    choice = find_sparsity(estimator, X, sparsity, limits, listener=together(*listeners()))
+    warn_about(choice.model)
     return choice
 
 
+def fit_alphas(estimator: SPCATV, X: Any, alphas: Sequence[float]) -> SPCATV:
+    """Fit a copy of an estimator with one alpha per component, in the estimator's units.
+
+    The same as ``clone(estimator).set_params(alpha=tuple(alphas)).fit(X)``.
+    """
+    model: SPCATV = clone(estimator).set_params(alpha=tuple(float(alpha) for alpha in alphas)).fit(X)
+    return model
+
+
 def find_sparsity(
-    estimator: SPCATV, X: Any, sparsity: float | Sequence[float], limits: SearchLimits
+    estimator: SPCATV,
+    X: Any,
+    sparsity: float | Sequence[float],
+    limits: SearchLimits,
+    *,
+    listener: Listener = SILENT,
 ) -> SparsityChoice:
     """`alpha_for_sparsity` without a word of warning."""
     targets = checked_targets(sparsity, int(estimator.n_components))
     if estimator.l1_ratio == 0:
         raise ValueError("l1_ratio is 0: without an l1 penalty no loading becomes zero; give l1_ratio > 0")
+    if estimator.refine and np.ndim(sparsity) > 0:
+        raise ValueError(
+            "refine=True changes all components together, so that a share of zeros per component cannot be "
+            "searched for one after the other; set refine=False, or ask for one share of all zeros"
+        )
+    template, data, structure = checked_template(clone(estimator).set_params(alpha=1.0), X)
+    fitter = PathFitter(template, data, structure, listener=listener)
+    dead = dead_alpha(template, fitter) or 1.0  # data without variance are zero at any alpha
+    setting = complete_setting(template, {})
     if np.ndim(sparsity) == 0:
-        search, step = _search(PathWalker(quiet(estimator), X), estimator, targets[0], limits)
-        return SparsityChoice(plain(step.model), (search,))
-    searches = []
 
-    def with_its_zeros(number: int, single: SPCATV, residual: FloatArray) -> SPCATV:
-        search, step = _search(
-            PathWalker(single, residual), single, targets[number], limits, unit=float(single.alpha)
-        )
+        def fit_all(alpha: float, near: Sequence[_Trial]) -> _Trial:
+            return _Trial(alpha, fitter.fit_from({**setting, "alpha": alpha}, [t.fitted for t in near]))
+
+        search, trial = _search(fit_all, targets[0], dead, limits)
+        return SparsityChoice(fitter.model(trial.fitted), (search,))
+    return _one_by_one(fitter, setting, targets, dead, limits)
+
+
+def _one_by_one(
+    fitter: PathFitter, setting: Setting, targets: Sequence[float], dead: float, limits: SearchLimits
+) -> SparsityChoice:
+    """One search per component, each on what the components before it leave of the data."""
+    searches: list[SparsitySearch] = []
+    trial: _Trial | None = None
+    for number, target in enumerate(targets):
+        found = None if trial is None else trial.fitted.fit.decomposition
+        alphas = tuple(search.chosen.alpha for search in searches)
+        fit_next = _next_component(fitter, setting, alphas, found)
+        search, trial = _search(fit_next, target, dead, limits, component=number)
         searches.append(search)
-        return step.model
+    if trial is None:
+        raise RuntimeError("no component was asked for")
+    return SparsityChoice(fitter.model(trial.fitted), tuple(searches))
 
-    model = fit_one_by_one(estimator, X, with_its_zeros)
-    return SparsityChoice(model, tuple(searches))
 
+def _next_component(
+    fitter: PathFitter, setting: Setting, alphas: tuple[float, ...], found: Decomposition | None
+) -> Callable[[float, Sequence[_Trial]], _Trial]:
+    """Fits one component more with a given alpha; those found stay as they are."""
 
-def warn_of_model(model: SPCATV) -> None:
-    """Warn of components that have not converged, and of those that are zero."""
-    missed = [str(k + 1) for k, record in enumerate(model.diagnostics_) if not record.converged]
-    if missed:
-        warn_user(
-            f"tol={model.tol:g} was not reached by component {', '.join(missed)}; diagnostics_ holds the "
-            f"gaps that were. Raise max_iter (now {model.max_iter}) or tol.",
-            ConvergenceWarning,
-        )
-    null = [str(k + 1) for k, component in enumerate(model.components_) if not component.any()]
-    if null:
-        warn_user(
-            f"{len(null)} of {len(model.components_)} components are zero (number {', '.join(null)}): at "
-            "this share of zeros the penalties leave nothing of them, or the data have no variance left. Ask "
-            "for a share of zeros a component, or lower n_components.",
-            NullComponentWarning,
-        )
+    def fit(alpha: float, near: Sequence[_Trial]) -> _Trial:
+        own = {**setting, "n_components": len(alphas) + 1, "alpha": (*alphas, alpha)}
+        return _Trial(alpha, fitter.fit_from(own, [trial.fitted for trial in near], found))
+
+    return fit
 
 
 def checked_targets(sparsity: Any, n_components: int) -> tuple[float, ...]:
@@ -235,44 +262,46 @@ class SearchLimits:
             raise ValueError(f"max_fits must be at least 1, got {self.max_fits}")
 
 
+@dataclass(frozen=True, eq=False)
+class _Trial:
+    """A fit with one value of alpha."""
+
+    alpha: float
+    fitted: PathFit
+
+
+# Fits a value of alpha from the trials given.
+_FitAlpha = Callable[[float, Sequence[_Trial]], _Trial]
+
+
 def _search(
-    walker: PathWalker, estimator: SPCATV, target: float, limits: SearchLimits, unit: float = 1.0
-) -> tuple[SparsitySearch, Step]:
-    """Search for one alpha, told in units of `unit`; the model is that of the chosen evaluation."""
-    setting = complete_setting(estimator, {"alpha": 1.0})
-    # data without variance are zero at any alpha
-    scale = walker.unit() or walker.alpha_unit() or 1.0
-    dead = scale / setting["l1_ratio"] / (walker.alpha_unit() or 1.0)
-    bisection = _Bisection(walker.fit, setting, target, dead, limits, unit)
+    fit: _FitAlpha, target: float, dead: float, limits: SearchLimits, component: int | None = None
+) -> tuple[SparsitySearch, _Trial]:
+    """Search for one alpha by the zeros of one component, or of all of them."""
+    bisection = _Bisection(fit, target, dead, limits, component)
     bisection.run()
-    return bisection.result(), bisection.chosen_step
+    return bisection.result(), bisection.chosen_trial
 
 
 class _Bisection:
     """State of a search: the two sides of the target, and the best fit so far."""
 
     def __init__(
-        self,
-        fit: Callable[[Setting, Sequence[Step]], Step],
-        setting: Setting,
-        target: float,
-        dead: float,
-        limits: SearchLimits,
-        unit: float,
+        self, fit: _FitAlpha, target: float, dead: float, limits: SearchLimits, component: int | None
     ) -> None:
-        self._fit, self._setting, self._target, self._limits, self._unit = fit, setting, target, limits, unit
-        self._dead = dead
-        self._below: tuple[Evaluation, Step] | None = None
-        self._above: tuple[Evaluation, Step | None] = (Evaluation(dead / unit, 1.0, 1.0, 0.0, False), None)
+        self._fit, self._target, self._dead, self._limits = fit, target, dead, limits
+        self._component = component
+        self._below: tuple[Evaluation, _Trial] | None = None
+        self._above: tuple[Evaluation, _Trial | None] = (Evaluation(dead, 1.0, 1.0, 0.0, False), None)
         self._evaluations: list[Evaluation] = []
-        self._chosen: tuple[Evaluation, Step] | None = None
+        self._chosen: tuple[Evaluation, _Trial] | None = None
 
     @property
-    def chosen_step(self) -> Step:
+    def chosen_trial(self) -> _Trial:
         """The fit that came closest."""
         return self._best()[1]
 
-    def _best(self) -> tuple[Evaluation, Step]:
+    def _best(self) -> tuple[Evaluation, _Trial]:
         if self._chosen is None:
             raise RuntimeError("the search has not begun")
         return self._chosen
@@ -285,39 +314,39 @@ class _Bisection:
             alpha = self._next()
 
     def _evaluate(self, alpha: float) -> None:
-        step = self._fit({**self._setting, "alpha": alpha}, self._nearest(alpha))
-        evaluation = _evaluation(step.model, alpha / self._unit)
+        trial = self._fit(alpha, self._nearest(alpha))
+        evaluation = _evaluation(trial, self._component)
         self._evaluations.append(evaluation)
         if evaluation.sparsity < self._target:
-            self._below = (evaluation, step)
+            self._below = (evaluation, trial)
         else:
-            self._above = (evaluation, step)
+            self._above = (evaluation, trial)
         if self._chosen is None or self._distance(evaluation) < self._distance(self._chosen[0]):
-            self._chosen = (evaluation, step)
+            self._chosen = (evaluation, trial)
 
     def _distance(self, evaluation: Evaluation) -> tuple[bool, float]:
-        """How far from the target; a model without components is farther than any other."""
+        """How far from the target; a fit without components is farther than any other."""
         return not evaluation.alive, abs(evaluation.sparsity - self._target)
 
-    def _nearest(self, alpha: float) -> list[Step]:
+    def _nearest(self, alpha: float) -> list[_Trial]:
         """The side of the bracket to start from: the nearer one in log(alpha) that has a component."""
         sides = [
-            step
+            trial
             for side in (self._below, self._above)
-            if side is not None and (step := side[1]) is not None and side[0].alive
+            if side is not None and (trial := side[1]) is not None and side[0].alive
         ]
-        return sorted(sides, key=lambda step: abs(np.log(step.setting["alpha"] / alpha)))[:1]
+        return sorted(sides, key=lambda trial: abs(np.log(trial.alpha / alpha)))[:1]
 
     def _next(self) -> float | None:
         """The next alpha to look at; None at the end."""
         at_end = len(self._evaluations) >= self._limits.max_fits
         if at_end or self._reached(self._evaluations[-1]):
             return None
-        above = self._above[0].alpha * self._unit
+        above = self._above[0].alpha
         if self._below is None:
             lower = above / STRIDE
             return lower if lower > SMALLEST_SHARE * self._dead else None
-        below = self._below[0].alpha * self._unit
+        below = self._below[0].alpha
         if above / below <= 1 + self._limits.alpha_precision:
             return None
         return float(min(STRIDE * below, np.sqrt(below * above)))
@@ -338,13 +367,15 @@ class _Bisection:
         )
 
 
-def _evaluation(model: SPCATV, alpha: float) -> Evaluation:
-    n_features = model.n_features_in_
-    records: tuple[ComponentDiagnostics, ...] = model.diagnostics_
+def _evaluation(trial: _Trial, component: int | None) -> Evaluation:
+    """What a fit gives: for one of its components, or for all together."""
+    fit = trial.fitted.fit
+    which = slice(None) if component is None else slice(component, component + 1)
+    components, records = fit.components[which], fit.decomposition.diagnostics[which]
     return Evaluation(
-        alpha=alpha,
-        sparsity=float(np.mean(model.components_ == 0)),
-        sparsity_bound=float(np.mean([1 - record.n_certain / n_features for record in records])),
+        alpha=trial.alpha,
+        sparsity=float(np.mean(components == 0)),
+        sparsity_bound=float(np.mean([1 - record.n_certain / components.shape[1] for record in records])),
         relative_gap=max(record.relative_gap for record in records),
-        alive=bool(model.components_[0].any()),
+        alive=bool(components[0].any()),
     )

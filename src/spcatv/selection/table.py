@@ -12,7 +12,8 @@ import numpy.typing as npt
 from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import Array, BoolArray, FloatArray
 from spcatv.metrics import pairwise_dice
-from spcatv.selection.chains import Outcome, Params
+from spcatv.selection.chains import Outcome
+from spcatv.selection.path import Setting
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +47,7 @@ class SettingScores:
 
 
 def score_setting(outcomes: Sequence[Outcome | None], n_components: int) -> SettingScores:
-    """Reduce the fits of one setting, one a fold, to their scores; the loadings are not kept."""
+    """Reduce the fits of one setting, one per fold, to their scores; the loadings are not kept."""
     nothing = np.full(n_components, np.nan)
     done = [outcome for outcome in outcomes if outcome is not None]
     dice, corrected = np.nan, np.nan
@@ -82,7 +83,7 @@ class SelectionTable:
         In the same order.
     """
 
-    params: tuple[Params, ...]
+    params: tuple[Setting, ...]
     scores: tuple[SettingScores, ...]
 
     @property

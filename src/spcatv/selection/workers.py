@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from joblib import Parallel, delayed
 
 from spcatv._util.warn import warn_user
+from spcatv.data import ArrayData, Data
 from spcatv.progress import silence
+from spcatv.selection.cluster import cluster_workers
 
 T = TypeVar("T")
 
@@ -69,8 +71,16 @@ def check_failures(failures: Sequence[Failure], n_left: int) -> None:
     warn_user(f"{count} left out ({named}{more})", FailedFitWarning)
 
 
-class Workers:
+class Workers(Protocol):
     """Runs one function on many arguments; results come one by one, in order."""
+
+    def run(self, function: Callable[..., T], arguments: Iterable[tuple[Any, ...]]) -> Iterator[T]:
+        """Call ``function(*item)`` for every item, on all workers."""
+        ...
+
+
+class JoblibWorkers:
+    """Workers of a `joblib.Parallel` pool."""
 
     def __init__(self, pool: Any) -> None:
         self._pool = pool
@@ -82,15 +92,28 @@ class Workers:
 
 @contextmanager
 def workers(n_jobs: int | None) -> Iterator[Workers]:
-    """Workers for a ``with`` block: processes, or what `joblib.parallel_config` says (Dask, threads).
+    """Workers for a ``with`` block.
 
-    Large arrays go to worker processes once per block: joblib writes each to a memory map that they share.
+    They are those of the cluster inside a `dask_backend` block, and otherwise what
+    `joblib.parallel_config` says, by default processes. joblib sends large arrays to processes once per
+    block, as memory maps that they share.
     Listeners do not hear the fits in the block, wherever these run; collect the listeners before it.
 
     Parameters
     ----------
     n_jobs : int or None
-        Number of workers, -1 for one a core; ``None`` is 1 unless `joblib.parallel_config` says otherwise.
+        Number of workers, -1 for one per core. ``None`` means 1 unless `joblib.parallel_config` says
+        otherwise. A cluster uses all its workers.
     """
+    cluster = cluster_workers()
+    if cluster is not None:
+        with silence():
+            yield cluster
+        return
     with silence(), Parallel(n_jobs=n_jobs, return_as="generator") as pool:
-        yield Workers(pool)
+        yield JoblibWorkers(pool)
+
+
+def shareable(data: Data) -> Any:
+    """What to hand to workers: the array itself where there is one, which is sent only once."""
+    return data.array if isinstance(data, ArrayData) else data

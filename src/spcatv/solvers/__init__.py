@@ -1,13 +1,14 @@
-"""Solvers of the loading problem and of other losses with the same penalties: `solve` picks and judges.
+"""Solvers of the loading problem and of other losses with the same penalties; `solve` chooses and judges one.
 
-Every solver answers ``solver(problem, *, tol, max_iter, v0, alpha0) -> Solution`` and is judged by
-one function outside of it, the exact duality gap of the problem (docs/method.md section 3.3).
+Every solver is a function ``solver(problem, *, tol, max_iter, v0, alpha0) -> Solution``. All of them are
+judged from outside, by the exact duality gap of the problem (docs/method.md section 3.3).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -25,45 +26,15 @@ __all__ = ["METHODS", "Solution", "SolverError", "Status", "TracePoint", "solve"
 Solver = Callable[..., Solution]
 
 
-def _closed_form() -> Solver:
-    from spcatv.solvers.closed_form import closed_form
-
-    return closed_form
-
-
-def _pdhg() -> Solver:
-    from spcatv.solvers.pdhg import pdhg
-
-    return pdhg
-
-
-def _dual() -> Solver:
-    from spcatv.solvers.dual import dual_gradient
-
-    return dual_gradient
-
-
-def _conesta() -> Solver:
-    from spcatv.solvers.conesta import conesta
-
-    return conesta
-
-
-def _fista() -> Solver:
-    from spcatv.solvers.fista import fista
-
-    return fista
-
-
-# each entry imports its solver when asked: compiled kernels load only where they are used
-_LOADERS: dict[str, Callable[[], Solver]] = {
-    "pdhg": _pdhg,
-    "dual": _dual,
-    "conesta": _conesta,
-    "fista": _fista,
-    "closed_form": _closed_form,
+# module and function of every solver; imported on first use, because solvers import from this package
+_SOLVERS: dict[str, tuple[str, str]] = {
+    "pdhg": ("pdhg", "pdhg"),
+    "dual": ("dual", "dual_gradient"),
+    "conesta": ("conesta", "conesta"),
+    "fista": ("fista", "fista"),
+    "closed_form": ("closed_form", "closed_form"),
 }
-METHODS: tuple[str, ...] = tuple(_LOADERS)
+METHODS: tuple[str, ...] = tuple(_SOLVERS)
 
 
 def solve(
@@ -90,23 +61,23 @@ def solve(
     tol : float, default=1e-6
         Stop when the exact duality gap is at most ``tol * problem.scale()``.
     max_iter : int, default=None
-        Most iterations; ``None``: the solver's own default (the argument is then not passed).
+        Largest number of iterations; ``None``: the solver's own default (the argument is not passed).
     v0 : array-like of shape (n_features,), default=None
-        Start, for solvers that have one.
+        Start, for solvers that use one.
     alpha0 : array-like of shape (n_rows,), default=None
-        Dual start; projected onto the feasible set first.
+        Start of the dual variable; projected onto the feasible set first.
     **options
         Passed to the solver, such as ``mu`` for "fista" or ``gap="paper"`` for "conesta".
 
     Returns
     -------
     Solution
-        A `ConvergenceWarning` says so, with figures, when it is not converged.
+        If it has not converged, a `ConvergenceWarning` says so with figures.
 
     Raises
     ------
     SolverError
-        If an iterate, the objective or the gap stops being finite.
+        If an iterate, the objective or the gap is no longer finite.
     """
     solver = _choose(problem, method)
     tol, max_iter = _checked_limits(tol, max_iter)
@@ -140,14 +111,16 @@ def _choose(problem: CompositeProblem, method: str | Solver) -> Solver:
     loading = isinstance(problem, LoadingProblem)
     if method == "auto":
         method = "pdhg" if loading else "conesta"
-    if method == "pdhg" and loading and problem.structured_lipschitz(1.0) == 0:
-        # the primal-dual step sizes come from c ||A||: without it there is nothing to iterate on
+    if method == "pdhg" and loading and not problem.has_structure:
+        # the primal-dual step sizes are made from c ||A||, which is 0 here
         method = "closed_form"
-    if method not in _LOADERS:
+    if method not in _SOLVERS:
         raise ValueError(
             f"unknown method {method!r}; choose one of auto, {', '.join(METHODS)}, or a callable"
         )
-    return _LOADERS[method]()
+    module, name = _SOLVERS[method]
+    solver: Solver = getattr(import_module(f"spcatv.solvers.{module}"), name)
+    return solver
 
 
 def _checked_limits(tol: float, max_iter: int | None) -> tuple[float, int | None]:
@@ -174,7 +147,7 @@ def _checked_start(name: str, array: npt.ArrayLike | None, size: int, what: str)
 
 
 def _zero(problem: CompositeProblem, tol: float, scale: float) -> Solution:
-    """Answer a problem without data (y = 0), where v = 0 is optimal and no relative gap is defined."""
+    """Solve a problem without data (y = 0): v = 0 is optimal, and no relative gap is defined."""
     monitor = Monitor(problem, "closed_form", tol)
     gap = monitor.look(0, np.zeros(problem.structure.n_features), np.zeros(problem.structure.n_rows))
     if gap > 0:
@@ -186,7 +159,7 @@ def _zero(problem: CompositeProblem, tol: float, scale: float) -> Solution:
 
 
 def _judged(problem: CompositeProblem, answer: Solution, tol: float, name: str) -> Solution:
-    """Recompute the certificate of a solver that is not ours; its own claims count for nothing."""
+    """Recompute the certificate of a user's solver; its own claims are ignored."""
     if not isinstance(answer, Solution):
         raise TypeError(f"the solver {name} must return a Solution, got a {type(answer).__name__}")
     sizes = {"v": problem.structure.n_features, "alpha": problem.structure.n_rows}

@@ -1,4 +1,4 @@
-"""What every solver returns, one result type and one status, and the monitor that makes it."""
+"""What every solver returns (one result type, one status), and the monitor that makes it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spcatv.problem.composite import CompositeProblem
 
 
 class Status(enum.Enum):
-    """How a solver ended; the value of a member says it in words."""
+    """How a solver ended; the value of a member is a sentence."""
 
     CONVERGED = "the duality gap is within the tolerance"
     MAX_ITER = "the iterations ran out before the gap reached the tolerance"
@@ -26,12 +26,12 @@ class Status(enum.Enum):
 
 
 class SolverError(FloatingPointError):
-    """An iterate, a value or a gap stopped being finite: there is no answer to return."""
+    """An iterate, a value or a gap is no longer finite: there is no answer to return."""
 
 
 @dataclass(frozen=True)
 class TracePoint:
-    """One look at a solver on its way: iteration, exact objective, exact gap, seconds since the start."""
+    """One look at a running solver: iteration, exact objective, exact gap, seconds since the start."""
 
     iteration: int
     value: float
@@ -95,12 +95,12 @@ class Solution:
 
 
 class Monitor:
-    """Watches a solver: its clock, its target, its trace and the best certified point so far.
+    """Watches a solver: its time, its target, its trace and the best certified point so far.
 
     Parameters
     ----------
     problem : CompositeProblem
-        The judge of what is looked at.
+        Judges every point that is looked at.
     method : str
         Name of the solver, for messages.
     tol : float
@@ -127,37 +127,37 @@ class Monitor:
         """Whether the best point is within the target."""
         return self.gap <= self.target
 
-    def look(self, iteration: int, v: FloatArray, alpha: FloatArray, gap: float | None = None) -> float:
-        """Record a look at (v, alpha) and return its exact gap; the arrays must not change afterwards.
+    def look(self, iteration: int, v: FloatArray, dual: FloatArray, gap: float | None = None) -> float:
+        """Record the point (v, dual) and return its exact gap; the arrays must not change afterwards.
 
         Parameters
         ----------
         iteration : int
             Iterations done so far.
         v : ndarray of shape (n_features,)
-        alpha : ndarray of shape (n_rows,)
-            Dual feasible.
+        dual : ndarray of shape (n_rows,)
+            Feasible.
         gap : float, default=None
-            The exact gap at (v, alpha) where the solver has it already; ``None``: ask the problem.
+            The exact gap at (v, dual) if the solver knows it already; ``None``: ask the problem.
 
         Raises
         ------
         SolverError
             If the objective or the gap is not a finite number.
         """
-        broken = _count_bad(v) + _count_bad(alpha) > 0  # which the problem may refuse to judge
+        broken = _count_bad(v) + _count_bad(dual) > 0  # the problem may refuse to judge such a point
         value = np.nan if broken else self.problem.value(v)
         if broken or gap is None:
-            gap = np.nan if broken else self.problem.gap(v, alpha)
+            gap = np.nan if broken else self.problem.gap(v, dual)
         if not (np.isfinite(gap) and np.isfinite(value)):
             raise SolverError(
                 f"{self.method}: the objective is {value} and the gap {gap} at iteration {iteration} "
-                f"({_count_bad(v)} of {v.size} entries of v and {_count_bad(alpha)} of {alpha.size} of alpha "
+                f"({_count_bad(v)} of {v.size} entries of v and {_count_bad(dual)} of {dual.size} of alpha "
                 "are not finite); look for extreme values in the data or the weights"
             )
         self._trace.append(TracePoint(iteration, value, gap, time.perf_counter() - self._started))
         if self._best is None or gap < self.gap:
-            self.gap, self._best = gap, (v, alpha)
+            self.gap, self._best = gap, (v, dual)
         return gap
 
     def finish(self, n_iter: int, otherwise: Status = Status.MAX_ITER, detail: str = "") -> Solution:
@@ -174,16 +174,16 @@ class Monitor:
         """
         if self._best is None:
             raise RuntimeError(f"{self.method} ended without a single look at its iterate")
-        v, alpha = self._best
-        gap, scale = self.problem.gap(v, alpha), self.problem.scale()
+        v, dual = self._best
+        gap, scale = self.problem.gap(v, dual), self.problem.scale()
         success = gap <= self.target
         return Solution(
             v=v,
-            alpha=alpha,
+            alpha=dual,
             value=self.problem.value(v),
             gap=gap,
-            relative_gap=_ratio(gap, scale),
-            error_bound=self.problem.error_bound(v, alpha),
+            relative_gap=relative(gap, scale),
+            error_bound=self.problem.error_bound(v, dual),
             status=Status.CONVERGED if success else otherwise,
             n_iter=n_iter,
             seconds=time.perf_counter() - self._started,
@@ -193,8 +193,8 @@ class Monitor:
         )
 
 
-def _ratio(gap: float, scale: float) -> float:
-    """``gap / scale``, where 0 / 0 is a gap that is closed."""
+def relative(gap: float, scale: float) -> float:
+    """``gap / scale``, and 0 for 0 / 0: the gap is closed."""
     if scale > 0:
         return gap / scale
     return 0.0 if gap == 0 else float("inf")

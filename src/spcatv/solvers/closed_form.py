@@ -1,4 +1,4 @@
-"""Without a structured penalty the loading problem is solved at once (docs/method.md section 3.1)."""
+"""The closed form of the loading problem without a structured penalty (docs/method.md section 3.1)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def closed_form(
     problem : LoadingProblem
         With ``tv = 0`` or an operator that is zero or has no rows.
     tol, max_iter, v0, alpha0, **options
-        Taken for the sake of the common interface; nothing here depends on them.
+        Accepted for the common interface, and ignored.
 
     Returns
     -------
@@ -36,12 +36,12 @@ def closed_form(
         raise ValueError(
             f"closed_form solves a LoadingProblem, not a {type(problem).__name__}; use 'conesta' or 'fista'"
         )
-    if problem.structured_lipschitz(1.0) > 0:
+    if problem.has_structure:
         raise ValueError(
             f"closed_form needs a problem without structured penalty, but tv is {problem.tv:g} and the "
             f"structure has {problem.structure.n_rows} rows; use method='auto'"
         )
     monitor = Monitor(problem, "closed_form", tol)
-    alpha = np.zeros(problem.structure.n_rows)
-    monitor.look(1, problem.minimizer(alpha), alpha)
+    dual = np.zeros(problem.structure.n_rows)
+    monitor.look(1, problem.minimizer(dual), dual)
     return monitor.finish(n_iter=1)

@@ -1,4 +1,4 @@
-"""CONESTA: FISTA with a decreasing smoothing, driven by a duality gap (docs/method.md section 3.5)."""
+"""CONESTA: FISTA with decreasing smoothing, driven by a duality gap (docs/method.md section 3.5)."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ FIRST_MU = 1e-8
 
 
 def optimal_mu(problem: CompositeProblem, eps: float) -> float:
-    """Smoothing that reaches precision `eps` in the fewest FISTA iterations.
+    """Return the smoothing that reaches precision `eps` in the fewest FISTA iterations.
 
     ``mu_opt(eps) = (-c M ||A||^2 + sqrt((c M ||A||^2)^2 + L M ||A||^2 eps)) / (L M)``, L = 2 for the
     loading problem, written without the cancellation between the two terms.
     """
-    half_groups = 0.5 * problem.structure.n_groups
+    constant = problem.smoothing_constant()
     norm_squared = problem.structure.norm_squared()
-    linear = problem.tv * half_groups * norm_squared
-    root = np.sqrt(linear**2 + problem.lipschitz() * half_groups * norm_squared * eps)
+    linear = problem.tv * constant * norm_squared
+    root = np.sqrt(linear**2 + problem.lipschitz() * constant * norm_squared * eps)
     return float(norm_squared * eps / (linear + root))
 
 
@@ -42,7 +42,7 @@ def conesta(
     Each round runs FISTA on the problem smoothed with ``mu_i`` until its gap is at most
     ``eps_i - mu_i c M``; then ``eps_i = gap_mu(v) + mu_i c M``, ``eps_{i+1} = tau eps_i`` and
     ``mu_{i+1} = min(mu_i, mu_opt(eps_{i+1}))``. It ends when the exact gap, which is never above that
-    ``eps_i``, is at most ``eps = tol * problem.scale()``: the paper's iterates, stopped no later.
+    ``eps_i``, is at most ``eps = tol * problem.scale()``: the iterates are the paper's, and end no later.
 
     Parameters
     ----------
@@ -50,18 +50,18 @@ def conesta(
     tol : float, default=1e-6
         Stop when the exact, unsmoothed gap is at most ``tol * problem.scale()``.
     max_iter : int, default=100_000
-        Most FISTA iterations in all.
+        FISTA iterations, all rounds together.
     v0 : ndarray of shape (n_features,), default=None
         Start; 0 by default.
     alpha0 : ndarray of shape (n_rows,), default=None
         Serves only to certify `v0`: if the pair is within the tolerance, nothing is done.
     tau : float, default=0.5
-        Factor between two precisions, in (0, 1).
+        Ratio of the precisions of two rounds, in (0, 1).
     gap : {"tight", "paper"}, default="tight"
         The gap that drives the continuation; "paper" fixes the dual variable of the loss to its
-        gradient. A `RegularizedLoss` knows that one only.
+        gradient. For a `RegularizedLoss` both are the same.
     mu_min : float, default=0
-        Floor of the smoothing parameter; the status is "stalled" if it keeps the tolerance out of reach.
+        Smallest smoothing parameter; the status is "stalled" if it puts the tolerance out of reach.
 
     Returns
     -------
@@ -75,7 +75,7 @@ def conesta(
     monitor = Monitor(problem, "conesta", tol)
     v = starting_point(problem, monitor, v0, alpha0)
     first = look_at(problem, v, FIRST_MU, monitor=monitor, iteration=0, gap=gap)
-    smooth_already = problem.smoothing_error(1.0) == 0 or problem.structured_lipschitz(1.0) == 0
+    smooth_already = problem.smoothing_constant() == 0
     # no round needs to be more precise than the answer; this also covers a first gap of 0
     eps = max(tau * first.smoothed, monitor.target)
     mu, n_iter = np.inf, 0

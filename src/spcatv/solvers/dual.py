@@ -1,7 +1,7 @@
-"""Accelerated projected gradient ascent on the dual of the loading problem (docs/method.md section 3.9).
+"""Accelerated proximal gradient ascent on the dual of the loading problem (docs/method.md section 3.9).
 
-Slower than the primal-dual solver on large images, but without any step ratio to balance: the
-fallback for when that heuristic stalls.
+Slower than the primal-dual solver on large images, but without a step ratio to balance: the
+fallback when that heuristic stalls.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ def dual_gradient(
     v0: FloatArray | None = None,
     alpha0: FloatArray | None = None,
 ) -> Solution:
-    """Maximise ``D(alpha)`` over the dual ball by FISTA with gradient restart.
+    """Maximise the dual objective ``D(dual)`` by FISTA with gradient restart.
 
-    ``-D`` has the gradient ``-c A v(alpha)`` (``+ c/2 alpha`` for the penalty "graphnet") with the
-    Lipschitz constant ``c^2 ||A||^2 / 2`` (``+ c/2``), where ``v(alpha)`` is the closed-form
-    minimiser for alpha. The primal iterate is that minimiser, so its gap is the dual's share alone.
+    ``D(dual) + c h*(dual)`` has the gradient ``c A v(dual)``, where ``v(dual)`` is the closed-form minimiser
+    for the dual variable, with the Lipschitz constant ``c^2 ||A||^2 / 2``; the conjugate enters by its
+    proximal operator. The primal iterate is that minimiser, so its gap is the dual's share alone.
 
     Parameters
     ----------
@@ -38,9 +38,9 @@ def dual_gradient(
         Stop when the exact gap is at most ``tol * problem.scale()``.
     max_iter : int, default=100_000
     v0 : ndarray of shape (n_features,), default=None
-        Only its dual point is of use here: ``alpha`` starts there unless `alpha0` is given.
+        Only its dual point is of use here: the dual variable starts there unless `alpha0` is given.
     alpha0 : ndarray of shape (n_rows,), default=None
-        Start; projected if need be.
+        Start; projected if it is not feasible.
 
     Returns
     -------
@@ -52,25 +52,25 @@ def dual_gradient(
             "use 'conesta' or 'fista'"
         )
     monitor = Monitor(problem, "dual", tol)
-    alpha = _start(problem, v0, alpha0)
-    monitor.look(0, problem.minimizer(alpha), alpha)
+    dual = _start(problem, v0, alpha0)
+    monitor.look(0, problem.minimizer(dual), dual)
     if monitor.converged():
         return monitor.finish(n_iter=0)
-    step = 1.0 / _lipschitz(problem)
-    point, momentum, improved_at = alpha, 1.0, 0
+    step = 1.0 / (0.5 * problem.tv**2 * problem.structure.norm_squared())
+    point, momentum, improved_at = dual, 1.0, 0
     for iteration in range(1, max_iter + 1):
-        after = problem.feasible(point + step * ascent_direction(problem, point))
-        if float((point - after) @ (after - alpha)) > 0:  # the momentum points uphill of -D: drop it
+        after = _ascended(problem, point, step)
+        if float((point - after) @ (after - dual)) > 0:  # the momentum points uphill of -D: drop it
             momentum, point = 1.0, after
         else:
             following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
-            point = after + ((momentum - 1.0) / following) * (after - alpha)
+            point = after + ((momentum - 1.0) / following) * (after - dual)
             momentum = following
-        alpha = after
+        dual = after
         if iteration % CHECK_EVERY and iteration < max_iter:
             continue
         best = monitor.gap
-        if monitor.look(iteration, problem.minimizer(alpha), alpha) < best:
+        if monitor.look(iteration, problem.minimizer(dual), dual) < best:
             improved_at = iteration
         if monitor.converged():
             return monitor.finish(n_iter=iteration)
@@ -83,15 +83,10 @@ def dual_gradient(
     return monitor.finish(n_iter=max_iter)
 
 
-def ascent_direction(problem: LoadingProblem, alpha: FloatArray) -> FloatArray:
-    """Gradient of D at alpha: ``c A v(alpha)``, less ``c/2 alpha`` for "graphnet"; shape (n_rows,)."""
-    direction = problem.tv * problem.structure.forward(problem.minimizer(alpha))
-    return direction - 0.5 * problem.tv * alpha if problem.penalty == "graphnet" else direction
-
-
-def _lipschitz(problem: LoadingProblem) -> float:
-    bound = 0.5 * problem.tv**2 * problem.structure.norm_squared()
-    return bound + 0.5 * problem.tv if problem.penalty == "graphnet" else bound
+def _ascended(problem: LoadingProblem, dual: FloatArray, step: float) -> FloatArray:
+    """One proximal gradient step of length `step`: up the smooth part, then the prox of ``c h*``."""
+    slope = problem.tv * problem.structure.forward(problem.minimizer(dual))
+    return problem.structured_penalty.dual_step(problem.structure, dual + step * slope, step * problem.tv)
 
 
 def _start(problem: LoadingProblem, v0: FloatArray | None, alpha0: FloatArray | None) -> FloatArray:

@@ -1,10 +1,10 @@
 """FISTA on the smoothed problem, with a fixed smoothing parameter (docs/method.md section 3.4).
 
-The structured penalty is replaced by Nesterov's ``s_mu``, whose gradient is ``A'alpha_mu(v)``, and
-``F_mu`` is minimised by accelerated proximal gradient steps. The gap that is looked at falls into
+The structured penalty is replaced by Nesterov's smooth ``h_mu``, whose gradient is ``A'alpha_mu(v)``, and
+``F_mu`` is minimised by accelerated proximal gradient steps. The gap has two shares,
 
     q = F_mu(v) - (smoothed dual at alpha_mu)       what is left to do on the smoothed problem
-    s = c ( s(v) - alpha_mu'Av )  <=  c mu M        what the smoothing costs
+    s = c ( h(Av) + h*(alpha_mu) - alpha_mu'Av )  <=  c mu M        what the smoothing costs
 
 and ``q + s`` is the exact gap of the problem itself, the only stopping rule of `fista`.
 """
@@ -21,7 +21,7 @@ from spcatv.problem.composite import GAP_KINDS, CompositeProblem, GapKind
 from spcatv.solvers.base import Monitor, Solution, Status
 
 CHECK_EVERY = 10
-# q this small beside the tolerance means that the smoothed problem is solved
+# the smoothed problem counts as solved when q is this share of the tolerance
 SOLVED = 1e-3
 
 
@@ -54,14 +54,14 @@ def look_at(
     Returns
     -------
     Look
-        ``smoothed``: ``gap_mu(v)`` of docs/method.md section 3.4, of the kind asked for; ``exact``:
+        ``smoothed`` is ``gap_mu(v)`` of docs/method.md section 3.4, of the given kind; ``exact`` is
         the unsmoothed gap, always of the tight kind.
     """
-    alpha = problem.dual_point(problem.structure.forward(v), mu)
-    pull = problem.dual_pull(alpha)
+    dual = problem.dual_point(problem.structure.forward(v), mu)
+    pull = problem.dual_pull(dual)
     tight = max(problem.smooth_gap(v, pull, "tight"), 0.0)
-    exact = tight + max(problem.structured_gap(v, alpha), 0.0)
-    monitor.look(iteration, v, alpha, exact)
+    exact = tight + max(problem.structured_gap(v, dual), 0.0)
+    monitor.look(iteration, v, dual, exact)
     smoothed = tight if gap == "tight" else problem.smooth_gap(v, pull, gap)
     return Look(smoothed=smoothed, exact=exact)
 
@@ -77,10 +77,10 @@ def fista_loop(
     max_iter: int,
     gap: GapKind = "tight",
 ) -> LoopEnd:
-    """Minimise ``F_mu`` from v until `stop` likes a look or `max_iter` is reached.
+    """Minimise ``F_mu`` from v until `stop` returns True or `max_iter` is reached.
 
     One iteration is ``z = v + (k-2)/(k+1) (v - v_previous)``, ``v = prox(z - t grad F_mu(z), t)`` with
-    the step ``t = 1 / (L + c ||A||^2 / mu)``.
+    the step ``t = 1 / (L + L_mu)``, L and ``L_mu`` the Lipschitz constants of the two gradients.
 
     Parameters
     ----------
@@ -90,13 +90,13 @@ def fista_loop(
     mu : float
         Smoothing parameter, > 0.
     stop : callable
-        Told every look (before the first iteration, then every tenth).
+        Called with every look: before the first iteration, then every tenth.
     monitor : Monitor
         Records the looks.
     n_iter, max_iter : int
-        Iterations done before this call, and the most there may be in all.
+        Iterations done before this call, and the largest total.
     gap : {"tight", "paper"}, default="tight"
-        Kind of smoothed gap `stop` is told.
+        Kind of the smoothed gap in a look.
     """
     step = 1.0 / (problem.lipschitz() + problem.structured_lipschitz(mu))
     look = look_at(problem, v, mu, monitor=monitor, iteration=n_iter, gap=gap)
@@ -105,8 +105,8 @@ def fista_loop(
     previous, k = v, 2
     for iteration in range(n_iter + 1, max_iter + 1):
         z = v + ((k - 2) / (k + 1)) * (v - previous)
-        alpha = problem.dual_point(problem.structure.forward(z), mu)
-        gradient = problem.gradient(z) + problem.dual_pull(alpha)
+        dual = problem.dual_point(problem.structure.forward(z), mu)
+        gradient = problem.gradient(z) + problem.dual_pull(dual)
         previous, v, k = v, problem.prox(z - step * gradient, step), k + 1
         if (k - 2) % CHECK_EVERY == 0 or iteration == max_iter:
             look = look_at(problem, v, mu, monitor=monitor, iteration=iteration, gap=gap)
@@ -118,7 +118,7 @@ def fista_loop(
 def starting_point(
     problem: CompositeProblem, monitor: Monitor, v0: FloatArray | None, alpha0: FloatArray | None
 ) -> FloatArray:
-    """Return v0 moved into the domain (0 by default); a pair (v0, alpha0) is looked at as it is."""
+    """Return v0 moved into the domain (0 by default); a given pair (v0, alpha0) is recorded first."""
     if v0 is None:
         v0 = np.zeros(problem.structure.n_features)
     v = problem.prox(v0, 0.0)
@@ -148,7 +148,7 @@ def fista(
     ----------
     problem : CompositeProblem
     mu : float, default=None
-        Smoothing parameter. ``None``: such that the smoothing costs half of the tolerance,
+        Smoothing parameter. ``None``: the one that costs half of the tolerance,
         ``c mu M = tol * scale / 2``. A larger one is faster, but may put the tolerance out of reach:
         the status is then "stalled" as soon as the smoothed problem is solved.
     tol : float, default=1e-6

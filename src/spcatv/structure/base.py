@@ -1,9 +1,9 @@
-"""What every structure is: a sparse operator whose rows are cut into groups.
+"""What every structure is: a sparse operator whose rows are divided into groups.
 
 The structured penalty of docs/method.md section 2 is ``s(v) = sum_g ||A_g v||_2``. A `Structure`
-holds the stacked operator ``A`` and the boundaries of its groups, and nothing else reaches the
-solvers. Subclasses are small recipes (a mask, a list of edges, ...) that know how to write their
-operator down; the operator itself is made once, when first asked for.
+holds the stacked operator ``A`` and the boundaries of its groups; solvers see nothing else of it.
+Subclasses are small recipes (a mask, a list of edges, ...) that can build their operator. It is built
+once, when it is first needed.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from spcatv.structure.norm import spectral_norm_squared
 
 
 def read_only(array: Array) -> Array:
-    """Return `array` itself, or a copy if others may write to it, with writing switched off."""
-    # a view that is read-only can still change through the array that it looks at
+    """Return `array`, or a copy if others may write to it, as a read-only array."""
+    # a read-only view can still change through the array that it views
     if array.flags.writeable or not array.flags.owndata:
         array = array.copy()
         array.flags.writeable = False
@@ -39,8 +39,8 @@ def index_dtype(largest: int) -> type[np.int32] | type[np.int64]:
 class Structure:
     """A penalty ``s(v) = sum_g ||A_g v||_2`` on `n_features` features.
 
-    Immutable, hashable and comparable by content (the operator and its groups, however they were
-    made), and cheap to pickle: only the recipe travels, not the operator it makes.
+    Structures are immutable, hashable and compared by content (the operator and its groups, however
+    they were built). They are cheap to pickle: only the recipe is stored, not the operator.
 
     Subclasses are frozen dataclasses whose fields are the recipe, and implement `n_features` and
     `_build`.
@@ -59,7 +59,7 @@ class Structure:
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        # what cannot change need not be copied: scikit-learn's clone keeps the operator once made
+        # an immutable object need not be copied: scikit-learn's clone keeps an operator that is built
         return self
 
     @property
@@ -68,7 +68,7 @@ class Structure:
         raise TypeError(f"{type(self).__name__} must define n_features")
 
     def _build(self) -> tuple[sp.csr_array, IntArray]:
-        """Write the operator down: A (n_rows x P) and group_ptr (n_groups + 1)."""
+        """Build the operator: A (n_rows x P) and group_ptr (n_groups + 1)."""
         raise TypeError(f"{type(self).__name__} must define _build")
 
     @cached_property
@@ -82,8 +82,8 @@ class Structure:
     def matrix(self) -> sp.csr_array:
         """The operator A, float64 CSR of shape (n_rows, n_features), rows in group order.
 
-        The arrays are shared and read-only; the object around them is new at every call, because
-        scipy's assignment to an entry replaces the arrays.
+        The arrays are shared and read-only. The object around them is new at every call, because
+        assigning to an entry of a scipy matrix replaces its arrays.
         """
         matrix = self._operator[0]
         view = sp.csr_array((matrix.data, matrix.indices, matrix.indptr), shape=matrix.shape)
@@ -97,7 +97,7 @@ class Structure:
 
     @cached_property
     def _transpose(self) -> sp.csr_array:
-        # csr of A', so that the adjoint is a row-wise (fast, deterministic) product as well
+        # CSR of A', so that the adjoint is a row-wise (fast, deterministic) product too
         return self._operator[0].T.tocsr()
 
     @property
@@ -107,7 +107,7 @@ class Structure:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows of A, the length of the dual variable alpha."""
+        """Number of rows of A, the length of a dual variable alpha."""
         return int(self._operator[0].shape[0])
 
     def forward(self, v: npt.ArrayLike) -> FloatArray:
@@ -168,7 +168,7 @@ class Structure:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MatrixStructure(Structure):
-    """A structure given by its operator; made by `from_matrix`, which checks its input.
+    """A structure given by its operator; use `from_matrix`, which checks its input, to make one.
 
     Parameters
     ----------
@@ -204,8 +204,8 @@ def from_matrix(A: Any, group_ptr: npt.ArrayLike | None = None) -> MatrixStructu
     A : sparse matrix or array of shape (n_rows, n_features)
         The operator; rows of one group must follow each other.
     group_ptr : array-like of shape (n_groups + 1,), default=None
-        Rows ``group_ptr[g]:group_ptr[g + 1]`` form group g; it starts at 0, ends at n_rows and
-        never decreases. Empty groups are dropped. ``None``: every row is its own group, so that
+        Rows ``group_ptr[g]:group_ptr[g + 1]`` form group g; the array starts at 0, ends at n_rows and
+        never decreases. Empty groups are dropped. ``None``: every row is a group of its own, so that
         the penalty is ``||A v||_1``.
 
     Returns
@@ -241,7 +241,7 @@ def _checked_boundaries(boundaries: Array, n_rows: int) -> IntArray:
             "group_ptr must be a one-dimensional array of integers of length n_groups + 1, got "
             f"dtype {boundaries.dtype} and shape {boundaries.shape}"
         )
-    # signed first: the difference of unsigned numbers is never negative
+    # signed, because differences of unsigned numbers are never negative
     boundaries = boundaries.astype(np.int64)
     if boundaries[0] != 0 or boundaries[-1] != n_rows or (np.diff(boundaries) < 0).any():
         raise ValueError(

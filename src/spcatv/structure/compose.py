@@ -1,4 +1,4 @@
-"""Structures made of structures: penalties added, feature sets side by side (docs/method.md section 2.4)."""
+"""Structures made of structures: summed, or side by side on other features (docs/method.md section 2.4)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from spcatv.structure.graph import EdgeStructure
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ConcatStructure(Structure):
-    """Feature sets side by side, each with its own structure; made by `concat`.
+    """Feature sets side by side, each with a structure of its own; use `concat` to make one.
 
     Parameters
     ----------
     parts : tuple of Structure
-        Their features follow each other, and so do their rows and groups.
+        In the order of their features, rows and groups.
     """
 
     parts: tuple[Structure, ...]
@@ -59,7 +59,7 @@ class ConcatStructure(Structure):
 
 
 def _pile(matrices: Sequence[sp.csr_array], first_column: Sequence[int], n_features: int) -> sp.csr_array:
-    """Put matrices below each other, each beginning at its own column."""
+    """Stack matrices vertically, each starting at its own column."""
     dtype = index_dtype(max(n_features, sum(matrix.nnz for matrix in matrices)))
     indices = [
         np.asarray(m.indices, dtype) + column for m, column in zip(matrices, first_column, strict=True)
@@ -70,7 +70,7 @@ def _pile(matrices: Sequence[sp.csr_array], first_column: Sequence[int], n_featu
 
 
 def _joined_boundaries(pointers: Sequence[IntArray]) -> IntArray:
-    """Boundaries (of groups or of sparse rows) of operators put below each other."""
+    """Return the boundaries (of groups or of sparse rows) of stacked operators."""
     counts = np.concatenate([np.diff(pointer) for pointer in pointers])
     return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts, dtype=np.int64)])
 
@@ -119,9 +119,9 @@ def _weighted_stack(kept: Sequence[tuple[Structure, float]], n_features: int) ->
 
 
 def concat(structures: Iterable[Structure]) -> Structure:
-    """Put feature sets side by side: two hemispheres, a surface and a volume (docs/method.md section 2.4).
+    """Put feature sets side by side, such as two hemispheres and a volume (docs/method.md section 2.4).
 
-    ``s(v) = s_1(v_1) + s_2(v_2) + ...`` with v cut into consecutive parts.
+    ``s(v) = s_1(v_1) + s_2(v_2) + ...``, where v is divided into consecutive parts.
 
     Parameters
     ----------
@@ -131,8 +131,8 @@ def concat(structures: Iterable[Structure]) -> Structure:
     Returns
     -------
     Structure
-        An `EdgeStructure` if all parts are (and all isotropic or none), otherwise a `ConcatStructure`,
-        in which edge structures that follow each other are joined.
+        An `EdgeStructure` if all parts are (and all or none are isotropic), otherwise a `ConcatStructure`,
+        in which neighbouring edge structures are joined.
 
     Examples
     --------
@@ -150,12 +150,12 @@ def concat(structures: Iterable[Structure]) -> Structure:
 
 
 def _edge_kind(structure: Structure) -> bool | None:
-    """Whether an edge structure is isotropic; None for the other structures."""
+    """Whether an edge structure is isotropic; None for any other structure."""
     return structure.isotropic if isinstance(structure, EdgeStructure) else None
 
 
 def _join_edges(run: list[Structure]) -> list[Structure]:
-    """Join a run of structures of one kind into a single one if they have edges."""
+    """Join structures of one kind into a single one if they are edge structures."""
     parts = [part for part in run if isinstance(part, EdgeStructure)]
     if len(run) == 1 or not parts:
         return run
@@ -191,7 +191,7 @@ def _stack_weights(weights: npt.ArrayLike | None, n_structures: int) -> list[flo
     factors = np.asarray(weights, dtype=np.float64)
     if factors.shape != (n_structures,):
         raise ValueError(
-            f"weights must hold one number a structure ({n_structures}), got shape {factors.shape}"
+            f"weights must hold one number per structure ({n_structures}), got shape {factors.shape}"
         )
     for number, factor in enumerate(factors.tolist()):
         if not (math.isfinite(factor) and factor >= 0):

@@ -1,4 +1,4 @@
-"""From what a user has at hand to a structure."""
+"""Conversion of shapes, masks, meshes and matrices to structures."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ ACCEPTED = (
 
 
 def as_structure(x: Any, n_features: int | None = None) -> Structure:
-    """Make a structure of anything that describes one.
+    """Convert anything that describes a structure to a structure.
 
     Parameters
     ----------
     x : Structure, None, int, tuple of int, array, pair of arrays, sparse matrix or callable
         * a `Structure`: returned as it is;
         * ``None``: no groups, so that the structured penalty is 0 (needs `n_features`);
-        * an int, a tuple or a list of ints: the shape of a `grid`;
-        * a boolean or integer array: the mask or the labels of a `grid` (so a one-dimensional
-          array of integers is a mask, while a tuple of integers is a shape);
+        * an int, or a tuple or list of ints: the shape of a `grid`;
+        * a boolean or integer array: the mask or the labels of a `grid` (a one-dimensional array
+          of integers is a mask, while a tuple of integers is a shape);
         * a pair ``(coords, triangles)``: a `mesh`;
         * a scipy sparse matrix: the adjacency matrix of a `graph`;
-        * a callable: called with `n_features`, its result converted in turn (``grid`` is a chain).
+        * a callable: called with `n_features`, and its result is converted (``grid`` gives a chain).
     n_features : int, default=None
-        What the structure's number of features must be, where it is known.
+        Number of features that the structure must have, if known.
 
     Returns
     -------
@@ -51,7 +51,7 @@ def _convert(x: Any, n_features: int | None) -> Structure:
         return x
     if x is None:
         if n_features is None:
-            raise ValueError("structure None has any number of features: n_features must be given")
+            raise ValueError("structure None fits any number of features: n_features must be given")
         return from_matrix(sp.csr_array((0, n_features)))
     if sp.issparse(x):
         return graph(x)
@@ -67,5 +67,5 @@ def _convert(x: Any, n_features: int | None) -> Structure:
 
 
 def _is_mesh(x: Any) -> bool:
-    """Whether x is a pair of tables, as (coords, triangles) are."""
+    """Whether x is a pair of two-dimensional arrays, such as (coords, triangles)."""
     return isinstance(x, (tuple, list)) and len(x) == 2 and all(np.ndim(item) == 2 for item in x)

@@ -1,4 +1,4 @@
-"""Operators of differences between pairs of features: what grids, meshes and graphs have in common."""
+"""Differences between pairs of features, the operator of grids, meshes and graphs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from spcatv.structure.base import index_dtype
 
 
 def difference_matrix(tail: IntArray, head: IntArray, weight: FloatArray, n_features: int) -> sp.csr_array:
-    """Operator whose row r is ``weight[r] * (v[head[r]] - v[tail[r]])``.
+    """Return the operator whose row r is ``weight[r] * (v[head[r]] - v[tail[r]])``.
 
     Parameters
     ----------
@@ -39,6 +39,6 @@ def difference_matrix(tail: IntArray, head: IntArray, weight: FloatArray, n_feat
 
 
 def boundaries_from_counts(counts: IntArray) -> IntArray:
-    """Group boundaries (int64, from 0) from the number of rows of every group; empty groups vanish."""
+    """Return group boundaries (int64, from 0) for groups of so many rows; empty groups are dropped."""
     kept = counts[counts > 0]
     return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(kept, dtype=np.int64)])

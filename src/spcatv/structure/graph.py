@@ -1,4 +1,4 @@
-"""Weighted graphs: differences along edges, each given to one of its ends (docs/method.md section 2.3)."""
+"""Weighted graphs: differences along edges, each of which belongs to one end (docs/method.md section 2.3)."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class EdgeStructure(Structure):
     feature_count : int
         Number of features (vertices).
     tail, head : ndarray of shape (n_edges,)
-        The ends of every edge, ``tail < head``, sorted by tail and then by head, every pair once.
+        Ends of every edge, ``tail < head``, sorted by tail and then by head; every pair occurs once.
     weight : ndarray of shape (n_edges,)
         Positive weights.
     isotropic : bool
-        Whether the edges with the same tail form one group, or every edge its own.
+        Whether the edges with the same tail form one group, or every edge a group of its own.
     """
 
     feature_count: int
@@ -59,7 +59,7 @@ class EdgeStructure(Structure):
             raise ValueError(f"edges need 0 <= tail < head < {self.feature_count}, the number of features")
         same_tail = tail[1:] == tail[:-1]
         if not np.where(same_tail, head[1:] > head[:-1], tail[1:] > tail[:-1]).all():
-            raise ValueError("edges must be sorted by tail, then by head, and every pair may come once only")
+            raise ValueError("edges must be sorted by tail, then by head, and every pair may occur only once")
         if not (np.isfinite(weight).all() and (weight > 0).all()):
             raise ValueError("the weights of edges must be positive and finite")
 
@@ -107,15 +107,15 @@ def graph(adjacency: Any, *, isotropic: bool = True) -> EdgeStructure:
     """Total variation on a weighted graph (docs/method.md section 2.3).
 
     ``s(v) = sum_i sqrt( sum_{j > i} (w_ij (v_j - v_i))^2 )``: every edge belongs to its end of lower
-    index. Not `isotropic`: ``s(v) = sum_{i < j} w_ij |v_j - v_i|``, which does not depend on the order of
-    the vertices.
+    index. If not `isotropic`, ``s(v) = sum_{i < j} w_ij |v_j - v_i|``, which does not depend on the order
+    of the vertices.
 
     Parameters
     ----------
     adjacency : sparse matrix or array-like of shape (n_features, n_features)
         Symmetric weights ``w_ij >= 0``, 0 where there is no edge; the diagonal is ignored.
     isotropic : bool, default=True
-        Whether the edges given to a vertex form one group, or every edge its own.
+        Whether the edges of a vertex form one group, or every edge a group of its own.
 
     Returns
     -------
@@ -142,7 +142,7 @@ def graph(adjacency: Any, *, isotropic: bool = True) -> EdgeStructure:
 
 
 def _symmetric_weights(adjacency: Any) -> sp.csr_array:
-    """Return the adjacency matrix as a float64 copy, or say which entry is wrong."""
+    """Return the adjacency matrix as a checked float64 copy."""
     if not sp.issparse(adjacency):
         adjacency = np.asarray(adjacency)
     if adjacency.ndim != 2 or adjacency.shape[0] != adjacency.shape[1] or adjacency.shape[0] == 0:
@@ -167,7 +167,7 @@ def _symmetric_weights(adjacency: Any) -> sp.csr_array:
 def _check_symmetric(weights: sp.csr_array) -> None:
     largest = float(weights.data.max(initial=0.0))
     difference = abs(weights - weights.T).tocoo()
-    # rounding in a product such as B B' is not asymmetry
+    # small differences may be rounding, in a product such as B B'
     wrong = np.flatnonzero(difference.data > 1e-10 * largest)
     if len(wrong):
         i, j = int(difference.row[wrong[0]]), int(difference.col[wrong[0]])

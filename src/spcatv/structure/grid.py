@@ -23,20 +23,20 @@ CUBE = 8
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GridStructure(Structure):
-    """Forward differences on the voxels of a mask; made by `grid`, which checks its input.
+    """Forward differences on the voxels of a mask; use `grid`, which checks its input, to make one.
 
-    Row "voxel g, axis a" of the operator is ``axis_weights[a] * (v[next voxel along a] - v[g])``, and
-    is there only if both voxels carry the same label. Features are the labelled voxels in C order;
+    Row "voxel g, axis a" of the operator is ``axis_weights[a] * (v[next voxel along a] - v[g])``. It
+    exists only if both voxels have the same label. Features are the labelled voxels in C order;
     rows are ordered by voxel, then by axis.
 
     Parameters
     ----------
     labels : ndarray of int32, of shape (n_0, n_1, ...)
-        The box; 0 is outside of the mask, and differences are taken inside a label only.
+        The box; 0 is outside the mask, and differences are taken only within a label.
     axis_weights : tuple of float
         ``1 / voxel size`` along every axis.
     isotropic : bool
-        Whether the rows of a voxel form one group, or every row its own.
+        Whether the rows of a voxel form one group; otherwise every row is a group of its own.
     periodic : tuple of bool
         Whether the last voxel along an axis is followed by the first.
     """
@@ -70,14 +70,14 @@ class GridStructure(Structure):
         return self._n_rows
 
     def feature_index(self) -> IntArray:
-        """Index of every voxel among the features, -1 outside of the mask; of the box's shape."""
+        """Return the feature index of every voxel, -1 outside the mask; in the shape of the box."""
         inside = self.labels != 0
         index = np.full(self.labels.shape, -1, dtype=index_dtype(self.n_features))
         index[inside] = np.arange(self.n_features, dtype=index.dtype)
         return index
 
     def edges_along(self, axis: int) -> BoolArray:
-        """Whether the forward edge from a voxel along `axis` exists; of the box's shape.
+        """Whether the forward edge from every voxel along `axis` exists; in the shape of the box.
 
         The edge of the last voxel of a periodic axis leads to the first one. An axis of one or two
         voxels does not wrap: a voxel is not its own neighbour, and the only pair is counted once.
@@ -91,7 +91,7 @@ class GridStructure(Structure):
         return edges
 
     def wraps(self, axis: int) -> bool:
-        """Whether the axis is periodic and long enough (three voxels) for that to matter."""
+        """Whether the axis is periodic and has the three voxels for that to matter."""
         return self.periodic[axis] and self.labels.shape[axis] > 2
 
     def _build(self) -> tuple[sp.csr_array, IntArray]:
@@ -125,9 +125,9 @@ class GridStructure(Structure):
 
 
 def _holds_a_cube(labels: IntArray) -> bool:
-    """Whether a cube of `CUBE` voxels (of the whole axis where that is shorter) lies in one label.
+    """Whether a cube with a side of `CUBE` voxels (or the whole axis, if shorter) lies within one label.
 
-    Its own norm is within 4 % of the analytic bound then, and the grid's is at least that of the cube.
+    The norm of such a cube is within 4 % of the analytic bound, and that of the grid is not smaller.
     """
     low = high = labels
     for axis, n in enumerate(labels.shape):
@@ -138,16 +138,16 @@ def _holds_a_cube(labels: IntArray) -> bool:
 
 
 def _largest_path_eigenvalue(edges: BoolArray, axis: int) -> float:
-    """Largest eigenvalue of the Laplacian of the paths and cycles along one axis.
+    """Return the largest eigenvalue of the Laplacian of the paths and cycles along one axis.
 
-    A path of n voxels has ``4 cos^2(pi / (2 n))``, and so has a cycle of n if n is odd; an even
-    cycle has 4.
+    It is ``4 cos^2(pi / (2 n))`` for a path of n voxels and for a cycle of odd length n, and 4 for a
+    cycle of even length.
     """
     lines = np.moveaxis(edges, axis, -1).reshape(-1, edges.shape[axis])
     n = lines.shape[1]
     if lines.all(axis=1).any():
         return 4.0 if n % 2 == 0 else 4.0 * math.cos(math.pi / (2 * n)) ** 2
-    # a run may go over the end of a periodic axis: look at every line twice, with a stop behind it
+    # a run may cross the end of a periodic axis: append every line to itself, and end it with a gap
     twice = np.concatenate([lines, lines, np.zeros((len(lines), 1), dtype=bool)], axis=1).ravel()
     changes = np.flatnonzero(np.diff(twice, prepend=False))
     longest = int((changes[1::2] - changes[::2]).max(initial=0))
@@ -170,17 +170,17 @@ def grid(
     ----------
     mask_or_shape : int, tuple of int, or array-like of bool or int
         A number of features in a chain; the shape of a full box (a tuple or a list of integers); a
-        boolean mask; or an array of labels >= 0, where 0 is outside and differences are taken inside
-        a label only. The features are the voxels of the mask in C order. A NumPy array is always a
+        boolean mask; or an array of labels >= 0, where 0 is outside and differences are taken only
+        within a label. The features are the voxels of the mask in C order. A NumPy array is always a
         mask or labels, never a shape.
     voxel_size : float or sequence of float, default=None
-        Distance of neighbours, one for all axes or one per axis; 1 by default.
+        Distance between neighbours, one for all axes or one per axis; 1 by default.
     isotropic : bool, default=True
-        Whether the differences of a voxel form one group (``True``) or every difference its own
-        (``False``: the sum of absolute differences).
+        Whether the differences of a voxel form one group (``True``) or every difference a group of its
+        own (``False``: the sum of absolute differences).
     periodic : bool or sequence of bool, default=False
-        Axes along which the last voxel is followed by the first (longitudes, hours of a day), for all
-        or one per axis. An axis of one or two voxels has no such extra neighbour.
+        Whether the last voxel along an axis is followed by the first (longitudes, hours of a day), for
+        all axes or one per axis. An axis of one or two voxels gets no extra neighbour.
 
     Returns
     -------
@@ -203,7 +203,7 @@ def grid(
 
 
 def is_shape(x: Any) -> bool:
-    """Whether x is an integer or a tuple or list of integers (booleans are values of a mask)."""
+    """Whether x is an integer, or a tuple or list of integers; booleans do not count, they are a mask."""
     if isinstance(x, (tuple, list)):
         return len(x) > 0 and all(_is_integer(item) for item in x)
     return _is_integer(x)
@@ -231,7 +231,7 @@ def _labels(mask_or_shape: Any) -> IntArray:
 
 
 def _as_labels(mask: Array) -> IntArray:
-    """Labels as int32 from a boolean, integer or 0/1-valued float mask."""
+    """Convert a boolean, integer or 0/1-valued float mask to labels in int32."""
     if mask.dtype.kind == "f":
         wrong = ~((mask == 0) | (mask == 1))
         if wrong.any():
@@ -243,9 +243,9 @@ def _as_labels(mask: Array) -> IntArray:
     elif mask.dtype.kind not in "biu":
         raise TypeError(f"a mask must be boolean or of integer labels, got dtype {mask.dtype}")
     elif mask.dtype.kind == "i" and mask.size and mask.min() < 0:
-        raise ValueError(f"labels must be >= 0 (0 is outside of the mask), got {mask.min()}")
+        raise ValueError(f"labels must be >= 0 (0 is outside the mask), got {mask.min()}")
     if mask.dtype.kind in "iu" and mask.size and mask.max() > np.iinfo(np.int32).max:
-        # only equality of labels matters: renumber, and keep 0 for outside
+        # only equality of labels matters: renumber them, and keep 0 for outside
         inverse = np.unique(np.append(mask, 0), return_inverse=True)[1]
         return inverse[:-1].reshape(mask.shape).astype(np.int32)
     return mask.astype(np.int32)
@@ -265,5 +265,5 @@ def _axis_weights(voxel_size: float | Sequence[float] | None, ndim: int) -> tupl
 def _periodic(periodic: bool | Sequence[bool], ndim: int) -> tuple[bool, ...]:
     flags = np.asarray(periodic)
     if flags.dtype.kind != "b" or flags.ndim > 1 or (flags.ndim == 1 and len(flags) != ndim):
-        raise ValueError(f"periodic must be True, False or one of them per axis ({ndim}), got {periodic!r}")
+        raise ValueError(f"periodic must be True, False or one of these per axis ({ndim}), got {periodic!r}")
     return tuple(bool(flag) for flag in np.broadcast_to(flags, (ndim,)))

@@ -21,13 +21,13 @@ def groups(
     Parameters
     ----------
     index_arrays : sequence of array-like of int
-        The features of every group, from 0 to ``n_features - 1``, each at most once in a group; their
-        order does not matter. Features in no group are not penalised.
+        The features of every group, from 0 to ``n_features - 1``, each at most once per group, in any
+        order. Features in no group are not penalised.
     n_features : int
         Number of features P.
     weights : array-like of shape (n_groups,), default=None
-        ``w_g >= 0``; the square root of the group's size by default, so that large and small groups
-        count alike. A group of weight 0 is left out.
+        ``w_g >= 0``; by default the square root of the size of the group, so that large and small
+        groups count alike. A group of weight 0 is left out.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def _weights(weights: npt.ArrayLike | None, sizes: IntArray) -> FloatArray:
     array = np.asarray(weights, dtype=np.float64)
     if array.shape != sizes.shape:
         raise ValueError(
-            f"weights must hold one number a group: {len(sizes)} groups but weights of shape {array.shape}"
+            f"weights must hold one number per group: {len(sizes)} groups but weights of shape {array.shape}"
         )
     wrong = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
     if len(wrong):
@@ -100,7 +100,7 @@ def _check_range(members: IntArray, group_of: IntArray, n_features: int) -> None
 
 
 def _check_duplicates(members: IntArray, group_of: IntArray) -> None:
-    """Refuse a feature that comes twice in a group; both arrays are sorted by group, then member."""
+    """Refuse a feature that occurs twice in a group; both arrays are sorted by group, then member."""
     twice = np.flatnonzero((members[1:] == members[:-1]) & (group_of[1:] == group_of[:-1]))
     if len(twice):
         first = twice[0]

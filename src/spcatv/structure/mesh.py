@@ -1,4 +1,4 @@
-"""Triangle meshes: cortical surfaces and the like (docs/method.md section 2.2)."""
+"""Triangle meshes, such as cortical surfaces (docs/method.md section 2.2)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from spcatv.structure.graph import EdgeStructure
 
 MeshScheme = Literal["edges", "gradient", "fem"]
 
-# relative to the square of the longest edge: a cross product of float64 vectors is not exact beyond this
+# a triangle whose double area is below this share of its longest squared edge counts as flat: rounding
 FLAT = 1e-13
 
-# a ring of neighbours whose squared extent across is less than this share of that along is a line: a
-# gradient across it would be rounding and curvature, magnified
+# a ring of neighbours whose squared extent across is below this share of the one along counts as a line:
+# a gradient across it would be magnified rounding and curvature
 THIN = 1e-3
 
 
@@ -41,18 +41,18 @@ def mesh(
         Indices of the corners.
     mask : array-like of bool, of shape (n_vertices,), default=None
         The vertices to keep, all by default. The features are the kept vertices, in order; edges and
-        triangles that touch a dropped vertex are dropped.
+        triangles with a dropped vertex are dropped.
     scheme : {"edges", "gradient", "fem"}, default="edges"
-        * ``"edges"``: every edge of the mesh once, with weight 1, given to its end of lower index;
+        * ``"edges"``: every edge of the mesh once, with weight 1; it belongs to its end of lower index.
           ``s(v) = sum_i sqrt( sum_{j > i, j ~ i} (v_j - v_i)^2 )``. The coordinates and the order and
           orientation of the triangles do not matter.
         * ``"gradient"``: ``s(v) = sum_i |grad_i v|``, the least-squares gradient in the tangent plane of
-          vertex i (normal to the mean of its triangles' normals, weighted by area) from the differences
-          to its neighbours; per unit of length. Where the neighbours lie on a line, the gradient along
-          it. The triangles must be oriented consistently.
+          vertex i (normal to the area-weighted mean of the normals of its triangles) from the differences
+          to its neighbours, per unit of length. If the neighbours lie on a line, it is the gradient along
+          that line. The triangles must be oriented consistently.
         * ``"fem"``: ``s(v) = sum_T area_T |grad v|_T``, the total variation on the surface of the
-          piecewise linear function with the vertex values v; a group a triangle. It does not depend on
-          the resolution of the mesh; unit: length times that of v.
+          piecewise linear function with the vertex values v, one group per triangle. It does not depend
+          on the resolution of the mesh; its unit is a length times the unit of v.
 
     Returns
     -------
@@ -85,22 +85,22 @@ class _Surface:
         return int(self.kept.sum())
 
     def feature_index(self) -> IntArray:
-        """Index of every vertex among the kept ones (of no meaning for the others)."""
+        """Return the feature index of every kept vertex (meaningless for the others)."""
         return np.cumsum(self.kept, dtype=np.int64) - 1
 
     def edges(self) -> tuple[IntArray, IntArray]:
-        """Every edge between kept vertices once, as vertex indices tail < head, sorted."""
+        """Return every edge between kept vertices once, as vertex indices tail < head, sorted."""
         ends = np.concatenate([self.corners[:, [0, 1]], self.corners[:, [1, 2]], self.corners[:, [2, 0]]])
         ends = ends[self.kept[ends].all(axis=1)]
         n = len(self.points)
-        # one number a pair: sorting it sorts by tail, then by head
+        # one number per edge: sorting it sorts by tail, then by head
         code = np.sort(ends.min(axis=1) * n + ends.max(axis=1))
         code = code[_is_first(code)]
         return code // n, code % n
 
 
 def _is_first(ascending: IntArray) -> BoolArray:
-    """Tell where a sorted array of numbers >= 0 takes a new value (np.unique would hash: slow)."""
+    """Whether a sorted array of numbers >= 0 takes a new value here (np.unique is slower: it hashes)."""
     return np.asarray(np.diff(ascending, prepend=-1) > 0)
 
 
@@ -129,19 +129,19 @@ def _gradient_scheme(surface: _Surface) -> Structure:
     inverse_xx, inverse_xy, inverse_yy = _pseudo_inverse(xx, xy, yy)
     to_x = inverse_xx[center] * x + inverse_xy[center] * y
     to_y = inverse_xy[center] * x + inverse_yy[center] * y
-    return _two_rows_a_vertex(surface, center, neighbour, to_x, to_y)
+    return _two_rows_per_vertex(surface, center, neighbour, to_x, to_y)
 
 
 def _sum_by(index: IntArray, values: FloatArray, n: int) -> FloatArray:
     """Sum `values` over equal `index`, shape (n,)."""
-    # bincount counts in float64 once it has weights, which its type does not say
+    # with weights, bincount returns float64, which its type annotation does not say
     return np.asarray(np.bincount(index, weights=values, minlength=n), dtype=np.float64)
 
 
-def _two_rows_a_vertex(
+def _two_rows_per_vertex(
     surface: _Surface, center: IntArray, neighbour: IntArray, to_x: FloatArray, to_y: FloatArray
 ) -> Structure:
-    """Make the rows ``sum_j to_x (v_j - v_i)`` and ``sum_j to_y (v_j - v_i)``; i is `center`, sorted."""
+    """Build the rows ``sum_j to_x (v_j - v_i)`` and ``sum_j to_y (v_j - v_i)``; i is `center`, sorted."""
     index = surface.feature_index()
     is_first = _is_first(center)
     with_ring, rank = center[is_first], np.cumsum(is_first) - 1
@@ -155,7 +155,7 @@ def _two_rows_a_vertex(
 
 
 def _check_orientation(surface: _Surface) -> None:
-    """Neighbouring triangles must run through their common edge in opposite directions."""
+    """Check that neighbouring triangles traverse their common edge in opposite directions."""
     corners = surface.corners
     start = corners.ravel()
     end = np.roll(corners, -1, axis=1).ravel()
@@ -164,16 +164,16 @@ def _check_orientation(surface: _Surface) -> None:
     if len(twice):
         a, b = divmod(int(twice[0]), len(surface.points))
         raise ValueError(
-            f"the triangles are not oriented consistently: {len(twice)} edges are run through twice in the "
+            f"the triangles are not oriented consistently: {len(twice)} edges are traversed twice in the "
             f"same direction, the first from vertex {a} to vertex {b}; scheme 'gradient' needs normals on "
             "one side ('edges' and 'fem' do not)"
         )
 
 
 def _tangent_bases(surface: _Surface, needed: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Two orthonormal tangent vectors for every vertex, each of shape (n_vertices, 3).
+    """Return two orthonormal tangent vectors per vertex, each of shape (n_vertices, 3).
 
-    The normal is taken from all triangles of the mesh: the surface does not depend on the mask.
+    Normals come from all triangles of the mesh, because the surface does not depend on the mask.
     """
     a, b, c = (surface.points[surface.corners[:, i]] for i in range(3))
     area_normal = np.cross(b - a, c - a)
@@ -190,7 +190,7 @@ def _tangent_bases(surface: _Surface, needed: IntArray) -> tuple[FloatArray, Flo
             f"vertex {lost[0]}; remove it or use scheme 'edges'"
         )
     normal /= np.where(length > 0, length, 1.0)[:, None]
-    # the coordinate axis that is farthest from the normal gives a well-conditioned basis
+    # the coordinate axis farthest from the normal gives a well-conditioned basis
     helper = np.zeros_like(normal)
     np.put_along_axis(helper, np.abs(normal).argmin(axis=1)[:, None], 1.0, axis=1)
     first: FloatArray = np.cross(normal, helper)
@@ -202,7 +202,7 @@ def _tangent_bases(surface: _Surface, needed: IntArray) -> tuple[FloatArray, Flo
 def _pseudo_inverse(
     xx: FloatArray, xy: FloatArray, yy: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Pseudo-inverses of the symmetric positive semi-definite matrices [[xx, xy], [xy, yy]].
+    """Return pseudo-inverses of the symmetric positive semi-definite matrices [[xx, xy], [xy, yy]].
 
     An eigenvalue below `THIN` times the other one counts as zero.
     """
@@ -211,7 +211,7 @@ def _pseudo_inverse(
     larger = 0.5 * (trace + root)
     some = larger > 0
     smaller = np.zeros_like(trace)
-    # not (trace - root) / 2, which loses its digits when it is small
+    # (trace - root) / 2 would lose its digits where it is small
     np.divide(np.maximum(xx * yy - xy * xy, 0.0), larger, out=smaller, where=some)
     full = some & (smaller > THIN * larger)
     inverse_determinant = np.zeros_like(trace)
@@ -311,7 +311,7 @@ def _kept(mask: npt.ArrayLike | None, n_vertices: int) -> BoolArray:
     kept = np.asarray(mask)
     if kept.shape != (n_vertices,):
         raise ValueError(
-            f"mask must have one entry a vertex: the mesh has {n_vertices} vertices but mask has shape "
+            f"mask must have one entry per vertex: the mesh has {n_vertices} vertices but mask has shape "
             f"{kept.shape}"
         )
     if kept.dtype.kind not in "biuf" or not ((kept == 0) | (kept == 1)).all():

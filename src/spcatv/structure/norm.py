@@ -1,7 +1,7 @@
-"""How large the operator is: upper bounds on ``||A||_2^2`` (docs/method.md section 2.5).
+"""Upper bounds on ``||A||_2^2`` (docs/method.md section 2.5).
 
-Step lengths are made from this number, so it must never be too small; and it should not be much too
-large, because every percent above the truth is a percent more iterations.
+Step lengths are derived from this number, so it must never be too small. It should not be much too
+large either, because every percent above the truth costs about a percent more iterations.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from spcatv._util.types import FloatArray
 Product = Callable[[FloatArray], FloatArray]
 
 EXACT_DIMENSION = 300  # a dense Gram matrix of this order costs milliseconds
-LANCZOS_SLACK = 0.025  # the share by which the Lanczos bound may exceed the truth
-LANCZOS_FAILURE = 1e-12  # the chance that it does not reach the truth
+LANCZOS_SLACK = 0.025  # share by which the Lanczos bound may exceed the truth
+LANCZOS_FAILURE = 1e-12  # probability that it is below the truth
 SHORT_LANCZOS = 24  # steps before the first comparison of the two bounds
 COLLATZ_STEPS = 12
-CLOSE_ENOUGH = 1.02  # upper / lower bound at which more work buys nothing
+CLOSE_ENOUGH = 1.02  # ratio of upper and lower bound at which more work does not pay
 
 
 def spectral_norm_squared(matrix: sp.csr_array, *, upper: float = math.inf, bipartite: bool = False) -> float:
-    """Upper bound on ``||A||_2^2``, at most about 3 % above it.
+    """Return an upper bound on ``||A||_2^2``, at most about 3 % above it.
 
     The guarantee:
 
-    * ``min(A.shape) <= 300``: computed from all eigenvalues of the smaller Gram matrix, exact but
-      for rounding.
-    * Otherwise the smallest of three bounds. (a) `upper`, if the caller has one. (b)
-      Collatz-Wielandt: ``max_i (Mx)_i / x_i >= ||A||_2^2`` for ``M = |A|'|A|`` and every x > 0; a
-      theorem without exceptions. (c) Lanczos on ``A'A`` from a Gaussian start (fixed seed, no
-      global state): its largest Ritz value divided by 0.975. By Kuczynski and Wozniakowski (1992,
-      theorem 4.2), ``P[ritz < (1 - eps) lambda] <= 1.648 sqrt(P) exp(-sqrt(eps) (2k - 1))``
-      whatever the spectrum, and the number of steps k makes this smaller than 1e-12. The start
-      does not depend on A, so this is the chance over the seed that was fixed once and for all.
+    * ``min(A.shape) <= 300``: the largest eigenvalue of the smaller Gram matrix, exact up to
+      rounding.
+    * Otherwise the smallest of three bounds. (a) `upper`, if given. (b) Collatz-Wielandt:
+      ``max_i (Mx)_i / x_i >= ||A||_2^2`` for ``M = |A|'|A|`` and every x > 0, without exceptions.
+      (c) Lanczos on ``A'A`` from a Gaussian start (fixed seed, no global state): its largest Ritz
+      value divided by 0.975. By Kuczynski and Wozniakowski (1992, theorem 4.2),
+      ``P[ritz < (1 - eps) lambda] <= 1.648 sqrt(P) exp(-sqrt(eps) (2k - 1))`` whatever
+      the spectrum, and the number of steps k makes this smaller than 1e-12. The start does not depend on
+      A, so this is the probability over the choice of the seed, which is fixed.
 
     (a) and (b) are proven for every matrix; (c) fails with probability below 1e-12 and is at most
     2.6 % above the truth, because a Ritz value never exceeds it.
@@ -51,14 +51,14 @@ def spectral_norm_squared(matrix: sp.csr_array, *, upper: float = math.inf, bipa
         An upper bound known beforehand.
     bipartite : bool, default=False
         Whether signs D, E exist with ``|A| = D A E`` (differences on a bipartite graph). Then A and
-        ``|A|`` have the same norm, and Rayleigh quotients of M are lower bounds, which can settle
-        the matter without Lanczos.
+        ``|A|`` have the same norm, and Rayleigh quotients of M are lower bounds, which can make
+        Lanczos unnecessary.
 
     Returns
     -------
     float
-        The bound, rounded up to 24 bits, so that the last bits of a sum (which may depend on the
-        number of threads) cannot be seen.
+        The bound, rounded up to 24 bits, so that it does not depend on the last bits of a sum, which may
+        vary with the number of threads.
     """
     magnitude = float(np.abs(matrix.data).max(initial=0.0))
     if magnitude == 0.0:
@@ -99,14 +99,14 @@ def _iterative_bound(matrix: sp.csr_array, upper: float, bipartite: bool) -> flo
 def bound_from_products(
     absolute: Product, signed: Callable[[], Product], size: int, *, upper: float, bipartite: bool
 ) -> float:
-    """Upper bound on ``||A||_2^2`` from products alone; see `spectral_norm_squared` for its guarantee.
+    """Return an upper bound on ``||A||_2^2`` from products; see `spectral_norm_squared` for the guarantee.
 
     Parameters
     ----------
     absolute : callable
         ``x -> |A|'|A| x``.
     signed : callable
-        Makes ``x -> A'A x``, if it comes to that.
+        Returns ``x -> A'A x``; called only if it is needed.
     size : int
         Length of x.
     upper, bipartite
@@ -124,7 +124,7 @@ def bound_from_products(
 
 
 def collatz_wielandt(product_with: Product, size: int, steps: int) -> tuple[float, float]:
-    """Bounds on the largest eigenvalue of a non-negative symmetric matrix M.
+    """Return bounds on the largest eigenvalue of a non-negative symmetric matrix M.
 
     Parameters
     ----------
@@ -146,22 +146,22 @@ def collatz_wielandt(product_with: Product, size: int, steps: int) -> tuple[floa
         product = product_with(x)
         upper = min(upper, float((product / x).max()))
         lower = max(lower, float((x * product).sum() / (x * x).sum()))
-        # the shift and the floor keep x > 0: features without rows, parts whose weights are tiny
+        # the shift and the floor keep x > 0 at features without rows and in parts with tiny weights
         x = product + 0.01 * upper * x
         x = np.maximum(x / x.max(), 1e-100)
     return upper, lower
 
 
 def lanczos_steps(n_features: int) -> int:
-    """Count the steps after which the Lanczos bound fails with probability below `LANCZOS_FAILURE`."""
+    """Return the steps after which the Lanczos bound fails with probability below `LANCZOS_FAILURE`."""
     exponent = math.log(1.648 * math.sqrt(n_features) / LANCZOS_FAILURE)
     return math.ceil((exponent / math.sqrt(LANCZOS_SLACK) + 1) / 2)
 
 
 def _gram_product(matrix: sp.csr_array) -> Product:
-    """``x -> A'Ax`` by the cheaper of one product with A'A or two with A and A'."""
+    """Return ``x -> A'Ax``, as one product with A'A or two with A and A', whichever is cheaper."""
     transpose = matrix.T.tocsr()
-    # entries of A'A before those on the same place are summed; a dense row of A would make it dense
+    # entries of A'A before duplicates are summed; a dense row of A would make A'A dense
     work = int((np.diff(matrix.indptr).astype(np.int64) ** 2).sum())
     if work <= 8 * matrix.nnz:
         gram = transpose @ matrix
@@ -170,10 +170,10 @@ def _gram_product(matrix: sp.csr_array) -> Product:
 
 
 class LanczosRun:
-    """Lanczos on a symmetric operator from a Gaussian start, to be continued when needed.
+    """Lanczos iteration on a symmetric operator from a Gaussian start; it can be continued.
 
-    Without reorthogonalisation: rounding brings copies of eigenvalues that have already converged,
-    and never a Ritz value outside the spectrum.
+    There is no reorthogonalisation: rounding adds copies of converged eigenvalues, but never a Ritz value
+    outside the spectrum.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ class LanczosRun:
         self._finished = False
 
     def advance(self, steps: int) -> float:
-        """Make that many more steps and return the largest Ritz value."""
+        """Do that many more steps and return the largest Ritz value."""
         for _ in range(steps):
             if self._finished:
                 break
@@ -213,12 +213,12 @@ class LanczosRun:
         beta = self._off_diagonal[-1] if self._off_diagonal else 0.0
         residual = self._product(self._current) - beta * self._previous
         # elementwise sums, not BLAS: the same bits for any number of threads
-        alpha = float((residual * self._current).sum())
-        residual -= alpha * self._current
+        overlap = float((residual * self._current).sum())
+        residual -= overlap * self._current
         length = _norm(residual)
-        self._diagonal.append(alpha)
+        self._diagonal.append(overlap)
         self._off_diagonal.append(length)
-        # an invariant subspace: from a random start it holds the largest eigenvalue
+        # an invariant subspace; from a random start it contains the largest eigenvalue
         self._finished = length <= 1e-12 * max(abs(value) for value in self._diagonal)
         if not self._finished:
             self._previous, self._current = self._current, residual / length

@@ -1,4 +1,4 @@
-"""The regions of a loading: connected sets of features on their structure."""
+"""The regions of a loading: connected sets of features."""
 
 from __future__ import annotations
 
@@ -12,48 +12,51 @@ from spcatv.structure import Structure
 
 
 def connected_regions(structure: Structure, loading: npt.ArrayLike) -> list[IntArray]:
-    """Cut the support of a loading into connected regions of one sign.
+    """Divide the support of a loading into connected regions of one sign.
 
-    Two features are neighbours if some row of the operator involves both (a difference, an edge, a
-    gradient), or if they belong to one group of rows that involve a feature each (a group lasso). A feature
-    without neighbours in the support is a region of its own.
+    Two features are neighbours if an operator row involves both (a difference, an edge, a gradient), or if
+    they belong to a group whose rows involve one feature each (a group lasso). A feature without
+    neighbours in the support is a region of its own.
 
     Parameters
     ----------
     structure : Structure
         On the P features.
     loading : array-like of shape (n_features,)
-        Regions are made of entries that are not zero.
+        Regions consist of nonzero entries.
 
     Returns
     -------
     list of ndarray of int
-        Features of every region, ascending; largest sum of squares first, then smallest index.
+        Features of every region in ascending order; regions by decreasing sum of squares, then by index.
     """
     vector = np.asarray(loading, dtype=np.float64)
     if vector.shape != (structure.n_features,):
         raise ValueError(f"the loading must have shape ({structure.n_features},), got {vector.shape}")
+    links = structure.__dict__.get("_links")
+    if links is None:  # made once, as a cached property would be: a structure never changes
+        links = structure.__dict__["_links"] = _links(structure)
     regions: list[IntArray] = []
     for sign in (1, -1):
         features = np.flatnonzero(sign * vector > 0)
         if len(features):
-            labels = _labels(_links(structure), features)
+            labels = _labels(links, features)
             order = np.argsort(labels, kind="stable")
             regions += np.split(features[order], np.flatnonzero(np.diff(labels[order])) + 1)
     return sorted(regions, key=lambda region: (-float(np.square(vector[region]).sum()), int(region[0])))
 
 
 def _links(structure: Structure) -> sp.csc_array:
-    """A row a link, which makes neighbours of all the features that it involves."""
+    """Return a matrix with one row per link; the features of a link are neighbours of each other."""
     matrix = structure.matrix
     per_row = np.diff(matrix.indptr)
     sizes = np.diff(structure.group_ptr)
-    # a row links its features; the rows of a group link theirs together if each involves one alone
+    # a row links its features; the rows of a group are one link if each of them involves a single feature
     group_of_row = np.repeat(np.arange(structure.n_groups), sizes)
     widest = np.zeros(structure.n_groups, dtype=np.int64)
     np.maximum.at(widest, group_of_row, per_row)
-    alone = widest[group_of_row] <= 1
-    link_of_row = np.where(alone, matrix.shape[0] + group_of_row, np.arange(matrix.shape[0]))
+    single = widest[group_of_row] <= 1
+    link_of_row = np.where(single, matrix.shape[0] + group_of_row, np.arange(matrix.shape[0]))
     links = sp.csr_array(
         (
             np.ones(matrix.nnz, dtype=np.int8),
@@ -65,7 +68,7 @@ def _links(structure: Structure) -> sp.csc_array:
 
 
 def _labels(links: sp.csc_array, features: IntArray) -> IntArray:
-    """Number of the connected component of every feature, linked through each other alone."""
+    """Return the number of the connected component of every feature, in the graph of these features."""
     inside = links[:, features].tocoo()
     n_links, n_inside = links.shape[0], len(features)
     # features and links are the two sides of one graph

@@ -1,4 +1,4 @@
-"""Meshes to try things on."""
+"""Example meshes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from spcatv._util.types import FloatArray, IntArray
 
 
 def icosphere(subdivisions: int) -> tuple[FloatArray, IntArray]:
-    """Make a unit sphere from an icosahedron by cutting its triangles into four, again and again.
+    """Make a unit sphere from an icosahedron by repeatedly dividing its triangles into four.
 
     Parameters
     ----------
     subdivisions : int
-        Number of cuts s >= 0; the mesh has ``10 * 4**s + 2`` vertices (163,842 for s = 7, as
-        FreeSurfer's standard hemispheres) and ``20 * 4**s`` triangles.
+        Number of divisions s >= 0; the mesh has ``10 * 4**s + 2`` vertices (163,842 for s = 7, like the
+        standard hemispheres of FreeSurfer) and ``20 * 4**s`` triangles.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""A check that every solver must pass: closed forms, stored conic references, and the gap."""
+"""Is a solver right, and its certificate honest? Closed forms, stored references, and the gap."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from spcatv._util.types import FloatArray
 from spcatv.problem import LoadingProblem
 from spcatv.solvers import Solution, solve
 from spcatv.structure import Structure, from_matrix, graph, grid
+from spcatv.testing.require import require
 
 MAX_ITER = 1_000_000
-# how far the stored answers of the conic solver may be from the truth: objective (relative), v (absolute)
+# errors of the stored answers of the conic solver: of the objective (relative) and of v (absolute)
 REFERENCE_VALUE = 1e-9
 REFERENCE_V = 1e-5
 
 
 class KnownAnswer(NamedTuple):
-    """A problem whose answer is known, and how well."""
+    """A problem, its answer, and whether that is exact."""
 
     name: str
     problem: LoadingProblem
@@ -35,22 +36,22 @@ class KnownAnswer(NamedTuple):
 def check_solver(method: str | Callable[..., Solution], *, tol: float = 1e-8) -> None:
     """Assert that a solver of the loading problem is right and that its certificate is honest.
 
-    Every known answer (closed forms: no structured penalty, a penalty so large that the answer is a
-    mean, two features solved by hand, an l1 norm so large that the answer is 0, y = 0; references from
-    a conic solver: grids with and without mask, a graph, overlapping groups, positivity, "graphnet") is
-    asked for, and of each answer:
+    The solver is run on problems with known answers: closed forms (no structured penalty, a penalty so large
+    that the answer is a mean, two features solved by hand, an l1 norm so large that the answer is 0, y = 0)
+    and references from a conic solver (grids with and without a mask, a graph, overlapping groups,
+    positivity, "graphnet"). For each answer:
 
     * the solver converged, and the objective is within 1e-6 (relative) of the least;
     * ``||v - v*||`` is within the reported error bound;
     * the reported gap is the problem's own, and not below the true ``F(v) - min F``;
-    * what must be exactly zero or non-negative is.
+    * entries that must be exactly zero or non-negative are.
 
     Parameters
     ----------
     method : str or callable
         As `spcatv.solvers.solve` takes it.
     tol : float, default=1e-8
-        Relative gap asked of the solver; at most 1e-7 for the objective to be as accurate as asserted.
+        Relative gap to reach; at most 1e-7, or the objective is not as accurate as asserted.
 
     Raises
     ------
@@ -138,36 +139,30 @@ def _check(answer: KnownAnswer, solution: Solution, tol: float, objective: float
     problem, v = answer.problem, solution.v
     label = f"{solution.method} on '{answer.name}'"
     scale = problem.scale()
-    _require(solution.status.success, f"{label} did not converge: {solution.message}")
-    _require(v.shape == answer.v.shape, f"{label}: v has shape {v.shape}, not {answer.v.shape}")
+    require(solution.status.success, f"{label} did not converge: {solution.message}")
+    require(v.shape == answer.v.shape, f"{label}: v has shape {v.shape}, not {answer.v.shape}")
     value, gap = problem.value(v), problem.gap(v, solution.alpha)
     rounding = 1e-13 * scale
-    _require(
+    require(
         abs(gap - solution.gap) <= 1e-6 * gap + rounding, f"{label}: gap {solution.gap:.6g}, truly {gap:.6g}"
     )
-    _require(abs(value - solution.value) <= rounding, f"{label}: value {solution.value}, not {value}")
-    _require(gap <= tol * scale * (1 + 1e-9), f"{label}: converged with gap {gap:.3g} > {tol * scale:.3g}")
+    require(abs(value - solution.value) <= rounding, f"{label}: value {solution.value}, not {value}")
+    require(gap <= tol * scale * (1 + 1e-9), f"{label}: converged with gap {gap:.3g} > {tol * scale:.3g}")
     excess = value - answer.value
     slack = rounding if answer.exact else REFERENCE_VALUE * answer.value
-    _require(excess <= gap + slack, f"{label}: the gap {gap:.3g} is below the true excess {excess:.3g}")
-    _require(
+    require(excess <= gap + slack, f"{label}: the gap {gap:.3g} is below the true excess {excess:.3g}")
+    require(
         abs(excess) <= objective * answer.value + slack,
         f"{label}: objective {value:.12g}, but the least is {answer.value:.12g}",
     )
     distance = float(np.linalg.norm(v - answer.v))
     slack = 1e-7 * np.sqrt(scale) if answer.exact else REFERENCE_V
-    _require(
+    require(
         distance <= solution.error_bound + slack,
         f"{label}: ||v - v*|| is {distance:.3g}, beyond the error bound {solution.error_bound:.3g}",
     )
     if problem.positive:
-        _require(bool((v >= 0).all()), f"{label}: v has an entry {v.min():.3g} although it must be >= 0")
+        require(bool((v >= 0).all()), f"{label}: v has an entry {v.min():.3g} although it must be >= 0")
     if answer.exact:
         wrong = int(((answer.v == 0) & (v != 0)).sum())
-        _require(wrong == 0, f"{label}: {wrong} entries that are exactly 0 in the answer are not")
-
-
-def _require(condition: bool, message: str) -> None:
-    # not an assert statement: those vanish under python -O, and this check is for users too
-    if not condition:
-        raise AssertionError(message)
+        require(wrong == 0, f"{label}: {wrong} entries that are exactly 0 in the answer are not")

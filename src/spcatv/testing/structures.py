@@ -10,6 +10,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 
 from spcatv._util.types import FloatArray
 from spcatv.structure import Structure, from_matrix
+from spcatv.testing.require import require
 
 ROUNDING = 1e-10  # relative; sums of a few million terms stay well below
 NORM_SLACK = 1.05  # a bound more than 5 % above the norm costs iterations
@@ -18,15 +19,15 @@ N_TRIALS = 3
 
 
 def check_structure(structure: Structure, *, random_state: int | None = 0) -> None:
-    """Check everything that a solver takes for granted about a structure.
+    """Check everything that solvers take for granted about a structure.
 
     * the operator and its groups have matching shapes, float64 entries and no empty group;
     * ``<A v, alpha> = <v, A' alpha>``;
     * ``value(v)`` is ``sum_g ||A_g v||_2``, a seminorm, and the maximum of ``alpha'Av`` over
       ``K = {alpha: ||alpha_g|| <= 1}`` (Fenchel equality, attained);
-    * ``project`` gives a point of K, leaves points of K alone, and gives the closest one;
+    * ``project`` returns the closest point of K, and points of K as they are;
     * ``norm_squared()`` is at least ``||A||_2^2`` and at most 5 % above it;
-    * the structure cannot be changed, and equals its pickle and the structure made from its operator.
+    * the structure is immutable, and equals its pickle and the structure made from its operator.
 
     Parameters
     ----------
@@ -54,14 +55,8 @@ def check_structure(structure: Structure, *, random_state: int | None = 0) -> No
     _check_norm(structure, rng)
 
 
-def _require(condition: bool | np.bool_, message: str) -> None:
-    # not the assert statement: it is gone under python -O
-    if not condition:
-        raise AssertionError(message)
-
-
 def _reference_norms(structure: Structure, rows: FloatArray) -> FloatArray:
-    """Group norms by another way than the structure's own."""
+    """Group norms, computed in another way than by the structure."""
     group = np.repeat(np.arange(structure.n_groups), np.diff(structure.group_ptr))
     return np.sqrt(np.bincount(group, weights=rows * rows, minlength=structure.n_groups))
 
@@ -73,31 +68,31 @@ def _reference_project(structure: Structure, alpha: FloatArray) -> FloatArray:
 
 def _check_shapes(structure: Structure) -> None:
     matrix, group_ptr = structure.matrix, structure.group_ptr
-    _require(
+    require(
         matrix.shape == (structure.n_rows, structure.n_features),
         f"matrix has shape {matrix.shape}, but n_rows={structure.n_rows}, n_features={structure.n_features}",
     )
-    _require(matrix.dtype == np.float64, f"matrix must hold float64, got {matrix.dtype}")
-    _require(np.isfinite(matrix.data).all(), "matrix holds NaN or infinite entries")
-    _require(
+    require(matrix.dtype == np.float64, f"matrix must hold float64, got {matrix.dtype}")
+    require(np.isfinite(matrix.data).all(), "matrix holds NaN or infinite entries")
+    require(
         group_ptr.ndim == 1 and group_ptr.dtype.kind == "i" and len(group_ptr) == structure.n_groups + 1,
         f"group_ptr must hold n_groups + 1 = {structure.n_groups + 1} integers, got {group_ptr.dtype} "
         f"of shape {group_ptr.shape}",
     )
-    _require(
+    require(
         group_ptr[0] == 0 and group_ptr[-1] == structure.n_rows,
         f"group_ptr must cover the rows 0 to {structure.n_rows}, it goes from {group_ptr[0]} to "
         f"{group_ptr[-1]}",
     )
     smallest = int(np.diff(group_ptr).min(initial=1))
-    _require(smallest >= 1, f"every group needs a row, the smallest has {smallest}")
+    require(smallest >= 1, f"every group needs a row, the smallest has {smallest}")
 
 
 def _check_immutable(structure: Structure) -> None:
     matrix = structure.matrix
     arrays = {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr}
     for name, array in {**arrays, "group_ptr": structure.group_ptr}.items():
-        _require(not array.flags.writeable, f"{name} can be written to: structures are immutable")
+        require(not array.flags.writeable, f"{name} can be written to: structures are immutable")
     try:
         setattr(structure, "n_features", structure.n_features)  # noqa: B010 - mypy knows that it is frozen
     except AttributeError:
@@ -111,40 +106,40 @@ def _check_round_trips(structure: Structure) -> None:
         "from_matrix(matrix, group_ptr)": from_matrix(structure.matrix, structure.group_ptr),
     }
     for name, copy in copies.items():
-        _require(copy == structure, f"{structure!r} does not equal {name}")
-        _require(hash(copy) == hash(structure), f"{structure!r} and {name} have different hashes")
+        require(copy == structure, f"{structure!r} does not equal {name}")
+        require(hash(copy) == hash(structure), f"{structure!r} and {name} have different hashes")
 
 
 def _check_adjoint(structure: Structure, v: FloatArray, alpha: FloatArray) -> None:
     rows, pull = structure.forward(v), structure.adjoint(alpha)
-    _require(
+    require(
         rows.shape == (structure.n_rows,), f"forward(v) has shape {rows.shape}, not ({structure.n_rows},)"
     )
-    _require(
+    require(
         pull.shape == (structure.n_features,),
         f"adjoint(alpha) has shape {pull.shape}, not ({structure.n_features},)",
     )
     left, right = float(rows @ alpha), float(v @ pull)
     scale = np.linalg.norm(rows) * np.linalg.norm(alpha) + np.linalg.norm(v) * np.linalg.norm(pull)
-    _require(
+    require(
         abs(left - right) <= ROUNDING * scale,
         f"not adjoint: <A v, alpha> = {left!r} but <v, A' alpha> = {right!r}",
     )
     off = float(np.abs(rows - structure.matrix @ v).max(initial=0.0))
-    _require(off <= ROUNDING * np.linalg.norm(rows), f"forward(v) is not matrix @ v: off by {off}")
+    require(off <= ROUNDING * np.linalg.norm(rows), f"forward(v) is not matrix @ v: off by {off}")
 
 
 def _check_projection(structure: Structure, alpha: FloatArray) -> None:
     point = structure.project(alpha)
-    _require(point.shape == alpha.shape, f"project changed the shape {alpha.shape} to {point.shape}")
+    require(point.shape == alpha.shape, f"project changed the shape {alpha.shape} to {point.shape}")
     largest = float(_reference_norms(structure, point).max(initial=0.0))
-    _require(largest <= 1 + ROUNDING, f"the projection is not feasible: a group has norm {largest!r} > 1")
+    require(largest <= 1 + ROUNDING, f"the projection is not feasible: a group has norm {largest!r} > 1")
     again = float(np.abs(structure.project(point) - point).max(initial=0.0))
-    _require(again <= ROUNDING, f"the projection is not idempotent: projecting again moves it by {again}")
+    require(again <= ROUNDING, f"the projection is not idempotent: projecting again moves it by {again}")
     # closest in a convex set: <alpha - point, q - point> <= 0 for every q in K; this is the worst q
     residual = alpha - point
     worst = float(_reference_norms(structure, residual).sum() - residual @ point)
-    _require(
+    require(
         worst <= ROUNDING * max(1.0, float(alpha @ alpha)),
         f"the projection is not the closest point of K: <alpha - p, q - p> reaches {worst} > 0",
     )
@@ -154,19 +149,19 @@ def _check_value(structure: Structure, v: FloatArray, feasible: FloatArray) -> N
     value, rows = structure.value(v), structure.matrix @ v
     norms = _reference_norms(structure, rows)
     tolerance = ROUNDING * max(float(norms.sum()), np.finfo(float).tiny)
-    _require(
+    require(
         abs(value - norms.sum()) <= tolerance,
         f"value(v) = {value!r} is not the sum of the group norms {float(norms.sum())!r}",
     )
     lengths = np.repeat(np.where(norms > 0, norms, 1.0), np.diff(structure.group_ptr))
     attained = float((rows / lengths) @ structure.forward(v))
-    _require(
+    require(
         abs(value - attained) <= tolerance,
         f"Fenchel equality fails: value(v) = {value!r}, but alpha'Av = {attained!r} at "
         "alpha_g = A_g v / ||A_g v||",
     )
     lower = float(feasible @ rows)
-    _require(
+    require(
         lower <= value + tolerance,
         f"value(v) = {value!r} is not the maximum over K: a feasible alpha has alpha'Av = {lower!r}",
     )
@@ -174,12 +169,12 @@ def _check_value(structure: Structure, v: FloatArray, feasible: FloatArray) -> N
 
 def _check_seminorm(structure: Structure, v: FloatArray, w: FloatArray) -> None:
     of_v, of_w, of_sum = structure.value(v), structure.value(w), structure.value(v + w)
-    _require(
+    require(
         of_sum <= (of_v + of_w) * (1 + ROUNDING),
         f"no triangle inequality: value(v + w) = {of_sum!r} > value(v) + value(w) = {of_v + of_w!r}",
     )
     scaled = structure.value(-2.5 * v)
-    _require(
+    require(
         abs(scaled - 2.5 * of_v) <= ROUNDING * scaled,
         f"not homogeneous: value(-2.5 v) = {scaled!r} but 2.5 value(v) = {2.5 * of_v!r}",
     )
@@ -188,11 +183,11 @@ def _check_seminorm(structure: Structure, v: FloatArray, w: FloatArray) -> None:
 def _check_norm(structure: Structure, rng: np.random.Generator) -> None:
     bound = structure.norm_squared()
     truth = _norm_squared(structure.matrix, rng)
-    _require(
+    require(
         bound >= truth * (1 - ROUNDING),
         f"norm_squared() = {bound!r} is too small: ||A||_2^2 is at least {truth!r}",
     )
-    _require(
+    require(
         bound <= NORM_SLACK * truth,
         f"norm_squared() = {bound!r} is more than 5 % above ||A||_2^2 = {truth!r}",
     )

@@ -37,7 +37,7 @@ function imageViewer(root, prepared, readout) {
     const number = prepared.index[cursor[1] * nColumns + cursor[0]];
     const what = number
       ? layer.tell(layer.map.values[number - 1] * layer.map.step)
-      : "outside of the mask";
+      : "outside the mask";
     readout.textContent = `row ${cursor[1]}, column ${cursor[0]}: ${what}`;
   }
 

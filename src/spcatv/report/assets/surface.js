@@ -274,7 +274,7 @@ function surfaceViewer(root, prepared, readout) {
     const feature = side.vertices.indexOf(vertex);
     const where = [0, 1, 2].map((axis) => `${"xyz"[axis]} ${formatNumber(Math.round(10 * side.coords[3 * vertex + axis]) / 10, 4)}`);
     const what = feature < 0
-      ? "outside of the mask"
+      ? "outside the mask"
       : layer.tell(layer.map.values[side.start + feature] * layer.map.step);
     readout.textContent = `${side.name} hemisphere, ${where.join(", ")} mm: ${what}`;
     draw();

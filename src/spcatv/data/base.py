@@ -1,0 +1,79 @@
+"""The seam for X: what the rest of the package asks of raw data, however they are stored.
+
+A kind of array is one class with the methods of `Data`. Centring, deflation and residuals are written once
+on top of it (`spcatv.data.operators`). Vectors of length N and P are NumPy arrays in float64 on this side
+of the seam, and all sums are in float64 whatever the dtype of X.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from spcatv._util.types import FloatArray, IntArray
+
+# Entries of X that are turned to float64 at a time: small enough to stay in the cache.
+BLOCK_ENTRIES = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnStatistics:
+    """What one pass over the data tells about their columns.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (P,)
+        Means of the columns; zeros if they were not asked for.
+    squared_norms : ndarray of shape (P,)
+        ``||X_j - mean_j||^2`` of every column.
+    """
+
+    mean: FloatArray
+    squared_norms: FloatArray
+
+
+@runtime_checkable
+class Data(Protocol):
+    """Raw data X: N samples by P features."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of samples N and of features P."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """float32 or float64: the precision that X is stored in."""
+
+    def dot(self, v: FloatArray) -> FloatArray:
+        """``X v`` for v of shape (P,); shape (N,)."""
+
+    def transpose_dot(self, u: FloatArray) -> FloatArray:
+        """``X'u`` for u of shape (N,); shape (P,)."""
+
+    def there_and_back(self, v: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """``s = X v - shift`` (shift of shape (N,)) and ``X's``, in one pass; shapes (N,) and (P,)."""
+
+    def dot_many(self, vectors: FloatArray) -> FloatArray:
+        """``X V'`` for K vectors as the rows of V (K, P), in one pass; shape (N, K)."""
+
+    def column_statistics(self, center: bool) -> ColumnStatistics:
+        """Means and squared norms of the columns in one pass along the samples; no means unless `center`."""
+
+    def gram(self, mean: FloatArray) -> FloatArray:
+        """``(X - 1 mean')(X - 1 mean')'``, shape (N, N), to about the precision of X."""
+
+    def blocks(self, entries: int = BLOCK_ENTRIES) -> Iterator[tuple[slice, FloatArray]]:
+        """All samples in order, in blocks of about `entries` entries: which ones, and X there in float64."""
+
+    def take(self, samples: IntArray) -> Data:
+        """The given samples, in the given order and as often as given, without a copy of X."""
+
+
+def row_blocks(shape: tuple[int, int], entries: int = BLOCK_ENTRIES) -> Iterator[tuple[int, int]]:
+    """Bounds of blocks of rows with at most about `entries` entries each."""
+    height = max(1, entries // shape[1])
+    for first in range(0, shape[0], height):
+        yield first, min(first + height, shape[0])

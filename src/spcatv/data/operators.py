@@ -1,0 +1,252 @@
+"""X as the alternation sees it: centred and deflated, without ever making that matrix.
+
+`CentredData` is ``X - 1 mean'``; `ResidualData` and `DeflatedData` subtract rank-one terms from it
+(docs/method.md sections 5.3 and 5.1). X itself is read through `spcatv.data.base.Data`, never copied or
+changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from scipy.linalg.blas import daxpy
+
+from spcatv._util.types import FloatArray
+from spcatv.data.base import BLOCK_ENTRIES, ColumnStatistics, Data
+
+# A Gram matrix pays, in time and in memory, if it is small, or small beside the data: of order at most
+# SMALL_GRAM, or at most LARGEST_GRAM and a GRAM_SHARE of the longer side.
+SMALL_GRAM = 64
+LARGEST_GRAM = 3000
+GRAM_SHARE = 0.05
+
+
+def gram_pays(shape: tuple[int, int]) -> bool:
+    """Whether to decompose the Gram matrix of the shorter side rather than to iterate with products."""
+    short, long = min(shape), max(shape)
+    return short <= SMALL_GRAM or short <= min(LARGEST_GRAM, GRAM_SHARE * long)
+
+
+class DataOperator(Protocol):
+    """What the alternation needs of the data: an N x P operator and its size."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of samples N and of features P."""
+
+    def dot(self, v: FloatArray) -> FloatArray:
+        """``X v``, shape (N,), float64."""
+
+    def dot_many(self, vectors: FloatArray) -> FloatArray:
+        """``X V'`` for the rows of V (K, P), in one pass over the data; shape (N, K)."""
+
+    def transpose_dot(self, u: FloatArray) -> FloatArray:
+        """``X'u``, shape (P,), float64."""
+
+    def there_and_back(self, v: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """``X v`` and ``X'X v``, in one pass over the data."""
+
+    def add_removed(self, u: FloatArray, factor: float, out: FloatArray) -> None:
+        """``out += factor (X_0 - X)'u`` for the data X_0 before deflation, without a product with them."""
+
+    def blocks(self, entries: int = BLOCK_ENTRIES) -> Iterator[tuple[slice, FloatArray]]:
+        """All samples in blocks of about `entries` entries: which ones, and X there in float64."""
+
+    def squared_norm(self) -> float:
+        """``||X||_F^2``."""
+
+    def gram(self) -> FloatArray:
+        """``X X'`` if N <= P, else ``X'X``; float64."""
+
+
+@dataclass(frozen=True, eq=False)
+class CentredData:
+    """``X - 1 mean'`` as an operator.
+
+    Parameters
+    ----------
+    data : Data
+        X, N samples by P features.
+    center : bool
+        Whether the columns' means are subtracted.
+    """
+
+    data: Data
+    center: bool = True
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of samples N and of features P."""
+        return self.data.shape
+
+    @cached_property
+    def _statistics(self) -> ColumnStatistics:
+        return self.data.column_statistics(self.center)
+
+    @property
+    def mean(self) -> FloatArray:
+        """Means of the columns, float64, shape (P,); zeros if not centred."""
+        return self._statistics.mean
+
+    @cached_property
+    def largest_column_norm(self) -> float:
+        """``max_j ||X_j||_2`` over the centred columns."""
+        return float(np.sqrt(self._statistics.squared_norms.max()))
+
+    @cached_property
+    def _squared_norm(self) -> float:
+        return float(self._statistics.squared_norms.sum())
+
+    def squared_norm(self) -> float:
+        """``||X - 1 mean'||_F^2``."""
+        return self._squared_norm
+
+    @cached_property
+    def _gram(self) -> FloatArray:
+        n_samples, n_features = self.shape
+        if n_samples <= n_features:
+            gram = self.data.gram(self.mean)
+        else:
+            gram = np.zeros((n_features, n_features))
+            for _, block in self.blocks():
+                gram += block.T @ block
+        gram.flags.writeable = False
+        return gram
+
+    def gram(self) -> FloatArray:
+        """``X X'`` if N <= P, else ``X'X``, of the centred data; computed once."""
+        return self._gram
+
+    def dot(self, v: FloatArray) -> FloatArray:
+        """``(X - 1 mean') v``."""
+        return self.data.dot(v) - self.mean @ v
+
+    def dot_many(self, vectors: FloatArray) -> FloatArray:
+        """``(X - 1 mean') V'``."""
+        return self.data.dot_many(vectors) - vectors @ self.mean
+
+    def transpose_dot(self, u: FloatArray) -> FloatArray:
+        """``(X - 1 mean')' u``."""
+        back = self.data.transpose_dot(u)
+        daxpy(self.mean, back, a=-u.sum())
+        return back
+
+    def shifted_there_and_back(self, v: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """``s = (X - 1 mean') v - shift`` (shift of shape (N,)) and ``(X - 1 mean')' s``."""
+        scores, back = self.data.there_and_back(v, shift + self.mean @ v)
+        daxpy(self.mean, back, a=-scores.sum())
+        return scores, back
+
+    def there_and_back(self, v: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """``X v`` and ``X'X v`` of the centred data."""
+        return self.shifted_there_and_back(v, np.zeros(self.shape[0]))
+
+    def add_removed(self, u: FloatArray, factor: float, out: FloatArray) -> None:
+        """Nothing was removed."""
+
+    def blocks(self, entries: int = BLOCK_ENTRIES) -> Iterator[tuple[slice, FloatArray]]:
+        """The centred samples in blocks."""
+        for samples, block in self.data.blocks(entries):
+            yield samples, block - self.mean
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualData:
+    """``base - scores' loadings`` as an operator.
+
+    Parameters
+    ----------
+    base : CentredData
+        The N x P data.
+    scores : ndarray of shape (K, N)
+        One row per rank-one term.
+    loadings : ndarray of shape (K, P)
+        Likewise.
+    """
+
+    base: CentredData
+    scores: FloatArray
+    loadings: FloatArray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of samples N and of features P."""
+        return self.base.shape
+
+    def dot(self, v: FloatArray) -> FloatArray:
+        """``(base - scores' loadings) v``."""
+        return self.base.dot(v) - self.scores.T @ (self.loadings @ v)
+
+    def dot_many(self, vectors: FloatArray) -> FloatArray:
+        """``(base - scores' loadings) V'``."""
+        return self.base.dot_many(vectors) - self.scores.T @ (self.loadings @ vectors.T)
+
+    def transpose_dot(self, u: FloatArray) -> FloatArray:
+        """``(base - scores' loadings)' u``."""
+        back = self.base.transpose_dot(u)
+        self.add_removed(u, -1.0, back)
+        return back
+
+    def there_and_back(self, v: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """``R v`` and ``R'R v`` of the residual R."""
+        scores, back = self.base.shifted_there_and_back(v, self.scores.T @ (self.loadings @ v))
+        self.add_removed(scores, -1.0, back)
+        return scores, back
+
+    def add_removed(self, u: FloatArray, factor: float, out: FloatArray) -> None:
+        """``out += factor loadings' (scores u)``, in place (float64, shape (P,))."""
+        for loading, coefficient in zip(self.loadings, self.scores @ u, strict=True):
+            daxpy(loading, out, a=factor * coefficient)
+
+    def blocks(self, entries: int = BLOCK_ENTRIES) -> Iterator[tuple[slice, FloatArray]]:
+        """The samples of the residual in blocks."""
+        for samples, block in self.base.blocks(entries):
+            yield samples, block - self.scores[:, samples].T @ self.loadings
+
+    @cached_property
+    def _cross(self) -> tuple[FloatArray, FloatArray]:
+        """``base @ loadings'`` (N, K) and ``loadings @ loadings'`` (K, K)."""
+        return self.base.dot_many(self.loadings), self.loadings @ self.loadings.T
+
+    def squared_norm(self) -> float:
+        """``||base - scores' loadings||_F^2``."""
+        base, loadings = self._cross
+        explained = 2 * float((base * self.scores.T).sum()) - float(
+            (loadings * (self.scores @ self.scores.T)).sum()
+        )
+        return max(self.base.squared_norm() - explained, 0.0)
+
+    def gram(self) -> FloatArray:
+        """``R R'`` if N <= P, else ``R'R``, of the residual R."""
+        gram = self.base.gram()
+        if len(self.scores) == 0:
+            return gram
+        if self.shape[0] <= self.shape[1]:
+            base, loadings = self._cross
+            mixed = base @ self.scores
+            return gram - mixed - mixed.T + self.scores.T @ loadings @ self.scores
+        base_scores = np.stack([self.base.transpose_dot(score) for score in self.scores])
+        mixed = self.loadings.T @ base_scores
+        return gram - mixed - mixed.T + self.loadings.T @ (self.scores @ self.scores.T) @ self.loadings
+
+
+class DeflatedData(ResidualData):
+    """The residual of a deflation: unit `loadings`, and `scores` of what was left before each of them.
+
+    Every step is a projection (docs/method.md section 5.1), ``X_{k+1} = X_k (I - v v')`` with
+    ``t = X_k v``, so that its size and its Gram matrix need no product with the data.
+    """
+
+    def squared_norm(self) -> float:
+        """``||X||_F^2 - sum_k ||t_k||^2``."""
+        return max(self.base.squared_norm() - float(np.square(self.scores).sum()), 0.0)
+
+    def gram(self) -> FloatArray:
+        """``X X' - sum_k t_k t_k'`` if N <= P, else ``R'R``."""
+        if self.shape[0] > self.shape[1]:
+            return super().gram()
+        return self.base.gram() - self.scores.T @ self.scores

@@ -1,0 +1,169 @@
+"""One component: its loading vector and scores, what is known about it, and the form that users see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from spcatv._util.types import FloatArray
+from spcatv.kernels.vectors import count_above
+
+
+@dataclass(frozen=True, eq=False)
+class Component:
+    """A loading vector and its scores, each the best for the other, and how good that is.
+
+    Attributes
+    ----------
+    v : ndarray of shape (P,)
+        Loading vector as the problem gives it (its length is set by l2); zeros if the penalty kills it.
+    u : ndarray of shape (N,)
+        ``Xv / ||Xv||``; zeros if v is.
+    scores_norm : float
+        ``||Xv||``.
+    objective : float
+        Penalised objective ``f(u, v)``.
+    gap : float
+        Exact duality gap of v for u, in units of F (``l2`` times smaller than f's).
+    scale : float
+        ``1/2 ||y||^2`` for u, what the gap is relative to.
+    converged : bool
+        Whether ``gap <= tol * scale``.
+    objectives, inexactness : tuple of float
+        After every alternation: the objective, and how far its v-step may have been from its minimum
+        (both in units of f).
+    n_inner_iter : int
+        Iterations of the loading solver, all alternations together.
+    back : ndarray of shape (P,), or of shape (0,)
+        Warm start: ``X_0'u`` for the data X_0 before deflation. Empty unless a later fit starts from here.
+    dual : ndarray of shape (n_rows,), or of shape (0,)
+        Warm start: feasible dual variable that the last v-step ended with. Empty likewise.
+    first_loss : float
+        Warm start: by how much the relative gap of the first v-step grew when its scores changed.
+    """
+
+    v: FloatArray
+    u: FloatArray
+    scores_norm: float
+    objective: float
+    gap: float
+    scale: float
+    converged: bool
+    objectives: tuple[float, ...]
+    inexactness: tuple[float, ...]
+    n_inner_iter: int
+    back: FloatArray
+    dual: FloatArray
+    first_loss: float = 0.0
+
+    @cached_property
+    def is_null(self) -> bool:
+        """Whether the loading vector is zero."""
+        return not self.v.any()
+
+    @property
+    def n_alternations(self) -> int:
+        """Alternations done."""
+        return len(self.objectives)
+
+
+def null_component(shape: tuple[int, int]) -> Component:
+    """The component of N x P data that have nothing left to explain."""
+    n_samples, n_features = shape
+    return Component(
+        v=np.zeros(n_features),
+        u=np.zeros(n_samples),
+        scores_norm=0.0,
+        objective=0.0,
+        gap=0.0,
+        scale=0.0,
+        converged=True,
+        objectives=(),
+        inexactness=(),
+        n_inner_iter=0,
+        back=np.zeros(0),
+        dual=np.zeros(0),
+    )
+
+
+@dataclass(frozen=True)
+class ComponentDiagnostics:
+    """What is known about one fitted component.
+
+    Attributes
+    ----------
+    objective : float
+        Penalised objective ``f(u, v)`` (docs/method.md section 1.2).
+    gap, relative_gap : float
+        Exact duality gap of the loading vector for its scores, and its share of the scale.
+    error_bound : float
+        Upper bound on the distance of the unit loading vector to that of the best one for its scores.
+    n_alternations, n_inner_iter : int
+        Alternations of u and v; iterations of the loading solver in all of them.
+    seconds : float
+        Wall-clock time.
+    converged : bool
+        Whether the relative gap is within the tolerance.
+    sparsity : float
+        Share of the loadings that are exactly zero.
+    n_nonzero, n_certain : int
+        Loadings that are not zero, and those that are surely not zero in the exact solution for
+        these scores (``|v_j| > sqrt(gap)``).
+    objectives, inexactness : tuple of float
+        Objective after every alternation, and the certified inexactness of its loading vector.
+    """
+
+    objective: float
+    gap: float
+    relative_gap: float
+    error_bound: float
+    n_alternations: int
+    n_inner_iter: int
+    seconds: float
+    converged: bool
+    sparsity: float
+    n_nonzero: int
+    n_certain: int
+    objectives: tuple[float, ...]
+    inexactness: tuple[float, ...]
+
+
+def diagnose(component: Component, seconds: float) -> ComponentDiagnostics:
+    """What is known about a component that took this long."""
+    n_features = component.v.size
+    distance = float(np.sqrt(component.gap))
+    n_nonzero, n_certain = count_above(component.v, distance)
+    length = float(np.linalg.norm(component.v))
+    return ComponentDiagnostics(
+        objective=component.objective,
+        gap=component.gap,
+        relative_gap=component.gap / component.scale if component.scale > 0 else 0.0,
+        error_bound=_unit_distance(distance, length),
+        n_alternations=component.n_alternations,
+        n_inner_iter=component.n_inner_iter,
+        seconds=seconds,
+        converged=component.converged,
+        sparsity=1.0 - n_nonzero / n_features,
+        n_nonzero=n_nonzero,
+        n_certain=n_certain,
+        objectives=component.objectives,
+        inexactness=component.inexactness,
+    )
+
+
+def _unit_distance(distance: float, length: float) -> float:
+    """How far a unit vector may be from another when a vector of that length may be by that distance."""
+    if length == 0:
+        return 0.0
+    # the angle between the two is largest for a tangent
+    return 2.0 * float(np.sin(0.5 * np.arcsin(distance / length))) if distance < length else 2.0
+
+
+def unit_loading(v: FloatArray, out: FloatArray | None = None) -> FloatArray:
+    """Scale v to unit norm, the first entry of largest magnitude positive; zeros stay zeros."""
+    length = np.linalg.norm(v) or 1.0
+    top, bottom = int(v.argmax()), int(v.argmin())
+    rises = (v[top], -top) >= (-v[bottom], -bottom)
+    return np.divide(v, length if rises else -length, out=out)

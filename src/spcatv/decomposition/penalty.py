@@ -1,0 +1,79 @@
+"""The penalty on one component's loading vector: structure, absolute weights, variant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from spcatv._util.types import FloatArray
+from spcatv.data import DataOperator
+from spcatv.problem import LoadingProblem, Penalty, as_penalty
+from spcatv.problem.structured import has_structured_term
+from spcatv.solvers import Solver
+from spcatv.solvers.warm import WarmSolver, warm_solver
+from spcatv.structure import Structure
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Absolute weights of the penalties: ``l1 ||v||_1 + l2 ||v||_2^2 + tv s(v)``."""
+
+    l1: float
+    l2: float
+    tv: float
+
+
+@dataclass(frozen=True, eq=False)
+class LoadingPenalty:
+    """The penalty on a loading vector.
+
+    Parameters
+    ----------
+    structure : Structure
+        On the P features.
+    weights : Weights
+        Absolute weights, l2 > 0.
+    penalty : {"tv", "graphnet"} or StructuredPenalty
+        Form of the structured penalty.
+    positive : bool
+        Whether loadings are kept non-negative.
+    """
+
+    structure: Structure
+    weights: Weights
+    penalty: Penalty = "tv"
+    positive: bool = False
+
+    def problem(self, data: DataOperator, u: FloatArray) -> LoadingProblem:
+        """The loading problem for scores u: ``y = X'u / (N l2)``."""
+        return self.problem_at(data.transpose_dot(u) / self.back_scale(data.shape[0]))
+
+    def problem_at(self, y: FloatArray) -> LoadingProblem:
+        """The loading problem at y (P,). Takes ownership of y and makes it read-only."""
+        l2 = self.weights.l2
+        y.flags.writeable = False
+        return LoadingProblem(
+            y,
+            self.structure,
+            l1=self.weights.l1 / l2,
+            tv=self.weights.tv / l2,
+            positive=self.positive,
+            penalty=self.penalty,
+        )
+
+    def back_scale(self, n_samples: int) -> float:
+        """How many times longer ``X'u`` is than y: ``N l2``."""
+        return n_samples * self.weights.l2
+
+    def value(self, v: FloatArray) -> float:
+        """``l1 ||v||_1 + l2 ||v||_2^2 + tv s(v)``."""
+        rows = self.structure.forward(v)
+        structured = as_penalty(self.penalty).value(self.structure, rows)
+        weights = self.weights
+        return float(weights.l1 * np.abs(v).sum() + weights.l2 * (v @ v) + weights.tv * structured)
+
+    def solver(self, method: str | Solver, dtype: npt.DTypeLike) -> WarmSolver:
+        """A warm solver for this penalty."""
+        return warm_solver(method, has_structured_term(self.structure, self.weights.tv), dtype)

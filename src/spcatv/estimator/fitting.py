@@ -1,0 +1,269 @@
+"""From parameters and data to a fit: what SPCATV, paths, folds and resamples share.
+
+`fit_data` is a pure function: it reads the parameters of an estimator, and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import validate_data
+
+from spcatv._util.types import FloatArray
+from spcatv._util.warn import warn_user
+from spcatv.data import CentredData, Data, as_data
+from spcatv.decomposition import Decomposition, LoadingPenalty, Plan, WarmStart, Weights, decompose
+from spcatv.estimator.parameters import checked_init
+from spcatv.progress import SILENT, Listener
+from spcatv.structure import Structure
+
+# Norms of columns between which float32 has room for squares and penalties.
+SMALLEST_SINGLE, LARGEST_SINGLE = 1e-10, 1e10
+
+
+class NullComponentWarning(UserWarning):
+    """Some components are zero: the penalty kills them, or the data have no more to explain."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Components of some data, and what an estimator needs to describe them.
+
+    Attributes
+    ----------
+    decomposition : Decomposition
+        The components.
+    weights : tuple of Weights
+        Absolute weights, one per component.
+    structure : Structure
+        On the features.
+    mean : ndarray of shape (P,)
+        Means that were subtracted from the columns.
+    squared_norm : float
+        ``||X - 1 mean'||_F^2``.
+    n_samples : int
+        N.
+    dtype : dtype
+        Precision of the data.
+    """
+
+    decomposition: Decomposition
+    weights: tuple[Weights, ...]
+    structure: Structure
+    mean: FloatArray
+    squared_norm: float
+    n_samples: int
+    dtype: np.dtype[Any]
+
+    @property
+    def components(self) -> FloatArray:
+        """Unit loading vectors, shape (K, P), float64."""
+        return self.decomposition.components
+
+    def attributes(self, *, weights_differ: bool) -> dict[str, Any]:
+        """The fitted attributes of an estimator.
+
+        Parameters
+        ----------
+        weights_differ : bool
+            Whether every component has weights of its own: ``l1_``, ``l2_`` and ``tv_`` are then arrays of
+            shape (K,), otherwise numbers.
+        """
+        result, dtype = self.decomposition, self.dtype
+        variance = result.singular_values**2
+        share = variance / self.squared_norm if self.squared_norm > 0 else 0 * variance
+        weights = {
+            f"{name}_": np.array([getattr(own, name) for own in self.weights[: len(result.components)]])
+            if weights_differ
+            else getattr(self.weights[0], name)
+            for name in ("l1", "l2", "tv")
+        }
+        return {
+            "components_": result.components.astype(dtype),
+            "mean_": self.mean.astype(dtype),
+            "singular_values_": result.singular_values.astype(dtype),
+            "explained_variance_": (variance / (self.n_samples - 1)).astype(dtype),
+            "explained_variance_ratio_": share.astype(dtype),
+            **weights,
+            "structure_": self.structure,
+            "diagnostics_": result.diagnostics,
+            "refinement_": result.refinement,
+            "n_iter_": max(1, *(record.n_alternations for record in result.diagnostics)),
+        }
+
+
+def checked_data(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) -> Data:
+    """X as checked data: finite numbers, at least `min_samples` samples, the features that were seen in fit.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Gets ``n_features_in_`` and, where X has them, ``feature_names_in_`` if `reset`; else X must have
+        those. Its parameter `dtype` sets the precision; None keeps that of X.
+    X : array-like or Data of shape (n_samples, n_features)
+        Arrays that are not float32 or float64 in C order are copied, once.
+    reset : bool
+        Whether this is a fit.
+    min_samples : int, default=1
+        Fewest samples.
+
+    Returns
+    -------
+    Data
+    """
+    if isinstance(X, Data):
+        return _checked_again(estimator, X, reset=reset, min_samples=min_samples)
+    if hasattr(X, "__dask_graph__"):
+        raise TypeError(
+            "X is a Dask array, and would have to be in memory: give X.compute(), or a NumPy memory map of a "
+            "file that it was saved to"
+        )
+    dtype = [np.float64, np.float32] if estimator.dtype is None else np.dtype(estimator.dtype)
+    array = validate_data(estimator, X, reset=reset, dtype=dtype, order="C", ensure_min_samples=min_samples)
+    # X itself where it serves as it is: what was sent to workers before is recognised by its identity
+    same = type(X) is np.ndarray and X.dtype == array.dtype and np.may_share_memory(X, array)
+    return as_data(X if same else array)
+
+
+def _checked_again(estimator: Any, data: Data, *, reset: bool, min_samples: int) -> Data:
+    n_samples, n_features = data.shape
+    if n_samples < min_samples or n_features < 1:
+        raise ValueError(
+            f"X has {n_samples} samples and {n_features} features; at least {min_samples} and 1 are needed"
+        )
+    if reset:
+        estimator.n_features_in_ = n_features
+    elif n_features != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {n_features} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input"
+        )
+    return data
+
+
+def alpha_unit(estimator: Any, data: CentredData) -> float:
+    """What alpha = 1 stands for in the objective: ``max_j ||X_j||_2 / N``, or 1 if the penalty is absolute.
+
+    Data without any variance have nothing to scale by, nor anything to fit: 1.
+    """
+    if estimator.penalty_units == "absolute":
+        return 1.0
+    return data.largest_column_norm / data.shape[0] or 1.0
+
+
+def penalty_weights(estimator: Any, data: CentredData) -> tuple[Weights, ...]:
+    """Absolute weights of every component, from alpha (one for all, or one per component) and the ratios."""
+    l1_ratio, tv_ratio = float(estimator.l1_ratio), float(estimator.tv_ratio)
+    absolute = alpha_unit(estimator, data) * np.broadcast_to(
+        np.asarray(estimator.alpha, dtype=np.float64), (int(estimator.n_components),)
+    )
+    return tuple(
+        Weights(l1=alpha * l1_ratio, l2=alpha * (1.0 - l1_ratio - tv_ratio), tv=alpha * tv_ratio)
+        for alpha in absolute.tolist()
+    )
+
+
+def fit_data(
+    estimator: Any,
+    data: CentredData,
+    structure: Structure,
+    *,
+    rng: np.random.RandomState,
+    keep_warm_start: bool = False,
+    warm_start: WarmStart | None = None,
+    found: Decomposition | None = None,
+    listener: Listener = SILENT,
+) -> Fit:
+    """Fit checked data with the parameters of an estimator, which is not changed.
+
+    Parameters
+    ----------
+    estimator : SPCATV
+        Valid parameters.
+    data : CentredData
+        The data.
+    structure : Structure
+        On the features.
+    rng : RandomState
+        Source of random starts.
+    keep_warm_start : bool, default=False
+        Whether fits with other weights will start from this one.
+    warm_start, found, listener
+        As in `spcatv.decomposition.decompose`.
+
+    Returns
+    -------
+    Fit
+    """
+    weights = penalty_weights(estimator, data)
+    positive = bool(estimator.positive)
+    penalties = [LoadingPenalty(structure, own, estimator.penalty, positive) for own in weights]
+    # squares of very large or small numbers leave float32
+    fits_single = SMALLEST_SINGLE < data.largest_column_norm < LARGEST_SINGLE
+    plan = Plan(
+        tol=float(estimator.tol),
+        max_iter=int(estimator.max_iter),
+        method=estimator.solver,
+        dtype=data.data.dtype if fits_single else np.float64,
+        init=checked_init(estimator.init, estimator.n_components, data.shape[1]),
+        n_init=int(estimator.n_init),
+        refine=bool(estimator.refine),
+        keep_warm_start=keep_warm_start,
+    )
+    result = decompose(data, penalties, plan, rng=rng, warm_start=warm_start, found=found, listener=listener)
+    return Fit(
+        decomposition=result,
+        weights=weights,
+        structure=structure,
+        mean=data.mean,
+        squared_norm=data.squared_norm(),
+        n_samples=data.shape[0],
+        dtype=data.data.dtype,
+    )
+
+
+def store_fit(estimator: Any, fit: Fit) -> None:
+    """Set the fitted attributes of an estimator."""
+    for name, value in fit.attributes(weights_differ=np.ndim(estimator.alpha) > 0).items():
+        setattr(estimator, name, value)
+
+
+def with_parameters(estimator: Any, parameters: Mapping[str, Any]) -> Any:
+    """A copy of an estimator with some other parameters; much cheaper than a clone."""
+    # a clone would read the signature and copy every parameter, once per fit of a path
+    copied = copy(estimator)
+    for name, value in parameters.items():
+        setattr(copied, name, value)
+    return copied
+
+
+def warn_about(estimator: Any) -> None:
+    """Warn of components of a fitted estimator that have not converged, and of those that are zero."""
+    missed = [
+        f"component {k + 1}: relative gap {record.relative_gap:.2e} after {record.n_alternations}"
+        for k, record in enumerate(estimator.diagnostics_)
+        if not record.converged
+    ]
+    if missed:
+        warn_user(
+            f"tol={estimator.tol:g} was not reached ({'; '.join(missed)} alternations); the loadings are "
+            f"certified to these gaps only. Raise max_iter (now {estimator.max_iter}) or tol.",
+            ConvergenceWarning,
+        )
+    null = [str(k + 1) for k, record in enumerate(estimator.diagnostics_) if record.n_nonzero == 0]
+    if null:
+        weights = ", ".join(
+            f"{name}={np.array2string(np.asarray(getattr(estimator, f'{name}_')), precision=3)}"
+            for name in ("l1", "l2", "tv")
+        )
+        warn_user(
+            f"{len(null)} of {len(estimator.components_)} components are zero (number {', '.join(null)}): "
+            f"the penalties ({weights}) leave nothing from the starts tried, or the data have no variance "
+            f"left. Lower alpha (now {estimator.alpha}, {estimator.penalty_units}) or n_components.",
+            NullComponentWarning,
+        )

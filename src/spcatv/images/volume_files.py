@@ -1,0 +1,148 @@
+"""Volumes: NIfTI files and objects (or whatever else nibabel reads), 3-D or 4-D; opened and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nibabel as nib
+import numpy as np
+from nibabel.affines import voxel_sizes
+
+from spcatv._util.types import Array, FloatArray
+from spcatv.images.loading import ImageError, held_open, image_name, is_path, open_volume, reading
+
+# images lie on the same grid if no voxel is displaced by more than this share of a voxel
+SAME_PLACE = 1e-3
+COMPRESSED = (".gz", ".bz2", ".zst", ".mgz")
+
+
+@dataclass(frozen=True, eq=False)
+class Volume:
+    """An opened image: its grid and how many samples it holds, but not yet its values.
+
+    Attributes
+    ----------
+    name : str
+        File name, or place in the list.
+    image : nibabel image
+        Opened; its values are read later.
+    shape : tuple of three int
+        Voxels along each axis.
+    affine : ndarray of shape (4, 4)
+        From voxel indices to millimetres.
+    n_samples : int
+        1 for a 3-D image, the length of the last axis for a 4-D one.
+    """
+
+    name: str
+    image: Any
+    shape: tuple[int, int, int]
+    affine: FloatArray
+    n_samples: int
+
+    @property
+    def names(self) -> list[str]:
+        """The name of every sample."""
+        if self.image.ndim == 3:
+            return [self.name]
+        return [f"{self.name}[{number}]" for number in range(self.n_samples)]
+
+    @property
+    def file(self) -> Path | None:
+        """The file that holds the values; None for an array in memory."""
+        filename = self.image.get_filename() if nib.is_proxy(self.image.dataobj) else None
+        return Path(filename) if filename else None
+
+    def frames(self) -> Iterator[Array]:
+        """The 3-D arrays of the samples, one after the other; only one is in memory at a time."""
+        with reading(self.name):
+            if self.image.ndim == 3:
+                yield np.asanyarray(self.image.dataobj)
+                return
+            file = self.file
+            compressed = file is not None and file.suffix in COMPRESSED
+            opened = held_open(file, type(self.image)) if file and compressed else nullcontext(self.image)
+            with opened as image:
+                for number in range(self.n_samples):
+                    yield np.asanyarray(image.dataobj[..., number])
+
+
+def open_one(item: Any, name: str) -> Volume:
+    """Open one image (a path or an object) and check its header."""
+    image = open_volume(item) if is_path(item) else item
+    shape = getattr(image, "shape", None)
+    affine = getattr(image, "affine", None)
+    if affine is None or shape is None or not hasattr(image, "dataobj"):
+        raise ImageError(f"{name}: not a volume (NIfTI, MGH) but {type(image).__name__}")
+    if len(shape) not in (3, 4):
+        raise ImageError(f"{name}: images have 3 or 4 dimensions, this one has shape {tuple(shape)}")
+    if image.get_data_dtype().kind not in "biuf":
+        raise ImageError(f"{name}: voxels must hold one number each, these are {image.get_data_dtype()}")
+    if min(shape) < 1:
+        raise ImageError(f"{name}: holds no voxel, its shape is {tuple(shape)}")
+    if not np.isfinite(affine).all() or abs(np.linalg.det(affine[:3, :3])) == 0:
+        raise ImageError(f"{name}: its affine cannot be inverted: {np.asarray(affine).tolist()}")
+    three = (int(shape[0]), int(shape[1]), int(shape[2]))
+    n_samples = 1 if len(shape) == 3 else int(shape[3])
+    return Volume(name, image, three, np.asarray(affine, dtype=np.float64), n_samples)
+
+
+def difference(volume: Volume, shape: tuple[int, ...], affine: FloatArray) -> str | None:
+    """How the grid of an image differs from another one, as the end of a sentence; None if it does not."""
+    if volume.shape != tuple(shape):
+        return f"has shape {_times(volume.shape)} instead of {_times(shape)}"
+    corners = np.array(np.meshgrid(*[(0, n - 1) for n in shape], indexing="ij")).reshape(3, -1)
+    shift = (volume.affine - affine)[:3] @ np.vstack([corners, np.ones(corners.shape[1])])
+    distance = float(np.linalg.norm(shift, axis=0).max())
+    mine, other = voxel_sizes(volume.affine), nib.affines.voxel_sizes(affine)
+    if distance <= SAME_PLACE * float(other.min()):
+        return None
+    origin = f"origin {_list(volume.affine[:3, 3])} instead of {_list(affine[:3, 3])} mm"
+    sizes = f"voxels of {_times(mine)} instead of {_times(other)} mm"
+    what = "another orientation" if np.allclose(mine, other, rtol=1e-3) else sizes
+    what = "" if np.allclose(volume.affine[:3, :3], affine[:3, :3], atol=1e-3) else f"{what}, "
+    return f"has another affine ({what}{origin}; voxels lie up to {distance:.3g} mm apart)"
+
+
+def _times(numbers: Sequence[Any] | FloatArray) -> str:
+    return " x ".join(f"{number:g}" for number in numbers)
+
+
+def _list(numbers: FloatArray) -> str:
+    return "(" + ", ".join(f"{number:.4g}" for number in numbers) + ")"
+
+
+def open_all(imgs: Any) -> list[Volume]:
+    """Open a list of images, or one, and check that they all lie on the grid of the first."""
+    items = list(imgs) if isinstance(imgs, (list, tuple)) else [imgs]
+    volumes = [open_one(item, image_name(item, number)) for number, item in enumerate(items)]
+    first = volumes[0]
+    for volume in volumes[1:]:
+        how = difference(volume, first.shape, first.affine)
+        if how is not None:
+            raise ImageError(f"{volume.name}: {how}; the first image is {first.name}")
+    return volumes
+
+
+def plain_header(image: Any) -> nib.Nifti1Header:
+    """A new float32 NIfTI header with the position of an image and nothing else of it."""
+    header = nib.Nifti1Header()
+    old = image.header
+    header.set_data_dtype(np.float32)
+    header.set_data_shape(image.shape[:3])
+    header.set_zooms(voxel_sizes(image.affine))
+    if isinstance(old, nib.Nifti1Header):
+        for kind in ("qform", "sform"):
+            affine, code = getattr(old, f"get_{kind}")(coded=True)
+            getattr(header, f"set_{kind}")(affine, int(code))
+        # a header without any transform has zooms alone, which must stay as they are
+        header.set_xyzt_units(xyz=old.get_xyzt_units()[0])
+    else:
+        header.set_sform(image.affine, "scanner")
+        header.set_qform(image.affine, "scanner")
+        header.set_xyzt_units(xyz="mm")
+    return header

@@ -1,0 +1,161 @@
+"""What the compiled workspaces have in common: scalars, places in memory, looks at the gap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from spcatv._util.types import Array, FloatArray, IntArray
+from spcatv.kernels.base import LoadingTerms
+from spcatv.kernels.compiled import kernel
+from spcatv.structure import Structure
+
+# How the dual variable is kept in its set: group by group, entry by entry, or by damping alone.
+ISOTROPIC, ANISOTROPIC, GRAPHNET = 0, 1, 2
+
+# Below this share of active chunks or blocks an iteration skips the others.
+WORTH_SKIPPING = 0.8
+
+Made = TypeVar("Made")
+
+
+def cached_layout(structure: Structure, make: Callable[[Any], Made]) -> Made:
+    """Return ``make(structure)``, computed once per structure: neither of them ever changes."""
+    name = f"_layout_{make.__name__}"
+    if name not in structure.__dict__:
+        structure.__dict__[name] = make(structure)
+    layout: Made = structure.__dict__[name]
+    return layout
+
+
+@kernel
+def _pick(source: Any, index: Any, out: Any) -> None:
+    for j in range(len(index)):
+        out[j] = source[index[j]]
+
+
+@kernel
+def _put(source: Any, index: Any, out: Any) -> None:
+    for j in range(len(index)):
+        out[index[j]] = source[j]
+
+
+def _picked(source: Array, index: IntArray, dtype: npt.DTypeLike = np.float64) -> FloatArray:
+    """Return ``source[index]`` in another precision, without a copy in between."""
+    out = np.empty(len(index), dtype=dtype)
+    _pick(source, index, out)
+    return out
+
+
+class CompiledWorkspace:
+    """Precision and terms of a compiled workspace.
+
+    Parameters
+    ----------
+    terms : LoadingTerms
+        With a penalty that has a compiled kernel.
+    dtype : dtype
+        Precision of the state.
+    isotropic : bool
+        Whether the rows of a group share one ball, or every row is a group.
+    """
+
+    def __init__(self, terms: LoadingTerms, dtype: npt.DTypeLike, isotropic: bool) -> None:
+        name = terms.penalty.compiled_kernel
+        if name is None:
+            raise TypeError(f"no compiled kernel computes {terms.penalty}; use ReferenceWorkspace")
+        self._dtype: np.dtype[Any] = np.dtype(dtype)
+        self._terms = terms
+        self._kind = GRAPHNET if name == "graphnet" else ISOTROPIC if isotropic else ANISOTROPIC
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Precision of the state."""
+        return self._dtype
+
+    def _typed(self, *scalars: float) -> tuple[Any, ...]:
+        """Scalars in the working precision."""
+        return tuple(self._dtype.type(scalar) for scalar in scalars)
+
+    def _lower_bound(self, threshold: float) -> float:
+        """Lower clip bound of soft thresholding; below all entries, and so one-sided, for loadings >= 0."""
+        return -0.25 * float(np.finfo(self._dtype).max) if self._terms.positive else -threshold
+
+    def _feasible_radius(self) -> float:
+        """The norm at which a group must aim to be at most 1 after rounding to the working precision."""
+        return 1.0 - 4.0 * float(np.finfo(self._dtype).eps)
+
+    def _conjugate(self, dual: Array) -> float:
+        """``c h*(dual)`` of a feasible dual variable in any layout that has zeros where there is no row."""
+        if self._kind != GRAPHNET:
+            return 0.0
+        return 0.25 * self._terms.coupling * float(np.square(dual, dtype=np.float64).sum())
+
+
+class Layout(Protocol):
+    """Where features and operator rows are in memory."""
+
+    @property
+    def place(self) -> IntArray:
+        """Place of every feature, shape (n_features,)."""
+
+    @property
+    def slot(self) -> IntArray:
+        """Place of every operator row in the flattened dual variable, shape (n_rows,)."""
+
+
+class PlacedWorkspace(CompiledWorkspace):
+    """A workspace whose features and operator rows have places of their own in memory.
+
+    Between two looks at the gap it iterates only where v or w is not zero, and next to it.
+    """
+
+    _all: Any  # the parts of the layout that hold anything
+    _active: Any  # those of them that iterations visit
+
+    def _allocate(self, layout: Layout, n_places: int, dual_shape: tuple[int, ...]) -> None:
+        self._memory = layout
+        # bar is the extrapolated v of an iteration, and holds w after a look at the gap
+        self._y, self._v, self._bar = (np.zeros(n_places, dtype=self._dtype) for _ in range(3))
+        self._dual = np.zeros(dual_shape, dtype=self._dtype)
+
+    def _dual_was_set(self) -> None:
+        """Update what is stored beside the dual variable."""
+
+    def set_target(self, y: FloatArray) -> None:
+        """Take a new y."""
+        _put(y, self._memory.place, self._y)
+        self._active = self._all
+
+    def set_state(self, v: FloatArray, dual: FloatArray) -> None:
+        """Take v and a dual variable."""
+        _put(v, self._memory.place, self._v)
+        _put(dual, self._memory.slot, self._dual.reshape(-1))
+        self._dual_was_set()
+        self._active = self._all
+
+    def clear(self) -> None:
+        """Set v and the dual variable to zero."""
+        self._v[:] = 0
+        self._dual[:] = 0
+        self._dual_was_set()
+        self._active = self._all
+
+    def _parts_with_slack(self) -> Any:
+        """Parts that add to the slack: where v or w is not 0, or all if the conjugate is not 0 (GraphNet)."""
+        return self._all if self._kind == GRAPHNET else self._active
+
+    def get_v(self) -> FloatArray:
+        """Return the iterate v."""
+        return _picked(self._v, self._memory.place)
+
+    def get_w(self) -> FloatArray:
+        """Return the minimiser w of the last look."""
+        return _picked(self._bar, self._memory.place)
+
+    def get_dual(self) -> FloatArray:
+        """Return the dual variable."""
+        return _picked(self._dual.reshape(-1), self._memory.slot, self._dtype)

@@ -1,0 +1,98 @@
+"""What a model folder says: its contents, and the tables of their fields.
+
+The tables are the format. They do not follow the classes of the package: a class may gain or lose
+attributes, and the folder stays as it is. To change a table, raise `SCHEMA_VERSION`, bring models of the
+previous version to the new one in `spcatv.model.upgrades`, keep folders of the new version as fixtures
+(tests/model/make_fixtures.py), and describe the change in docs/model-folder.md.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import metadata
+from typing import Any
+
+from spcatv._util.types import Array
+from spcatv._version import __version__
+from spcatv.model.records import BOOLEAN, INTEGER, NUMBER, NUMBER_OR_NUMBERS, NUMBERS, TEXT, Table
+
+SCHEMA_VERSION = 2
+PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
+
+# What a fit found: attributes of the estimator, without the underscore at the end.
+FITTED: Table = {
+    "l1": NUMBER_OR_NUMBERS,
+    "l2": NUMBER_OR_NUMBERS,
+    "tv": NUMBER_OR_NUMBERS,
+    "n_iter": INTEGER,
+    "n_features_in": INTEGER,
+}
+# The same for arrays of floating point numbers, with their shapes for K components and P features.
+ARRAYS: Mapping[str, str] = {
+    "components": "KP",
+    "mean": "P",
+    "singular_values": "K",
+    "explained_variance": "K",
+    "explained_variance_ratio": "K",
+}
+# One record per component.
+DIAGNOSTICS: Table = {
+    "objective": NUMBER,
+    "gap": NUMBER,
+    "relative_gap": NUMBER,
+    "error_bound": NUMBER,
+    "n_alternations": INTEGER,
+    "n_inner_iter": INTEGER,
+    "seconds": NUMBER,
+    "converged": BOOLEAN,
+    "sparsity": NUMBER,
+    "n_nonzero": INTEGER,
+    "n_certain": INTEGER,
+    "objectives": NUMBERS,
+    "inexactness": NUMBERS,
+}
+REFINEMENT: Table = {"objectives": NUMBERS, "n_cycles": INTEGER, "converged": BOOLEAN}
+# Models of images: one record per file that was read, and one on the features that were dropped.
+IMAGE_FILE: Table = {"name": TEXT, "sha256": TEXT}
+DROPPED: Table = {
+    "n_features": INTEGER,
+    "n_constant": INTEGER,
+    "n_not_finite": INTEGER,
+    "n_explained": INTEGER,
+}
+
+
+def current_versions() -> dict[str, str]:
+    """Versions of Python, of this package, and of the packages it computes with."""
+    versions = {"python": platform.python_version(), "spca-tv": __version__}
+    return versions | {name: metadata.version(name) for name in PACKAGES}
+
+
+@dataclass(frozen=True, eq=False)
+class SavedModel:
+    """The contents of a model folder.
+
+    Attributes
+    ----------
+    kind : str
+        Class of the estimator, such as "SPCATV".
+    parameters : dict
+        JSON; values as `spcatv.model.pack` describes them.
+    fitted : dict
+        JSON: weights used, diagnostics, and whatever else the fit found that is not an array.
+    arrays : dict of str to ndarray
+        Plain finite numbers.
+    inputs : dict
+        JSON: names and SHA-256 of what the model was fitted to.
+    versions : dict
+        JSON: versions of the software that saved the model; those of this process by default.
+    """
+
+    kind: str
+    parameters: dict[str, Any]
+    fitted: dict[str, Any]
+    arrays: dict[str, Array]
+    inputs: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, Any] = field(default_factory=current_versions)

@@ -1,0 +1,59 @@
+"""Models of earlier schema versions, brought to the current one: one function per version.
+
+A function gets what was read from a folder, with files and arrays checked but entries not yet: it changes
+what it knows and leaves the rest to the checks that follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from spcatv.model.folder import ModelError
+from spcatv.model.records import NUMBER, read_value
+from spcatv.model.schema import SCHEMA_VERSION, SavedModel
+
+
+def upgrade(saved: SavedModel, version: int) -> SavedModel:
+    """Bring a model of the given schema version to the current one."""
+    for old in range(version, SCHEMA_VERSION):
+        saved = UPGRADES[old](saved)
+    return saved
+
+
+def _from_1(saved: SavedModel) -> SavedModel:
+    """Version 1, which had two more forms than its number tells.
+
+    The record of a joint refinement also held the state of its solver, of which one entry came later.
+    Confounds that are text came later, too: without them there are no levels.
+    """
+    fitted = dict(saved.fitted)
+    if isinstance(fitted.get("refinement"), dict):
+        fitted["refinement"] = {k: v for k, v in fitted["refinement"].items() if k != "components"}
+    images = fitted.get("images")
+    if isinstance(images, dict) and isinstance(images.get("confounds"), dict):
+        fitted["images"] = {**images, "confounds": {"levels": {}, **images["confounds"]}}
+    arrays = {name: array for name, array in saved.arrays.items() if not name.startswith("refinement.")}
+    return _alpha_as_parameter(replace(saved, fitted=fitted, arrays=arrays))
+
+
+def _alpha_as_parameter(saved: SavedModel) -> SavedModel:
+    """One alpha per component was an array of its own; alpha and the weights were those of the first."""
+    arrays = dict(saved.arrays)
+    alphas = arrays.pop("component_alphas", None)
+    if alphas is None:
+        return saved
+    if alphas.dtype.kind != "f" or alphas.ndim != 1 or not (alphas > 0).all():
+        raise ModelError("the array 'component_alphas' must hold one positive number per component")
+    first = {name: read_value(NUMBER, saved.fitted.get(name), name) for name in ("l1", "l2", "tv")}
+    # all weights are proportional to alpha
+    weights = {name: (weight * alphas / alphas[:1]).tolist() for name, weight in first.items()}
+    return replace(
+        saved,
+        parameters={**saved.parameters, "alpha": alphas.tolist()},
+        fitted={**saved.fitted, **weights},
+        arrays=arrays,
+    )
+
+
+UPGRADES: dict[int, Callable[[SavedModel], SavedModel]] = {1: _from_1}

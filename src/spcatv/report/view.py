@@ -1,0 +1,169 @@
+"""What every view of a model answers for itself: its figure, its data for the browser, its words on the page.
+
+The views are in `spcatv.report.volume`, `spcatv.report.surface` and `spcatv.report.flat`.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from spcatv._util.types import Array, FloatArray
+from spcatv.report.style import DIVERGING, figure_style, new_figure, shared_top
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.colors import Normalize
+    from matplotlib.figure import Figure
+
+FINEST = 32767  # the largest int16
+# inches
+PANEL_WIDTH = 2.3
+IMAGE_WIDTH = 4.4
+
+
+@dataclass(frozen=True)
+class ViewFrame:
+    """What the page says about a view; the script draws the picture itself.
+
+    Attributes
+    ----------
+    kind, name, caption : str
+    planes : tuple of str
+        Names of the directions of slices.
+    presets : tuple of str
+        Names of the directions from which a surface can be seen.
+    """
+
+    kind: str
+    name: str
+    caption: str
+    planes: tuple[str, ...] = ()
+    presets: tuple[str, ...] = ()
+
+
+class View(ABC):
+    """A picture of features in their places.
+
+    Attributes
+    ----------
+    kind : str
+        Name for the script and the style sheet of the page.
+    n_panels : int
+        Panels side by side that show one component in a figure.
+    aspect : float
+        Width over height of a panel.
+    """
+
+    kind: ClassVar[str]
+    aspect: float = 1.15
+
+    @property
+    @abstractmethod
+    def n_panels(self) -> int:
+        """Number of panels for one component."""
+
+    @abstractmethod
+    def payload(self) -> dict[str, Any]:
+        """What the script of the page draws from."""
+
+    @abstractmethod
+    def frame(self) -> ViewFrame:
+        """What the page says about the view."""
+
+    @abstractmethod
+    def draw(self, panels: Sequence[Axes], loading: FloatArray, norm: Normalize) -> None:
+        """Draw a loading of shape (P,) into `n_panels` panels."""
+
+    def is_blank(self, loading: FloatArray) -> bool:
+        """Whether a loading is zero at every feature that the view shows."""
+        return not loading.any()
+
+    def figure(self, views: Sequence[View], loadings: FloatArray, numbers: Sequence[int]) -> Figure:
+        """Draw components with one colour scale: one row each, or several per row if each is one panel.
+
+        Parameters
+        ----------
+        views : sequence of View
+            All views of the model, this one first.
+        loadings : ndarray of shape (K, P)
+        numbers : sequence of int
+            The components to draw, from 0.
+        """
+        per_component = sum(view.n_panels for view in views)
+        alone = per_component == 1
+        side_by_side = max(1, round(len(numbers) ** 0.5)) if alone else 1
+        n_rows, n_columns = -(-len(numbers) // side_by_side), per_component * side_by_side
+        with figure_style():
+            from matplotlib.cm import ScalarMappable
+            from matplotlib.colors import Normalize
+
+            width = min(10.0, (IMAGE_WIDTH if alone else PANEL_WIDTH) * n_columns + 0.6)
+            side = (width - 0.6) / n_columns if alone else PANEL_WIDTH
+            figure = new_figure(width, (side / self.aspect + 0.25) * n_rows + 0.7)
+            grid = figure.subplots(n_rows, n_columns, squeeze=False)
+            for axes in grid.ravel():
+                axes.set_axis_off()
+            top = shared_top(loadings[list(numbers)])
+            norm = Normalize(-top, top)
+            for own, k in zip(grid.reshape(-1, per_component), numbers, strict=False):
+                panels = iter(own)
+                for view in views:
+                    view.draw([next(panels) for _ in range(view.n_panels)], loadings[k], norm)
+                _name_row(own[0], f"component {k + 1}", above=alone)
+            bar = figure.colorbar(
+                ScalarMappable(norm, DIVERGING),
+                ax=grid.ravel().tolist(),
+                orientation="horizontal",
+                shrink=0.5,
+                aspect=30,
+                pad=0.02,
+                extend="both",
+            )
+            bar.set_label("loading (zero is not coloured)")
+        return figure
+
+
+def _name_row(axes: Axes, name: str, *, above: bool) -> None:
+    """Write the name of a component above its panel, or beside the first of its panels."""
+    if above:
+        axes.set_title(name)
+        return
+    place: dict[str, Any] = {"rotation": 90, "ha": "right", "va": "center", "transform": axes.transAxes}
+    axes.text(-0.04, 0.5, name, fontsize=10, **place)
+
+
+def packed(array: Array) -> str:
+    """The bytes of an array, little-endian and in C order, compressed with zlib and encoded in base64."""
+    plain = np.ascontiguousarray(array)
+    plain = plain.astype(plain.dtype.newbyteorder("<"), copy=False)
+    return base64.b64encode(zlib.compress(plain.tobytes(), 9)).decode("ascii")
+
+
+def packed_steps(array: Array) -> str:
+    """Integers as differences from one to the next, which compress far better for long runs."""
+    values = np.ascontiguousarray(array, dtype=np.int32).ravel()
+    return packed(np.diff(values, prepend=np.int32(0)).astype(np.int32))
+
+
+def packed_map(values: npt.ArrayLike) -> dict[str, Any]:
+    """A map as 16-bit multiples of a step; zeros stay zero, and nothing else becomes zero.
+
+    Returns
+    -------
+    dict
+        ``step``, and ``values``: packed int16. Values above half a step are off by at most half a step.
+    """
+    exact = np.asarray(values, dtype=np.float64)
+    largest = float(np.abs(exact).max(initial=0.0))
+    step = largest / FINEST if largest > 0 else 1.0
+    whole = np.round(exact / step)
+    whole = np.where((whole == 0) & (exact != 0), np.sign(exact), whole)
+    return {"step": step, "values": packed(whole.astype(np.int16))}

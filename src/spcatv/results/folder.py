@@ -1,0 +1,214 @@
+"""The results folder: what its files are called, and how it is claimed and replaced as a whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from spcatv.model import ModelError, atomic_folder
+
+GENERATOR = "spca-tv"
+# Names in the style of BIDS derivatives. A table has a .json of the same name beside it.
+TAG = "desc-SPCATV_"
+DESCRIPTION = "dataset_description.json"
+MODEL = "model"
+CONFIG = f"{TAG}config.toml"
+MIXING = f"{TAG}mixing.tsv"
+METRICS = f"{TAG}metrics.tsv"
+REPORT = f"{TAG}report.html"
+SELECTION = f"{TAG}selection.tsv"
+REGIONS = f"{TAG}regions.tsv"
+STABILITY = "stability.npz"
+CEILING_COLUMN = "pca_cumulative_explained_variance_ratio"  # of the table of metrics
+# Maps. What surrounds these stems depends on the format: `hemi-L_<stem>.func.gii`, `<stem>.nii.gz`, ...
+COMPONENT_MAPS = f"{TAG}components"
+FREQUENCY_MAPS = "desc-frequency_components"
+SIGN_MAPS = "desc-signconsistency_components"
+REGION_MAPS = "desc-regions_components"
+
+
+class ResultsError(ValueError):
+    """A results folder cannot be written or read; the message says what is wrong."""
+
+
+def model_folder(folder: Path) -> Path:
+    """The model folder inside a results folder; any other folder is taken for a model folder itself."""
+    inner = folder / MODEL
+    return inner if inner.is_dir() else folder
+
+
+def results_folder(folder: Path) -> Path:
+    """The results folder, whether it or the model folder inside it is given."""
+    inner = model_folder(folder)
+    return inner.parent if inner.name == MODEL else folder
+
+
+def report_file(folder: Path) -> Path:
+    """Where the report goes: into the results folder, or beside a model folder that stands alone.
+
+    A model folder holds a model and nothing else, so the report never goes into it.
+    """
+    inner = model_folder(folder)
+    if inner.name == MODEL and (inner.parent / DESCRIPTION).is_file():
+        return inner.parent / REPORT
+    return inner.with_name(f"{inner.resolve().name}_report.html")
+
+
+def component_maps(folder: Path) -> list[Path]:
+    """The files with the loading maps, sorted by name: one file, or one per hemisphere."""
+    found = (file for file in folder.iterdir() if f"{COMPONENT_MAPS}." in file.name)
+    return sorted(file for file in found if file.suffix != ".json")
+
+
+@contextmanager
+def claimed_folder(folder: Path, *, overwrite: bool) -> Iterator[Path]:
+    """Give a temporary folder that takes the place of `folder` if the body succeeds.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the results will be. It must be new or empty, or with `overwrite` hold nothing but the
+        results of an earlier run. Missing parent folders are created, and removed again on failure.
+    overwrite : bool
+        Whether earlier results may be replaced.
+
+    Yields
+    ------
+    Path
+        An empty folder beside it.
+
+    Raises
+    ------
+    ResultsError
+        Before the body runs, if the folder is in use or cannot be written.
+    """
+    place = Path(os.path.realpath(folder.expanduser()))
+    if os.path.ismount(place):
+        raise ResultsError(
+            f"the output folder {folder} is a mount point, which cannot be replaced as a whole; name a "
+            f"folder below it, such as {folder / 'spca-tv'}"
+        )
+    with ExitStack() as stack:
+        stack.enter_context(_made_parents(place))
+        stack.enter_context(_lock(place))
+        try:
+            temporary = stack.enter_context(atomic_folder(place, objection=_objection(overwrite=overwrite)))
+        except ModelError as error:
+            raise ResultsError(f"the output folder cannot be used: {error}") from error
+        yield temporary
+
+
+def _objection(*, overwrite: bool) -> Callable[[Path], str | None]:
+    """Return a function that says why a folder that is not empty must not be replaced."""
+
+    def objection(folder: Path) -> str | None:
+        entries = sorted(os.listdir(folder))
+        foreign = next((name for name in entries if not _is_ours(name)), None)
+        if foreign is not None or not _made_by_us(folder):
+            return f"is in use: it holds {foreign or entries[0]}, which is no result of spca-tv"
+        return None if overwrite else "holds the results of an earlier run, and --overwrite is not given"
+
+    return objection
+
+
+def _is_ours(name: str) -> bool:
+    other_maps = any(f"{stem}." in name for stem in (FREQUENCY_MAPS, SIGN_MAPS, REGION_MAPS))
+    return TAG in name or other_maps or name in (DESCRIPTION, MODEL, STABILITY)
+
+
+def _made_by_us(folder: Path) -> bool:
+    try:
+        description = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
+        return bool(description["GeneratedBy"][0]["Name"] == GENERATOR)
+    except (OSError, ValueError, KeyError, IndexError, TypeError):
+        return False
+
+
+def _unwritable(folder: Path, error: OSError) -> ResultsError:
+    reason = error.strerror or str(error)
+    return ResultsError(
+        f"cannot write to the output folder {folder} ({reason}); choose another with --output"
+    )
+
+
+@contextmanager
+def _made_parents(folder: Path) -> Iterator[None]:
+    """Create the parent folders, check that they can be written, and remove new ones on failure."""
+    missing = [parent for parent in folder.parents if not parent.exists()]
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        for place in (folder.parent, folder):
+            if place.is_dir():
+                with tempfile.TemporaryFile(dir=place):
+                    pass
+    except OSError as error:
+        _remove_empty(missing)
+        raise _unwritable(folder, error) from error
+    try:
+        yield
+    except BaseException:
+        _remove_empty(missing)
+        raise
+
+
+def _remove_empty(folders: list[Path]) -> None:
+    for folder in folders:  # innermost first
+        try:
+            folder.rmdir()
+        except OSError:
+            return  # it is no longer empty
+
+
+@contextmanager
+def _lock(folder: Path) -> Iterator[None]:
+    """Keep other runs from writing to the same folder; the lock of a dead process does not count."""
+    lock = folder.with_name(f".{folder.name}.spca-tv-lock")
+    try:
+        _take(lock)
+    except FileExistsError as error:
+        raise ResultsError(
+            f"another run is writing to the output folder {folder}; wait for it, or choose another with "
+            f"--output (if no run is left, remove {lock})"
+        ) from error
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+    try:
+        yield
+    finally:
+        lock.unlink(missing_ok=True)
+
+
+def _take(lock: Path) -> None:
+    mine = f"{os.getpid()} {platform.node()}"
+    try:
+        handle = os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
+    except FileExistsError:
+        if not _is_stale(lock):
+            raise
+        lock.unlink(missing_ok=True)
+        handle = os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(mine)
+
+
+def _is_stale(lock: Path) -> bool:
+    """Whether the process that holds the lock ran on this machine and no longer exists."""
+    try:
+        number, _, node = lock.read_text(encoding="utf-8").partition(" ")
+        pid = int(number)
+    except (OSError, ValueError):
+        return False
+    if node != platform.node() or os.name != "posix":
+        return False
+    try:
+        os.kill(pid, 0)  # signal 0 only asks whether the process exists
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False

@@ -1,0 +1,334 @@
+"""Reading a results folder: the model, and whatever else lies beside it.
+
+The tables, the stability arrays and the configuration may be missing: a model folder that stands alone has
+none of them, and only `spca-tv select` writes the selection and the stability.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import zipfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spcatv._util.types import FloatArray, IntArray
+from spcatv.estimator import SPCATV
+from spcatv.estimator.state import restore_estimator
+from spcatv.metrics import threshold_loadings
+from spcatv.model import SavedModel, read_model
+from spcatv.results.folder import (
+    CEILING_COLUMN,
+    CONFIG,
+    METRICS,
+    MIXING,
+    REGIONS,
+    SELECTION,
+    STABILITY,
+    ResultsError,
+    model_folder,
+    results_folder,
+)
+from spcatv.structure import Structure
+from spcatv.structure.regions import connected_regions
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Scores of samples.
+
+    Attributes
+    ----------
+    names : tuple of str
+        One per sample.
+    values : ndarray of shape (n_samples, K)
+    """
+
+    names: tuple[str, ...]
+    values: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """Settings that were compared, and the one that was chosen.
+
+    Attributes
+    ----------
+    columns : mapping
+        The columns of ``cv_results_``, each with one value per setting.
+    best_index : int
+        The chosen setting.
+    rule : str
+        How it was chosen.
+    n_folds : int or None
+        Number of folds.
+    min_sparsity : float or None
+        Share of zeros that the rule "paper" asks for.
+    """
+
+    columns: Mapping[str, Any]
+    best_index: int
+    rule: str = ""
+    n_folds: int | None = None
+    min_sparsity: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Stability:
+    """How stable the components are over resampled fits (`spcatv.stability.Bootstrap`).
+
+    Attributes
+    ----------
+    selection_frequency, sign_consistency : ndarray of shape (K, P)
+    dice : ndarray of shape (n_resamples, K)
+    found : ndarray of shape (K, P) or None
+        Share of resamples that find the region of a feature again. NaN where a feature belongs to no region,
+        that is, outside the component's thresholded support.
+    """
+
+    selection_frequency: FloatArray
+    sign_consistency: FloatArray
+    dice: FloatArray
+    found: FloatArray | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """A fitted model and what lies beside it.
+
+    Attributes
+    ----------
+    model : SPCATV or ImageSPCATV
+    saved : SavedModel
+        Its description, as in the model folder.
+    scores : Scores or None
+    ceiling : ndarray of shape (K,) or None
+        Share of the variance that the first 1, ..., K principal components explain.
+    selection : Selection or None
+    stability : Stability or None
+    config : str or None
+        The configuration of the run.
+    config_file : Path or None
+        Where it lies.
+    """
+
+    model: Any
+    saved: SavedModel
+    scores: Scores | None = None
+    ceiling: FloatArray | None = None
+    selection: Selection | None = None
+    stability: Stability | None = None
+    config: str | None = None
+    config_file: Path | None = None
+
+
+def open_model(folder: Path) -> SavedModel:
+    """Read the model folder, which may lie in a results folder, and check all of it."""
+    return read_model(model_folder(folder))
+
+
+def restore_model(saved: SavedModel) -> Any:
+    """The fitted `SPCATV` or `ImageSPCATV` that a model folder describes."""
+    if saved.kind == "SPCATV":
+        return restore_estimator(SPCATV, saved)
+    # needs the extra `images`
+    from spcatv.images import ImageSPCATV
+
+    return ImageSPCATV.restore(saved)
+
+
+def read_results(folder: Path) -> Results:
+    """Read a results folder, or a model folder; the model is read and checked once.
+
+    Raises
+    ------
+    ModelError
+        If the model folder is damaged.
+    ResultsError
+        If a file beside it is damaged, or belongs to another model.
+    """
+    saved = open_model(folder)
+    model = restore_model(saved)
+    results = results_folder(folder)
+    n_components = len(model.components_)
+    return Results(
+        model=model,
+        saved=saved,
+        scores=read_scores(results, n_components),
+        ceiling=read_ceiling(results, n_components),
+        selection=read_selection(results),
+        stability=read_stability(results, model.structure_, model.components_),
+        config=_read_text(results / CONFIG),
+        config_file=results / CONFIG,
+    )
+
+
+def read_columns(file: Path) -> dict[str, list[str]]:
+    """The columns of a tab-separated table with a header, as strings."""
+    try:
+        with file.open(encoding="utf-8", newline="") as lines:
+            header, *rows = list(csv.reader(lines, delimiter="\t"))
+    except (OSError, UnicodeDecodeError, ValueError, csv.Error) as error:
+        raise ResultsError(f"{file}: cannot be read as a table ({error})") from error
+    if any(len(row) != len(header) for row in rows):
+        raise ResultsError(f"{file}: every row must have as many cells as the header, {len(header)}")
+    return {name: [row[k] for row in rows] for k, name in enumerate(header)}
+
+
+def read_scores(folder: Path, n_components: int) -> Scores | None:
+    """The mixing table, if there is one: one row per sample, one column per component."""
+    file = folder / MIXING
+    if not file.is_file():
+        return None
+    columns = read_columns(file)
+    names = [f"component_{number}" for number in range(1, n_components + 1)]
+    missing = [name for name in ("input", *names) if name not in columns]
+    if missing:
+        raise ResultsError(f"{file}: has no column {missing[0]}; it is not the table of this model")
+    values = np.array([_numbers(columns[name], file) for name in names]).T
+    if not np.isfinite(values).all():
+        raise ResultsError(f"{file}: some score is missing or not a finite number")
+    return Scores(tuple(columns["input"]), values.reshape(-1, n_components))
+
+
+def read_ceiling(folder: Path, n_components: int) -> FloatArray | None:
+    """What PCA explains with as many components, if the table of metrics has it."""
+    file = folder / METRICS
+    if not file.is_file():
+        return None
+    column = read_columns(file).get(CEILING_COLUMN)
+    if column is None:
+        return None
+    values = _numbers(column, file)
+    return values if len(values) == n_components and np.isfinite(values).all() else None
+
+
+def read_selection(folder: Path) -> Selection | None:
+    """The table of settings and the choice among them, if they are there."""
+    file = folder / SELECTION
+    if not file.is_file():
+        return None
+    columns = read_columns(file)
+    choice_file = file.with_suffix(".json")
+    try:
+        choice = json.loads(choice_file.read_text(encoding="utf-8"))
+        best = int(choice["best_index"])
+        n_folds = choice.get("n_folds")
+        rule = str(choice.get("rule", ""))
+        min_sparsity = choice.get("min_sparsity")
+        least = None if min_sparsity is None else float(min_sparsity)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ResultsError(
+            f"{choice_file}: must hold best_index, rule and n_folds of the selection ({error!r})"
+        ) from error
+    n_settings = len(next(iter(columns.values()), []))
+    if not 0 <= best < n_settings:
+        raise ResultsError(f"{choice_file}: best_index is {best}, but {file.name} has {n_settings} settings")
+    return Selection(columns, best, rule, None if n_folds is None else int(n_folds), least)
+
+
+def read_stability(folder: Path, structure: Structure, components: FloatArray) -> Stability | None:
+    """The stability arrays and the table of regions, if they are there.
+
+    Parameters
+    ----------
+    folder : Path
+        Results folder.
+    structure : Structure
+        Structure of the model.
+    components : ndarray of shape (K, P)
+        Its loadings.
+    """
+    file = folder / STABILITY
+    if not file.is_file():
+        return None
+    names = ("selection_frequency", "sign_consistency", "dice")
+    try:
+        with np.load(file, allow_pickle=False) as archive:
+            frequency, consistency, dice = (np.asarray(archive[name], dtype=np.float64) for name in names)
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise ResultsError(f"{file}: must hold the arrays {', '.join(names)} ({error})") from error
+    found = read_found(folder, structure, components)
+    return checked_stability(Stability(frequency, consistency, dice, found), components.shape, str(file))
+
+
+def read_found(folder: Path, structure: Structure, components: FloatArray) -> FloatArray | None:
+    """`Stability.found`, from the table of regions if it is there."""
+    file = folder / REGIONS
+    if not file.is_file():
+        return None
+    columns = read_columns(file)
+    if not {"n_features", "found"} <= set(columns):
+        raise ResultsError(f"{file}: must have the columns n_features and found")
+    sizes, shares = _numbers(columns["n_features"], file), _numbers(columns["found"], file)
+    regions = [
+        (k, features)
+        for k, row in enumerate(threshold_loadings(components))
+        for features in connected_regions(structure, row)
+    ]
+    if [len(features) for _, features in regions] != sizes.tolist():
+        raise ResultsError(f"{file}: its regions are not those of this model")
+    return _at_features(
+        ((k, features, share) for (k, features), share in zip(regions, shares, strict=True)), components.shape
+    )
+
+
+def _at_features(regions: Iterable[tuple[int, IntArray, float]], shape: tuple[int, ...]) -> FloatArray:
+    """One value per region, put at the features of the region; NaN elsewhere."""
+    values = np.full(shape, np.nan)
+    for k, features, value in regions:
+        values[k, features] = value
+    return values
+
+
+def checked_stability(stability: Any, shape: tuple[int, ...], name: str) -> Stability:
+    """Check stability arrays (`spcatv.stability.Bootstrap` or similar) against components of `shape`."""
+    for field in ("selection_frequency", "sign_consistency"):
+        found = np.shape(getattr(stability, field))
+        if found != shape:
+            raise ResultsError(f"{name}: {field} has shape {found}, but the components have {shape}")
+    dice = np.asarray(stability.dice, dtype=np.float64)
+    if dice.ndim != 2 or dice.shape[1] != shape[0]:
+        raise ResultsError(
+            f"{name}: dice must have one column per component, {shape[0]}; its shape is {dice.shape}"
+        )
+    again = getattr(stability, "found", None)
+    if again is None and hasattr(stability, "regions"):
+        regions = ((region.component, region.features, region.found) for region in stability.regions)
+        again = _at_features(regions, shape)
+    return Stability(
+        np.asarray(stability.selection_frequency, dtype=np.float64),
+        np.asarray(stability.sign_consistency, dtype=np.float64),
+        dice,
+        again,
+    )
+
+
+def _read_text(file: Path) -> str | None:
+    """The text of a file; None if the file does not exist."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ResultsError(f"{file}: cannot be read ({error})") from error
+
+
+def _numbers(cells: list[str], file: Path) -> FloatArray:
+    """Cells as numbers; NaN where a cell is empty or ``n/a``."""
+    try:
+        return np.array([float(cell) if cell not in ("", "n/a") else np.nan for cell in cells])
+    except ValueError as error:
+        raise ResultsError(f"{file}: {error}") from error
+
+
+def numeric(values: Any) -> FloatArray | None:
+    """A column as numbers, NaN where a value is missing; None if it holds anything else."""
+    try:
+        return np.array([np.nan if value in ("", "n/a", None) else float(value) for value in values])
+    except (TypeError, ValueError):
+        return None

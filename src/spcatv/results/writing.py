@@ -1,0 +1,344 @@
+"""Writing a results folder: tables, maps, the model folder, the configuration and the description.
+
+Every table has a ``.json`` beside it that says what its columns are, as BIDS asks.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from spcatv._util.types import FloatArray
+from spcatv._version import __version__
+from spcatv.decomposition.ceiling import pca_cumulative_variance
+from spcatv.estimator import SPCATV
+from spcatv.results.folder import (
+    CEILING_COLUMN,
+    CONFIG,
+    DESCRIPTION,
+    FREQUENCY_MAPS,
+    GENERATOR,
+    METRICS,
+    MIXING,
+    REGION_MAPS,
+    REGIONS,
+    SELECTION,
+    SIGN_MAPS,
+    STABILITY,
+)
+from spcatv.selection import SPCATVCV
+from spcatv.structure import Structure
+from spcatv.structure.regions import connected_regions
+
+BIDS_VERSION = "1.10.0"
+
+METRICS_COLUMNS = {
+    "component": "Number of the component, from 1, in the order of the maps and of the mixing table.",
+    "explained_variance": "Variance that the component removes: sum of its squared scores / (N - 1).",
+    "explained_variance_ratio": "The same as a share of the total variance.",
+    CEILING_COLUMN: (
+        "Share of the total variance that PCA explains with as many components: the ceiling of their sum."
+    ),
+    "objective": "Penalised objective at the end; lower is better.",
+    "gap": "Exact duality gap of the loadings for their scores, at most this far from the minimum.",
+    "relative_gap": "The gap over the scale of the problem; below tol where converged.",
+    "error_bound": "Upper bound on the distance of the unit loadings from the exact ones for their scores.",
+    "converged": "Whether the relative gap is within tol.",
+    "n_alternations": "Alternations of scores and loadings.",
+    "n_nonzero": "Loadings that are not zero.",
+    "n_certain": "Loadings that are surely not zero in the exact solution for these scores.",
+    "sparsity": "Share of the loadings that are exactly zero.",
+    "n_clusters": "Connected regions of loadings of one sign; n/a without neighbours.",
+    "seconds": "Wall-clock time of the fit of this component.",
+}
+# columns of cv_results_ without a number in their names; `params` repeats the first three and is left out
+SELECTION_COLUMNS = {
+    "param_alpha": "Strength of all penalties together; one number per component where they differ.",
+    "param_l1_ratio": "Share of alpha for the l1 norm.",
+    "param_tv_ratio": "Share of alpha for the structured penalty.",
+    "mean_test_error": "Mean over folds of the held-out error, the Frobenius norm of the residual.",
+    "std_test_error": "Standard deviation of the held-out error over folds.",
+    "mean_test_score": "Minus the mean held-out error.",
+    "rank_test_score": "Place of the setting by its mean held-out error, 1 for the lowest.",
+    "mean_test_explained": "Mean over folds of the explained share of the held-out sum of squares.",
+    "se_test_explained": "Standard error of the explained share over folds.",
+    "mean_sparsity": "Mean share of loadings that are exactly zero.",
+    "mean_n_live": "Mean number of components that are not zero.",
+    "mean_dice": "Dice index of matched supports, mean over pairs of folds and components.",
+    "mean_corrected_dice": "The same without what is due to chance: 0 for chance, 1 for equal supports.",
+    "n_unconverged": "Fits that did not reach their tolerance.",
+    "mean_fit_time": "Mean wall-clock time of a fit, in seconds.",
+}
+SPLIT_COLUMN = "Held-out error on fold {}."
+NUMBERED_COLUMNS = {
+    "mean_test_explained_": "The explained share with the first {} components alone.",
+    "mean_sparsity_": "Mean share of zeros of component {}.",
+}
+REGIONS_COLUMNS = {
+    "component": "Number of the component, from 1.",
+    "region": "Number of the region in its component, from 1, the heaviest first; the value in its map.",
+    "n_features": "Voxels, vertices or cells of the region.",
+    "sign": "Sign of the loadings in the region.",
+    "share": "Share of the component's sum of squares.",
+    "selection_frequency": "How often its features are selected in resampled fits, mean over the region.",
+    "found": "Share of resampled fits that select at least half of the region with its sign.",
+}
+
+
+class SampleSet(Protocol):
+    """Samples that were read, from images or an array: a matrix, and the way back to files."""
+
+    @property
+    def matrix(self) -> FloatArray:
+        """The data matrix X, shape (n_samples, n_features)."""
+
+    @property
+    def structure(self) -> Structure | None:
+        """Which features are neighbours."""
+
+    @property
+    def dtype(self) -> str | None:
+        """Precision of the fit; None for that of the matrix."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """One name per sample: its file, or its place in a file."""
+
+    @property
+    def summary(self) -> str:
+        """One line that says what was read."""
+
+    def write_model(self, model: SPCATV, folder: Path) -> None:
+        """Write the model folder and the loading maps into a results folder."""
+
+    def write_maps(self, maps: FloatArray, folder: Path, stem: str, about: Mapping[str, Any]) -> None:
+        """Write other maps, of shape (n_maps, n_features), with `about` in their ``.json``."""
+
+
+def write_results(folder: Path, samples: SampleSet, model: SPCATV, *, config: str) -> list[dict[str, Any]]:
+    """Write what `spca-tv fit` writes: maps, tables, model folder, configuration, description.
+
+    Parameters
+    ----------
+    folder : Path
+        An empty folder.
+    samples : SampleSet
+        The samples that the model was fitted to.
+    model : SPCATV
+        Fitted.
+    config : str
+        The configuration of the run (TOML).
+
+    Returns
+    -------
+    list of dict
+        The table of metrics: one row per component, by the names of `METRICS_COLUMNS`.
+    """
+    n_components = len(model.components_)
+    samples.write_model(model, folder)
+    write_mixing(folder / MIXING, samples.names, model.transform(samples.matrix))
+    write_json((folder / MIXING).with_suffix(".json"), _mixing_sidecar(n_components))
+    ceiling = pca_cumulative_variance(samples.matrix, n_components, center=bool(model.center))
+    metrics = [_metrics(model, number, ceiling) for number in range(n_components)]
+    _write_table(folder / METRICS, METRICS_COLUMNS, (row.values() for row in metrics))
+    _write_text(folder / CONFIG, config)
+    write_json(folder / DESCRIPTION, _description())
+    return metrics
+
+
+def _metrics(model: SPCATV, number: int, ceiling: FloatArray) -> dict[str, Any]:
+    """The metrics of component `number`, from 0; `ceiling` is what PCA explains, shape (K,)."""
+    structure, record = model.structure_, model.diagnostics_[number]
+    known = {
+        "component": number + 1,
+        "explained_variance": model.explained_variance_[number],
+        "explained_variance_ratio": model.explained_variance_ratio_[number],
+        CEILING_COLUMN: ceiling[number],
+        "n_clusters": (
+            None if structure.n_rows == 0 else len(connected_regions(structure, model.components_[number]))
+        ),
+    }
+    return {name: known[name] if name in known else getattr(record, name) for name in METRICS_COLUMNS}
+
+
+def write_mixing(file: Path, names: Sequence[str], scores: FloatArray) -> None:
+    """Write scores of shape (n_samples, K) as a table, one row per sample."""
+    columns = ("input", *_component_names(scores.shape[1]))
+    rows = ((name, *row) for name, row in zip(names, scores, strict=True))
+    _write_text(file, table_text(columns, rows))
+
+
+def _component_names(n_components: int) -> tuple[str, ...]:
+    return tuple(f"component_{number}" for number in range(1, n_components + 1))
+
+
+def _mixing_sidecar(n_components: int) -> dict[str, Any]:
+    columns = {"input": "File of the sample, and its place in the file where there are several."}
+    for number, name in enumerate(_component_names(n_components), start=1):
+        columns[name] = f"Score of the sample on component {number}."
+    return _described(columns)
+
+
+def _description() -> dict[str, Any]:
+    return {
+        "Name": "Structured sparse principal components",
+        "BIDSVersion": BIDS_VERSION,
+        "DatasetType": "derivative",
+        "GeneratedBy": [
+            {
+                "Name": GENERATOR,
+                "Version": __version__,
+                "Description": "Structured sparse PCA (SPCA-TV): l1 + l2 + total variation.",
+            }
+        ],
+    }
+
+
+def write_selection(folder: Path, samples: SampleSet, search: SPCATVCV, stability: Any = None) -> None:
+    """Write what `spca-tv select` adds to the results folder of the chosen model.
+
+    Parameters
+    ----------
+    folder : Path
+        The results folder that `write_results` has filled.
+    samples : SampleSet
+        The samples.
+    search : SPCATVCV
+        Fitted.
+    stability : spcatv.stability.Bootstrap, default=None
+        Resampled fits of the chosen model.
+    """
+    _write_settings(search, folder)
+    if stability is not None:
+        _write_stability(stability, samples, folder)
+        if search.best_estimator_.structure_.n_rows > 0:
+            _write_regions(stability, samples, folder)
+
+
+def _write_settings(search: SPCATVCV, folder: Path) -> None:
+    results = {name: values for name, values in search.cv_results_.items() if name != "params"}
+    rows = ([_setting_cell(value) for value in row] for row in zip(*results.values(), strict=True))
+    _write_text(folder / SELECTION, table_text(tuple(results), rows))
+    choice = {
+        "rule": search.rule,
+        "min_sparsity": search.min_sparsity,
+        "sparsity": search.sparsity,
+        "best_index": int(search.best_index_),
+        "best_params": search.best_params_,
+        "n_folds": int(search.n_splits_),
+    }
+    columns = _described({name: column_description(name) for name in results})
+    write_json((folder / SELECTION).with_suffix(".json"), {**choice, **columns})
+
+
+def column_description(name: str) -> str:
+    """What a column of the table of settings is."""
+    if name in SELECTION_COLUMNS:
+        return SELECTION_COLUMNS[name]
+    if name.startswith("split"):
+        return SPLIT_COLUMN.format(1 + int(name.removeprefix("split").partition("_")[0]))
+    stem = name.rstrip("0123456789")
+    return NUMBERED_COLUMNS[stem].format(name.removeprefix(stem))
+
+
+def _setting_cell(value: Any) -> Any:
+    """A value for the table of settings: None where a fit failed; one alpha per component is a list."""
+    if isinstance(value, tuple):
+        return ",".join(map(repr, value))
+    return None if math.isnan(value) else value
+
+
+def _write_stability(stability: Any, samples: SampleSet, folder: Path) -> None:
+    names = ("selection_frequency", "sign_consistency", "dice", "signed_dice", "correlation")
+    np.savez_compressed(folder / STABILITY, **{name: getattr(stability, name) for name in names})
+    frequency = (
+        "Share of resampled fits in whose matched component, cut to 99 % of its norm, the value is not 0"
+    )
+    consistency = (
+        "Consistency of the sign over the resampled fits that select the value: 1 if it is always the same, "
+        "0 if either is as frequent or the value is never selected"
+    )
+    for stem, maps, text in (
+        (FREQUENCY_MAPS, stability.selection_frequency, frequency),
+        (SIGN_MAPS, stability.sign_consistency, consistency),
+    ):
+        about = {"Description": text, "NumberOfResamples": len(stability.dice)}
+        samples.write_maps(maps, folder, stem, about)
+
+
+def _write_regions(stability: Any, samples: SampleSet, folder: Path) -> None:
+    numbered = list(_numbered(stability.regions))
+    rows = (
+        (
+            region.component + 1,
+            number,
+            len(region.features),
+            region.sign,
+            region.share,
+            region.selection_frequency,
+            region.found,
+        )
+        for number, region in numbered
+    )
+    _write_table(folder / REGIONS, REGIONS_COLUMNS, rows)
+    maps = np.zeros(stability.components.shape)
+    for number, region in numbered:
+        maps[region.component, region.features] = number
+    about = f"Numbers of the regions in {REGIONS}, one map per component; 0 in no region"
+    samples.write_maps(maps, folder, REGION_MAPS, {"Description": about})
+
+
+def _numbered(regions: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+    """Every region with its number in its component, from 1."""
+    counts: dict[int, int] = {}
+    for region in regions:
+        counts[region.component] = counts.get(region.component, 0) + 1
+        yield counts[region.component], region
+
+
+def _write_table(file: Path, columns: Mapping[str, str], rows: Iterable[Iterable[Any]]) -> None:
+    """Write a table, and a ``.json`` beside it that says what its columns are."""
+    _write_text(file, table_text(tuple(columns), rows))
+    write_json(file.with_suffix(".json"), _described(columns))
+
+
+def _described(columns: Mapping[str, str]) -> dict[str, Any]:
+    """Descriptions of columns in the form that BIDS asks for."""
+    return {name: {"Description": text} for name, text in columns.items()}
+
+
+def _write_text(file: Path, text: str) -> None:
+    """Write text in UTF-8 with plain line ends."""
+    file.write_text(text, encoding="utf-8", newline="\n")
+
+
+def write_json(file: Path, content: Mapping[str, Any]) -> None:
+    """Write indented JSON."""
+    _write_text(file, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+
+def table_text(columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
+    """A tab-separated table; floats keep all their digits, and None is written as ``n/a``."""
+    file = io.StringIO()
+    writer = csv.writer(file, delimiter="\t", lineterminator="\n", quoting=csv.QUOTE_MINIMAL)
+    writer.writerow(columns)
+    writer.writerows([_cell(value) for value in row] for row in rows)
+    return file.getvalue()
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "n/a"
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    if isinstance(value, np.floating):
+        # the digits of float32 that matter, not those of its float64 image
+        return str(value)
+    return repr(value) if isinstance(value, float) else str(value)

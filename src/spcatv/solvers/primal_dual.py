@@ -1,0 +1,197 @@
+"""The over-relaxed primal-dual iteration with balanced steps (docs/method.md section 3.6).
+
+The exact gap itself steers the step ratio: its dual share s and its primal share q tell which side lags. That
+rule is a heuristic, and the certificate does not depend on it. Where the iteration stalls,
+`spcatv.solvers.pdhg` falls back on the accelerated dual gradient.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg.blas import dasum
+
+from spcatv._util.types import FloatArray
+from spcatv.kernels import GapShares, LoadingTerms, StepSizes, Workspace, workspace_for
+from spcatv.problem import Certificate, LoadingProblem
+from spcatv.solvers.base import SolverError, Status, TracePoint
+
+# Iterations between two looks at the gap; the last of them is not relaxed, which gives exact zeros
+# and a feasible dual variable.
+ITERATIONS_PER_LOOK = 10
+# Above this multiple of the gap to reach, looks are rarer.
+FAR_AWAY = 30.0
+ITERATIONS_FAR_AWAY = 20
+RELAXATION = 1.9
+FIRST_TAU = 0.02
+# The step ratio moves by this factor when one share of the gap is over IMBALANCE times the other.
+TAU_FACTOR = 0.5
+IMBALANCE = 10.0
+# Looks that move the ratio are spaced geometrically: adapting at every look can cycle.
+SPACING = 1.15
+# Looks without 10 % progress after which the iteration counts as stalled: float32 runs out of
+# digits early, float64 gets the benefit of the doubt.
+PROGRESS = 0.9
+PATIENCE = {np.dtype(np.float32): 40, np.dtype(np.float64): 200}
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one call of `PrimalDual.run` did.
+
+    Attributes
+    ----------
+    status : Status
+        How it ended.
+    n_iter : int
+        Iterations done.
+    first_gap : float
+        Exact gap at the start, in the working precision.
+    use_minimizer : bool
+        Whether the better candidate is the minimiser w of the dual point rather than the iterate v.
+    trace : tuple of TracePoint
+        Every look at the gap, in the working precision.
+    """
+
+    status: Status
+    n_iter: int
+    first_gap: float
+    use_minimizer: bool
+    trace: tuple[TracePoint, ...]
+
+
+class PrimalDual:
+    """A primal-dual iteration that can be stopped, given another y, and continued.
+
+    Parameters
+    ----------
+    problem : LoadingProblem
+        Structure, weights and penalty; its y is the first target.
+    dtype : dtype
+        Precision of the state; a penalty without a compiled kernel is always computed in float64.
+
+    Attributes
+    ----------
+    tau : float
+        Primal step to go on with.
+    """
+
+    def __init__(self, problem: LoadingProblem, dtype: npt.DTypeLike) -> None:
+        terms = LoadingTerms(problem.tv, problem.l1, problem.positive, problem.structured_penalty)
+        self.tau = FIRST_TAU
+        self._workspace: Workspace = workspace_for(problem.structure, terms, dtype)
+        # sigma tau times this is 1
+        self._curvature = problem.tv * problem.structure.norm_squared()
+        self._feasible = True
+        self.set_target(problem)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Precision of the state."""
+        return self._workspace.dtype
+
+    def set_target(self, problem: LoadingProblem) -> None:
+        """Continue with the y of another problem, from the state reached so far."""
+        self._workspace.set_target(problem.y)
+        self._scale = problem.scale()
+
+    def set_state(self, v: FloatArray, dual: FloatArray, *, feasible: bool) -> None:
+        """Continue from v and a dual variable, feasible or not, with the step sizes found so far."""
+        self._workspace.set_state(v, dual)
+        self._feasible = feasible
+
+    def clear(self) -> None:
+        """Continue from zero."""
+        self._workspace.clear()
+        self._feasible = True
+
+    def dual(self) -> FloatArray:
+        """Return the dual variable, shape (n_rows,); feasible after `certificate`."""
+        return self._workspace.get_dual()
+
+    def certificate(self, problem: LoadingProblem, run: Run) -> Certificate:
+        """Return the loading vector that `run` ended with and its certificate, in float64."""
+        shares = self._workspace.exact_shares(run.use_minimizer)
+        v = self._workspace.get_w() if run.use_minimizer else self._workspace.get_v()
+        forbidden = problem.positive and bool((v < 0).any())
+        return Certificate(
+            v=v,
+            pull=shares.pull,
+            penalty=np.inf if forbidden else shares.structured_value + problem.l1 * dasum(v),
+            structured_gap=np.inf if forbidden else shares.structured_gap,
+            conjugate=shares.conjugate,
+        )
+
+    def run(self, tol: float, max_iter: int, *, reduction: float = 0.0) -> Run:
+        """Iterate until the exact gap is at most ``max(tol, reduction * first gap)``."""
+        started = time.perf_counter()
+        balance = _Balance(self.tau)
+        patience = PATIENCE[self.dtype]
+        trace: list[TracePoint] = []
+        best, last_progress, n_iter = np.inf, 0, 0
+        status: Status | None = None
+        if not self._feasible and max_iter > 0:
+            # a look needs a feasible dual variable, which every iteration ends with
+            n_iter += self._advance(1)
+        while status is None:
+            shares = self._workspace.gap_shares()
+            gap = min(shares.gap_v, shares.gap_w)
+            value = self._scale + (-shares.w_squared - shares.conjugate) + gap
+            trace.append(TracePoint(n_iter, value, gap, time.perf_counter() - started))
+            if not np.isfinite(gap):
+                raise SolverError(
+                    f"pdhg: the gap became {gap} at iteration {n_iter} (tau {self.tau:.3g}, "
+                    f"dtype {self.dtype}); the input is too large or too small for this precision"
+                )
+            if len(trace) == 1:
+                tol = max(tol, reduction * gap)
+            if gap < PROGRESS * best:
+                best, last_progress = gap, len(trace)
+            if gap <= tol:
+                status = Status.CONVERGED
+            elif n_iter >= max_iter:
+                status = Status.MAX_ITER
+            elif len(trace) - last_progress >= patience:
+                status = Status.STALLED
+            else:
+                self.tau = balance.update(n_iter, shares)
+                # a run that ends at a share of its first gap is too short for long pauses
+                far = reduction == 0 and gap > FAR_AWAY * tol
+                pause = ITERATIONS_FAR_AWAY if far else ITERATIONS_PER_LOOK
+                n_iter += self._advance(min(pause, max_iter - n_iter))
+        return Run(status, n_iter, trace[0].gap, bool(shares.gap_w <= shares.gap_v), tuple(trace))
+
+    def _advance(self, n_iter: int) -> int:
+        sigma = 1.0 / (self.tau * self._curvature)
+        if n_iter > 1:
+            self._workspace.advance(n_iter - 1, StepSizes(self.tau, sigma, RELAXATION))
+        self._workspace.advance(1, StepSizes(self.tau, sigma, 1.0))
+        self._feasible = True
+        return n_iter
+
+
+class _Balance:
+    """Steers tau so that the dual and the primal share of the gap fall together."""
+
+    def __init__(self, tau: float) -> None:
+        self._tau = tau
+        self._dual_sum = self._primal_sum = 0.0
+        self._next = ITERATIONS_PER_LOOK
+
+    def update(self, n_iter: int, shares: GapShares) -> float:
+        """Take one look into account and return the tau to go on with."""
+        if n_iter > 0:
+            self._dual_sum += shares.structured_v
+            self._primal_sum += shares.smooth_v
+        if n_iter >= self._next:
+            if self._dual_sum > IMBALANCE * self._primal_sum:
+                self._tau *= TAU_FACTOR
+            elif self._primal_sum > IMBALANCE * self._dual_sum:
+                self._tau /= TAU_FACTOR
+            self._dual_sum = self._primal_sum = 0.0
+            self._next = max(n_iter + ITERATIONS_PER_LOOK, int(SPACING * n_iter))
+        return self._tau

@@ -1,0 +1,95 @@
+"""What a structured penalty is: a convex function h of the operator rows ``z = A v``.
+
+A structure says which differences count and which of them belong together; a penalty says how much they
+cost. The base class stands here, beside `Structure`, because both the kernels, which iterate with a penalty,
+and the problems, which judge with it, have to know it. The penalties themselves are in
+`spcatv.problem.penalties`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from spcatv._util.types import FloatArray
+from spcatv.structure.base import Structure
+
+# A dual variable this far outside of its set still counts as feasible.
+FEASIBILITY_SLACK = 1e-9
+
+CompiledKernel = Literal["tv", "graphnet"]
+
+
+class StructuredPenalty(ABC):
+    """A convex penalty ``h(z) >= 0 = h(0)`` on operator rows ``z = A v`` (docs/method.md section 3.10).
+
+    Its conjugate is ``h*(dual) = max_z dual'z - h(z)``; a dual variable is called feasible if that is finite.
+    Write a subclass as a frozen dataclass, so that it can be compared, copied and pickled, and test it with
+    `spcatv.testing.check_penalty`.
+
+    Every method takes the `Structure` whose rows are meant, because h may depend on the groups. `rows` and
+    `dual` are float64 vectors of shape (n_rows,), which a method must not change.
+
+    Attributes
+    ----------
+    compiled_kernel : {"tv", "graphnet"} or None
+        The compiled kernel that computes this very penalty; ``None``: the NumPy reference kernel, which calls
+        the methods below.
+    """
+
+    compiled_kernel: ClassVar[CompiledKernel | None] = None
+
+    @abstractmethod
+    def value(self, structure: Structure, rows: FloatArray) -> float:
+        """``h(z)``."""
+
+    @abstractmethod
+    def conjugate(self, structure: Structure, dual: FloatArray) -> float:
+        """``h*(dual)`` of a feasible dual variable."""
+
+    @abstractmethod
+    def project(self, structure: Structure, dual: FloatArray) -> FloatArray:
+        """Closest feasible dual variable, as a new array of shape (n_rows,)."""
+
+    @abstractmethod
+    def dual_step(self, structure: Structure, dual: FloatArray, sigma: float) -> FloatArray:
+        """Proximal operator of the conjugate, ``argmin_d 1/2 ||d - dual||^2 + sigma h*(d)``."""
+
+    @abstractmethod
+    def smoothing_constant(self, structure: Structure) -> float:
+        """M such that ``h_mu <= h <= h_mu + mu M``: the largest ``1/2 ||dual||^2`` of the feasible ones.
+
+        0 where h is smooth already, and `dual_point` and `smoothed_lipschitz` ignore mu.
+        """
+
+    @abstractmethod
+    def slope_at_zero(self, structure: Structure, rows: FloatArray) -> float:
+        """``h(t z) / t`` as t falls to 0: h(z) itself if h is homogeneous, 0 if h is differentiable at 0."""
+
+    def slack(self, structure: Structure, rows: FloatArray, dual: FloatArray) -> float:
+        """``h(z) + h*(dual) - dual'z >= 0``; a subclass should write it without cancellation."""
+        return self.value(structure, rows) + self.conjugate(structure, dual) - float(dual @ rows)
+
+    def dual_point(self, structure: Structure, rows: FloatArray, mu: float) -> FloatArray:
+        """Maximiser of ``dual'z - h*(dual) - mu/2 ||dual||^2``, whose maximum is the smoothed ``h_mu(z)``."""
+        return self.dual_step(structure, rows / mu, 1.0 / mu)
+
+    def smoothed_lipschitz(self, mu: float) -> float:
+        """Lipschitz constant of ``z -> dual_point(z)``, the gradient of ``h_mu``."""
+        return 1.0 / mu
+
+    def check_feasible(self, structure: Structure, dual: FloatArray) -> None:
+        """Raise a ValueError if the dual variable is not feasible."""
+        distance = float(np.abs(self.project(structure, dual) - dual).max(initial=0.0))
+        if distance > FEASIBILITY_SLACK:
+            raise ValueError(
+                f"alpha is not dual feasible: it is {distance:.6g} away from its projection; project it first"
+            )
+
+    def value_and_slack(self, structure: Structure, v: FloatArray, dual: FloatArray) -> tuple[float, float]:
+        """``h(Av)`` and ``h(Av) + h*(dual) - dual'Av`` of a dual variable that is checked to be feasible."""
+        self.check_feasible(structure, dual)
+        rows = structure.forward(v)
+        return self.value(structure, rows), self.slack(structure, rows, dual)

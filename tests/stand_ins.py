@@ -1,0 +1,214 @@
+"""Small data and files for the examples of the documentation, under the names that the examples use.
+
+A function prepares what one page needs: files in an empty folder, and the names that its Python blocks know
+from the start.
+"""
+
+import numpy as np
+
+from spcatv import SPCATV
+from spcatv.structure import grid, icosphere
+
+SHAPE = (7, 6, 5)
+N_SAMPLES = 12
+
+
+def signals(n_samples, places, seed=0):
+    """Samples of three regions of neighbours and noise, shape (n_samples, n_places)."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n_samples, len(places)))
+    for centre, size in ((0, 6.0), (-1, 5.0), (len(places) // 2, 4.0)):
+        near = np.linalg.norm(places - places[centre], axis=1)
+        X[:, near <= np.quantile(near, 0.15)] += size * rng.standard_normal((n_samples, 1))
+    return X
+
+
+def box():
+    """A mask of a box without its rim."""
+    mask = np.zeros(SHAPE, dtype=bool)
+    mask[1:-1, 1:-1, 1:-1] = True
+    return mask
+
+
+def write_volumes(folder, pattern):
+    """Twelve NIfTI files by a pattern with a number, and their mask, gm_mask.nii.gz."""
+    import nibabel as nib
+
+    affine = np.diag([3.0, 3.0, 3.0, 1.0])
+    mask = box()
+    for number, row in enumerate(signals(N_SAMPLES, np.argwhere(mask))):
+        values = np.zeros(SHAPE, dtype=np.float32)
+        values[mask] = row
+        file = folder / pattern.format(number)
+        file.parent.mkdir(exist_ok=True)
+        nib.save(nib.Nifti1Image(values, affine), file)
+    nib.save(nib.Nifti1Image(mask.astype(np.uint8), affine), folder / "gm_mask.nii.gz")
+    atlas = np.zeros(SHAPE, dtype=np.int16)
+    atlas[:4], atlas[4:] = 1, 2
+    nib.save(nib.Nifti1Image(atlas, affine), folder / "atlas.nii.gz")
+    (folder / "atlas.tsv").write_text("index\tname\n1\tfront\n2\tback\n")
+
+
+def write_surfaces(folder):
+    """Meshes and thickness of two small spheres, as FreeSurfer names and writes them, and an atlas."""
+    import nibabel.freesurfer as fs
+
+    coords, triangles = icosphere(2)
+    for letter, shift in (("l", -2.0), ("r", 2.0)):
+        fs.write_geometry(folder / f"{letter}h.white", coords + np.array([shift, 0, 0]), triangles)
+        for number, row in enumerate(signals(N_SAMPLES, coords, seed=int(shift) + 5)):
+            (folder / f"s{number}").mkdir(exist_ok=True)
+            fs.write_morph_data(folder / f"s{number}" / f"{letter}h.thickness", row.astype(np.float32))
+        labels = (coords[:, 2] > 0).astype(int)
+        colours = np.array([[20, 30, 40, 0], [200, 30, 40, 0]])
+        names = ["below", "above"]
+        fs.write_annot(folder / f"{letter}h.aparc.annot", labels, colours, names, fill_ctab=True)
+
+
+def write_grayordinates(folder):
+    """Dense scalar files of two small spheres and a block of voxels, and the meshes as GIFTI."""
+    import nibabel as nib
+    from nibabel.cifti2 import BrainModelAxis, Cifti2Image, ScalarAxis
+
+    coords, triangles = icosphere(2)
+    for letter in "LR":
+        arrays = [
+            nib.gifti.GiftiDataArray(coords.astype(np.float32), intent="NIFTI_INTENT_POINTSET"),
+            nib.gifti.GiftiDataArray(triangles.astype(np.int32), intent="NIFTI_INTENT_TRIANGLE"),
+        ]
+        nib.save(nib.gifti.GiftiImage(darrays=arrays), folder / f"{letter}.midthickness.surf.gii")
+    everywhere = np.ones(len(coords), dtype=bool)
+    axis = (
+        BrainModelAxis.from_mask(everywhere, name="CortexLeft")
+        + BrainModelAxis.from_mask(everywhere, name="CortexRight")
+        + BrainModelAxis.from_mask(box(), name="thalamus_left", affine=np.diag([3.0, 3.0, 3.0, 1.0]))
+    )
+    places = np.concatenate([coords, coords + 5, np.argwhere(box()) + 20.0])
+    for number, row in enumerate(signals(N_SAMPLES, places)):
+        image = Cifti2Image(row[None].astype(np.float32), (ScalarAxis(["map"]), axis))
+        nib.save(image, folder / f"sub-{number:02d}.dscalar.nii")
+
+
+def write_people(folder, name="participants.tsv"):
+    """A table of age and diagnosis, one row per image."""
+    rows = "".join(f"{30 + number % 7}\t{'ABB'[number % 3]}\n" for number in range(N_SAMPLES))
+    (folder / name).write_text("age\tdiagnosis\n" + rows)
+
+
+def masked(n_samples=40):
+    """A mask, and data on it."""
+    mask = np.ones((6, 7), dtype=bool)
+    mask[0, :2] = False
+    places = np.argwhere(mask)
+    return {"mask": mask, "X": signals(n_samples, places), "X_new": signals(5, places, seed=1)}
+
+
+def nothing(folder):
+    return {}
+
+
+def readme(folder):
+    write_volumes(folder, "maps/sub-{:02d}.nii.gz")
+    write_people(folder)
+    mask = box()
+    places = np.argwhere(mask)
+    coords, triangles = icosphere(1)
+    chain = grid((5,))
+    return {
+        "mask": mask,
+        "X": signals(40, places),
+        "X_new": signals(5, places, seed=1),
+        "coords": coords,
+        "triangles": triangles,
+        "adjacency": np.ones((4, 4)) - np.eye(4),
+        "regions": [[0, 1, 2], [2, 3]],
+        "n": len(places),
+        "left": (coords, triangles),
+        "right": (coords, triangles),
+        "A": chain.matrix,
+        "group_ptr": chain.group_ptr,
+        "y": np.random.default_rng(2).standard_normal(10_000),
+    }
+
+
+def contributing(folder):
+    return masked()
+
+
+def cli(folder):
+    write_volumes(folder, "maps/sub-{:02d}.nii.gz")
+    places = np.argwhere(np.ones((8, 9)))
+    fields = signals(N_SAMPLES, places)
+    np.save(folder / "sst.npy", fields.reshape(N_SAMPLES, 8, 9))
+    large = signals(6, np.argwhere(np.ones((100, 100))))
+    np.savetxt(folder / "X.csv", large, delimiter=",", fmt="%.4g")
+    ocean = np.ones((8, 9), dtype=bool)
+    ocean[:2, :3] = False
+    np.save(folder / "ocean.npy", ocean)
+    np.save(folder / "X.npy", fields[:, ocean.ravel()])
+    return {}
+
+
+def images(folder):
+    write_volumes(folder, "derivatives/sub-{:02d}_gm.nii.gz")
+    write_volumes(folder, "sub-{:02d}_gm.nii.gz")
+    write_surfaces(folder)
+    write_grayordinates(folder)
+    write_people(folder, "confounds.tsv")
+    return {}
+
+
+def report(folder):
+    import pandas as pd
+
+    from spcatv.cli import main
+
+    write_volumes(folder, "maps/sub-{:02d}.nii.gz")
+    write_surfaces(folder)
+    write_people(folder)
+    options = ["--n-components", "2", "--quiet", "--output"]
+    mask = ["--mask", str(folder / "gm_mask.nii.gz")]
+    assert main(["fit", str(folder / "maps"), *mask, *options, str(folder / "results")]) == 0
+    meshes = ["--surface", str(folder / "lh.white"), str(folder / "rh.white")]
+    files = sorted(map(str, folder.glob("s*/?h.thickness")))
+    assert main(["fit", *files, *meshes, *options, str(folder / "cortex")]) == 0
+    people = pd.read_csv(folder / "participants.tsv", sep="\t")
+    X = signals(N_SAMPLES, np.argwhere(np.ones((8, 9))))
+    model = SPCATV(2, structure=(8, 9)).fit(X)
+    return {"model": model, "X": X, "diagnosis": people["diagnosis"], "age": people["age"]}
+
+
+def model_folder(folder):
+    X = signals(6, np.argwhere(np.ones((100, 100))))
+    np.save(folder / "X.npy", X)
+    return {"X": X}
+
+
+def selection(folder):
+    given = masked()
+    rng = np.random.default_rng(3)
+    return {
+        **given,
+        "structure": grid(given["mask"]),
+        "subject": np.repeat(np.arange(20), 2),
+        "errors_of_one": rng.random(10),
+        "errors_of_other": rng.random(10) + 0.5,
+        "dice_of_one": rng.random(10) + 0.5,
+        "dice_of_other": rng.random(10),
+    }
+
+
+PAGES = {
+    "README.md": readme,
+    "CONTRIBUTING.md": contributing,
+    "benchmarks/README.md": nothing,
+    "benchmarks/reproduce/README.md": nothing,
+    "docs/cli.md": cli,
+    "docs/images.md": images,
+    "docs/method.md": nothing,
+    "docs/model-folder.md": model_folder,
+    "docs/report.md": report,
+    "docs/selection.md": selection,
+}
+# Docstrings whose examples need more than they say themselves.
+MODULES = {"spcatv.images.estimator": images, "spcatv.selection.cluster": selection}
