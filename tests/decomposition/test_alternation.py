@@ -7,8 +7,9 @@ import pytest
 
 from spcatv.data import CentredData, as_data
 from spcatv.decomposition import LoadingPenalty, Weights
-from spcatv.decomposition.alternation import Limits, alternate, best_component
+from spcatv.decomposition.alternation import Limits, alternate
 from spcatv.decomposition.component import Component, null_component
+from spcatv.decomposition.search import best_component
 from spcatv.decomposition.starts import singular_scores
 from spcatv.solvers import solve
 from spcatv.structure import from_matrix, grid, groups, mesh

@@ -48,12 +48,12 @@ def _fit(data, alpha, warm_start=None):
 
 
 def _components(decomposition):
-    return [fitted.component for fitted in decomposition.fitted]
+    return list(decomposition.fitted)
 
 
 def _residual(data, decomposition):
     """The data without the first component."""
-    first = decomposition.fitted[0].component
+    first = decomposition.fitted[0]
     length = np.linalg.norm(first.v)
     return DeflatedData(data, first.scores_norm / length * first.u[None], first.v[None] / length)
 
@@ -62,33 +62,31 @@ def test_two_settings_point_to_the_third(data):
     alphas = 0.05 * 1.05 ** np.arange(3)
     older, last, target = (_fit(data, alpha) for alpha in alphas)
     residual, model = _residual(data, target), _model(alphas[2])
-    aim = target.fitted[1].component
+    aim = target.fitted[1]
     aim_y = model.problem(residual, aim.u).y
-    near = WarmStart(last.fitted).start(1, residual, model)
-    straight = WarmStart(last.fitted, older.fitted, 1.0).start(1, residual, model)
+    near = WarmStart(last.fitted).start(1, residual, model.weights.l2)
+    straight = WarmStart(last.fitted, older.fitted, 1.0).start(1, residual, model.weights.l2)
     assert np.linalg.norm(near.v - aim.v) <= 0.02 * np.linalg.norm(aim.v)
     assert np.linalg.norm(near.y - aim_y) <= 1e-4 * np.linalg.norm(aim_y)
     assert np.linalg.norm(straight.v - aim.v) <= 0.2 * np.linalg.norm(near.v - aim.v)
     assert np.linalg.norm(straight.y - aim_y) <= 0.5 * np.linalg.norm(near.y - aim_y)
-    np.testing.assert_allclose(
-        straight.dual, 2 * last.fitted[1].component.dual - older.fitted[1].component.dual, atol=1e-12
-    )
+    np.testing.assert_allclose(straight.dual, 2 * last.fitted[1].dual - older.fitted[1].dual, atol=1e-12)
 
 
 def test_the_start_needs_no_older_setting_that_points_elsewhere(data):
     older, last = _fit(data, 0.05), _fit(data, 0.06)
-    flipped = [replace(f, component=replace(f.component, u=-f.component.u)) for f in older.fitted]
+    flipped = [replace(component, u=-component.u) for component in older.fitted]
     residual, model = _residual(data, last), _model(0.07)
-    alone = WarmStart(last.fitted).start(1, residual, model)
+    alone = WarmStart(last.fitted).start(1, residual, model.weights.l2)
     for warm_start in (WarmStart(last.fitted, flipped, 1.0), WarmStart(last.fitted, older.fitted[:1], 1.0)):
-        start = warm_start.start(1, residual, model)
+        start = warm_start.start(1, residual, model.weights.l2)
         np.testing.assert_array_equal(start.v, alone.v)
         np.testing.assert_array_equal(start.y, alone.y)
 
 
 def test_a_component_that_is_not_there_is_no_start(data):
     last = _fit(data, 0.05)
-    assert WarmStart(last.fitted).start(2, _residual(data, last), _model(0.06)) is None
+    assert WarmStart(last.fitted).start(2, _residual(data, last), _model(0.06).weights.l2) is None
 
 
 def test_a_good_start_needs_one_alternation_and_tells_what_it_lost(data):

@@ -182,7 +182,6 @@ def nest(depth):
         set_at("kind", "SPCATV\nSPCATV"),
         set_at("parameters", "alpha", 1e999),
         set_at("parameters", "alpha", "0.2"),
-        set_at("parameters", "alpha", None),
         set_at("parameters", "alpha", [0.2]),
         set_at("parameters", "alpha", [0.2, "0.2"]),
         set_at("parameters", "alpha", [0.2, 0.0]),

@@ -4,6 +4,7 @@ from spcatv.decomposition.component import Component, ComponentDiagnostics
 from spcatv.decomposition.continuation import WarmStart
 from spcatv.decomposition.greedy import INITS, Decomposition, Init, Plan, decompose, deflation_scores
 from spcatv.decomposition.penalty import LoadingPenalty, Weights
+from spcatv.decomposition.target import SparsityTarget
 
 __all__ = [
     "INITS",
@@ -13,6 +14,7 @@ __all__ = [
     "Init",
     "LoadingPenalty",
     "Plan",
+    "SparsityTarget",
     "WarmStart",
     "Weights",
     "decompose",

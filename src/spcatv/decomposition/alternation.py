@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,19 +9,16 @@ import numpy as np
 from spcatv._util.types import FloatArray
 from spcatv.data import DataOperator
 from spcatv.decomposition.component import Component
-from spcatv.decomposition.continuation import ComponentStart
 from spcatv.decomposition.penalty import LoadingPenalty
 from spcatv.kernels.vectors import weighted_sum
 from spcatv.problem import LoadingProblem
 from spcatv.progress import SILENT, AlternationEnded, Listener
-from spcatv.solvers.warm import WARM_TAU, CertifiedLoading, WarmSolver
+from spcatv.solvers.warm import CertifiedLoading, WarmSolver
 
 # A v-step needs to be better than the last one, not perfect: it stops at this share of the gap it
 # starts from, and never far below the tolerance.
 STEP_REDUCTION = 0.05
 STEP_SHARE = 0.7
-# On a path, the first v-step need not beat the error that its predecessor made when its scores changed.
-LOSS_SHARE = 0.5
 # How far u is pushed along its last move: further after every push that paid, back after one that did
 # not. Where two directions explain nearly the same, plain alternation creeps.
 FIRST_PUSH = 0.5
@@ -143,6 +139,7 @@ class _Alternation:
             n_inner_iter=self.n_inner_iter,
             back=back,
             dual=dual,
+            weights=self.penalty.weights,
             first_loss=self.first_loss,
         )
 
@@ -217,57 +214,3 @@ def _pushed(state: _Alternation, u_before: FloatArray, before: LoadingProblem, p
     y = weighted_sum((1 + push) / length, own.y, -push / length, before.y)
     y.flags.writeable = False
     return replace(own, y=y)
-
-
-def continued_component(
-    data: DataOperator,
-    penalty: LoadingPenalty,
-    start: ComponentStart,
-    limits: Limits,
-    *,
-    solver: WarmSolver,
-) -> Component:
-    """Alternate from a component that was fitted with other weights; arguments as in `alternate`."""
-    v = np.maximum(start.v, 0.0) if penalty.positive else start.v
-    solver.restart_from(v, start.dual, tau=WARM_TAU)
-    problem = penalty.problem_at(start.y)
-    return alternate(data, penalty, problem, limits, solver=solver, first_gap=LOSS_SHARE * start.loss)
-
-
-def best_component(
-    data: DataOperator,
-    penalty: LoadingPenalty,
-    starts: Sequence[FloatArray],
-    limits: Limits,
-    *,
-    solver: WarmSolver,
-) -> Component:
-    """Alternate from every start coarsely, and from the best of them to the full tolerance.
-
-    A start that the penalty kills at once counts as objective 0, so that any live one beats it; the
-    component is null if all of them are.
-
-    Parameters
-    ----------
-    data, penalty, limits, solver
-        As in `alternate`.
-    starts : sequence of ndarray of shape (N,)
-        Unit scores to start from.
-
-    Returns
-    -------
-    Component
-    """
-    if len(starts) == 1:
-        solver.restart()
-        return alternate(data, penalty, starts[0], limits, solver=solver)
-    tried = []
-    for start in starts:
-        solver.restart()
-        tried.append(alternate(data, penalty, start, limits.coarse(), solver=solver))
-    best = min(tried, key=lambda component: component.objective)
-    if best.is_null:
-        return best
-    solver.restart_from(best.v, best.dual)
-    final = alternate(data, penalty, best.u, limits, solver=solver)
-    return replace(final, n_inner_iter=final.n_inner_iter + sum(c.n_inner_iter for c in tried))

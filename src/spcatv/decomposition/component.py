@@ -8,7 +8,10 @@ from functools import cached_property
 import numpy as np
 
 from spcatv._util.types import FloatArray
+from spcatv.decomposition.penalty import Weights
 from spcatv.kernels.vectors import count_above
+
+NO_WEIGHTS = Weights(0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +43,15 @@ class Component:
         Warm start: ``X_0'u`` for the data X_0 before deflation. Empty unless a later fit starts from here.
     dual : ndarray of shape (n_rows,), or of shape (0,)
         Warm start: feasible dual variable that the last v-step ended with. Empty likewise.
+    weights : Weights
+        Absolute weights of the penalties.
     first_loss : float
         Warm start: by how much the relative gap of the first v-step grew when its scores changed.
+    smoothness : float or None
+        For a wanted sparsity: the smoothness that was used in the end.
+    jump : float
+        For a wanted sparsity: the share of the features that leave the loading as a whole where the target
+        lies, so that it could not be met; 0 if it was.
     """
 
     v: FloatArray
@@ -56,7 +66,10 @@ class Component:
     n_inner_iter: int
     back: FloatArray
     dual: FloatArray
+    weights: Weights
     first_loss: float = 0.0
+    smoothness: float | None = None
+    jump: float = 0.0
 
     @cached_property
     def is_null(self) -> bool:
@@ -69,7 +82,7 @@ class Component:
         return len(self.objectives)
 
 
-def null_component(shape: tuple[int, int]) -> Component:
+def null_component(shape: tuple[int, int], weights: Weights = NO_WEIGHTS) -> Component:
     """The component of N x P data that have nothing left to explain."""
     n_samples, n_features = shape
     return Component(
@@ -85,6 +98,7 @@ def null_component(shape: tuple[int, int]) -> Component:
         n_inner_iter=0,
         back=np.zeros(0),
         dual=np.zeros(0),
+        weights=weights,
     )
 
 

@@ -10,16 +10,7 @@ import numpy as np
 from spcatv._util.types import FloatArray
 from spcatv.data import DataOperator
 from spcatv.decomposition.component import Component
-from spcatv.decomposition.penalty import LoadingPenalty
 from spcatv.kernels.vectors import weighted_sum
-
-
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """A component that keeps its warm start, and the l2 weight that sets its length."""
-
-    component: Component
-    l2: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,12 +27,15 @@ class ComponentStart:
         Dual variable, likewise; not always feasible.
     loss : float
         `Component.first_loss` of the other setting.
+    l1 : float
+        Its absolute l1 weight.
     """
 
     y: FloatArray
     v: FloatArray
     dual: FloatArray
     loss: float
+    l1: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,45 +44,45 @@ class WarmStart:
 
     Attributes
     ----------
-    last : sequence of Fitted
+    last : sequence of Component
         Components of the setting before the present one.
-    older : sequence of Fitted
+    older : sequence of Component
         Those of the setting before that, if the path runs straight; else empty.
     ahead : float
         The step to the present setting over the last step.
     """
 
-    last: Sequence[Fitted]
-    older: Sequence[Fitted] = ()
+    last: Sequence[Component]
+    older: Sequence[Component] = ()
     ahead: float = 0.0
 
-    def start(self, number: int, residual: DataOperator, penalty: LoadingPenalty) -> ComponentStart | None:
-        """Where component `number` starts on a residual with other weights; None if it has vanished.
+    def start(self, number: int, residual: DataOperator, l2: float) -> ComponentStart | None:
+        """Where component `number` starts on a residual with another l2; None if it has vanished.
 
         Straight on through two settings: u and with it X'u, v in the length that l2 gives it, and the dual
         variable all change smoothly along a path.
         """
-        if number >= len(self.last) or self.last[number].component.is_null:
+        if number >= len(self.last) or self.last[number].is_null:
             return None
-        l2 = penalty.weights.l2
-        last, last_l2 = self.last[number].component, self.last[number].l2
-        before, far = self._before(number)
-        older, near = before.component, 1.0 - far
+        last = self.last[number]
+        older, far = self._older(number)
+        near = 1.0 - far
         u = weighted_sum(near, last.u, far, older.u)
-        unit = 1.0 / (penalty.back_scale(u.size) * float(np.linalg.norm(u)))
+        unit = 1.0 / (u.size * l2 * float(np.linalg.norm(u)))
         y = weighted_sum(near * unit, last.back, far * unit, older.back)
         residual.add_removed(u, -unit, y)
         return ComponentStart(
             y=y,
-            v=weighted_sum(near * last_l2 / l2, last.v, far * before.l2 / l2, older.v),
+            v=weighted_sum(near * last.weights.l2 / l2, last.v, far * older.weights.l2 / l2, older.v),
             dual=weighted_sum(near, last.dual, far, older.dual),
             loss=last.first_loss,
+            l1=last.weights.l1,
         )
 
-    def _before(self, number: int) -> tuple[Fitted, float]:
+    def _older(self, number: int) -> tuple[Component, float]:
         """The other end of the straight line to component `number`, and its weight there."""
         if number < len(self.older):
             older = self.older[number]
-            if not older.component.is_null and older.component.u @ self.last[number].component.u >= 0:
+            if not older.is_null and older.u @ self.last[number].u >= 0:
                 return older, -self.ahead
         return self.last[number], 0.0

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from spcatv._util.types import FloatArray
 from spcatv.data import CentredData, DataOperator, DeflatedData
-from spcatv.decomposition.alternation import Limits, best_component, continued_component
+from spcatv.decomposition.alternation import Limits
 from spcatv.decomposition.component import (
     Component,
     ComponentDiagnostics,
@@ -20,9 +20,10 @@ from spcatv.decomposition.component import (
     null_component,
     unit_loading,
 )
-from spcatv.decomposition.continuation import Fitted, WarmStart
-from spcatv.decomposition.penalty import LoadingPenalty
+from spcatv.decomposition.continuation import WarmStart
+from spcatv.decomposition.penalty import LoadingPenalty, Weights
 from spcatv.decomposition.refinement import Refinement, refine_components
+from spcatv.decomposition.search import Request, best_component, continued_component
 from spcatv.decomposition.starts import (
     diffused_scores,
     random_scores,
@@ -30,6 +31,7 @@ from spcatv.decomposition.starts import (
     singular_scores,
     with_both_signs,
 )
+from spcatv.decomposition.target import TARGET_L2, SparsityTarget
 from spcatv.progress import SILENT, ComponentEnded, ComponentStarted, Listener
 from spcatv.solvers import Solver
 from spcatv.solvers.warm import WarmSolver
@@ -93,7 +95,9 @@ class Decomposition:
         One record per component.
     refinement : Refinement or None
         What joint refinement did, if it was asked for.
-    fitted : tuple of Fitted
+    weights : tuple of Weights
+        Absolute weights of the penalties, one per component.
+    fitted : tuple of Component
         The components before refinement, for warm starts; empty unless the plan keeps them.
     """
 
@@ -101,12 +105,13 @@ class Decomposition:
     singular_values: FloatArray
     diagnostics: tuple[ComponentDiagnostics, ...]
     refinement: Refinement | None
-    fitted: tuple[Fitted, ...]
+    weights: tuple[Weights, ...]
+    fitted: tuple[Component, ...]
 
 
 def decompose(
     data: CentredData,
-    penalties: Sequence[LoadingPenalty],
+    requests: Sequence[Request],
     plan: Plan,
     *,
     rng: np.random.RandomState,
@@ -120,8 +125,8 @@ def decompose(
     ----------
     data : CentredData
         The data, N x P.
-    penalties : sequence of LoadingPenalty
-        One per component.
+    requests : sequence of LoadingPenalty or SparsityTarget
+        What each component is asked for: weights, or a share of zeros.
     plan : Plan
         How to fit.
     rng : RandomState
@@ -139,70 +144,76 @@ def decompose(
         With fewer than K components only if the listener stopped it.
     """
     keep = plan.refine or plan.keep_warm_start
-    fitted: list[Fitted] = [] if found is None else list(found.fitted)
+    fitted: list[Component] = [] if found is None else list(found.fitted)
     records: list[ComponentDiagnostics] = [] if found is None else list(found.diagnostics)
-    deflation = _Deflation(data, len(penalties))
+    weights: list[Weights] = [] if found is None else list(found.weights)
+    deflation = _Deflation(data, len(requests))
     for earlier in fitted:
-        deflation.take(earlier.component)
-    last_is_null = bool(fitted) and fitted[-1].component.is_null
-    solver: WarmSolver | None = None
-    for number in range(len(fitted), len(penalties)):
+        deflation.take(earlier)
+    limits = Limits(plan.tol, plan.max_iter, keep, listener)
+    # one for all components: its memory layout and step sizes are worth keeping
+    solver = _solver(requests[0], plan)
+    for number in range(len(records), len(requests)):
         started = time.perf_counter()
-        listener.hear(ComponentStarted(number + 1, len(penalties), plan.tol))
-        penalty = penalties[number]
-        if solver is None or penalty.weights != penalties[number - 1].weights:
-            solver = penalty.solver(plan.method, plan.dtype)
-        # one for all components of the same weights: its memory layout and step sizes are worth keeping
-        limits = Limits(plan.tol, plan.max_iter, keep, listener)
-        fitter = _ComponentFitter(number, data, penalty, plan, limits, solver, rng)
-        same_again = last_is_null and penalty.weights == penalties[number - 1].weights
-        component = fitter.fit(deflation.residual(), warm_start, same_again=same_again)
+        listener.hear(ComponentStarted(number + 1, len(requests), plan.tol))
+        fitter = _ComponentFitter(number, data, requests[number], plan, limits, solver, rng)
+        killed = weights[-1] if records and records[-1].n_nonzero == 0 else None
+        component = fitter.fit(deflation.residual(), warm_start, killed)
         deflation.take(component)
-        last_is_null = component.is_null
         if keep:
-            fitted.append(Fitted(component, penalty.weights.l2))
+            fitted.append(component)
+        weights.append(component.weights)
         records.append(diagnose(component, time.perf_counter() - started))
         del component  # its arrays would stay beside those of the next one
-        if listener.hear(ComponentEnded(number + 1, len(penalties), records[-1], deflation.components)):
+        if listener.hear(ComponentEnded(number + 1, len(requests), records[-1], deflation.components)):
             break
-    if plan.refine:
-        return _refined(data, penalties, plan, fitted, records)
-    return Decomposition(
+    result = Decomposition(
         components=deflation.components,
         singular_values=np.linalg.norm(deflation.scores, axis=1),
         diagnostics=tuple(records),
         refinement=None,
+        weights=tuple(weights),
         fitted=tuple(fitted),
     )
+    return _refined(data, requests, plan, result) if plan.refine else result
+
+
+def _solver(request: Request, plan: Plan) -> WarmSolver:
+    penalty = (
+        request.with_weights(0.0, request.smoothness) if isinstance(request, SparsityTarget) else request
+    )
+    return penalty.solver(plan.method, plan.dtype)
 
 
 def _refined(
-    data: CentredData,
-    penalties: Sequence[LoadingPenalty],
-    plan: Plan,
-    fitted: Sequence[Fitted],
-    records: Sequence[ComponentDiagnostics],
+    data: CentredData, requests: Sequence[Request], plan: Plan, greedy: Decomposition
 ) -> Decomposition:
+    penalties = [
+        request.with_weights(component.weights.l1, component.weights.tv)
+        if isinstance(request, SparsityTarget)
+        else request
+        for request, component in zip(requests, greedy.fitted, strict=False)
+    ]
     refinement = refine_components(
         data,
         penalties,
-        [item.component for item in fitted],
+        greedy.fitted,
         limits=Limits(plan.tol, plan.max_iter),
         method=plan.method,
         dtype=plan.dtype,
     )
     components = np.stack([unit_loading(component.v) for component in refinement.components])
-    return Decomposition(
+    return replace(
+        greedy,
         components=components,
         singular_values=_score_norms(data, components),
         diagnostics=tuple(
             replace(
-                diagnose(after, record.seconds), objectives=record.objectives, inexactness=record.inexactness
+                diagnose(after, before.seconds), objectives=before.objectives, inexactness=before.inexactness
             )
-            for after, record in zip(refinement.components, records, strict=True)
+            for after, before in zip(refinement.components, greedy.diagnostics, strict=True)
         ),
         refinement=refinement,
-        fitted=tuple(fitted),
     )
 
 
@@ -250,35 +261,39 @@ class _ComponentFitter:
 
     number: int
     data: CentredData
-    penalty: LoadingPenalty
+    request: Request
     plan: Plan
     limits: Limits
     solver: WarmSolver
     rng: np.random.RandomState
 
-    def fit(self, residual: DataOperator, warm_start: WarmStart | None, *, same_again: bool) -> Component:
-        """Fit; `same_again` says that the same penalty has just killed a component of this residual."""
-        plan, weights = self.plan, self.penalty.weights
-        if same_again and isinstance(plan.init, str) and plan.init != "random":
-            # nothing was removed, and nothing else would be tried
-            return null_component(residual.shape)
-        nothing_left = residual.squared_norm() <= RANK_FLOOR * self.data.squared_norm()
-        if nothing_left or weights.l1 * self.data.shape[0] >= self.data.largest_column_norm:
-            return null_component(residual.shape)
-        start = None if warm_start is None else warm_start.start(self.number, residual, self.penalty)
+    def fit(self, residual: DataOperator, warm_start: WarmStart | None, killed: Weights | None) -> Component:
+        """Fit; `killed` are the weights that have just killed a component of this residual, if so."""
+        fixed = self.request.weights if isinstance(self.request, LoadingPenalty) else None
+        null = null_component(residual.shape) if fixed is None else null_component(residual.shape, fixed)
+        if residual.squared_norm() <= RANK_FLOOR * self.data.squared_norm():
+            return null
+        if fixed is not None:
+            tried = killed == fixed and isinstance(self.plan.init, str) and self.plan.init != "random"
+            # nothing was removed and nothing else would be tried, or no scores would do
+            if tried or fixed.l1 * self.data.shape[0] >= self.data.largest_column_norm:
+                return null
+        l2 = TARGET_L2 if fixed is None else fixed.l2
+        start = None if warm_start is None else warm_start.start(self.number, residual, l2)
         if start is not None:
-            continued = continued_component(residual, self.penalty, start, self.limits, solver=self.solver)
+            continued = continued_component(residual, self.request, start, self.limits, solver=self.solver)
             if not continued.is_null:
                 return continued
-        return self._from_starts(residual)
+        found = self._from_starts(residual)
+        return null if found.is_null and fixed is None else found
 
     def _from_starts(self, residual: DataOperator) -> Component:
         found = null_component(residual.shape)
         for starts in self._start_rounds(residual):
             if len(starts) == 0:
                 continue
-            candidates = with_both_signs(starts) if self.penalty.positive else starts
-            found = best_component(residual, self.penalty, list(candidates), self.limits, solver=self.solver)
+            candidates = with_both_signs(starts) if self.request.positive else starts
+            found = best_component(residual, self.request, list(candidates), self.limits, solver=self.solver)
             if not found.is_null:
                 break
         return found
@@ -297,7 +312,7 @@ class _ComponentFitter:
         leading = singular_scores(residual, n_starts + SPARE_STARTS)
         first, spare = leading[:n_starts], leading[n_starts:]
         if init == "structured":
-            first = np.concatenate([first, diffused_scores(residual, self.penalty.structure, n_starts)])
+            first = np.concatenate([first, diffused_scores(residual, self.request.structure, n_starts)])
         elif len(first) < n_starts:
             first = np.concatenate([first, random_scores(n_samples, n_starts - len(first), self.rng)])
         return [first, spare]

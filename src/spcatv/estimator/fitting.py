@@ -17,13 +17,27 @@ from sklearn.utils.validation import validate_data
 from spcatv._util.types import FloatArray
 from spcatv._util.warn import warn_user
 from spcatv.data import CentredData, Data, as_data
-from spcatv.decomposition import Decomposition, LoadingPenalty, Plan, WarmStart, Weights, decompose
-from spcatv.estimator.parameters import checked_init
+from spcatv.decomposition import (
+    Decomposition,
+    LoadingPenalty,
+    Plan,
+    SparsityTarget,
+    WarmStart,
+    Weights,
+    decompose,
+)
+from spcatv.estimator.parameters import check_some_left, checked_init
 from spcatv.progress import SILENT, Listener
 from spcatv.structure import Structure
 
 # Norms of columns between which float32 has room for squares and penalties.
 SMALLEST_SINGLE, LARGEST_SINGLE = 1e-10, 1e10
+# A share of zeros this close to the wanted one needs no remark.
+SPARSITY_SLACK = 0.01
+
+
+class SparsityWarning(UserWarning):
+    """Some components have more or fewer zeros than was asked for."""
 
 
 class NullComponentWarning(UserWarning):
@@ -38,8 +52,6 @@ class Fit:
     ----------
     decomposition : Decomposition
         The components.
-    weights : tuple of Weights
-        Absolute weights, one per component.
     structure : Structure
         On the features.
     mean : ndarray of shape (P,)
@@ -53,7 +65,6 @@ class Fit:
     """
 
     decomposition: Decomposition
-    weights: tuple[Weights, ...]
     structure: Structure
     mean: FloatArray
     squared_norm: float
@@ -78,9 +89,9 @@ class Fit:
         variance = result.singular_values**2
         share = variance / self.squared_norm if self.squared_norm > 0 else 0 * variance
         weights = {
-            f"{name}_": np.array([getattr(own, name) for own in self.weights[: len(result.components)]])
+            f"{name}_": np.array([getattr(own, name) for own in result.weights])
             if weights_differ
-            else getattr(self.weights[0], name)
+            else getattr(result.weights[0], name)
             for name in ("l1", "l2", "tv")
         }
         return {
@@ -168,6 +179,20 @@ def penalty_weights(estimator: Any, data: CentredData) -> tuple[Weights, ...]:
     )
 
 
+def _requests(
+    estimator: Any, data: CentredData, structure: Structure
+) -> list[LoadingPenalty] | list[SparsityTarget]:
+    """What every component is asked for: a share of zeros, or weights if alpha is given."""
+    penalty, positive = estimator.penalty, bool(estimator.positive)
+    if estimator.alpha is not None:
+        weights = penalty_weights(estimator, data)
+        return [LoadingPenalty(structure, own, penalty, positive) for own in weights]
+    smoothness = float(estimator.smoothness)
+    shares = np.broadcast_to(np.asarray(estimator.sparsity, dtype=np.float64), (int(estimator.n_components),))
+    check_some_left(shares, structure.n_features)
+    return [SparsityTarget(structure, share, smoothness, penalty, positive) for share in shares.tolist()]
+
+
 def fit_data(
     estimator: Any,
     data: CentredData,
@@ -200,9 +225,7 @@ def fit_data(
     -------
     Fit
     """
-    weights = penalty_weights(estimator, data)
-    positive = bool(estimator.positive)
-    penalties = [LoadingPenalty(structure, own, estimator.penalty, positive) for own in weights]
+    requests = _requests(estimator, data, structure)
     # squares of very large or small numbers leave float32
     fits_single = SMALLEST_SINGLE < data.largest_column_norm < LARGEST_SINGLE
     plan = Plan(
@@ -215,10 +238,9 @@ def fit_data(
         refine=bool(estimator.refine),
         keep_warm_start=keep_warm_start,
     )
-    result = decompose(data, penalties, plan, rng=rng, warm_start=warm_start, found=found, listener=listener)
+    result = decompose(data, requests, plan, rng=rng, warm_start=warm_start, found=found, listener=listener)
     return Fit(
         decomposition=result,
-        weights=weights,
         structure=structure,
         mean=data.mean,
         squared_norm=data.squared_norm(),
@@ -229,7 +251,9 @@ def fit_data(
 
 def store_fit(estimator: Any, fit: Fit) -> None:
     """Set the fitted attributes of an estimator."""
-    for name, value in fit.attributes(weights_differ=np.ndim(estimator.alpha) > 0).items():
+    for name, value in fit.attributes(
+        weights_differ=estimator.alpha is None or np.ndim(estimator.alpha) > 0
+    ).items():
         setattr(estimator, name, value)
 
 
@@ -255,6 +279,8 @@ def warn_about(estimator: Any) -> None:
             f"certified to these gaps only. Raise max_iter (now {estimator.max_iter}) or tol.",
             ConvergenceWarning,
         )
+    if estimator.alpha is None:
+        _warn_of_zeros(estimator)
     null = [str(k + 1) for k, record in enumerate(estimator.diagnostics_) if record.n_nonzero == 0]
     if null:
         weights = ", ".join(
@@ -264,6 +290,30 @@ def warn_about(estimator: Any) -> None:
         warn_user(
             f"{len(null)} of {len(estimator.components_)} components are zero (number {', '.join(null)}): "
             f"the penalties ({weights}) leave nothing from the starts tried, or the data have no variance "
-            f"left. Lower alpha (now {estimator.alpha}, {estimator.penalty_units}) or n_components.",
+            f"left. {_remedy(estimator)}",
             NullComponentWarning,
+        )
+
+
+def _remedy(estimator: Any) -> str:
+    if estimator.alpha is None:
+        return f"Lower n_components (now {estimator.n_components})."
+    return f"Lower alpha (now {estimator.alpha}, {estimator.penalty_units}) or n_components."
+
+
+def _warn_of_zeros(estimator: Any) -> None:
+    """Warn of components whose share of zeros is not the one asked for."""
+    wanted = np.broadcast_to(estimator.sparsity, (int(estimator.n_components),))
+    slack = max(SPARSITY_SLACK, 1.0 / estimator.components_.shape[1])
+    missed = [
+        f"component {k + 1}: {record.sparsity:.1%} instead of {wanted[k]:.1%}"
+        for k, record in enumerate(estimator.diagnostics_)
+        if record.n_nonzero > 0 and abs(record.sparsity - wanted[k]) > slack
+    ]
+    if missed:
+        warn_user(
+            f"the share of zeros is not quite the one asked for ({'; '.join(missed)}): regions enter and "
+            "leave a smooth loading as a whole, and this is the closest share found. A lower smoothness (now "
+            f"{estimator.smoothness:g}) or another sparsity avoids such jumps.",
+            SparsityWarning,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -15,13 +16,19 @@ from spcatv.solvers import METHODS
 UNITS = ("relative", "absolute")
 TRANSFORMS = ("deflation", "projection")
 DTYPES = ("float32", "float64")
+DEFAULT_SPARSITY = 0.7
+DEFAULT_SMOOTHNESS = 1.0
 
 
 def check_parameters(estimator: Any) -> None:
     """Raise a ValueError or TypeError for the first parameter that is wrong."""
     for name in ("n_components", "max_iter", "n_init"):
         _check_count(name, getattr(estimator, name))
-    _check_alpha(estimator.alpha, int(estimator.n_components))
+    _check_sparsity(estimator.sparsity, int(estimator.n_components))
+    _check_weight("smoothness", estimator.smoothness)
+    if estimator.alpha is not None:
+        _check_alpha(estimator.alpha, int(estimator.n_components))
+        _check_default_target(estimator.sparsity, estimator.smoothness)
     _check_ratios(estimator.l1_ratio, estimator.tv_ratio)
     _check_real("tol", estimator.tol)
     if not 0 < estimator.tol < 1:
@@ -63,16 +70,50 @@ def _check_real(name: str, value: Any) -> None:
 
 def _check_alpha(alpha: Any, n_components: int) -> None:
     """One positive number, or one per component."""
-    if np.ndim(alpha) > 1 or (np.ndim(alpha) == 1 and len(alpha) != n_components):
-        raise ValueError(
-            f"alpha must be one number, or one for each of the {n_components} components; got {alpha!r}"
-        )
-    for value in (alpha,) if np.ndim(alpha) == 0 else alpha:
+    for value in _per_component("alpha", alpha, n_components):
         _check_weight("alpha", value)
         if value == 0:
             raise ValueError(
                 "alpha must be above 0: without any l2 penalty a loading has no length; for plain PCA take a "
                 "tiny alpha such as 1e-8, or scikit-learn's PCA"
+            )
+
+
+def _check_default_target(sparsity: Any, smoothness: Any) -> None:
+    """With alpha, a wanted sparsity or smoothness would go unheard."""
+    if np.ndim(sparsity) > 0 or sparsity != DEFAULT_SPARSITY or smoothness != DEFAULT_SMOOTHNESS:
+        raise ValueError(
+            f"alpha sets the weights, and sparsity={sparsity!r}, smoothness={smoothness!r} would be ignored; "
+            "give either alpha, or sparsity and smoothness with alpha=None"
+        )
+
+
+def _check_sparsity(sparsity: Any, n_components: int) -> None:
+    """A share of zeros, or one per component."""
+    for share in _per_component("sparsity", sparsity, n_components):
+        _check_real("sparsity", share)
+        if not 0 <= share < 1:
+            raise ValueError(f"sparsity is a share of zeros, at least 0 and below 1; got {sparsity!r}")
+
+
+def _per_component(name: str, value: Any, n_components: int) -> Sequence[Any]:
+    """The numbers of a parameter that is one number, or one per component."""
+    if np.ndim(value) == 0:
+        return (value,)
+    if np.ndim(value) > 1 or len(value) != n_components:
+        raise ValueError(
+            f"{name} must be one number, or one for each of the {n_components} components; got {value!r}"
+        )
+    return list(value)
+
+
+def check_some_left(sparsity: FloatArray, n_features: int) -> None:
+    """Raise a ValueError for shares of zeros that leave less than one of the features."""
+    for share in sparsity:
+        if (1 - share) * n_features < 1:
+            raise ValueError(
+                f"sparsity={share:g} leaves less than one of {n_features} features; ask for at most "
+                f"{1 - 1 / n_features:.4g}"
             )
 
 

@@ -18,7 +18,7 @@ from spcatv._util.types import FloatArray
 from spcatv.data import CentredData
 from spcatv.decomposition import deflation_scores
 from spcatv.estimator.fitting import checked_data, fit_data, store_fit, warn_about
-from spcatv.estimator.parameters import check_parameters
+from spcatv.estimator.parameters import DEFAULT_SMOOTHNESS, DEFAULT_SPARSITY, check_parameters
 from spcatv.estimator.reportable import ReportMixin
 from spcatv.estimator.state import estimator_state, restore_estimator
 from spcatv.model import read_model, write_model
@@ -39,7 +39,8 @@ class SPCATV(
         f(u, v) = -(1/N) u'Xv + l2 ||v||_2^2 + l1 ||v||_1 + tv * sum_g ||A_g v||_2,   ||u|| <= 1
 
     where A takes differences between neighbours. Every loading vector comes with a certificate: an
-    upper bound on how far it is from the best one for its scores.
+    upper bound on how far it is from the best one for its scores. With ``alpha=None`` components have the
+    `sparsity` and `smoothness` that are asked for, and the weights follow from that (section 7).
 
     Parameters
     ----------
@@ -48,17 +49,27 @@ class SPCATV(
     structure : Structure, shape, mask, (coords, triangles), sparse matrix, callable or None, default=None
         What "neighbour" means; anything that `spcatv.structure.as_structure` takes. ``None``: no
         structured penalty (elastic-net PCA).
-    alpha : float or sequence of float of length n_components, default=0.2
-        Strength of all penalties together, > 0; one for all components, or one per component.
+    sparsity : float or sequence of float of length n_components, default=0.7
+        With ``alpha=None``: the share of the loadings that are exactly zero, at least 0 and below 1; one for
+        all components, or one per component. Where a region enters or leaves a loading as a whole, the
+        closest share is taken.
+    smoothness : float, default=1.0
+        With ``alpha=None``: the weight of the structured penalty in units of each component's own contrast,
+        the standard deviation of the entries of its map ``X'u / N``. 0 is elastic-net PCA; larger values
+        give fewer and larger regions.
+    alpha : float, sequence of float of length n_components, or None, default=0.2
+        Strength of all penalties together, > 0, one for all components or one per component: the paper's
+        penalised model. ``None``: components of the wanted `sparsity` and `smoothness`.
     l1_ratio : float, default=0.25
-        Share of alpha that goes to the l1 norm (sparsity).
+        With `alpha`: its share that goes to the l1 norm.
     tv_ratio : float, default=0.5
-        Share of alpha that goes to the structured penalty. What is left,
+        With `alpha`: its share that goes to the structured penalty. What is left,
         ``1 - l1_ratio - tv_ratio > 0``, goes to the l2 norm.
     penalty_units : {"relative", "absolute"}, default="relative"
-        "relative": alpha counts in units of ``max_j ||X_j||_2 / N`` over the centred columns, the
-        value at which the l1 norm alone kills every loading, so that one setting means the same on any
-        data. "absolute": alpha as it stands in the objective.
+        With `alpha`. "relative": alpha counts in units of ``max_j ||X_j||_2 / N`` over the centred columns,
+        the value at which the l1 norm alone kills every loading, so that one setting means the same on any
+        data; on standardised columns the relative l1 weight is a threshold on correlations with the scores.
+        "absolute": alpha as it stands in the objective.
     penalty : {"tv", "graphnet"} or StructuredPenalty, default="tv"
         Structured penalty ``sum_g ||A_g v||_2`` or ``||A v||_2^2``, or an object such as
         `spcatv.problem.HuberTV`.
@@ -102,7 +113,7 @@ class SPCATV(
     explained_variance_ratio_ : ndarray of shape (n_components,)
         The same as a share of the total variance.
     l1_, l2_, tv_ : float, or ndarray of shape (n_components,)
-        Absolute weights used; one per component if `alpha` is.
+        Absolute weights used; numbers if `alpha` is one, else one per component.
     structure_ : Structure
         The structure used.
     n_iter_ : int
@@ -132,7 +143,9 @@ class SPCATV(
         n_components: int = 3,
         *,
         structure: Any = None,
-        alpha: float | Sequence[float] = 0.2,
+        sparsity: float | Sequence[float] = DEFAULT_SPARSITY,
+        smoothness: float = DEFAULT_SMOOTHNESS,
+        alpha: float | Sequence[float] | None = 0.2,
         l1_ratio: float = 0.25,
         tv_ratio: float = 0.5,
         penalty_units: str = "relative",
@@ -152,6 +165,8 @@ class SPCATV(
     ) -> None:
         self.n_components = n_components
         self.structure = structure
+        self.sparsity = sparsity
+        self.smoothness = smoothness
         self.alpha = alpha
         self.l1_ratio = l1_ratio
         self.tv_ratio = tv_ratio

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from spcatv._util.types import FloatArray
 from spcatv.estimator import SPCATV
-from spcatv.estimator.parameters import check_parameters
+from spcatv.estimator.parameters import DEFAULT_SMOOTHNESS, DEFAULT_SPARSITY, check_parameters
 from spcatv.estimator.reportable import ReportMixin
 from spcatv.images.cohort import Cohort, ReadProgress, checked_dtype, read_cohort
 from spcatv.images.features import check_rule
@@ -67,8 +67,8 @@ class ImageSPCATV(
         some image: drop them from the mask with a warning that counts them, or raise an error.
     standardize : bool, default=False
         Whether every voxel or vertex is scaled to unit variance (after confounds are removed).
-    alpha, l1_ratio, tv_ratio, penalty_units, penalty, positive, center, tol, max_iter, solver, n_init, \
-refine, transform_method, init, random_state, verbose
+    sparsity, smoothness, alpha, l1_ratio, tv_ratio, penalty_units, penalty, positive, center, tol, \
+max_iter, solver, n_init, refine, transform_method, init, random_state, verbose
         As for `spcatv.SPCATV`.
     dtype : {"float32", "float64"}, default="float32"
         Precision of the data matrix and of the fit.
@@ -118,7 +118,9 @@ refine, transform_method, init, random_state, verbose
         surface: Any = None,
         bad_features: str = "drop",
         standardize: bool = False,
-        alpha: float = 0.2,
+        sparsity: float | Sequence[float] = DEFAULT_SPARSITY,
+        smoothness: float = DEFAULT_SMOOTHNESS,
+        alpha: float | Sequence[float] | None = 0.2,
         l1_ratio: float = 0.25,
         tv_ratio: float = 0.5,
         penalty_units: str = "relative",
@@ -141,6 +143,8 @@ refine, transform_method, init, random_state, verbose
         self.surface = surface
         self.bad_features = bad_features
         self.standardize = standardize
+        self.sparsity = sparsity
+        self.smoothness = smoothness
         self.alpha = alpha
         self.l1_ratio = l1_ratio
         self.tv_ratio = tv_ratio

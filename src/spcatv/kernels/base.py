@@ -90,7 +90,7 @@ class ExactShares(NamedTuple):
 
 
 class Workspace(Protocol):
-    """State and moves of the primal-dual iteration for one structure, one precision and the same terms."""
+    """State and moves of the primal-dual iteration for one structure, one precision and one penalty."""
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -98,6 +98,9 @@ class Workspace(Protocol):
 
     def set_target(self, y: FloatArray) -> None:
         """Take a new y (shape (n_features,)); v and the dual variable stay."""
+
+    def set_weights(self, coupling: float, threshold: float) -> None:
+        """Take other weights c and k of the terms; v and the dual variable stay."""
 
     def set_state(self, v: FloatArray, dual: FloatArray) -> None:
         """Take v (n_features,) and a dual variable (n_rows,)."""

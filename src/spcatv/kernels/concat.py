@@ -50,6 +50,11 @@ class ConcatWorkspace:
         for part, piece in zip(self._parts, np.split(y, self._features), strict=True):
             part.set_target(piece)
 
+    def set_weights(self, coupling: float, threshold: float) -> None:
+        """Take other weights c and k."""
+        for part in self._parts:
+            part.set_weights(coupling, threshold)
+
     def set_state(self, v: FloatArray, dual: FloatArray) -> None:
         """Take v and a dual variable."""
         pieces = zip(self._parts, np.split(v, self._features), np.split(dual, self._rows), strict=True)

@@ -305,6 +305,12 @@ class GridWorkspace(PlacedWorkspace):
         self._busy = np.zeros_like(box.occupied)
         self._all = self._active = _triple(box.spans(box.occupied))
 
+    def set_weights(self, coupling: float, threshold: float) -> None:
+        """Take other weights c and k."""
+        super().set_weights(coupling, threshold)
+        self._exact_pull_weights = coupling * self._box.axis_weights
+        self._pull_weights = self._exact_pull_weights.astype(self._dtype)
+
     def advance(self, n_iter: int, steps: StepSizes) -> None:
         """Do `n_iter` primal-dual iterations on the active chunks."""
         tau, sigma, rho = steps

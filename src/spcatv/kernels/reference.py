@@ -31,6 +31,10 @@ class ReferenceWorkspace:
         """Take a new y."""
         self._y = np.asarray(y, dtype=np.float64)
 
+    def set_weights(self, coupling: float, threshold: float) -> None:
+        """Take other weights c and k."""
+        self._terms = self._terms._replace(coupling=coupling, threshold=threshold)
+
     def set_state(self, v: FloatArray, dual: FloatArray) -> None:
         """Take v and a dual variable."""
         self._v = np.array(v, dtype=np.float64)

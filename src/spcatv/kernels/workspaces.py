@@ -76,6 +76,10 @@ class CompiledWorkspace:
         """Precision of the state."""
         return self._dtype
 
+    def set_weights(self, coupling: float, threshold: float) -> None:
+        """Take other weights c and k."""
+        self._terms = self._terms._replace(coupling=coupling, threshold=threshold)
+
     def _typed(self, *scalars: float) -> tuple[Any, ...]:
         """Scalars in the working precision."""
         return tuple(self._dtype.type(scalar) for scalar in scalars)
@@ -128,6 +132,11 @@ class PlacedWorkspace(CompiledWorkspace):
     def set_target(self, y: FloatArray) -> None:
         """Take a new y."""
         _put(y, self._memory.place, self._y)
+        self._active = self._all
+
+    def set_weights(self, coupling: float, threshold: float) -> None:
+        """Take other weights c and k."""
+        super().set_weights(coupling, threshold)
         self._active = self._all
 
     def set_state(self, v: FloatArray, dual: FloatArray) -> None:

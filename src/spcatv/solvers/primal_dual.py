@@ -84,8 +84,7 @@ class PrimalDual:
         terms = LoadingTerms(problem.tv, problem.l1, problem.positive, problem.structured_penalty)
         self.tau = FIRST_TAU
         self._workspace: Workspace = workspace_for(problem.structure, terms, dtype)
-        # sigma tau times this is 1
-        self._curvature = problem.tv * problem.structure.norm_squared()
+        self._weights = problem.tv, problem.l1
         self._feasible = True
         self.set_target(problem)
 
@@ -95,8 +94,13 @@ class PrimalDual:
         return self._workspace.dtype
 
     def set_target(self, problem: LoadingProblem) -> None:
-        """Continue with the y of another problem, from the state reached so far."""
+        """Continue with the y and the weights of another problem, from the state reached so far."""
+        if (problem.tv, problem.l1) != self._weights:
+            self._weights = problem.tv, problem.l1
+            self._workspace.set_weights(problem.tv, problem.l1)
         self._workspace.set_target(problem.y)
+        # sigma tau times this is 1
+        self._curvature = problem.tv * problem.structure.norm_squared()
         self._scale = problem.scale()
 
     def set_state(self, v: FloatArray, dual: FloatArray, *, feasible: bool) -> None:

@@ -37,9 +37,12 @@ class StructuredPenalty(ABC):
     compiled_kernel : {"tv", "graphnet"} or None
         The compiled kernel that computes this very penalty; ``None``: the NumPy reference kernel, which calls
         the methods below.
+    quadratic : bool
+        Whether h is homogeneous of degree 2, so that its weight needs no unit; else it counts as a norm.
     """
 
     compiled_kernel: ClassVar[CompiledKernel | None] = None
+    quadratic: ClassVar[bool] = False
 
     @abstractmethod
     def value(self, structure: Structure, rows: FloatArray) -> float:

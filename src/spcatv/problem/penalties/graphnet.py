@@ -16,6 +16,7 @@ class GraphNet(StructuredPenalty):
     """``h(z) = ||z||_2^2``, smooth, with the conjugate ``1/4 ||dual||^2`` (docs/method.md section 3.7)."""
 
     compiled_kernel: ClassVar[CompiledKernel | None] = "graphnet"
+    quadratic: ClassVar[bool] = True
 
     def value(self, structure: Structure, rows: FloatArray) -> float:
         """``||z||^2``."""

@@ -1,0 +1,94 @@
+"""One component from several starts, or from a fit with other weights, whatever it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from spcatv._util.types import FloatArray
+from spcatv.data import DataOperator
+from spcatv.decomposition.alternation import Limits, alternate
+from spcatv.decomposition.component import Component
+from spcatv.decomposition.constrained import alternate_to_sparsity
+from spcatv.decomposition.continuation import ComponentStart
+from spcatv.decomposition.penalty import LoadingPenalty
+from spcatv.decomposition.target import SparsityTarget
+from spcatv.solvers.warm import WARM_TAU, WarmSolver
+
+# What a component is asked for: fixed weights, or a share of zeros.
+Request = LoadingPenalty | SparsityTarget
+
+# On a path, the first v-step need not beat the error that its predecessor made when its scores changed.
+LOSS_SHARE = 0.5
+
+
+def component_from(
+    data: DataOperator, request: Request, scores: FloatArray, limits: Limits, *, solver: WarmSolver
+) -> Component:
+    """Alternate from unit scores (N,)."""
+    if isinstance(request, SparsityTarget):
+        return alternate_to_sparsity(data, request, scores, limits, solver=solver)
+    return alternate(data, request, scores, limits, solver=solver)
+
+
+def continued_component(
+    data: DataOperator, request: Request, start: ComponentStart, limits: Limits, *, solver: WarmSolver
+) -> Component:
+    """Alternate from a component that was fitted with other weights, or to another sparsity."""
+    if isinstance(request, SparsityTarget):
+        return alternate_to_sparsity(data, request, start, limits, solver=solver)
+    v = np.maximum(start.v, 0.0) if request.positive else start.v
+    solver.restart_from(v, start.dual, tau=WARM_TAU)
+    problem = request.problem_at(start.y)
+    return alternate(data, request, problem, limits, solver=solver, first_gap=LOSS_SHARE * start.loss)
+
+
+def best_component(
+    data: DataOperator,
+    request: Request,
+    starts: Sequence[FloatArray],
+    limits: Limits,
+    *,
+    solver: WarmSolver,
+) -> Component:
+    """Alternate from every start coarsely, and from the best of them to the full tolerance.
+
+    The best has the lowest penalised objective. A start that the penalty kills at once counts as objective
+    0, so that any live one beats it; the component is null if all of them are. Among components of the same
+    sparsity, the best explains most.
+
+    Parameters
+    ----------
+    data : DataOperator
+        Centred and deflated data, N x P.
+    request : LoadingPenalty or SparsityTarget
+        What the component is asked for.
+    starts : sequence of ndarray of shape (N,)
+        Unit scores to start from.
+    limits : Limits
+        When to stop, and who is told.
+    solver : WarmSolver
+        Solves the v-steps.
+
+    Returns
+    -------
+    Component
+    """
+    if len(starts) == 1:
+        solver.restart()
+        return component_from(data, request, starts[0], limits, solver=solver)
+    tried = []
+    for start in starts:
+        solver.restart()
+        tried.append(component_from(data, request, start, limits.coarse(), solver=solver))
+    if isinstance(request, SparsityTarget):
+        best = max(tried, key=lambda c: 0.0 if c.is_null else c.scores_norm / float(np.linalg.norm(c.v)))
+    else:
+        best = min(tried, key=lambda component: component.objective)
+    if best.is_null:
+        return best
+    solver.restart_from(best.v, best.dual)
+    final = component_from(data, request, best.u, limits, solver=solver)
+    return replace(final, n_inner_iter=final.n_inner_iter + sum(c.n_inner_iter for c in tried))

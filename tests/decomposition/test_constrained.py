@@ -1,0 +1,189 @@
+"""Components of a wanted sparsity: the zeros are there, and the certificate holds for the weights found."""
+
+import numpy as np
+import pytest
+
+from spcatv import SPCATV
+from spcatv.data import CentredData, DeflatedData, as_data
+from spcatv.decomposition import SparsityTarget
+from spcatv.decomposition.alternation import Limits
+from spcatv.decomposition.component import Component
+from spcatv.decomposition.constrained import alternate_to_sparsity
+from spcatv.decomposition.starts import singular_scores
+from spcatv.estimator import SparsityWarning
+from spcatv.problem import LoadingProblem
+from spcatv.solvers import solve
+from spcatv.structure import concat, graph, grid, groups, icosphere, mesh
+
+
+@pytest.fixture(scope="module")
+def images():
+    """60 images of 20 x 20 pixels: two smooth bumps with scores of their own, and noise."""
+    rng = np.random.default_rng(0)
+    y, x = np.mgrid[:20, :20]
+    first = np.exp(-((y - 6) ** 2 + (x - 6) ** 2) / 20).ravel()
+    second = np.exp(-((y - 14) ** 2 + (x - 13) ** 2) / 12).ravel()
+    X = 0.5 * rng.standard_normal((60, 400))
+    return X + 3 * np.outer(rng.standard_normal(60), first) + 2 * np.outer(rng.standard_normal(60), second)
+
+
+def ring(n_features):
+    neighbours = np.eye(n_features, k=1) + np.eye(n_features, k=-1)
+    neighbours[0, -1] = neighbours[-1, 0] = 1
+    return graph(neighbours)
+
+
+STRUCTURES = {
+    "image": grid((20, 20)),
+    "anisotropic": grid((20, 20), isotropic=False),
+    "ring": ring(400),
+    "two parts": concat([grid((10, 20)), grid((200,))]),
+    "groups": groups([range(k, k + 10) for k in range(0, 391, 5)], 400),
+    "none": None,
+}
+
+
+@pytest.mark.parametrize("sparsity", [0.3, 0.6, 0.9])
+@pytest.mark.parametrize("name", STRUCTURES)
+@pytest.mark.filterwarnings("ignore::spcatv.estimator.SparsityWarning")
+def test_zeros_are_as_asked_and_certified(images, name, sparsity):
+    model = SPCATV(2, structure=STRUCTURES[name], alpha=None, sparsity=sparsity).fit(images)
+    residual = images - images.mean(axis=0)
+    for k, component in enumerate(model.components_):
+        record = model.diagnostics_[k]
+        assert record.converged
+        # regions leave at once, here of a few per cent of the pixels
+        slack = 0.01 if name == "none" else 0.08
+        assert np.mean(component == 0) == pytest.approx(sparsity, abs=slack)
+        u = residual @ component / np.linalg.norm(residual @ component)
+        l1, l2, tv = model.l1_[k], model.l2_[k], model.tv_[k]
+        problem = LoadingProblem(residual.T @ u / (60 * l2), model.structure_, l1=l1 / l2, tv=tv / l2)
+        exact = solve(problem, tol=1e-10)
+        distance = np.linalg.norm(component - exact.v / np.linalg.norm(exact.v))
+        assert distance <= record.error_bound + 1e-4
+        residual = residual - np.outer(residual @ component, component)
+
+
+def test_a_share_of_its_own_for_every_component(images):
+    model = SPCATV(2, structure=(20, 20), alpha=None, sparsity=[0.9, 0.5]).fit(images)
+    np.testing.assert_allclose(np.mean(model.components_ == 0, axis=1), [0.9, 0.5], atol=0.01)
+    assert model.l1_.shape == model.l2_.shape == model.tv_.shape == (2,)
+
+
+def test_without_smoothness_it_is_the_thresholded_map(images):
+    """A fixed point of u -> r = X'u/N, v = S(r, l) with l the order statistic of |r|."""
+    model = SPCATV(1, structure=(20, 20), alpha=None, sparsity=0.8, smoothness=0.0, tol=1e-12).fit(images)
+    X = images - images.mean(axis=0)
+    component = model.components_[0]
+    r = X.T @ (X @ component / np.linalg.norm(X @ component)) / 60
+    threshold = np.sort(np.abs(r))[319]
+    v = np.sign(r) * np.maximum(np.abs(r) - threshold, 0)
+    assert abs(v @ component) / np.linalg.norm(v) == pytest.approx(1, abs=1e-3)
+
+
+def test_smoothness_is_in_units_of_the_contrast(images):
+    model = SPCATV(1, structure=(20, 20), alpha=None, smoothness=0.7).fit(images)
+    X = images - images.mean(axis=0)
+    scores = X @ model.components_[0]
+    contrast = np.std(X.T @ scores / np.linalg.norm(scores) / 60)
+    assert model.tv_[0] == pytest.approx(0.7 * contrast, rel=0.01)
+
+
+def test_scaling_the_data_changes_nothing_but_the_weights(images):
+    one = SPCATV(2, structure=(20, 20), alpha=None, tol=1e-9).fit(images)
+    other = SPCATV(2, structure=(20, 20), alpha=None, tol=1e-9).fit(100 * images)
+    np.testing.assert_allclose(one.components_, other.components_, atol=1e-3)
+    np.testing.assert_allclose(100 * one.tv_, other.tv_, rtol=1e-3)
+
+
+def test_a_global_map_has_the_zeros_too():
+    """A component that covers everything nearly equally, which no fixed l1 weight makes half empty."""
+    rng = np.random.default_rng(1)
+    y, x = np.mgrid[:16, :16]
+    strength = (1 + 0.1 * np.sin(y / 3) + 0.1 * np.cos(x / 4)).ravel()
+    X = np.outer(rng.standard_normal(50), strength) + 0.2 * rng.standard_normal((50, 256))
+    model = SPCATV(1, structure=(16, 16), alpha=None, sparsity=0.7).fit(X)
+    assert np.mean(model.components_ == 0) == pytest.approx(0.7, abs=0.02)
+    kept = strength[model.components_[0] != 0]
+    assert kept.min() > np.median(strength)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"positive": True}, {"penalty": "graphnet"}, {"n_init": 3}, {"init": "structured"}, {"refine": True}],
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.filterwarnings("ignore::spcatv.estimator.SparsityWarning")
+def test_all_that_the_penalised_model_can(images, options, dtype):
+    model = SPCATV(2, structure=(20, 20), alpha=None, **options).fit(images.astype(dtype))
+    assert all(record.converged for record in model.diagnostics_)
+    assert model.components_.any(axis=1).all()
+    if not options.get("refine"):
+        np.testing.assert_allclose(np.mean(model.components_ == 0, axis=1), 0.7, atol=0.03)
+    if options.get("positive"):
+        assert (model.components_ >= 0).all()
+
+
+def test_on_a_mesh():
+    coords, triangles = icosphere(3)
+    rng = np.random.default_rng(2)
+    X = 0.5 * rng.standard_normal((30, len(coords)))
+    X += 2 * np.outer(rng.standard_normal(30), np.maximum(coords[:, 2], 0) ** 2)
+    model = SPCATV(1, structure=mesh(coords, triangles), alpha=None, sparsity=0.8).fit(X)
+    assert np.mean(model.components_ == 0) == pytest.approx(0.8, abs=0.02)
+    assert coords[model.components_[0] != 0, 2].min() > 0
+
+
+def test_no_component_is_dead_while_there_is_variance(images):
+    model = SPCATV(10, structure=(20, 20), alpha=None, sparsity=0.95).fit(images)
+    assert model.components_.any(axis=1).all()
+
+
+def test_nothing_left_is_said():
+    X = np.zeros((10, 40))
+    X[:, 0] = np.random.default_rng(0).standard_normal(10)
+    with pytest.warns(UserWarning, match=r"1 of 2 components are zero \(number 2\).*Lower n_components"):
+        model = SPCATV(2, alpha=None, sparsity=0.0).fit(X)
+    assert model.components_.any(axis=1).tolist() == [True, False]
+
+
+def test_a_target_in_a_jump_is_the_closest_share_and_said():
+    """Two equal plateaus: the share of zeros is 0.5 or so, or 0.75, and nothing in between."""
+    rng = np.random.default_rng(3)
+    X = 0.01 * rng.standard_normal((40, 80))
+    X[:, :20] += rng.standard_normal((40, 1))
+    X[:, 40:60] += 0.8 * X[:, :1] + 0.01 * rng.standard_normal((40, 1))
+    with pytest.warns(SparsityWarning, match=r"component 1: .* instead of 65\.0%.*smoothness"):
+        model = SPCATV(1, structure=(80,), alpha=None, sparsity=0.65, smoothness=0.5).fit(X)
+    assert 0.45 <= model.diagnostics_[0].sparsity <= 0.8
+
+
+def test_alternating_from_the_solution_stays(images):
+    data = CentredData(as_data(images))
+    target = SparsityTarget(grid((20, 20)), 0.7, 1.0)
+    solver = target.with_weights(0.0, 1.0).solver("auto", np.float64)
+    first = alternate_to_sparsity(data, target, singular_scores(data, 1)[0], Limits(1e-8, 200), solver=solver)
+    again = alternate_to_sparsity(data, target, first.u, Limits(1e-8, 200), solver=solver)
+    assert isinstance(again, Component)
+    assert again.n_alternations <= 3
+    overlap = again.v @ first.v / np.linalg.norm(again.v) / np.linalg.norm(first.v)
+    assert overlap == pytest.approx(1, abs=1e-3)
+    deflated = DeflatedData(data, np.zeros((0, 60)), np.zeros((0, 400)))
+    assert alternate_to_sparsity(deflated, target, first.u, Limits(1e-8, 200), solver=solver).converged
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"alpha": None, "sparsity": 1.0}, "at least 0 and below 1"),
+        ({"alpha": None, "sparsity": -0.1}, "at least 0 and below 1"),
+        ({"alpha": None, "sparsity": [0.5, 0.5, 0.5]}, "one for each of the 2 components"),
+        ({"alpha": None, "sparsity": 0.999}, "leaves less than one of 400 features"),
+        ({"alpha": None, "smoothness": -1.0}, "smoothness must not be negative"),
+        ({"alpha": 0.1, "sparsity": 0.9}, "either alpha, or sparsity and smoothness"),
+        ({"alpha": 0.1, "smoothness": 2.0}, "either alpha, or sparsity and smoothness"),
+    ],
+)
+def test_wrong_requests_are_refused(images, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        SPCATV(2, **parameters).fit(images)
