@@ -30,7 +30,8 @@ def test_defaults_are_those_of_the_estimator():
     assert given.pop("random_state") == 0
     assert given == {name: own[name] for name in given}
     # what the command line does not offer is what it decides itself
-    assert set(own) - set(given) == {"structure", "dtype", "random_state", "verbose"}
+    decided = {"structure", "dtype", "random_state", "verbose", "sparsity", "smoothness"}
+    assert set(own) - set(given) == decided
 
 
 @given(file=names, alpha=finite, columns=st.lists(names.filter(str.strip), min_size=1, max_size=3))

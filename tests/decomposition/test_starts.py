@@ -105,7 +105,7 @@ def test_the_first_place_is_the_region_that_varies_as_one(centre):
 def test_places_are_apart():
     structure = grid((60, 60))
     X = np.random.default_rng(6).standard_normal((30, 3600))
-    norms, diffused = starts._diffused_norms(CentredData(as_data(X)), _laplacian(structure))
+    _, norms, diffused = starts._diffused_moments(CentredData(as_data(X)), _laplacian(structure))
     places = starts._coherent_places(norms, diffused, _laplacian(structure), 6)
     peaks = np.array([np.unravel_index(np.argmax(place), (60, 60)) for place in places])
     distances = np.linalg.norm(peaks[:, None] - peaks[None], axis=2)[np.triu_indices(6, k=1)]
@@ -162,7 +162,9 @@ def test_both_signs():
     )
 
 
-def test_diffused_singular_vectors_are_those_of_the_diffused_data():
+@pytest.mark.parametrize("few_blocks", [8, 0])
+def test_diffused_singular_vectors_are_those_of_the_diffused_data(few_blocks, monkeypatch):
+    monkeypatch.setattr(starts, "FEW_BLOCKS", few_blocks)
     structure = grid((9, 8))
     X = np.random.default_rng(9).standard_normal((30, 72))
     kernel = expm(-starts.DIFFUSION_TIME / structure.norm_squared() * _laplacian_matrix(structure))

@@ -245,9 +245,10 @@ class CommonOptions:
     overwrite: bool = False
 
     def model_parameters(self) -> dict[str, Any]:
-        """The parameters of `SPCATV` that are options, except `dtype`."""
+        """The parameters of `SPCATV` that are options, without `dtype`, and `sparsity`, which finds alpha."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
-        given = {name: value for name, value in values.items() if name in _DEFAULTS and name != "dtype"}
+        offered = set(_DEFAULTS) - {"dtype", "sparsity"}
+        given = {name: value for name, value in values.items() if name in offered}
         return {**given, "random_state": self.seed}
 
 

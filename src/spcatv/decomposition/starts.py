@@ -27,6 +27,8 @@ LANCZOS_TOL = 1e-9
 DIFFUSION_TIME = 36.0
 # Entries of X that are diffused together.
 DIFFUSED_ENTRIES = 1 << 21
+# With more blocks of them than this, products with vectors replace the matrix of all inner products.
+FEW_BLOCKS = 8
 # Entries that go through the Chebyshev series together, so that they stay in the cache.
 PANEL_ENTRIES = 1 << 18
 # Terms of the Chebyshev series below this are left out.
@@ -100,27 +102,42 @@ def diffused_scores(data: DataOperator, structure: Structure, n_starts: int) -> 
     if structure.norm_squared() == 0:
         return singular_scores(data, n_starts)
     laplacian = (structure.matrix.T @ structure.matrix).tocsr() * (2.0 / structure.norm_squared())
-    norms, diffused_norms = _diffused_norms(data, laplacian)
-
-    def diffused_gram(u: FloatArray) -> FloatArray:
-        """``X W^2 X'u``."""
-        back = data.transpose_dot(u)
-        return data.dot(_diffuse(laplacian, back[:, None], 2 * DIFFUSION_TIME)[:, 0])
-
-    values, vectors = _lanczos(diffused_gram, data.shape[0], n_starts)
+    gram, norms, diffused_norms = _diffused_moments(data, laplacian)
+    if gram is None:
+        values, vectors = _lanczos(lambda u: _diffused_product(data, laplacian, u), data.shape[0], n_starts)
+    else:
+        values, vectors = _leading_eigenvectors(gram, n_starts)
     places = _coherent_places(norms, diffused_norms, laplacian, PLACES_A_START * n_starts)
     local = [scores_of_loading(data, place) for place in places]
     return np.concatenate([vectors[values > 0], *local])
 
 
-def _diffused_norms(data: DataOperator, laplacian: sp.csr_array) -> tuple[FloatArray, FloatArray]:
-    """Norms of the columns of X and of ``X W^2``, shape (P,) each, in one pass over the data."""
-    squares, diffused_squares = np.zeros(data.shape[1]), np.zeros(data.shape[1])
-    for _, block in data.blocks(DIFFUSED_ENTRIES):
+def _diffused_product(data: DataOperator, laplacian: sp.csr_array, u: FloatArray) -> FloatArray:
+    """``X W^2 X'u``."""
+    back = data.transpose_dot(u)
+    return data.dot(_diffuse(laplacian, back[:, None], 2 * DIFFUSION_TIME)[:, 0])
+
+
+def _diffused_moments(
+    data: DataOperator, laplacian: sp.csr_array
+) -> tuple[FloatArray | None, FloatArray, FloatArray]:
+    """``(X W)(X W)'``, shape (N, N), and the norms of the columns of X and of ``X W^2``, shape (P,) each.
+
+    The matrix takes one more pass over the data per block, and is None where there are many.
+    """
+    n_samples, n_features = data.shape
+    few = n_samples * n_features <= FEW_BLOCKS * DIFFUSED_ENTRIES
+    gram = np.empty((n_samples, n_samples)) if few else None
+    squares, diffused_squares = np.zeros(n_features), np.zeros(n_features)
+    for samples, block in data.blocks(DIFFUSED_ENTRIES):
         smooth = _diffuse(laplacian, block.T, 2 * DIFFUSION_TIME)
         squares += np.einsum("ij,ij->j", block, block)
         diffused_squares += np.einsum("ij,ij->i", smooth, smooth)
-    return np.sqrt(squares), np.sqrt(diffused_squares)
+        if gram is not None:
+            gram[:, samples] = data.dot_many(smooth.T)
+    if gram is not None:
+        gram = 0.5 * (gram + gram.T)
+    return gram, np.sqrt(squares), np.sqrt(diffused_squares)
 
 
 def _coherent_places(
