@@ -33,6 +33,11 @@ def ring(n_features):
     return graph(neighbours)
 
 
+def distance(unit, v):
+    """Between a unit vector and the direction of another."""
+    return np.linalg.norm(unit - v / np.linalg.norm(v))
+
+
 STRUCTURES = {
     "image": grid((20, 20)),
     "anisotropic": grid((20, 20), isotropic=False),
@@ -57,10 +62,14 @@ def test_zeros_are_as_asked_and_certified(images, name, sparsity):
         assert np.mean(component == 0) == pytest.approx(sparsity, abs=slack)
         u = residual @ component / np.linalg.norm(residual @ component)
         l1, l2, tv = model.l1_[k], model.l2_[k], model.tv_[k]
-        problem = LoadingProblem(residual.T @ u / (60 * l2), model.structure_, l1=l1 / l2, tv=tv / l2)
-        exact = solve(problem, tol=1e-10)
-        distance = np.linalg.norm(component - exact.v / np.linalg.norm(exact.v))
-        assert distance <= record.error_bound + 1e-4
+        y = residual.T @ u / (60 * l2)
+        smoothed = solve(LoadingProblem(y, model.structure_, tv=tv / l2), tol=1e-10).v
+        exact = smoothed - np.clip(smoothed, -l1, l1)
+        assert distance(component, exact) <= record.error_bound + 1e-4
+        if name in ("anisotropic", "ring", "none"):
+            # where every difference has a group of its own, this is the minimiser for both penalties
+            joint = solve(LoadingProblem(y, model.structure_, l1=l1 / l2, tv=tv / l2), tol=1e-10).v
+            assert distance(component, joint) <= record.error_bound + 1e-4
         residual = residual - np.outer(residual @ component, component)
 
 

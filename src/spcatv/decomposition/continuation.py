@@ -27,15 +27,12 @@ class ComponentStart:
         Dual variable, likewise; not always feasible.
     loss : float
         `Component.first_loss` of the other setting.
-    l1 : float
-        Its absolute l1 weight.
     """
 
     y: FloatArray
     v: FloatArray
     dual: FloatArray
     loss: float
-    l1: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +73,6 @@ class WarmStart:
             v=weighted_sum(near * last.weights.l2 / l2, last.v, far * older.weights.l2 / l2, older.v),
             dual=weighted_sum(near, last.dual, far, older.dual),
             loss=last.first_loss,
-            l1=last.weights.l1,
         )
 
     def _older(self, number: int) -> tuple[Component, float]:

@@ -22,7 +22,7 @@ from spcatv.decomposition.component import (
 )
 from spcatv.decomposition.continuation import WarmStart
 from spcatv.decomposition.penalty import LoadingPenalty, Weights
-from spcatv.decomposition.refinement import Refinement, refine_components
+from spcatv.decomposition.refinement import Refinement, refine_components, refine_to_sparsity
 from spcatv.decomposition.search import Request, best_component, continued_component
 from spcatv.decomposition.starts import (
     diffused_scores,
@@ -188,20 +188,17 @@ def _solver(request: Request, plan: Plan) -> WarmSolver:
 def _refined(
     data: CentredData, requests: Sequence[Request], plan: Plan, greedy: Decomposition
 ) -> Decomposition:
-    penalties = [
-        request.with_weights(component.weights.l1, component.weights.tv)
-        if isinstance(request, SparsityTarget)
-        else request
-        for request, component in zip(requests, greedy.fitted, strict=False)
-    ]
-    refinement = refine_components(
-        data,
-        penalties,
-        greedy.fitted,
-        limits=Limits(plan.tol, plan.max_iter),
-        method=plan.method,
-        dtype=plan.dtype,
-    )
+    targets = [request for request in requests if isinstance(request, SparsityTarget)]
+    penalties = [request for request in requests if isinstance(request, LoadingPenalty)]
+    limits = Limits(plan.tol, plan.max_iter)
+    if targets:
+        refinement = refine_to_sparsity(
+            data, targets, greedy.fitted, limits=limits, method=plan.method, dtype=plan.dtype
+        )
+    else:
+        refinement = refine_components(
+            data, penalties, greedy.fitted, limits=limits, method=plan.method, dtype=plan.dtype
+        )
     components = np.stack([unit_loading(component.v) for component in refinement.components])
     return replace(
         greedy,

@@ -21,13 +21,18 @@ import numpy.typing as npt
 from spcatv.data import CentredData, ResidualData
 from spcatv.decomposition.alternation import Limits, alternate
 from spcatv.decomposition.component import Component
+from spcatv.decomposition.constrained import alternate_to_sparsity
+from spcatv.decomposition.continuation import ComponentStart
 from spcatv.decomposition.penalty import LoadingPenalty
+from spcatv.decomposition.target import TARGET_L2, SparsityTarget
 from spcatv.solvers import Solver
 
 # A block is solved again when its gap is above half of the tolerance, and then to a tenth of it, so that
 # it stays within the tolerance while the others move on.
 BLOCK_LIMIT = 0.5
 BLOCK_SHARE = 0.1
+# Components of a wanted sparsity have no joint objective that falls: most cycles for them.
+MOST_CYCLES = 50
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +130,60 @@ def refine_components(
         n_cycles=n_cycles,
         converged=all(block.converged for block in final),
     )
+
+
+def refine_to_sparsity(
+    data: CentredData,
+    targets: Sequence[SparsityTarget],
+    components: Sequence[Component],
+    *,
+    limits: Limits,
+    method: str | Solver,
+    dtype: npt.DTypeLike,
+) -> Refinement:
+    """Cycle over components of a wanted sparsity, each fitted anew to the residual of the others.
+
+    Ends when all of them are certified as they stand. The share of zeros stays as wanted; no objective falls
+    from one cycle to the next, and the one that is recorded is J for the weights of that moment.
+
+    Parameters
+    ----------
+    data, components, limits, method, dtype
+        As in `refine_components`.
+    targets : sequence of SparsityTarget
+        Those that the components were fitted to.
+
+    Returns
+    -------
+    Refinement
+    """
+    n_samples = data.shape[0]
+    # the loss sets the length of a loading: v = S(z, l) for z in units of X'u, not of X'u / N
+    blocks = [replace(c, v=n_samples * c.v) for c in components]
+    targets = [replace(t, smoothness=c.smoothness or 0.0) for t, c in zip(targets, components, strict=False)]
+    solver = targets[0].with_weights(0.0, targets[0].smoothness).solver(method, dtype)
+    limits = replace(limits, keep_warm_start=True)
+
+    def objective() -> float:
+        penalties = [t.with_weights(c.weights.l1, c.weights.tv) for t, c in zip(targets, blocks, strict=True)]
+        return joint_objective(data, penalties, blocks)
+
+    objectives = [objective()]
+    converged, n_cycles = False, 0
+    while not converged and n_cycles < min(MOST_CYCLES, limits.max_iter):
+        n_cycles += 1
+        converged = True
+        for k, (block, target) in enumerate(zip(blocks, targets, strict=True)):
+            if block.is_null:
+                continue
+            residual = _residual_of_others(data, blocks, k)
+            y = residual.transpose_dot(block.u) / (n_samples * TARGET_L2)
+            start = ComponentStart(y, block.v, block.dual, block.first_loss)
+            after = alternate_to_sparsity(residual, target, start, limits, solver=solver)
+            converged = converged and after.n_alternations == 1 and after.converged
+            blocks[k] = _continued(replace(after, v=n_samples * after.v), block)
+        objectives.append(objective())
+    return Refinement(tuple(blocks), tuple(objectives), n_cycles, converged)
 
 
 def _residual_of_others(data: CentredData, blocks: Sequence[Component], k: int) -> ResidualData:

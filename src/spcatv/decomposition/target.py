@@ -8,12 +8,44 @@ import numpy as np
 
 from spcatv._util.types import FloatArray
 from spcatv.decomposition.penalty import LoadingPenalty, Weights
-from spcatv.problem import Penalty, as_penalty
+from spcatv.problem import LoadingProblem, Penalty, as_penalty
 from spcatv.structure import Structure
 
 # l2 only sets the length of a loading (docs/method.md section 1.3). With this one the loading problem is
 # 1/2 ||v - r||^2 + tv s(v) + l1 ||v||_1 up to a factor, for the map r = X'u / N.
 TARGET_L2 = 0.5
+# A plateau holds at least this share of the features within the noise of the order statistic, and this share
+# of those within ten times the noise.
+PLATEAU, PLATEAU_CORE = 0.01, 0.3
+# How far below a plateau that is kept the threshold lies, in units of the noise.
+CLEARANCE = 3.0
+# Largest distance from the wanted share of zeros for which the smoothness is not lowered.
+LARGEST_MISS = 0.05
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """How a loading follows from its smoothed map: ``v = S(z, l1)``.
+
+    Attributes
+    ----------
+    l1 : float
+        The threshold.
+    jump : float
+        Share of the features that lie at one height, in a plateau of the map in which the wanted share of
+        zeros falls; 0 if there is none. The plateau is zero as a whole, or not at all.
+    is_off : bool
+        Whether the share of zeros is far from the wanted one: the plateau is large, or the structured
+        penalty leaves more zeros by itself.
+    """
+
+    l1: float
+    jump: float
+    is_off: bool
+
+    def apply(self, z: FloatArray) -> FloatArray:
+        """``S(z, l1)``, shape (P,)."""
+        return np.asarray(z - np.clip(z, -self.l1, self.l1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +87,48 @@ class SparsityTarget:
         if as_penalty(self.penalty).quadratic:
             return smoothness
         return smoothness * float(np.std(r))
+
+    def smoothing(self, r: FloatArray, tv: float) -> LoadingProblem:
+        """The problem whose solution is the smoothed map of r (P,)."""
+        return self.with_weights(0.0, tv).problem_at(r / TARGET_L2)
+
+    def threshold(self, z: FloatArray, noise: float) -> Threshold:
+        """The threshold that leaves the wanted zeros of a smoothed map z (P,).
+
+        Parameters
+        ----------
+        z : ndarray of shape (P,)
+            The map.
+        noise : float
+            Error of its entries, by which a plateau is recognised; 0 to look for none.
+
+        Returns
+        -------
+        Threshold
+        """
+        n_zeros, size = self.n_zeros, z.size
+        magnitudes = np.abs(z)
+        l1 = float(np.partition(magnitudes, n_zeros - 1)[n_zeros - 1]) if n_zeros > 0 else 0.0
+        core, around = (magnitudes[np.abs(magnitudes - l1) <= width * noise] for width in (1, 10))
+        if l1 > 0 and len(core) > max(PLATEAU * size, 2) and len(core) > PLATEAU_CORE * len(around):
+            return self._beside_plateau(magnitudes, float(np.median(core)), noise)
+        if l1 >= magnitudes.max():  # features of the same height, such as copies of one
+            l1 = float(magnitudes[magnitudes < l1].max(initial=0.0))
+        return self._threshold(magnitudes, l1, jump=0.0)
+
+    def _beside_plateau(self, magnitudes: FloatArray, height: float, noise: float) -> Threshold:
+        """A threshold above or below a plateau: the side that is closer to the wanted zeros."""
+        n_below = int(np.count_nonzero(magnitudes < height - noise))
+        n_with = int(np.count_nonzero(magnitudes <= height + noise))
+        is_kept = self.n_zeros - n_below <= n_with - self.n_zeros or n_with == magnitudes.size
+        l1 = max(height - CLEARANCE * noise, 0.0) if is_kept else height + noise
+        return self._threshold(magnitudes, l1, jump=(n_with - n_below) / magnitudes.size)
+
+    def _threshold(self, magnitudes: FloatArray, l1: float, jump: float) -> Threshold:
+        n_zeros = int(np.count_nonzero(magnitudes <= l1))
+        return Threshold(
+            l1, jump, is_off=abs(n_zeros - self.n_zeros) > max(LARGEST_MISS * magnitudes.size, 1)
+        )
 
     def with_weights(self, l1: float, tv: float) -> LoadingPenalty:
         """The penalty with given weights."""
