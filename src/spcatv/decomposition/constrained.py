@@ -46,6 +46,9 @@ NARROW = 1e-3
 LARGEST_MISS = 0.05
 SMOOTHNESS_FACTOR = 0.7
 SMALLEST_SMOOTHNESS = 0.05
+# A loading that explains less than this many tolerances of the scale of its problem, or than that share,
+# counts as zero: its certificate could hardly tell the two apart.
+FAINT, FAINTEST = 10.0, 1e-4
 # Below this share of the weight of the structured penalty, that of the l1 norm has no effect.
 SMALLEST_WEIGHT = 1e-6
 # After so many changes from one side of a jump to the other the closer side is kept; after so many
@@ -154,12 +157,27 @@ class _WeightSearch:
     def _try(self, r: FloatArray, penalty: LoadingPenalty, share: float = 1.0) -> _Trial:
         problem = penalty.problem_at(r / TARGET_L2)
         scale = problem.scale()
-        step = self._solver.step(problem, share * STEP_SHARE * self._tol * scale, STEP_REDUCTION)
-        self.n_iter += step.n_iter
+        step = self._step(problem, share * STEP_SHARE * self._tol * scale)
         excess = step.v.size - int(np.count_nonzero(step.v)) - self._target.n_zeros
         slack = min(max(float(np.sqrt(step.gap / scale)), CLOSE), LEAST_CLOSE) * r.size
         close = abs(excess) <= max(slack, 0.5) and bool(step.v.any())
         return _Trial(penalty, step, excess, close, self._solver.dual())
+
+    def _step(self, problem: LoadingProblem, tol: float) -> CertifiedLoading:
+        """One v-step, to an absolute gap of `tol` at most; a faint loading becomes zero.
+
+        Just below the weight at which a flat region dies it has the same support as far below, but hardly
+        any length. To count it as zero moves the search away from there.
+        """
+        alive = (1.0 - min(FAINT * self._tol, FAINTEST)) * problem.scale()
+        step = self._solver.step(problem, tol, STEP_REDUCTION)
+        self.n_iter += step.n_iter
+        if step.value > alive and step.gap > tol:
+            step = self._solver.step(problem, tol)
+            self.n_iter += step.n_iter
+        if step.value <= alive:
+            return step
+        return CertifiedLoading.judged(problem, problem.zero_certificate(step.certificate), step.n_iter)
 
     def _learn(self, before: _Trial | None, trial: _Trial) -> None:
         if before is not None and (trial.l1 - before.l1) * (trial.excess - before.excess) > 0:
