@@ -165,7 +165,8 @@ def bootstrap_components(
     >>> from spcatv.stability import bootstrap_components
     >>> X = np.random.default_rng(0).standard_normal((30, 100))
     >>> X[:, 20:40] += 3 * np.random.default_rng(1).standard_normal((30, 1))
-    >>> result = bootstrap_components(SPCATV(1, structure=(100,)), X, n_resamples=10, random_state=0)
+    >>> model = SPCATV(1, structure=(100,), sparsity=0.8)
+    >>> result = bootstrap_components(model, X, n_resamples=10, random_state=0)
     >>> [(region.features[[0, -1]].tolist(), region.found) for region in result.regions]
     [([20, 39], 1.0)]
     """

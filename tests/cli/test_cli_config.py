@@ -25,7 +25,7 @@ def test_options_and_their_values_have_the_same_names():
 
 
 def test_defaults_are_those_of_the_estimator():
-    own = SPCATV().get_params()
+    own = SPCATV(alpha=0.2).get_params()
     given = FitOptions().model_parameters()
     assert given.pop("random_state") == 0
     assert given == {name: own[name] for name in given}

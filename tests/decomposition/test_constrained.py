@@ -187,7 +187,7 @@ def test_alternating_from_the_solution_stays(images):
         ({"alpha": None, "sparsity": 1.0}, "at least 0 and below 1"),
         ({"alpha": None, "sparsity": -0.1}, "at least 0 and below 1"),
         ({"alpha": None, "sparsity": [0.5, 0.5, 0.5]}, "one for each of the 2 components"),
-        ({"alpha": None, "sparsity": 0.999}, "leaves less than one of 400 features"),
+        ({"alpha": None, "sparsity": 0.999}, r"leaves no feature .*n_features=400.* at most 0\.998"),
         ({"alpha": None, "smoothness": -1.0}, "smoothness must not be negative"),
         ({"alpha": 0.1, "sparsity": 0.9}, "either alpha, or sparsity and smoothness"),
         ({"alpha": 0.1, "smoothness": 2.0}, "either alpha, or sparsity and smoothness"),

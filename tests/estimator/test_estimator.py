@@ -32,16 +32,22 @@ class Chain:
         return "chain"
 
 
+# components of a wanted sparsity, which is the default, and the penalised model
+BOTH_MODELS = pytest.mark.parametrize("alpha", [None, 0.2])
 INSTANCES = [
     SPCATV(),
     SPCATV(structure=Chain()),
     SPCATV(structure=Chain(), penalty="graphnet"),
     SPCATV(2, structure=Chain(), positive=True, refine=True, init="structured"),
+    SPCATV(alpha=0.2),
+    SPCATV(structure=Chain(), alpha=0.2, penalty="graphnet"),
+    SPCATV(2, structure=Chain(), alpha=0.2, positive=True, refine=True, init="structured"),
     SPCATV(structure=Chain(), transform_method="projection", penalty_units="absolute", alpha=1e-3),
 ]
 
 
 @pytest.mark.filterwarnings("ignore::spcatv.estimator.NullComponentWarning")
+@pytest.mark.filterwarnings("ignore::spcatv.estimator.SparsityWarning")
 @parametrize_with_checks(INSTANCES)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
@@ -167,14 +173,19 @@ def test_vanishing_loadings_are_zeros_and_one_warning(striped):
     )
 
 
-def test_constant_data_and_constant_columns(striped):
+@BOTH_MODELS
+def test_constant_data(alpha):
     with pytest.warns(NullComponentWarning):
-        flat = SPCATV(2).fit(np.ones((5, 4)))
+        flat = SPCATV(2, alpha=alpha).fit(np.ones((5, 4)))
     assert (flat.components_ == 0).all()
     assert (flat.explained_variance_ratio_ == 0).all()
+
+
+@pytest.mark.parametrize("alpha", [None, 0.5])
+def test_constant_columns(striped, alpha):
     X = striped.copy()
     X[:, 12] = 7.0
-    model = SPCATV(1, alpha=0.5).fit(X)
+    model = SPCATV(1, alpha=alpha).fit(X)
     assert model.components_[0, 12] == 0
     assert model.mean_[12] == 7
 
@@ -244,9 +255,10 @@ def test_given_loadings_as_init(fitted, striped):
     assert again.n_iter_ <= fitted.n_iter_
 
 
-def test_inputs_are_not_written_to(striped):
+@BOTH_MODELS
+def test_inputs_are_not_written_to(striped, alpha):
     X = striped.copy()
-    SPCATV(2, structure=(60,), refine=True).fit(X)
+    SPCATV(2, structure=(60,), alpha=alpha, refine=True).fit(X)
     np.testing.assert_array_equal(X, striped)
 
 
@@ -338,10 +350,11 @@ def test_same_bits_for_any_number_of_threads():
     assert len(printed) == 1
 
 
-def test_nothing_is_printed_by_default_and_figures_with_verbose(striped, capsys):
-    SPCATV(1, structure=(60,)).fit(striped)
+@BOTH_MODELS
+def test_nothing_is_printed_by_default_and_figures_with_verbose(striped, capsys, alpha):
+    SPCATV(1, structure=(60,), alpha=alpha).fit(striped)
     assert capsys.readouterr().out == ""
-    SPCATV(1, structure=(60,), verbose=2).fit(striped)
+    SPCATV(1, structure=(60,), alpha=alpha, verbose=2).fit(striped)
     out = capsys.readouterr().out
     assert "component 1/1, alternation 1: objective" in out
     assert "converged" in out
@@ -405,9 +418,10 @@ def test_numbers_that_float32_cannot_square(striped, scale):
     np.testing.assert_array_equal(np.flatnonzero(model.components_[0]), range(10, 20))
 
 
-def test_an_operator_of_zeros_is_no_structure(striped):
+@BOTH_MODELS
+def test_an_operator_of_zeros_is_no_structure(striped, alpha):
     zeros = from_matrix(np.zeros((3, 60)))
     for init in ("svd", "structured"):
-        with_zeros = SPCATV(2, structure=zeros, init=init).fit(striped)
-        without = SPCATV(2, init=init).fit(striped)
+        with_zeros = SPCATV(2, structure=zeros, alpha=alpha, init=init).fit(striped)
+        without = SPCATV(2, alpha=alpha, init=init).fit(striped)
         np.testing.assert_array_equal(with_zeros.components_, without.components_)

@@ -20,8 +20,10 @@ def data(dtype="float64"):
 
 
 @pytest.mark.parametrize(("name", "penalty"), [("tv", TotalVariation()), ("graphnet", GraphNet())])
-def test_a_name_and_its_object_give_the_same_fit(name, penalty):
-    by_name, by_object = (SPCATV(2, structure=(60,), penalty=p).fit(data()) for p in (name, penalty))
+@pytest.mark.parametrize("alpha", [None, 0.2])
+def test_a_name_and_its_object_give_the_same_fit(name, penalty, alpha):
+    model = SPCATV(2, structure=(60,), alpha=alpha)
+    by_name, by_object = (clone(model).set_params(penalty=p).fit(data()) for p in (name, penalty))
     np.testing.assert_array_equal(by_name.components_, by_object.components_)
 
 
@@ -29,10 +31,10 @@ def test_a_name_and_its_object_give_the_same_fit(name, penalty):
 @pytest.mark.parametrize("solver", ["auto", "conesta"])
 def test_huber_tv_is_certified_and_close_to_tv_for_a_small_delta(dtype, solver):
     X = data(dtype)
-    tv = SPCATV(1, structure=(60,), tol=1e-7).fit(X)
+    tv = SPCATV(1, structure=(60,), alpha=0.2, tol=1e-7).fit(X)
     offs = []
     for delta in (1.0, 1e-4):
-        huber = SPCATV(1, structure=(60,), tol=1e-5, penalty=HuberTV(delta), solver=solver).fit(X)
+        huber = SPCATV(1, structure=(60,), alpha=0.2, tol=1e-5, penalty=HuberTV(delta), solver=solver).fit(X)
         assert huber.diagnostics_[0].converged
         offs.append(np.abs(huber.components_ - tv.components_).max())
     assert offs[1] < 5e-3 < offs[0]
@@ -40,7 +42,7 @@ def test_huber_tv_is_certified_and_close_to_tv_for_a_small_delta(dtype, solver):
 
 def test_refinement_and_the_grid_of_alphas_take_it():
     penalty = HuberTV(0.01)
-    model = SPCATV(2, structure=(60,), penalty=penalty, refine=True).fit(data())
+    model = SPCATV(2, structure=(60,), alpha=0.2, penalty=penalty, refine=True).fit(data())
     assert model.refinement_.converged
     alphas = alpha_grid(data(), (60,), penalty=penalty, n_alphas=3)
     alive, dead = (

@@ -80,10 +80,11 @@ def test_fit_transform_is_fit_and_transform(fitted, volumes):
 
 
 def test_standardize_is_undone_by_inverse_transform(volumes):
-    model = ImageSPCATV(n_components=2, mask=volumes.mask, standardize=True)
+    model = ImageSPCATV(n_components=2, mask=volumes.mask, standardize=True, alpha=0.2)
     scores = model.fit_transform(volumes.paths)
     scale = volumes.X.std(axis=0, dtype=np.float64)
-    plain = SPCATV(n_components=2, structure=model.structure_).fit((volumes.X / scale).astype(np.float32))
+    plain = SPCATV(n_components=2, structure=model.structure_, alpha=0.2)
+    plain.fit((volumes.X / scale).astype(np.float32))
     assert np.allclose(model.components_, plain.components_, atol=1e-4)
     rows = np.asanyarray(model.inverse_transform(scores).dataobj)[volumes.inside].T
     expected = plain.inverse_transform(plain.transform(volumes.X / scale)) * scale

@@ -189,7 +189,7 @@ def test_one_alpha_per_component_comes_back(striped, tmp_path):
 
 @pytest.mark.parametrize("weights", [[0.1], [0.1, 0.2, 0.3], []])
 def test_weights_that_do_not_fit_the_components_are_refused(weights, striped, tmp_path):
-    SPCATV(2, structure=(60,)).fit(striped).save(tmp_path / "model")
+    SPCATV(2, structure=(60,), alpha=0.2).fit(striped).save(tmp_path / "model")
     saved = read_model(tmp_path / "model")
     write_model(tmp_path / "other", replace(saved, fitted={**saved.fitted, "tv": weights}))
     with pytest.raises(ModelError, match="tv of the model must be one number, or one number per component"):
@@ -272,7 +272,7 @@ def test_another_penalty_is_named_and_replaced():
 def test_the_folder_says_what_was_done(striped, tmp_path):
     np.save(tmp_path / "X.npy", striped)
     digest = file_sha256(tmp_path / "X.npy")
-    model = SPCATV(2, structure=(6, 10)).fit(striped)
+    model = SPCATV(2, structure=(6, 10), alpha=0.2).fit(striped)
     model.save(tmp_path / "model", inputs={"X": {"name": "X.npy", "sha256": digest}})
     document = json.loads((tmp_path / "model/model.json").read_text(encoding="utf-8"))
     assert document["schema_version"] == SCHEMA_VERSION

@@ -102,7 +102,7 @@ def cifti(tmp_path_factory):
     X[:, -60:] += 3 * np.random.default_rng(9).standard_normal((len(X), 1)).astype(np.float32)
     image = Cifti2Image(X, (ScalarAxis([f"map {k}" for k in range(len(X))]), axis))
     nib.save(image, folder / "maps.dscalar.nii")
-    model = ImageSPCATV(3, surface=meshes).fit(str(folder / "maps.dscalar.nii"))
+    model = ImageSPCATV(3, surface=meshes, alpha=0.2).fit(str(folder / "maps.dscalar.nii"))
     model.save(folder / "model")
     return SimpleNamespace(folder=folder, model=model, X=X)
 

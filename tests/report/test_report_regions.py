@@ -182,7 +182,7 @@ def test_certificate_is_a_true_bound(line):
     """A fit to a far smaller gap does not go below the bound that the words state."""
     from spcatv.solvers import solve
 
-    model = SPCATV(1, structure=(60,), tol=1e-2).fit(line.X)
+    model = SPCATV(1, structure=(60,), alpha=0.2, tol=1e-2).fit(line.X)
     claimed = words.share_above_optimum(model.diagnostics_[0], model.l2_)
     centred = line.X.astype(float) - line.X.astype(float).mean(axis=0)
     scores = centred @ model.components_[0]
@@ -268,7 +268,7 @@ def test_views_by_kind(volume, surface, cifti, image, line):
     cube = model_of(grid((4, 5, 3)), np.eye(1, 60))
     assert [view.kind for view in views_of(cube)] == ["volume"]
     assert not views_of(cube)[0].anatomical
-    none = SPCATV(1, tv_ratio=0).fit(np.random.default_rng(0).standard_normal((9, 12)))
+    none = SPCATV(1, alpha=0.2, tv_ratio=0).fit(np.random.default_rng(0).standard_normal((9, 12)))
     assert [(view.kind, view.joined) for view in views_of(none)] == [("line", False)]
 
 

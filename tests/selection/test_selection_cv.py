@@ -258,7 +258,7 @@ class TestFailures:
         ):
             SPCATVCV(2, solver=never, **SEARCH).fit(images)
         with pytest.raises(ValueError, match="every fit failed"):
-            component_curve(SPCATV(solver=never), images)
+            component_curve(SPCATV(alpha=0.2, solver=never), images)
 
     def test_a_mistake_in_the_program_is_not_a_failed_fold(self, images):
         def broken(problem, **options):

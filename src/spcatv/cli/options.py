@@ -259,7 +259,7 @@ class FitOptions(CommonOptions):
     command: ClassVar[str] = "fit"
     strength: ClassVar[str] = "alpha"
 
-    alpha: float | None = _DEFAULTS["alpha"]
+    alpha: float | None = 0.2
     l1_ratio: float = _DEFAULTS["l1_ratio"]
     tv_ratio: float = _DEFAULTS["tv_ratio"]
 

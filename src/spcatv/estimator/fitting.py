@@ -26,7 +26,7 @@ from spcatv.decomposition import (
     Weights,
     decompose,
 )
-from spcatv.estimator.parameters import check_some_left, checked_init
+from spcatv.estimator.parameters import ROUNDING, check_some_left, checked_init
 from spcatv.progress import SILENT, Listener
 from spcatv.structure import Structure
 
@@ -304,7 +304,7 @@ def _remedy(estimator: Any) -> str:
 def _warn_of_zeros(estimator: Any) -> None:
     """Warn of components whose share of zeros is not the one asked for."""
     wanted = np.broadcast_to(estimator.sparsity, (int(estimator.n_components),))
-    slack = max(SPARSITY_SLACK, 1.0 / estimator.components_.shape[1])
+    slack = max(SPARSITY_SLACK, 1.0 / estimator.components_.shape[1]) + ROUNDING
     missed = [
         f"component {k + 1}: {record.sparsity:.1%} instead of {wanted[k]:.1%}"
         for k, record in enumerate(estimator.diagnostics_)

@@ -18,6 +18,9 @@ TRANSFORMS = ("deflation", "projection")
 DTYPES = ("float32", "float64")
 DEFAULT_SPARSITY = 0.7
 DEFAULT_SMOOTHNESS = 1.0
+# A share of zeros must leave at least so much; what is left is rounded to whole features.
+HALF_A_FEATURE = 0.5
+ROUNDING = 1e-12
 
 
 def check_parameters(estimator: Any) -> None:
@@ -108,12 +111,15 @@ def _per_component(name: str, value: Any, n_components: int) -> Sequence[Any]:
 
 
 def check_some_left(sparsity: FloatArray, n_features: int) -> None:
-    """Raise a ValueError for shares of zeros that leave less than one of the features."""
+    """Raise a ValueError for a share of zeros that leaves less than half a feature: after rounding, none."""
+    largest = 1 - HALF_A_FEATURE / n_features
     for share in sparsity:
-        if (1 - share) * n_features < 1:
+        if share > largest + ROUNDING:
+            decimals = len(str(n_features))
+            allowed = np.floor((largest + ROUNDING) * 10**decimals) / 10**decimals
             raise ValueError(
-                f"sparsity={share:g} leaves less than one of {n_features} features; ask for at most "
-                f"{1 - 1 / n_features:.4g}"
+                f"sparsity={share:.{decimals + 3}g} leaves no feature that is not zero "
+                f"(n_features={n_features}); ask for at most {allowed:.{decimals}f}"
             )
 
 

@@ -39,8 +39,12 @@ class SPCATV(
         f(u, v) = -(1/N) u'Xv + l2 ||v||_2^2 + l1 ||v||_1 + tv * sum_g ||A_g v||_2,   ||u|| <= 1
 
     where A takes differences between neighbours. Every loading vector comes with a certificate: an
-    upper bound on how far it is from the best one for its scores. With ``alpha=None`` components have the
-    `sparsity` and `smoothness` that are asked for, and the weights follow from that (section 7).
+    upper bound on how far it is from the best one for its scores.
+
+    There are two ways to set the weights. By default you say how sparse and how smooth the components
+    shall be (`sparsity`, `smoothness`), and each component gets the weights that make it so (section 7). If
+    `alpha` is given, all weights are fixed in advance (`alpha`, `l1_ratio`, `tv_ratio`): the penalised model
+    of the paper.
 
     Parameters
     ----------
@@ -50,16 +54,16 @@ class SPCATV(
         What "neighbour" means; anything that `spcatv.structure.as_structure` takes. ``None``: no
         structured penalty (elastic-net PCA).
     sparsity : float or sequence of float of length n_components, default=0.7
-        With ``alpha=None``: the share of the loadings that are exactly zero, at least 0 and below 1; one for
-        all components, or one per component. Where a region enters or leaves a loading as a whole, the
-        closest share is taken.
+        Share of the loadings that are exactly zero, at least 0 and below 1: one number for all components, or
+        one per component. Where a region enters or leaves a loading as a whole, the closest share is taken.
     smoothness : float, default=1.0
-        With ``alpha=None``: the weight of the structured penalty in units of each component's own contrast,
-        the standard deviation of the entries of its map ``X'u / N``. 0 is elastic-net PCA; larger values
-        give fewer and larger regions.
-    alpha : float, sequence of float of length n_components, or None, default=0.2
-        Strength of all penalties together, > 0, one for all components or one per component: the paper's
-        penalised model. ``None``: components of the wanted `sparsity` and `smoothness`.
+        Weight of the structured penalty in units of each component's own contrast, the standard deviation of
+        the entries of its map ``X'u / N`` (a quadratic penalty such as "graphnet" has no unit). 0 is
+        elastic-net PCA; larger values give fewer and larger regions.
+    alpha : float, sequence of float of length n_components, or None, default=None
+        ``None``: components of the wanted `sparsity` and `smoothness`. A number > 0, or one per component:
+        the strength of all penalties together in the penalised model; `sparsity` and `smoothness` must
+        then keep their defaults.
     l1_ratio : float, default=0.25
         With `alpha`: its share that goes to the l1 norm.
     tv_ratio : float, default=0.5
@@ -68,8 +72,9 @@ class SPCATV(
     penalty_units : {"relative", "absolute"}, default="relative"
         With `alpha`. "relative": alpha counts in units of ``max_j ||X_j||_2 / N`` over the centred columns,
         the value at which the l1 norm alone kills every loading, so that one setting means the same on any
-        data; on standardised columns the relative l1 weight is a threshold on correlations with the scores.
-        "absolute": alpha as it stands in the objective.
+        data. On standardised columns the relative l1 weight, ``alpha * l1_ratio``, is a correlation: without
+        a structured penalty, exactly the features whose correlation with the scores exceeds it in magnitude
+        are not zero. "absolute": alpha as it stands in the objective.
     penalty : {"tv", "graphnet"} or StructuredPenalty, default="tv"
         Structured penalty ``sum_g ||A_g v||_2`` or ``||A v||_2^2``, or an object such as
         `spcatv.problem.HuberTV`.
@@ -103,7 +108,8 @@ class SPCATV(
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        Unit loading vectors, the entry of largest magnitude positive; zeros where the penalty kills one.
+        Unit loading vectors, the entry of largest magnitude positive; all zeros where the data have no
+        variance left, or where the penalty of the penalised model leaves nothing.
     mean_ : ndarray of shape (n_features,)
         Means of the columns (zeros if not centred).
     singular_values_ : ndarray of shape (n_components,)
@@ -133,7 +139,7 @@ class SPCATV(
     >>> from spcatv import SPCATV
     >>> X = np.random.default_rng(0).standard_normal((30, 100))
     >>> X[:, 20:40] += 3 * np.random.default_rng(1).standard_normal((30, 1))
-    >>> model = SPCATV(n_components=1, structure=(100,)).fit(X)
+    >>> model = SPCATV(n_components=1, structure=(100,), sparsity=0.8).fit(X)
     >>> np.flatnonzero(model.components_[0])[[0, -1]]
     array([20, 39])
     """
@@ -145,7 +151,7 @@ class SPCATV(
         structure: Any = None,
         sparsity: float | Sequence[float] = DEFAULT_SPARSITY,
         smoothness: float = DEFAULT_SMOOTHNESS,
-        alpha: float | Sequence[float] | None = 0.2,
+        alpha: float | Sequence[float] | None = None,
         l1_ratio: float = 0.25,
         tv_ratio: float = 0.5,
         penalty_units: str = "relative",

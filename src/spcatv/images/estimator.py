@@ -120,7 +120,7 @@ max_iter, solver, n_init, refine, transform_method, init, random_state, verbose
         standardize: bool = False,
         sparsity: float | Sequence[float] = DEFAULT_SPARSITY,
         smoothness: float = DEFAULT_SMOOTHNESS,
-        alpha: float | Sequence[float] | None = 0.2,
+        alpha: float | Sequence[float] | None = None,
         l1_ratio: float = 0.25,
         tv_ratio: float = 0.5,
         penalty_units: str = "relative",
