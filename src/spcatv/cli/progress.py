@@ -104,13 +104,7 @@ class LogDisplay(Display):
 
 
 class LiveDisplay(Display):
-    """A line that moves, on a terminal: component, alternation, objective, gap, time left.
-
-    Parameters
-    ----------
-    console : rich.console.Console
-        Where to draw; the line is wiped at the end.
-    """
+    """A moving line on a terminal, wiped at the end: component, alternation, objective, gap, time left."""
 
     def __init__(self, console: Console) -> None:
         self._bar = _bar(console)

@@ -17,21 +17,11 @@ MISSING = ("", "n/a", "na", "nan", "null", "none")
 
 @dataclass(frozen=True)
 class Table:
-    """A table of strings.
-
-    Attributes
-    ----------
-    file : Path
-        The file.
-    columns : tuple of str
-        Names of the columns, all different.
-    rows : tuple of tuple of str
-        The cells, one tuple per row.
-    """
+    """A table of strings."""
 
     file: Path
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    columns: tuple[str, ...]  # names of the columns, all different
+    rows: tuple[tuple[str, ...], ...]  # the cells, one tuple per row
 
     def column(self, name: str) -> list[str]:
         """The cells of one column."""
@@ -81,24 +71,9 @@ def selected_columns(table: Table, names: Sequence[str] | None) -> tuple[str, ..
 
 
 def read_columns(table: Table, names: Sequence[str]) -> dict[str, list[float] | list[str]]:
-    """Read columns of numbers or text.
+    """The values of columns: numbers if all cells are numbers, otherwise text.
 
-    Parameters
-    ----------
-    table : Table
-    names : sequence of str
-        The columns to read.
-
-    Returns
-    -------
-    dict
-        The values of every column: numbers if all cells are numbers, otherwise text (`spcatv.images`
-        refuses mixtures).
-
-    Raises
-    ------
-    InputError
-        If a column or a cell is missing; the message names it.
+    An InputError names a column or a cell that is missing.
     """
     return {name: _values(table, name) for name in names}
 

@@ -47,19 +47,12 @@ class CiftiSpace(Space):
 
     Features are the vertices of the left and then of the right cortex in the order of the mesh, followed by
     the voxels in C order, whatever the order in the file.
-
-    Parameters
-    ----------
-    axis : BrainModelAxis
-        The G grayordinates of the files.
-    meshes : dict
-        From "left" and "right" to the mesh, for the cortices that the axis has.
-    labels : ndarray of int32, of shape (G,)
-        0 is outside; differences are taken inside a brain structure and a label only.
     """
 
-    axis: BrainModelAxis
+    axis: BrainModelAxis  # the G grayordinates of the files
+    # from "left" and "right" to the mesh, for the cortices that the axis has
     meshes: Mapping[str, SurfaceMesh]
+    # 0 is outside; differences are taken inside a brain structure and a label only, shape (G,)
     labels: IntArray
 
     kind: ClassVar[str] = "cifti"
@@ -73,15 +66,11 @@ class CiftiSpace(Space):
 
     @classmethod
     def find(cls, imgs: Any, mask: Any, surface: Any) -> Opened:
-        """Open images with the same grayordinates.
+        """Open images with the same G grayordinates.
 
-        Parameters
-        ----------
-        imgs : list of files or Cifti2Images
-        mask : CIFTI-2 file or image of one row, array of shape (G,), or None
-            0 and 1, or labels; ``None`` takes all grayordinates.
-        surface : any form that `spcatv.images.meshes.load_meshes` takes, or None
-            Needed if the files have cortical surfaces.
+        The mask is a CIFTI-2 file or image of one row, or an array of shape (G,), with 0 and 1 or labels;
+        ``None`` takes all. The surface, in any form that `load_meshes` takes, is needed if the files have
+        cortices.
         """
         files = open_all(imgs)
         first = files[0]

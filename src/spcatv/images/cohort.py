@@ -68,16 +68,9 @@ class Preparation:
     dtype: str
 
     def read(self, imgs: Any, confounds: Any = None, *, progress: ReadProgress | None = None) -> FloatArray:
-        """The data matrix of new images, shape (n_samples, n_features).
+        """The data matrix (n_samples, n_features) of new images of the same kind and space.
 
-        Parameters
-        ----------
-        imgs : images
-            Of the kind and in the space of the images of the fit.
-        confounds : table, default=None
-            With the columns of the fit; needed if and only if the fit had confounds.
-        progress : callable, default=None
-            Called after every image with its number, the number of all images, and its name.
+        Confounds, with the columns of the fit, are needed if and only if the fit had some.
         """
         items = listed(imgs)
         kind = space_of(items, self.space.as_surface()).kind

@@ -43,27 +43,13 @@ GIFTI_SURFACE_INTENTS = (1008, 1009)
 
 @dataclass(frozen=True, eq=False)
 class Overlay:
-    """Values on one hemisphere, of one or several samples; read later.
+    """Values on one hemisphere, of one or several samples; read later."""
 
-    Attributes
-    ----------
-    name : str
-        File name, or place in the list.
-    file : Path or None
-        The file, if there is one.
-    n_samples : int
-        Number of samples that it holds.
-    n_vertices : int or None
-        Values per sample; None if the file must be read to know.
-    load : callable
-        Reads the samples one after the other, each of shape (n_vertices,).
-    """
-
-    name: str
-    file: Path | None
-    n_samples: int
-    n_vertices: int | None
-    load: Callable[[], Iterable[Array]]
+    name: str  # file name, or place in the list
+    file: Path | None  # the file, if there is one
+    n_samples: int  # number of samples that it holds
+    n_vertices: int | None  # values per sample; None if the file must be read to know
+    load: Callable[[], Iterable[Array]]  # reads the samples one after the other, each of shape (n_vertices,)
 
     def samples(self, n_vertices: int, surface: str = "the surface") -> Iterator[Array]:
         """The samples, one after the other, each checked against the number of vertices of the mesh."""
@@ -114,19 +100,11 @@ def both_hemispheres(path: str | Path) -> dict[str, Path]:
 
 
 def by_hemisphere(imgs: Any) -> dict[str, list[Any]]:
-    """Sort overlays by hemisphere into equally long lists.
+    """Sort overlays by hemisphere: from "left" and "right", or one of them, to one overlay per image.
 
-    Parameters
-    ----------
-    imgs : mapping, list of pairs, list of file names, SurfaceImage or list of them
-        A mapping from "left" and "right" to an overlay or a list of them; (left, right) pairs; file
-        names that mention their hemisphere (``lh.``, ``hemi-L``, ``.L.``), paired by the rest of the name;
-        or nilearn SurfaceImages.
-
-    Returns
-    -------
-    dict
-        From "left" and "right", or one of them, to a list with one overlay per image.
+    They are given as a mapping from "left" and "right" to an overlay or a list of them; as (left, right)
+    pairs; as file names that mention their hemisphere (``lh.``, ``hemi-L``, ``.L.``), paired by the rest of
+    the name; or as nilearn SurfaceImages.
     """
     if isinstance(imgs, Mapping):
         sides = {hemi: _listed(imgs[hemi]) for hemi in HEMISPHERES if imgs.get(hemi) is not None}

@@ -43,56 +43,29 @@ class Samples(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """Images whose headers were read.
+    """Images whose headers were read."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        One per sample.
-    place : callable
-        Returns the space, the samples, and one line about the mask; it may read the images to compute one.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # one per sample
+    # returns the space, the samples, and one line about the mask; it may read the images to compute one
     place: Callable[[], tuple[Space, Samples, str]]
 
 
 @dataclass(frozen=True, eq=False)
 class VoxelSet:
-    """Consecutive features that are voxels.
+    """Consecutive features that are voxels."""
 
-    Attributes
-    ----------
-    start : int
-        The first of these features.
-    indices : ndarray of int, of shape (n, 3)
-        The voxel of every feature.
-    affine : ndarray of float64, of shape (4, 4)
-        From voxel indices to millimetres.
-    """
-
-    start: int
-    indices: IntArray
-    affine: FloatArray
+    start: int  # the first of these features
+    indices: IntArray  # the voxel of every feature, shape (n, 3)
+    affine: FloatArray  # from voxel indices to millimetres, shape (4, 4)
 
 
 @dataclass(frozen=True, eq=False)
 class VertexSet:
-    """Consecutive features that are vertices of one hemisphere.
+    """Consecutive features that are vertices of one hemisphere."""
 
-    Attributes
-    ----------
-    start : int
-        The first of these features.
-    hemi : {"left", "right"}
-    vertices : ndarray of int, of shape (n,)
-        The vertex of every feature.
-    mesh : SurfaceMesh
-    """
-
-    start: int
-    hemi: str
-    vertices: IntArray
+    start: int  # the first of these features
+    hemi: str  # "left" or "right"
+    vertices: IntArray  # the vertex of every feature, shape (n,)
     mesh: SurfaceMesh
 
 
@@ -240,15 +213,7 @@ def default_names(n_maps: int) -> tuple[str, ...]:
 
 
 def checked_labels(values: npt.ArrayLike, name: str) -> npt.NDArray[np.int32]:
-    """Labels of a mask as int32: 0 is outside, every other number a label.
-
-    Parameters
-    ----------
-    values : array-like of bool, int, or float with whole numbers
-        The mask, of any shape.
-    name : str
-        The file, for messages.
-    """
+    """Labels of a mask as int32: 0 is outside, every other number a label; `name` is for messages."""
     array = np.asarray(values)
     if array.dtype.kind not in "biuf":
         raise ImageError(f"{name}: a mask must hold numbers, this one has type {array.dtype}")

@@ -36,18 +36,11 @@ VOLUME_NAMES = (".nii", ".nii.gz", ".img", ".img.gz", ".hdr")
 
 @dataclass(frozen=True, eq=False)
 class SurfaceSpace(Space):
-    """The vertices of a mask on each hemisphere, left before right, in the order of the mesh.
+    """The vertices of a mask on each hemisphere, left before right, in the order of the mesh."""
 
-    Parameters
-    ----------
-    meshes : dict
-        From "left" and "right" (or one of them) to its mesh.
-    labels : dict
-        From the same keys to labels of shape (n_vertices,). 0 is outside; differences are taken inside a
-        label only.
-    """
-
-    meshes: Mapping[str, SurfaceMesh]
+    meshes: Mapping[str, SurfaceMesh]  # from "left" and "right" (or one of them) to its mesh
+    # from the same keys to labels of shape (n_vertices,). 0 is outside; differences are taken inside a
+    # label only.
     labels: Mapping[str, IntArray]
 
     kind: ClassVar[str] = "surface"
@@ -63,18 +56,13 @@ class SurfaceSpace(Space):
 
     @classmethod
     def find(cls, imgs: Any, mask: Any, surface: Any) -> Opened:
-        """Open overlays.
+        """Open overlays, in any form that `by_hemisphere` takes.
 
-        Parameters
-        ----------
-        imgs : any form that `spcatv.images.overlays.by_hemisphere` takes
-        mask : SurfaceImage, mapping, pair, array over all vertices, or None
-            Labels or 0 and 1 on each hemisphere, as files or arrays. A FreeSurfer ``.label`` file lists the
-            vertices inside. One file that mentions its hemisphere (``lh.``, ``hemi-L``) stands for itself and
-            for the file of the other hemisphere beside it. ``None`` takes all vertices; those that never vary
-            are dropped later.
-        surface : any form that `spcatv.images.meshes.load_meshes` takes, or None
-            ``None`` takes the meshes of SurfaceImages.
+        The mask is a SurfaceImage, a mapping, a pair or one array over all vertices, of labels or 0 and 1 on
+        each hemisphere, as files or arrays. A FreeSurfer ``.label`` file lists the vertices inside. One file
+        that mentions its hemisphere (``lh.``, ``hemi-L``) stands for itself and for the file of the other
+        hemisphere beside it. ``None`` takes all vertices; those that never vary are dropped later. The
+        surface has any form that `load_meshes` takes; ``None`` takes the meshes of SurfaceImages.
         """
         meshes = load_meshes(_own_mesh(imgs) if surface is None else surface)
         n_vertices = sum(mesh.n_vertices for mesh in meshes.values())

@@ -35,20 +35,12 @@ def neighbour_distances(affine: FloatArray) -> list[float]:
 
 @dataclass(frozen=True, eq=False)
 class VolumeSpace(Space):
-    """The voxels of a mask, in C order.
+    """The voxels of a mask, in C order."""
 
-    Parameters
-    ----------
-    labels : ndarray of int32, of shape (n_x, n_y, n_z)
-        0 is outside; differences between voxels are taken inside a label only.
-    affine : ndarray of shape (4, 4)
-        From voxel indices to millimetres.
-    header : nibabel.Nifti1Header
-        Position of the maps (qform, sform, their codes, units), for the files that are written.
-    """
-
+    # 0 is outside; differences between voxels are taken inside a label only, shape (n_x, n_y, n_z)
     labels: IntArray
-    affine: FloatArray
+    affine: FloatArray  # from voxel indices to millimetres, shape (4, 4)
+    # position of the maps (qform, sform, their codes, units), for the files that are written
     header: nib.Nifti1Header = field(repr=False)
 
     kind: ClassVar[str] = "volume"

@@ -19,24 +19,12 @@ DEFAULT_STRATEGY = "background"
 
 
 def find_mask(volumes: list[Volume], mask: Any) -> tuple[IntArray, Any, str]:
-    """The mask of images.
+    """The mask of opened images on one grid.
 
-    Parameters
-    ----------
-    volumes : list of Volume
-        Opened images, all on one grid.
-    mask : path, image, ndarray, one of `STRATEGIES`, or None
-        An image or array of 0 and 1, or of labels; or the rule by which nilearn computes the mask.
-        ``None`` is the rule "background".
-
-    Returns
-    -------
-    labels : ndarray of int32, of shape (n_x, n_y, n_z)
-        0 outside the mask.
-    reference : nibabel image
-        Where the maps will lie: the mask's own image, or the first image.
-    report : str
-        One line: how many voxels, and where the mask comes from.
+    `mask` is an image or array of 0 and 1, or of labels; or the rule, one of `STRATEGIES`, by which nilearn
+    computes it. ``None`` is the rule "background". Returns the labels, int32 of shape (n_x, n_y, n_z) and 0
+    outside the mask; the nibabel image where the maps will lie, the mask's own or the first one; and one
+    line: how many voxels, and where the mask comes from.
     """
     first = volumes[0]
     if mask is None or (isinstance(mask, str) and mask in STRATEGIES):

@@ -27,19 +27,9 @@ KEY_LENGTH = 624  # of the Mersenne Twister
 
 
 def pack(value: Any, name: str) -> Packed:
-    """Describe a value by JSON and arrays.
+    """Describe a value of a type that `unpack` can create by JSON and arrays.
 
-    Parameters
-    ----------
-    value : object
-        Of a type that `unpack` can create; NumPy scalars become Python numbers.
-    name : str
-        Prefix of the names of its arrays, such as "parameters.init".
-
-    Returns
-    -------
-    state : JSON value
-    arrays : dict of str to ndarray
+    `name` begins the names of its arrays, such as "parameters.init". NumPy scalars become Python numbers.
     """
     if isinstance(value, np.generic) and value.dtype.kind in "biufU":
         value = value.item()
@@ -66,14 +56,7 @@ def pack(value: Any, name: str) -> Packed:
 
 
 def unpack(state: Any, arrays: Mapping[str, Array]) -> Any:
-    """Create the value that `pack` has described; every entry is checked.
-
-    Parameters
-    ----------
-    state : JSON value
-    arrays : mapping of str to ndarray
-        Contains the arrays that the state names.
-    """
+    """Create the value that `pack` has described; every entry is checked."""
     if isinstance(state, list):
         return [unpack(item, arrays) for item in state]
     if not isinstance(state, dict):

@@ -51,15 +51,7 @@ def plot_components(
 
 
 def views_of(model: Any, background: str | os.PathLike[str] | None = None) -> tuple[View, ...]:
-    """The views of a fitted model: one, or two if it has both surfaces and voxels.
-
-    Parameters
-    ----------
-    model : SPCATV or ImageSPCATV
-        Fitted.
-    background : path, "template", "mean" or None
-        Picture behind the voxels of a brain, see `spcatv.report.volume.volume_view`.
-    """
+    """The views of a fitted model: one, or two if it has both surfaces and voxels."""
     mean = np.asarray(model.mean_, dtype=np.float64)
     if not hasattr(model, "space_"):
         structure = model.structure_

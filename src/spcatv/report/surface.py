@@ -26,26 +26,14 @@ PRESETS = ("left outside", "left inside", "right outside", "right inside", "top"
 
 @dataclass(frozen=True, eq=False)
 class HemisphereView:
-    """One hemisphere.
+    """One hemisphere."""
 
-    Attributes
-    ----------
-    name : {"left", "right"}
-    start, stop : int
-        Its features.
-    vertices : ndarray of int, of shape (stop - start,)
-        The vertex of every feature.
-    coords : ndarray of shape (n_vertices, 3)
-        In millimetres.
-    triangles : ndarray of int, of shape (n_triangles, 3)
-    """
-
-    name: str
-    start: int
+    name: str  # "left" or "right"
+    start: int  # its features are start:stop
     stop: int
-    vertices: IntArray
-    coords: FloatArray
-    triangles: IntArray
+    vertices: IntArray  # the vertex of every feature, shape (stop - start,)
+    coords: FloatArray  # in millimetres, shape (n_vertices, 3)
+    triangles: IntArray  # shape (n_triangles, 3)
 
     def payload(self) -> dict[str, Any]:
         """Positions to 1/65535 of the extent, and triangles as differences."""

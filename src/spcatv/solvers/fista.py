@@ -51,11 +51,8 @@ def look_at(
 ) -> Look:
     """Certify v by its own smoothed dual point ``alpha_mu(v)`` and record the look.
 
-    Returns
-    -------
-    Look
-        ``smoothed`` is ``gap_mu(v)`` of docs/method.md section 3.4, of the given kind; ``exact`` is
-        the unsmoothed gap, always of the tight kind.
+    Its ``smoothed`` is ``gap_mu(v)`` of docs/method.md section 3.4, of the given kind; ``exact`` is the
+    unsmoothed gap, always of the tight kind.
     """
     dual = problem.dual_point(problem.structure.forward(v), mu)
     pull = problem.dual_pull(dual)
@@ -79,24 +76,10 @@ def fista_loop(
 ) -> LoopEnd:
     """Minimise ``F_mu`` from v until `stop` returns True or `max_iter` is reached.
 
-    One iteration is ``z = v + (k-2)/(k+1) (v - v_previous)``, ``v = prox(z - t grad F_mu(z), t)`` with
-    the step ``t = 1 / (L + L_mu)``, L and ``L_mu`` the Lipschitz constants of the two gradients.
-
-    Parameters
-    ----------
-    problem : CompositeProblem
-    v : ndarray of shape (n_features,)
-        Start.
-    mu : float
-        Smoothing parameter, > 0.
-    stop : callable
-        Called with every look: before the first iteration, then every tenth.
-    monitor : Monitor
-        Records the looks.
-    n_iter, max_iter : int
-        Iterations done before this call, and the largest total.
-    gap : {"tight", "paper"}, default="tight"
-        Kind of the smoothed gap in a look.
+    One iteration is ``z = v + (k-2)/(k+1) (v - v_previous)``, ``v = prox(z - t grad F_mu(z), t)`` with the
+    step ``t = 1 / (L + L_mu)``, L and ``L_mu`` the Lipschitz constants of the two gradients. `stop` sees
+    every look: before the first iteration, then every tenth. `n_iter` iterations were done before this call;
+    `max_iter` is the largest total.
     """
     step = 1.0 / (problem.lipschitz() + problem.structured_lipschitz(mu))
     look = look_at(problem, v, mu, monitor=monitor, iteration=n_iter, gap=gap)
