@@ -13,7 +13,7 @@ from spcatv.cli.images import check_order
 from spcatv.cli.inputs import SampleFiles, Source
 from spcatv.cli.kinds import InputError
 from spcatv.cli.options import SelectOptions
-from spcatv.cli.tables import MISSING, TABLE_SUFFIXES, read_table
+from spcatv.cli.tables import TABLE_SUFFIXES, read_table
 
 Labels = npt.NDArray[np.str_]
 
@@ -64,8 +64,4 @@ def group_labels(
         raise InputError(f"{file} has {len(table.rows)} rows, but {n_samples} samples were read")
     if samples is not None:
         check_order(table, samples)
-    labels = table.column(column)
-    for number, label in enumerate(labels, start=1):
-        if label.lower() in MISSING:
-            raise InputError(f"{file}: the value of {column} in row {number} is missing")
-    return np.array(labels)
+    return np.array(table.complete_column(column))

@@ -99,10 +99,7 @@ def read_images(options: CommonOptions, samples: Sequence[SampleFiles]) -> Image
 
 
 def score_images(
-    saved: SavedModel,
-    samples: Sequence[SampleFiles],
-    confounds: Path | None,
-    columns: Sequence[str] | None,
+    saved: SavedModel, samples: Sequence[SampleFiles], confounds: Path | None, columns: Sequence[str] | None
 ) -> tuple[tuple[str, ...], FloatArray]:
     """Names and scores (n_samples, K) of new images.
 

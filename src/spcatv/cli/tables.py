@@ -30,6 +30,14 @@ class Table:
         position = self.columns.index(name)
         return [row[position] for row in self.rows]
 
+    def complete_column(self, name: str) -> list[str]:
+        """The cells of one column, none of which may be missing."""
+        cells = self.column(name)
+        for number, cell in enumerate(cells, start=1):
+            if cell.lower() in MISSING:
+                raise InputError(f"{self.file}: the value of {name} in row {number} is missing")
+        return cells
+
     def path_column(self) -> str | None:
         """The column whose name says that it holds paths; None if there is none."""
         return next((name for name in PATH_COLUMNS if name in self.columns), None)
@@ -75,20 +83,11 @@ def read_columns(table: Table, names: Sequence[str]) -> dict[str, list[float] | 
 
     An InputError names a column or a cell that is missing.
     """
-    return {name: _values(table, name) for name in names}
+    return {name: _values(table.complete_column(name)) for name in names}
 
 
-def _values(table: Table, column: str) -> list[float] | list[str]:
-    cells = list(table.column(column))
-    missing = next((row for row, cell in enumerate(cells, start=1) if cell.lower() in MISSING), None)
-    if missing is not None:
-        raise InputError(f"{table.file}: the value of {column} in row {missing} is missing")
-    numbers = [_number(cell) for cell in cells]
-    return cells if None in numbers else [number for number in numbers if number is not None]
-
-
-def _number(cell: str) -> float | None:
+def _values(cells: list[str]) -> list[float] | list[str]:
     try:
-        return float(cell)
+        return [float(cell) for cell in cells]
     except ValueError:
-        return None
+        return cells

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -27,14 +27,15 @@ from spcatv.images.meshes import (
 )
 from spcatv.images.space import (
     Opened,
+    Samples,
     Space,
     VertexSet,
     VoxelSet,
     checked_labels,
     default_names,
+    sample_names,
 )
 from spcatv.images.volume import neighbour_distances
-from spcatv.progress import FileRead, tell
 from spcatv.structure import Structure, concat, grid
 
 FILE_NAME = re.compile(r"\.(dscalar|dtseries|dlabel)\.nii$", re.IGNORECASE)
@@ -236,7 +237,7 @@ class CiftiSpace(Space):
 
 
 @dataclass(frozen=True, eq=False)
-class CiftiSamples:
+class CiftiSamples(Samples):
     """Opened images with the grayordinates of their space."""
 
     space: CiftiSpace
@@ -245,30 +246,22 @@ class CiftiSamples:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """One name per sample: the file, and the row in it if it holds several."""
-        names: list[str] = []
-        for file in self.opened:
-            rows = range(file.n_samples)
-            names.extend([file.name] if file.n_samples == 1 else [f"{file.name}[{row}]" for row in rows])
-        return tuple(names)
+        return tuple(name for file in self.opened for name in sample_names(file.name, file.n_samples))
 
     @property
     def files(self) -> tuple[Path, ...]:
         """The files of the images that have one."""
         return tuple(file.file for file in self.opened if file.file is not None)
 
-    def fill(self, out: FloatArray) -> None:
-        """Read one file after the other into the rows of `out`, one block of columns at a time."""
+    def _filled(self, out: FloatArray) -> Iterator[None]:
         first_row = 0
         for file in self.opened:
             last_row = first_row + file.n_samples
             for first, block in file.blocks():
                 place = self.space.columns - first
                 inside = np.flatnonzero((place >= 0) & (place < block.shape[1]))
-                # values too large for float32 become infinite; these are found later
-                with np.errstate(over="ignore"):
-                    out[first_row:last_row, inside] = block[:, place[inside]]
-            for row in range(first_row, last_row):
-                tell(FileRead(row + 1, len(out), self.names[row]))
+                out[first_row:last_row, inside] = block[:, place[inside]]
+            yield from [None] * file.n_samples
             first_row = last_row
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spcatv._util.types import FloatArray
-from spcatv.data import row_blocks
+from spcatv.data import as_data
 from spcatv.images.confounds import ConfoundFit, ConfoundTable, fit_confounds, read_confounds
 from spcatv.images.features import (
     DropReport,
@@ -268,12 +268,6 @@ def _without_confounds(
 
 
 def _column_spread(X: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Means and standard deviations of the features in float64, one block of samples at a time."""
-    mean = np.zeros(X.shape[1])
-    for first, last in row_blocks(X.shape):
-        mean += X[first:last].sum(axis=0, dtype=np.float64)
-    mean /= len(X)
-    squares = np.zeros(X.shape[1])
-    for first, last in row_blocks(X.shape):
-        squares += np.square(X[first:last] - mean).sum(axis=0)
-    return mean, np.sqrt(squares / len(X))
+    """Means and standard deviations of the features, in float64."""
+    found = as_data(X).column_statistics(center=True)
+    return found.mean, np.sqrt(found.squared_norms / len(X))

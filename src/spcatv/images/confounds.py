@@ -10,14 +10,7 @@ import numpy as np
 
 from spcatv._util.types import FloatArray
 from spcatv.data import row_blocks
-from spcatv.images.categories import (
-    Levels,
-    given_columns,
-    indicator_name,
-    indicators,
-    levels_of,
-    text_values,
-)
+from spcatv.images.categories import Levels, given_columns, indicator_name, indicators, levels_of, text_values
 from spcatv.images.loading import ImageError, is_path, reading
 
 

@@ -41,21 +41,13 @@ class BadFeatures:
 
 @dataclass(frozen=True)
 class DropReport:
-    """How many features there were, and how many were dropped and why.
+    """How many features there were, and how many were dropped and why."""
 
-    Attributes
-    ----------
-    n_features : int
-        Features before any was dropped.
-    n_constant, n_not_finite, n_explained : int
-        Dropped because they are constant over the samples; NaN or infinite in some sample; or constant
-        once the confounds are removed.
-    """
-
-    n_features: int
-    n_constant: int = 0
-    n_not_finite: int = 0
-    n_explained: int = 0
+    n_features: int  # features before any was dropped
+    # dropped, and why:
+    n_constant: int = 0  # constant over the samples
+    n_not_finite: int = 0  # NaN or infinite in some sample
+    n_explained: int = 0  # constant once the confounds are removed
 
     @property
     def n_dropped(self) -> int:

@@ -76,27 +76,29 @@ def hemisphere_of(path: str | Path) -> tuple[str, str] | None:
     ('left', 'sub-01/surf/*.thickness')
     """
     path = Path(path)
-    for mark in HEMISPHERE_MARKS:
-        match = mark.match(path.name)
-        if match is not None:
-            hemi = "left" if match["side"][0] in "lL" else "right"
-            return hemi, str(path.with_name(f"{match['before']}*{path.name[match.end() :]}"))
-    return None
+    match = _mark(path.name)
+    if match is None:
+        return None
+    hemi = "left" if match["side"][0] in "lL" else "right"
+    return hemi, str(path.with_name(f"{match['before']}*{path.name[match.end() :]}"))
 
 
 def both_hemispheres(path: str | Path) -> dict[str, Path]:
     """The files of both hemispheres, from one of them; its name must mention its hemisphere."""
     path = Path(path)
-    for mark in HEMISPHERE_MARKS:
-        match = mark.match(path.name)
-        if match is not None:
-            first, second = next(pair for pair in SIDES if match["side"] in pair)
-            before, after = match["before"], path.name[match.end() :]
-            return {
-                "left": path.with_name(f"{before}{first}{after}"),
-                "right": path.with_name(f"{before}{second}{after}"),
-            }
-    raise ImageError(f"{path}: its name does not say which hemisphere it shows; give a pair (left, right)")
+    match = _mark(path.name)
+    if match is None:
+        raise ImageError(
+            f"{path}: its name does not say which hemisphere it shows; give a pair (left, right)"
+        )
+    sides = next(pair for pair in SIDES if match["side"] in pair)
+    names = (f"{match['before']}{side}{path.name[match.end() :]}" for side in sides)
+    return {hemi: path.with_name(name) for hemi, name in zip(HEMISPHERES, names, strict=True)}
+
+
+def _mark(name: str) -> re.Match[str] | None:
+    """Where a file name mentions its hemisphere."""
+    return next((match for mark in HEMISPHERE_MARKS if (match := mark.match(name))), None)
 
 
 def by_hemisphere(imgs: Any) -> dict[str, list[Any]]:

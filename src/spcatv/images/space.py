@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,25 +20,41 @@ import numpy.typing as npt
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
 from spcatv.images.loading import ImageError
 from spcatv.images.meshes import SurfaceMesh
+from spcatv.progress import FileRead, tell
 from spcatv.structure import Structure
 
 
-class Samples(Protocol):
+class Samples(ABC):
     """Images that were opened and checked against their space, but not read yet."""
 
     @property
+    @abstractmethod
     def names(self) -> tuple[str, ...]:
         """One name per sample."""
 
     @property
+    @abstractmethod
     def files(self) -> tuple[Path, ...]:
         """The files of the samples, in order; images in memory have none."""
+
+    @abstractmethod
+    def _filled(self, out: FloatArray) -> Iterator[None]:
+        """Read one image after the other into the rows of `out`, and yield after every sample."""
 
     def fill(self, out: FloatArray) -> None:
         """Read the samples, one image at a time, into `out` of shape (n_samples, n_features).
 
         Tells `spcatv.progress.FileRead` after every sample.
         """
+        # values too large for float32 become infinite; these are found later
+        with np.errstate(over="ignore"):
+            for number, _ in enumerate(self._filled(out), start=1):
+                tell(FileRead(number, len(out), self.names[number - 1]))
+
+
+def sample_names(name: str, n_samples: int) -> list[str]:
+    """The name of an image with one sample; one name per sample if it has several."""
+    return [name] if n_samples == 1 else [f"{name}[{number}]" for number in range(n_samples)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +83,11 @@ class VertexSet:
     hemi: str  # "left" or "right"
     vertices: IntArray  # the vertex of every feature, shape (n,)
     mesh: SurfaceMesh
+
+    @property
+    def stop(self) -> int:
+        """The end of the features: ``start <= feature < stop``."""
+        return self.start + len(self.vertices)
 
 
 class Space(ABC):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,6 @@ from spcatv.images.loading import ImageError
 from spcatv.images.space import Opened, Samples, Space, VoxelSet
 from spcatv.images.volume_files import Volume, difference, open_all, plain_header
 from spcatv.images.volume_mask import find_mask
-from spcatv.progress import FileRead, tell
 from spcatv.structure import GridStructure, grid
 
 
@@ -73,13 +72,9 @@ class VolumeSpace(Space):
         return np.asarray(self.labels != 0)
 
     @cached_property
-    def _n_features(self) -> int:
-        return int(np.count_nonzero(self.labels))
-
-    @property
     def n_features(self) -> int:
         """Number of voxels in the mask."""
-        return self._n_features
+        return int(np.count_nonzero(self.labels))
 
     def structure(self) -> GridStructure:
         """Differences of neighbouring voxels inside each label, over `neighbour_distances`."""
@@ -156,7 +151,7 @@ class VolumeSpace(Space):
 
 
 @dataclass(frozen=True, eq=False)
-class VolumeSamples:
+class VolumeSamples(Samples):
     """Opened images on the grid of their space."""
 
     space: VolumeSpace
@@ -172,14 +167,8 @@ class VolumeSamples:
         """The files of the images that have one."""
         return tuple(volume.file for volume in self.volumes if volume.file is not None)
 
-    def fill(self, out: FloatArray) -> None:
-        """Read one volume after the other into the rows of `out`."""
-        number = 0
-        for volume in self.volumes:
-            for frame in volume.frames():
-                values = frame[self.space.mask]
-                # values too large for float32 become infinite; these are found later
-                with np.errstate(over="ignore"):
-                    out[number] = values
-                number += 1
-                tell(FileRead(number, len(out), self.names[number - 1]))
+    def _filled(self, out: FloatArray) -> Iterator[None]:
+        frames = (frame for volume in self.volumes for frame in volume.frames())
+        for row, frame in zip(out, frames, strict=True):
+            row[:] = frame[self.space.mask]
+            yield

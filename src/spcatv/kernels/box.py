@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,8 +27,7 @@ JOIN_GAP = 1
 MOST_AXES = 8
 
 
-@dataclass(frozen=True)
-class Spans:
+class Spans(NamedTuple):
     """Runs of consecutive cells in order, each of whole chunks."""
 
     start: npt.NDArray[np.int64]  # first cell of every span, shape (n_spans,)

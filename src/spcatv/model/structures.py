@@ -15,13 +15,8 @@ import scipy.sparse as sp
 
 from spcatv._util.types import Array
 from spcatv.model.folder import ModelError
-from spcatv.structure import (
-    ConcatStructure,
-    EdgeStructure,
-    GridStructure,
-    Structure,
-    from_matrix,
-)
+from spcatv.model.records import BOOLEAN, read_value
+from spcatv.structure import ConcatStructure, EdgeStructure, GridStructure, Structure, from_matrix
 
 State = dict[str, Any]
 
@@ -66,9 +61,7 @@ def named_array(state: State, field: str, arrays: Mapping[str, Array], kinds: st
 
 
 def _flag(value: Any, field: str) -> bool:
-    if type(value) is not bool:
-        raise ModelError(f"{field!r} of a structure must be true or false, got {value!r}")
-    return value
+    return bool(read_value(BOOLEAN, value, f"{field!r} of a structure"))
 
 
 def _count(value: Any, field: str) -> int:

@@ -86,10 +86,6 @@ def _read_tuple(state: dict[str, Any], arrays: Mapping[str, Array]) -> tuple[Any
     return tuple(unpack(item, arrays) for item in items)
 
 
-def _read_array(state: dict[str, Any], arrays: Mapping[str, Array]) -> Array:
-    return named_array(state, "array", arrays, "biuf", None)
-
-
 def _pack_sparse(value: Any, name: str) -> Packed:
     matrix = sp.csr_array(value)
     arrays = {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr}
@@ -118,19 +114,11 @@ def _read_sparse(state: dict[str, Any], arrays: Mapping[str, Array]) -> Any:
     return (matrix if state.get("is_array") is True else sp.csr_matrix(matrix)).asformat(layout)
 
 
-def _read_structure(state: dict[str, Any], arrays: Mapping[str, Array]) -> Structure:
-    return structure_from_state(state.get("structure"), arrays)
-
-
 def _read_dtype(state: dict[str, Any], arrays: Mapping[str, Array]) -> np.dtype[Any]:
     name = state.get("name")
     if name not in np.sctypeDict or not isinstance(name, str):
         raise ModelError(f"unknown dtype {name!r}")
     return np.dtype(name)
-
-
-def _read_path(state: dict[str, Any], arrays: Mapping[str, Array]) -> Path:
-    return Path(str(state.get("path")))
 
 
 def _pack_random_state(value: np.random.RandomState, name: str) -> Packed:
@@ -166,10 +154,10 @@ def _read_random_state(state: dict[str, Any], arrays: Mapping[str, Array]) -> np
 
 READERS: dict[str, Callable[[dict[str, Any], Mapping[str, Array]], Any]] = {
     "tuple": _read_tuple,
-    "array": _read_array,
+    "array": lambda state, arrays: named_array(state, "array", arrays, "biuf", None),
     "sparse": _read_sparse,
-    "structure": _read_structure,
+    "structure": lambda state, arrays: structure_from_state(state.get("structure"), arrays),
     "dtype": _read_dtype,
-    "path": _read_path,
+    "path": lambda state, arrays: Path(str(state.get("path"))),
     "RandomState": _read_random_state,
 }

@@ -127,7 +127,7 @@ def gather(
     scores, ceiling = found.scores, found.ceiling
     if data is not None:
         matrix = _matrix(model, data, confounds)
-        values = np.asarray(_estimator(model).transform(matrix), dtype=np.float64)
+        values = np.asarray(getattr(model, "estimator_", model).transform(matrix), dtype=np.float64)
         scores = Scores(_names(model, names, len(values)), values)
         ceiling = pca_cumulative_variance(matrix, len(model.components_), center=bool(model.center))
     n_samples = None if scores is None else len(scores.values)
@@ -146,10 +146,6 @@ def gather(
         selection=found.selection,
         stability=resampled,
     )
-
-
-def _estimator(model: Any) -> Any:
-    return getattr(model, "estimator_", model)
 
 
 def _matrix(model: Any, data: Any, confounds: Any) -> Array:

@@ -127,24 +127,10 @@ def fista(
 ) -> Solution:
     """Minimise a composite problem by FISTA at one fixed smoothing parameter.
 
-    Parameters
-    ----------
-    problem : CompositeProblem
-    mu : float, default=None
-        Smoothing parameter. ``None``: the one that costs half of the tolerance,
-        ``c mu M = tol * scale / 2``. A larger one is faster, but may put the tolerance out of reach:
-        the status is then "stalled" as soon as the smoothed problem is solved.
-    tol : float, default=1e-6
-        Stop when the exact, unsmoothed gap is at most ``tol * problem.scale()``.
-    max_iter : int, default=10_000
-    v0 : ndarray of shape (n_features,), default=None
-        Start; 0 by default.
-    alpha0 : ndarray of shape (n_rows,), default=None
-        Serves only to certify `v0`: if the pair is within the tolerance, nothing is done.
-
-    Returns
-    -------
-    Solution
+    Parameters are those of `spcatv.solvers.solve`; `alpha0` serves only to certify `v0`: if the pair is
+    within the tolerance, nothing is done. By default `mu` is the smoothing parameter that costs half of the
+    tolerance, ``c mu M = tol * scale / 2``. A larger one is faster, but may put the tolerance out of reach:
+    the status is then "stalled" as soon as the smoothed problem is solved.
     """
     if mu is not None and not (np.isfinite(mu) and mu > 0):
         raise ValueError(f"mu must be a finite number > 0, got {mu}")

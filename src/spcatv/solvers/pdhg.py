@@ -174,25 +174,11 @@ def pdhg(
     alpha0: FloatArray | None = None,
     dtype: npt.DTypeLike | None = None,
 ) -> Solution:
-    """Solve a loading problem by the over-relaxed primal-dual iteration.
+    """Solve a loading problem with a structured penalty by the over-relaxed primal-dual iteration.
 
-    Parameters
-    ----------
-    problem : LoadingProblem
-        With a structured penalty (``problem.has_structure``).
-    tol : float, default=1e-6
-        Largest gap, relative to ``problem.scale()``.
-    max_iter : int, default=50_000
-        Iterations.
-    v0, alpha0 : ndarray, default=None
-        Where to start; zeros by default.
-    dtype : {float64, float32, None}, default=None
-        Precision to start in; float32 gives way to float64 once its digits run out. ``None``: float32
-        for a `tol` of 1e-6 or more. The certificate is in float64 either way.
-
-    Returns
-    -------
-    Solution
+    Parameters are those of `spcatv.solvers.solve`. The iteration starts in precision `dtype`, by default
+    float32 for a `tol` of 1e-6 or more; float32 gives way to float64 once its digits run out. The certificate
+    is in float64 either way.
     """
     if dtype is None:
         dtype = np.float32 if tol >= SINGLE_PRECISION_TOL else np.float64
