@@ -48,24 +48,12 @@ class InputFile:
 
 @dataclass(frozen=True, eq=False)
 class Preparation:
-    """How images become rows of the data matrix, in a fit and for new images.
+    """How images become rows of the data matrix, in a fit and for new images."""
 
-    Attributes
-    ----------
-    space : Space
-        Where the features live.
-    confounds : ConfoundFit or None
-        What the confounds explain.
-    scale : ndarray of shape (n_features,) or None
-        Standard deviations that the features are divided by.
-    dtype : str
-        "float32" or "float64".
-    """
-
-    space: Space
-    confounds: ConfoundFit | None
-    scale: FloatArray | None
-    dtype: str
+    space: Space  # where the features live
+    confounds: ConfoundFit | None  # what the confounds explain
+    scale: FloatArray | None  # standard deviations that the features are divided by, shape (n_features,)
+    dtype: str  # "float32" or "float64"
 
     def read(self, imgs: Any, confounds: Any = None, *, progress: ReadProgress | None = None) -> FloatArray:
         """The data matrix (n_samples, n_features) of new images of the same kind and space.

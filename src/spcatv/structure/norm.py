@@ -43,22 +43,10 @@ def spectral_norm_squared(matrix: sp.csr_array, *, upper: float = math.inf, bipa
     (a) and (b) are proven for every matrix; (c) fails with probability below 1e-12 and is at most
     2.6 % above the truth, because a Ritz value never exceeds it.
 
-    Parameters
-    ----------
-    matrix : csr_array of shape (n_rows, n_features)
-        The operator A.
-    upper : float, default=inf
-        An upper bound known beforehand.
-    bipartite : bool, default=False
-        Whether signs D, E exist with ``|A| = D A E`` (differences on a bipartite graph). Then A and
-        ``|A|`` have the same norm, and Rayleigh quotients of M are lower bounds, which can make
-        Lanczos unnecessary.
-
-    Returns
-    -------
-    float
-        The bound, rounded up to 24 bits, so that it does not depend on the last bits of a sum, which may
-        vary with the number of threads.
+    `bipartite` tells that signs D, E exist with ``|A| = D A E`` (differences on a bipartite graph). Then A
+    and ``|A|`` have the same norm, and Rayleigh quotients of M are lower bounds, which can make Lanczos
+    unnecessary. The bound is rounded up to 24 bits, so that it does not depend on the last bits of a sum,
+    which may vary with the number of threads.
     """
     magnitude = float(np.abs(matrix.data).max(initial=0.0))
     if magnitude == 0.0:
