@@ -6,9 +6,8 @@ import signal
 import subprocess
 import sys
 
-import numpy as np
 import pytest
-from cli_files import fields, listing
+from cli_files import listing
 
 from spcatv.cli import fit, main
 from spcatv.results import ResultsError, claimed_folder
@@ -153,14 +152,30 @@ def test_interruption_leaves_nothing_and_says_how_to_run_again(array, tmp_path, 
     assert listing(tmp_path) == ["X.npy"]
 
 
+WAITING = """
+import signal, sys
+from spcatv.cli import main
+
+class Waiting:
+    # stderr that never returns after the line that the test waits for
+    def write(self, text):
+        sys.__stderr__.write(text)
+        sys.__stderr__.flush()
+        if "alternation 1" in text:
+            signal.pause()
+    def __getattr__(self, name):
+        return getattr(sys.__stderr__, name)
+
+sys.stderr = Waiting()
+sys.exit(main(sys.argv[1:]))
+"""
+
+
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
-def test_real_interruption_of_a_real_process(kind, tmp_path):
-    np.save(tmp_path / "X.npy", fields(60, (80, 80)))
-    command = [sys.executable, "-m", "spcatv", "fit", "--array", str(tmp_path / "X.npy"), "--solver", "fista"]
-    options = ["--tol", "1e-12", "--max-iter", "100000", "--output", str(tmp_path / "out")]
+def test_real_interruption_of_a_real_process(kind, array, tmp_path):
     process = subprocess.Popen(
-        [*command, *options, "-vv"],
+        [sys.executable, "-c", WAITING, *run_on(array, tmp_path / "out"), "-vv"],
         stderr=subprocess.PIPE,
         text=True,
         # tests that run in the background of a shell ignore Ctrl-C, and so would this process

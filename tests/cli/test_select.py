@@ -1,20 +1,19 @@
 """`spca-tv select`: the same numbers as the library, files that others can read, and one-line complaints."""
 
-import contextlib
 import io
+import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
-import time
 import tomllib
 from pathlib import Path
 
 import joblib
 import numpy as np
 import pytest
-from cli_files import fields, listing, read_tsv
+from cli_files import listing, read_tsv
 from numpy.testing import assert_allclose, assert_array_equal
 from select_files import SMALL, assert_same_results
 
@@ -305,27 +304,29 @@ def test_interruption_leaves_nothing_and_says_how_to_run_again(
     assert listing(tmp_path) == ["X.npy"]
 
 
-def n_workers(pid):
-    """How many worker processes of joblib a process has."""
-    psutil = pytest.importorskip("psutil", reason="counts processes; comes with the extra dask")
-    children = psutil.Process(pid).children()
-    names = []
-    for child in children:
-        with contextlib.suppress(psutil.Error):  # it has ended in the meantime
-            names.append(" ".join(child.cmdline()))
-    return sum("popen_loky" in name for name in names)
+AT_WORK = """
+import signal, sys
+from spcatv.cli import main, select
+
+def solver(problem, **options):
+    print("at work", file=sys.stderr, flush=True)
+    signal.pause()
+
+search = select.SPCATVCV
+select.SPCATVCV = lambda **options: search(**{**options, "solver": solver})
+sys.exit(main(sys.argv[1:]))
+"""
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")
-def test_real_interruption_of_processes_at_work(tmp_path):
-    np.save(tmp_path / "X.npy", fields(60, (80, 80)))
-    command = [sys.executable, "-m", "spcatv", "select", "--array", str(tmp_path / "X.npy"), "--n-jobs", "2"]
-    slow = ["--solver", "fista", "--tol", "1e-9", "--max-iter", "100000", "--output", str(tmp_path / "out")]
-    process = subprocess.Popen([*command, *slow, "-v"], stderr=subprocess.PIPE, text=True)
-    assert any("Comparing settings" in line for line in process.stderr), "the work has not begun"
-    while n_workers(process.pid) < 2:
-        assert process.poll() is None, "the work has ended before there were workers"
-        time.sleep(0.02)
+def test_real_interruption_of_processes_at_work(array, tmp_path):
+    """Two worker processes say that they are at work, and never end by themselves."""
+    command = [sys.executable, "-c", AT_WORK, "select", "--array", str(array), *SMALL, "--n-jobs", "2"]
+    process = subprocess.Popen(
+        [*command, "--output", str(tmp_path / "out")], stderr=subprocess.PIPE, text=True
+    )
+    at_work = (line for line in process.stderr if line == "at work\n")
+    assert len(list(itertools.islice(at_work, 2))) == 2, "the work has ended before there were workers"
     process.send_signal(signal.SIGTERM)
     said = process.communicate()[1]
     assert process.returncode == 130, said

@@ -1,5 +1,6 @@
 """`spca-tv select --scheduler` on a real cluster of worker processes, and where there is none."""
 
+import socket
 import sys
 
 import pytest
@@ -13,8 +14,11 @@ def test_no_scheduler_answers(array, tmp_path, refused, monkeypatch):
     pytest.importorskip("distributed", reason='needs the extra dask: pip install "spca-tv[dask]"')
     monkeypatch.setattr("spcatv.selection.cluster.CONNECT_SECONDS", 1)
     command = ("select", "--array", array, *SMALL, "--output", tmp_path / "out")
-    line = refused(*command, "--scheduler", "tcp://127.0.0.1:9")
-    assert "--scheduler: no Dask scheduler answers at 'tcp://127.0.0.1:9'" in line
+    with socket.socket() as unheard:
+        unheard.bind(("127.0.0.1", 0))  # a port that nobody listens to, and that nobody else can get
+        address = f"tcp://127.0.0.1:{unheard.getsockname()[1]}"
+        line = refused(*command, "--scheduler", address)
+    assert f"--scheduler: no Dask scheduler answers at '{address}'" in line
     assert listing(tmp_path) == ["X.npy"]
 
 

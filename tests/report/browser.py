@@ -42,6 +42,13 @@ os.dup2(reading, 3)
 os.dup2(writing, 4)
 os.execv(sys.argv[3], sys.argv[3:])
 """
+# A promise that is kept when the script of the page says that it is done
+READY = """new Promise(done => {
+  const page = document.documentElement;
+  const look = () => page.dataset.ready === "true" && done(true);
+  new MutationObserver(look).observe(page, {attributeFilter: ["data-ready"]});
+  look();
+})"""
 KEYS = {"ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "Home": 36, "End": 35, "Tab": 9}
 
 
@@ -145,7 +152,10 @@ class Browser:
         while not any(event["method"] == "Page.loadEventFired" for event in self.events):
             if self._next(deadline) is None:
                 raise TimeoutError(f"{file} was not loaded")
-        self.wait_for("document.documentElement.dataset.ready === 'true'")
+        try:
+            self.evaluate(READY)
+        except TimeoutError:
+            raise TimeoutError(f"{file} is not ready; the page complained: {self.complaints()}") from None
 
     def resize(self, width, height=900):
         self.send(
@@ -162,13 +172,6 @@ class Browser:
         if "exceptionDetails" in result:
             raise RuntimeError(str(result["exceptionDetails"].get("exception", result["exceptionDetails"])))
         return result["result"].get("value")
-
-    def wait_for(self, condition):
-        deadline = time.monotonic() + self.timeout
-        while not self.evaluate(f"Boolean({condition})"):
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{condition} did not come true; the page complained: {self.complaints()}")
-            time.sleep(0.02)
 
     def complaints(self):
         """Errors and warnings that the page has caused."""

@@ -11,18 +11,7 @@ from pathlib import Path
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Write to a temporary file that replaces `path` once the body has ended without an error.
-
-    Parameters
-    ----------
-    path : Path
-        The file to create or to replace, in an existing folder.
-
-    Yields
-    ------
-    Path
-        An empty file in the same folder to write to; it is removed if the body raises.
-    """
+    """Give an empty file beside `path` that replaces it once the body has ended without an error."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
     os.close(handle)
     temporary = Path(name)

@@ -8,17 +8,7 @@ from collections.abc import Sequence
 def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Format a table as text, the first column aligned left and the others right.
 
-    Parameters
-    ----------
-    header : sequence of str
-        One heading per column.
-    rows : sequence of sequences of str
-        One cell per column in every row.
-
-    Returns
-    -------
-    str
-        The headings, a rule, and one line per row; no line break at the end.
+    Headings, a rule, and one line per row; no line break at the end.
     """
     widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
 

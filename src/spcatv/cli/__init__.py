@@ -20,18 +20,10 @@ COMMANDS = (fit, select, transform, report, info, demo)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command that `argv` names and return the exit code.
+    """Run the command that `argv` (by default the arguments of the process) names, and return the exit code.
 
-    Parameters
-    ----------
-    argv : sequence of str, default=None
-        Arguments without the program name; ``None`` takes those of the process.
-
-    Returns
-    -------
-    int
-        0 done, 1 failure, 2 wrong input, 130 interrupted. If the arguments cannot be parsed, argparse
-        itself ends the process with 2.
+    0 is done, 1 failure, 2 wrong input, 130 interrupted. If the arguments cannot be parsed, argparse itself
+    ends the process with 2.
     """
     parser = _build_parser()
     arguments = parser.parse_args(argv)

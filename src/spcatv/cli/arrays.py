@@ -27,29 +27,14 @@ ARRAY_SUFFIXES = (".npy", ".npz", *TEXT_DELIMITERS)
 
 @dataclass(frozen=True, eq=False)
 class ArraySamples:
-    """An array that was read (`spcatv.results.SampleSet`).
+    """An array that was read (`spcatv.results.SampleSet`)."""
 
-    Attributes
-    ----------
-    matrix : ndarray of shape (n_samples, n_features)
-        The usable features.
-    names : tuple of str
-        One per sample.
-    structure : Structure or None
-        Which features are neighbours; None if features have no place.
-    dtype : str or None
-        Precision that was asked for.
-    files : dict of str to Path
-        The input files: "array", and "mask" if there is one.
-    n_dropped : int
-        Number of features of the mask that were left out: constant, NaN or infinite in some sample.
-    """
-
-    matrix: FloatArray
-    names: tuple[str, ...]
-    structure: Structure | None
-    dtype: str | None
-    files: dict[str, Path]
+    matrix: FloatArray  # the usable features, shape (n_samples, n_features)
+    names: tuple[str, ...]  # one per sample
+    structure: Structure | None  # which features are neighbours; None if features have no place
+    dtype: str | None  # precision that was asked for
+    files: dict[str, Path]  # the input files: "array", and "mask" if there is one
+    # number of features of the mask that were left out: constant, NaN or infinite in some sample
     n_dropped: int
 
     @property
@@ -80,10 +65,7 @@ class ArraySamples:
 def read_array(options: CommonOptions) -> ArraySamples:
     """Read the array that `options` name, leave out features that cannot be used, and find the structure.
 
-    Raises
-    ------
-    InputError
-        If a file cannot be read, shapes do not fit, or nothing is left; the message names the file.
+    An InputError names the file that cannot be read, does not fit, or leaves nothing.
     """
     if options.array is None:
         raise InputError("no array: name one with --array")
@@ -199,20 +181,10 @@ def _times(shape: tuple[int, ...] | None) -> str:
 
 
 def data_matrix(data: Array, labels: IntArray | None, file: Path) -> FloatArray:
-    """The samples as rows over the features of the mask.
+    """The samples as rows over the features of the mask, shape (n_samples, n_features).
 
-    Parameters
-    ----------
-    data : ndarray of shape (n_samples, n_features) or (n_samples, n_0, n_1, ...)
-        Rows over the mask, flattened fields, or fields.
-    labels : ndarray of int, or None
-        Mask of the field; ``None`` takes the rows as they are.
-    file : Path
-        The file, for messages.
-
-    Returns
-    -------
-    ndarray of shape (n_samples, n_features)
+    `data` holds rows over the mask, flattened fields, or fields of shape (n_samples, n_0, n_1, ...). Without
+    `labels`, the mask of the field, the rows are taken as they are.
     """
     X = data.reshape(len(data), -1)
     if X.dtype.kind != "f":
@@ -260,18 +232,7 @@ def _field_structure(labels: IntArray | None, options: CommonOptions) -> Structu
 
 
 def on_the_field(maps: FloatArray, structure: Structure) -> FloatArray:
-    """Put maps back into the shape of the field, NaN outside the mask.
-
-    Parameters
-    ----------
-    maps : ndarray of shape (n_maps, n_features)
-    structure : Structure
-        A grid knows the places of the features.
-
-    Returns
-    -------
-    ndarray of shape (n_maps, n_0, n_1, ...); `maps` itself if the structure is not a grid
-    """
+    """Maps (n_maps, P) in the shape of the field, NaN outside the mask; as they are without a grid."""
     if not isinstance(structure, GridStructure):
         return maps
     values = np.full((len(maps), *structure.labels.shape), np.nan, dtype=maps.dtype)
@@ -280,20 +241,7 @@ def on_the_field(maps: FloatArray, structure: Structure) -> FloatArray:
 
 
 def score_array(saved: SavedModel, file: Path) -> tuple[tuple[str, ...], FloatArray]:
-    """Names and scores of the samples of a new array.
-
-    Parameters
-    ----------
-    saved : SavedModel
-        The model.
-    file : Path
-        The new array: in the shape of the one of the fit, or rows over the features of the mask.
-
-    Returns
-    -------
-    names : tuple of str
-    scores : ndarray of shape (n_samples, n_components)
-    """
+    """Names and scores (n_samples, K) of a new array, shaped as that of the fit or as rows over its mask."""
     model: SPCATV = restore_model(saved)
     data = _load_samples(file)
     structure = model.structure_

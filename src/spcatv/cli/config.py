@@ -24,26 +24,10 @@ VERBOSITY = ("quiet", "verbose")
 
 
 def read_config(file: Path, kind: type[CommonOptions]) -> dict[str, Any]:
-    """Read and check a configuration file.
+    """Read and check a TOML file with the options of a command, `FitOptions` or `SelectOptions`.
 
-    Parameters
-    ----------
-    file : Path
-        TOML.
-    kind : type
-        The options of the command: `FitOptions` or `SelectOptions`.
-
-    Returns
-    -------
-    dict
-        Values by the names of the options, and ``images`` as a list of strings and pairs of strings; paths
-        no longer depend on the folder of the file.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, or holds an unknown key or a value of the wrong kind; the message
-        names the file and the key.
+    Returns the values by the names of the options, and ``images`` as a list of strings and pairs of strings;
+    paths no longer depend on the folder of the file. An InputError names the file and the key.
     """
     values: dict[str, Any] = {}
     options = options_of(kind)
@@ -125,19 +109,8 @@ def _anchored(value: Any, folder: Path) -> Any:
 def config_text(options: CommonOptions, files: Sequence[SampleFiles] | None, *, name: str) -> str:
     """The effective configuration as TOML; a run with it repeats this one.
 
-    Parameters
-    ----------
-    options : FitOptions or SelectOptions
-        The effective options.
-    files : sequence of tuples of Path, or None
-        The files of every sample; ``None`` for an array.
-    name : str
-        Name of the file, for its header.
-
-    Returns
-    -------
-    str
-        Every option that has a value; paths are absolute.
+    Holds every option that has a value, with absolute paths, and the `files` of every sample (None for an
+    array). `name` is the file's own name, for its header.
     """
     lines = [
         f"# The options of this run of spca-tv {__version__}; those that are missing were left to the data.",

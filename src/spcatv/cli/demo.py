@@ -5,14 +5,10 @@ from __future__ import annotations
 import argparse
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from spcatv.cli.kinds import InputError
+from spcatv.cli.kinds import InputError, Subparsers
 from spcatv.progress import SILENT, listening
 from spcatv.progress.printing import LinePrinter
-
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 def add_parser(commands: Subparsers) -> argparse.ArgumentParser:

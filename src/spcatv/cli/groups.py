@@ -13,30 +13,16 @@ from spcatv.cli.images import check_order
 from spcatv.cli.inputs import SampleFiles, Source
 from spcatv.cli.kinds import InputError
 from spcatv.cli.options import SelectOptions
-from spcatv.cli.tables import MISSING, TABLE_SUFFIXES, read_table
+from spcatv.cli.tables import TABLE_SUFFIXES, read_table
 
 Labels = npt.NDArray[np.str_]
 
 
 def find_groups(options: SelectOptions, sources: Sequence[Source]) -> tuple[Path, str] | None:
-    """The table and the column that `--groups` names.
+    """The table and the column that `--groups` names; None without groups.
 
-    Parameters
-    ----------
-    options : SelectOptions
-        If `groups` names no table, it is the table of confounds, or the table that names the images.
-    sources : sequence of str
-        The positional arguments.
-
-    Returns
-    -------
-    (Path, str) or None
-        None without groups.
-
-    Raises
-    ------
-    InputError
-        If no table has the column.
+    If `groups` names no table, it is the table of confounds, or the one among the positional arguments
+    (`sources`) that names the images. An InputError says that no table has the column.
     """
     if options.groups is None:
         return None
@@ -65,25 +51,10 @@ def _known_tables(options: SelectOptions, sources: Sequence[Source]) -> list[Pat
 def group_labels(
     groups: tuple[Any, ...] | None, n_samples: int, samples: Sequence[SampleFiles] | None
 ) -> Labels | None:
-    """Read the label of every sample.
+    """Read the label of every sample from the table and column that `find_groups` returned.
 
-    Parameters
-    ----------
-    groups : (Path, str) or None
-        Table and column, from `find_groups`.
-    n_samples : int
-        Number of samples that were read.
-    samples : sequence of tuples of Path, or None
-        Their files; a table with a column of paths must list them in the same order.
-
-    Returns
-    -------
-    ndarray of shape (n_samples,), or None without groups
-
-    Raises
-    ------
-    InputError
-        If the table has another number of rows, another order, or a label is missing.
+    A table with a column of paths must list the files of the `samples` in their order. An InputError says
+    that the table has another number of rows or another order, or that a label is missing.
     """
     if groups is None:
         return None
@@ -93,8 +64,4 @@ def group_labels(
         raise InputError(f"{file} has {len(table.rows)} rows, but {n_samples} samples were read")
     if samples is not None:
         check_order(table, samples)
-    labels = table.column(column)
-    for number, label in enumerate(labels, start=1):
-        if label.lower() in MISSING:
-            raise InputError(f"{file}: the value of {column} in row {number} is missing")
-    return np.array(labels)
+    return np.array(table.complete_column(column))

@@ -35,20 +35,11 @@ IMAGE_DTYPE = "float32"
 
 @dataclass(frozen=True, eq=False)
 class ImageSamples:
-    """Images that were read (`spcatv.results.SampleSet`).
-
-    Attributes
-    ----------
-    cohort : Cohort
-    structure : Structure
-        Which features are neighbours.
-    parameters : dict
-        Parameters of `ImageSPCATV` that `SPCATV` does not have.
-    """
+    """Images that were read (`spcatv.results.SampleSet`)."""
 
     cohort: Cohort
-    structure: Structure
-    parameters: dict[str, Any]
+    structure: Structure  # which features are neighbours
+    parameters: dict[str, Any]  # parameters of `ImageSPCATV` that `SPCATV` does not have
 
     @property
     def matrix(self) -> FloatArray:
@@ -90,19 +81,7 @@ class ImageSamples:
 
 
 def read_images(options: CommonOptions, samples: Sequence[SampleFiles]) -> ImageSamples:
-    """Read the images.
-
-    Parameters
-    ----------
-    options : FitOptions or SelectOptions
-        Effective options.
-    samples : sequence of tuples of Path
-        The file of every sample, or the files of its two hemispheres.
-
-    Returns
-    -------
-    ImageSamples
-    """
+    """Read the images: one file per sample, or the files of its two hemispheres."""
     # imported here: images need an extra
     from spcatv.images import read_cohort
 
@@ -120,28 +99,11 @@ def read_images(options: CommonOptions, samples: Sequence[SampleFiles]) -> Image
 
 
 def score_images(
-    saved: SavedModel,
-    samples: Sequence[SampleFiles],
-    confounds: Path | None,
-    columns: Sequence[str] | None,
+    saved: SavedModel, samples: Sequence[SampleFiles], confounds: Path | None, columns: Sequence[str] | None
 ) -> tuple[tuple[str, ...], FloatArray]:
-    """Names and scores of new images.
+    """Names and scores (n_samples, K) of new images.
 
-    Parameters
-    ----------
-    saved : SavedModel
-        The model.
-    samples : sequence of tuples of Path
-        The new images.
-    confounds : Path or None
-        Their confounds, if the model was fitted with confounds.
-    columns : sequence of str or None
-        Columns of the confounds to use; those of the fit by default.
-
-    Returns
-    -------
-    names : tuple of str
-    scores : ndarray of shape (n_samples, n_components)
+    If the model was fitted with confounds, `confounds` names theirs; by default, the `columns` of the fit.
     """
     model: ImageSPCATV = restore_model(saved)
     fitted = model.preparation_.confounds
@@ -213,15 +175,9 @@ def _named_errors(confounds: Path | None) -> Iterator[None]:
 def read_ahead(samples: Sequence[SampleFiles], n_jobs: int) -> Iterator[None]:
     """Let threads read the files before they are needed, so that they are in the cache of the system.
 
-    The images are still decoded one by one, and only one is in memory at a time; but decoding no longer
-    waits for a slow or remote disk.
-
-    Parameters
-    ----------
-    samples : sequence of tuples of Path
-        Files, in the order in which they will be needed.
-    n_jobs : int
-        Number of threads, including the one that decodes: 1 reads nothing ahead, -1 is one per core.
+    The images are still decoded one by one, and only one is in memory at a time; but decoding no longer waits
+    for a slow or remote disk. `n_jobs` counts the thread that decodes: 1 reads nothing ahead, -1 is one
+    thread per core.
     """
     files = [file for sample in samples for file in sample]
     places = count()

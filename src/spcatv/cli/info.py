@@ -6,17 +6,15 @@ import argparse
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spcatv._util.tables import aligned
-from spcatv.cli.kinds import input_errors
+from spcatv.cli.kinds import Subparsers, input_errors
 from spcatv.model import ModelError, SavedModel
 from spcatv.results import open_model
 
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
-
 MOST_FILES = 5
+PLAIN = (str, int, float, type(None))
 
 
 def add_parser(commands: Subparsers) -> argparse.ArgumentParser:
@@ -63,7 +61,7 @@ def as_text(saved: SavedModel) -> str:
         f"{saved.kind}: {n_components} components of {n_features:,} features",
         "",
         "parameters",
-        *(f"  {name}: {value}" for name, value in _parameters(saved).items() if _is_plain(value)),
+        *(f"  {name}: {value}" for name, value in _parameters(saved).items() if isinstance(value, PLAIN)),
         "",
         *_weights(saved),
         "",
@@ -95,10 +93,6 @@ def _weights(saved: SavedModel) -> list[str]:
 
 def _numbers(values: Any) -> str:
     return ", ".join(f"{float(value):.4g}" for value in values)
-
-
-def _is_plain(value: Any) -> bool:
-    return value is None or isinstance(value, str | int | float)
 
 
 def _components(saved: SavedModel) -> list[str]:

@@ -23,24 +23,11 @@ HEMISPHERE_COLUMNS = ("left", "right")
 
 
 def sample_files(sources: Sequence[Source], *, path_column: str | None) -> tuple[SampleFiles, ...]:
-    """Find the files of every sample.
+    """Find the files of every sample: one file, or those of the left and the right hemisphere.
 
-    Parameters
-    ----------
-    sources : sequence of str, or of pairs of str
-        Files, folders, patterns, lists and tables, in the order of the samples; a pair is one sample.
-    path_column : str or None
-        Column of a table that holds the paths; ``None`` looks for the usual names.
-
-    Returns
-    -------
-    tuple of tuple of Path
-        For each sample one file, or the files of the left and the right hemisphere.
-
-    Raises
-    ------
-    InputError
-        If a file does not exist or is given twice; the message names it.
+    The `sources` are files, folders, patterns, lists and tables, in the order of the samples; a pair is one
+    sample. `path_column` names the column of a table that holds the paths; None looks for the usual names. An
+    InputError names a file that does not exist or is given twice.
     """
     samples = [files for source in sources for files in _expand(source, path_column)]
     _refuse_repeats(samples)

@@ -12,15 +12,7 @@ from pathlib import Path
 
 @contextmanager
 def rerun_hint_on_interrupt(output: Path, argv: Sequence[str]) -> Iterator[None]:
-    """On an interruption, from the keyboard or by a scheduler, say how to run the command again.
-
-    Parameters
-    ----------
-    output : Path
-        The folder that would have been written.
-    argv : sequence of str
-        The command.
-    """
+    """On an interruption, from the keyboard or by a scheduler, say how to run the command again."""
     try:
         with _termination_interrupts():
             yield

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import math
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+
+Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 class InputError(ValueError):
@@ -41,24 +44,13 @@ def check_output_file(file: Path, *, overwrite: bool, example: str) -> None:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of value.
+    """A kind of value."""
 
-    Attributes
-    ----------
-    read : callable
-        Turns a string of the command line into a value, or raises ValueError.
-    check : callable
-        Turns a value of a TOML file into the same; raises a ValueError that says what would be right.
-    metavar : str or None
-        Placeholder in the help; ``None`` for a switch, which takes no value.
-    choices : tuple of str
-        All values, if they can be listed.
-    """
-
-    read: Callable[[str], Any]
+    read: Callable[[str], Any]  # turns a string of the command line into a value, or raises ValueError
+    # turns a value of a TOML file into the same; raises a ValueError that says what would be right
     check: Callable[[Any], Any]
-    metavar: str | None
-    choices: tuple[str, ...] = ()
+    metavar: str | None  # placeholder in the help; ``None`` for a switch, which takes no value
+    choices: tuple[str, ...] = ()  # all values, if they can be listed
 
 
 def _is_number(value: Any, types: type | tuple[type, ...]) -> bool:

@@ -12,7 +12,6 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from spcatv.progress import (
@@ -50,12 +49,7 @@ class Display:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         pass
 
     def hear(self, event: Event, /) -> bool:
@@ -104,13 +98,7 @@ class LogDisplay(Display):
 
 
 class LiveDisplay(Display):
-    """A line that moves, on a terminal: component, alternation, objective, gap, time left.
-
-    Parameters
-    ----------
-    console : rich.console.Console
-        Where to draw; the line is wiped at the end.
-    """
+    """A moving line on a terminal, wiped at the end: component, alternation, objective, gap, time left."""
 
     def __init__(self, console: Console) -> None:
         self._bar = _bar(console)
@@ -123,12 +111,7 @@ class LiveDisplay(Display):
         self._bar.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._bar.stop()
 
     def hear(self, event: Event, /) -> bool:

@@ -8,15 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spcatv.cli.kinds import check_output_file, input_errors
+from spcatv.cli.kinds import Subparsers, check_output_file, input_errors
 from spcatv.cli.tables import read_table
 from spcatv.model import ModelError
 from spcatv.results import read_results, report_file
 from spcatv.results.folder import REPORT
 
 if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
-
     from spcatv.report import Column
 
 EPILOG = """\

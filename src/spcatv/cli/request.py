@@ -32,30 +32,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Request(Generic[OptionsKind]):
-    """What to do, checked as far as possible without reading data.
+    """What to do, checked as far as possible without reading data."""
 
-    Attributes
-    ----------
-    options : FitOptions or SelectOptions
-        Effective options.
-    files : tuple of tuple of Path, or None
-        The files of every sample; ``None`` for an array.
-    output : Path
-        The results folder.
-    quiet : bool
-        Whether to print nothing on success.
-    verbose : int
-        How much to log.
-    config : str
-        The effective configuration.
-    """
-
-    options: OptionsKind
-    files: tuple[SampleFiles, ...] | None
-    output: Path
-    quiet: bool
-    verbose: int
-    config: str
+    options: OptionsKind  # effective options
+    files: tuple[SampleFiles, ...] | None  # the files of every sample; ``None`` for an array
+    output: Path  # the results folder
+    quiet: bool  # whether to print nothing on success
+    verbose: int  # how much to log
+    config: str  # the effective configuration
 
     def display(self) -> Display:
         """The listener that shows the progress."""
@@ -103,24 +87,8 @@ def checked_request(
 ) -> Request[OptionsKind]:
     """Collect the options, check them and the existence of files, and set up the log.
 
-    Parameters
-    ----------
-    arguments : Namespace
-        The parsed command line.
-    kind : type
-        `FitOptions` or `SelectOptions`.
-    check : callable
-        Checks the options of the command, given the positional arguments as well; raises InputError,
-        ValueError or TypeError for the first that is wrong, and returns the options to use.
-
-    Returns
-    -------
-    Request
-
-    Raises
-    ------
-    InputError
-        For the first thing that is wrong.
+    `check` gets the options of the command and the positional arguments. It returns the options to use, or
+    raises InputError, ValueError or TypeError; all of them become an InputError.
     """
     given = vars(arguments)
     configured = read_config(arguments.config, kind) if arguments.config is not None else {}

@@ -17,21 +17,11 @@ MISSING = ("", "n/a", "na", "nan", "null", "none")
 
 @dataclass(frozen=True)
 class Table:
-    """A table of strings.
-
-    Attributes
-    ----------
-    file : Path
-        The file.
-    columns : tuple of str
-        Names of the columns, all different.
-    rows : tuple of tuple of str
-        The cells, one tuple per row.
-    """
+    """A table of strings."""
 
     file: Path
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    columns: tuple[str, ...]  # names of the columns, all different
+    rows: tuple[tuple[str, ...], ...]  # the cells, one tuple per row
 
     def column(self, name: str) -> list[str]:
         """The cells of one column."""
@@ -39,6 +29,14 @@ class Table:
             raise InputError(f"{self.file} has no column {name!r}; it has {', '.join(self.columns)}")
         position = self.columns.index(name)
         return [row[position] for row in self.rows]
+
+    def complete_column(self, name: str) -> list[str]:
+        """The cells of one column, none of which may be missing."""
+        cells = self.column(name)
+        for number, cell in enumerate(cells, start=1):
+            if cell.lower() in MISSING:
+                raise InputError(f"{self.file}: the value of {name} in row {number} is missing")
+        return cells
 
     def path_column(self) -> str | None:
         """The column whose name says that it holds paths; None if there is none."""
@@ -81,39 +79,15 @@ def selected_columns(table: Table, names: Sequence[str] | None) -> tuple[str, ..
 
 
 def read_columns(table: Table, names: Sequence[str]) -> dict[str, list[float] | list[str]]:
-    """Read columns of numbers or text.
+    """The values of columns: numbers if all cells are numbers, otherwise text.
 
-    Parameters
-    ----------
-    table : Table
-    names : sequence of str
-        The columns to read.
-
-    Returns
-    -------
-    dict
-        The values of every column: numbers if all cells are numbers, otherwise text (`spcatv.images`
-        refuses mixtures).
-
-    Raises
-    ------
-    InputError
-        If a column or a cell is missing; the message names it.
+    An InputError names a column or a cell that is missing.
     """
-    return {name: _values(table, name) for name in names}
+    return {name: _values(table.complete_column(name)) for name in names}
 
 
-def _values(table: Table, column: str) -> list[float] | list[str]:
-    cells = list(table.column(column))
-    missing = next((row for row, cell in enumerate(cells, start=1) if cell.lower() in MISSING), None)
-    if missing is not None:
-        raise InputError(f"{table.file}: the value of {column} in row {missing} is missing")
-    numbers = [_number(cell) for cell in cells]
-    return cells if None in numbers else [number for number in numbers if number is not None]
-
-
-def _number(cell: str) -> float | None:
+def _values(cells: list[str]) -> list[float] | list[str]:
     try:
-        return float(cell)
+        return [float(cell) for cell in cells]
     except ValueError:
-        return None
+        return cells

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from spcatv._util.files import replacing
 from spcatv.cli import kinds
 from spcatv.cli.arrays import score_array
 from spcatv.cli.images import score_images
 from spcatv.cli.inputs import sample_files
-from spcatv.cli.kinds import InputError, check_output_file, input_errors
+from spcatv.cli.kinds import InputError, Subparsers, check_output_file, input_errors
 from spcatv.cli.options import add_verbosity
 from spcatv.cli.progress import choose_display, set_up_log, show_warnings
 from spcatv.model import ModelError
 from spcatv.progress import listening
 from spcatv.results import open_model
 from spcatv.results.writing import write_mixing
-
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 def add_parser(commands: Subparsers) -> argparse.ArgumentParser:

@@ -19,15 +19,10 @@ LARGEST_SINGLE = 1e15
 
 
 class ArrayData:
-    """Samples of a NumPy array, which is read where it lies.
+    """Samples of a NumPy array of shape (n, P), which is read where it lies.
 
-    Parameters
-    ----------
-    array : ndarray of shape (n, P)
-        X, in any memory order and dtype, writable or not. What is not float32 or float64 in C order is
-        copied to it, once.
-    samples : ndarray of int of shape (N,), default=None
-        Which rows of the array are the samples, in order; all of them by default.
+    The array may have any memory order and dtype, writable or not. What is not float32 or float64 in C order
+    is copied to it, once. `samples` (N,) tells which rows are the samples, in order; all of them by default.
     """
 
     def __init__(self, array: Array, samples: IntArray | None = None) -> None:

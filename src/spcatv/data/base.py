@@ -21,18 +21,10 @@ BLOCK_ENTRIES = 1 << 16
 
 @dataclass(frozen=True, eq=False)
 class ColumnStatistics:
-    """What one pass over the data tells about their columns.
+    """What one pass over the data tells about their columns."""
 
-    Attributes
-    ----------
-    mean : ndarray of shape (P,)
-        Means of the columns; zeros if they were not asked for.
-    squared_norms : ndarray of shape (P,)
-        ``||X_j - mean_j||^2`` of every column.
-    """
-
-    mean: FloatArray
-    squared_norms: FloatArray
+    mean: FloatArray  # means of the columns; zeros if they were not asked for, shape (P,)
+    squared_norms: FloatArray  # ``||X_j - mean_j||^2`` of every column, shape (P,)
 
 
 @runtime_checkable

@@ -65,18 +65,10 @@ class DataOperator(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class CentredData:
-    """``X - 1 mean'`` as an operator.
+    """``X - 1 mean'`` as an operator."""
 
-    Parameters
-    ----------
-    data : Data
-        X, N samples by P features.
-    center : bool
-        Whether the columns' means are subtracted.
-    """
-
-    data: Data
-    center: bool = True
+    data: Data  # X, N samples by P features
+    center: bool = True  # whether the columns' means are subtracted
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -156,21 +148,11 @@ class CentredData:
 
 @dataclass(frozen=True, eq=False)
 class ResidualData:
-    """``base - scores' loadings`` as an operator.
+    """``base - scores' loadings`` as an operator."""
 
-    Parameters
-    ----------
-    base : CentredData
-        The N x P data.
-    scores : ndarray of shape (K, N)
-        One row per rank-one term.
-    loadings : ndarray of shape (K, P)
-        Likewise.
-    """
-
-    base: CentredData
-    scores: FloatArray
-    loadings: FloatArray
+    base: CentredData  # the N x P data
+    scores: FloatArray  # one row per rank-one term, shape (K, N)
+    loadings: FloatArray  # likewise, shape (K, P)
 
     @property
     def shape(self) -> tuple[int, int]:

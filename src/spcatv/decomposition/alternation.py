@@ -32,24 +32,12 @@ COARSE_ALTERNATIONS = 100
 
 @dataclass(frozen=True)
 class Limits:
-    """How far an alternation goes, and who is told.
+    """How far an alternation goes, and who is told."""
 
-    Attributes
-    ----------
-    tol : float
-        Largest gap relative to the scale of the loading problem.
-    max_iter : int
-        Most alternations.
-    keep_warm_start : bool
-        Whether the component keeps what a later fit starts from.
-    listener : Listener
-        Told after every alternation; may ask to stop.
-    """
-
-    tol: float
-    max_iter: int
-    keep_warm_start: bool = True
-    listener: Listener = SILENT
+    tol: float  # largest gap relative to the scale of the loading problem
+    max_iter: int  # most alternations
+    keep_warm_start: bool = True  # whether the component keeps what a later fit starts from
+    listener: Listener = SILENT  # told after every alternation; may ask to stop
 
     def coarse(self) -> Limits:
         """The same for a first look at a start."""
@@ -155,25 +143,9 @@ def alternate(
 ) -> Component:
     """Alternate v and u from a start until v is certified for its own u.
 
-    Parameters
-    ----------
-    data : DataOperator
-        Centred and deflated data, N x P.
-    penalty : LoadingPenalty
-        The penalty.
-    start : ndarray of shape (N,) or LoadingProblem
-        Unit scores to start from, or the loading problem that they pose.
-    limits : Limits
-        When to stop, and who is told.
-    solver : WarmSolver
-        Solves the v-steps; keeps its state for a later call.
-    first_gap : float or None
-        Relative gap at which the first v-step may stop, where the start is a good one; without it the
-        first is as inexact as the others.
-
-    Returns
-    -------
-    Component
+    The data (N x P) are centred and deflated. The start is a vector of unit scores, or the loading problem
+    that they pose. The solver keeps its state for a later call. Where the start is a good one, `first_gap` is
+    the relative gap at which the first v-step may stop; without it the first is as inexact as the others.
     """
     state = _Alternation(data, penalty, solver, limits.tol)
     problem = start if isinstance(start, LoadingProblem) else penalty.problem(data, start)

@@ -27,24 +27,12 @@ class Weights:
 
 @dataclass(frozen=True, eq=False)
 class LoadingPenalty:
-    """The penalty on a loading vector.
+    """The penalty on a loading vector."""
 
-    Parameters
-    ----------
-    structure : Structure
-        On the P features.
-    weights : Weights
-        Absolute weights, l2 > 0.
-    penalty : {"tv", "graphnet"} or StructuredPenalty
-        Form of the structured penalty.
-    positive : bool
-        Whether loadings are kept non-negative.
-    """
-
-    structure: Structure
-    weights: Weights
-    penalty: Penalty = "tv"
-    positive: bool = False
+    structure: Structure  # on the P features
+    weights: Weights  # absolute weights, l2 > 0
+    penalty: Penalty = "tv"  # "tv" or "graphnet", form of the structured penalty
+    positive: bool = False  # whether loadings are kept non-negative
 
     def problem(self, data: DataOperator, u: FloatArray) -> LoadingProblem:
         """The loading problem for scores u: ``y = X'u / (N l2)``."""

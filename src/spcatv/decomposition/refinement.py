@@ -37,24 +37,13 @@ MOST_CYCLES = 50
 
 @dataclass(frozen=True, eq=False)
 class Refinement:
-    """What joint refinement reached.
+    """What joint refinement reached."""
 
-    Attributes
-    ----------
-    components : tuple of Component
-        The refined components; the gap of each is for the residual of the others as they ended.
-    objectives : tuple of float
-        Joint objective J at the start and after every cycle; never increases.
-    n_cycles : int
-        Cycles over all components.
-    converged : bool
-        Whether every component is certified for the others as they ended.
-    """
-
+    # the refined components; the gap of each is for the residual of the others as they ended
     components: tuple[Component, ...]
-    objectives: tuple[float, ...]
-    n_cycles: int
-    converged: bool
+    objectives: tuple[float, ...]  # joint objective J at the start and after every cycle; never increases
+    n_cycles: int  # cycles over all components
+    converged: bool  # whether every component is certified for the others as they ended
 
 
 def refine_components(
@@ -68,22 +57,8 @@ def refine_components(
 ) -> Refinement:
     """Cycle over greedy components until each is certified for the residual of the others.
 
-    Parameters
-    ----------
-    data : CentredData
-        The data, N x P.
-    penalties : sequence of LoadingPenalty
-        Those that the components were fitted with.
-    components : sequence of Component
-        Greedy components, in order, with their warm starts.
-    limits : Limits
-        As in `alternate`; its `max_iter` also bounds the cycles.
-    method, dtype
-        Loading solver and its working precision.
-
-    Returns
-    -------
-    Refinement
+    The components come in order, with their warm starts and the penalties that they were fitted with. The
+    `max_iter` of the limits also bounds the cycles.
     """
     block_l2 = 0.5 / data.shape[0]
     tol = limits.tol

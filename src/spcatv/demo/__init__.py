@@ -19,30 +19,11 @@ def run_demo(
     parts: Sequence[str] = PARTS,
     seed: int = 0,
 ) -> tuple[Path, ...]:
-    """Run parts of the demonstration, one after the other.
+    """Run parts of the demonstration ("dots", "volume", "surface"), one after the other.
 
-    Everything that it prints is a `spcatv.progress.Message`.
-
-    Parameters
-    ----------
-    folder : Path
-        An existing folder for pictures, tables and files (`prepare_folder`).
-    spca_tv : callable
-        The command line: takes arguments, returns an exit code.
-    parts : sequence of {"dots", "volume", "surface"}, default=all
-        What to run.
-    seed : int, default=0
-        Seed of the simulated data.
-
-    Returns
-    -------
-    tuple of Path
-        The reports of the parts on brains.
-
-    Raises
-    ------
-    MissingExtraError
-        Before any work, if a package is not installed.
+    Pictures, tables and files go to an existing folder (`prepare_folder`). `spca_tv` is the command line: it
+    takes arguments and returns an exit code. Everything that is printed is a `spcatv.progress.Message`.
+    Returns the reports of the parts on brains. A MissingExtraError comes before any work.
     """
     if set(parts) - {"dots"}:
         require_images()

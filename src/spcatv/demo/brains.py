@@ -43,32 +43,17 @@ METHODS = {"Elastic-net PCA": ("--tv-ratio", "0", "--l1-ratio", "0.5"), "SPCA-TV
 
 @dataclass(frozen=True, eq=False)
 class BrainMethod:
-    """How one method did on a cohort.
-
-    Attributes
-    ----------
-    name : str
-        The method.
-    loadings : ndarray of shape (3, n_features)
-        As read from the files, in the order and with the signs of the truth.
-    mse, dice : float
-        Mean loading error, and mean Dice index of the supports (99 % of the norm), against the truth.
-    sparsity : float
-        Share of loadings that are zero.
-    n_clusters : int or None
-        Number of connected regions of all components; ``None`` without neighbours.
-    relative_gap, seconds : float
-        Largest certified relative gap; time of the fit.
-    """
+    """How one method did on a cohort."""
 
     name: str
+    # as read from the files, in the order and with the signs of the truth, shape (3, n_features)
     loadings: FloatArray
-    mse: float
-    dice: float
-    sparsity: float
-    n_clusters: int | None
-    relative_gap: float
-    seconds: float
+    mse: float  # mean loading error against the truth
+    dice: float  # mean Dice index of the supports (99 % of the norm) and those of the truth
+    sparsity: float  # share of loadings that are zero
+    n_clusters: int | None  # number of connected regions of all components; ``None`` without neighbours
+    relative_gap: float  # largest certified relative gap
+    seconds: float  # time of the fit
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,18 +75,7 @@ def require_images() -> None:
 def run_volume(folder: Path, *, spca_tv: Command, seed: int = 0) -> BrainResult:
     """Simulate maps on the grey matter of the MNI152 template, fit them from NIfTI files, compare.
 
-    Parameters
-    ----------
-    folder : Path
-        Where to write ``volume/`` (input and results) and ``volume.png``.
-    spca_tv : callable
-        The command line: takes arguments, returns an exit code.
-    seed : int, default=0
-        Seed of the simulated cohort.
-
-    Returns
-    -------
-    BrainResult
+    Writes ``volume/`` (input and results) and ``volume.png``.
     """
     import nibabel as nib
     from nilearn.datasets import load_mni152_gm_mask
@@ -141,16 +115,7 @@ def run_volume(folder: Path, *, spca_tv: Command, seed: int = 0) -> BrainResult:
 def run_surface(folder: Path, *, spca_tv: Command, seed: int = 0) -> BrainResult:
     """Simulate maps on the cortex of fsaverage5, fit them from GIFTI files, compare.
 
-    Parameters
-    ----------
-    folder : Path
-        Where to write ``surface/`` (input and results) and ``surface.png``.
-    spca_tv, seed
-        As for `run_volume`.
-
-    Returns
-    -------
-    BrainResult
+    Writes ``surface/`` (input and results) and ``surface.png``.
     """
     import nibabel as nib
     from nilearn.datasets import load_fsaverage

@@ -57,33 +57,17 @@ class _Decomposition(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class MethodResult:
-    """How one method did.
+    """How one method did."""
 
-    Attributes
-    ----------
-    name : str
-        The method, as shown in the table and the picture.
-    loadings : ndarray of shape (3, n_features)
-        Unit norm, in the order and with the signs of the true loadings they match.
-    error : float
-        Frobenius norm of the reconstruction error on the test samples.
-    mse : float
-        Mean loading error against the truth (`spcatv.metrics.loading_mse`).
-    sparsity : float
-        Share of loadings that are exactly zero.
-    relative_gap : float or None
-        Largest certified relative duality gap over the components; ``None`` for PCA, which has none.
-    seconds : float
-        Wall-clock time of the fit, with linear algebra on one thread.
-    """
-
-    name: str
+    name: str  # the method, as shown in the table and the picture
+    # unit norm, in the order and with the signs of the true loadings they match, shape (3, n_features)
     loadings: FloatArray
-    error: float
-    mse: float
-    sparsity: float
+    error: float  # Frobenius norm of the reconstruction error on the test samples
+    mse: float  # mean loading error against the truth (`spcatv.metrics.loading_mse`)
+    sparsity: float  # share of loadings that are exactly zero
+    # largest certified relative duality gap over the components; ``None`` for PCA, which has none
     relative_gap: float | None
-    seconds: float
+    seconds: float  # wall-clock time of the fit, with linear algebra on one thread
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,23 +81,9 @@ class DotsResult:
 
 
 def run_dots(folder: Path, *, seed: int = 0) -> DotsResult:
-    """Simulate, fit, compare, and save the picture and the table.
+    """Simulate, fit, compare, and save ``loadings.png`` and ``table.tsv`` in an existing folder.
 
-    Parameters
-    ----------
-    folder : Path
-        An existing folder for ``loadings.png`` and ``table.tsv``.
-    seed : int, default=0
-        Seed of the simulated data.
-
-    Returns
-    -------
-    DotsResult
-
-    Raises
-    ------
-    MissingExtraError
-        Before any work, if matplotlib is not installed.
+    A MissingExtraError comes before any work.
     """
     require(("matplotlib",), "report", "the demo draws a picture")
     data = make_dots(random_state=seed)
@@ -199,19 +169,8 @@ def table_as_tsv(methods: tuple[MethodResult, ...]) -> str:
 def draw_loadings(data: Dots, methods: tuple[MethodResult, ...]) -> Figure:
     """Draw the true and the estimated loadings as images: one column per method, one row per component.
 
-    All loadings have unit norm and share one colour scale, red above and blue below zero, white at
-    zero; thin outlines show where the true dots are.
-
-    Parameters
-    ----------
-    data : Dots
-        The simulated data, with the truth.
-    methods : tuple of MethodResult
-        Loadings matched to the truth, one column each.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
+    All loadings have unit norm and share one colour scale, red above and blue below zero, white at zero; thin
+    outlines show where the true dots are.
     """
     from matplotlib.figure import Figure
 

@@ -10,16 +10,9 @@ class MissingExtraError(RuntimeError):
 
 
 def require(packages: tuple[str, ...], extra: str, purpose: str) -> None:
-    """Raise MissingExtraError unless all packages can be imported.
+    """Raise MissingExtraError unless all packages, which the extra brings, can be imported.
 
-    Parameters
-    ----------
-    packages : tuple of str
-        Names as they are imported.
-    extra : str
-        The extra that brings them.
-    purpose : str
-        What they are needed for, the beginning of a sentence.
+    `purpose` says what they are needed for; it is the beginning of a sentence.
     """
     for package in packages:
         if not _is_there(package):

@@ -20,20 +20,9 @@ LEFT, RIGHT = -1.0, 1.0
 
 
 def draw_volume(mask: BoolArray, truth: FloatArray, methods: Mapping[str, FloatArray]) -> Figure:
-    """Draw loadings in a volume, seen from above: every pixel shows the largest loading below it.
+    """Draw loadings (K, P) in a mask, seen from above: every pixel shows the largest loading below it.
 
-    Parameters
-    ----------
-    mask : ndarray of bool, of shape (n_x, n_y, n_z)
-        Where the features are.
-    truth : ndarray of shape (K, n_features)
-        True loadings.
-    methods : mapping from str to ndarray of shape (K, n_features)
-        Estimated loadings, matched to the truth.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
+    The loadings of the methods are matched to the truth.
     """
     outline = mask.any(axis=2)
     figure, panels = _panels(truth, methods, width=2.2, height=2.5)
@@ -49,18 +38,10 @@ def draw_volume(mask: BoolArray, truth: FloatArray, methods: Mapping[str, FloatA
 
 
 def draw_surface(sides: Sequence[Any], truth: FloatArray, methods: Mapping[str, FloatArray]) -> Figure:
-    """Draw loadings on two hemispheres, each seen from outside and from inside.
+    """Draw loadings (K, P) on two hemispheres, each seen from outside and from inside.
 
-    Parameters
-    ----------
-    sides : two meshes with `coordinates` (n_vertices, 3) and `faces` (n_triangles, 3)
-        The left and the right hemisphere.
-    truth, methods
-        As for `draw_volume`; the features are the vertices, left before right.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
+    `sides` are two meshes with `coordinates` (n_vertices, 3) and `faces` (n_triangles, 3); the features are
+    their vertices, left before right.
     """
     figure, panels = _panels(truth, methods, width=3.0, height=2.4)
     for axes, loading, limit in panels:

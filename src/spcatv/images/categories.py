@@ -30,14 +30,7 @@ def given_columns(names: Sequence[str], levels: Levels) -> list[str]:
 
 
 def text_values(column: Any, name: str, source: str) -> list[str] | None:
-    """The values of a column of a DataFrame if it holds text; None if it holds numbers.
-
-    Parameters
-    ----------
-    column : pandas.Series
-    name, source : str
-        The column and its table, for messages.
-    """
+    """The values of a column of a DataFrame if it holds text; None if it holds numbers."""
     if column.dtype.kind in "biuf":
         return None
     missing = np.flatnonzero(column.isna().to_numpy())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -27,14 +27,15 @@ from spcatv.images.meshes import (
 )
 from spcatv.images.space import (
     Opened,
+    Samples,
     Space,
     VertexSet,
     VoxelSet,
     checked_labels,
     default_names,
+    sample_names,
 )
 from spcatv.images.volume import neighbour_distances
-from spcatv.progress import FileRead, tell
 from spcatv.structure import Structure, concat, grid
 
 FILE_NAME = re.compile(r"\.(dscalar|dtseries|dlabel)\.nii$", re.IGNORECASE)
@@ -47,19 +48,12 @@ class CiftiSpace(Space):
 
     Features are the vertices of the left and then of the right cortex in the order of the mesh, followed by
     the voxels in C order, whatever the order in the file.
-
-    Parameters
-    ----------
-    axis : BrainModelAxis
-        The G grayordinates of the files.
-    meshes : dict
-        From "left" and "right" to the mesh, for the cortices that the axis has.
-    labels : ndarray of int32, of shape (G,)
-        0 is outside; differences are taken inside a brain structure and a label only.
     """
 
-    axis: BrainModelAxis
+    axis: BrainModelAxis  # the G grayordinates of the files
+    # from "left" and "right" to the mesh, for the cortices that the axis has
     meshes: Mapping[str, SurfaceMesh]
+    # 0 is outside; differences are taken inside a brain structure and a label only, shape (G,)
     labels: IntArray
 
     kind: ClassVar[str] = "cifti"
@@ -73,15 +67,11 @@ class CiftiSpace(Space):
 
     @classmethod
     def find(cls, imgs: Any, mask: Any, surface: Any) -> Opened:
-        """Open images with the same grayordinates.
+        """Open images with the same G grayordinates.
 
-        Parameters
-        ----------
-        imgs : list of files or Cifti2Images
-        mask : CIFTI-2 file or image of one row, array of shape (G,), or None
-            0 and 1, or labels; ``None`` takes all grayordinates.
-        surface : any form that `spcatv.images.meshes.load_meshes` takes, or None
-            Needed if the files have cortical surfaces.
+        The mask is a CIFTI-2 file or image of one row, or an array of shape (G,), with 0 and 1 or labels;
+        ``None`` takes all. The surface, in any form that `load_meshes` takes, is needed if the files have
+        cortices.
         """
         files = open_all(imgs)
         first = files[0]
@@ -247,7 +237,7 @@ class CiftiSpace(Space):
 
 
 @dataclass(frozen=True, eq=False)
-class CiftiSamples:
+class CiftiSamples(Samples):
     """Opened images with the grayordinates of their space."""
 
     space: CiftiSpace
@@ -256,30 +246,22 @@ class CiftiSamples:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """One name per sample: the file, and the row in it if it holds several."""
-        names: list[str] = []
-        for file in self.opened:
-            rows = range(file.n_samples)
-            names.extend([file.name] if file.n_samples == 1 else [f"{file.name}[{row}]" for row in rows])
-        return tuple(names)
+        return tuple(name for file in self.opened for name in sample_names(file.name, file.n_samples))
 
     @property
     def files(self) -> tuple[Path, ...]:
         """The files of the images that have one."""
         return tuple(file.file for file in self.opened if file.file is not None)
 
-    def fill(self, out: FloatArray) -> None:
-        """Read one file after the other into the rows of `out`, one block of columns at a time."""
+    def _filled(self, out: FloatArray) -> Iterator[None]:
         first_row = 0
         for file in self.opened:
             last_row = first_row + file.n_samples
             for first, block in file.blocks():
                 place = self.space.columns - first
                 inside = np.flatnonzero((place >= 0) & (place < block.shape[1]))
-                # values too large for float32 become infinite; these are found later
-                with np.errstate(over="ignore"):
-                    out[first_row:last_row, inside] = block[:, place[inside]]
-            for row in range(first_row, last_row):
-                tell(FileRead(row + 1, len(out), self.names[row]))
+                out[first_row:last_row, inside] = block[:, place[inside]]
+            yield from [None] * file.n_samples
             first_row = last_row
 
 

@@ -20,21 +20,11 @@ BLOCK_VALUES = 4_000_000
 
 @dataclass(frozen=True, eq=False)
 class CiftiFile:
-    """An opened CIFTI-2 image whose rows are samples and whose columns are grayordinates.
+    """An opened CIFTI-2 image whose rows are samples and whose columns are grayordinates."""
 
-    Attributes
-    ----------
-    name : str
-        File name, or place in the list.
-    image : Cifti2Image
-        Opened; its values are read later.
-    axis : BrainModelAxis
-        Describes the columns.
-    """
-
-    name: str
-    image: Cifti2Image
-    axis: BrainModelAxis
+    name: str  # file name, or place in the list
+    image: Cifti2Image  # opened; its values are read later
+    axis: BrainModelAxis  # describes the columns
 
     @property
     def n_samples(self) -> int:

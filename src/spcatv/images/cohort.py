@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spcatv._util.types import FloatArray
-from spcatv.data import row_blocks
+from spcatv.data import as_data
 from spcatv.images.confounds import ConfoundFit, ConfoundTable, fit_confounds, read_confounds
 from spcatv.images.features import (
     DropReport,
@@ -48,36 +48,17 @@ class InputFile:
 
 @dataclass(frozen=True, eq=False)
 class Preparation:
-    """How images become rows of the data matrix, in a fit and for new images.
+    """How images become rows of the data matrix, in a fit and for new images."""
 
-    Attributes
-    ----------
-    space : Space
-        Where the features live.
-    confounds : ConfoundFit or None
-        What the confounds explain.
-    scale : ndarray of shape (n_features,) or None
-        Standard deviations that the features are divided by.
-    dtype : str
-        "float32" or "float64".
-    """
-
-    space: Space
-    confounds: ConfoundFit | None
-    scale: FloatArray | None
-    dtype: str
+    space: Space  # where the features live
+    confounds: ConfoundFit | None  # what the confounds explain
+    scale: FloatArray | None  # standard deviations that the features are divided by, shape (n_features,)
+    dtype: str  # "float32" or "float64"
 
     def read(self, imgs: Any, confounds: Any = None, *, progress: ReadProgress | None = None) -> FloatArray:
-        """The data matrix of new images, shape (n_samples, n_features).
+        """The data matrix (n_samples, n_features) of new images of the same kind and space.
 
-        Parameters
-        ----------
-        imgs : images
-            Of the kind and in the space of the images of the fit.
-        confounds : table, default=None
-            With the columns of the fit; needed if and only if the fit had confounds.
-        progress : callable, default=None
-            Called after every image with its number, the number of all images, and its name.
+        Confounds, with the columns of the fit, are needed if and only if the fit had some.
         """
         items = listed(imgs)
         kind = space_of(items, self.space.as_surface()).kind
@@ -275,12 +256,6 @@ def _without_confounds(
 
 
 def _column_spread(X: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Means and standard deviations of the features in float64, one block of samples at a time."""
-    mean = np.zeros(X.shape[1])
-    for first, last in row_blocks(X.shape):
-        mean += X[first:last].sum(axis=0, dtype=np.float64)
-    mean /= len(X)
-    squares = np.zeros(X.shape[1])
-    for first, last in row_blocks(X.shape):
-        squares += np.square(X[first:last] - mean).sum(axis=0)
-    return mean, np.sqrt(squares / len(X))
+    """Means and standard deviations of the features, in float64."""
+    found = as_data(X).column_statistics(center=True)
+    return found.mean, np.sqrt(found.squared_norms / len(X))

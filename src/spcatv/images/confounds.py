@@ -10,33 +10,17 @@ import numpy as np
 
 from spcatv._util.types import FloatArray
 from spcatv.data import row_blocks
-from spcatv.images.categories import (
-    Levels,
-    given_columns,
-    indicator_name,
-    indicators,
-    levels_of,
-    text_values,
-)
+from spcatv.images.categories import Levels, given_columns, indicator_name, indicators, levels_of, text_values
 from spcatv.images.loading import ImageError, is_path, reading
 
 
 @dataclass(frozen=True, eq=False)
 class ConfoundTable:
-    """Checked confounds.
+    """Checked confounds."""
 
-    Attributes
-    ----------
-    values : ndarray of float64, of shape (n_samples, n_confounds)
-    names : tuple of str
-        Column names; empty if the table has none.
-    levels : mapping of str to tuple of str
-        The levels of every column of text.
-    """
-
-    values: FloatArray
-    names: tuple[str, ...]
-    levels: Levels = field(default_factory=dict)
+    values: FloatArray  # shape (n_samples, n_confounds)
+    names: tuple[str, ...]  # column names; empty if the table has none
+    levels: Levels = field(default_factory=dict)  # the levels of every column of text
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,23 +29,12 @@ class ConfoundFit:
 
     Only ``(c - mean) slopes`` is removed. The intercept stays in the images: the parameter `center` of the
     estimator decides whether means are removed.
-
-    Attributes
-    ----------
-    mean : ndarray of shape (n_confounds,)
-        Means of the confounds over the samples of the fit.
-    slopes : ndarray of shape (n_confounds, n_features)
-        Least-squares coefficients.
-    names : tuple of str
-        Names of the confounds; empty if they have none.
-    levels : mapping of str to tuple of str
-        The levels of every column of text that was coded.
     """
 
-    mean: FloatArray
-    slopes: FloatArray
-    names: tuple[str, ...]
-    levels: Levels = field(default_factory=dict)
+    mean: FloatArray  # means of the confounds over the samples of the fit, shape (n_confounds,)
+    slopes: FloatArray  # least-squares coefficients, shape (n_confounds, n_features)
+    names: tuple[str, ...]  # names of the confounds; empty if they have none
+    levels: Levels = field(default_factory=dict)  # the levels of every column of text that was coded
 
     @property
     def columns(self) -> list[str]:
@@ -93,14 +66,7 @@ class ConfoundFit:
 
 
 def fit_confounds(X: FloatArray, table: ConfoundTable) -> ConfoundFit:
-    """Least squares of every column of X on the confounds and an intercept.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-    table : ConfoundTable
-        With the same number of rows.
-    """
+    """Least squares of every column of X (n_samples, n_features) on the confounds and an intercept."""
     mean = table.values.mean(axis=0)
     centred = table.values - mean
     # scale the columns, so that a column in tiny units does not lower the rank
@@ -123,15 +89,9 @@ def fit_confounds(X: FloatArray, table: ConfoundTable) -> ConfoundFit:
 def read_confounds(confounds: Any, n_samples: int, levels: Levels | None = None) -> ConfoundTable:
     """Check a table of confounds, and code its columns of text.
 
-    Parameters
-    ----------
-    confounds : path of a TSV or CSV file with a header, DataFrame, or array-like
-        One row per image. Columns hold numbers or, if they have names, text that groups the images. The
-        model always has an intercept, which need not be a column.
-    n_samples : int
-        Number of images.
-    levels : mapping of str to tuple of str, default=None
-        The levels of the fit, for new images; ``None`` in a fit.
+    The table is a TSV or CSV file with a header, a DataFrame, or array-like, with one row per image. Columns
+    hold numbers or, if they have names, text that groups the images. The model always has an intercept, which
+    need not be a column. For new images, `levels` are those of the fit.
     """
     source = str(confounds) if is_path(confounds) else "confounds"
     frame = _frame(confounds) if is_path(confounds) else confounds

@@ -237,15 +237,7 @@ max_iter, solver, n_init, refine, transform_method, init, random_state, verbose
         return SPCATV(**{**own, "structure": cohort.space.structure(), "dtype": cohort.preparation.dtype})
 
     def adopt_fit(self, estimator: SPCATV, cohort: Cohort) -> None:
-        """Take over a fit on the data matrix of a cohort.
-
-        Parameters
-        ----------
-        estimator : SPCATV
-            Fitted to ``cohort.X``.
-        cohort : Cohort
-            The images.
-        """
+        """Take over a fit on the data matrix of a cohort."""
         self.input_names_ = cohort.names
         self.input_files_ = cohort.files
         self.mask_report_ = cohort.mask_report

@@ -27,21 +27,11 @@ def check_rule(rule: Any) -> None:
 
 @dataclass(frozen=True, eq=False)
 class BadFeatures:
-    """Features that cannot be used.
+    """Features that cannot be used."""
 
-    Attributes
-    ----------
-    constant : ndarray of bool, of shape (n_features,)
-        The same finite value in every sample.
-    not_finite : ndarray of bool, of shape (n_features,)
-        NaN or infinite in at least one sample.
-    first_sample : int or None
-        The first sample with a NaN or infinite value.
-    """
-
-    constant: BoolArray
-    not_finite: BoolArray
-    first_sample: int | None
+    constant: BoolArray  # the same finite value in every sample, shape (n_features,)
+    not_finite: BoolArray  # NaN or infinite in at least one sample, shape (n_features,)
+    first_sample: int | None  # the first sample with a NaN or infinite value
 
     @property
     def kept(self) -> BoolArray:
@@ -51,21 +41,13 @@ class BadFeatures:
 
 @dataclass(frozen=True)
 class DropReport:
-    """How many features there were, and how many were dropped and why.
+    """How many features there were, and how many were dropped and why."""
 
-    Attributes
-    ----------
-    n_features : int
-        Features before any was dropped.
-    n_constant, n_not_finite, n_explained : int
-        Dropped because they are constant over the samples; NaN or infinite in some sample; or constant
-        once the confounds are removed.
-    """
-
-    n_features: int
-    n_constant: int = 0
-    n_not_finite: int = 0
-    n_explained: int = 0
+    n_features: int  # features before any was dropped
+    # dropped, and why:
+    n_constant: int = 0  # constant over the samples
+    n_not_finite: int = 0  # NaN or infinite in some sample
+    n_explained: int = 0  # constant once the confounds are removed
 
     @property
     def n_dropped(self) -> int:
@@ -74,12 +56,7 @@ class DropReport:
 
 
 def find_bad(X: FloatArray) -> BadFeatures:
-    """Look for bad features, one sample at a time.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-    """
+    """Look for bad features in X, shape (n_samples, n_features), one sample at a time."""
     varies = np.zeros(X.shape[1], dtype=bool)
     finite = np.ones(X.shape[1], dtype=bool)
     first_sample = None
@@ -93,21 +70,10 @@ def find_bad(X: FloatArray) -> BadFeatures:
 
 
 def drop_columns(X: FloatArray, kept: BoolArray) -> FloatArray:
-    """The kept columns of X, moved together in the memory of X.
+    """The kept columns of C-contiguous X, moved together in its memory: a view, of shape (n_samples, n_kept).
 
     Row i of the result ends no later than row i of X. Rows that are moved in order therefore never overwrite
     a row that is still to be moved.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features), C-contiguous
-        Overwritten.
-    kept : ndarray of bool, of shape (n_features,)
-
-    Returns
-    -------
-    ndarray of shape (n_samples, n_kept)
-        A view of the beginning of the memory of X.
     """
     if kept.all():
         return X
@@ -133,19 +99,7 @@ def check_explained(explained: BoolArray, rule: str, noun: str) -> int:
 
 
 def apply_rule(bad: BadFeatures, rule: str, noun: str, names: Sequence[str]) -> DropReport:
-    """Raise or warn if there are bad features.
-
-    Parameters
-    ----------
-    bad : BadFeatures
-        What `find_bad` found.
-    rule : {"drop", "raise"}
-        What to do about them.
-    noun : str
-        "voxels" or "vertices".
-    names : sequence of str
-        One name per sample.
-    """
+    """Raise an error or warn if there are bad features; `noun` is "voxels" or "vertices"."""
     report = DropReport(
         n_features=len(bad.constant),
         n_constant=int(bad.constant.sum()),

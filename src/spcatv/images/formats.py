@@ -58,15 +58,7 @@ def listed(imgs: Any) -> Any:
 
 
 def space_of(imgs: Any, surface: Any) -> type[Space]:
-    """The format of images, which must all have the same.
-
-    Parameters
-    ----------
-    imgs : list or mapping
-        From `listed`.
-    surface : object or None
-        The meshes that were given with them, in any form.
-    """
+    """The format of images, which must all have the same; `surface` holds the meshes given with them."""
     items = [imgs] if isinstance(imgs, Mapping) else imgs
     spaces = [next(space for space in SPACES if space.recognises(item, surface)) for item in items]
     for number, space in enumerate(spaces):

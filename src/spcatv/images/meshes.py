@@ -22,21 +22,11 @@ SHIPPED_TEMPLATE = "fsaverage5"
 
 @dataclass(frozen=True, eq=False)
 class SurfaceMesh:
-    """A triangle mesh.
+    """A triangle mesh."""
 
-    Attributes
-    ----------
-    name : str
-        Its file, for messages.
-    coords : ndarray of float32, of shape (n_vertices, 3)
-        Positions in millimetres.
-    triangles : ndarray of int32, of shape (n_triangles, 3)
-        Indices of the corners.
-    """
-
-    name: str
-    coords: npt.NDArray[np.float32]
-    triangles: npt.NDArray[np.int32]
+    name: str  # its file, for messages
+    coords: npt.NDArray[np.float32]  # positions in millimetres, shape (n_vertices, 3)
+    triangles: npt.NDArray[np.int32]  # indices of the corners, shape (n_triangles, 3)
 
     @property
     def n_vertices(self) -> int:
@@ -45,18 +35,10 @@ class SurfaceMesh:
 
 
 def load_meshes(surface: Any) -> dict[str, SurfaceMesh]:
-    """The meshes of one or two hemispheres.
+    """The meshes of one or two hemispheres, "left" before "right".
 
-    Parameters
-    ----------
-    surface : "fsaverage5", mapping, pair, or nilearn PolyMesh
-        A mapping from "left" and "right", or a pair (left, right), of: a GIFTI or FreeSurfer surface
-        file, an object with `coordinates` and `faces`, or arrays (coords, triangles).
-
-    Returns
-    -------
-    dict
-        From "left" and "right" (or one of them) to its mesh, in this order.
+    `surface` is "fsaverage5", a nilearn PolyMesh, or a mapping from "left" and "right", or a pair (left,
+    right), of what `load_mesh` takes.
     """
     if isinstance(surface, str) and surface == SHIPPED_TEMPLATE:
         from nilearn.datasets import load_fsaverage
@@ -116,11 +98,7 @@ def _read_mesh(path: Path) -> tuple[FloatArray, IntArray]:
 def surface_structure(surface: SurfaceMesh, labels: IntArray) -> Structure:
     """Differences along the edges between vertices of one label.
 
-    Parameters
-    ----------
-    surface : SurfaceMesh
-    labels : ndarray of int, of shape (n_vertices,)
-        0 is outside; the other vertices are the features, in order.
+    The labels have shape (n_vertices,); 0 is outside, the other vertices are the features, in order.
     """
     inside = labels != 0
     structure = mesh(surface.coords, surface.triangles, mask=inside)

@@ -43,27 +43,13 @@ GIFTI_SURFACE_INTENTS = (1008, 1009)
 
 @dataclass(frozen=True, eq=False)
 class Overlay:
-    """Values on one hemisphere, of one or several samples; read later.
+    """Values on one hemisphere, of one or several samples; read later."""
 
-    Attributes
-    ----------
-    name : str
-        File name, or place in the list.
-    file : Path or None
-        The file, if there is one.
-    n_samples : int
-        Number of samples that it holds.
-    n_vertices : int or None
-        Values per sample; None if the file must be read to know.
-    load : callable
-        Reads the samples one after the other, each of shape (n_vertices,).
-    """
-
-    name: str
-    file: Path | None
-    n_samples: int
-    n_vertices: int | None
-    load: Callable[[], Iterable[Array]]
+    name: str  # file name, or place in the list
+    file: Path | None  # the file, if there is one
+    n_samples: int  # number of samples that it holds
+    n_vertices: int | None  # values per sample; None if the file must be read to know
+    load: Callable[[], Iterable[Array]]  # reads the samples one after the other, each of shape (n_vertices,)
 
     def samples(self, n_vertices: int, surface: str = "the surface") -> Iterator[Array]:
         """The samples, one after the other, each checked against the number of vertices of the mesh."""
@@ -90,43 +76,37 @@ def hemisphere_of(path: str | Path) -> tuple[str, str] | None:
     ('left', 'sub-01/surf/*.thickness')
     """
     path = Path(path)
-    for mark in HEMISPHERE_MARKS:
-        match = mark.match(path.name)
-        if match is not None:
-            hemi = "left" if match["side"][0] in "lL" else "right"
-            return hemi, str(path.with_name(f"{match['before']}*{path.name[match.end() :]}"))
-    return None
+    match = _mark(path.name)
+    if match is None:
+        return None
+    hemi = "left" if match["side"][0] in "lL" else "right"
+    return hemi, str(path.with_name(f"{match['before']}*{path.name[match.end() :]}"))
 
 
 def both_hemispheres(path: str | Path) -> dict[str, Path]:
     """The files of both hemispheres, from one of them; its name must mention its hemisphere."""
     path = Path(path)
-    for mark in HEMISPHERE_MARKS:
-        match = mark.match(path.name)
-        if match is not None:
-            first, second = next(pair for pair in SIDES if match["side"] in pair)
-            before, after = match["before"], path.name[match.end() :]
-            return {
-                "left": path.with_name(f"{before}{first}{after}"),
-                "right": path.with_name(f"{before}{second}{after}"),
-            }
-    raise ImageError(f"{path}: its name does not say which hemisphere it shows; give a pair (left, right)")
+    match = _mark(path.name)
+    if match is None:
+        raise ImageError(
+            f"{path}: its name does not say which hemisphere it shows; give a pair (left, right)"
+        )
+    sides = next(pair for pair in SIDES if match["side"] in pair)
+    names = (f"{match['before']}{side}{path.name[match.end() :]}" for side in sides)
+    return {hemi: path.with_name(name) for hemi, name in zip(HEMISPHERES, names, strict=True)}
+
+
+def _mark(name: str) -> re.Match[str] | None:
+    """Where a file name mentions its hemisphere."""
+    return next((match for mark in HEMISPHERE_MARKS if (match := mark.match(name))), None)
 
 
 def by_hemisphere(imgs: Any) -> dict[str, list[Any]]:
-    """Sort overlays by hemisphere into equally long lists.
+    """Sort overlays by hemisphere: from "left" and "right", or one of them, to one overlay per image.
 
-    Parameters
-    ----------
-    imgs : mapping, list of pairs, list of file names, SurfaceImage or list of them
-        A mapping from "left" and "right" to an overlay or a list of them; (left, right) pairs; file
-        names that mention their hemisphere (``lh.``, ``hemi-L``, ``.L.``), paired by the rest of the name;
-        or nilearn SurfaceImages.
-
-    Returns
-    -------
-    dict
-        From "left" and "right", or one of them, to a list with one overlay per image.
+    They are given as a mapping from "left" and "right" to an overlay or a list of them; as (left, right)
+    pairs; as file names that mention their hemisphere (``lh.``, ``hemi-L``, ``.L.``), paired by the rest of
+    the name; or as nilearn SurfaceImages.
     """
     if isinstance(imgs, Mapping):
         sides = {hemi: _listed(imgs[hemi]) for hemi in HEMISPHERES if imgs.get(hemi) is not None}

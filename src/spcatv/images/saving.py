@@ -20,14 +20,7 @@ from spcatv.images.confounds import ConfoundFit
 from spcatv.images.features import DropReport
 from spcatv.images.formats import space_named
 from spcatv.images.loading import is_path
-from spcatv.model import (
-    ModelError,
-    SavedModel,
-    file_sha256,
-    pack,
-    unpack,
-    write_model,
-)
+from spcatv.model import ModelError, SavedModel, file_sha256, pack, unpack, write_model
 from spcatv.model.records import read_record, write_record
 from spcatv.model.schema import DROPPED, IMAGE_FILE
 
@@ -178,7 +171,9 @@ def _read_preparation(state: dict[str, Any], arrays: Mapping[str, Array]) -> Pre
             mean=arrays["confounds.mean"],
             slopes=arrays["confounds.slopes"],
             names=tuple(str(name) for name in state["confounds"]["names"]),
-            levels=_levels(state["confounds"]["levels"]),
+            levels={
+                name: tuple(map(str, levels)) for name, levels in dict(state["confounds"]["levels"]).items()
+            },
         )
     return Preparation(
         space=space_named(described["kind"]).from_state(described, own),
@@ -186,11 +181,6 @@ def _read_preparation(state: dict[str, Any], arrays: Mapping[str, Array]) -> Pre
         scale=arrays["scale"] if state["standardized"] else None,
         dtype=checked_dtype(state["dtype"]),
     )
-
-
-def _levels(state: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """The levels of the columns of text."""
-    return {str(name): tuple(str(level) for level in levels) for name, levels in dict(state).items()}
 
 
 def _check_sizes(preparation: Preparation, n_features: int) -> None:

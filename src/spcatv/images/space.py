@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,80 +20,74 @@ import numpy.typing as npt
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
 from spcatv.images.loading import ImageError
 from spcatv.images.meshes import SurfaceMesh
+from spcatv.progress import FileRead, tell
 from spcatv.structure import Structure
 
 
-class Samples(Protocol):
+class Samples(ABC):
     """Images that were opened and checked against their space, but not read yet."""
 
     @property
+    @abstractmethod
     def names(self) -> tuple[str, ...]:
         """One name per sample."""
 
     @property
+    @abstractmethod
     def files(self) -> tuple[Path, ...]:
         """The files of the samples, in order; images in memory have none."""
+
+    @abstractmethod
+    def _filled(self, out: FloatArray) -> Iterator[None]:
+        """Read one image after the other into the rows of `out`, and yield after every sample."""
 
     def fill(self, out: FloatArray) -> None:
         """Read the samples, one image at a time, into `out` of shape (n_samples, n_features).
 
         Tells `spcatv.progress.FileRead` after every sample.
         """
+        # values too large for float32 become infinite; these are found later
+        with np.errstate(over="ignore"):
+            for number, _ in enumerate(self._filled(out), start=1):
+                tell(FileRead(number, len(out), self.names[number - 1]))
+
+
+def sample_names(name: str, n_samples: int) -> list[str]:
+    """The name of an image with one sample; one name per sample if it has several."""
+    return [name] if n_samples == 1 else [f"{name}[{number}]" for number in range(n_samples)]
 
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """Images whose headers were read.
+    """Images whose headers were read."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        One per sample.
-    place : callable
-        Returns the space, the samples, and one line about the mask; it may read the images to compute one.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # one per sample
+    # returns the space, the samples, and one line about the mask; it may read the images to compute one
     place: Callable[[], tuple[Space, Samples, str]]
 
 
 @dataclass(frozen=True, eq=False)
 class VoxelSet:
-    """Consecutive features that are voxels.
+    """Consecutive features that are voxels."""
 
-    Attributes
-    ----------
-    start : int
-        The first of these features.
-    indices : ndarray of int, of shape (n, 3)
-        The voxel of every feature.
-    affine : ndarray of float64, of shape (4, 4)
-        From voxel indices to millimetres.
-    """
-
-    start: int
-    indices: IntArray
-    affine: FloatArray
+    start: int  # the first of these features
+    indices: IntArray  # the voxel of every feature, shape (n, 3)
+    affine: FloatArray  # from voxel indices to millimetres, shape (4, 4)
 
 
 @dataclass(frozen=True, eq=False)
 class VertexSet:
-    """Consecutive features that are vertices of one hemisphere.
+    """Consecutive features that are vertices of one hemisphere."""
 
-    Attributes
-    ----------
-    start : int
-        The first of these features.
-    hemi : {"left", "right"}
-    vertices : ndarray of int, of shape (n,)
-        The vertex of every feature.
-    mesh : SurfaceMesh
-    """
-
-    start: int
-    hemi: str
-    vertices: IntArray
+    start: int  # the first of these features
+    hemi: str  # "left" or "right"
+    vertices: IntArray  # the vertex of every feature, shape (n,)
     mesh: SurfaceMesh
+
+    @property
+    def stop(self) -> int:
+        """The end of the features: ``start <= feature < stop``."""
+        return self.start + len(self.vertices)
 
 
 class Space(ABC):
@@ -240,15 +234,7 @@ def default_names(n_maps: int) -> tuple[str, ...]:
 
 
 def checked_labels(values: npt.ArrayLike, name: str) -> npt.NDArray[np.int32]:
-    """Labels of a mask as int32: 0 is outside, every other number a label.
-
-    Parameters
-    ----------
-    values : array-like of bool, int, or float with whole numbers
-        The mask, of any shape.
-    name : str
-        The file, for messages.
-    """
+    """Labels of a mask as int32: 0 is outside, every other number a label; `name` is for messages."""
     array = np.asarray(values)
     if array.dtype.kind not in "biuf":
         raise ImageError(f"{name}: a mask must hold numbers, this one has type {array.dtype}")

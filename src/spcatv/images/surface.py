@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -23,8 +23,7 @@ from spcatv.images.meshes import (
     surface_structure,
 )
 from spcatv.images.overlays import Overlay, both_hemispheres, by_hemisphere, hemisphere_of, open_overlay
-from spcatv.images.space import Opened, Space, VertexSet, checked_labels
-from spcatv.progress import FileRead, tell
+from spcatv.images.space import Opened, Samples, Space, VertexSet, checked_labels, sample_names
 from spcatv.structure import Structure, concat
 
 LETTERS = {"left": "L", "right": "R"}
@@ -36,18 +35,11 @@ VOLUME_NAMES = (".nii", ".nii.gz", ".img", ".img.gz", ".hdr")
 
 @dataclass(frozen=True, eq=False)
 class SurfaceSpace(Space):
-    """The vertices of a mask on each hemisphere, left before right, in the order of the mesh.
+    """The vertices of a mask on each hemisphere, left before right, in the order of the mesh."""
 
-    Parameters
-    ----------
-    meshes : dict
-        From "left" and "right" (or one of them) to its mesh.
-    labels : dict
-        From the same keys to labels of shape (n_vertices,). 0 is outside; differences are taken inside a
-        label only.
-    """
-
-    meshes: Mapping[str, SurfaceMesh]
+    meshes: Mapping[str, SurfaceMesh]  # from "left" and "right" (or one of them) to its mesh
+    # from the same keys to labels of shape (n_vertices,). 0 is outside; differences are taken inside a
+    # label only.
     labels: Mapping[str, IntArray]
 
     kind: ClassVar[str] = "surface"
@@ -63,18 +55,13 @@ class SurfaceSpace(Space):
 
     @classmethod
     def find(cls, imgs: Any, mask: Any, surface: Any) -> Opened:
-        """Open overlays.
+        """Open overlays, in any form that `by_hemisphere` takes.
 
-        Parameters
-        ----------
-        imgs : any form that `spcatv.images.overlays.by_hemisphere` takes
-        mask : SurfaceImage, mapping, pair, array over all vertices, or None
-            Labels or 0 and 1 on each hemisphere, as files or arrays. A FreeSurfer ``.label`` file lists the
-            vertices inside. One file that mentions its hemisphere (``lh.``, ``hemi-L``) stands for itself and
-            for the file of the other hemisphere beside it. ``None`` takes all vertices; those that never vary
-            are dropped later.
-        surface : any form that `spcatv.images.meshes.load_meshes` takes, or None
-            ``None`` takes the meshes of SurfaceImages.
+        The mask is a SurfaceImage, a mapping, a pair or one array over all vertices, of labels or 0 and 1 on
+        each hemisphere, as files or arrays. A FreeSurfer ``.label`` file lists the vertices inside. One file
+        that mentions its hemisphere (``lh.``, ``hemi-L``) stands for itself and for the file of the other
+        hemisphere beside it. ``None`` takes all vertices; those that never vary are dropped later. The
+        surface has any form that `load_meshes` takes; ``None`` takes the meshes of SurfaceImages.
         """
         meshes = load_meshes(_own_mesh(imgs) if surface is None else surface)
         n_vertices = sum(mesh.n_vertices for mesh in meshes.values())
@@ -235,7 +222,7 @@ def _gifti(values: npt.NDArray[np.float32], hemi: str, names: tuple[str, ...]) -
 
 
 @dataclass(frozen=True, eq=False)
-class SurfaceSamples:
+class SurfaceSamples(Samples):
     """Opened overlays with the hemispheres and vertices of their space."""
 
     space: SurfaceSpace
@@ -244,11 +231,9 @@ class SurfaceSamples:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """One name per sample: the files of both hemispheres, and the place in them if they hold several."""
-        names: list[str] = []
+        names = []
         for group in zip(*self.overlays.values(), strict=True):
-            name = " + ".join(overlay.name for overlay in group)
-            n_samples = group[0].n_samples
-            names.extend([name] if n_samples == 1 else [f"{name}[{k}]" for k in range(n_samples)])
+            names += sample_names(" + ".join(overlay.name for overlay in group), group[0].n_samples)
         return tuple(names)
 
     @property
@@ -257,21 +242,18 @@ class SurfaceSamples:
         groups = zip(*self.overlays.values(), strict=True)
         return tuple(overlay.file for group in groups for overlay in group if overlay.file is not None)
 
-    def fill(self, out: FloatArray) -> None:
-        """Read one pair after the other into the rows of `out`."""
-        number = 0
+    def _filled(self, out: FloatArray) -> Iterator[None]:
+        rows = iter(out)
         for group in zip(*self.overlays.values(), strict=True):
             sides = [
                 overlay.samples(self.space.meshes[hemi].n_vertices, self.space.meshes[hemi].name)
                 for hemi, overlay in zip(self.overlays, group, strict=True)
             ]
             for values in zip(*sides, strict=True):
+                row = next(rows)
                 for hemi, side in zip(self.overlays, values, strict=True):
-                    # values too large for float32 become infinite; these are found later
-                    with np.errstate(over="ignore"):
-                        out[number, self.space.slices[hemi]] = side[self.space.labels[hemi] != 0]
-                number += 1
-                tell(FileRead(number, len(out), self.names[number - 1]))
+                    row[self.space.slices[hemi]] = side[self.space.labels[hemi] != 0]
+                yield
 
 
 def _is_overlay(path: Path, surface: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,6 @@ from spcatv.images.loading import ImageError
 from spcatv.images.space import Opened, Samples, Space, VoxelSet
 from spcatv.images.volume_files import Volume, difference, open_all, plain_header
 from spcatv.images.volume_mask import find_mask
-from spcatv.progress import FileRead, tell
 from spcatv.structure import GridStructure, grid
 
 
@@ -35,20 +34,12 @@ def neighbour_distances(affine: FloatArray) -> list[float]:
 
 @dataclass(frozen=True, eq=False)
 class VolumeSpace(Space):
-    """The voxels of a mask, in C order.
+    """The voxels of a mask, in C order."""
 
-    Parameters
-    ----------
-    labels : ndarray of int32, of shape (n_x, n_y, n_z)
-        0 is outside; differences between voxels are taken inside a label only.
-    affine : ndarray of shape (4, 4)
-        From voxel indices to millimetres.
-    header : nibabel.Nifti1Header
-        Position of the maps (qform, sform, their codes, units), for the files that are written.
-    """
-
+    # 0 is outside; differences between voxels are taken inside a label only, shape (n_x, n_y, n_z)
     labels: IntArray
-    affine: FloatArray
+    affine: FloatArray  # from voxel indices to millimetres, shape (4, 4)
+    # position of the maps (qform, sform, their codes, units), for the files that are written
     header: nib.Nifti1Header = field(repr=False)
 
     kind: ClassVar[str] = "volume"
@@ -81,13 +72,9 @@ class VolumeSpace(Space):
         return np.asarray(self.labels != 0)
 
     @cached_property
-    def _n_features(self) -> int:
-        return int(np.count_nonzero(self.labels))
-
-    @property
     def n_features(self) -> int:
         """Number of voxels in the mask."""
-        return self._n_features
+        return int(np.count_nonzero(self.labels))
 
     def structure(self) -> GridStructure:
         """Differences of neighbouring voxels inside each label, over `neighbour_distances`."""
@@ -164,7 +151,7 @@ class VolumeSpace(Space):
 
 
 @dataclass(frozen=True, eq=False)
-class VolumeSamples:
+class VolumeSamples(Samples):
     """Opened images on the grid of their space."""
 
     space: VolumeSpace
@@ -180,14 +167,8 @@ class VolumeSamples:
         """The files of the images that have one."""
         return tuple(volume.file for volume in self.volumes if volume.file is not None)
 
-    def fill(self, out: FloatArray) -> None:
-        """Read one volume after the other into the rows of `out`."""
-        number = 0
-        for volume in self.volumes:
-            for frame in volume.frames():
-                values = frame[self.space.mask]
-                # values too large for float32 become infinite; these are found later
-                with np.errstate(over="ignore"):
-                    out[number] = values
-                number += 1
-                tell(FileRead(number, len(out), self.names[number - 1]))
+    def _filled(self, out: FloatArray) -> Iterator[None]:
+        frames = (frame for volume in self.volumes for frame in volume.frames())
+        for row, frame in zip(out, frames, strict=True):
+            row[:] = frame[self.space.mask]
+            yield

@@ -22,27 +22,13 @@ COMPRESSED = (".gz", ".bz2", ".zst", ".mgz")
 
 @dataclass(frozen=True, eq=False)
 class Volume:
-    """An opened image: its grid and how many samples it holds, but not yet its values.
+    """An opened image: its grid and how many samples it holds, but not yet its values."""
 
-    Attributes
-    ----------
-    name : str
-        File name, or place in the list.
-    image : nibabel image
-        Opened; its values are read later.
-    shape : tuple of three int
-        Voxels along each axis.
-    affine : ndarray of shape (4, 4)
-        From voxel indices to millimetres.
-    n_samples : int
-        1 for a 3-D image, the length of the last axis for a 4-D one.
-    """
-
-    name: str
-    image: Any
-    shape: tuple[int, int, int]
-    affine: FloatArray
-    n_samples: int
+    name: str  # file name, or place in the list
+    image: Any  # opened; its values are read later
+    shape: tuple[int, int, int]  # voxels along each axis
+    affine: FloatArray  # from voxel indices to millimetres, shape (4, 4)
+    n_samples: int  # 1 for a 3-D image, the length of the last axis for a 4-D one
 
     @property
     def names(self) -> list[str]:

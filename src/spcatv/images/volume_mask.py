@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,28 +14,26 @@ from spcatv.images.loading import ImageError, is_path, reading
 from spcatv.images.space import checked_labels
 from spcatv.images.volume_files import Volume, difference, open_one
 
+# nilearn's names for its rules, with a function of nilearn.masking and its options; the first two use the
+# values, the others put the MNI152 template on the grid
+STRATEGIES: dict[str, tuple[str, dict[str, str]]] = {
+    "background": ("compute_background_mask", {}),
+    "epi": ("compute_epi_mask", {}),
+    "whole-brain-template": ("compute_brain_mask", {"mask_type": "whole-brain"}),
+    "gm-template": ("compute_brain_mask", {"mask_type": "gm"}),
+    "wm-template": ("compute_brain_mask", {"mask_type": "wm"}),
+}
+NEED_VALUES = ("background", "epi")
 DEFAULT_STRATEGY = "background"
 
 
 def find_mask(volumes: list[Volume], mask: Any) -> tuple[IntArray, Any, str]:
-    """The mask of images.
+    """The mask of opened images on one grid.
 
-    Parameters
-    ----------
-    volumes : list of Volume
-        Opened images, all on one grid.
-    mask : path, image, ndarray, one of `STRATEGIES`, or None
-        An image or array of 0 and 1, or of labels; or the rule by which nilearn computes the mask.
-        ``None`` is the rule "background".
-
-    Returns
-    -------
-    labels : ndarray of int32, of shape (n_x, n_y, n_z)
-        0 outside the mask.
-    reference : nibabel image
-        Where the maps will lie: the mask's own image, or the first image.
-    report : str
-        One line: how many voxels, and where the mask comes from.
+    `mask` is an image or array of 0 and 1, or of labels; or the rule, one of `STRATEGIES`, by which nilearn
+    computes it. ``None`` is the rule "background". Returns the labels, int32 of shape (n_x, n_y, n_z) and 0
+    outside the mask; the nibabel image where the maps will lie, the mask's own or the first one; and one
+    line: how many voxels, and where the mask comes from.
     """
     first = volumes[0]
     if mask is None or (isinstance(mask, str) and mask in STRATEGIES):
@@ -51,13 +48,10 @@ def find_mask(volumes: list[Volume], mask: Any) -> tuple[IntArray, Any, str]:
     else:
         labels, opened = _given(mask, first)
         rule, reference = f"given ({opened.name})", opened.image
-    size = f"{np.count_nonzero(labels):,} of {labels.size:,} voxels{_label_count(labels)}"
-    return labels, reference, f"mask of {size}, {rule}"
-
-
-def _label_count(labels: IntArray) -> str:
     n_labels = len(np.unique(labels[labels != 0]))
-    return f" with {n_labels} labels" if n_labels > 1 else ""
+    kinds = f" with {n_labels} labels" if n_labels > 1 else ""
+    size = f"{np.count_nonzero(labels):,} of {labels.size:,} voxels{kinds}"
+    return labels, reference, f"mask of {size}, {rule}"
 
 
 def _given(mask: Any, first: Volume) -> tuple[IntArray, Volume]:
@@ -79,11 +73,14 @@ def _given(mask: Any, first: Volume) -> tuple[IntArray, Volume]:
 
 
 def _computed(volumes: list[Volume], strategy: str) -> tuple[IntArray, str]:
+    from nilearn import masking
+
     mean = _mean_image(volumes) if strategy in NEED_VALUES else volumes[0].image
+    name, options = STRATEGIES[strategy]
     with reading(f"mask by the rule {strategy!r}"), warnings.catch_warnings():
         # an empty mask is an error here
         warnings.filterwarnings("ignore", message="Computed an empty mask")
-        image = STRATEGIES[strategy](mean)
+        image = getattr(masking, name)(mean, **options)
     labels = np.asanyarray(image.dataobj).astype(np.int32)
     if labels.ndim == 4:
         labels = labels[..., 0]
@@ -109,35 +106,3 @@ def _mean_image(volumes: list[Volume]) -> nib.Nifti1Image:
                 total += frame
             n_samples += 1
     return nib.Nifti1Image((total / n_samples).astype(np.float32), volumes[0].affine)
-
-
-def _background(mean: Any) -> Any:
-    from nilearn.masking import compute_background_mask
-
-    return compute_background_mask(mean)
-
-
-def _epi(mean: Any) -> Any:
-    from nilearn.masking import compute_epi_mask
-
-    return compute_epi_mask(mean)
-
-
-def _template(kind: str) -> Callable[[Any], Any]:
-    def compute(first: Any) -> Any:
-        from nilearn.masking import compute_brain_mask
-
-        return compute_brain_mask(first, mask_type=kind)
-
-    return compute
-
-
-# nilearn's names for its rules; the first two use the values, the others put the MNI152 template on the grid
-STRATEGIES: dict[str, Callable[[Any], Any]] = {
-    "background": _background,
-    "epi": _epi,
-    "whole-brain-template": _template("whole-brain"),
-    "gm-template": _template("gm"),
-    "wm-template": _template("wm"),
-}
-NEED_VALUES = ("background", "epi")

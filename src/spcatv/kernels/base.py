@@ -16,24 +16,12 @@ from spcatv.structure.penalty import StructuredPenalty
 
 
 class LoadingTerms(NamedTuple):
-    """The terms of a loading problem besides its quadratic ones: ``c h(Av) + k ||v||_1``.
+    """The terms of a loading problem besides its quadratic ones: ``c h(Av) + k ||v||_1``."""
 
-    Attributes
-    ----------
-    coupling : float
-        c, the weight of the structured penalty divided by l2.
-    threshold : float
-        k, the weight of the l1 norm divided by l2.
-    positive : bool
-        Whether v is kept non-negative.
-    penalty : StructuredPenalty
-        h.
-    """
-
-    coupling: float
-    threshold: float
-    positive: bool
-    penalty: StructuredPenalty
+    coupling: float  # c, the weight of the structured penalty divided by l2
+    threshold: float  # k, the weight of the l1 norm divided by l2
+    positive: bool  # whether v is kept non-negative
+    penalty: StructuredPenalty  # h
 
 
 class StepSizes(NamedTuple):
@@ -69,24 +57,12 @@ class GapShares(NamedTuple):
 
 
 class ExactShares(NamedTuple):
-    """What the exact gap of a candidate needs, in float64, whatever the precision of the state.
+    """What the exact gap of a candidate needs, in float64, whatever the precision of the state."""
 
-    Attributes
-    ----------
-    pull : ndarray of shape (n_features,)
-        ``c A'dual``.
-    structured_value : float
-        ``c h(Ax)``.
-    structured_gap : float
-        ``c ( h(Ax) + h*(dual) - dual'Ax )``.
-    conjugate : float
-        ``c h*(dual)``.
-    """
-
-    pull: FloatArray
-    structured_value: float
-    structured_gap: float
-    conjugate: float
+    pull: FloatArray  # ``c A'dual``, shape (n_features,)
+    structured_value: float  # ``c h(Ax)``
+    structured_gap: float  # ``c ( h(Ax) + h*(dual) - dual'Ax )``
+    conjugate: float  # ``c h*(dual)``
 
 
 class Workspace(Protocol):

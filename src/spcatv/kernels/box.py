@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,57 +27,33 @@ JOIN_GAP = 1
 MOST_AXES = 8
 
 
-@dataclass(frozen=True)
-class Spans:
-    """Runs of consecutive cells in order, each of whole chunks.
+class Spans(NamedTuple):
+    """Runs of consecutive cells in order, each of whole chunks."""
 
-    Attributes
-    ----------
-    start, stop : ndarray of int64, shape (n_spans,)
-        First and past-the-end cell of every span.
-    slab_ptr : ndarray of int64, shape (n_slabs + 1,)
-        Spans of slab s are ``slab_ptr[s]:slab_ptr[s + 1]``.
-    """
-
-    start: npt.NDArray[np.int64]
-    stop: npt.NDArray[np.int64]
+    start: npt.NDArray[np.int64]  # first cell of every span, shape (n_spans,)
+    stop: npt.NDArray[np.int64]  # the cell after its last, likewise
+    # spans of slab s are ``slab_ptr[s]:slab_ptr[s + 1]``, shape (n_slabs + 1,)
     slab_ptr: npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Box:
-    """A grid laid out flat.
+    """A grid laid out flat."""
 
-    Attributes
-    ----------
-    n_cells : int
-        Length of the flat arrays, a multiple of `CHUNK`.
-    axis_weights : ndarray of float64, shape (n_axes,)
-        Weights of the differences along the axes that the box has: those along which the mask is longer
-        than one voxel.
-    strides : ndarray of int64, shape (n_axes,)
-        Distance to the next cell along each axis: 1 for the last, multiples of `CHUNK` for the others.
-    slab_size : int
-        Cells per slab. A slab holds one index of the first axis (of a line: all cells). The forward
-        neighbours of its cells lie in the slab itself and in the next one.
-    place : ndarray of int32 or int64, shape (n_features,)
-        Cell of every feature.
-    slot : ndarray of int32 or int64, shape (n_rows,)
-        Place of every row of ``structure.matrix`` in a flat array of shape (n_axes * n_cells,).
-    edge_bits : ndarray of uint8, shape (n_cells,)
-        Bit d tells whether the cell has an edge along axis d.
-    occupied : ndarray of bool, shape (n_cells / CHUNK,)
-        Chunks that hold at least one voxel.
-    """
-
-    n_cells: int
+    n_cells: int  # length of the flat arrays, a multiple of `CHUNK`
+    # weights of the differences along the axes that the box has, shape (n_axes,): those along which the
+    # mask is longer than one voxel
     axis_weights: FloatArray
-    strides: npt.NDArray[np.int64]
+    # distance to the next cell along each axis: 1 for the last, multiples of `CHUNK` for the others
+    strides: npt.NDArray[np.int64]  # shape (n_axes,)
+    # cells per slab. A slab holds one index of the first axis (of a line: all cells). The forward
+    # neighbours of its cells lie in the slab itself and in the next one.
     slab_size: int
-    place: IntArray
+    place: IntArray  # cell of every feature, shape (n_features,)
+    # place of every row of ``structure.matrix``, shape (n_rows,), in a flat array of n_axes * n_cells
     slot: IntArray
-    edge_bits: npt.NDArray[np.uint8]
-    occupied: BoolArray
+    edge_bits: npt.NDArray[np.uint8]  # bit d: whether the cell has an edge along axis d, shape (n_cells,)
+    occupied: BoolArray  # chunks that hold at least one voxel, shape (n_cells / CHUNK,)
 
     def spans(self, busy: BoolArray) -> Spans:
         """Return the spans of the busy chunks."""

@@ -16,16 +16,7 @@ from spcatv.structure import ConcatStructure
 class ConcatWorkspace:
     """Workspaces of the parts of a `ConcatStructure`, which are independent: the operator is block diagonal.
 
-    Parameters
-    ----------
-    structure : ConcatStructure
-        Two hemispheres and a volume, say.
-    terms : LoadingTerms
-        The same for all parts.
-    dtype : dtype
-        Precision of the state.
-    make : callable
-        Makes the workspace of a part.
+    `make` makes the workspace of a part.
     """
 
     def __init__(

@@ -29,7 +29,6 @@ from spcatv.kernels.lanes import (
     splat,
     square_root,
     store,
-    store_narrow,
     weighed,
     weighed_at,
 )
@@ -175,8 +174,8 @@ def _make_feasible(arrays: Any, incidence: Any, radius: float, kind: int) -> Non
                 entry = load_wide(dual, e)
                 if kind == ANISOTROPIC:
                     factor = surely_into_ball(entry * entry, radius)
-                store_narrow(dual, e, factor * entry)
-                store_narrow(flow, e, weighed(load_wide(dual, e), weight, e))
+                store(dual, e, factor * entry)
+                store(flow, e, weighed(load_wide(dual, e), weight, e))
 
 
 @kernel
@@ -191,26 +190,18 @@ def _exact_structured(
     for block in blocks:
         for lane in range(0, BLOCK, WIDE):
             own = load_wide(x, block * BLOCK + lane)
-            squares = splat(0.0)
             length = splat(0.0)
-            inner = splat(0.0)
+            share = splat(0.0)
             for e in range(out_ptr[block] + lane, out_ptr[block + 1], BLOCK):
                 row = weighed(gather_wide(x, head, e) - own, weight, e)
                 entry = load_wide(dual, e)
-                squares = squares + row * row
-                if kind == GRAPHNET:
-                    mismatch = row - splat(0.5) * entry
-                    inner = inner + row * row - mismatch * mismatch
-                else:
-                    inner = inner + row * entry
-                if kind == ANISOTROPIC:
-                    length = length + magnitude(row)
+                share = share + row_share(row, entry, 0.5, kind)
+                length = length + (magnitude(row) if kind == ANISOTROPIC else row * row)
             if kind == ISOTROPIC:
-                length = square_root(squares)
-            elif kind == GRAPHNET:
-                length = squares
+                length = square_root(length)
+                share = share + length
             value += lane_sum(length)
-            slack += lane_sum(length - inner)
+            slack += lane_sum(share)
     return value, slack
 
 

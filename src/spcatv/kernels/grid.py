@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from spcatv.kernels.balls import into_ball, row_share, surely_into_ball
 from spcatv.kernels.base import ExactShares, GapShares, LoadingTerms, StepSizes
-from spcatv.kernels.box import CHUNK, Spans, lay_out, spread
+from spcatv.kernels.box import CHUNK, lay_out, spread
 from spcatv.kernels.compiled import kernel
 from spcatv.kernels.lanes import (
     LANE_BYTES,
@@ -30,7 +30,6 @@ from spcatv.kernels.lanes import (
     splat,
     square_root,
     store,
-    store_narrow,
 )
 from spcatv.kernels.workspaces import (
     ANISOTROPIC,
@@ -234,7 +233,7 @@ def _make_feasible(dual: Any, spans: Any, radius: float, kind: int) -> None:
                 entry = load_wide(row, i)
                 if kind == ANISOTROPIC:
                     factor = surely_into_ball(entry * entry, radius)
-                store_narrow(row, i, factor * entry)
+                store(row, i, factor * entry)
 
 
 @kernel
@@ -247,27 +246,19 @@ def _exact_structured(
     slack = 0.0
     for s in range(len(start)):
         for i in range(start[s], stop[s], WIDE):
-            squares = splat(0.0)
             length = splat(0.0)
-            inner = splat(0.0)
+            share = splat(0.0)
             for axis in range(len(strides)):
                 step = splat(weights[axis]) * (load_wide(x, i + strides[axis]) - load_wide(x, i))
                 row = keep_where(step, edge_bits, i, 1 << axis)
                 entry = load_wide(dual[axis], i)
-                squares = squares + row * row
-                if kind == GRAPHNET:
-                    mismatch = row - splat(0.5) * entry
-                    inner = inner + row * row - mismatch * mismatch
-                else:
-                    inner = inner + row * entry
-                if kind == ANISOTROPIC:
-                    length = length + magnitude(row)
+                share = share + row_share(row, entry, 0.5, kind)
+                length = length + (magnitude(row) if kind == ANISOTROPIC else row * row)
             if kind == ISOTROPIC:
-                length = square_root(squares)
-            elif kind == GRAPHNET:
-                length = squares
+                length = square_root(length)
+                share = share + length
             value += lane_sum(length)
-            slack += lane_sum(length - inner)
+            slack += lane_sum(share)
     return value, slack
 
 
@@ -303,7 +294,7 @@ class GridWorkspace(PlacedWorkspace):
         self._pull_weights = self._exact_pull_weights.astype(self._dtype)
         self._arrays = (self._y, self._v, self._bar, self._dual)
         self._busy = np.zeros_like(box.occupied)
-        self._all = self._active = _triple(box.spans(box.occupied))
+        self._all = self._active = box.spans(box.occupied)
 
     def set_weights(self, coupling: float, threshold: float) -> None:
         """Take other weights c and k."""
@@ -335,7 +326,7 @@ class GridWorkspace(PlacedWorkspace):
         )
         active = spread(self._busy, box.occupied, box.strides, self._v, self._bar)
         few = np.count_nonzero(active) < WORTH_SKIPPING * np.count_nonzero(box.occupied)
-        self._active = _triple(box.spans(active)) if few else self._all
+        self._active = box.spans(active) if few else self._all
         spans, constants = self._parts_with_slack(), self._typed(0, 0.5)
         share_v, share_w = _structured_shares(
             self._arrays, box.edge_bits, box.strides, spans, self._weights, constants, self._kind
@@ -354,7 +345,3 @@ class GridWorkspace(PlacedWorkspace):
         pull = np.empty(len(box.place))
         _exact_pull(self._dual, box.place, box.strides, self._all, self._exact_pull_weights, pull)
         return ExactShares(pull, coupling * value, coupling * slack, self._conjugate(self._dual))
-
-
-def _triple(spans: Spans) -> tuple[Any, Any, Any]:
-    return spans.start, spans.stop, spans.slab_ptr

@@ -31,41 +31,21 @@ Index = npt.NDArray[np.int32]
 
 @dataclass(frozen=True)
 class Incidence:
-    """An `EdgeStructure` laid out in blocks.
+    """An `EdgeStructure` laid out in blocks."""
 
-    Attributes
-    ----------
-    tail : ndarray of shape (n_edges,)
-        The vertex that owns each edge, as in the structure.
-    n_places, n_slots : int
-        Length of the vertex arrays and of the edge arrays; the last BLOCK slots are always zero.
-    place : ndarray of int32, shape (n_features,)
-        Place of every vertex.
-    head : ndarray of int32, shape (n_slots,)
-        Place that the edge in a slot leads to; the place of its owner where there is no edge.
-    weight : ndarray of float32 or float64, shape (n_slots,), or None
-        Weight of the edge in a slot, 0 where there is none; float32 if that holds the weights exactly.
-        None: all edges weigh 1.
-    out_ptr : ndarray of int32, shape (n_blocks + 1,)
-        Slots of block b are ``out_ptr[b]:out_ptr[b + 1]``, BLOCK lanes at a time.
-    incoming : ndarray of int32
-        Slots of the edges that lead to a vertex, laid out like the slots themselves.
-    in_ptr : ndarray of int32, shape (n_blocks + 1,)
-        Entries of `incoming` that belong to block b.
-    near_ptr, near : ndarray of int32
-        Blocks next to block b are ``near[near_ptr[b]:near_ptr[b + 1]]``.
-    """
-
-    tail: IntArray
-    n_places: int
-    n_slots: int
-    place: Index
+    tail: IntArray  # the vertex that owns each edge, as in the structure, shape (n_edges,)
+    n_places: int  # length of the vertex arrays
+    n_slots: int  # length of the edge arrays; the last BLOCK slots are always zero
+    place: Index  # place of every vertex, shape (n_features,)
+    # place that the edge in a slot leads to, shape (n_slots,); the place of its owner where there is no edge
     head: Index
+    # weight of the edge in a slot, shape (n_slots,), 0 where there is none; float32 if that holds the
+    # weights exactly. None: all edges weigh 1.
     weight: FloatArray | None
-    out_ptr: Index
-    incoming: Index
-    in_ptr: Index
-    near_ptr: Index
+    out_ptr: Index  # slots of block b are ``out_ptr[b]:out_ptr[b + 1]``, BLOCK lanes at a time
+    incoming: Index  # slots of the edges that lead to a vertex, laid out like the slots themselves
+    in_ptr: Index  # entries of `incoming` that belong to block b
+    near_ptr: Index  # blocks next to block b are ``near[near_ptr[b]:near_ptr[b + 1]]``
     near: Index
 
     @property

@@ -59,16 +59,25 @@ def _load_vector(builder: Any, pointer: Any, vector: ir.VectorType, align: int) 
     return builder.load(typed, align=align, typ=vector)
 
 
-@intrinsic
-def load(typing_context: Any, array: Any, index: Any) -> Any:
-    """``array[index : index + count]``."""
-    lanes = Lanes(array.dtype)
+def _loader(wide: bool) -> Any:
+    @intrinsic
+    def function(typing_context: Any, array: Any, index: Any) -> Any:
+        lanes = Lanes(types.float64 if wide else array.dtype)
 
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        pointer = _address(context, builder, signature.args[0], *arguments)
-        return _load_vector(builder, pointer, lanes.vector, array.dtype.bitwidth // 8)
+        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            pointer = _address(context, builder, signature.args[0], *arguments)
+            narrow = ir.VectorType(Lanes(array.dtype).element, lanes.count)
+            values = _load_vector(builder, pointer, narrow, array.dtype.bitwidth // 8)
+            return _widened(builder, values, array.dtype, lanes)
 
-    return lanes(array, index), codegen
+        return lanes(array, index), codegen
+
+    return function
+
+
+def _widened(builder: Any, values: Any, dtype: Any, lanes: Lanes) -> Any:
+    """Return `values` in the precision of `lanes`, which is never the lower one."""
+    return values if dtype == lanes.dtype else builder.fpext(values, lanes.vector)
 
 
 def _gather(context: Any, builder: Any, array_types: Any, arguments: Any, vector: ir.VectorType) -> Any:
@@ -83,47 +92,25 @@ def _gather(context: Any, builder: Any, array_types: Any, arguments: Any, vector
     return values
 
 
-@intrinsic
-def gather(typing_context: Any, array: Any, indices: Any, at: Any) -> Any:
-    """``array[indices[at : at + count]]``."""
-    lanes = Lanes(array.dtype)
+def _gatherer(wide: bool) -> Any:
+    @intrinsic
+    def function(typing_context: Any, array: Any, indices: Any, at: Any) -> Any:
+        lanes = Lanes(types.float64 if wide else array.dtype)
 
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _gather(context, builder, signature.args, arguments, lanes.vector)
+        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            narrow = ir.VectorType(Lanes(array.dtype).element, lanes.count)
+            values = _gather(context, builder, signature.args, arguments, narrow)
+            return _widened(builder, values, array.dtype, lanes)
 
-    return lanes(array, indices, at), codegen
+        return lanes(array, indices, at), codegen
 
-
-@intrinsic
-def gather_wide(typing_context: Any, array: Any, indices: Any, at: Any) -> Any:
-    """``array[indices[at : at + 8]]`` of float32 or float64 as float64."""
-    lanes = Lanes(types.float64)
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        narrow = ir.VectorType(Lanes(array.dtype).element, lanes.count)
-        values = _gather(context, builder, signature.args, arguments, narrow)
-        return values if array.dtype.bitwidth == 64 else builder.fpext(values, lanes.vector)
-
-    return lanes(array, indices, at), codegen
+    return function
 
 
-@intrinsic
-def load_wide(typing_context: Any, array: Any, index: Any) -> Any:
-    """``array[index : index + 8]`` of float32 or float64 as float64."""
-    lanes = Lanes(types.float64)
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        pointer = _address(context, builder, signature.args[0], *arguments)
-        narrow = ir.VectorType(Lanes(array.dtype).element, lanes.count)
-        values = _load_vector(builder, pointer, narrow, array.dtype.bitwidth // 8)
-        return values if array.dtype.bitwidth == 64 else builder.fpext(values, lanes.vector)
-
-    return lanes(array, index), codegen
-
-
-def _widened(builder: Any, factors: Any, dtype: Any, lanes: Lanes) -> Any:
-    """Return `factors` in the precision of `lanes`, which is never the lower one."""
-    return factors if dtype == lanes.dtype else builder.fpext(factors, lanes.vector)
+# ``array[index : index + count]``, and eight numbers of either precision as float64
+load, load_wide = _loader(wide=False), _loader(wide=True)
+# ``array[indices[at : at + count]]``, and likewise
+gather, gather_wide = _gatherer(wide=False), _gatherer(wide=True)
 
 
 @intrinsic
@@ -157,25 +144,12 @@ def weighed_at(typing_context: Any, values: Any, weights: Any, indices: Any, at:
 
 @intrinsic
 def store(typing_context: Any, array: Any, index: Any, values: Any) -> Any:
-    """``array[index : index + count] = values``."""
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        pointer = _address(context, builder, signature.args[0], *arguments[:2])
-        typed = builder.bitcast(pointer, values.vector.as_pointer())
-        builder.store(arguments[2], typed, align=array.dtype.bitwidth // 8)
-        return context.get_dummy_value()
-
-    return types.void(array, index, values), codegen
-
-
-@intrinsic
-def store_narrow(typing_context: Any, array: Any, index: Any, values: Any) -> Any:
-    """``array[index : index + 8] = values`` for float64 values and an array of either precision."""
+    """``array[index : index + count] = values``, rounded to the precision of the array."""
     narrow = ir.VectorType(Lanes(array.dtype).element, values.count)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pointer = _address(context, builder, signature.args[0], *arguments[:2])
-        rounded = arguments[2] if array.dtype.bitwidth == 64 else builder.fptrunc(arguments[2], narrow)
+        rounded = arguments[2] if array.dtype == values.dtype else builder.fptrunc(arguments[2], narrow)
         typed = builder.bitcast(pointer, narrow.as_pointer())
         builder.store(rounded, typed, align=array.dtype.bitwidth // 8)
         return context.get_dummy_value()
@@ -251,11 +225,7 @@ def _use_for(symbol: Any, implementation: Any) -> None:
         return None
 
 
-for _symbol, _implementation in (
-    (operator.add, _add),
-    (operator.sub, _subtract),
-    (operator.mul, _multiply),
-):
+for _symbol, _implementation in ((operator.add, _add), (operator.sub, _subtract), (operator.mul, _multiply)):
     _use_for(_symbol, _implementation)
 
 
@@ -266,14 +236,18 @@ def _call(builder: Any, name: str, lanes: Lanes, arguments: Any) -> Any:
     return builder.call(function, arguments, fastmath=FAST)
 
 
-@intrinsic
-def square_root(typing_context: Any, a: Any) -> Any:
-    """Square root, lane by lane."""
+def _lane_by_lane(name: str) -> Any:
+    @intrinsic
+    def function(typing_context: Any, a: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return _call(builder, name, a, arguments)
 
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _call(builder, "sqrt", a, arguments)
+        return a(a), codegen
 
-    return a(a), codegen
+    return function
+
+
+square_root, magnitude = _lane_by_lane("sqrt"), _lane_by_lane("fabs")
 
 
 @intrinsic
@@ -283,16 +257,6 @@ def inverse_root(typing_context: Any, a: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         one = _splat(builder, ir.Constant(a.element, 1.0), a.vector)
         return builder.fdiv(one, _call(builder, "sqrt", a, arguments), flags=FAST)
-
-    return a(a), codegen
-
-
-@intrinsic
-def magnitude(typing_context: Any, a: Any) -> Any:
-    """Absolute value, lane by lane."""
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _call(builder, "fabs", a, arguments)
 
     return a(a), codegen
 

@@ -53,14 +53,7 @@ def _picked(source: Array, index: IntArray, dtype: npt.DTypeLike = np.float64) -
 class CompiledWorkspace:
     """Precision and terms of a compiled workspace.
 
-    Parameters
-    ----------
-    terms : LoadingTerms
-        With a penalty that has a compiled kernel.
-    dtype : dtype
-        Precision of the state.
-    isotropic : bool
-        Whether the rows of a group share one ball, or every row is a group.
+    `isotropic` tells whether the rows of a group share one ball, or every row is a group.
     """
 
     def __init__(self, terms: LoadingTerms, dtype: npt.DTypeLike, isotropic: bool) -> None:

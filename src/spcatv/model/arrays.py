@@ -67,16 +67,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
 def read_arrays(path: Path, declared: Any) -> dict[str, Array]:
     """Read exactly the arrays that a model declares, each with its declared type and shape.
 
-    Parameters
-    ----------
-    path : Path
-        The ``.npz`` file.
-    declared : dict
-        What `declare` returned when the file was written; not trusted.
-
-    Returns
-    -------
-    dict of str to ndarray
+    `declared` is what `declare` returned when the ``.npz`` file was written; it is not trusted.
     """
     expected = _checked_declaration(path, declared)
     try:

@@ -39,20 +39,9 @@ def write_model(
 ) -> Path:
     """Write a model folder, or replace one; a crash leaves the old folder or the new one.
 
-    Parameters
-    ----------
-    folder : path
-        A folder that does not exist yet, is empty, or holds a model and nothing else.
-    saved : SavedModel
-        What to write; it is checked as if it were read.
-    extras : callable, default=None
-        Called with the path of the new folder, to write more files into it (below ``maps/``). They
-        become part of the model: their SHA-256 is stored and checked.
-
-    Returns
-    -------
-    Path
-        `folder`.
+    The folder does not exist yet, is empty, or holds a model and nothing else. `saved` is checked as if it
+    were read. `extras` is called with the path of the new folder, to write more files into it (below
+    ``maps/``). They become part of the model: their SHA-256 is stored and checked. Returns `folder`.
     """
     document: dict[str, Any] = {"format": FORMAT, "schema_version": SCHEMA_VERSION}
     document |= {name: getattr(saved, name) for name in PARTS}
@@ -77,26 +66,10 @@ def write_model(
 def read_model(folder: str | os.PathLike[str], *, kind: str | None = None) -> SavedModel:
     """Read a model folder of any schema version, after checking it.
 
-    The schema version, the SHA-256 of every file, and the types, shapes and values of the arrays are
-    checked. Models of earlier schema versions are brought to the current one.
-
-    Parameters
-    ----------
-    folder : path
-        A folder that `write_model` has written, with this version of the package or an earlier one.
-    kind : str, default=None
-        The kind of model to accept; any by default.
-
-    Returns
-    -------
-    SavedModel
-        In the current schema version.
-
-    Raises
-    ------
-    ModelError
-        If the folder is not a sound model; the message is one line. Nothing in the folder is ever
-        executed, and nothing larger than its files is allocated.
+    The schema version, the SHA-256 of every file, and the types, shapes and values of the arrays are checked.
+    Models of earlier schema versions are brought to the current one. A ModelError of one line says what is
+    wrong, also if the model is not of the wanted `kind`. Nothing in the folder is ever executed, and nothing
+    larger than its files is allocated.
     """
     place = standing_folder(Path(folder))
     document = _read_document(place)

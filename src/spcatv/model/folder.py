@@ -33,20 +33,10 @@ def atomic_folder(
 ) -> Iterator[Path]:
     """Write a folder so that a crash leaves the old folder or the new one, never half of one.
 
-    Parameters
-    ----------
-    target : path
-        The folder to create or to replace; its parents are created. An existing folder must be empty, or
-        `objection` must allow it to be replaced. Otherwise a ModelError is raised before the body runs.
-    objection : callable, default=None
-        Called with a folder that is not empty. Returns why the folder must not be replaced, such as "is
-        not a model", or None if it may be replaced. By default only an empty folder may be replaced.
-
-    Yields
-    ------
-    Path
-        An empty folder beside the target to write into. It replaces the target when the body ends, and
-        is removed if the body raises.
+    Yields an empty folder beside the target. It replaces the target when the body ends, and is removed if the
+    body raises. Parents of the target are created. A target that exists must be empty, or `objection`, called
+    with it, must return None rather than why it must not be replaced, such as "is not a model". Otherwise a
+    ModelError is raised before the body runs.
     """
     place = _checked_place(Path(target), objection)
     temporary = _new_sibling(place)

@@ -15,60 +15,28 @@ from spcatv.model.folder import ModelError
 
 @dataclass(frozen=True)
 class FieldType:
-    """How a field is written and read.
+    """How a field is written and read."""
 
-    Attributes
-    ----------
-    description : str
-        What the JSON must be, for error messages.
-    write : callable
-        Turns the value of an attribute into JSON.
-    read : callable
-        Turns JSON into the value; raises TypeError if the JSON is something else.
-    """
-
-    description: str
-    write: Callable[[Any], Any]
-    read: Callable[[Any], Any]
+    description: str  # what the JSON must be, for error messages
+    write: Callable[[Any], Any]  # turns the value of an attribute into JSON
+    read: Callable[[Any], Any]  # turns JSON into the value; raises TypeError if the JSON is something else
 
 
 Table = Mapping[str, FieldType]
 
 
 def write_record(table: Table, record: Any, *, suffix: str = "") -> dict[str, Any]:
-    """Describe an object by JSON.
+    """Describe an object by JSON: one entry per field of the table.
 
-    Parameters
-    ----------
-    table : mapping of str to FieldType
-        The fields to write.
-    record : object
-        Has an attribute for every field.
-    suffix : str, default=""
-        What the names of the attributes end with: "_" for fitted attributes of an estimator.
-
-    Returns
-    -------
-    dict
+    Attributes are named like the fields, with `suffix` at the end: "_" for fitted attributes.
     """
     return {name: kind.write(getattr(record, f"{name}{suffix}")) for name, kind in table.items()}
 
 
 def read_record(table: Table, state: Any, what: str) -> dict[str, Any]:
-    """Read what `write_record` has written, without trusting it.
+    """Read what `write_record` has written, without trusting it; lists become tuples.
 
-    Parameters
-    ----------
-    table : mapping of str to FieldType
-        The fields that `state` must have.
-    state : JSON value
-    what : str
-        What the record is, for error messages.
-
-    Returns
-    -------
-    dict
-        One value per field; lists become tuples.
+    `what` names the record in error messages.
     """
     if not isinstance(state, dict) or set(state) != set(table):
         raise ModelError(f"{what} must have exactly the entries {', '.join(table)}")

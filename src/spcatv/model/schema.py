@@ -72,27 +72,14 @@ def current_versions() -> dict[str, str]:
 
 @dataclass(frozen=True, eq=False)
 class SavedModel:
-    """The contents of a model folder.
+    """The contents of a model folder."""
 
-    Attributes
-    ----------
-    kind : str
-        Class of the estimator, such as "SPCATV".
-    parameters : dict
-        JSON; values as `spcatv.model.pack` describes them.
-    fitted : dict
-        JSON: weights used, diagnostics, and whatever else the fit found that is not an array.
-    arrays : dict of str to ndarray
-        Plain finite numbers.
-    inputs : dict
-        JSON: names and SHA-256 of what the model was fitted to.
-    versions : dict
-        JSON: versions of the software that saved the model; those of this process by default.
-    """
-
-    kind: str
-    parameters: dict[str, Any]
+    kind: str  # class of the estimator, such as "SPCATV"
+    parameters: dict[str, Any]  # JSON; values as `spcatv.model.pack` describes them
+    # JSON: weights used, diagnostics, and whatever else the fit found that is not an array
     fitted: dict[str, Any]
-    arrays: dict[str, Array]
+    arrays: dict[str, Array]  # plain finite numbers
+    # JSON: names and SHA-256 of what the model was fitted to
     inputs: dict[str, Any] = field(default_factory=dict)
+    # JSON: versions of the software that saved the model; those of this process by default
     versions: dict[str, Any] = field(default_factory=current_versions)

@@ -15,31 +15,16 @@ import scipy.sparse as sp
 
 from spcatv._util.types import Array
 from spcatv.model.folder import ModelError
-from spcatv.structure import (
-    ConcatStructure,
-    EdgeStructure,
-    GridStructure,
-    Structure,
-    from_matrix,
-)
+from spcatv.model.records import BOOLEAN, read_value
+from spcatv.structure import ConcatStructure, EdgeStructure, GridStructure, Structure, from_matrix
 
 State = dict[str, Any]
 
 
 def structure_state(structure: Structure, name: str = "structure") -> tuple[State, dict[str, Array]]:
-    """Describe a structure by JSON and arrays.
+    """Describe a structure by JSON and arrays, whose names begin with `name`.
 
-    Parameters
-    ----------
-    structure : Structure
-    name : str, default="structure"
-        Prefix of the names of its arrays.
-
-    Returns
-    -------
-    state : dict
-        JSON: the kind ("grid", "edges", "concat" or "matrix"), its numbers, and the names of its arrays.
-    arrays : dict of str to ndarray
+    The JSON holds the kind ("grid", "edges", "concat" or "matrix"), its numbers, and the names of the arrays.
     """
     # a subclass may have another operator
     if type(structure) is GridStructure:
@@ -52,20 +37,7 @@ def structure_state(structure: Structure, name: str = "structure") -> tuple[Stat
 
 
 def structure_from_state(state: Any, arrays: Mapping[str, Array]) -> Structure:
-    """Create the structure that `structure_state` has described.
-
-    Parameters
-    ----------
-    state : dict
-        As returned by `structure_state`; every entry is checked.
-    arrays : mapping of str to ndarray
-        Contains the arrays that the state names.
-
-    Returns
-    -------
-    Structure
-        Of the same kind, with the same operator and groups.
-    """
+    """Create the structure that `structure_state` has described; every entry is checked."""
     kind = state.get("kind") if isinstance(state, dict) else None
     if not isinstance(kind, str) or kind not in READERS:
         raise ModelError(f"unknown kind of structure {kind!r}; known are {', '.join(map(repr, READERS))}")
@@ -89,9 +61,7 @@ def named_array(state: State, field: str, arrays: Mapping[str, Array], kinds: st
 
 
 def _flag(value: Any, field: str) -> bool:
-    if type(value) is not bool:
-        raise ModelError(f"{field!r} of a structure must be true or false, got {value!r}")
-    return value
+    return bool(read_value(BOOLEAN, value, f"{field!r} of a structure"))
 
 
 def _count(value: Any, field: str) -> int:

@@ -27,19 +27,9 @@ KEY_LENGTH = 624  # of the Mersenne Twister
 
 
 def pack(value: Any, name: str) -> Packed:
-    """Describe a value by JSON and arrays.
+    """Describe a value of a type that `unpack` can create by JSON and arrays.
 
-    Parameters
-    ----------
-    value : object
-        Of a type that `unpack` can create; NumPy scalars become Python numbers.
-    name : str
-        Prefix of the names of its arrays, such as "parameters.init".
-
-    Returns
-    -------
-    state : JSON value
-    arrays : dict of str to ndarray
+    `name` begins the names of its arrays, such as "parameters.init". NumPy scalars become Python numbers.
     """
     if isinstance(value, np.generic) and value.dtype.kind in "biufU":
         value = value.item()
@@ -66,14 +56,7 @@ def pack(value: Any, name: str) -> Packed:
 
 
 def unpack(state: Any, arrays: Mapping[str, Array]) -> Any:
-    """Create the value that `pack` has described; every entry is checked.
-
-    Parameters
-    ----------
-    state : JSON value
-    arrays : mapping of str to ndarray
-        Contains the arrays that the state names.
-    """
+    """Create the value that `pack` has described; every entry is checked."""
     if isinstance(state, list):
         return [unpack(item, arrays) for item in state]
     if not isinstance(state, dict):
@@ -101,10 +84,6 @@ def _read_tuple(state: dict[str, Any], arrays: Mapping[str, Array]) -> tuple[Any
     if not isinstance(items, list):
         raise ModelError("'items' of a tuple must be a list")
     return tuple(unpack(item, arrays) for item in items)
-
-
-def _read_array(state: dict[str, Any], arrays: Mapping[str, Array]) -> Array:
-    return named_array(state, "array", arrays, "biuf", None)
 
 
 def _pack_sparse(value: Any, name: str) -> Packed:
@@ -135,19 +114,11 @@ def _read_sparse(state: dict[str, Any], arrays: Mapping[str, Array]) -> Any:
     return (matrix if state.get("is_array") is True else sp.csr_matrix(matrix)).asformat(layout)
 
 
-def _read_structure(state: dict[str, Any], arrays: Mapping[str, Array]) -> Structure:
-    return structure_from_state(state.get("structure"), arrays)
-
-
 def _read_dtype(state: dict[str, Any], arrays: Mapping[str, Array]) -> np.dtype[Any]:
     name = state.get("name")
     if name not in np.sctypeDict or not isinstance(name, str):
         raise ModelError(f"unknown dtype {name!r}")
     return np.dtype(name)
-
-
-def _read_path(state: dict[str, Any], arrays: Mapping[str, Array]) -> Path:
-    return Path(str(state.get("path")))
 
 
 def _pack_random_state(value: np.random.RandomState, name: str) -> Packed:
@@ -183,10 +154,10 @@ def _read_random_state(state: dict[str, Any], arrays: Mapping[str, Array]) -> np
 
 READERS: dict[str, Callable[[dict[str, Any], Mapping[str, Array]], Any]] = {
     "tuple": _read_tuple,
-    "array": _read_array,
+    "array": lambda state, arrays: named_array(state, "array", arrays, "biuf", None),
     "sparse": _read_sparse,
-    "structure": _read_structure,
+    "structure": lambda state, arrays: structure_from_state(state.get("structure"), arrays),
     "dtype": _read_dtype,
-    "path": _read_path,
+    "path": lambda state, arrays: Path(str(state.get("path"))),
     "RandomState": _read_random_state,
 }

@@ -11,6 +11,7 @@ constant, a proximal operator for the rest, and the two shares of a duality gap.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, Protocol
@@ -29,68 +30,43 @@ GapKind = Literal["tight", "paper"]
 GAP_KINDS: tuple[GapKind, ...] = ("tight", "paper")
 
 
-class CompositeProblem(Protocol):
+class CompositeProblem(StructuredProblem, ABC):
     """What a problem must provide for `fista` and `conesta` to solve and certify it.
 
     The structured penalty is ``c h(Av)``; ``alpha`` (n_rows,) is its dual variable and
-    ``pull = c A'alpha`` (n_features,) is its pull on v.
+    ``pull = c A'alpha`` (n_features,) is its pull on v. `StructuredProblem` knows what they need of it.
     """
 
-    @property
-    def structure(self) -> Structure:
-        """The operator A and its groups."""
-
-    @property
-    def tv(self) -> float:
-        """Weight c of the structured penalty."""
-
-    @property
-    def has_structure(self) -> bool:
-        """Whether there is a structured penalty."""
-
-    def value(self, v: npt.ArrayLike, /) -> float:
+    @abstractmethod
+    def value(self, v: npt.ArrayLike) -> float:
         """``F(v)``, exact (not smoothed)."""
 
+    @abstractmethod
     def scale(self) -> float:
         """``F(0)``, the unit of a relative gap."""
 
-    def gradient(self, v: FloatArray, /) -> FloatArray:
+    @abstractmethod
+    def gradient(self, v: FloatArray) -> FloatArray:
         """Gradient of the smooth part, without the structured penalty; shape (n_features,)."""
 
+    @abstractmethod
     def lipschitz(self) -> float:
         """Lipschitz constant of `gradient`."""
 
-    def prox(self, v: FloatArray, step: float, /) -> FloatArray:
+    @abstractmethod
+    def prox(self, v: FloatArray, step: float) -> FloatArray:
         """``argmin_x 1/2 ||x - v||^2 + step * (the part with a proximal operator)(x)``."""
 
-    def dual_point(self, rows: FloatArray, mu: float, /) -> FloatArray:
-        """``alpha_mu``, the maximiser of ``alpha'z - h*(alpha) - mu/2 ||alpha||^2`` at ``z = A v``."""
-
-    def structured_lipschitz(self, mu: float, /) -> float:
-        """Lipschitz constant of ``v -> c A'alpha_mu(v)``."""
-
-    def smoothing_constant(self) -> float:
-        """M: smoothing with mu changes the structured penalty by at most ``mu M``; 0: it is not smoothed."""
-
-    def smoothing_error(self, mu: float, /) -> float:
-        """``c mu M``: by how much F and its smoothed version may differ."""
-
-    def dual_pull(self, alpha: npt.ArrayLike, /) -> FloatArray:
-        """``c A'alpha``, shape (n_features,)."""
-
-    def feasible(self, alpha: npt.ArrayLike, /) -> FloatArray:
-        """Return the closest feasible dual variable."""
-
-    def smooth_gap(self, v: FloatArray, pull: FloatArray, kind: GapKind = "tight", /) -> float:
+    @abstractmethod
+    def smooth_gap(self, v: FloatArray, pull: FloatArray, kind: GapKind = "tight") -> float:
         """Share q of the gap: Fenchel-Young gap of everything but the structured penalty at ``-pull``."""
 
-    def structured_gap(self, v: FloatArray, alpha: FloatArray, /) -> float:
-        """Share s of the gap: ``c (h(Av) + h*(alpha) - alpha'Av)``."""
-
-    def gap(self, v: npt.ArrayLike, alpha: npt.ArrayLike, /) -> float:
+    @abstractmethod
+    def gap(self, v: npt.ArrayLike, alpha: npt.ArrayLike) -> float:
         """``q + s >= F(v) - min F``: the exact gap, the judge of every solver."""
 
-    def error_bound(self, v: npt.ArrayLike, alpha: npt.ArrayLike, /) -> float:
+    @abstractmethod
+    def error_bound(self, v: npt.ArrayLike, alpha: npt.ArrayLike) -> float:
         """Return an upper bound on ``||v - v*||_2``."""
 
 
@@ -273,7 +249,7 @@ class ElasticNet(ProxPenalty):
 
 
 @dataclass(frozen=True, eq=False)
-class RegularizedLoss(StructuredProblem):
+class RegularizedLoss(CompositeProblem):
     """``F(v) = loss(v) + penalty(v) + tv * s(v)`` as a `CompositeProblem`.
 
     Parameters

@@ -19,9 +19,8 @@ from scipy.linalg.blas import ddot
 
 from spcatv._util.types import FloatArray
 from spcatv.kernels.judge import smooth_shares
-from spcatv.problem.composite import GapKind
+from spcatv.problem.composite import CompositeProblem, GapKind
 from spcatv.problem.penalties import Penalty, as_penalty
-from spcatv.problem.structured import StructuredProblem
 from spcatv.structure import Structure, as_structure
 from spcatv.structure.penalty import StructuredPenalty
 
@@ -62,7 +61,7 @@ class Judgement:
 
 
 @dataclass(frozen=True, eq=False)
-class LoadingProblem(StructuredProblem):
+class LoadingProblem(CompositeProblem):
     """``min_v 1/2 ||v - y||^2 + 1/2 ||v||^2 + tv * h(A v) + l1 * ||v||_1``, strongly convex with modulus 2.
 
     Parameters

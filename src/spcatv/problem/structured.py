@@ -16,20 +16,10 @@ def has_structured_term(structure: Structure, weight: float) -> bool:
 
 
 class StructuredProblem:
-    """A problem with the term ``c h(A v)``.
+    """A problem with the term ``c h(A v)``."""
 
-    Attributes
-    ----------
-    structure : Structure
-        The operator A and its groups.
-    tv : float
-        The weight c.
-    structured_penalty : StructuredPenalty
-        The function h.
-    """
-
-    structure: Structure
-    tv: float
+    structure: Structure  # the operator A and its groups
+    tv: float  # the weight c
 
     @property
     def structured_penalty(self) -> StructuredPenalty:

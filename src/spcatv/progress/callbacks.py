@@ -65,20 +65,10 @@ class _CallbackListener:
 def fit_task(estimator: Any, X: FloatArray, attributes: Attributes) -> Iterator[Listener]:
     """Run the callbacks of an estimator for the fit inside a ``with`` block.
 
-    Parameters
-    ----------
-    estimator : estimator
-        The one being fitted; its `fit` is decorated with `with_callbacks`. When the block ends it has its
-        ``components_``.
-    X : ndarray of shape (n_samples, n_features)
-        Training data, passed on to callbacks that ask for it.
-    attributes : callable
-        Makes the fitted attributes of an estimator that ends with the given components.
-
-    Yields
-    ------
-    Listener
-        Has to hear of the components and alternations; silent if the estimator has no callbacks.
+    The `fit` of the estimator is decorated with `with_callbacks`; when the block ends it has its
+    ``components_``. X is passed on to callbacks that ask for it. `attributes` makes the fitted attributes of
+    an estimator that ends with the given components. The listener has to hear of the components and
+    alternations; it is silent if the estimator has no callbacks.
     """
     if not hasattr(estimator, "_skl_callbacks") and not hasattr(estimator, "_parent_callback_ctx"):
         yield SILENT

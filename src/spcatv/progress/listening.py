@@ -15,13 +15,10 @@ class Listener(Protocol):
     """Hears events, and may stop some of the work."""
 
     def hear(self, event: Event, /) -> bool:
-        """Take note of an event.
+        """Take note of an event; True asks to stop.
 
-        Returns
-        -------
-        bool
-            True asks to stop. After an `AlternationEnded` the component stays as it is, after a
-            `ComponentEnded` no more components are fitted; the answer to other events is ignored.
+        After an `AlternationEnded` the component then stays as it is, after a `ComponentEnded` no more
+        components are fitted. The answer to other events is ignored.
         """
 
 

@@ -23,18 +23,10 @@ SMALLEST_SHARE = 0.1
 
 @dataclass(frozen=True, eq=False)
 class FeatureLabels:
-    """The label of every feature.
+    """The label of every feature."""
 
-    Attributes
-    ----------
-    numbers : ndarray of int, of shape (P,)
-        Index into `names`.
-    names : tuple of str
-        The first one is empty and means no label.
-    """
-
-    numbers: IntArray
-    names: tuple[str, ...]
+    numbers: IntArray  # index into `names`, shape (P,)
+    names: tuple[str, ...]  # the first one is empty and means no label
 
     def name_of(self, feature: int) -> str:
         """The name at a feature; empty if it has none."""
@@ -59,27 +51,11 @@ def label_features(
 ) -> FeatureLabels:
     """Look up every feature in an atlas.
 
-    Parameters
-    ----------
-    parts : sequence of Part
-        The places of the features.
-    files : sequence of path
-        A label image for voxels (NIfTI, 3-D, whole numbers, on any grid; a feature gets the label at its
-        position), label files for surfaces (GIFTI or FreeSurfer ``.annot``; left before right), or both
-        for CIFTI-2.
-    table : path, default=None
-        Names of the numbers: a ``.tsv`` or ``.csv`` file with a column of numbers (index, label, value or
-        id) and one of names (name or region), or lines "number name ..." as in FreeSurfer's lists.
-        GIFTI and ``.annot`` files have their own names.
-
-    Returns
-    -------
-    FeatureLabels
-
-    Raises
-    ------
-    ReportError
-        If a file cannot be used, or does not match the model; the message names it.
+    The files are a label image for voxels (NIfTI, 3-D, whole numbers, on any grid; a feature gets the label
+    at its position), label files for surfaces (GIFTI or FreeSurfer ``.annot``; left before right), or both
+    for CIFTI-2. The table names the numbers: a ``.tsv`` or ``.csv`` file with a column of numbers (index,
+    label, value or id) and one of names (name or region), or lines "number name ..." as in FreeSurfer's
+    lists. GIFTI and ``.annot`` files have their own names. A ReportError names a file that cannot be used.
     """
     volumes = [Path(file) for file in files if not _is_surface(file)]
     surfaces = [Path(file) for file in files if _is_surface(file)]

@@ -15,7 +15,7 @@ from spcatv.report.sections import Section
 from spcatv.results import Selection
 from spcatv.results.reading import numeric
 
-MOST_SETTINGS = 200
+MOST_SETTINGS = 200  # listed, besides the chosen one
 PARAMETERS = {"param_alpha": "alpha", "param_l1_ratio": "l1 ratio", "param_tv_ratio": "TV ratio"}
 # range of significant digits of the held-out errors: as many as are needed to tell the settings apart
 DIGITS = range(4, 10)
@@ -28,7 +28,7 @@ def selection_section(selection: Selection) -> Section:
     best = selection.best_index
     rows = [
         (f"{k + 1} (chosen)" if k == best else str(k + 1), *(column[k] for column in shown.values()))
-        for k in _first_settings(n_settings, best)
+        for k in sorted({*range(min(n_settings, MOST_SETTINGS)), best})
     ]
     chosen = ", ".join(f"{title} {shown[title][best]}" for title in PARAMETERS.values() if title in shown)
     folds = "" if selection.n_folds is None else f" on {selection.n_folds} folds"
@@ -108,11 +108,6 @@ def distinct(values: FloatArray) -> list[str]:
 
 def _texts(values: FloatArray, digits: int) -> list[str]:
     return ["–" if np.isnan(value) else words.number(value, digits) for value in values]
-
-
-def _first_settings(n_settings: int, best: int) -> list[int]:
-    """The settings to list: all of them, or the first ones and the chosen one."""
-    return sorted({*range(min(n_settings, MOST_SETTINGS)), best})
 
 
 def setting_value(value: Any) -> str:

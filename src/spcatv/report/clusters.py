@@ -23,29 +23,14 @@ CELLS = {1: "points", 2: "pixels", 3: "voxels"}
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Consecutive features of one kind: voxels, vertices of one hemisphere, or cells of a field.
+    """Consecutive features of one kind: voxels, vertices of one hemisphere, or cells of a field."""
 
-    Attributes
-    ----------
-    name : str
-        For people: "volume", "left hemisphere", "field".
-    start : int
-        The first of these features.
-    coords : ndarray of shape (n, d)
-        Positions; in millimetres for brain images, indices otherwise.
-    measure : ndarray of shape (n,)
-        Size of every feature.
-    unit : str
-        Unit of the sizes: "mm³", "mm²", "pixels", "features".
-    vertices : ndarray of int, of shape (n,), or None
-        The vertex of every feature; None if the features are not vertices.
-    """
-
-    name: str
-    start: int
-    coords: FloatArray
-    measure: FloatArray
-    unit: str
+    name: str  # for people: "volume", "left hemisphere", "field"
+    start: int  # the first of these features
+    coords: FloatArray  # positions; in millimetres for brain images, indices otherwise, shape (n, d)
+    measure: FloatArray  # size of every feature, shape (n,)
+    unit: str  # unit of the sizes: "mm³", "mm²", "pixels", "features"
+    # the vertex of every feature; None if the features are not vertices, shape (n,)
     vertices: IntArray | None = None
 
     @property
@@ -55,18 +40,7 @@ class Part:
 
 
 def parts_of(model: Any) -> tuple[Part, ...]:
-    """The parts of a fitted model's features, in order.
-
-    Parameters
-    ----------
-    model : SPCATV or ImageSPCATV
-        Fitted.
-
-    Returns
-    -------
-    tuple of Part
-        Together they hold every feature once.
-    """
+    """The parts of a fitted model's features, in order; together they hold every feature once."""
     if not hasattr(model, "space_"):
         return (_field(model.structure_),)
     parts = [_vertices(part) for part in model.space_.vertex_sets]
@@ -110,18 +84,7 @@ def _field(structure: Structure) -> Part:
 
 
 def vertex_areas(coords: npt.ArrayLike, triangles: npt.ArrayLike) -> FloatArray:
-    """Area around every vertex of a mesh: one third of the area of each triangle that it belongs to.
-
-    Parameters
-    ----------
-    coords : array-like of shape (n_vertices, 3)
-    triangles : array-like of int, of shape (n_triangles, 3)
-
-    Returns
-    -------
-    ndarray of shape (n_vertices,)
-        The sum is the area of the mesh.
-    """
+    """Area around every vertex of a mesh: one third of the area of each triangle that it belongs to."""
     points, corners = np.asarray(coords, dtype=np.float64), np.asarray(triangles)
     first, second, third = (points[corners[:, k]] for k in range(3))
     areas = 0.5 * np.linalg.norm(np.cross(second - first, third - first), axis=1)
@@ -131,50 +94,26 @@ def vertex_areas(coords: npt.ArrayLike, triangles: npt.ArrayLike) -> FloatArray:
 
 @dataclass(frozen=True)
 class Cluster:
-    """A connected region of one sign.
+    """A connected region of one sign."""
 
-    Attributes
-    ----------
-    part : str
-        The part that it lies in: "volume", "left hemisphere", ...
-    peak : tuple of float
-        Coordinates of the largest loading in absolute value, in millimetres or as indices.
-    peak_feature : int
-        The feature at the peak.
-    peak_loading, mean_loading : float
-        The loading at the peak, and the mean over the region.
-    size : float
-        In `unit`.
-    unit : str
-        "mm³", "mm²", "pixels", ...
-    n_features : int
-        Number of voxels, vertices or cells.
-    share : float
-        Share of the component's sum of squares.
-    label : str
-        Name at the peak in the atlas; empty if there is none.
-    composition : tuple of (str, float)
-        What the region is made of in the atlas: names and shares of its size, largest first.
-    selected : float or None
-        How often its features are selected in resampled fits: the mean over the features of the region
-        that are in the thresholded support, since a resampled fit selects features by the same threshold.
-        None if there are none.
-    found : float or None
-        Share of resampled fits that find the region again; its heaviest part, if thresholding splits it.
-    """
-
-    part: str
+    part: str  # the part that it lies in: "volume", "left hemisphere", ...
+    # coordinates of the largest loading in absolute value, in millimetres or as indices
     peak: tuple[float, ...]
-    peak_feature: int
-    peak_loading: float
-    mean_loading: float
-    size: float
-    unit: str
-    n_features: int
-    share: float
-    label: str = ""
+    peak_feature: int  # the feature at the peak
+    peak_loading: float  # the loading at the peak
+    mean_loading: float  # over the region
+    size: float  # in `unit`
+    unit: str  # "mm³", "mm²", "pixels", ...
+    n_features: int  # number of voxels, vertices or cells
+    share: float  # share of the component's sum of squares
+    label: str = ""  # name at the peak in the atlas; empty if there is none
+    # what the region is made of in the atlas: names and shares of its size, largest first
     composition: tuple[tuple[str, float], ...] = ()
+    # how often its features are selected in resampled fits: the mean over the features of the region
+    # that are in the thresholded support, since a resampled fit selects features by the same threshold.
+    # None if there are none.
     selected: float | None = None
+    # share of resampled fits that find the region again; its heaviest part, if thresholding splits it
     found: float | None = None
 
 
@@ -186,26 +125,10 @@ def cluster_table(
     selection_frequency: npt.ArrayLike | None = None,
     found: npt.ArrayLike | None = None,
 ) -> tuple[Cluster, ...]:
-    """The connected regions of a loading, the heaviest first.
+    """The connected regions of a loading of shape (P,), the heaviest first.
 
-    Parameters
-    ----------
-    structure : Structure
-        Which features are neighbours (`spcatv.structure.regions.connected_regions`).
-    loading : array-like of shape (n_features,)
-        One component.
-    parts : sequence of Part
-        The places of the features.
-    labels : FeatureLabels, default=None
-        Their anatomical names.
-    selection_frequency : array-like of shape (n_features,), default=None
-        How often each feature is selected in resampled fits.
-    found : array-like of shape (n_features,), default=None
-        How often the thresholded region of each feature is found again; NaN outside all regions.
-
-    Returns
-    -------
-    tuple of Cluster
+    `selection_frequency` tells how often each feature is selected in resampled fits, `found` how often its
+    thresholded region is found again (NaN outside all regions); both have shape (P,).
     """
     values = np.asarray(loading, dtype=np.float64)
     frequency = None if selection_frequency is None else np.asarray(selection_frequency, dtype=np.float64)

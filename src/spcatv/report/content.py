@@ -18,27 +18,14 @@ class Head:
 
 @dataclass(frozen=True)
 class Table:
-    """A table whose first column names its rows.
-
-    Attributes
-    ----------
-    caption : str
-    columns : tuple of Head
-    rows : tuple of tuple of str
-    id : str
-        For links and tests; empty for none.
-    summary : str
-        Text to show while the table is folded.
-    long : bool
-        Whether the names of the rows may be long, such as file names.
-    """
+    """A table whose first column names its rows."""
 
     caption: str
     columns: tuple[Head, ...]
     rows: tuple[tuple[str, ...], ...]
-    id: str = ""
-    summary: str = ""
-    long: bool = False
+    id: str = ""  # for links and tests; empty for none
+    summary: str = ""  # text to show while the table is folded
+    long: bool = False  # whether the names of the rows may be long, such as file names
 
 
 @dataclass(frozen=True)

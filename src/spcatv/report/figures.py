@@ -110,13 +110,7 @@ def _whole_numbers(axes: Axes, longest: int) -> None:
 
 
 def plot_variance(variance: Variance) -> Figure:
-    """Cumulative explained variance, with that of PCA as the ceiling if it is known.
-
-    Parameters
-    ----------
-    variance : Variance
-        From `spcatv.report.variance.variance_of`.
-    """
+    """Cumulative explained variance, with that of PCA as the ceiling if it is known."""
     numbers = np.arange(1, len(variance.own) + 1)
     with figure_style():
         figure = new_figure(4.6, 3.2)

@@ -20,14 +20,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class ImageView(View):
-    """A two-dimensional field.
+    """A two-dimensional field."""
 
-    Attributes
-    ----------
-    index : ndarray of int, of shape (n_rows, n_columns)
-        Number of the feature at a cell, counted from 1; 0 outside the mask.
-    """
-
+    # number of the feature at a cell, counted from 1; 0 outside the mask, shape (n_rows, n_columns)
     index: IntArray
 
     kind: ClassVar[str] = "image"
@@ -58,24 +53,12 @@ class ImageView(View):
 
 @dataclass(frozen=True, eq=False)
 class LineView(View):
-    """Features along a line.
+    """Features along a line."""
 
-    Attributes
-    ----------
-    positions : ndarray of int, of shape (P,)
-        The place of each feature.
-    joined : bool
-        Whether neighbours on the line are neighbours in the model.
-    axis : str
-        Label of the line.
-    names : tuple of str
-        Names of the features, if they have any.
-    """
-
-    positions: IntArray
-    joined: bool
-    axis: str
-    names: tuple[str, ...] = ()
+    positions: IntArray  # the place of each feature, shape (P,)
+    joined: bool  # whether neighbours on the line are neighbours in the model
+    axis: str  # label of the line
+    names: tuple[str, ...] = ()  # names of the features, if they have any
 
     kind: ClassVar[str] = "line"
     n_panels = 1
@@ -122,15 +105,7 @@ class LineView(View):
 
 
 def flat_view(structure: Any, names: tuple[str, ...]) -> View:
-    """The view of features that are neither in a brain nor in three dimensions.
-
-    Parameters
-    ----------
-    structure : Structure
-        A grid knows the places of its features.
-    names : tuple of str
-        Names of the features, if they have any.
-    """
+    """The view of features that are neither in a brain nor in three dimensions; a grid knows their places."""
     labels = getattr(structure, "labels", np.empty((0,) * 3))
     if labels.ndim == 2:
         return ImageView(structure.feature_index() + 1)

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from spcatv.report.flat import flat_view
-from spcatv.report.surface import surface_view
+from spcatv.report.surface import SurfaceView
 from spcatv.report.view import View
 from spcatv.report.volume import field_view, volume_view
 
@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 
 
 def plot_components(
-    model: Any,
-    *,
-    components: Sequence[int] | None = None,
-    background: str | os.PathLike[str] | None = None,
+    model: Any, *, components: Sequence[int] | None = None, background: str | os.PathLike[str] | None = None
 ) -> Figure:
     """Draw the maps of the components, all with the same colour scale.
 
@@ -51,15 +48,7 @@ def plot_components(
 
 
 def views_of(model: Any, background: str | os.PathLike[str] | None = None) -> tuple[View, ...]:
-    """The views of a fitted model: one, or two if it has both surfaces and voxels.
-
-    Parameters
-    ----------
-    model : SPCATV or ImageSPCATV
-        Fitted.
-    background : path, "template", "mean" or None
-        Picture behind the voxels of a brain, see `spcatv.report.volume.volume_view`.
-    """
+    """The views of a fitted model: one, or two if it has both surfaces and voxels."""
     mean = np.asarray(model.mean_, dtype=np.float64)
     if not hasattr(model, "space_"):
         structure = model.structure_
@@ -68,7 +57,7 @@ def views_of(model: Any, background: str | os.PathLike[str] | None = None) -> tu
         return (flat_view(structure, tuple(map(str, getattr(model, "feature_names_in_", ())))),)
     views: list[View] = []
     if sets := model.space_.vertex_sets:
-        views.append(surface_view(sets))
+        views.append(SurfaceView(sets))
     if voxels := model.space_.voxel_set:
         inside = mean[voxels.start : voxels.start + len(voxels.indices)]
         views.append(

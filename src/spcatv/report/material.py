@@ -32,56 +32,28 @@ class ReportError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """One value per sample.
+    """One value per sample."""
 
-    Attributes
-    ----------
-    name : str
-        For example "group" or "age".
-    values : sequence
-        Labels or numbers, in the order of the samples.
-    """
-
-    name: str
-    values: Sequence[Any]
+    name: str  # for example "group" or "age"
+    values: Sequence[Any]  # labels or numbers, in the order of the samples
 
 
 @dataclass(frozen=True, eq=False)
 class Material:
-    """Everything that a report shows.
+    """Everything that a report shows."""
 
-    Attributes
-    ----------
-    model : SPCATV or ImageSPCATV
-        Fitted.
-    title : str
-        Heading.
-    inputs, parameters, versions : mapping
-        What was run, as in a model folder.
-    repeat : str
-        Command or code that repeats the fit.
-    variance : Variance
-        Variance that the components explain.
-    config : str or None
-        The configuration of the run.
-    scores : Scores or None
-    groups, variable : Column or None
-        Labels and numbers of the samples.
-    selection : Selection or None
-    stability : Stability or None
-    """
-
-    model: Any
+    model: Any  # a fitted SPCATV or ImageSPCATV
     title: str
+    # what was run, as in a model folder
     inputs: Mapping[str, Any]
     parameters: Mapping[str, Any]
     versions: Mapping[str, str]
-    repeat: str
-    variance: Variance
-    config: str | None = None
+    repeat: str  # command or code that repeats the fit
+    variance: Variance  # variance that the components explain
+    config: str | None = None  # the configuration of the run
     scores: Scores | None = None
-    groups: Column | None = None
-    variable: Column | None = None
+    groups: Column | None = None  # labels of the samples
+    variable: Column | None = None  # a number for every sample
     selection: Selection | None = None
     stability: Stability | None = None
 
@@ -98,13 +70,7 @@ class Material:
 
 
 def find(source: Any) -> Results:
-    """The results in a folder, or those of a fitted estimator or search.
-
-    Parameters
-    ----------
-    source : path, Results, SPCATV, ImageSPCATV or SPCATVCV
-        As for `spcatv.report.generate_report`.
-    """
+    """The results in a folder, or those of a fitted estimator or search."""
     if isinstance(source, Results):
         return source
     if isinstance(source, (str, os.PathLike)):
@@ -161,7 +127,7 @@ def gather(
     scores, ceiling = found.scores, found.ceiling
     if data is not None:
         matrix = _matrix(model, data, confounds)
-        values = np.asarray(_estimator(model).transform(matrix), dtype=np.float64)
+        values = np.asarray(getattr(model, "estimator_", model).transform(matrix), dtype=np.float64)
         scores = Scores(_names(model, names, len(values)), values)
         ceiling = pca_cumulative_variance(matrix, len(model.components_), center=bool(model.center))
     n_samples = None if scores is None else len(scores.values)
@@ -180,10 +146,6 @@ def gather(
         selection=found.selection,
         stability=resampled,
     )
-
-
-def _estimator(model: Any) -> Any:
-    return getattr(model, "estimator_", model)
 
 
 def _matrix(model: Any, data: Any, confounds: Any) -> Array:
@@ -245,15 +207,7 @@ def repeat_command(config: Path, *, searched: bool) -> str:
 
 
 def repeat_code(model: Any, version: str) -> str:
-    """Python code that fits an estimator again, with ``...`` for whatever has no short representation.
-
-    Parameters
-    ----------
-    model : SPCATV, ImageSPCATV or SPCATVCV
-        Fitted.
-    version : str
-        The version of spca-tv that fitted it.
-    """
+    """Python code that fits an estimator again, with ``...`` for whatever has no short representation."""
     kind = type(model)
     defaults = kind().get_params(deep=False)
     arguments = ", ".join(

@@ -39,13 +39,7 @@ LAYERS = {
 
 @dataclass(frozen=True)
 class Report:
-    """A finished report.
-
-    Attributes
-    ----------
-    html : str
-        The page.
-    """
+    """A finished report; `html` is the page."""
 
     html: str
 

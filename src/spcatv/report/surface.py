@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from spcatv._util.types import FloatArray, IntArray
+from spcatv._util.types import FloatArray
 from spcatv.report.style import DIVERGING
 from spcatv.report.view import View, ViewFrame, packed, packed_steps
 
@@ -25,55 +25,10 @@ PRESETS = ("left outside", "left inside", "right outside", "right inside", "top"
 
 
 @dataclass(frozen=True, eq=False)
-class HemisphereView:
-    """One hemisphere.
-
-    Attributes
-    ----------
-    name : {"left", "right"}
-    start, stop : int
-        Its features.
-    vertices : ndarray of int, of shape (stop - start,)
-        The vertex of every feature.
-    coords : ndarray of shape (n_vertices, 3)
-        In millimetres.
-    triangles : ndarray of int, of shape (n_triangles, 3)
-    """
-
-    name: str
-    start: int
-    stop: int
-    vertices: IntArray
-    coords: FloatArray
-    triangles: IntArray
-
-    def payload(self) -> dict[str, Any]:
-        """Positions to 1/65535 of the extent, and triangles as differences."""
-        low, high = self.coords.min(axis=0), self.coords.max(axis=0)
-        step = np.maximum((high - low) / FINEST, 1e-9)
-        places = np.round((self.coords - low) / step).astype(np.uint16)
-        corners = np.asarray(self.triangles, dtype=np.int32)
-        # the first corners as steps from triangle to triangle, the two others relative to the first
-        relative = np.stack(
-            [np.diff(corners[:, 0], prepend=0), corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]]
-        )
-        return {
-            "name": self.name,
-            "start": self.start,
-            "stop": self.stop,
-            "vertices": packed_steps(self.vertices),
-            "low": low.astype(float).tolist(),
-            "step": step.astype(float).tolist(),
-            "coords": packed(places.T),
-            "triangles": packed(relative.astype(np.int32)),
-        }
-
-
-@dataclass(frozen=True, eq=False)
 class SurfaceView(View):
     """One or two hemispheres."""
 
-    hemispheres: tuple[HemisphereView, ...]
+    hemispheres: tuple[VertexSet, ...]
 
     kind: ClassVar[str] = "surface"
 
@@ -84,11 +39,11 @@ class SurfaceView(View):
 
     def payload(self) -> dict[str, Any]:
         """The meshes, and the vertices that are features."""
-        return {"kind": self.kind, "hemispheres": [side.payload() for side in self.hemispheres]}
+        return {"kind": self.kind, "hemispheres": [_payload(side) for side in self.hemispheres]}
 
     def frame(self) -> ViewFrame:
         """The directions from which the hemispheres can be seen."""
-        present = {side.name for side in self.hemispheres}
+        present = {side.hemi for side in self.hemispheres}
         presets = tuple(
             name for name in PRESETS if not name.startswith(("left", "right")) or name.split()[0] in present
         )
@@ -103,42 +58,49 @@ class SurfaceView(View):
         views = [
             (side, direction, where)
             for side in self.hemispheres
-            for direction, where in zip(SIDES[side.name], ("outside", "inside"), strict=True)
+            for direction, where in zip(SIDES[side.hemi], ("outside", "inside"), strict=True)
         ]
         for axes, (side, direction, where) in zip(panels, views, strict=True):
             _draw_hemisphere(side, axes, loading, norm, direction)
-            axes.set_title(f"{side.name}, {where}", fontsize=8, loc="center")
+            axes.set_title(f"{side.hemi}, {where}", fontsize=8, loc="center")
 
 
-def surface_view(sets: Sequence[VertexSet]) -> SurfaceView:
-    """The view of the vertices of one or two hemispheres."""
-    sides = [
-        HemisphereView(
-            name=part.hemi,
-            start=part.start,
-            stop=part.start + len(part.vertices),
-            vertices=part.vertices,
-            coords=part.mesh.coords,
-            triangles=part.mesh.triangles,
-        )
-        for part in sets
-    ]
-    return SurfaceView(tuple(sides))
+def _payload(side: VertexSet) -> dict[str, Any]:
+    """Positions to 1/65535 of the extent, and triangles as differences."""
+    coords = side.mesh.coords
+    low, high = coords.min(axis=0), coords.max(axis=0)
+    step = np.maximum((high - low) / FINEST, 1e-9)
+    places = np.round((coords - low) / step).astype(np.uint16)
+    corners = np.asarray(side.mesh.triangles, dtype=np.int32)
+    # the first corners as steps from triangle to triangle, the two others relative to the first
+    relative = np.stack(
+        [np.diff(corners[:, 0], prepend=0), corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]]
+    )
+    return {
+        "name": side.hemi,
+        "start": side.start,
+        "stop": side.stop,
+        "vertices": packed_steps(side.vertices),
+        "low": low.astype(float).tolist(),
+        "step": step.astype(float).tolist(),
+        "coords": packed(places.T),
+        "triangles": packed(relative.astype(np.int32)),
+    }
 
 
 def _draw_hemisphere(
-    side: HemisphereView, axes: Axes, loading: FloatArray, norm: Normalize, direction: float
+    side: VertexSet, axes: Axes, loading: FloatArray, norm: Normalize, direction: float
 ) -> None:
     """Draw the triangles from the farthest to the nearest; the eye looks along x."""
     import matplotlib
     from matplotlib.collections import PolyCollection
 
-    corners = np.asarray(side.coords, dtype=np.float64)[side.triangles]
+    corners = np.asarray(side.mesh.coords, dtype=np.float64)[side.mesh.triangles]
     normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-12)
-    values = np.zeros(len(side.coords))
+    values = np.zeros(side.mesh.n_vertices)
     values[side.vertices] = loading[side.start : side.stop]
-    on_triangles = values[side.triangles]
+    on_triangles = values[side.mesh.triangles]
     colours = _face_colours(on_triangles, matplotlib.colormaps[DIVERGING], norm)
     shade = 0.45 + 0.55 * np.abs(normals[:, 0])
     colours[:, :3] *= shade[:, None]

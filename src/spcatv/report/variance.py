@@ -14,37 +14,20 @@ from spcatv.metrics import adjusted_explained_variance, orthonormal_basis
 
 @dataclass(frozen=True, eq=False)
 class Variance:
-    """Shares of the total variance, one value per component.
+    """Shares of the total variance, one value per component."""
 
-    Attributes
-    ----------
-    own : ndarray of shape (K,)
-        What each component removes from the data when its turn comes.
-    adjusted : ndarray of shape (K,) or None
-        What its scores add to those of the components before it.
-    cumulative : ndarray of shape (K,) or None
-        What the first 1, ..., K components explain together.
-    ceiling : ndarray of shape (K,) or None
-        The most that any 1, ..., K components can explain: that of PCA.
-    """
-
-    own: FloatArray
-    adjusted: FloatArray | None = None
-    cumulative: FloatArray | None = None
+    own: FloatArray  # what each component removes from the data when its turn comes, shape (K,)
+    adjusted: FloatArray | None = None  # what its scores add to those of the components before it, shape (K,)
+    cumulative: FloatArray | None = None  # what the first 1, ..., K components explain together, shape (K,)
+    # the most that any 1, ..., K components can explain: that of PCA, shape (K,)
     ceiling: FloatArray | None = None
 
 
 def variance_of(model: Any, scores: FloatArray | None, ceiling: FloatArray | None) -> Variance:
     """Collect what is known about the variance that a model explains.
 
-    Parameters
-    ----------
-    model : SPCATV or ImageSPCATV
-        Fitted.
-    scores : ndarray of shape (n_samples, K) or None
-        Scores of the training samples.
-    ceiling : ndarray of shape (K,) or None
-        From `spcatv.decomposition.ceiling.pca_cumulative_variance`.
+    The scores of the training samples have shape (n_samples, K); the ceiling, of shape (K,), comes from
+    `spcatv.decomposition.ceiling.pca_cumulative_variance`.
     """
     own = np.asarray(model.explained_variance_ratio_, dtype=np.float64)
     if scores is None or len(scores) < 2 or not own.any():
@@ -61,22 +44,10 @@ def variance_of(model: Any, scores: FloatArray | None, ceiling: FloatArray | Non
 def products_from_scores(
     scores: npt.ArrayLike, components: npt.ArrayLike, *, method: str = "deflation"
 ) -> FloatArray:
-    """Products of the samples with every loading, ``x v_k``, from their scores.
+    """Products of the samples with every unit loading, ``x v_k``, from their scores, both of shape (n, K).
 
     Deflation gives the scores ``t_k = x v_k - sum_{i < k} t_i (v_i'v_k)`` (docs/method.md section 5.2), so
     ``x v_k = t_k + sum_{i < k} t_i (v_i'v_k)``. Projection gives scores with ``T V V' = X V'``.
-
-    Parameters
-    ----------
-    scores : array-like of shape (n, K)
-    components : array-like of shape (K, P)
-        Unit loadings.
-    method : {"deflation", "projection"}, default="deflation"
-        How the scores were computed.
-
-    Returns
-    -------
-    ndarray of shape (n, K)
     """
     loadings = np.asarray(components, dtype=np.float64)
     overlap = loadings @ loadings.T

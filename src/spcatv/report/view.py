@@ -31,35 +31,20 @@ IMAGE_WIDTH = 4.4
 
 @dataclass(frozen=True)
 class ViewFrame:
-    """What the page says about a view; the script draws the picture itself.
-
-    Attributes
-    ----------
-    kind, name, caption : str
-    planes : tuple of str
-        Names of the directions of slices.
-    presets : tuple of str
-        Names of the directions from which a surface can be seen.
-    """
+    """What the page says about a view; the script draws the picture itself."""
 
     kind: str
     name: str
     caption: str
-    planes: tuple[str, ...] = ()
-    presets: tuple[str, ...] = ()
+    planes: tuple[str, ...] = ()  # names of the directions of slices
+    presets: tuple[str, ...] = ()  # names of the directions from which a surface can be seen
 
 
 class View(ABC):
     """A picture of features in their places.
 
-    Attributes
-    ----------
-    kind : str
-        Name for the script and the style sheet of the page.
-    n_panels : int
-        Panels side by side that show one component in a figure.
-    aspect : float
-        Width over height of a panel.
+    `kind` names it for the script and the style sheet of the page. In a figure, `n_panels` panels side by
+    side, each of width over height `aspect`, show one component.
     """
 
     kind: ClassVar[str]
@@ -89,13 +74,7 @@ class View(ABC):
     def figure(self, views: Sequence[View], loadings: FloatArray, numbers: Sequence[int]) -> Figure:
         """Draw components with one colour scale: one row each, or several per row if each is one panel.
 
-        Parameters
-        ----------
-        views : sequence of View
-            All views of the model, this one first.
-        loadings : ndarray of shape (K, P)
-        numbers : sequence of int
-            The components to draw, from 0.
+        `views` are all views of the model, this one first; `numbers` are the components to draw, from 0.
         """
         per_component = sum(view.n_panels for view in views)
         alone = per_component == 1
@@ -154,12 +133,9 @@ def packed_steps(array: Array) -> str:
 
 
 def packed_map(values: npt.ArrayLike) -> dict[str, Any]:
-    """A map as 16-bit multiples of a step; zeros stay zero, and nothing else becomes zero.
+    """A map as packed 16-bit multiples of a step; zeros stay zero, and nothing else becomes zero.
 
-    Returns
-    -------
-    dict
-        ``step``, and ``values``: packed int16. Values above half a step are off by at most half a step.
+    Values above half a step are off by at most half a step.
     """
     exact = np.asarray(values, dtype=np.float64)
     largest = float(np.abs(exact).max(initial=0.0))

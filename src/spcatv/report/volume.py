@@ -30,20 +30,11 @@ PLANES = ((0, 1, 2), (1, 0, 2), (2, 0, 1))
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """A grid along the axes of space.
+    """A grid along the axes of space."""
 
-    Attributes
-    ----------
-    origin : ndarray of shape (3,)
-        Centre of the first voxel.
-    spacing : ndarray of shape (3,)
-        Sides of a voxel, positive.
-    values : ndarray of shape (n_x, n_y, n_z)
-    """
-
-    origin: FloatArray
-    spacing: FloatArray
-    values: Array
+    origin: FloatArray  # centre of the first voxel, shape (3,)
+    spacing: FloatArray  # sides of a voxel, positive, shape (3,)
+    values: Array  # shape (n_x, n_y, n_z)
 
     def packed(self, values: str) -> dict[str, Any]:
         """The grid for the script of the page; `values` are packed."""
@@ -57,28 +48,14 @@ class Grid:
 
 @dataclass(frozen=True, eq=False)
 class VolumeView(View):
-    """Three slices through voxels.
+    """Three slices through voxels."""
 
-    Attributes
-    ----------
-    start, stop : int
-        The features that are voxels.
-    index : Grid
-        Number of the feature at a voxel, counted from 1 at `start`; 0 where there is none.
-    background : Grid or None
-        Grey values from 0 (nothing) to 255.
-    background_name : str
-        Its name.
-    anatomical : bool
-        Whether x, y and z point to the right, to the front and up, in millimetres.
-    """
-
-    start: int
+    start: int  # the features start:stop are the voxels
     stop: int
-    index: Grid
-    background: Grid | None
-    background_name: str
-    anatomical: bool
+    index: Grid  # number of the feature at a voxel, counted from 1 at `start`; 0 where there is none
+    background: Grid | None  # grey values from 0 (nothing) to 255
+    background_name: str  # its name
+    anatomical: bool  # whether x, y and z point to the right, to the front and up, in millimetres
 
     kind: ClassVar[str] = "volume"
     n_panels = 3
@@ -144,19 +121,9 @@ def volume_view(
 ) -> VolumeView:
     """The view of a brain's voxels.
 
-    Parameters
-    ----------
-    voxels : ndarray of int, of shape (n, 3)
-        The voxel of every feature.
-    affine : ndarray of shape (4, 4)
-        From indices to millimetres.
-    start : int
-        The first of these features.
-    mean : ndarray of shape (n,)
-        Mean image.
-    background : path, "template", "mean" or None
-        Picture behind the maps. ``None`` is the MNI152 template if the voxels lie in its brain, otherwise the
-        mean image.
+    `voxels` (n, 3) are the voxels of the features from `start` on, and `mean` (n,) is the mean image. The
+    background is a path, "template" or "mean"; None is the MNI152 template if the voxels lie in its brain,
+    otherwise the mean image.
     """
     index = index_grid(voxels, affine)
     coords = voxels @ affine[:3, :3].T + affine[:3, 3]

@@ -89,18 +89,7 @@ def share_above_optimum(record: ComponentDiagnostics, l2: float) -> float:
 def certificate(record: ComponentDiagnostics, l2: float, tol: float) -> tuple[str, ...]:
     """Sentences that say how close a loading map is to the exact one.
 
-    Parameters
-    ----------
-    record : ComponentDiagnostics
-        Diagnostics of the component.
-    l2 : float
-        The absolute l2 weight of its problem.
-    tol : float
-        The relative gap that was asked for.
-
-    Returns
-    -------
-    tuple of str
+    `l2` is the absolute weight in its problem, `tol` the relative gap that was asked for.
     """
     if record.n_nonzero == 0:
         return ("This component is empty: the penalties leave no loading. Its map and its scores are zero.",)
@@ -123,16 +112,8 @@ def certificate(record: ComponentDiagnostics, l2: float, tol: float) -> tuple[st
 def component_sentence(sparsity: float, n_regions: int, n_tiny: int, noun: str, share: float) -> str:
     """One sentence about a component: what it explains, and what it is made of.
 
-    Parameters
-    ----------
-    sparsity : float
-        Share of zeros.
-    n_regions, n_tiny : int
-        Numbers of regions above and below `SMALLEST_REGION` of the weight.
-    noun : str
-        What the features are, in the plural.
-    share : float
-        Share of the variance.
+    `sparsity` is the share of zeros and `share` that of the variance. `n_regions` and `n_tiny` count the
+    regions above and below `SMALLEST_REGION` of the weight.
     """
     if n_regions == 0:
         return "An empty component: the penalties leave nothing of it."

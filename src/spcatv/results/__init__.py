@@ -1,6 +1,6 @@
 """The results folder of `spca-tv fit` and `spca-tv select`: its names, writing and reading (docs/cli.md)."""
 
-from spcatv.results.folder import ResultsError, claimed_folder, model_folder, report_file
+from spcatv.results.folder import ResultsError, claimed_folder, report_file
 from spcatv.results.reading import Results, Scores, Selection, Stability, open_model, read_results
 from spcatv.results.writing import SampleSet, write_results, write_selection
 
@@ -12,7 +12,6 @@ __all__ = [
     "Selection",
     "Stability",
     "claimed_folder",
-    "model_folder",
     "open_model",
     "read_results",
     "report_file",

@@ -67,25 +67,11 @@ def component_maps(folder: Path) -> list[Path]:
 
 @contextmanager
 def claimed_folder(folder: Path, *, overwrite: bool) -> Iterator[Path]:
-    """Give a temporary folder that takes the place of `folder` if the body succeeds.
+    """Give an empty folder beside `folder`, which takes its place if the body succeeds.
 
-    Parameters
-    ----------
-    folder : Path
-        Where the results will be. It must be new or empty, or with `overwrite` hold nothing but the
-        results of an earlier run. Missing parent folders are created, and removed again on failure.
-    overwrite : bool
-        Whether earlier results may be replaced.
-
-    Yields
-    ------
-    Path
-        An empty folder beside it.
-
-    Raises
-    ------
-    ResultsError
-        Before the body runs, if the folder is in use or cannot be written.
+    `folder` must be new or empty, or with `overwrite` hold nothing but the results of an earlier run. Missing
+    parent folders are created, and removed again on failure. A ResultsError is raised before the body runs if
+    the folder is in use or cannot be written.
     """
     place = Path(os.path.realpath(folder.expanduser()))
     if os.path.ismount(place):

@@ -39,91 +39,48 @@ from spcatv.structure.regions import connected_regions
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Scores of samples.
+    """Scores of samples."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        One per sample.
-    values : ndarray of shape (n_samples, K)
-    """
-
-    names: tuple[str, ...]
-    values: FloatArray
+    names: tuple[str, ...]  # one per sample
+    values: FloatArray  # shape (n_samples, K)
 
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """Settings that were compared, and the one that was chosen.
+    """Settings that were compared, and the one that was chosen."""
 
-    Attributes
-    ----------
-    columns : mapping
-        The columns of ``cv_results_``, each with one value per setting.
-    best_index : int
-        The chosen setting.
-    rule : str
-        How it was chosen.
-    n_folds : int or None
-        Number of folds.
-    min_sparsity : float or None
-        Share of zeros that the rule "paper" asks for.
-    """
-
-    columns: Mapping[str, Any]
-    best_index: int
-    rule: str = ""
-    n_folds: int | None = None
-    min_sparsity: float | None = None
+    columns: Mapping[str, Any]  # the columns of ``cv_results_``, each with one value per setting
+    best_index: int  # the chosen setting
+    rule: str = ""  # how it was chosen
+    n_folds: int | None = None  # number of folds
+    min_sparsity: float | None = None  # share of zeros that the rule "paper" asks for
 
 
 @dataclass(frozen=True, eq=False)
 class Stability:
-    """How stable the components are over resampled fits (`spcatv.stability.Bootstrap`).
+    """How stable the components are over resampled fits (`spcatv.stability.Bootstrap`)."""
 
-    Attributes
-    ----------
-    selection_frequency, sign_consistency : ndarray of shape (K, P)
-    dice : ndarray of shape (n_resamples, K)
-    found : ndarray of shape (K, P) or None
-        Share of resamples that find the region of a feature again. NaN where a feature belongs to no region,
-        that is, outside the component's thresholded support.
-    """
-
-    selection_frequency: FloatArray
-    sign_consistency: FloatArray
-    dice: FloatArray
+    selection_frequency: FloatArray  # shape (K, P)
+    sign_consistency: FloatArray  # shape (K, P)
+    dice: FloatArray  # shape (n_resamples, K)
+    # shape (K, P), share of resamples that find the region of a feature again. NaN where a feature
+    # belongs to no region, that is, outside the component's thresholded support.
     found: FloatArray | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """A fitted model and what lies beside it.
-
-    Attributes
-    ----------
-    model : SPCATV or ImageSPCATV
-    saved : SavedModel
-        Its description, as in the model folder.
-    scores : Scores or None
-    ceiling : ndarray of shape (K,) or None
-        Share of the variance that the first 1, ..., K principal components explain.
-    selection : Selection or None
-    stability : Stability or None
-    config : str or None
-        The configuration of the run.
-    config_file : Path or None
-        Where it lies.
-    """
+    """A fitted model and what lies beside it."""
 
     model: Any
-    saved: SavedModel
+    saved: SavedModel  # its description, as in the model folder
     scores: Scores | None = None
+    # share of the variance that the first 1, ..., K principal components explain, shape (K,)
     ceiling: FloatArray | None = None
     selection: Selection | None = None
     stability: Stability | None = None
-    config: str | None = None
-    config_file: Path | None = None
+    config: str | None = None  # the configuration of the run
+    config_file: Path | None = None  # where it lies
 
 
 def open_model(folder: Path) -> SavedModel:
@@ -144,12 +101,8 @@ def restore_model(saved: SavedModel) -> Any:
 def read_results(folder: Path) -> Results:
     """Read a results folder, or a model folder; the model is read and checked once.
 
-    Raises
-    ------
-    ModelError
-        If the model folder is damaged.
-    ResultsError
-        If a file beside it is damaged, or belongs to another model.
+    Raises a ModelError if the model folder is damaged, and a ResultsError if a file beside it is damaged, or
+    belongs to another model.
     """
     saved = open_model(folder)
     model = restore_model(saved)
@@ -232,17 +185,7 @@ def read_selection(folder: Path) -> Selection | None:
 
 
 def read_stability(folder: Path, structure: Structure, components: FloatArray) -> Stability | None:
-    """The stability arrays and the table of regions, if they are there.
-
-    Parameters
-    ----------
-    folder : Path
-        Results folder.
-    structure : Structure
-        Structure of the model.
-    components : ndarray of shape (K, P)
-        Its loadings.
-    """
+    """The stability arrays and the table of regions of a model, if they are there."""
     file = folder / STABILITY
     if not file.is_file():
         return None

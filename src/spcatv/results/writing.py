@@ -123,23 +123,9 @@ class SampleSet(Protocol):
 
 
 def write_results(folder: Path, samples: SampleSet, model: SPCATV, *, config: str) -> list[dict[str, Any]]:
-    """Write what `spca-tv fit` writes: maps, tables, model folder, configuration, description.
+    """Write what `spca-tv fit` writes into an empty folder: maps, tables, model, configuration, description.
 
-    Parameters
-    ----------
-    folder : Path
-        An empty folder.
-    samples : SampleSet
-        The samples that the model was fitted to.
-    model : SPCATV
-        Fitted.
-    config : str
-        The configuration of the run (TOML).
-
-    Returns
-    -------
-    list of dict
-        The table of metrics: one row per component, by the names of `METRICS_COLUMNS`.
+    Returns the table of metrics: one row per component, by the names of `METRICS_COLUMNS`.
     """
     n_components = len(model.components_)
     samples.write_model(model, folder)
@@ -202,18 +188,9 @@ def _description() -> dict[str, Any]:
 
 
 def write_selection(folder: Path, samples: SampleSet, search: SPCATVCV, stability: Any = None) -> None:
-    """Write what `spca-tv select` adds to the results folder of the chosen model.
+    """Write what `spca-tv select` adds to the folder that `write_results` has filled for the chosen model.
 
-    Parameters
-    ----------
-    folder : Path
-        The results folder that `write_results` has filled.
-    samples : SampleSet
-        The samples.
-    search : SPCATVCV
-        Fitted.
-    stability : spcatv.stability.Bootstrap, default=None
-        Resampled fits of the chosen model.
+    `stability` is the `spcatv.stability.Bootstrap` of that model, or None.
     """
     _write_settings(search, folder)
     if stability is not None:

@@ -97,21 +97,7 @@ class Solution:
 class Monitor:
     """Watches a solver: its time, its target, its trace and the best certified point so far.
 
-    Parameters
-    ----------
-    problem : CompositeProblem
-        Judges every point that is looked at.
-    method : str
-        Name of the solver, for messages.
-    tol : float
-        Tolerance on the gap, relative to ``problem.scale()``.
-
-    Attributes
-    ----------
-    target : float
-        ``tol * problem.scale()``: the gap to reach.
-    gap : float
-        Smallest exact gap seen so far.
+    `target` is ``tol * problem.scale()``, the gap to reach; `gap` is the smallest exact gap seen so far.
     """
 
     def __init__(self, problem: CompositeProblem, method: str, tol: float) -> None:
@@ -130,20 +116,8 @@ class Monitor:
     def look(self, iteration: int, v: FloatArray, dual: FloatArray, gap: float | None = None) -> float:
         """Record the point (v, dual) and return its exact gap; the arrays must not change afterwards.
 
-        Parameters
-        ----------
-        iteration : int
-            Iterations done so far.
-        v : ndarray of shape (n_features,)
-        dual : ndarray of shape (n_rows,)
-            Feasible.
-        gap : float, default=None
-            The exact gap at (v, dual) if the solver knows it already; ``None``: ask the problem.
-
-        Raises
-        ------
-        SolverError
-            If the objective or the gap is not a finite number.
+        The dual variable is feasible. A solver that knows the exact gap passes it; otherwise the problem is
+        asked. Raises a SolverError if the objective or the gap is not a finite number.
         """
         broken = _count_bad(v) + _count_bad(dual) > 0  # the problem may refuse to judge such a point
         value = np.nan if broken else self.problem.value(v)
@@ -163,14 +137,7 @@ class Monitor:
     def finish(self, n_iter: int, otherwise: Status = Status.MAX_ITER, detail: str = "") -> Solution:
         """Return the best point looked at, judged once more by ``problem.gap``.
 
-        Parameters
-        ----------
-        n_iter : int
-            Iterations done.
-        otherwise : Status, default=Status.MAX_ITER
-            How the solver ended if the gap is not within the target.
-        detail : str, default=""
-            What the message adds in that case.
+        If the gap is not within the target, the status is `otherwise`, and the message ends with `detail`.
         """
         if self._best is None:
             raise RuntimeError(f"{self.method} ended without a single look at its iterate")

@@ -18,19 +18,10 @@ def closed_form(
     alpha0: FloatArray | None = None,
     **options: object,
 ) -> Solution:
-    """Solve a loading problem that has no structured penalty: ``v = S(y, k) / 2``, gap 0.
+    """Solve a loading problem that has no structured penalty: ``v = S(y, k) / 2``, gap 0, ``alpha = 0``.
 
-    Parameters
-    ----------
-    problem : LoadingProblem
-        With ``tv = 0`` or an operator that is zero or has no rows.
-    tol, max_iter, v0, alpha0, **options
-        Accepted for the common interface, and ignored.
-
-    Returns
-    -------
-    Solution
-        With ``alpha = 0`` and one iteration.
+    The problem has ``tv = 0``, or an operator that is zero or has no rows. The other arguments belong to the
+    common interface of `spcatv.solvers.solve`, and are ignored.
     """
     if not isinstance(problem, LoadingProblem):
         raise ValueError(

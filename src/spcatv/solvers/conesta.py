@@ -39,33 +39,16 @@ def conesta(
 ) -> Solution:
     """Minimise a composite problem by continuation on the smoothing parameter.
 
-    Each round runs FISTA on the problem smoothed with ``mu_i`` until its gap is at most
-    ``eps_i - mu_i c M``; then ``eps_i = gap_mu(v) + mu_i c M``, ``eps_{i+1} = tau eps_i`` and
-    ``mu_{i+1} = min(mu_i, mu_opt(eps_{i+1}))``. It ends when the exact gap, which is never above that
-    ``eps_i``, is at most ``eps = tol * problem.scale()``: the iterates are the paper's, and end no later.
+    Each round runs FISTA on the problem smoothed with ``mu_i`` until its gap is at most ``eps_i - mu_i c M``;
+    then ``eps_i = gap_mu(v) + mu_i c M``, ``eps_{i+1} = tau eps_i`` and ``mu_{i+1} = min(mu_i,
+    mu_opt(eps_{i+1}))``. It ends when the exact gap, which is never above that ``eps_i``, is at most ``eps =
+    tol * problem.scale()``: the iterates are the paper's, and end no later.
 
-    Parameters
-    ----------
-    problem : CompositeProblem
-    tol : float, default=1e-6
-        Stop when the exact, unsmoothed gap is at most ``tol * problem.scale()``.
-    max_iter : int, default=100_000
-        FISTA iterations, all rounds together.
-    v0 : ndarray of shape (n_features,), default=None
-        Start; 0 by default.
-    alpha0 : ndarray of shape (n_rows,), default=None
-        Serves only to certify `v0`: if the pair is within the tolerance, nothing is done.
-    tau : float, default=0.5
-        Ratio of the precisions of two rounds, in (0, 1).
-    gap : {"tight", "paper"}, default="tight"
-        The gap that drives the continuation; "paper" fixes the dual variable of the loss to its
-        gradient. For a `RegularizedLoss` both are the same.
-    mu_min : float, default=0
-        Smallest smoothing parameter; the status is "stalled" if it puts the tolerance out of reach.
-
-    Returns
-    -------
-    Solution
+    Parameters are those of `spcatv.solvers.solve`, where `max_iter` counts the FISTA iterations of all rounds
+    and `alpha0` serves only to certify `v0`: if the pair is within the tolerance, nothing is done. `tau`, in
+    (0, 1), is the ratio of the precisions of two rounds. `gap` drives the continuation: "tight", or "paper",
+    which fixes the dual variable of the loss to its gradient (for a `RegularizedLoss` both are the same). If
+    `mu_min`, the smallest smoothing parameter, puts the tolerance out of reach, the status is "stalled".
     """
     check_gap_kind(gap)
     if not 0 < tau < 1:

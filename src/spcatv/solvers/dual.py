@@ -31,20 +31,8 @@ def dual_gradient(
     for the dual variable, with the Lipschitz constant ``c^2 ||A||^2 / 2``; the conjugate enters by its
     proximal operator. The primal iterate is that minimiser, so its gap is the dual's share alone.
 
-    Parameters
-    ----------
-    problem : LoadingProblem
-    tol : float, default=1e-6
-        Stop when the exact gap is at most ``tol * problem.scale()``.
-    max_iter : int, default=100_000
-    v0 : ndarray of shape (n_features,), default=None
-        Only its dual point is of use here: the dual variable starts there unless `alpha0` is given.
-    alpha0 : ndarray of shape (n_rows,), default=None
-        Start; projected if it is not feasible.
-
-    Returns
-    -------
-    Solution
+    Parameters are those of `spcatv.solvers.solve`. Only the dual point of `v0` is of use here: the dual
+    variable starts there unless `alpha0` is given.
     """
     if not isinstance(problem, LoadingProblem):
         raise ValueError(

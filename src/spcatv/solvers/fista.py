@@ -51,11 +51,8 @@ def look_at(
 ) -> Look:
     """Certify v by its own smoothed dual point ``alpha_mu(v)`` and record the look.
 
-    Returns
-    -------
-    Look
-        ``smoothed`` is ``gap_mu(v)`` of docs/method.md section 3.4, of the given kind; ``exact`` is
-        the unsmoothed gap, always of the tight kind.
+    Its ``smoothed`` is ``gap_mu(v)`` of docs/method.md section 3.4, of the given kind; ``exact`` is the
+    unsmoothed gap, always of the tight kind.
     """
     dual = problem.dual_point(problem.structure.forward(v), mu)
     pull = problem.dual_pull(dual)
@@ -79,24 +76,10 @@ def fista_loop(
 ) -> LoopEnd:
     """Minimise ``F_mu`` from v until `stop` returns True or `max_iter` is reached.
 
-    One iteration is ``z = v + (k-2)/(k+1) (v - v_previous)``, ``v = prox(z - t grad F_mu(z), t)`` with
-    the step ``t = 1 / (L + L_mu)``, L and ``L_mu`` the Lipschitz constants of the two gradients.
-
-    Parameters
-    ----------
-    problem : CompositeProblem
-    v : ndarray of shape (n_features,)
-        Start.
-    mu : float
-        Smoothing parameter, > 0.
-    stop : callable
-        Called with every look: before the first iteration, then every tenth.
-    monitor : Monitor
-        Records the looks.
-    n_iter, max_iter : int
-        Iterations done before this call, and the largest total.
-    gap : {"tight", "paper"}, default="tight"
-        Kind of the smoothed gap in a look.
+    One iteration is ``z = v + (k-2)/(k+1) (v - v_previous)``, ``v = prox(z - t grad F_mu(z), t)`` with the
+    step ``t = 1 / (L + L_mu)``, L and ``L_mu`` the Lipschitz constants of the two gradients. `stop` sees
+    every look: before the first iteration, then every tenth. `n_iter` iterations were done before this call;
+    `max_iter` is the largest total.
     """
     step = 1.0 / (problem.lipschitz() + problem.structured_lipschitz(mu))
     look = look_at(problem, v, mu, monitor=monitor, iteration=n_iter, gap=gap)
@@ -144,24 +127,10 @@ def fista(
 ) -> Solution:
     """Minimise a composite problem by FISTA at one fixed smoothing parameter.
 
-    Parameters
-    ----------
-    problem : CompositeProblem
-    mu : float, default=None
-        Smoothing parameter. ``None``: the one that costs half of the tolerance,
-        ``c mu M = tol * scale / 2``. A larger one is faster, but may put the tolerance out of reach:
-        the status is then "stalled" as soon as the smoothed problem is solved.
-    tol : float, default=1e-6
-        Stop when the exact, unsmoothed gap is at most ``tol * problem.scale()``.
-    max_iter : int, default=10_000
-    v0 : ndarray of shape (n_features,), default=None
-        Start; 0 by default.
-    alpha0 : ndarray of shape (n_rows,), default=None
-        Serves only to certify `v0`: if the pair is within the tolerance, nothing is done.
-
-    Returns
-    -------
-    Solution
+    Parameters are those of `spcatv.solvers.solve`; `alpha0` serves only to certify `v0`: if the pair is
+    within the tolerance, nothing is done. By default `mu` is the smoothing parameter that costs half of the
+    tolerance, ``c mu M = tol * scale / 2``. A larger one is faster, but may put the tolerance out of reach:
+    the status is then "stalled" as soon as the smoothed problem is solved.
     """
     if mu is not None and not (np.isfinite(mu) and mu > 0):
         raise ValueError(f"mu must be a finite number > 0, got {mu}")

@@ -39,10 +39,7 @@ class Answer:
 class PrimalDualSolver:
     """The primal-dual iteration and its fallbacks; remembers its state from one problem to the next.
 
-    Parameters
-    ----------
-    dtype : {float32, float64}
-        Precision of the state to begin with; float32 gives way to float64 once its digits run out.
+    It begins in precision `dtype`; float32 gives way to float64 once its digits run out.
     """
 
     def __init__(self, dtype: npt.DTypeLike) -> None:
@@ -82,24 +79,12 @@ class PrimalDualSolver:
         reduction: float = 0.0,
         slack: float = 1.0,
     ) -> Answer:
-        """Solve a problem from the last state.
+        """Solve a problem from the last state, to the absolute gap `tol`.
 
-        Parameters
-        ----------
-        problem : LoadingProblem
-            With a structured term, and the structure and weights of all problems before it.
-        tol : float
-            Absolute gap to reach.
-        max_iter : int
-            Iterations, all stages together.
-        reduction : float, default=0
-            Stop at this share of the gap at the start, if that is larger than `tol`.
-        slack : float, default=1
-            Factor by which the gap in float64 may exceed the one in the working precision.
-
-        Returns
-        -------
-        Answer
+        The problem has a structured term, and the structure and weights of all problems before it. `max_iter`
+        counts the iterations of all stages. The solver stops at the share `reduction` of the gap at the start
+        if that is larger than `tol`. The gap in float64 may exceed that in the working precision by the
+        factor `slack`.
         """
         started = time.perf_counter()
         answer = self._iterate(problem, tol, max_iter, reduction, slack)
@@ -189,25 +174,11 @@ def pdhg(
     alpha0: FloatArray | None = None,
     dtype: npt.DTypeLike | None = None,
 ) -> Solution:
-    """Solve a loading problem by the over-relaxed primal-dual iteration.
+    """Solve a loading problem with a structured penalty by the over-relaxed primal-dual iteration.
 
-    Parameters
-    ----------
-    problem : LoadingProblem
-        With a structured penalty (``problem.has_structure``).
-    tol : float, default=1e-6
-        Largest gap, relative to ``problem.scale()``.
-    max_iter : int, default=50_000
-        Iterations.
-    v0, alpha0 : ndarray, default=None
-        Where to start; zeros by default.
-    dtype : {float64, float32, None}, default=None
-        Precision to start in; float32 gives way to float64 once its digits run out. ``None``: float32
-        for a `tol` of 1e-6 or more. The certificate is in float64 either way.
-
-    Returns
-    -------
-    Solution
+    Parameters are those of `spcatv.solvers.solve`. The iteration starts in precision `dtype`, by default
+    float32 for a `tol` of 1e-6 or more; float32 gives way to float64 once its digits run out. The certificate
+    is in float64 either way.
     """
     if dtype is None:
         dtype = np.float32 if tol >= SINGLE_PRECISION_TOL else np.float64

@@ -41,43 +41,21 @@ PATIENCE = {np.dtype(np.float32): 40, np.dtype(np.float64): 200}
 
 @dataclass(frozen=True)
 class Run:
-    """What one call of `PrimalDual.run` did.
+    """What one call of `PrimalDual.run` did."""
 
-    Attributes
-    ----------
-    status : Status
-        How it ended.
-    n_iter : int
-        Iterations done.
-    first_gap : float
-        Exact gap at the start, in the working precision.
-    use_minimizer : bool
-        Whether the better candidate is the minimiser w of the dual point rather than the iterate v.
-    trace : tuple of TracePoint
-        Every look at the gap, in the working precision.
-    """
-
-    status: Status
-    n_iter: int
-    first_gap: float
+    status: Status  # how it ended
+    n_iter: int  # iterations done
+    first_gap: float  # exact gap at the start, in the working precision
+    # whether the better candidate is the minimiser w of the dual point rather than the iterate v
     use_minimizer: bool
-    trace: tuple[TracePoint, ...]
+    trace: tuple[TracePoint, ...]  # every look at the gap, in the working precision
 
 
 class PrimalDual:
     """A primal-dual iteration that can be stopped, given another y, and continued.
 
-    Parameters
-    ----------
-    problem : LoadingProblem
-        Structure, weights and penalty; its y is the first target.
-    dtype : dtype
-        Precision of the state; a penalty without a compiled kernel is always computed in float64.
-
-    Attributes
-    ----------
-    tau : float
-        Primal step to go on with.
+    The y of the problem is the first target. The state has precision `dtype`; a penalty without a compiled
+    kernel is always computed in float64. `tau` is the primal step to go on with.
     """
 
     def __init__(self, problem: LoadingProblem, dtype: npt.DTypeLike) -> None:

@@ -168,23 +168,15 @@ class Structure:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MatrixStructure(Structure):
-    """A structure given by its operator; use `from_matrix`, which checks its input, to make one.
+    """A structure given by its operator; use `from_matrix`, which checks its input, to make one."""
 
-    Parameters
-    ----------
-    data, indices, indptr : ndarray
-        CSR arrays of A.
-    group_boundaries : ndarray of shape (n_groups + 1,)
-        Strictly increasing row boundaries of the groups, from 0 to n_rows.
-    feature_count : int
-        Number of columns of A.
-    """
-
+    # CSR arrays of A
     data: FloatArray
     indices: IntArray
     indptr: IntArray
+    # strictly increasing row boundaries of the groups, from 0 to n_rows, shape (n_groups + 1,)
     group_boundaries: IntArray
-    feature_count: int
+    feature_count: int  # number of columns of A
 
     @property
     def n_features(self) -> int:

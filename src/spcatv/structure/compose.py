@@ -19,27 +19,17 @@ from spcatv.structure.graph import EdgeStructure
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ConcatStructure(Structure):
-    """Feature sets side by side, each with a structure of its own; use `concat` to make one.
+    """Feature sets side by side, each with a structure of its own; use `concat` to make one."""
 
-    Parameters
-    ----------
-    parts : tuple of Structure
-        In the order of their features, rows and groups.
-    """
-
-    parts: tuple[Structure, ...]
+    parts: tuple[Structure, ...]  # in the order of their features, rows and groups
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parts", tuple(self.parts))
 
     @cached_property
-    def _n_features(self) -> int:
-        return sum(part.n_features for part in self.parts)
-
-    @property
     def n_features(self) -> int:
         """Number of features of all parts together."""
-        return self._n_features
+        return sum(part.n_features for part in self.parts)
 
     def _build(self) -> tuple[sp.csr_array, IntArray]:
         matrices = [part.matrix for part in self.parts]

@@ -12,19 +12,7 @@ from spcatv.structure.base import index_dtype
 def difference_matrix(tail: IntArray, head: IntArray, weight: FloatArray, n_features: int) -> sp.csr_array:
     """Return the operator whose row r is ``weight[r] * (v[head[r]] - v[tail[r]])``.
 
-    Parameters
-    ----------
-    tail, head : ndarray of shape (n_rows,)
-        Feature indices, different in every row.
-    weight : ndarray of shape (n_rows,)
-        Positive weights.
-    n_features : int
-        Number of columns.
-
-    Returns
-    -------
-    csr_array of shape (n_rows, n_features)
-        With sorted column indices.
+    `tail` and `head` differ in every row, and weights are positive. Column indices are sorted.
     """
     n_rows = len(tail)
     dtype = index_dtype(max(n_features, 2 * n_rows))

@@ -20,23 +20,14 @@ class EdgeStructure(Structure):
     """Differences along the edges of a graph; made by `graph`, `mesh` and `concat`.
 
     Row r of the operator is ``weight[r] * (v[head[r]] - v[tail[r]])``.
-
-    Parameters
-    ----------
-    feature_count : int
-        Number of features (vertices).
-    tail, head : ndarray of shape (n_edges,)
-        Ends of every edge, ``tail < head``, sorted by tail and then by head; every pair occurs once.
-    weight : ndarray of shape (n_edges,)
-        Positive weights.
-    isotropic : bool
-        Whether the edges with the same tail form one group, or every edge a group of its own.
     """
 
-    feature_count: int
-    tail: IntArray
-    head: IntArray
-    weight: FloatArray
+    feature_count: int  # number of features (vertices)
+    # ends of every edge, ``tail < head``, sorted by tail and then by head; every pair occurs once
+    tail: IntArray  # shape (n_edges,)
+    head: IntArray  # shape (n_edges,)
+    weight: FloatArray  # positive weights, shape (n_edges,)
+    # whether the edges with the same tail form one group, or every edge a group of its own
     isotropic: bool = True
 
     def __post_init__(self) -> None:

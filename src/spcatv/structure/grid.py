@@ -28,23 +28,14 @@ class GridStructure(Structure):
     Row "voxel g, axis a" of the operator is ``axis_weights[a] * (v[next voxel along a] - v[g])``. It
     exists only if both voxels have the same label. Features are the labelled voxels in C order;
     rows are ordered by voxel, then by axis.
-
-    Parameters
-    ----------
-    labels : ndarray of int32, of shape (n_0, n_1, ...)
-        The box; 0 is outside the mask, and differences are taken only within a label.
-    axis_weights : tuple of float
-        ``1 / voxel size`` along every axis.
-    isotropic : bool
-        Whether the rows of a voxel form one group; otherwise every row is a group of its own.
-    periodic : tuple of bool
-        Whether the last voxel along an axis is followed by the first.
     """
 
-    labels: IntArray
-    axis_weights: tuple[float, ...]
+    # the box; 0 is outside the mask, and differences are taken only within a label
+    labels: IntArray  # int32, shape (n_0, n_1, ...)
+    axis_weights: tuple[float, ...]  # ``1 / voxel size`` along every axis
+    # whether the rows of a voxel form one group; otherwise every row is a group of its own
     isotropic: bool = True
-    periodic: tuple[bool, ...] = ()
+    periodic: tuple[bool, ...] = ()  # whether the last voxel along an axis is followed by the first
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "labels", read_only(np.ascontiguousarray(self.labels, dtype=np.int32)))
@@ -52,22 +43,14 @@ class GridStructure(Structure):
             object.__setattr__(self, "periodic", (False,) * self.labels.ndim)
 
     @cached_property
-    def _n_features(self) -> int:
-        return int(np.count_nonzero(self.labels))
-
-    @property
     def n_features(self) -> int:
         """Number of labelled voxels P."""
-        return self._n_features
+        return int(np.count_nonzero(self.labels))
 
     @cached_property
-    def _n_rows(self) -> int:
-        return sum(int(np.count_nonzero(self.edges_along(axis))) for axis in range(self.labels.ndim))
-
-    @property
     def n_rows(self) -> int:
         """Number of edges."""
-        return self._n_rows
+        return sum(int(np.count_nonzero(self.edges_along(axis))) for axis in range(self.labels.ndim))
 
     def feature_index(self) -> IntArray:
         """Return the feature index of every voxel, -1 outside the mask; in the shape of the box."""

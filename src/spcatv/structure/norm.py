@@ -43,22 +43,10 @@ def spectral_norm_squared(matrix: sp.csr_array, *, upper: float = math.inf, bipa
     (a) and (b) are proven for every matrix; (c) fails with probability below 1e-12 and is at most
     2.6 % above the truth, because a Ritz value never exceeds it.
 
-    Parameters
-    ----------
-    matrix : csr_array of shape (n_rows, n_features)
-        The operator A.
-    upper : float, default=inf
-        An upper bound known beforehand.
-    bipartite : bool, default=False
-        Whether signs D, E exist with ``|A| = D A E`` (differences on a bipartite graph). Then A and
-        ``|A|`` have the same norm, and Rayleigh quotients of M are lower bounds, which can make
-        Lanczos unnecessary.
-
-    Returns
-    -------
-    float
-        The bound, rounded up to 24 bits, so that it does not depend on the last bits of a sum, which may
-        vary with the number of threads.
+    `bipartite` tells that signs D, E exist with ``|A| = D A E`` (differences on a bipartite graph). Then A
+    and ``|A|`` have the same norm, and Rayleigh quotients of M are lower bounds, which can make Lanczos
+    unnecessary. The bound is rounded up to 24 bits, so that it does not depend on the last bits of a sum,
+    which may vary with the number of threads.
     """
     magnitude = float(np.abs(matrix.data).max(initial=0.0))
     if magnitude == 0.0:
@@ -101,16 +89,8 @@ def bound_from_products(
 ) -> float:
     """Return an upper bound on ``||A||_2^2`` from products; see `spectral_norm_squared` for the guarantee.
 
-    Parameters
-    ----------
-    absolute : callable
-        ``x -> |A|'|A| x``.
-    signed : callable
-        Returns ``x -> A'A x``; called only if it is needed.
-    size : int
-        Length of x.
-    upper, bipartite
-        As in `spectral_norm_squared`.
+    `absolute` is ``x -> |A|'|A| x`` for x of length `size`. `signed` returns ``x -> A'A x``, and is called
+    only if it is needed.
     """
     collatz, rayleigh = collatz_wielandt(absolute, size, COLLATZ_STEPS)
     best = min(upper, collatz)
@@ -124,21 +104,10 @@ def bound_from_products(
 
 
 def collatz_wielandt(product_with: Product, size: int, steps: int) -> tuple[float, float]:
-    """Return bounds on the largest eigenvalue of a non-negative symmetric matrix M.
+    """Return bounds on the largest eigenvalue of a non-negative symmetric matrix M of order `size`.
 
-    Parameters
-    ----------
-    product_with : callable
-        ``x -> M x``.
-    size : int
-        Order of M.
-    steps : int
-        Number of products with M.
-
-    Returns
-    -------
-    upper, lower : float
-        The smallest ``max_i (Mx)_i / x_i`` and the largest ``x'Mx / x'x`` seen.
+    The upper one is the smallest ``max_i (Mx)_i / x_i``, the lower one the largest ``x'Mx / x'x`` of all
+    steps, each with one product ``x -> M x``.
     """
     x = np.ones(size)
     upper, lower = math.inf, 0.0
@@ -174,13 +143,6 @@ class LanczosRun:
 
     There is no reorthogonalisation: rounding adds copies of converged eigenvalues, but never a Ritz value
     outside the spectrum.
-
-    Parameters
-    ----------
-    product : callable
-        The symmetric operator, vector to vector.
-    size : int
-        Length of the vectors.
     """
 
     def __init__(self, product: Product, size: int) -> None:

@@ -58,10 +58,7 @@ def _links(structure: Structure) -> sp.csc_array:
     single = widest[group_of_row] <= 1
     link_of_row = np.where(single, matrix.shape[0] + group_of_row, np.arange(matrix.shape[0]))
     links = sp.csr_array(
-        (
-            np.ones(matrix.nnz, dtype=np.int8),
-            (np.repeat(link_of_row, per_row), matrix.indices),
-        ),
+        (np.ones(matrix.nnz, dtype=np.int8), (np.repeat(link_of_row, per_row), matrix.indices)),
         shape=(matrix.shape[0] + structure.n_groups, structure.n_features),
     )
     return links.tocsc()
