@@ -20,7 +20,7 @@ from spcatv.model import SavedModel
 from spcatv.report.variance import Variance, variance_of
 from spcatv.results import Results, ResultsError, Scores, Selection, Stability, read_results
 from spcatv.results.folder import MIXING
-from spcatv.results.reading import checked_stability, numeric
+from spcatv.results.reading import ComponentHalves, checked_stability, numeric
 
 # parameters that ImageSPCATV has and SPCATV has not
 OF_IMAGES = ("mask", "surface", "bad_features", "standardize")
@@ -69,6 +69,8 @@ class Material:
         Labels and numbers of the samples.
     selection : Selection or None
     stability : Stability or None
+    halves : sequence of ComponentHalves or None
+        One per component.
     """
 
     model: Any
@@ -84,6 +86,7 @@ class Material:
     variable: Column | None = None
     selection: Selection | None = None
     stability: Stability | None = None
+    halves: Sequence[ComponentHalves] | None = None
 
     @property
     def n_components(self) -> int:
@@ -148,6 +151,7 @@ def gather(
     groups: Any = None,
     variable: Any = None,
     stability: Any = None,
+    halves: Any = None,
 ) -> Material:
     """Gather what a report shows; the parameters are those of `spcatv.report.generate_report`."""
     try:
@@ -179,6 +183,7 @@ def gather(
         variable=_variable(variable, n_samples),
         selection=found.selection,
         stability=resampled,
+        halves=found.halves if halves is None else halves.reproducibility,
     )
 
 
