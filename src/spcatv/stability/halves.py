@@ -199,20 +199,20 @@ def _fit_split(
     try:
         fits = [fit_samples(template, X, structure, samples, starts) for samples in halves]
         found = [fit.components for fit in fits]
-        indices, cosine = _agreement(components, found, norm_fraction)
+        indices, cosine = agreement(components, found, norm_fraction)
         further = indices
         if (indices < AGREEMENT).any():
             found = [
                 further_components(template, X, fit, samples, N_FURTHER, starts)
                 for fit, samples in zip(fits, halves, strict=True)
             ]
-            further = np.maximum(indices, _agreement(components, found, norm_fraction)[0])
+            further = np.maximum(indices, agreement(components, found, norm_fraction)[0])
     except FIT_FAILURES as error:
         return failure(f"split {number}", error)
     return _Split(indices, cosine, further)
 
 
-def _agreement(
+def agreement(
     components: FloatArray, found: Sequence[FloatArray], norm_fraction: float
 ) -> tuple[FloatArray, FloatArray]:
     """Corrected Dice index and absolute cosine of two fits, both matched to the reference; shapes (K,)."""
