@@ -79,16 +79,18 @@ def fit_spcatv(X: np.ndarray, structure: Any, setting: Mapping[str, Any]) -> Fit
 def fit_selected(X: np.ndarray, structure: Any, setting: Mapping[str, Any]) -> Fitted:
     """This package with the weights that `SPCATVCV` chooses on the rows of X, and structured starts.
 
-    The many fits of the selection start from singular vectors; only the final fit compares starts.
+    The many fits of the selection start from singular vectors; only the final fit compares starts. What
+    `SPCATVCV` alone is told is the entry ``search`` of the setting.
     """
     from spcatv import SPCATV
     from spcatv.selection import SPCATVCV
 
-    search = SPCATVCV(N_COMPONENTS, structure=structure, tol=SELECTION_TOL, **setting)
+    own = dict(setting)
+    search = SPCATVCV(N_COMPONENTS, structure=structure, tol=SELECTION_TOL, **own.pop("search"), **own)
     with warnings.catch_warnings(action="ignore"):
         search.fit(X)
         chosen = dict(search.best_params_)
-        model = SPCATV(N_COMPONENTS, structure=structure, init="structured", **chosen, **setting).fit(X)
+        model = SPCATV(N_COMPONENTS, structure=structure, init="structured", **chosen, **own).fit(X)
     return of_spcatv(model, {name: float(value) for name, value in chosen.items()})
 
 
@@ -164,5 +166,10 @@ SIMULATION_METHODS: tuple[Method, ...] = (
         {"alpha": None, "sparsity": 0.9, "smoothness": 1.0, "center": False},
         fit_spcatv,
     ),
-    Method("spca-tv-selected", "SPCA-TV, as selected", {"center": False}, fit_selected),
+    Method(
+        "spca-tv-selected",
+        "SPCA-TV, as selected",
+        {"center": False, "search": {"rule": "paper"}},
+        fit_selected,
+    ),
 )
