@@ -30,11 +30,14 @@ class Fitted:
         Maps rows (n, P) to their reconstructions (n, P).
     chosen : dict
         The weights, if the method has chosen them itself.
+    notes : dict
+        What else is known of the fit, one value per component.
     """
 
     components: np.ndarray
     reconstruct: Callable[[np.ndarray], np.ndarray]
     chosen: dict[str, float] = field(default_factory=dict)
+    notes: dict[str, list[Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -64,10 +67,10 @@ class Method:
 
 
 def fit_spcatv(X: np.ndarray, structure: Any, setting: Mapping[str, Any]) -> Fitted:
-    """This package; with ``tv_ratio=0`` elastic-net PCA, with ``penalty="graphnet"`` GraphNet PCA."""
+    """This package; with ``tv_ratio=0`` or ``smoothness=0`` it is elastic-net PCA."""
     from spcatv import SPCATV
 
-    model = SPCATV(N_COMPONENTS, structure=structure, **setting)
+    model = SPCATV(**{"n_components": N_COMPONENTS, **setting}, structure=structure)
     with warnings.catch_warnings(action="ignore"):  # components that are zero show in the scores
         model.fit(X)
     return of_spcatv(model)
@@ -76,16 +79,18 @@ def fit_spcatv(X: np.ndarray, structure: Any, setting: Mapping[str, Any]) -> Fit
 def fit_selected(X: np.ndarray, structure: Any, setting: Mapping[str, Any]) -> Fitted:
     """This package with the weights that `SPCATVCV` chooses on the rows of X, and structured starts.
 
-    The many fits of the selection start from singular vectors; only the final fit compares starts.
+    The many fits of the selection start from singular vectors; only the final fit compares starts. What
+    `SPCATVCV` alone is told is the entry ``search`` of the setting.
     """
     from spcatv import SPCATV
     from spcatv.selection import SPCATVCV
 
-    search = SPCATVCV(N_COMPONENTS, structure=structure, tol=SELECTION_TOL, **setting)
+    own = dict(setting)
+    search = SPCATVCV(N_COMPONENTS, structure=structure, tol=SELECTION_TOL, **own.pop("search"), **own)
     with warnings.catch_warnings(action="ignore"):
         search.fit(X)
         chosen = dict(search.best_params_)
-        model = SPCATV(N_COMPONENTS, structure=structure, init="structured", **chosen, **setting).fit(X)
+        model = SPCATV(N_COMPONENTS, structure=structure, init="structured", **chosen, **own).fit(X)
     return of_spcatv(model, {name: float(value) for name, value in chosen.items()})
 
 
@@ -95,6 +100,10 @@ def of_spcatv(model: Any, chosen: dict[str, float] | None = None) -> Fitted:
         components=np.asarray(model.components_),
         reconstruct=lambda rows: model.inverse_transform(model.transform(rows)),
         chosen=chosen or {},
+        notes={
+            name: [getattr(record, name, None) for record in model.diagnostics_]
+            for name in ("relative_gap", "jump", "smoothness")
+        },
     )
 
 
@@ -112,10 +121,15 @@ def fit_sparse_pca(X: np.ndarray, structure: Any, setting: Mapping[str, Any]) ->
     model = kind(N_COMPONENTS, random_state=0, **own)
     with warnings.catch_warnings(action="ignore"):  # its defaults decide when it stops
         model.fit(X)
-    loadings = np.asarray(model.components_, dtype=np.float64)
+    mean = X.mean(axis=0, dtype=np.float64) if center else np.zeros(X.shape[1])
+    return of_loadings(model.components_, mean)
+
+
+def of_loadings(components: np.ndarray, mean: np.ndarray) -> Fitted:
+    """Loadings of any length as a `Fitted`: rows minus `mean` are reconstructed by least squares."""
+    loadings = np.asarray(components, dtype=np.float64)
     lengths = np.linalg.norm(loadings, axis=1, keepdims=True)
     loadings = loadings / np.where(lengths > 0, lengths, 1.0)
-    mean = X.mean(axis=0, dtype=np.float64) if center else np.zeros(X.shape[1])
     inverse = np.linalg.pinv(loadings)
     return Fitted(loadings, lambda rows: ((rows - mean) @ inverse) @ loadings + mean)
 
@@ -146,5 +160,16 @@ SIMULATION_METHODS: tuple[Method, ...] = (
         {**AUTHORS, "init": "structured"},
         fit_spcatv,
     ),
-    Method("spca-tv-selected", "SPCA-TV, as selected", {"center": False}, fit_selected),
+    Method(
+        "spca-tv-sparse",
+        "SPCA-TV, 90 % zeros",
+        {"alpha": None, "sparsity": 0.9, "smoothness": 1.0, "center": False},
+        fit_spcatv,
+    ),
+    Method(
+        "spca-tv-selected",
+        "SPCA-TV, as selected",
+        {"center": False, "search": {"rule": "paper"}},
+        fit_selected,
+    ),
 )

@@ -82,20 +82,20 @@ def surface100(quick: bool):
     return _two_spheres(30 if quick else 100, quick)
 
 
-def vbm(quick: bool):
-    """Grey-matter maps of 306 people, standardised."""
+def raw_vbm():
+    """Grey-matter maps of 306 people."""
     arrays = real("vbm_volume.npz")
-    return "real grey-matter maps", standardised(arrays["X"]), grid(arrays["mask"]), arrays["mask"]
+    return "real grey-matter maps", arrays["X"], grid(arrays["mask"]), arrays["mask"]
 
 
-def fmri(quick: bool):
-    """Twenty fMRI contrast maps, standardised."""
+def raw_fmri():
+    """Twenty fMRI contrast maps."""
     arrays = real("fmri_contrast_volume.npz")
-    return "real fMRI contrasts", standardised(arrays["X"]), grid(arrays["mask"]), arrays["mask"]
+    return "real fMRI contrasts", arrays["X"], grid(arrays["mask"]), arrays["mask"]
 
 
-def thickness(quick: bool):
-    """Cortical thickness of 295 people on the cortex of fsaverage5, standardised."""
+def raw_thickness():
+    """Cortical thickness of 295 people on the cortex of fsaverage5."""
     from nilearn.datasets import load_fsaverage
 
     arrays = real("thickness_surface.npz")
@@ -104,14 +104,37 @@ def thickness(quick: bool):
     for name, mask in zip(("left", "right"), np.split(arrays["mask"], 2), strict=True):
         half = surface.parts[name]
         halves.append(mesh(half.coordinates, half.faces, mask=mask))
-    return "real cortical thickness", standardised(arrays["X"][:, arrays["mask"]]), concat(halves), None
+    return "real cortical thickness", arrays["X"][:, arrays["mask"]], concat(halves), None
+
+
+def raw_sst():
+    """Monthly sea-surface temperatures of the Pacific."""
+    arrays = real("sst_grid.npz")
+    return "real sea temperatures", arrays["X"][:, arrays["mask"]], grid(arrays["mask"]), arrays["mask"]
+
+
+def _standardised(title: str, X: np.ndarray, structure: Structure, mask: np.ndarray | None):
+    return title, standardised(X), structure, mask
+
+
+def vbm(quick: bool):
+    """Grey-matter maps of 306 people, standardised."""
+    return _standardised(*raw_vbm())
+
+
+def fmri(quick: bool):
+    """Twenty fMRI contrast maps, standardised."""
+    return _standardised(*raw_fmri())
+
+
+def thickness(quick: bool):
+    """Cortical thickness of 295 people, standardised."""
+    return _standardised(*raw_thickness())
 
 
 def sst(quick: bool):
     """Monthly sea-surface temperatures of the Pacific, standardised."""
-    arrays = real("sst_grid.npz")
-    X = arrays["X"][:, arrays["mask"]]
-    return "real sea temperatures", standardised(X), grid(arrays["mask"]), arrays["mask"]
+    return _standardised(*raw_sst())
 
 
 SIMULATED: tuple[Recipe, ...] = (dots, volume, surface50, surface100)

@@ -1,19 +1,37 @@
-"""Real data in five folds, as in the paper's Tables II and IV: all methods, at matched sparsity."""
+"""Real data: every method at every share of zeros, fitted to folds, to random halves and to all rows."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks.baselines import Method
-from benchmarks.reproduce.matched import matched_methods
-from benchmarks.reproduce.realdata import DATA, QUICK_DATA, Fold, RealData, folds, n_regions
+from benchmarks.baselines import N_COMPONENTS, Method, fit_spcatv
+from benchmarks.reproduce.matched import default_method, matched_methods, spcatv_at
+from benchmarks.reproduce.realdata import DATA, QUICK_DATA, RealData, Rows, all_rows, folds, halves, n_regions
 from benchmarks.reproduce.store import Record, Store
 from spcatv._util.threads import one_blas_thread
 from spcatv.metrics import reconstruction_error
+from spcatv.stability.halves import N_FURTHER
 
-# Shares of zeros at which methods are compared: the least that the paper's rule allows, and more.
-SHARES = (0.5, 0.7)
+# Shares of zeros at which methods are compared, and those that are asked of fits of all rows.
+SHARES = (0.5, 0.7, 0.9)
+SWEEP = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """One method on one data set: what all rows, folds and halves give.
+
+    `halves` are in the order of `benchmarks.reproduce.realdata.halves`; fits of this package have two
+    further components there, which show whether others compete.
+    """
+
+    method: Method
+    whole: Record
+    folds: list[Record]
+    halves: list[Record]
 
 
 def store_of(output: Path, name: str) -> Store:
@@ -21,56 +39,80 @@ def store_of(output: Path, name: str) -> Store:
     return Store(output / f"real-{name}")
 
 
-def fit_data(output: Path, name: str, zeros: float, quick: bool) -> str:
-    """Fit every method to every fold and to all rows, except for fits that are already stored.
+def open_data(name: str, quick: bool) -> RealData:
+    """A data set, a key of `DATA` (of `QUICK_DATA` if `quick`)."""
+    return (QUICK_DATA if quick else DATA)[name]()
 
-    Parameters
-    ----------
-    output : Path
-        Folder of the results of all studies.
-    name : str
-        Data set, a key of `DATA` (of `QUICK_DATA` if `quick`).
-    zeros : float
-        Share of zeros.
-    quick : bool
-        Whether this is a trial of the code.
 
-    Returns
-    -------
-    str
-        A line to show.
-    """
-    data = (QUICK_DATA if quick else DATA)[name]()
+def pieces(zeros: Sequence[float] = SHARES) -> Iterator[tuple[str, float | None]]:
+    """The pieces of work on a data set: a method's key and a share of zeros, and what is left."""
+    for share in zeros:
+        for method in matched_methods(share):
+            yield method.key, share
+    yield "rest", None
+
+
+def fit_piece(output: Path, name: str, key: str, zeros: float | None, quick: bool) -> str:
+    """Make the records of a piece that are missing; returns a line to show."""
+    data, store = open_data(name, quick), store_of(output, name)
     started = time.perf_counter()
-    fit_missing(store_of(output, name), data, zeros)
-    return f"{name}, {zeros:.0%} zeros: {time.perf_counter() - started:.0f} s"
+    if zeros is None:
+        default_study(store, data)
+        sweep(store, data)
+    else:
+        study(store, data, next(method for method in matched_methods(zeros) if method.key == key))
+    share = "" if zeros is None else f" at {zeros:.0%} zeros"
+    return f"{name}, {key}{share}: {time.perf_counter() - started:.0f} s"
 
 
-def fit_missing(store: Store, data: RealData, zeros: float) -> dict[str, dict[str, Record]]:
-    """All records, by the method's label and the fold's name; those that are missing are made."""
-    found: dict[str, dict[str, Record]] = {}
-    for method in matched_methods(zeros):
-        of_method = found.setdefault(method.label, {})
-        for fold in folds(len(data.X)):
-            name = f"{fold.name}-{zeros:g}"
-            record = store.load(method.key, name, method.setting)
-            if record is None:
-                with one_blas_thread():
-                    record = _fit(method, fold, data)
-                store.save(method.key, name, method.setting, record)
-            of_method[fold.name] = record
-    return found
+def study(store: Store, data: RealData, method: Method) -> Study:
+    """All fits of a method; those that are missing are made."""
+    n_rows = len(data.X)
+    longer = method
+    if method.function is fit_spcatv:
+        longer = replace(method, setting={**method.setting, "n_components": N_COMPONENTS + N_FURTHER})
+    whole = _record(store, data, method, all_rows(n_rows))
+    found = []
+    for kind, subsets in ((method, folds(n_rows)), (longer, halves(n_rows))):
+        found.append([_record(store, data, kind, rows, near=whole) for rows in subsets])
+    return Study(method, whole, *found)
 
 
-def _fit(method: Method, fold: Fold, data: RealData) -> Record:
+def default_study(store: Store, data: RealData) -> Study:
+    """``SPCATV(3, structure=structure).fit(X)``."""
+    return study(store, data, default_method())
+
+
+def sweep(store: Store, data: RealData) -> dict[float, Record]:
+    """SPCA-TV of all rows, by the share of zeros asked for."""
+    return {zeros: _record(store, data, spcatv_at(zeros), all_rows(len(data.X))) for zeros in SWEEP}
+
+
+def _record(store: Store, data: RealData, method: Method, rows: Rows, near: Record | None = None) -> Record:
+    """A stored record, or a new one; a search for alpha starts at that of the record `near`."""
+    name = "-".join([rows.name, *(f"{v:g}" for v in method.setting.values() if isinstance(v, float))])
+    record = store.load(method.key, name, method.setting)
+    if record is None:
+        alpha = None if near is None else near.values["chosen"].get("alpha")
+        start = {} if alpha is None else {"near": alpha}
+        with one_blas_thread():
+            record = _fit(replace(method, setting={**method.setting, **start}), rows, data)
+        store.save(method.key, name, method.setting, record)
+    return record
+
+
+def _fit(method: Method, rows: Rows, data: RealData) -> Record:
+    train, test = rows.standardised(data.X)
     started = time.perf_counter()
-    fitted = method.fit(data.X[fold.train], data.structure)
+    fitted = method.fit(train, data.structure)
     seconds = time.perf_counter() - started
-    test = data.X[fold.test]
+    shown = fitted.components[:N_COMPONENTS]
     values = {
         "error": reconstruction_error(test, fitted.reconstruct(test)) if len(test) else None,
-        "sparsity": (fitted.components == 0).mean(axis=1).tolist(),
-        "regions": [n_regions(loading, data.structure) for loading in fitted.components],
+        "sparsity": (shown == 0).mean(axis=1).tolist(),
+        "regions": [n_regions(loading, data.structure) for loading in shown],
         "seconds": seconds,
+        "chosen": fitted.chosen,
+        "notes": fitted.notes,
     }
     return Record(fitted.components, values)

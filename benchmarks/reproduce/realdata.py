@@ -1,27 +1,28 @@
-"""Real data sets by name, with the structure of their columns, and the folds they are cut into."""
+"""Real data sets by name, with the structure of their columns, and the rows that are fitted and held out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 from sklearn.model_selection import KFold
 
 from benchmarks import cases
-from benchmarks.data import standardised, volume_cohort
+from benchmarks.data import volume_cohort
 from spcatv.structure import Structure, grid
 
-N_FOLDS = 5
-# The fold of all rows; the components of the other folds are matched to its components.
+N_FOLDS, N_SPLITS = 5, 10
+# All rows; the components of folds and halves are matched to their components.
 ALL_ROWS = "all"
 
 
 @dataclass(frozen=True, eq=False)
 class RealData:
-    """A matrix with standardised columns, their structure, and a title."""
+    """A matrix in its own unit, the structure of its columns, and a title."""
 
     title: str
     X: np.ndarray
@@ -29,20 +30,42 @@ class RealData:
 
 
 @dataclass(frozen=True, eq=False)
-class Fold:
-    """Rows to fit and rows held out (none for the fold of all rows)."""
+class Rows:
+    """Rows to fit and rows held out; none are held out for halves and for all rows."""
 
     name: str
     train: np.ndarray
     test: np.ndarray
 
+    def standardised(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rows to fit and rows held out, columns scaled to mean 0 and deviation 1 over those to fit."""
+        train = X[self.train]
+        mean, deviation = train.mean(axis=0, dtype=np.float64), train.std(axis=0, dtype=np.float64)
+        scale = np.where(deviation > 0, deviation, np.inf)  # constant columns become 0
+        fitted, held_out = (((rows - mean) / scale).astype(np.float32) for rows in (train, X[self.test]))
+        return fitted, held_out
 
-def folds(n_rows: int) -> list[Fold]:
-    """Five folds of neighbouring rows, and that of all rows."""
-    everything = np.arange(n_rows)
-    pairs = enumerate(KFold(N_FOLDS).split(everything))
-    split = [Fold(f"fold{number}", train, test) for number, (train, test) in pairs]
-    return [*split, Fold(ALL_ROWS, everything, everything[:0])]
+
+def all_rows(n_rows: int) -> Rows:
+    """All rows to fit."""
+    return Rows(ALL_ROWS, np.arange(n_rows), np.arange(0))
+
+
+def folds(n_rows: int) -> list[Rows]:
+    """Five shuffled folds."""
+    cut = KFold(N_FOLDS, shuffle=True, random_state=0).split(np.arange(n_rows))
+    return [Rows(f"fold{number}", train, test) for number, (train, test) in enumerate(cut)]
+
+
+def halves(n_rows: int) -> list[Rows]:
+    """Ten random splits into halves, one after the other: two neighbours in the list share no row."""
+    rng = np.random.default_rng(0)
+    found = []
+    for number in range(N_SPLITS):
+        order = rng.permutation(n_rows)
+        for side, half in zip("ab", (order[: n_rows // 2], order[n_rows // 2 :]), strict=True):
+            found.append(Rows(f"half{number}{side}", np.sort(half), np.arange(0)))
+    return found
 
 
 def n_regions(loading: np.ndarray, structure: Structure) -> int:
@@ -54,22 +77,22 @@ def n_regions(loading: np.ndarray, structure: Structure) -> int:
     return int(connected_components(columns.T @ columns, directed=False)[0])
 
 
-def _load(recipe: cases.Recipe) -> RealData:
-    title, X, structure, _ = recipe(False)
-    return RealData(title.removeprefix("real "), np.ascontiguousarray(X), structure)
+def _load(recipe: Callable[[], tuple[str, np.ndarray, Structure, Any]]) -> RealData:
+    title, X, structure, _ = recipe()
+    return RealData(title.removeprefix("real "), np.ascontiguousarray(X, dtype=np.float32), structure)
 
 
 def _tiny_volume() -> RealData:
     """A simulated stand-in, to try the code."""
     mask = np.ones((6, 6, 5), dtype=bool)
-    return RealData("tiny volume", standardised(volume_cohort(20, mask)), grid(mask))
+    return RealData("tiny volume", volume_cohort(20, mask), grid(mask))
 
 
 # Each raises FileNotFoundError if there is no such file.
 DATA: dict[str, Callable[[], RealData]] = {
-    "vbm": partial(_load, cases.vbm),
-    "thickness": partial(_load, cases.thickness),
-    "fmri": partial(_load, cases.fmri),
-    "sst": partial(_load, cases.sst),
+    "sst": partial(_load, cases.raw_sst),
+    "fmri": partial(_load, cases.raw_fmri),
+    "thickness": partial(_load, cases.raw_thickness),
+    "vbm": partial(_load, cases.raw_vbm),
 }
 QUICK_DATA: dict[str, Callable[[], RealData]] = {"tiny": _tiny_volume}

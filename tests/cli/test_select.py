@@ -22,12 +22,14 @@ from spcatv.cli import main, select
 from spcatv.cli.options import OPTIONS
 from spcatv.cli.progress import LiveDisplay
 from spcatv.progress import StageAdvanced, StageStarted
+from spcatv.results import read_results
 from spcatv.results.writing import column_description
 from spcatv.selection import SPCATVCV, chains
-from spcatv.stability import bootstrap_components
+from spcatv.stability import bootstrap_components, split_halves
 from spcatv.structure import grid
 
 ALPHAS = (0.1, 0.4)
+EXTRA_TABLES = ("selection", "regions", "halves")
 RATIOS = {"l1_ratio": (0.25,), "tv_ratio": (0.25, 0.5)}
 
 
@@ -68,6 +70,18 @@ def test_same_as_the_library(array, tmp_path, done):
             assert_array_equal(stored[name], getattr(bootstrap, name), err_msg=name)
     assert "Compared 4 settings on 4 folds, chosen by rule paper: alpha=" in said
     assert "Resampled 6 times: mean Dice index by component" in said
+    halves = split_halves(search.best_estimator_, X, n_splits=2, random_state=0).reproducibility
+    for record, row in zip(halves, read_tsv(out / "desc-SPCATV_halves.tsv"), strict=True):
+        assert (int(row["component"]), int(row["rank"])) == (record.component + 1, record.rank)
+        assert [float(row[name]) for name in ("dice", "cosine", "further_dice")] == [
+            record.dice,
+            record.cosine,
+            record.further_dice,
+        ]
+        assert row["verdict"] == record.verdict
+        assert f"component {record.component + 1} {record.verdict} ({record.dice:.2f})" in said
+    read = read_results(out).halves
+    assert [tuple(half) for half in read] == [(r.rank, r.dice, r.verdict) for r in halves]
 
 
 def test_what_is_left_behind(array, tmp_path, done):
@@ -79,11 +93,12 @@ def test_what_is_left_behind(array, tmp_path, done):
     assert set(listing(tmp_path / "fit")) < set(listing(out))
     assert extra == {
         *(f"{stem}.{suffix}" for stem in stems for suffix in ("npy", "json")),
-        *(f"desc-SPCATV_{name}.{suffix}" for name in ("selection", "regions") for suffix in ("tsv", "json")),
+        *(f"desc-SPCATV_{name}.{suffix}" for name in EXTRA_TABLES for suffix in ("tsv", "json")),
         "stability.npz",
     }
     assert listing(tmp_path) == ["X.npy", "fit", "out"], "no lock, no half of a folder"
-    done("select", "--array", array, *SMALL, "--n-bootstraps", "0", "--output", out, "--overwrite")
+    neither = ("--n-bootstraps", "0", "--n-splits", "0")
+    done("select", "--array", array, *SMALL, *neither, "--output", out, "--overwrite")
     assert set(listing(out)) - set(listing(tmp_path / "fit")) == {
         "desc-SPCATV_selection.tsv",
         "desc-SPCATV_selection.json",
@@ -127,7 +142,7 @@ def test_workers_asked_for_are_used(array, tmp_path, done, monkeypatch):
 
     monkeypatch.setattr("spcatv.selection.workers.Parallel", parallel)
     done("select", "--array", array, *SMALL, "--n-jobs", "-1", "--output", tmp_path / "out")
-    assert used == [-1, -1], "for the folds, and for the resamples"
+    assert used == [-1, -1, -1], "for the folds, the resamples and the halves"
 
 
 def test_configuration_repeats_the_selection(array, visits, tmp_path, done, monkeypatch):

@@ -10,8 +10,9 @@ from report_files import write_mixing, write_selection, write_stability
 
 from spcatv import SPCATV
 from spcatv.report import Column, Report, ReportError, generate_report
+from spcatv.report.words import number
 from spcatv.selection import SPCATVCV
-from spcatv.stability import bootstrap_components
+from spcatv.stability import bootstrap_components, split_halves
 
 EVIL = "</script><script>window.hacked=1</script><img src=x onerror='window.hacked=2'>\"'&{{7*7}}${1}"
 
@@ -97,6 +98,25 @@ def test_a_search_and_resamples_can_be_given(line):
     html = generate_report(search, data=line.X, stability=resampled).html
     assert "Selection of the setting" in html
     assert "repeated on 4 resamples" in html
+    assert "halves-table" not in html
+
+
+def test_random_halves_stand_in_the_section_of_stability(line, tmp_path):
+    halves = split_halves(line.model, line.X, n_splits=2, random_state=0)
+    html = generate_report(line.model, halves=halves).html
+    assert "Stability" in headings(html)
+    assert "how often each is selected" not in html, "there are no resamples"
+    cells = re.findall(r'<td class="text">([^<]*)</td><td>([^<]*)</td><td>(\d)</td>', html)
+    assert cells == [(r.verdict, number(r.dice), str(r.rank)) for r in halves.reproducibility]
+    line.model.save(tmp_path / "model")
+    table = tmp_path / "desc-SPCATV_halves.tsv"
+    table.write_text("component\trank\tdice\tverdict\n1\t2\t0.2\tmaybe\n2\t1\t0.9\tsure\n")
+    assert "sure" in generate_report(tmp_path).html
+    table.write_text("component\trank\tdice\tverdict\n1\t2\t0.2\tmaybe\n")
+    with pytest.raises(
+        ReportError, match=r"halves\.tsv: must have the columns rank, dice, verdict and one row"
+    ):
+        generate_report(tmp_path)
 
 
 def test_nothing_of_a_user_becomes_code(tmp_path, monkeypatch):

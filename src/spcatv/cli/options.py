@@ -184,6 +184,11 @@ OPTIONS: dict[str, Option] = {
         SELECTION,
         "resampled fits of the chosen model for its stability; 0 for none",
     ),
+    "n_splits": Option(
+        kinds.integer(at_least=0),
+        SELECTION,
+        "splits of the samples into random halves, to see which components both halves find; 0 for none",
+    ),
     "output": Option(kinds.path("DIR"), RUN, "folder for the results; it must be new or empty"),
     "n_jobs": Option(
         kinds.workers(),
@@ -283,6 +288,7 @@ class SelectOptions(CommonOptions):
     rule: str = _CV_DEFAULTS["rule"]
     min_sparsity: float = _CV_DEFAULTS["min_sparsity"]
     n_bootstraps: int = 50
+    n_splits: int = 10
     scheduler: str | None = None
 
 

@@ -25,7 +25,7 @@ from spcatv.selection import SPCATVCV, dask_backend
 from spcatv.selection.folds import make_folds
 from spcatv.selection.path import setting_text
 from spcatv.selection.search import ratio_pairs
-from spcatv.stability import Bootstrap, bootstrap_components
+from spcatv.stability import Bootstrap, SplitHalves, bootstrap_components, split_halves
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -66,13 +66,15 @@ def run(arguments: argparse.Namespace) -> None:
         claimed_folder(request.output, overwrite=request.options.overwrite) as folder,
     ):
         with show_warnings(), display, listening(display):
-            samples, search, stability = _select(request)
+            samples, search, stability, halves = _select(request)
         metrics = write_results(folder, samples, search.best_estimator_, config=request.config)
-        write_selection(folder, samples, search, stability)
+        write_selection(folder, samples, search, stability, halves)
     if not request.quiet:
         lines = [samples.summary, _choice_text(search)]
         if stability is not None:
             lines.append(_stability_text(stability))
+        if halves is not None:
+            lines.append(_halves_text(halves))
         print(summary_text(lines, metrics, request.output))
 
 
@@ -99,7 +101,9 @@ def _checked(options: SelectOptions, sources: Sequence[Source]) -> SelectOptions
     return replace(options, groups=find_groups(options, sources))
 
 
-def _select(request: Request[SelectOptions]) -> tuple[SampleSet, SPCATVCV, Bootstrap | None]:
+def _select(
+    request: Request[SelectOptions],
+) -> tuple[SampleSet, SPCATVCV, Bootstrap | None, SplitHalves | None]:
     """Read the samples, compare the settings, and resample with the chosen one."""
     options = request.options
     with _cluster(options.scheduler) as client:
@@ -109,7 +113,8 @@ def _select(request: Request[SelectOptions]) -> tuple[SampleSet, SPCATVCV, Boots
         with _workers(client, samples):
             search = _compared(options, samples, labels)
             stability = _resampled(options, samples, labels, search.best_estimator_)
-    return samples, search, stability
+            halves = _halves(options, samples, labels, search.best_estimator_)
+    return samples, search, stability, halves
 
 
 @contextmanager
@@ -183,6 +188,23 @@ def _resampled(
     )
 
 
+def _halves(
+    options: SelectOptions, samples: SampleSet, labels: Labels | None, model: SPCATV
+) -> SplitHalves | None:
+    """Fit random halves of the samples; None if none are wanted."""
+    if options.n_splits == 0:
+        return None
+    tell(StageStarted(f"Splitting into halves {options.n_splits} times"))
+    return split_halves(
+        model,
+        samples.matrix,
+        n_splits=options.n_splits,
+        groups=labels,
+        random_state=options.seed,
+        n_jobs=_n_jobs(options),
+    )
+
+
 def _n_jobs(options: SelectOptions) -> int | None:
     """Workers on this machine; those of a cluster are all used."""
     return None if options.scheduler is not None else options.n_jobs
@@ -203,3 +225,12 @@ def _stability_text(stability: Bootstrap) -> str:
     """How alike the resampled fits are, in one line."""
     by_component = ", ".join(f"{value:.2f}" for value in stability.dice.mean(axis=0))
     return f"Resampled {len(stability.dice)} times: mean Dice index by component {by_component}"
+
+
+def _halves_text(halves: SplitHalves) -> str:
+    """Which components both halves of the samples find, in one line."""
+    by_component = ", ".join(
+        f"component {record.component + 1} {record.verdict} ({record.dice:.2f})"
+        for record in halves.reproducibility
+    )
+    return f"Split into halves {len(halves.dice)} times (mean Dice index without chance): {by_component}"

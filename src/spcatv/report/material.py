@@ -20,7 +20,7 @@ from spcatv.model import SavedModel
 from spcatv.report.variance import Variance, variance_of
 from spcatv.results import Results, ResultsError, Scores, Selection, Stability, read_results
 from spcatv.results.folder import MIXING
-from spcatv.results.reading import checked_stability, numeric
+from spcatv.results.reading import ComponentHalves, checked_stability, numeric
 
 # parameters that ImageSPCATV has and SPCATV has not
 OF_IMAGES = ("mask", "surface", "bad_features", "standardize")
@@ -56,6 +56,7 @@ class Material:
     variable: Column | None = None  # a number for every sample
     selection: Selection | None = None
     stability: Stability | None = None
+    halves: Sequence[ComponentHalves] | None = None
 
     @property
     def n_components(self) -> int:
@@ -114,6 +115,7 @@ def gather(
     groups: Any = None,
     variable: Any = None,
     stability: Any = None,
+    halves: Any = None,
 ) -> Material:
     """Gather what a report shows; the parameters are those of `spcatv.report.generate_report`."""
     try:
@@ -145,6 +147,7 @@ def gather(
         variable=_variable(variable, n_samples),
         selection=found.selection,
         stability=resampled,
+        halves=found.halves if halves is None else halves.reproducibility,
     )
 
 

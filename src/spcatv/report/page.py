@@ -99,6 +99,7 @@ class Page:
     components: tuple[ComponentPanel, ...]
     variance: sections.Section
     stability: sections.Section | None
+    halves: Table | None
     selection: sections.Section | None
     samples: sections.Samples | None
     run: sections.Run
@@ -116,6 +117,7 @@ def generate_report(
     atlas: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
     atlas_names: str | os.PathLike[str] | None = None,
     stability: Any = None,
+    halves: Any = None,
     background: str | os.PathLike[str] | None = None,
 ) -> Report:
     """Create a report of a fitted model: one self-contained HTML page.
@@ -145,6 +147,8 @@ def generate_report(
         Table of the atlas's labels, see `spcatv.report.atlas.label_features`.
     stability : Bootstrap, default=None
         From `spcatv.stability.bootstrap_components`.
+    halves : SplitHalves, default=None
+        From `spcatv.stability.split_halves`.
     background : path, "template", "mean" or None
         Picture behind volumes; by default the MNI152 template if the mask lies in its brain, otherwise the
         mean image.
@@ -178,6 +182,7 @@ def generate_report(
         groups=groups,
         variable=variable,
         stability=stability,
+        halves=halves,
     )
     parts = parts_of(material.model)
     labels = None
@@ -199,6 +204,7 @@ def generate_report(
         components=panels,
         variance=sections.variance_section(material),
         stability=sections.stability_section(material),
+        halves=sections.halves_table(material),
         selection=None if material.selection is None else selection_section(material.selection),
         samples=sections.samples_section(material),
         run=sections.run_section(material),

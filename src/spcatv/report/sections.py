@@ -173,6 +173,23 @@ def stability_section(material: Material) -> Section | None:
     return Section(text, picture, Table("Resampled fits", columns, tuple(rows), id="stability-table"))
 
 
+def halves_table(material: Material) -> Table | None:
+    """Which components both of two random halves show; one row per component."""
+    if material.halves is None:
+        return None
+    rows = tuple(
+        (str(k), half.verdict, words.number(half.dice), str(half.rank))
+        for k, half in enumerate(material.halves, start=1)
+    )
+    caption = (
+        "Random halves of the samples. Found again: both halves show the component (Dice index, without what "
+        "is due to chance, of at least 0.6). One of several equals: they do, but others of equal merit may "
+        "take its place. Rank 1 is the most reproducible."
+    )
+    columns = heads("Component", "Verdict", "Dice of both halves", "Rank", text=("Verdict",))
+    return Table(caption, columns, rows, id="halves-table")
+
+
 def samples_section(material: Material) -> Samples | None:
     """The scores as a table."""
     scores = material.scores

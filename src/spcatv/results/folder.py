@@ -23,6 +23,7 @@ METRICS = f"{TAG}metrics.tsv"
 REPORT = f"{TAG}report.html"
 SELECTION = f"{TAG}selection.tsv"
 REGIONS = f"{TAG}regions.tsv"
+HALVES = f"{TAG}halves.tsv"
 STABILITY = "stability.npz"
 CEILING_COLUMN = "pca_cumulative_explained_variance_ratio"  # of the table of metrics
 # Maps. What surrounds these stems depends on the format: `hemi-L_<stem>.func.gii`, `<stem>.nii.gz`, ...

@@ -12,7 +12,7 @@ import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from spcatv.model import SavedModel, read_model
 from spcatv.results.folder import (
     CEILING_COLUMN,
     CONFIG,
+    HALVES,
     METRICS,
     MIXING,
     REGIONS,
@@ -68,6 +69,14 @@ class Stability:
     found: FloatArray | None = None
 
 
+class ComponentHalves(NamedTuple):
+    """Whether random halves of the samples show one component (`spcatv.stability.Reproducibility`)."""
+
+    rank: int
+    dice: float
+    verdict: str
+
+
 @dataclass(frozen=True, eq=False)
 class Results:
     """A fitted model and what lies beside it."""
@@ -79,6 +88,7 @@ class Results:
     ceiling: FloatArray | None = None
     selection: Selection | None = None
     stability: Stability | None = None
+    halves: tuple[ComponentHalves, ...] | None = None  # one per component
     config: str | None = None  # the configuration of the run
     config_file: Path | None = None  # where it lies
 
@@ -115,6 +125,7 @@ def read_results(folder: Path) -> Results:
         ceiling=read_ceiling(results, n_components),
         selection=read_selection(results),
         stability=read_stability(results, model.structure_, model.components_),
+        halves=read_halves(results, n_components),
         config=_read_text(results / CONFIG),
         config_file=results / CONFIG,
     )
@@ -197,6 +208,22 @@ def read_stability(folder: Path, structure: Structure, components: FloatArray) -
         raise ResultsError(f"{file}: must hold the arrays {', '.join(names)} ({error})") from error
     found = read_found(folder, structure, components)
     return checked_stability(Stability(frequency, consistency, dice, found), components.shape, str(file))
+
+
+def read_halves(folder: Path, n_components: int) -> tuple[ComponentHalves, ...] | None:
+    """The table of random halves, if it is there."""
+    file = folder / HALVES
+    if not file.is_file():
+        return None
+    columns = read_columns(file)
+    missing = [name for name in ComponentHalves._fields if name not in columns]
+    if missing or len(columns["rank"]) != n_components:
+        raise ResultsError(
+            f"{file}: must have the columns {', '.join(ComponentHalves._fields)} and one row per component"
+        )
+    numbers = (_numbers(columns[name], file) for name in ("rank", "dice"))
+    rows = zip(*numbers, columns["verdict"], strict=True)
+    return tuple(ComponentHalves(int(rank), float(dice), verdict) for rank, dice, verdict in rows)
 
 
 def read_found(folder: Path, structure: Structure, components: FloatArray) -> FloatArray | None:

@@ -25,6 +25,7 @@ from spcatv.results.folder import (
     DESCRIPTION,
     FREQUENCY_MAPS,
     GENERATOR,
+    HALVES,
     METRICS,
     MIXING,
     REGION_MAPS,
@@ -89,6 +90,14 @@ REGIONS_COLUMNS = {
     "share": "Share of the component's sum of squares.",
     "selection_frequency": "How often its features are selected in resampled fits, mean over the region.",
     "found": "Share of resampled fits that select at least half of the region with its sign.",
+}
+HALVES_COLUMNS = {
+    "component": "Number of the component, from 1.",
+    "rank": "Place of the component by its Dice index, 1 for the most reproducible.",
+    "dice": "Dice index of the supports in two random halves, corrected for chance; mean over splits.",
+    "cosine": "Absolute cosine of the loadings in both halves, mean over splits.",
+    "further_dice": "The Dice index if each half may show the component among two further ones.",
+    "verdict": "found again, one of several equals, or not reproducible.",
 }
 
 
@@ -187,16 +196,26 @@ def _description() -> dict[str, Any]:
     }
 
 
-def write_selection(folder: Path, samples: SampleSet, search: SPCATVCV, stability: Any = None) -> None:
+def write_selection(
+    folder: Path, samples: SampleSet, search: SPCATVCV, stability: Any = None, halves: Any = None
+) -> None:
     """Write what `spca-tv select` adds to the folder that `write_results` has filled for the chosen model.
 
-    `stability` is the `spcatv.stability.Bootstrap` of that model, or None.
+    `stability` is the `spcatv.stability.Bootstrap` of that model, `halves` its
+    `spcatv.stability.SplitHalves`, or None.
     """
     _write_settings(search, folder)
     if stability is not None:
         _write_stability(stability, samples, folder)
         if search.best_estimator_.structure_.n_rows > 0:
             _write_regions(stability, samples, folder)
+    if halves is not None:
+        names = tuple(HALVES_COLUMNS)[1:]
+        rows = (
+            (record.component + 1, *(getattr(record, name) for name in names))
+            for record in halves.reproducibility
+        )
+        _write_table(folder / HALVES, HALVES_COLUMNS, rows)
 
 
 def _write_settings(search: SPCATVCV, folder: Path) -> None:

@@ -1,8 +1,4 @@
-"""Which features of a component would be found again in other samples: resampled fits.
-
-Every resample is a fit of its own, matched to the fit of all samples (docs/method.md section 6.6). The tests
-of significance are at hand here, too.
-"""
+"""Resamples: samples drawn with replacement, fitted, and matched to the fit of all samples."""
 
 from __future__ import annotations
 
@@ -12,29 +8,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import clone
-from sklearn.utils import check_random_state
 
-from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray, IntArray
-from spcatv.data import CentredData, as_data
 from spcatv.estimator import SPCATV
-from spcatv.estimator.fitting import fit_data
 from spcatv.metrics import dice, match_components, threshold_loadings
-from spcatv.selection.path import checked_template
-from spcatv.selection.workers import FIT_FAILURES, Failure, check_failures, failure, shareable, workers
-from spcatv.significance import PairedTest, paired_t_test, sign_flip_test
+from spcatv.selection.workers import FIT_FAILURES, Failure, check_failures, failure, workers
+from spcatv.stability.refits import checked_count, fit_samples, reference_fit
 from spcatv.structure import Structure
 from spcatv.structure.regions import connected_regions
-
-__all__ = [
-    "Bootstrap",
-    "PairedTest",
-    "Region",
-    "bootstrap_components",
-    "paired_t_test",
-    "sign_flip_test",
-]
 
 SignArray = npt.NDArray[np.int8]
 
@@ -120,7 +101,6 @@ def bootstrap_components(
     *,
     n_resamples: int = 100,
     groups: Any = None,
-    alphas: Sequence[float] | None = None,
     norm_fraction: float = 0.99,
     random_state: Any = None,
     n_jobs: int | None = None,
@@ -139,8 +119,6 @@ def bootstrap_components(
     groups : array-like of shape (n_samples,), default=None
         Samples of one group, such as the visits of one subject, are drawn together: as many groups as there
         are, with replacement.
-    alphas : sequence of float of length n_components, default=None
-        One alpha per component instead of the estimator's, in its units.
     norm_fraction : float, default=0.99
         The share of a loading's norm that makes its support (`spcatv.metrics.threshold_loadings`).
     random_state : int, RandomState instance or None, default=None
@@ -170,38 +148,12 @@ def bootstrap_components(
     >>> [(region.features[[0, -1]].tolist(), region.found) for region in result.regions]
     [([20, 39], 1.0)]
     """
-    if isinstance(n_resamples, bool) or int(n_resamples) != n_resamples or n_resamples < 1:
-        raise ValueError(f"n_resamples must be an integer of at least 1, got {n_resamples!r}")
-    own = clone(estimator) if alphas is None else clone(estimator).set_params(alpha=tuple(alphas))
-    template, data, structure = checked_template(own, X)
-    reference = estimator if hasattr(estimator, "components_") else clone(own).fit(X)
-    template.set_params(structure=None)
-    blocks = _drawn_together(data.shape[0], groups)
-    components = reference.components_
-    seeds = _seeds(random_state, int(n_resamples))
-    tasks = (
-        (template, shareable(data), structure, components, blocks, seed, number, norm_fraction)
-        for number, seed in enumerate(seeds)
-    )
+    n_fits = checked_count(n_resamples, "n_resamples")
+    reference = reference_fit(estimator, X, groups)
+    tasks = ((*task, norm_fraction) for task in reference.tasks(random_state, n_fits))
     with workers(n_jobs) as pool:
-        return _summary(pool.run(_fit_resample, tasks), components, structure, norm_fraction)
-
-
-def _drawn_together(n_samples: int, groups: Any) -> list[IntArray]:
-    """Samples that are drawn together."""
-    if groups is None:
-        return list(np.arange(n_samples)[:, None])
-    labels = np.asarray(groups)
-    if labels.shape != (n_samples,):
-        raise ValueError(f"groups must have one label per sample, shape ({n_samples},); got {labels.shape}")
-    _, number = np.unique(labels, return_inverse=True)
-    return [np.flatnonzero(number == group) for group in range(number.max() + 1)]
-
-
-def _seeds(random_state: Any, n_seeds: int) -> list[np.random.SeedSequence]:
-    if random_state is not None and not isinstance(random_state, (int, np.integer)):
-        random_state = check_random_state(random_state).randint(np.iinfo(np.int32).max)
-    return np.random.SeedSequence(random_state).spawn(n_seeds)
+        results = pool.run(_fit_resample, tasks)
+        return _summary(results, reference.components, reference.structure, norm_fraction)
 
 
 def _fit_resample(
@@ -219,13 +171,11 @@ def _fit_resample(
     drawn = np.concatenate([blocks[block] for block in rng.integers(0, len(blocks), size=len(blocks))])
     starts = np.random.RandomState(int(rng.integers(1 << 31)))
     try:
-        with one_blas_thread():
-            data = CentredData(as_data(X).take(drawn), bool(template.center))
-            found = fit_data(template, data, structure, rng=starts).components
-            match = match_components(components, found)
+        loadings = fit_samples(template, X, structure, drawn, starts).components
+        match = match_components(components, loadings)
     except FIT_FAILURES as error:
-        return failure(f"resample {number + 1}", error)
-    matched = match.sign[:, None] * threshold_loadings(found[match.order], norm_fraction)
+        return failure(f"resample {number}", error)
+    matched = match.sign[:, None] * threshold_loadings(loadings[match.order], norm_fraction)
     wanted = threshold_loadings(components, norm_fraction)
     return _Resample(
         signs=np.sign(matched).astype(np.int8),

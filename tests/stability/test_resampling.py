@@ -6,8 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from spcatv import SPCATV
 from spcatv.metrics import dice, match_components, threshold_loadings
-from spcatv.selection import FailedFitWarning, alpha_for_sparsity
-from spcatv.selection.sparsity import fit_alphas
+from spcatv.selection import FailedFitWarning
 from spcatv.solvers import solve
 from spcatv.stability import bootstrap_components, paired_t_test, sign_flip_test
 
@@ -119,15 +118,14 @@ def test_groups_are_drawn_whole(signals):
         )
 
 
-def test_one_alpha_a_component(signals):
-    choice = alpha_for_sparsity(SPCATV(2), signals, (0.8, 0.6))
-    result = bootstrap_components(choice.model, signals, n_resamples=4, random_state=0)
-    given = bootstrap_components(SPCATV(2), signals, alphas=choice.alphas, n_resamples=4, random_state=0)
-    assert_array_equal(given.components, fit_alphas(SPCATV(2), signals, choice.alphas).components_)
-    assert result.dice.shape == (4, 2)
+def test_components_may_have_a_sparsity_each(signals):
+    estimator = SPCATV(2, alpha=None, sparsity=(0.8, 0.6))
+    result = bootstrap_components(estimator, signals, n_resamples=4, random_state=0)
+    reference = SPCATV(2, alpha=None, sparsity=(0.8, 0.6)).fit(signals)
+    assert_array_equal(result.components, reference.components_)
     for k, rows in enumerate(drawn_rows(0, 4, 40)):
-        model = fit_alphas(SPCATV(2), signals[rows], choice.alphas)
-        match = match_components(choice.model.components_, model.components_)
+        model = SPCATV(2, alpha=None, sparsity=(0.8, 0.6)).fit(signals[rows])
+        match = match_components(reference.components_, model.components_)
         assert_allclose(result.correlation[k], match.correlation)
 
 

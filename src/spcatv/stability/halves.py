@@ -1,0 +1,240 @@
+"""Random halves: what one half of the samples shows, and whether the other half shows it, too.
+
+The two halves of a split share no sample, so their agreement is not a matter of chance in the data. Where
+regions of equal merit compete for a component, one half may show one region first and the other half
+another; with a few more components both show all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from spcatv._util.types import FloatArray, IntArray
+from spcatv.estimator import SPCATV
+from spcatv.metrics import dice, match_components
+from spcatv.selection.workers import FIT_FAILURES, Failure, check_failures, failure, workers
+from spcatv.stability.refits import checked_count, fit_samples, further_components, reference_fit
+from spcatv.structure import Structure
+
+FOUND_AGAIN = "found again"
+ONE_OF_EQUALS = "one of several equals"
+NOT_REPRODUCIBLE = "not reproducible"
+# Mean Dice index, corrected for chance, from which on halves agree. Components of white and of smooth noise
+# have at most 0.3, or 0.45 with further components; those of true regions 0.65 and more.
+AGREEMENT = 0.6
+# Further components among which a region may be found that lost against others.
+N_FURTHER = 2
+
+
+@dataclass(frozen=True)
+class Reproducibility:
+    """Whether one component is found again in other samples.
+
+    Attributes
+    ----------
+    component : int
+        Number of the component, from 0.
+    dice : float
+        Mean over splits of the Dice index of both halves' supports, corrected for chance.
+    cosine : float
+        Mean over splits of the absolute cosine of both halves' loadings.
+    further_dice : float
+        As `dice`, if each half may show the component among two further ones.
+    rank : int
+        1 for the most reproducible component, by `dice`.
+    """
+
+    component: int
+    dice: float
+    cosine: float
+    further_dice: float
+    rank: int
+
+    @property
+    def verdict(self) -> str:
+        """In words.
+
+        * "found again": `dice` is at least 0.6;
+        * "one of several equals": it is not, but `further_dice` is: both halves know the component, but other
+          components of equal merit may take its place;
+        * "not reproducible": neither.
+        """
+        if self.dice >= AGREEMENT:
+            return FOUND_AGAIN
+        return ONE_OF_EQUALS if self.further_dice >= AGREEMENT else NOT_REPRODUCIBLE
+
+
+@dataclass(frozen=True, eq=False)
+class SplitHalves:
+    """What fits of random halves say about the components of a reference.
+
+    Attributes
+    ----------
+    components : ndarray of shape (K, P)
+        Components of the reference.
+    dice : ndarray of shape (n_splits, K)
+        Dice index, corrected for chance, of the matched supports of the two halves of each split.
+    cosine : ndarray of shape (n_splits, K)
+        Absolute cosine of the matched loadings of the two halves.
+    further_dice : ndarray of shape (n_splits, K)
+        As `dice`, if each half may show the component among two further ones; never below `dice`.
+    failures : tuple of Failure
+        Splits that failed; the arrays above are about the others.
+    """
+
+    components: FloatArray
+    dice: FloatArray
+    cosine: FloatArray
+    further_dice: FloatArray
+    failures: tuple[Failure, ...]
+
+    @property
+    def reproducibility(self) -> tuple[Reproducibility, ...]:
+        """One record per component."""
+        indices, cosines, further = (v.mean(axis=0) for v in (self.dice, self.cosine, self.further_dice))
+        ranks = np.argsort(np.lexsort((-cosines, -indices))) + 1
+        return tuple(
+            Reproducibility(k, float(indices[k]), float(cosines[k]), float(further[k]), int(ranks[k]))
+            for k in range(len(ranks))
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Split:
+    """How alike the components of two halves are; arrays of shape (K,) as in `SplitHalves`."""
+
+    dice: FloatArray
+    cosine: FloatArray
+    further_dice: FloatArray
+
+
+def split_halves(
+    estimator: SPCATV,
+    X: Any,
+    *,
+    n_splits: int = 10,
+    groups: Any = None,
+    norm_fraction: float = 0.99,
+    random_state: Any = None,
+    n_jobs: int | None = None,
+) -> SplitHalves:
+    """Split the samples into random halves, fit both halves of each split, and compare them.
+
+    Parameters
+    ----------
+    estimator : SPCATV
+        A model, fitted to X or not. If it is fitted its components are the reference that the components of
+        both halves are matched to, otherwise a fit to X is made; it is not changed.
+    X : array-like of shape (n_samples, n_features)
+        Data; halves are read where they lie, and not copied.
+    n_splits : int, default=10
+        Splits; each costs two fits of half of the samples, and two further components where they disagree.
+    groups : array-like of shape (n_samples,), default=None
+        Samples of one group, such as the visits of one subject, stay in one half.
+    norm_fraction : float, default=0.99
+        The share of a loading's norm that makes its support (`spcatv.metrics.threshold_loadings`).
+    random_state : int, RandomState instance or None, default=None
+        For the splits; every split has a seed of its own, so that any number of workers gives the same.
+        Random starts of the fits follow it, too.
+    n_jobs : int or None, default=None
+        Workers, as in joblib.
+
+    Returns
+    -------
+    SplitHalves
+
+    Warns
+    -----
+    FailedFitWarning
+        If splits fail: they are named and left out. If all of them fail it is an error.
+
+    Notes
+    -----
+    Halves have half of the samples: a component that they do not find may still be found in as many samples
+    as X has. The verdict errs on the side of caution.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv import SPCATV
+    >>> from spcatv.stability import split_halves
+    >>> X = np.random.default_rng(0).standard_normal((30, 100))
+    >>> X[:, 20:40] += 3 * np.random.default_rng(1).standard_normal((30, 1))
+    >>> model = SPCATV(2, structure=(100,), alpha=None, sparsity=0.8)
+    >>> result = split_halves(model, X, n_splits=4, random_state=0)
+    >>> [(component.rank, component.verdict) for component in result.reproducibility]
+    [(1, 'found again'), (2, 'not reproducible')]
+    """
+    n_fits = checked_count(n_splits, "n_splits")
+    reference = reference_fit(estimator, X, groups)
+    if len(reference.blocks) < 4:
+        raise ValueError(
+            f"halves need at least 2 samples or groups each, but there are {len(reference.blocks)}"
+        )
+    tasks = ((*task, norm_fraction) for task in reference.tasks(random_state, n_fits))
+    with workers(n_jobs) as pool:
+        return _summary(pool.run(_fit_split, tasks), reference.components)
+
+
+def _fit_split(
+    template: SPCATV,
+    X: Any,
+    structure: Structure,
+    components: FloatArray,
+    blocks: Sequence[IntArray],
+    seed: np.random.SeedSequence,
+    number: int,
+    norm_fraction: float,
+) -> _Split | Failure:
+    """Draw two halves, fit them, and compare their components."""
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(blocks))
+    middle = len(order) // 2
+    halves = [np.sort(np.concatenate([blocks[b] for b in half])) for half in (order[:middle], order[middle:])]
+    starts = np.random.RandomState(int(rng.integers(1 << 31)))
+    try:
+        fits = [fit_samples(template, X, structure, samples, starts) for samples in halves]
+        found = [fit.components for fit in fits]
+        indices, cosine = agreement(components, found, norm_fraction)
+        further = indices
+        if (indices < AGREEMENT).any():
+            found = [
+                further_components(template, X, fit, samples, N_FURTHER, starts)
+                for fit, samples in zip(fits, halves, strict=True)
+            ]
+            further = np.maximum(indices, agreement(components, found, norm_fraction)[0])
+    except FIT_FAILURES as error:
+        return failure(f"split {number}", error)
+    return _Split(indices, cosine, further)
+
+
+def agreement(
+    components: FloatArray, found: Sequence[FloatArray], norm_fraction: float
+) -> tuple[FloatArray, FloatArray]:
+    """Corrected Dice index and absolute cosine of two fits, both matched to the reference; shapes (K,)."""
+    pair = [loadings[match_components(components, loadings).order] for loadings in found]
+    index = np.asarray(dice(*pair, norm_fraction=norm_fraction, corrected=True))
+    # loadings have unit norm, or are zero
+    return index, np.abs(np.einsum("kp,kp->k", *pair))
+
+
+def _summary(results: Iterable[_Split | Failure], components: FloatArray) -> SplitHalves:
+    done: list[_Split] = []
+    failures: list[Failure] = []
+    for result in results:
+        if isinstance(result, Failure):
+            failures.append(result)
+        else:
+            done.append(result)
+    check_failures(failures, n_left=len(done))
+    return SplitHalves(
+        components,
+        dice=np.stack([split.dice for split in done]),
+        cosine=np.stack([split.cosine for split in done]),
+        further_dice=np.stack([split.further_dice for split in done]),
+        failures=tuple(failures),
+    )

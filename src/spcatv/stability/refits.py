@@ -1,0 +1,131 @@
+"""What resamples and halves share: the fit that is the reference, and fits of some samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from spcatv._util.threads import one_blas_thread
+from spcatv._util.types import FloatArray, IntArray
+from spcatv.data import CentredData, Data, as_data
+from spcatv.estimator import SPCATV
+from spcatv.estimator.fitting import Fit, fit_data, with_parameters
+from spcatv.selection.path import checked_template
+from spcatv.selection.workers import shareable
+from spcatv.structure import Structure
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """The fit of all samples, and what fits of some of them need.
+
+    Attributes
+    ----------
+    template : SPCATV
+        The parameters, without the structure.
+    data : Data
+        All samples.
+    structure : Structure
+        On the features.
+    components : ndarray of shape (K, P)
+        Components of all samples.
+    blocks : list of ndarray of int
+        Samples that stay together: those of one group, or every sample alone.
+    """
+
+    template: SPCATV
+    data: Data
+    structure: Structure
+    components: FloatArray
+    blocks: list[IntArray]
+
+    def tasks(self, random_state: Any, n_tasks: int) -> Iterator[tuple[Any, ...]]:
+        """Arguments for workers: all of this, a seed of its own, and the number of the task from 1."""
+        common = (self.template, shareable(self.data), self.structure, self.components, self.blocks)
+        for number, seed in enumerate(_seeds(random_state, n_tasks), start=1):
+            yield (*common, seed, number)
+
+
+def reference_fit(estimator: SPCATV, X: Any, groups: Any) -> Reference:
+    """Check the arguments, and fit all samples unless the estimator is fitted already."""
+    template, data, structure = checked_template(clone(estimator), X)
+    fitted = estimator if hasattr(estimator, "components_") else clone(estimator).fit(X)
+    template.set_params(structure=None)
+    return Reference(template, data, structure, fitted.components_, _kept_together(data.shape[0], groups))
+
+
+def checked_count(value: Any, name: str) -> int:
+    """A number of fits, at least 1."""
+    if isinstance(value, bool) or int(value) != value or value < 1:
+        raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
+    return int(value)
+
+
+def _kept_together(n_samples: int, groups: Any) -> list[IntArray]:
+    """Samples that are drawn together."""
+    if groups is None:
+        return list(np.arange(n_samples)[:, None])
+    labels = np.asarray(groups)
+    if labels.shape != (n_samples,):
+        raise ValueError(f"groups must have one label per sample, shape ({n_samples},); got {labels.shape}")
+    _, number = np.unique(labels, return_inverse=True)
+    return [np.flatnonzero(number == group) for group in range(number.max() + 1)]
+
+
+def _seeds(random_state: Any, n_seeds: int) -> list[np.random.SeedSequence]:
+    if random_state is not None and not isinstance(random_state, (int, np.integer)):
+        random_state = check_random_state(random_state).randint(np.iinfo(np.int32).max)
+    return np.random.SeedSequence(random_state).spawn(n_seeds)
+
+
+def fit_samples(
+    template: SPCATV, X: Any, structure: Structure, samples: IntArray, starts: np.random.RandomState
+) -> Fit:
+    """Fit some samples.
+
+    Parameters
+    ----------
+    template, X, structure
+        As `Reference.tasks` gives them.
+    samples : ndarray of int
+        Which samples, as often as given; X is not copied.
+    starts : RandomState
+        Source of random starts.
+    """
+    with one_blas_thread():
+        return fit_data(template, _samples(template, X, samples), structure, rng=starts, keep_warm_start=True)
+
+
+def further_components(
+    template: SPCATV, X: Any, fit: Fit, samples: IntArray, n_further: int, starts: np.random.RandomState
+) -> FloatArray:
+    """The components of a fit of some samples, and `n_further` of what they leave; shape (K + n_further, P).
+
+    The further components are asked for what the last one was asked for.
+    """
+    n_components = int(template.n_components)
+    more: dict[str, Any] = {"n_components": n_components + n_further, "refine": False}
+    for name in ("alpha", "sparsity"):
+        value = getattr(template, name)
+        if np.ndim(value) > 0:
+            more[name] = (*value, *n_further * (value[-1],))
+    if not isinstance(template.init, str):
+        more["init"] = "svd"
+    with one_blas_thread():
+        found = fit_data(
+            with_parameters(template, more),
+            _samples(template, X, samples),
+            fit.structure,
+            rng=starts,
+            found=fit.decomposition,
+        ).components
+    return np.concatenate([fit.components, found[n_components:]])
+
+
+def _samples(template: SPCATV, X: Any, samples: IntArray) -> CentredData:
+    return CentredData(as_data(X).take(samples), bool(template.center))
