@@ -19,7 +19,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from spcatv import SPCATV
-from spcatv.selection import fit_alphas
 from spcatv.solvers import solve
 from spcatv.structure import concat, graph, grid, groups, icosphere
 
@@ -54,7 +53,7 @@ def refined():
 
 def alphas():
     X = blobs(20, 2)
-    return fit_alphas(SPCATV(2, structure=[20]), X, ALPHAS), X
+    return SPCATV(2, structure=[20], alpha=ALPHAS).fit(X), X
 
 
 def values():

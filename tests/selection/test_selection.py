@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from spcatv import SPCATV
 from spcatv.estimator import NullComponentWarning
@@ -34,6 +35,26 @@ def test_the_same_answers_as_cold_fits(images, penalty, positive):
         for warm_record, cold_record in zip(model.diagnostics_, cold.diagnostics_, strict=True):
             assert warm_record.objective == pytest.approx(cold_record.objective, rel=1e-4)
         np.testing.assert_allclose(model.components_, cold.components_, atol=2e-3)
+
+
+def test_a_path_over_sparsity(images):
+    """What is guaranteed: the wanted zeros and certified loadings.
+
+    Which components are found is not: a path follows those of the dense fits. Here it is the same ones.
+    """
+    estimator = SPCATV(2, structure=(20, 20), alpha=None, smoothness=0.1)
+    shares = [0.9, 0.5, 0.7, 0.8, 0.6]
+    fitted = path(estimator, images, shares)
+    for share, model in zip(shares, fitted.models, strict=True):
+        assert model.sparsity == share
+        assert_allclose(np.mean(model.components_ == 0, axis=1), share, atol=0.03)  # or one plateau
+        cold = SPCATV(2, structure=(20, 20), alpha=None, sparsity=share, smoothness=0.1).fit(images)
+        for k, record in enumerate(model.diagnostics_):
+            assert record.converged
+            assert record.relative_gap <= 1e-6
+            assert model.components_[k] @ cold.components_[k] > 0.98
+    first = SPCATV(2, structure=(20, 20), alpha=None, sparsity=0.5, smoothness=0.1).fit(images)
+    assert_array_equal(fitted.models[1].components_, first.components_)
 
 
 def test_settings_may_be_anything_in_any_order(images):
@@ -70,8 +91,11 @@ def test_wrong_settings_are_refused_before_any_work(images):
     estimator = SPCATV(1, structure=(20, 20))
     with pytest.raises(ValueError, match="at least one setting"):
         path(estimator, images, [])
-    with pytest.raises(ValueError, match="may hold alpha, l1_ratio and tv_ratio, got 'tol'"):
-        path(estimator, images, [{"tol": 0.1}])
+    for wrong in ({"tol": 0.1}, {"alpha": 0.1, "sparsity": 0.5}):
+        with pytest.raises(ValueError, match="may hold sparsity and smoothness, or alpha, l1_ratio and tv"):
+            path(estimator, images, [wrong])
+    with pytest.raises(ValueError, match="a setting with tv_ratio needs alpha as well"):
+        path(SPCATV(1, alpha=None), images, [{"tv_ratio": 0.1}])
     with pytest.raises(ValueError, match="alpha must not be negative"):
         path(estimator, images, [0.1, -0.1])
 

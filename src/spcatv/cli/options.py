@@ -269,8 +269,9 @@ class FitOptions(CommonOptions):
     tv_ratio: float = _DEFAULTS["tv_ratio"]
 
     def model_parameters(self) -> dict[str, Any]:
-        """As for all commands, without an alpha that is still to be found."""
-        return {name: value for name, value in super().model_parameters().items() if value is not None}
+        """As for all commands, with `alpha` or `sparsity`."""
+        wanted = {} if self.sparsity is None else {"sparsity": self.sparsity}
+        return {**super().model_parameters(), **wanted}
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from spcatv.cli.interruption import rerun_hint_on_interrupt
 from spcatv.cli.kinds import InputError
 from spcatv.cli.options import SelectOptions
 from spcatv.cli.progress import show_warnings
-from spcatv.cli.request import Request, add_command, check_sparsity, checked_request
+from spcatv.cli.request import Request, add_command, checked_request
 from spcatv.estimator import SPCATV
 from spcatv.estimator.parameters import check_parameters
 from spcatv.progress import StageStarted, listening, tell
@@ -24,7 +24,7 @@ from spcatv.results import SampleSet, claimed_folder, write_results, write_selec
 from spcatv.selection import SPCATVCV, dask_backend
 from spcatv.selection.folds import make_folds
 from spcatv.selection.path import setting_text
-from spcatv.selection.search import ratio_pairs
+from spcatv.selection.search import ratio_pairs, target_rows
 from spcatv.stability import Bootstrap, SplitHalves, bootstrap_components, split_halves
 
 if TYPE_CHECKING:
@@ -83,7 +83,8 @@ def _checked(options: SelectOptions, sources: Sequence[Source]) -> SelectOptions
     template = SPCATV(**options.model_parameters(), dtype=options.dtype)
     check_parameters(template)
     ratio_pairs(template, options.l1_ratios, options.tv_ratios)
-    check_sparsity(options, options.l1_ratios)
+    if options.sparsity is not None:
+        target_rows(template, options.sparsity, 1.0)
     if isinstance(options.alphas, tuple):
         for alpha in options.alphas:
             check_parameters(SPCATV(alpha=alpha))
@@ -151,17 +152,18 @@ def _check_folds(options: SelectOptions, samples: SampleSet, labels: Labels | No
 
 def _compared(options: SelectOptions, samples: SampleSet, labels: Labels | None) -> SPCATVCV:
     """Fit every setting on every fold, and all samples with the one that the rule chooses."""
-    # a number of values, or the values, or neither where a share of zeros is wanted
-    alphas: dict[str, Any] = (
-        {"n_alphas": options.alphas} if isinstance(options.alphas, int) else {"alpha": options.alphas}
-    )
+    # values of sparsity, a number of values of alpha, or these values
+    grid: dict[str, Any] = {"alpha": options.alphas}
+    if options.sparsity is not None:
+        grid = {"sparsity": options.sparsity}
+    elif isinstance(options.alphas, int):
+        grid = {"alpha": "grid", "n_alphas": options.alphas}
     search = SPCATVCV(
         structure=samples.structure,
         dtype=samples.dtype,
-        **alphas,
+        **grid,
         l1_ratio=options.l1_ratios,
         tv_ratio=options.tv_ratios,
-        sparsity=options.sparsity,
         cv=options.cv,
         rule=options.rule,
         min_sparsity=options.min_sparsity,
@@ -215,9 +217,8 @@ def _choice_text(search: SPCATVCV) -> str:
     best, results = search.best_index_, search.cv_results_
     return (
         f"Compared {len(results['params'])} settings on {search.n_splits_} folds, chosen by rule "
-        f"{search.rule}: {setting_text(search.best_params_)} "
-        f"({100 * results['mean_test_explained'][best]:.1f} % of the held-out variance explained, Dice index "
-        f"of folds {results['mean_dice'][best]:.2f})"
+        f"{search.rule}: {setting_text(search.best_params_)} ({search.choice_reason_}; "
+        f"{100 * results['mean_test_explained'][best]:.1f} % of the held-out variance explained)"
     )
 
 

@@ -16,7 +16,13 @@ from spcatv.results import Selection
 from spcatv.results.reading import numeric
 
 MOST_SETTINGS = 200  # listed, besides the chosen one
-PARAMETERS = {"param_alpha": "alpha", "param_l1_ratio": "l1 ratio", "param_tv_ratio": "TV ratio"}
+PARAMETERS = {
+    "param_sparsity": "sparsity",
+    "param_smoothness": "smoothness",
+    "param_alpha": "alpha",
+    "param_l1_ratio": "l1 ratio",
+    "param_tv_ratio": "TV ratio",
+}
 # range of significant digits of the held-out errors: as many as are needed to tell the settings apart
 DIGITS = range(4, 10)
 

@@ -1,7 +1,9 @@
-"""One chain of fits: one fold, one pair of ratios, all values of alpha, each from the one before.
+"""One chain of fits: one fold and one row of the grid.
 
 A chain is the unit of work of a selection. It depends on nothing but its arguments, so that the numbers are
-the same on any number of workers; its training samples are a part of the data, not a copy.
+the same on any number of workers; its training samples are a part of the data, not a copy. Values of alpha
+are fitted each from the one before. Components of a wanted sparsity are fitted alone, as `SPCATV.fit` does:
+from the components of another sparsity, the alternation may end with others than those that `fit` finds.
 """
 
 from __future__ import annotations
@@ -75,7 +77,7 @@ def fit_chain(
     Parameters
     ----------
     estimator : SPCATV
-        Everything but the weights and the structure, valid.
+        Everything but the settings and the structure, valid.
     X : ndarray or Data of shape (n_samples, n_features)
         Checked data.
     structure : Structure
@@ -83,7 +85,7 @@ def fit_chain(
     fold : Fold
         Samples to fit and samples to score.
     settings : sequence of mapping
-        Values of alpha with the same two ratios.
+        A row of the grid: values of sparsity with one smoothness, or values of alpha with the same ratios.
 
     Returns
     -------
@@ -97,7 +99,8 @@ def fit_chain(
     for k in path_order(settings):
         started = time.perf_counter()
         try:
-            fitted = fitter.fit(settings[k])
+            alone = "sparsity" in settings[k]
+            fitted = fitter.fit_from(settings[k], ()) if alone else fitter.fit(settings[k])
         except FIT_FAILURES as error:
             # the next setting starts from the last one that went well
             failures.append(failure(place(fold, settings[k]), error))
