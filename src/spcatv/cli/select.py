@@ -167,10 +167,11 @@ def _compared(options: SelectOptions, samples: SampleSet, labels: Labels | None)
         cv=options.cv,
         rule=options.rule,
         min_sparsity=options.min_sparsity,
+        standardize=samples.adjustment.standardize,
         n_jobs=_n_jobs(options),
         **options.model_parameters(),
     )
-    return search.fit(samples.matrix, groups=labels)
+    return search.fit(samples.matrix, groups=labels, confounds=samples.adjustment.confounds)
 
 
 def _resampled(
@@ -185,6 +186,8 @@ def _resampled(
         samples.matrix,
         n_resamples=options.n_bootstraps,
         groups=labels,
+        standardize=samples.adjustment.standardize,
+        confounds=samples.adjustment.confounds,
         random_state=options.seed,
         n_jobs=_n_jobs(options),
     )

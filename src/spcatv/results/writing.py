@@ -17,6 +17,7 @@ import numpy as np
 
 from spcatv._util.types import FloatArray
 from spcatv._version import __version__
+from spcatv.data import Adjustment
 from spcatv.decomposition.ceiling import pca_cumulative_variance
 from spcatv.estimator import SPCATV
 from spcatv.results.folder import (
@@ -118,6 +119,10 @@ class SampleSet(Protocol):
     @property
     def dtype(self) -> str | None:
         """Precision of the fit; None for that of the matrix."""
+
+    @property
+    def adjustment(self) -> Adjustment:
+        """What was done to the features of X, and is done anew to the samples of a fold or a resample."""
 
     @property
     def names(self) -> tuple[str, ...]:

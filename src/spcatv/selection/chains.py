@@ -17,7 +17,7 @@ import numpy as np
 
 from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray
-from spcatv.data import Data, as_data
+from spcatv.data import Adjustment, Data, as_data
 from spcatv.estimator import SPCATV
 from spcatv.estimator.fitting import Fit
 from spcatv.metrics import threshold_loadings
@@ -70,7 +70,12 @@ class ChainResult:
 
 
 def fit_chain(
-    estimator: SPCATV, X: Any, structure: Structure, fold: Fold, settings: Sequence[Setting]
+    estimator: SPCATV,
+    X: Any,
+    structure: Structure,
+    fold: Fold,
+    settings: Sequence[Setting],
+    adjustment: Adjustment,
 ) -> ChainResult:
     """Fit all settings to the training samples of a fold, and score the samples that it holds out.
 
@@ -86,15 +91,20 @@ def fit_chain(
         Samples to fit and samples to score.
     settings : sequence of mapping
         A row of the grid: values of sparsity with one smoothness, or values of alpha with the same ratios.
+    adjustment : Adjustment
+        Made with coefficients of the training samples.
 
     Returns
     -------
     ChainResult
     """
-    data = as_data(X)
-    test = data.take(fold.test)
-    fitter = PathFitter(estimator, data.take(fold.train), structure)
     outcomes: list[Outcome | None] = [None] * len(settings)
+    try:
+        with one_blas_thread():
+            train, test = adjustment.adjusted(as_data(X), fold.train, fold.test)
+    except FIT_FAILURES as error:
+        return ChainResult(tuple(outcomes), (failure(f"fold {fold.number + 1}", error),))
+    fitter = PathFitter(estimator, train, structure)
     failures: list[Failure] = []
     for k in path_order(settings):
         started = time.perf_counter()

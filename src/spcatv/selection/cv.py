@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from spcatv._util.types import FloatArray
 from spcatv._util.warn import warn_user
-from spcatv.data import Data
+from spcatv.data import Adjustment, Data, checked_adjustment
 from spcatv.estimator import SPCATV
 from spcatv.estimator.fitting import checked_data, warn_about
 from spcatv.estimator.parameters import check_parameters
@@ -102,6 +102,9 @@ class SPCATVCV(ReportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         All but a function choose among settings that keep every component alive on every fold.
     min_sparsity : float, default=0.5
         See `rule`.
+    standardize : bool, default=False
+        Whether every feature is divided by its standard deviation over the samples of each fit: those of a
+        fold, and all samples at the end.
     n_jobs : int or None, default=None
         Workers, as in joblib; -1 is one per core. Any number gives the same numbers.
     penalty_units : {"relative", "absolute"}, default="relative"
@@ -136,11 +139,14 @@ random_state
     best_score_ : float
         Minus its mean held-out reconstruction error.
     best_estimator_ : SPCATV
-        Fitted to all samples with it. With `alpha`, it is fitted along the same values of alpha as on the
-        folds: a strong penalty that is reached from weaker ones may leave nothing to a fit that begins
-        with it.
+        Fitted to all samples with it, after confounds are removed and features scaled if so wanted. With
+        `alpha`, it is fitted along the same values of alpha as on the folds: a strong penalty that is
+        reached from weaker ones may leave nothing to a fit that begins with it.
     component_curve_ : ComponentCurve
         Held-out explained variance of the chosen setting against the number of components.
+    adjustment_ : FittedAdjustment or None
+        How samples are adjusted before `best_estimator_` sees them: coefficients of all samples for
+        confounds and scale. None without either.
     n_splits_ : int
         Number of folds.
     n_features_in_ : int
@@ -185,6 +191,7 @@ random_state
         cv: Any = None,
         rule: str | Callable[[dict[str, Any]], int] = "one_se",
         min_sparsity: float = 0.5,
+        standardize: bool = False,
         n_jobs: int | None = None,
         penalty_units: str = "relative",
         penalty: Penalty = "tv",
@@ -213,6 +220,7 @@ random_state
         self.cv = cv
         self.rule = rule
         self.min_sparsity = min_sparsity
+        self.standardize = standardize
         self.n_jobs = n_jobs
         self.penalty_units = penalty_units
         self.penalty = penalty
@@ -234,7 +242,7 @@ random_state
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def fit(self, X: Any, y: Any = None, groups: Any = None) -> SPCATVCV:
+    def fit(self, X: Any, y: Any = None, groups: Any = None, confounds: Any = None) -> SPCATVCV:
         """Choose a setting and fit all samples with it.
 
         Parameters
@@ -245,6 +253,8 @@ random_state
             For the splitter only, which may stratify by it.
         groups : array-like of shape (n_samples,), default=None
             Samples of one group stay together: on one side of every split.
+        confounds : array-like of shape (n_samples, n_confounds), default=None
+            Numbers that are regressed out of every feature, with the coefficients of the samples of each fit.
 
         Returns
         -------
@@ -254,18 +264,22 @@ random_state
         rows = self._known_rows(template)
         data = checked_data(self, X, reset=True, min_samples=2)
         shared = shareable(data)
+        adjustment = checked_adjustment(self.standardize, confounds, data.shape[0])
         structure = as_structure(self.structure, n_features=data.shape[1])
         folds = make_folds(self.cv, shared, y, groups)
         worker_template = clone(template).set_params(structure=None)
         listener = together(*listeners(), LinePrinter("[SPCATVCV] ") if self.verbose else SILENT)
         with workers(self.n_jobs) as pool:
             if rows is None:
-                rows = self._rows_for(pool, worker_template, shared, structure)
+                rows = self._rows_for(pool, worker_template, shared, structure, adjustment)
             listener.hear(StageStarted("Comparing settings", len(rows) * len(folds), "chains of fits"))
-            table, failures = cross_validate(pool, worker_template, shared, structure, folds, rows, listener)
+            table, failures = cross_validate(
+                pool, worker_template, shared, structure, folds, rows, adjustment, listener
+            )
         check_failures(failures, n_left=int(np.isfinite(table.fold_errors).sum()))
         self._store(table)
-        self._refit(template, data, structure)
+        self.adjustment_ = adjustment.fit(data, np.arange(data.shape[0]))
+        self._refit(template, self._adjusted(data, adjustment.confounds), structure)
         self.n_splits_ = len(folds)
         return self
 
@@ -305,10 +319,12 @@ random_state
             check_parameters(SPCATV(alpha=alpha))
         return alpha_rows(pairs, alphas)
 
-    def _rows_for(self, pool: Workers, template: SPCATV, X: Any, structure: Structure) -> list[Row]:
+    def _rows_for(
+        self, pool: Workers, template: SPCATV, X: Any, structure: Structure, adjustment: Adjustment
+    ) -> list[Row]:
         """The grid over alpha that suits the data."""
         pairs = ratio_pairs(template, self.l1_ratio, self.tv_ratio)
-        options = (self.n_alphas, self.smallest_alpha)
+        options = (adjustment, self.n_alphas, self.smallest_alpha)
         return list(
             pool.run(row_below_all_zero, ((template, X, structure, pair, *options) for pair in pairs))
         )
@@ -353,20 +369,45 @@ random_state
         """Alternations of the chosen model's component that took most."""
         return self.best_estimator_.n_iter_
 
-    def transform(self, X: Any) -> FloatArray:
-        """Scores of the samples of X by the chosen model, shape (n_samples, n_components)."""
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.transform(X)
+    def transform(self, X: Any, confounds: Any = None) -> FloatArray:
+        """Scores of the samples of X by the chosen model, shape (n_samples, n_components).
+
+        Samples are adjusted with the coefficients of the fit; their confounds are needed if `fit` had some.
+        """
+        return self.best_estimator_.transform(self._new_samples(X, confounds))
 
     def inverse_transform(self, X: Any) -> FloatArray:
-        """Samples that have the given scores by the chosen model, shape (n_samples, n_features)."""
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.inverse_transform(X)
+        """Samples that have the given scores by the chosen model, shape (n_samples, n_features).
 
-    def score(self, X: Any, y: Any = None) -> float:
-        """Minus the mean over the samples of X of the chosen model's squared reconstruction error."""
+        They are in the units of the data; confounds are not added back.
+        """
         check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.score(X)
+        rows = self.best_estimator_.inverse_transform(X)
+        if self.adjustment_ is None:
+            return rows
+        factor = self.adjustment_.factor
+        return np.divide(rows, factor, out=np.zeros_like(rows), where=factor != 0)
+
+    def score(self, X: Any, y: Any = None, confounds: Any = None) -> float:
+        """Minus the mean over the samples of X of the chosen model's squared reconstruction error.
+
+        The error is that of the adjusted samples, see `transform`.
+        """
+        return self.best_estimator_.score(self._new_samples(X, confounds))
+
+    def _new_samples(self, X: Any, confounds: Any) -> Any:
+        """X as the chosen model takes it."""
+        check_is_fitted(self, "best_estimator_")
+        if self.adjustment_ is None and confounds is None:
+            return X
+        return self._adjusted(checked_data(self, X, reset=False), confounds)
+
+    def _adjusted(self, data: Data, confounds: Any) -> Data:
+        if self.adjustment_ is not None:
+            return self.adjustment_.apply(data, confounds)
+        if confounds is not None:
+            raise ValueError("the model was fitted without confounds; it cannot remove any")
+        return data
 
     @property
     def _n_features_out(self) -> int:

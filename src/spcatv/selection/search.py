@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from spcatv.data import Adjustment, as_data
 from spcatv.estimator import SPCATV
 from spcatv.estimator.parameters import check_parameters
 from spcatv.progress import Listener, StageAdvanced
@@ -65,11 +66,19 @@ def alpha_rows(pairs: Sequence[Pair], alphas: Sequence[float]) -> list[Row]:
 
 
 def row_below_all_zero(
-    template: SPCATV, X: Any, structure: Structure, pair: Pair, n_alphas: int, smallest: float
+    template: SPCATV,
+    X: Any,
+    structure: Structure,
+    pair: Pair,
+    adjustment: Adjustment,
+    n_alphas: int,
+    smallest: float,
 ) -> Row:
-    """The row of a pair of ratios, with values of alpha that suit the data (`alpha_grid`)."""
+    """The row of a pair of ratios, with values of alpha that suit all samples (`alpha_grid`)."""
     estimator = clone(template).set_params(structure=structure, l1_ratio=pair[0], tv_ratio=pair[1])
-    grid = grid_below(all_zero_alpha(estimator, X), n_alphas, smallest)
+    data = as_data(X)
+    (adjusted,) = adjustment.adjusted(data, np.arange(data.shape[0]))
+    grid = grid_below(all_zero_alpha(estimator, adjusted), n_alphas, smallest)
     return alpha_rows([pair], grid.tolist())[0]
 
 
@@ -80,6 +89,7 @@ def cross_validate(
     structure: Structure,
     folds: Sequence[Fold],
     rows: Sequence[Row],
+    adjustment: Adjustment,
     listener: Listener,
 ) -> tuple[SelectionTable, list[Failure]]:
     """Fit every setting on every fold.
@@ -98,6 +108,8 @@ def cross_validate(
         Splits of the samples.
     rows : sequence of Row
         The grid.
+    adjustment : Adjustment
+        Of the samples of every fold.
     listener : Listener
         Hears of every chain that is done (`StageAdvanced`).
 
@@ -108,7 +120,7 @@ def cross_validate(
     failures : list of Failure
         Fits that failed.
     """
-    chains = [(template, X, structure, fold, row) for row in rows for fold in folds]
+    chains = [(template, X, structure, fold, row, adjustment) for row in rows for fold in folds]
     results = pool.run(fit_chain, chains)
     scores: list[SettingScores] = []
     failures: list[Failure] = []
