@@ -64,14 +64,14 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _checked(options: FitOptions, sources: Sequence[Source]) -> FitOptions:
-    check_parameters(SPCATV(**options.model_parameters(), dtype=options.dtype))
+    check_parameters(SPCATV(**{"alpha": None, **options.model_parameters()}, dtype=options.dtype))
     return options
 
 
 def _fit(request: Request[FitOptions]) -> tuple[SampleSet, SPCATV]:
     """Read the samples and fit them."""
     samples = request.read()
-    parameters = request.options.model_parameters()
+    parameters = {"alpha": None, **request.options.model_parameters()}
     model = SPCATV(structure=samples.structure, dtype=samples.dtype, **parameters)
     return samples, model.fit(samples.matrix)
 

@@ -90,6 +90,7 @@ def checked_request(
     raises InputError, ValueError or TypeError; all of them become an InputError.
     """
     given = vars(arguments)
+    given["images"] = [*arguments.images, *given.pop("more_images", ())]
     configured = read_config(arguments.config, kind) if arguments.config is not None else {}
     verbose = int(arguments.verbose or configured.get("verbose", 0))
     set_up_log(verbose)

@@ -17,14 +17,14 @@ from spcatv._util.warn import warn_user
 from spcatv.data import Adjustment, Data, checked_adjustment
 from spcatv.estimator import SPCATV
 from spcatv.estimator.fitting import checked_data, warn_about
-from spcatv.estimator.parameters import check_parameters
+from spcatv.estimator.parameters import TARGET_PARAMETERS, check_parameters
 from spcatv.estimator.reportable import ReportMixin
 from spcatv.problem import Penalty
 from spcatv.progress import SILENT, StageStarted, listeners, together
 from spcatv.progress.printing import LinePrinter
 from spcatv.selection.components import ComponentCurve
 from spcatv.selection.folds import make_folds
-from spcatv.selection.path import TARGET, PathFitter, way_to
+from spcatv.selection.path import PathFitter, way_to
 from spcatv.selection.rules import RULES, choose
 from spcatv.selection.search import (
     Row,
@@ -269,10 +269,11 @@ random_state
         folds = make_folds(self.cv, shared, y, groups)
         worker_template = clone(template).set_params(structure=None)
         listener = together(*listeners(), LinePrinter("[SPCATVCV] ") if self.verbose else SILENT)
+        n_rows = len(ratio_pairs(template, self.l1_ratio, self.tv_ratio)) if rows is None else len(rows)
+        listener.hear(StageStarted("Comparing settings", n_rows * len(folds), "chains of fits"))
         with workers(self.n_jobs) as pool:
             if rows is None:
                 rows = self._rows_for(pool, worker_template, shared, structure, adjustment)
-            listener.hear(StageStarted("Comparing settings", len(rows) * len(folds), "chains of fits"))
             table, failures = cross_validate(
                 pool, worker_template, shared, structure, folds, rows, adjustment, listener
             )
@@ -282,6 +283,10 @@ random_state
         self._refit(template, self._adjusted(data, adjustment.confounds), structure)
         self.n_splits_ = len(folds)
         return self
+
+    def check(self) -> None:
+        """Raise a ValueError or TypeError for the first parameter that is wrong, whatever the data."""
+        self._known_rows(self._template())
 
     def _template(self) -> SPCATV:
         """What is the same for every setting, checked; its own setting does not count."""
@@ -306,7 +311,7 @@ random_state
         if self.alpha is None:
             return target_rows(template, self.sparsity, self.smoothness)
         defaults = signature(SPCATVCV).parameters
-        for name in TARGET:
+        for name in TARGET_PARAMETERS:
             if not np.array_equal(getattr(self, name), defaults[name].default):
                 raise ValueError(
                     f"{name} does not go with alpha, which asks for the penalised model; give one of them"

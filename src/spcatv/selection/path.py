@@ -22,16 +22,19 @@ from spcatv.data import CentredData, Data
 from spcatv.decomposition import WarmStart
 from spcatv.estimator import SPCATV
 from spcatv.estimator.fitting import Fit, checked_data, fit_data, store_fit, warn_about, with_parameters
-from spcatv.estimator.parameters import DEFAULT_SMOOTHNESS, DEFAULT_SPARSITY, check_parameters
+from spcatv.estimator.parameters import (
+    DEFAULT_SMOOTHNESS,
+    DEFAULT_SPARSITY,
+    TARGET_PARAMETERS,
+    check_parameters,
+)
 from spcatv.progress import SILENT, Listener, listeners, together
 from spcatv.structure import Structure, as_structure
 
 # How much longer than the last step one may still go straight on, and how far aside of it that leads.
 LONGEST_STRIDE = 2.0
 STRAIGHT = 1e-6
-# The parameters of SPCATV that make a setting: components of a wanted sparsity, or the penalised model. The
-# first of them is followed along a path.
-TARGET = ("sparsity", "smoothness")
+# The parameters of SPCATV that make a setting of the penalised model; otherwise TARGET_PARAMETERS.
 WEIGHTS = ("alpha", "l1_ratio", "tv_ratio")
 # values of either, by name; sparsity and alpha may be a tuple of one value per component
 Setting = Mapping[str, Any]
@@ -267,8 +270,8 @@ def complete_setting(estimator: SPCATV, setting: float | Mapping[str, Any]) -> S
     penalised = estimator.alpha is not None
     given = dict(setting) if isinstance(setting, Mapping) else {"alpha" if penalised else "sparsity": setting}
     if given:
-        penalised = not set(given) <= set(TARGET)
-    names = WEIGHTS if penalised else TARGET
+        penalised = not set(given) <= set(TARGET_PARAMETERS)
+    names = WEIGHTS if penalised else TARGET_PARAMETERS
     unknown = sorted(set(given) - set(names))
     if unknown:
         raise ValueError(
