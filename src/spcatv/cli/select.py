@@ -186,6 +186,8 @@ def _halves(
         samples.matrix,
         n_splits=options.n_splits,
         groups=labels,
+        standardize=samples.adjustment.standardize,
+        confounds=samples.adjustment.confounds,
         random_state=options.seed,
         n_jobs=_n_jobs(options),
     )

@@ -116,6 +116,7 @@ def decompose(
     *,
     rng: np.random.RandomState,
     warm_start: WarmStart | None = None,
+    found: Decomposition | None = None,
     listener: Listener = SILENT,
 ) -> Decomposition:
     """Fit K components by deflation, refined jointly if the plan says so.
@@ -132,6 +133,8 @@ def decompose(
         Source of random starts.
     warm_start : WarmStart, default=None
         Fits of the same data with other weights to start from, ahead of the plan's `init`.
+    found : Decomposition, default=None
+        Components of the same data that come first and stay as they are; they keep their warm starts.
     listener : Listener
         Told of components and alternations; may stop early.
 
@@ -141,14 +144,16 @@ def decompose(
         With fewer than K components only if the listener stopped it.
     """
     keep = plan.refine or plan.keep_warm_start
-    fitted: list[Component] = []
-    records: list[ComponentDiagnostics] = []
-    weights: list[Weights] = []
+    fitted: list[Component] = [] if found is None else list(found.fitted)
+    records: list[ComponentDiagnostics] = [] if found is None else list(found.diagnostics)
+    weights: list[Weights] = [] if found is None else list(found.weights)
     deflation = _Deflation(data, len(requests))
+    for earlier in fitted:
+        deflation.take(earlier)
     limits = Limits(plan.tol, plan.max_iter, keep, listener)
     # one for all components: its memory layout and step sizes are worth keeping
     solver = _solver(requests[0], plan)
-    for number in range(len(requests)):
+    for number in range(len(records), len(requests)):
         started = time.perf_counter()
         listener.hear(ComponentStarted(number + 1, len(requests), plan.tol))
         fitter = _ComponentFitter(number, data, requests[number], plan, limits, solver, rng)

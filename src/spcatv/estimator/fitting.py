@@ -201,6 +201,7 @@ def fit_data(
     rng: np.random.RandomState,
     keep_warm_start: bool = False,
     warm_start: WarmStart | None = None,
+    found: Decomposition | None = None,
     listener: Listener = SILENT,
 ) -> Fit:
     """Fit checked data with the parameters of an estimator, which is not changed.
@@ -217,7 +218,7 @@ def fit_data(
         Source of random starts.
     keep_warm_start : bool, default=False
         Whether fits with other weights will start from this one.
-    warm_start, listener
+    warm_start, found, listener
         As in `spcatv.decomposition.decompose`.
 
     Returns
@@ -237,7 +238,7 @@ def fit_data(
         refine=bool(estimator.refine),
         keep_warm_start=keep_warm_start,
     )
-    result = decompose(data, requests, plan, rng=rng, warm_start=warm_start, listener=listener)
+    result = decompose(data, requests, plan, rng=rng, warm_start=warm_start, found=found, listener=listener)
     return Fit(
         decomposition=result,
         structure=structure,

@@ -110,7 +110,7 @@ def fit_samples(
 def further_components(
     template: SPCATV, data: CentredData, fit: Fit, n_further: int, starts: np.random.RandomState
 ) -> FloatArray:
-    """The components of a fit of `some_samples`, and `n_further` of what they leave; shape (K + n_further, P).
+    """The components of a fit, and `n_further` of what they leave, shape (K + n_further, P).
 
     The further components are asked for what the last one was asked for.
     """
