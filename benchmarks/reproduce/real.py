@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.baselines import N_COMPONENTS, Method, fit_spcatv
 from benchmarks.reproduce.matched import default_method, matched_methods, spcatv_at
-from benchmarks.reproduce.realdata import DATA, QUICK_DATA, RealData, Rows, all_rows, folds, halves, n_regions
+from benchmarks.reproduce.realdata import (
+    DATA,
+    N_FOLDS,
+    N_SPLITS,
+    QUICK_DATA,
+    RealData,
+    Rows,
+    all_rows,
+    folds,
+    halves,
+    n_regions,
+)
 from benchmarks.reproduce.store import Record, Store
 from spcatv._util.threads import one_blas_thread
 from spcatv.metrics import reconstruction_error
 from spcatv.stability.halves import N_FURTHER
 
+# Number of subsets of the rows: folds and halves.
+N_SUBSETS = N_FOLDS + 2 * N_SPLITS
 # Shares of zeros at which methods are compared, and those that are asked of fits of all rows.
 SHARES = (0.5, 0.7, 0.9)
 SWEEP = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
@@ -44,38 +57,58 @@ def open_data(name: str, quick: bool) -> RealData:
     return (QUICK_DATA if quick else DATA)[name]()
 
 
-def pieces(zeros: Sequence[float] = SHARES) -> Iterator[tuple[str, float | None]]:
-    """The pieces of work on a data set: a method's key and a share of zeros, and what is left."""
-    for share in zeros:
+def methods_and_shares() -> Iterator[tuple[str, float | None]]:
+    """Methods by key with their shares of zeros; None are the defaults and the sweep."""
+    for share in SHARES:
         for method in matched_methods(share):
             yield method.key, share
-    yield "rest", None
+    yield "defaults", None
 
 
-def fit_piece(output: Path, name: str, key: str, zeros: float | None, quick: bool) -> str:
-    """Make the records of a piece that are missing; returns a line to show."""
+def fit_whole(output: Path, name: str, key: str, zeros: float | None, quick: bool) -> str:
+    """Fit a method to all rows, if that has not been done; returns a line to show."""
     data, store = open_data(name, quick), store_of(output, name)
     started = time.perf_counter()
+    _record(store, data, _method(key, zeros), all_rows(len(data.X)))
     if zeros is None:
-        default_study(store, data)
         sweep(store, data)
-    else:
-        study(store, data, next(method for method in matched_methods(zeros) if method.key == key))
-    share = "" if zeros is None else f" at {zeros:.0%} zeros"
-    return f"{name}, {key}{share}: {time.perf_counter() - started:.0f} s"
+    return f"{_name(name, key, zeros)}, all rows: {time.perf_counter() - started:.0f} s"
+
+
+def fit_subset(output: Path, name: str, key: str, zeros: float | None, number: int, quick: bool) -> str:
+    """Fit a method to one fold or half, if that has not been done; returns a line to show."""
+    data, store = open_data(name, quick), store_of(output, name)
+    started = time.perf_counter()
+    method = _method(key, zeros)
+    whole = _record(store, data, method, all_rows(len(data.X)))
+    kind, rows = _subsets(method, len(data.X))[number]
+    _record(store, data, kind, rows, near=whole)
+    return f"{_name(name, key, zeros)}, {rows.name}: {time.perf_counter() - started:.0f} s"
+
+
+def _method(key: str, zeros: float | None) -> Method:
+    if zeros is None:
+        return default_method()
+    return next(method for method in matched_methods(zeros) if method.key == key)
+
+
+def _name(data: str, key: str, zeros: float | None) -> str:
+    return f"{data}, {key}" + ("" if zeros is None else f" at {zeros:.0%} zeros")
+
+
+def _subsets(method: Method, n_rows: int) -> list[tuple[Method, Rows]]:
+    """Folds, then halves; there, methods of this package fit two further components."""
+    longer = method
+    if method.function is fit_spcatv:
+        longer = replace(method, setting={**method.setting, "n_components": N_COMPONENTS + N_FURTHER})
+    return [(method, rows) for rows in folds(n_rows)] + [(longer, rows) for rows in halves(n_rows)]
 
 
 def study(store: Store, data: RealData, method: Method) -> Study:
     """All fits of a method; those that are missing are made."""
-    n_rows = len(data.X)
-    longer = method
-    if method.function is fit_spcatv:
-        longer = replace(method, setting={**method.setting, "n_components": N_COMPONENTS + N_FURTHER})
-    whole = _record(store, data, method, all_rows(n_rows))
-    found = []
-    for kind, subsets in ((method, folds(n_rows)), (longer, halves(n_rows))):
-        found.append([_record(store, data, kind, rows, near=whole) for rows in subsets])
-    return Study(method, whole, *found)
+    whole = _record(store, data, method, all_rows(len(data.X)))
+    found = [_record(store, data, kind, rows, near=whole) for kind, rows in _subsets(method, len(data.X))]
+    return Study(method, whole, found[:N_FOLDS], found[N_FOLDS:])
 
 
 def default_study(store: Store, data: RealData) -> Study:
