@@ -16,6 +16,7 @@ from spcatv.solvers import METHODS
 UNITS = ("relative", "absolute")
 TRANSFORMS = ("deflation", "projection")
 DTYPES = ("float32", "float64")
+GLOBAL_SIGNALS = ("regress",)
 DEFAULT_SPARSITY = 0.7
 DEFAULT_SMOOTHNESS = 1.0
 # A share of zeros must leave at least so much; what is left is rounded to whole features.
@@ -48,6 +49,8 @@ def check_parameters(estimator: Any) -> None:
     if not isinstance(estimator.penalty, StructuredPenalty):
         _check_choice("penalty", estimator.penalty, PENALTIES)
     _check_choice("transform_method", estimator.transform_method, TRANSFORMS)
+    if estimator.global_signal is not None:
+        _check_choice("global_signal", estimator.global_signal, GLOBAL_SIGNALS)
     if not callable(estimator.solver):
         methods = tuple(method for method in METHODS if method != "closed_form")
         _check_choice("solver", estimator.solver, ("auto", *methods))

@@ -46,6 +46,8 @@ ARRAYS: Mapping[str, str] = {
     "explained_variance": "K",
     "explained_variance_ratio": "K",
 }
+# The same for arrays that a model has only with some parameters.
+OPTIONAL_ARRAYS: Mapping[str, str] = {"global_loading": "P"}
 # One record per component.
 DIAGNOSTICS: Table = {
     "objective": NUMBER,

@@ -156,7 +156,9 @@ def write_results(folder: Path, samples: SampleSet, model: SPCATV, *, config: st
     samples.write_model(model, folder)
     write_mixing(folder / MIXING, samples.names, model.transform(samples.matrix))
     write_json((folder / MIXING).with_suffix(".json"), _mixing_sidecar(n_components))
-    ceiling = pca_cumulative_variance(samples.matrix, n_components, center=bool(model.center))
+    ceiling = pca_cumulative_variance(
+        samples.matrix, n_components, center=bool(model.center), global_signal=model.global_signal
+    )
     metrics = [_metrics(model, number, ceiling) for number in range(n_components)]
     _write_table(folder / METRICS, METRICS_COLUMNS, (row.values() for row in metrics))
     _write_text(folder / CONFIG, config)
