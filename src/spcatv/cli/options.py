@@ -141,6 +141,9 @@ OPTIONS: dict[str, Option] = {
     ),
     "positive": Option(kinds.switch(), MODEL, "keep loadings non-negative"),
     "center": Option(kinds.switch(), MODEL, "subtract the mean of every feature"),
+    "regress_global": Option(
+        kinds.switch(), MODEL, "take the mean over features of every sample out of all features first"
+    ),
     "transform_method": Option(
         kinds.choice(*TRANSFORMS),
         MODEL,
@@ -271,6 +274,7 @@ class CommonOptions:
     penalty: str = _DEFAULTS["penalty"]
     positive: bool = _DEFAULTS["positive"]
     center: bool = _DEFAULTS["center"]
+    regress_global: bool = False
     transform_method: str = _DEFAULTS["transform_method"]
     tol: float = _DEFAULTS["tol"]
     max_iter: int = _DEFAULTS["max_iter"]
@@ -289,6 +293,8 @@ class CommonOptions:
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         offered = set(_DEFAULTS) - {"dtype"}
         given = {name: value for name, value in values.items() if name in offered and value is not None}
+        if self.regress_global:
+            given["global_signal"] = "regress"
         return {**given, "random_state": self.seed}
 
 

@@ -10,9 +10,6 @@ from scipy.linalg.blas import daxpy
 from spcatv._util.types import FloatArray
 from spcatv.data.operators import CentredData, Centring
 
-# Row means below this many roundings of an entry of X are rounding, not a signal. A few would do for X
-# itself, but data whose row means were removed before carry the roundings of the larger numbers they had.
-ROUNDINGS = 100.0
 # Data with less than this share of their squared norm left are rounding.
 NOTHING_LEFT = 1e-13
 
@@ -26,25 +23,19 @@ class GlobalSignalRemoved(CentredData):
     """
 
     @cached_property
-    def _signal_and_loading(self) -> tuple[FloatArray, FloatArray]:
-        n_samples, n_features = self.shape
-        signal = super().dot(np.full(n_features, 1.0 / n_features))
-        squares = super().column_squared_norms + n_samples * np.square(self.mean)
-        rounding = ROUNDINGS * np.finfo(self.data.dtype).eps * np.sqrt(squares.sum() / n_features)
-        length = float(np.linalg.norm(signal))
-        if length <= rounding:
-            return np.zeros(n_samples), np.zeros(n_features)
-        return signal, super().transpose_dot(signal) / length**2
+    def _loading(self) -> FloatArray:
+        signal = self.global_signal
+        return super().transpose_dot(signal) / (signal @ signal or 1.0)
 
     @property
     def centring(self) -> Centring:
         """Mean and coefficients of the columns."""
-        return Centring(self.mean, self._signal_and_loading[1])
+        return Centring(self.mean, self._loading)
 
     @property
     def column_squared_norms(self) -> FloatArray:
         """``||X_j - mean_j||^2 - ||g||^2 b_j^2``."""
-        signal, loading = self._signal_and_loading
+        signal, loading = self.global_signal, self._loading
         return np.maximum(super().column_squared_norms - (signal @ signal) * np.square(loading), 0.0)
 
     @property
@@ -56,30 +47,30 @@ class GlobalSignalRemoved(CentredData):
     def _fresh_gram(self) -> FloatArray:
         if self.shape[0] > self.shape[1]:
             return super()._fresh_gram()
-        signal, loading = self._signal_and_loading
+        signal, loading = self.global_signal, self._loading
         mixed = np.outer(super().dot(loading) - 0.5 * (loading @ loading) * signal, signal)
         return super()._fresh_gram() - mixed - mixed.T
 
     def dot(self, v: FloatArray) -> FloatArray:
         """``(X - 1 mean' - g b') v``."""
-        signal, loading = self._signal_and_loading
+        signal, loading = self.global_signal, self._loading
         return super().dot(v) - (loading @ v) * signal
 
     def dot_many(self, vectors: FloatArray) -> FloatArray:
         """``(X - 1 mean' - g b') V'``."""
-        signal, loading = self._signal_and_loading
+        signal, loading = self.global_signal, self._loading
         return super().dot_many(vectors) - np.outer(signal, vectors @ loading)
 
     def transpose_dot(self, u: FloatArray) -> FloatArray:
         """``(X - 1 mean' - g b')' u``."""
-        signal, loading = self._signal_and_loading
+        signal, loading = self.global_signal, self._loading
         back = super().transpose_dot(u)
         daxpy(loading, back, a=-(signal @ u))
         return back
 
     def shifted_there_and_back(self, v: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``s = (X - 1 mean' - g b') v - shift`` and ``(X - 1 mean' - g b')' s``."""
-        signal, loading = self._signal_and_loading
+        signal, loading = self.global_signal, self._loading
         scores, back = super().shifted_there_and_back(v, shift + (loading @ v) * signal)
         daxpy(loading, back, a=-(signal @ scores))
         return scores, back

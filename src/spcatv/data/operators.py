@@ -23,6 +23,9 @@ from spcatv.data.base import BLOCK_ENTRIES, ColumnStatistics, Data
 SMALL_GRAM = 64
 LARGEST_GRAM = 3000
 GRAM_SHARE = 0.05
+# Row means below this many roundings of an entry of X are rounding, not a signal. A few would do for X
+# itself, but data whose row means were removed before carry the roundings of the larger numbers they had.
+ROUNDINGS = 100.0
 
 
 def gram_pays(shape: tuple[int, int]) -> bool:
@@ -115,6 +118,15 @@ class CentredData:
     def mean(self) -> FloatArray:
         """Means of the columns, float64, shape (P,); zeros if not centred."""
         return self._statistics.mean
+
+    @cached_property
+    def global_signal(self) -> FloatArray:
+        """``g = X 1 / P``: the mean over features of each centred sample, shape (N,); zeros if rounding."""
+        n_samples, n_features = self.shape
+        signal = CentredData.dot(self, np.full(n_features, 1.0 / n_features))
+        squares = self._statistics.squared_norms.sum() + n_samples * (self.mean @ self.mean)
+        rounding = ROUNDINGS * np.finfo(self.data.dtype).eps * np.sqrt(squares / n_features)
+        return signal if np.linalg.norm(signal) > rounding else np.zeros(n_samples)
 
     @property
     def centring(self) -> Centring:

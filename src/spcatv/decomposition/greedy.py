@@ -163,7 +163,7 @@ def decompose(
         if keep:
             fitted.append(component)
         weights.append(component.weights)
-        records.append(diagnose(component, time.perf_counter() - started))
+        records.append(_diagnosed(data, component, time.perf_counter() - started))
         del component  # its arrays would stay beside those of the next one
         if listener.hear(ComponentEnded(number + 1, len(requests), records[-1], deflation.components)):
             break
@@ -176,6 +176,11 @@ def decompose(
         fitted=tuple(fitted),
     )
     return _refined(data, requests, plan, result) if plan.refine else result
+
+
+def _diagnosed(data: CentredData, component: Component, seconds: float) -> ComponentDiagnostics:
+    covariance = data.transpose_dot(component.u)
+    return diagnose(component, seconds, covariance=covariance, global_signal=data.global_signal)
 
 
 def _solver(request: Request, plan: Plan) -> WarmSolver:
@@ -206,7 +211,9 @@ def _refined(
         singular_values=_score_norms(data, components),
         diagnostics=tuple(
             replace(
-                diagnose(after, before.seconds), objectives=before.objectives, inexactness=before.inexactness
+                _diagnosed(data, after, before.seconds),
+                objectives=before.objectives,
+                inexactness=before.inexactness,
             )
             for after, before in zip(refinement.components, greedy.diagnostics, strict=True)
         ),

@@ -68,6 +68,8 @@ DIAGNOSTICS: Table = {
     "target_sparsity": NUMBER_OR_NULL,
     "smoothness": NUMBER_OR_NULL,
     "jump": NUMBER,
+    "same_sign": NUMBER_OR_NULL,
+    "global_correlation": NUMBER_OR_NULL,
 }
 REFINEMENT: Table = {"objectives": NUMBERS, "n_cycles": INTEGER, "converged": BOOLEAN}
 # Models of images: one record per file that was read, and one on the features that were dropped.

@@ -41,6 +41,7 @@ class ComponentPanel:
 
     number: int
     sentence: str
+    remark: str
     alt: str
     regions: Regions
     n_regions: int
@@ -67,6 +68,7 @@ def component_panel(
         sentence=words.component_sentence(
             record.sparsity, len(heavy), len(clusters) - len(heavy), noun, float(material.variance.own[k])
         ),
+        remark=record.global_remark(k + 1),
         alt=_alternative_text(heavy),
         regions=_regions(heavy, clusters, labels is not None),
         n_regions=len(heavy),

@@ -66,6 +66,8 @@ METRICS_COLUMNS = {
     "l1": "Absolute weight of the l1 norm.",
     "tv": "Absolute weight of the structured penalty.",
     "n_clusters": "Connected regions of loadings of one sign; n/a without neighbours.",
+    "same_sign": "Share of the features whose covariance with the scores has the more frequent sign.",
+    "global_correlation": "Absolute correlation of the scores with the mean over features of each sample.",
     "seconds": "Wall-clock time of the fit of this component.",
 }
 # columns of cv_results_ without a number in their names; `params` repeats the first of them and is left out
