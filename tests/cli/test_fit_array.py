@@ -257,3 +257,11 @@ def test_a_global_component_is_named_and_can_be_taken_out(tmp_path, done):
     ceiling = read_tsv(tmp_path / "without" / "desc-SPCATV_metrics.tsv")[1]
     share = sum(model.explained_variance_ratio_)
     assert share < float(ceiling["pca_cumulative_explained_variance_ratio"]) < 1.5 * share
+
+
+def test_loadings_can_be_refitted(array, tmp_path, done):
+    options = ("--shape", "12,10", *OPTIONS, "--refit", "support")
+    done("fit", "--array", array, *options, "--output", tmp_path / "out")
+    maps = np.load(tmp_path / "out" / "desc-SPCATV_components.npy", allow_pickle=False)
+    model = reference((12, 10), np.load(array), refit="support")
+    assert_array_equal(maps.reshape(2, -1), model.components_)

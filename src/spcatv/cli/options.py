@@ -19,7 +19,14 @@ from spcatv.cli.kinds import InputError, Kind
 from spcatv.cli.tables import TABLE_SUFFIXES
 from spcatv.decomposition import INITS
 from spcatv.estimator import SPCATV
-from spcatv.estimator.parameters import DTYPES, PENALISED_PARAMETERS, TARGET_PARAMETERS, TRANSFORMS, UNITS
+from spcatv.estimator.parameters import (
+    DTYPES,
+    PENALISED_PARAMETERS,
+    REFITS,
+    TARGET_PARAMETERS,
+    TRANSFORMS,
+    UNITS,
+)
 from spcatv.problem import PENALTIES
 from spcatv.selection import SPCATVCV
 from spcatv.selection.rules import RULES
@@ -157,6 +164,9 @@ OPTIONS: dict[str, Option] = {
     "n_init": Option(kinds.integer(), MODEL, "number of starts compared for every component"),
     "init": Option(kinds.choice(*INITS), MODEL, "how starts are made"),
     "refine": Option(kinds.switch(), MODEL, "refine all components jointly at the end"),
+    "refit": Option(
+        kinds.choice(*REFITS), MODEL, "fit the loadings again on their support, without shrinking them"
+    ),
     "dtype": Option(
         kinds.choice(*DTYPES),
         MODEL,
@@ -282,6 +292,7 @@ class CommonOptions:
     n_init: int = _DEFAULTS["n_init"]
     init: str = _DEFAULTS["init"]
     refine: bool = _DEFAULTS["refine"]
+    refit: str | None = _DEFAULTS["refit"]
     dtype: str | None = None
     seed: int = 0
     output: Path | None = None

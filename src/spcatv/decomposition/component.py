@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from spcatv._util.types import FloatArray
+from spcatv.data import CentredData
 from spcatv.decomposition.penalty import Weights
 from spcatv.kernels.vectors import count_above
 
@@ -189,23 +190,26 @@ class ComponentDiagnostics:
 
 
 def diagnose(
-    component: Component, seconds: float, *, covariance: FloatArray, global_signal: FloatArray
+    component: Component, seconds: float, data: CentredData, loading: FloatArray, scores: FloatArray
 ) -> ComponentDiagnostics:
     """What is known about a component.
 
     Parameters
     ----------
     component : Component
+        As the penalised problem gives it.
     seconds : float
         How long it took.
-    covariance : ndarray of shape (P,)
-        ``X'u`` for the data before deflation, in any unit.
-    global_signal : ndarray of shape (N,)
-        Mean over features of each sample.
+    data : CentredData
+        The data before deflation, N x P.
+    loading, scores : ndarray of shape (P,) and (N,)
+        The unit loading and the scores that users see.
     """
     n_features = component.v.size
     distance = float(np.sqrt(component.gap))
-    n_nonzero, n_certain = count_above(component.v, distance)
+    n_certain = count_above(component.v, distance)[1]
+    n_nonzero = int(np.count_nonzero(loading))
+    covariance = data.transpose_dot(scores)
     length = float(np.linalg.norm(component.v))
     return ComponentDiagnostics(
         objective=component.objective,
@@ -227,7 +231,7 @@ def diagnose(
         smoothness=component.smoothness,
         jump=component.jump,
         same_sign=max(float(np.mean(covariance > 0)), float(np.mean(covariance < 0))),
-        global_correlation=_correlation(component.u, global_signal),
+        global_correlation=_correlation(scores, data.global_signal),
     )
 
 

@@ -270,6 +270,7 @@ def fit_data(
         init=checked_init(estimator.init, estimator.n_components, data.shape[1]),
         n_init=int(estimator.n_init),
         refine=bool(estimator.refine),
+        refit=estimator.refit is not None,
         keep_warm_start=keep_warm_start,
     )
     result = decompose(data, requests, plan, rng=rng, warm_start=warm_start, found=found, listener=listener)

@@ -103,6 +103,10 @@ class SPCATV(
         Starts compared for every component; the lowest penalised objective wins.
     refine : bool, default=False
         Whether the components are refined jointly after the last one (docs/method.md section 5.3).
+    refit : {None, "support"}, default=None
+        "support": unshrunk loadings. On the support of each penalised loading, the loading that explains most
+        of what the components before it have left; with ``refine=True``, after the refinement (docs/method.md
+        section 5.5). Certificates, objectives and weights are those of the penalised loadings.
     transform_method : {"deflation", "projection"}, default="deflation"
         Scores by the deflation of the fit, or by least squares on all loadings at once.
     init : {"svd", "structured", "random"} or array of shape (n_components, n_features), default="svd"
@@ -177,6 +181,7 @@ class SPCATV(
         solver: str | Callable[..., Any] = "auto",
         n_init: int = 1,
         refine: bool = False,
+        refit: str | None = None,
         transform_method: str = "deflation",
         init: str | npt.ArrayLike = "svd",
         dtype: npt.DTypeLike | None = None,
@@ -200,6 +205,7 @@ class SPCATV(
         self.solver = solver
         self.n_init = n_init
         self.refine = refine
+        self.refit = refit
         self.transform_method = transform_method
         self.init = init
         self.dtype = dtype

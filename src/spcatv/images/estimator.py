@@ -69,7 +69,8 @@ class ImageSPCATV(
     standardize : bool, default=False
         Whether every voxel or vertex is scaled to unit variance (after confounds are removed).
     sparsity, smoothness, alpha, l1_ratio, tv_ratio, penalty_units, penalty, positive, center, \
-global_signal, tol, max_iter, solver, n_init, refine, transform_method, init, random_state, verbose
+global_signal, tol, max_iter, solver, n_init, refine, refit, transform_method, init, random_state, \
+verbose
         As for `spcatv.SPCATV`.
     dtype : {"float32", "float64"}, default="float32"
         Precision of the data matrix and of the fit.
@@ -134,6 +135,7 @@ global_signal, tol, max_iter, solver, n_init, refine, transform_method, init, ra
         solver: str | Callable[..., Any] = "auto",
         n_init: int = 1,
         refine: bool = False,
+        refit: str | None = None,
         transform_method: str = "deflation",
         init: str | npt.ArrayLike = "svd",
         dtype: npt.DTypeLike = "float32",
@@ -160,6 +162,7 @@ global_signal, tol, max_iter, solver, n_init, refine, transform_method, init, ra
         self.solver = solver
         self.n_init = n_init
         self.refine = refine
+        self.refit = refit
         self.transform_method = transform_method
         self.init = init
         self.dtype = dtype

@@ -75,7 +75,10 @@ def component_panel(
         n_tiny=len(clusters) - len(heavy),
         peaks=tuple(cluster.peak_feature for cluster in clusters[:MOST_REGIONS]),
         certificate=words.certificate(
-            record, float(np.broadcast_to(model.l2_, material.n_components)[k]), float(model.tol)
+            record,
+            float(np.broadcast_to(model.l2_, material.n_components)[k]),
+            float(model.tol),
+            refitted=model.refit is not None,
         ),
         convergence=_convergence(material, k),
         scores=_scores(material, k),
