@@ -91,8 +91,8 @@ def certificate(
 ) -> tuple[str, ...]:
     """Sentences that say how close a loading map is to the exact one.
 
-    `l2` is the absolute weight in its problem, `tol` the relative gap that was asked for. `refitted` says that
-    the loadings shown are unshrunk ones on the support of the certified ones.
+    `l2` is the absolute weight in its problem, `tol` the relative gap that was asked for. `refitted`: the
+    loadings shown are unshrunk ones on the support of the certified ones.
     """
     if record.n_nonzero == 0:
         return ("This component is empty: the penalties leave no loading. Its map and its scores are zero.",)
