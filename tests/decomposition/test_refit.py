@@ -104,7 +104,7 @@ def test_null_components_stay_null():
 
 def test_paths_start_from_the_penalised_loadings():
     X = _data()
-    estimator = SPCATV(2, structure=(60,), refit="support", tol=1e-9)
+    estimator = SPCATV(2, structure=(60,), alpha=0.1, refit="support", tol=1e-9)
     models = path(estimator, X, [0.1, 0.2, 0.3]).models
     cold = [clone(estimator).set_params(alpha=model.alpha).fit(X) for model in models]
     for model, alone in zip(models, cold, strict=True):

@@ -139,7 +139,7 @@ def test_selection_and_resampling_see_what_a_fit_sees():
     X = _data()
     given = {"structure": (40,), "alpha": [0.2, 0.3], "l1_ratio": 0.25, "tv_ratio": 0.5}
     folds = [(np.arange(20), np.arange(20, 30))]
-    search = SPCATVCV(2, **given, cv=folds, tol=1e-9, global_signal="regress").fit(X)
+    search = SPCATVCV(2, **given, cv=folds, rule="error", tol=1e-9, global_signal="regress").fit(X)
     assert search.best_estimator_.global_loading_ is not None
     model = _model(global_signal="regress", alpha=search.best_params_["alpha"]).fit(X[:20])
     error = np.sqrt(-10 * model.score(X[20:]))
