@@ -235,3 +235,33 @@ def test_arrays_that_cannot_be_used_are_named(tmp_path, refused):
 def test_pickles_are_never_opened(tmp_path, refused):
     np.save(tmp_path / "X.npy", np.array([{"a": 1}, None], dtype=object), allow_pickle=True)
     assert "cannot read" in refused("fit", "--array", tmp_path / "X.npy", "--output", tmp_path / "out")
+
+
+def test_a_global_component_is_named_and_can_be_taken_out(tmp_path, done):
+    rng = np.random.default_rng(0)
+    X = 3 * rng.standard_normal((16, 1)) + rng.standard_normal((16, 120))
+    np.save(tmp_path / "X.npy", X)
+    options = ("fit", "--array", tmp_path / "X.npy", "--shape", "12,10", *OPTIONS)
+    said = done(*options, "--output", tmp_path / "out")
+    assert said.count("Component 1 is global: 100 % of the features vary with it in the same direction") == 1
+    first, second = read_tsv(tmp_path / "out" / "desc-SPCATV_metrics.tsv")
+    assert float(first["same_sign"]) == 1
+    assert float(first["global_correlation"]) > 0.99 > float(second["global_correlation"])
+    said = done(*options, "--regress-global", "--output", tmp_path / "without")
+    assert "is global" not in said
+    model = SPCATV.load(tmp_path / "without" / "model")
+    assert_array_equal(model.components_, reference((12, 10), X, global_signal="regress").components_)
+    config = tomllib.loads((tmp_path / "without" / "desc-SPCATV_config.toml").read_text())
+    assert config["regress_global"] is True
+    # shares of the variance of what is left, by PCA as well
+    ceiling = read_tsv(tmp_path / "without" / "desc-SPCATV_metrics.tsv")[1]
+    share = sum(model.explained_variance_ratio_)
+    assert share < float(ceiling["pca_cumulative_explained_variance_ratio"]) < 1.5 * share
+
+
+def test_loadings_can_be_refitted(array, tmp_path, done):
+    options = ("--shape", "12,10", *OPTIONS, "--refit", "support")
+    done("fit", "--array", array, *options, "--output", tmp_path / "out")
+    maps = np.load(tmp_path / "out" / "desc-SPCATV_components.npy", allow_pickle=False)
+    model = reference((12, 10), np.load(array), refit="support")
+    assert_array_equal(maps.reshape(2, -1), model.components_)

@@ -71,6 +71,7 @@ def values():
         alpha=np.float64(0.1),
         penalty="graphnet",
         init=np.ones((2, 10)),
+        global_signal="regress",
         dtype=np.float32,
         random_state=np.random.RandomState(5),
         solver=own_solver,

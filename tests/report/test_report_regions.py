@@ -182,6 +182,7 @@ def test_certificate_in_words():
     assert (
         "of the optimum" not in " ".join(words.certificate(record(objective=1e-9), 0.5, 1e-5)).split("Its")[0]
     )
+    assert "fitted again on their support" in words.certificate(record(), 0.5, 1e-5, refitted=True)[0]
 
 
 def test_certificate_is_a_true_bound(line):

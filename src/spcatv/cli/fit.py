@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> None:
             samples, model = _fit(request)
         metrics = write_results(folder, samples, model, config=request.config)
     if not request.quiet:
-        print(summary_text([samples.summary], metrics, request.output))
+        print(summary_text([samples.summary], metrics, request.output, model))
 
 
 def _checked(options: FitOptions, sources: Sequence[Source]) -> FitOptions:
@@ -76,7 +76,9 @@ def _fit(request: Request[FitOptions]) -> tuple[SampleSet, SPCATV]:
     return samples, model.fit(samples.matrix)
 
 
-def summary_text(lines: Sequence[str], metrics: Sequence[Mapping[str, Any]], folder: Path) -> str:
+def summary_text(
+    lines: Sequence[str], metrics: Sequence[Mapping[str, Any]], folder: Path, model: SPCATV
+) -> str:
     """What to print at the end: what was read and done, the components, and where the results are.
 
     Parameters
@@ -87,6 +89,8 @@ def summary_text(lines: Sequence[str], metrics: Sequence[Mapping[str, Any]], fol
         One per component, from `write_results`.
     folder : Path
         The results folder.
+    model : SPCATV
+        Fitted.
     """
     header = ("component", "variance", "zeros", "clusters", "relative gap", "converged", "seconds")
     rows = [
@@ -101,4 +105,5 @@ def summary_text(lines: Sequence[str], metrics: Sequence[Mapping[str, Any]], fol
         )
         for row in metrics
     ]
-    return "\n".join([*lines, "", aligned(header, rows), "", f"Results: {folder}"])
+    remarks = [record.global_remark(k + 1) for k, record in enumerate(model.diagnostics_) if record.is_global]
+    return "\n".join([*lines, "", aligned(header, rows), "", *remarks, f"Results: {folder}"])

@@ -19,7 +19,14 @@ from spcatv.cli.kinds import InputError, Kind
 from spcatv.cli.tables import TABLE_SUFFIXES
 from spcatv.decomposition import INITS
 from spcatv.estimator import SPCATV
-from spcatv.estimator.parameters import DTYPES, PENALISED_PARAMETERS, TARGET_PARAMETERS, TRANSFORMS, UNITS
+from spcatv.estimator.parameters import (
+    DTYPES,
+    PENALISED_PARAMETERS,
+    REFITS,
+    TARGET_PARAMETERS,
+    TRANSFORMS,
+    UNITS,
+)
 from spcatv.problem import PENALTIES
 from spcatv.selection import SPCATVCV
 from spcatv.selection.rules import RULES
@@ -141,6 +148,9 @@ OPTIONS: dict[str, Option] = {
     ),
     "positive": Option(kinds.switch(), MODEL, "keep loadings non-negative"),
     "center": Option(kinds.switch(), MODEL, "subtract the mean of every feature"),
+    "regress_global": Option(
+        kinds.switch(), MODEL, "take the mean over features of every sample out of all features first"
+    ),
     "transform_method": Option(
         kinds.choice(*TRANSFORMS),
         MODEL,
@@ -154,6 +164,9 @@ OPTIONS: dict[str, Option] = {
     "n_init": Option(kinds.integer(), MODEL, "number of starts compared for every component"),
     "init": Option(kinds.choice(*INITS), MODEL, "how starts are made"),
     "refine": Option(kinds.switch(), MODEL, "refine all components jointly at the end"),
+    "refit": Option(
+        kinds.choice(*REFITS), MODEL, "fit the loadings again on their support, without shrinking them"
+    ),
     "dtype": Option(
         kinds.choice(*DTYPES),
         MODEL,
@@ -271,6 +284,7 @@ class CommonOptions:
     penalty: str = _DEFAULTS["penalty"]
     positive: bool = _DEFAULTS["positive"]
     center: bool = _DEFAULTS["center"]
+    regress_global: bool = False
     transform_method: str = _DEFAULTS["transform_method"]
     tol: float = _DEFAULTS["tol"]
     max_iter: int = _DEFAULTS["max_iter"]
@@ -278,6 +292,7 @@ class CommonOptions:
     n_init: int = _DEFAULTS["n_init"]
     init: str = _DEFAULTS["init"]
     refine: bool = _DEFAULTS["refine"]
+    refit: str | None = _DEFAULTS["refit"]
     dtype: str | None = None
     seed: int = 0
     output: Path | None = None
@@ -289,6 +304,8 @@ class CommonOptions:
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         offered = set(_DEFAULTS) - {"dtype"}
         given = {name: value for name, value in values.items() if name in offered and value is not None}
+        if self.regress_global:
+            given["global_signal"] = "regress"
         return {**given, "random_state": self.seed}
 
 

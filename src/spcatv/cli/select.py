@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> None:
             lines.append(_stability_text(stability))
         if halves is not None:
             lines.append(_halves_text(halves))
-        print(summary_text(lines, metrics, request.output))
+        print(summary_text(lines, metrics, request.output, search.best_estimator_))
 
 
 def _checked(options: SelectOptions, sources: Sequence[Source]) -> SelectOptions:

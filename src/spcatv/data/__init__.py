@@ -15,18 +15,21 @@ from spcatv.data.adjustment import (
 )
 from spcatv.data.array import ArrayData
 from spcatv.data.base import ColumnStatistics, Data, row_blocks
-from spcatv.data.operators import CentredData, DataOperator, DeflatedData, ResidualData
+from spcatv.data.global_signal import GlobalSignalRemoved
+from spcatv.data.operators import CentredData, Centring, DataOperator, DeflatedData, ResidualData
 
 __all__ = [
     "AdjustedData",
     "Adjustment",
     "ArrayData",
     "CentredData",
+    "Centring",
     "ColumnStatistics",
     "Data",
     "DataOperator",
     "DeflatedData",
     "FittedAdjustment",
+    "GlobalSignalRemoved",
     "ResidualData",
     "as_data",
     "checked_adjustment",

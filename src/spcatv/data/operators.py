@@ -23,6 +23,9 @@ from spcatv.data.base import BLOCK_ENTRIES, ColumnStatistics, Data
 SMALL_GRAM = 64
 LARGEST_GRAM = 3000
 GRAM_SHARE = 0.05
+# Row means below this many roundings of an entry of X are rounding, not a signal. A few would do for X
+# itself, but data whose row means were removed before carry the roundings of the larger numbers they had.
+ROUNDINGS = 100.0
 
 
 def gram_pays(shape: tuple[int, int]) -> bool:
@@ -64,6 +67,38 @@ class DataOperator(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
+class Centring:
+    """What is subtracted from samples before anything else, whether a fit has seen them or not.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (P,)
+        Means of the columns of the training samples.
+    global_loading : ndarray of shape (P,) or None
+        Coefficients of the columns on the global signal (docs/method.md section 1.4); None if it stays.
+    """
+
+    mean: FloatArray
+    global_loading: FloatArray | None = None
+
+    def apply(self, samples: FloatArray) -> FloatArray:
+        """``x - mean - g(x) global_loading``, where ``g(x)`` is the mean over features of ``x - mean``.
+
+        Parameters
+        ----------
+        samples : ndarray of shape (n, P), float64
+
+        Returns
+        -------
+        ndarray of shape (n, P)
+        """
+        centred = samples - self.mean
+        if self.global_loading is not None:
+            centred -= centred.mean(axis=1, keepdims=True) * self.global_loading
+        return centred
+
+
+@dataclass(frozen=True, eq=False)
 class CentredData:
     """``X - 1 mean'`` as an operator."""
 
@@ -85,13 +120,32 @@ class CentredData:
         return self._statistics.mean
 
     @cached_property
+    def global_signal(self) -> FloatArray:
+        """``g = X 1 / P``: the mean over features of each centred sample, shape (N,); zeros if rounding."""
+        n_samples, n_features = self.shape
+        signal = CentredData.dot(self, np.full(n_features, 1.0 / n_features))
+        squares = self._statistics.squared_norms.sum() + n_samples * (self.mean @ self.mean)
+        rounding = ROUNDINGS * np.finfo(self.data.dtype).eps * np.sqrt(squares / n_features)
+        return signal if np.linalg.norm(signal) > rounding else np.zeros(n_samples)
+
+    @property
+    def centring(self) -> Centring:
+        """What turns other samples into rows of this operator."""
+        return Centring(self.mean)
+
+    @property
+    def column_squared_norms(self) -> FloatArray:
+        """``||X_j||^2`` of the centred columns, shape (P,)."""
+        return self._statistics.squared_norms
+
+    @cached_property
     def largest_column_norm(self) -> float:
         """``max_j ||X_j||_2`` over the centred columns."""
-        return float(np.sqrt(self._statistics.squared_norms.max()))
+        return float(np.sqrt(self.column_squared_norms.max()))
 
     @cached_property
     def _squared_norm(self) -> float:
-        return float(self._statistics.squared_norms.sum())
+        return float(self.column_squared_norms.sum())
 
     def squared_norm(self) -> float:
         """``||X - 1 mean'||_F^2``."""
@@ -99,14 +153,17 @@ class CentredData:
 
     @cached_property
     def _gram(self) -> FloatArray:
+        gram = self._fresh_gram()
+        gram.flags.writeable = False
+        return gram
+
+    def _fresh_gram(self) -> FloatArray:
         n_samples, n_features = self.shape
         if n_samples <= n_features:
-            gram = self.data.gram(self.mean)
-        else:
-            gram = np.zeros((n_features, n_features))
-            for _, block in self.blocks():
-                gram += block.T @ block
-        gram.flags.writeable = False
+            return self.data.gram(self.mean)
+        gram = np.zeros((n_features, n_features))
+        for _, block in self.blocks():
+            gram += block.T @ block
         return gram
 
     def gram(self) -> FloatArray:
@@ -142,8 +199,9 @@ class CentredData:
 
     def blocks(self, entries: int = BLOCK_ENTRIES) -> Iterator[tuple[slice, FloatArray]]:
         """The centred samples in blocks."""
+        centring = self.centring
         for samples, block in self.data.blocks(entries):
-            yield samples, block - self.mean
+            yield samples, centring.apply(block)
 
 
 @dataclass(frozen=True, eq=False)

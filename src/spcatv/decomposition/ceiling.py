@@ -8,11 +8,13 @@ import numpy as np
 
 from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray
-from spcatv.data import CentredData, Data, as_data
+from spcatv.data import CentredData, Data, GlobalSignalRemoved, as_data
 from spcatv.decomposition.starts import leading_squares
 
 
-def pca_cumulative_variance(X: Any, n_components: int, *, center: bool = True) -> FloatArray:
+def pca_cumulative_variance(
+    X: Any, n_components: int, *, center: bool = True, global_signal: str | None = None
+) -> FloatArray:
     """Share of the data's sum of squares that the first 1, ..., K principal components span.
 
     No other K directions span more (Eckart and Young, 1936), so that this is the ceiling of any sparse PCA.
@@ -25,13 +27,16 @@ def pca_cumulative_variance(X: Any, n_components: int, *, center: bool = True) -
         K.
     center : bool, default=True
         Whether the columns' means are subtracted first.
+    global_signal : {None, "regress"}, default=None
+        Whether the mean over features of every sample is regressed out after that.
 
     Returns
     -------
     ndarray of shape (K,)
         Never decreasing, at most 1; zeros for data without variance.
     """
-    data = CentredData(as_data(X if isinstance(X, Data) else np.asarray(X)), center)
+    kind = CentredData if global_signal is None else GlobalSignalRemoved
+    data = kind(as_data(X if isinstance(X, Data) else np.asarray(X)), center)
     with one_blas_thread():
         largest, _ = leading_squares(data, min(n_components, *data.shape))
         total = data.squared_norm()

@@ -8,10 +8,14 @@ from functools import cached_property
 import numpy as np
 
 from spcatv._util.types import FloatArray
+from spcatv.data import CentredData
 from spcatv.decomposition.penalty import Weights
 from spcatv.kernels.vectors import count_above
 
 NO_WEIGHTS = Weights(0.0, 0.0, 0.0)
+# A component is global from these shares and correlations on (docs/method.md section 1.4).
+GLOBAL_SHARE = 0.9
+GLOBAL_CORRELATION = 0.9
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +143,11 @@ class ComponentDiagnostics:
         jump too far; None in the penalised model.
     jump : float
         Share of the features that enter or leave the loading at once at the weight found; 0 if none do.
+    same_sign : float or None
+        Share of the features whose covariance with the scores has the more frequent sign; 0 for a component
+        that is zero. None in models of earlier versions.
+    global_correlation : float or None
+        Absolute correlation of the scores with the mean over features of each sample; None likewise.
     """
 
     objective: float
@@ -159,13 +168,48 @@ class ComponentDiagnostics:
     target_sparsity: float | None = None
     smoothness: float | None = None
     jump: float = 0.0
+    same_sign: float | None = None
+    global_correlation: float | None = None
+
+    @property
+    def is_global(self) -> bool:
+        """Whether nearly all features vary with the scores, and the scores follow the mean of each sample."""
+        share, correlation = self.same_sign or 0.0, self.global_correlation or 0.0
+        return share >= GLOBAL_SHARE and correlation >= GLOBAL_CORRELATION
+
+    def global_remark(self, number: int) -> str:
+        """Say that component `number` is global, and what can be done about it; empty if it is not."""
+        if not self.is_global:
+            return ""
+        return (
+            f"Component {number} is global: {100 * (self.same_sign or 0.0):.0f} % of the features vary with "
+            "it in the same direction, and its scores follow the mean of each sample "
+            f"(r = {self.global_correlation:.2f}). "
+            'global_signal="regress" (--regress-global) takes that mean out.'
+        )
 
 
-def diagnose(component: Component, seconds: float) -> ComponentDiagnostics:
-    """What is known about a component that took this long."""
+def diagnose(
+    component: Component, seconds: float, data: CentredData, loading: FloatArray, scores: FloatArray
+) -> ComponentDiagnostics:
+    """What is known about a component.
+
+    Parameters
+    ----------
+    component : Component
+        As the penalised problem gives it.
+    seconds : float
+        How long it took.
+    data : CentredData
+        The data before deflation, N x P.
+    loading, scores : ndarray of shape (P,) and (N,)
+        The unit loading and the scores that users see.
+    """
     n_features = component.v.size
     distance = float(np.sqrt(component.gap))
-    n_nonzero, n_certain = count_above(component.v, distance)
+    n_certain = count_above(component.v, distance)[1]
+    n_nonzero = int(np.count_nonzero(loading))
+    covariance = data.transpose_dot(scores)
     length = float(np.linalg.norm(component.v))
     return ComponentDiagnostics(
         objective=component.objective,
@@ -186,7 +230,16 @@ def diagnose(component: Component, seconds: float) -> ComponentDiagnostics:
         target_sparsity=component.target_sparsity,
         smoothness=component.smoothness,
         jump=component.jump,
+        same_sign=max(float(np.mean(covariance > 0)), float(np.mean(covariance < 0))),
+        global_correlation=_correlation(scores, data.global_signal),
     )
+
+
+def _correlation(a: FloatArray, b: FloatArray) -> float:
+    """Absolute correlation; 0 if one of them is constant."""
+    a, b = a - a.mean(), b - b.mean()
+    lengths = float(np.linalg.norm(a) * np.linalg.norm(b))
+    return min(abs(float(a @ b)) / lengths, 1.0) if lengths > 0 else 0.0
 
 
 def _unit_distance(distance: float, length: float) -> float:

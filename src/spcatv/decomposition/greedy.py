@@ -23,6 +23,7 @@ from spcatv.decomposition.component import (
 from spcatv.decomposition.continuation import WarmStart
 from spcatv.decomposition.penalty import LoadingPenalty, Weights
 from spcatv.decomposition.refinement import Refinement, refine_components, refine_to_sparsity
+from spcatv.decomposition.refit import refit_on_support
 from spcatv.decomposition.search import Request, best_component, continued_component
 from spcatv.decomposition.starts import (
     diffused_scores,
@@ -67,6 +68,8 @@ class Plan:
         Starts compared.
     refine : bool
         Whether the components are refined jointly.
+    refit : bool
+        Whether loadings are fitted again on their supports, without penalties; refinement comes first.
     keep_warm_start : bool
         Whether the components keep what fits with other weights start from.
     """
@@ -78,6 +81,7 @@ class Plan:
     init: Init | FloatArray
     n_init: int
     refine: bool
+    refit: bool = False
     keep_warm_start: bool = False
 
 
@@ -88,17 +92,18 @@ class Decomposition:
     Attributes
     ----------
     components : ndarray of shape (K, P)
-        Unit loading vectors with a deterministic sign; zeros where the penalty killed one.
+        Unit loading vectors with a deterministic sign; zeros where the penalty killed one. Unshrunk if the
+        plan asks for it.
     singular_values : ndarray of shape (K,)
         Norms of the scores, each after the components before it have been removed.
     diagnostics : tuple of ComponentDiagnostics
-        One record per component.
+        One record per component; objective and certificate are those of the penalised loading.
     refinement : Refinement or None
         What joint refinement did, if it was asked for.
     weights : tuple of Weights
         Absolute weights of the penalties, one per component.
     fitted : tuple of Component
-        The components before refinement, for warm starts; empty unless the plan keeps them.
+        The penalised components before refinement, for warm starts; empty unless the plan keeps them.
     """
 
     components: FloatArray
@@ -147,7 +152,8 @@ def decompose(
     fitted: list[Component] = [] if found is None else list(found.fitted)
     records: list[ComponentDiagnostics] = [] if found is None else list(found.diagnostics)
     weights: list[Weights] = [] if found is None else list(found.weights)
-    deflation = _Deflation(data, len(requests))
+    positive = requests[0].positive
+    deflation = _Deflation(data, len(requests), refit=plan.refit and not plan.refine, positive=positive)
     for earlier in fitted:
         deflation.take(earlier)
     limits = Limits(plan.tol, plan.max_iter, keep, listener)
@@ -163,7 +169,8 @@ def decompose(
         if keep:
             fitted.append(component)
         weights.append(component.weights)
-        records.append(diagnose(component, time.perf_counter() - started))
+        seconds = time.perf_counter() - started
+        records.append(diagnose(component, seconds, data, deflation.components[-1], deflation.scores[-1]))
         del component  # its arrays would stay beside those of the next one
         if listener.hear(ComponentEnded(number + 1, len(requests), records[-1], deflation.components)):
             break
@@ -200,15 +207,20 @@ def _refined(
             data, penalties, greedy.fitted, limits=limits, method=plan.method, dtype=plan.dtype
         )
     components = np.stack([unit_loading(component.v) for component in refinement.components])
+    if plan.refit:
+        components = _refitted(data, components, positive=requests[0].positive)
+    scores = deflation_scores(data.dot_many(components), components)
     return replace(
         greedy,
         components=components,
-        singular_values=_score_norms(data, components),
+        singular_values=np.linalg.norm(scores, axis=0),
         diagnostics=tuple(
             replace(
-                diagnose(after, before.seconds), objectives=before.objectives, inexactness=before.inexactness
+                diagnose(after, before.seconds, data, components[k], scores[:, k]),
+                objectives=before.objectives,
+                inexactness=before.inexactness,
             )
-            for after, before in zip(refinement.components, greedy.diagnostics, strict=True)
+            for k, (after, before) in enumerate(zip(refinement.components, greedy.diagnostics, strict=True))
         ),
         refinement=refinement,
         weights=tuple(
@@ -218,11 +230,19 @@ def _refined(
     )
 
 
+def _refitted(data: CentredData, components: FloatArray, *, positive: bool) -> FloatArray:
+    """Unit loadings fitted again on their supports, each after deflation by those before; shape (K, P)."""
+    deflation = _Deflation(data, len(components), refit=True, positive=positive)
+    for loading in components:
+        deflation.refit(loading)
+    return deflation.components
+
+
 class _Deflation:
     """Unit loadings and scores removed so far (docs/method.md section 5.1)."""
 
-    def __init__(self, data: CentredData, n_components: int) -> None:
-        self._data = data
+    def __init__(self, data: CentredData, n_components: int, *, refit: bool, positive: bool) -> None:
+        self._data, self._refit, self._positive = data, refit, positive
         self._n_removed = 0
         self._scores = np.zeros((n_components, data.shape[0]))
         self._components = np.zeros((n_components, data.shape[1]))
@@ -244,15 +264,27 @@ class _Deflation:
         return DeflatedData(self._data, self.scores, self.components)
 
     def take(self, component: Component) -> None:
-        """Remove a component.
+        """Remove a component: as it is, or fitted again on its support.
 
-        Its scores, ``X v`` for the unit v, follow from those that the alternation ended with.
+        As it is, its scores, ``X v`` for the unit v, follow from those that the alternation ended with.
         """
+        if self._refit:
+            self.refit(component.v)
+            return
         direction = self._components[self._n_removed]
         unit_loading(component.v, out=direction)
         length = float(component.v @ direction)
         if length != 0:
             self._scores[self._n_removed] = component.scores_norm / length * component.u
+        self._n_removed += 1
+
+    def refit(self, loading: FloatArray) -> None:
+        """Remove the unshrunk loading on the support of a given one."""
+        if loading.any():
+            residual = self.residual()
+            direction = unit_loading(refit_on_support(residual, loading, positive=self._positive))
+            self._components[self._n_removed] = direction
+            self._scores[self._n_removed] = residual.dot(direction)
         self._n_removed += 1
 
 
@@ -324,11 +356,6 @@ class _ComponentFitter:
         elif len(first) < n_starts:
             first = np.concatenate([first, random_scores(n_samples, n_starts - len(first), self.rng)])
         return [first, spare]
-
-
-def _score_norms(data: CentredData, components: FloatArray) -> FloatArray:
-    """Norm of every component's scores after deflation by those before it, shape (K,)."""
-    return np.asarray(np.linalg.norm(deflation_scores(data.dot_many(components), components), axis=0))
 
 
 def deflation_scores(products: FloatArray, components: FloatArray) -> FloatArray:

@@ -60,7 +60,7 @@ def leading_squares(data: DataOperator, n_vectors: int) -> tuple[FloatArray, Flo
     Shapes (n,) and (n, N), with n at most `n_vectors` and the shorter side of the data.
     """
     if not gram_pays(data.shape) and n_vectors < data.shape[0]:
-        return _lanczos(lambda u: data.dot(data.transpose_dot(u)), data.shape[0], n_vectors)
+        return leading_eigenvectors_of(lambda u: data.dot(data.transpose_dot(u)), data.shape[0], n_vectors)
     values, vectors = _leading_eigenvectors(data.gram(), n_vectors)
     if data.shape[0] > data.shape[1]:
         vectors = data.dot_many(vectors).T
@@ -75,16 +75,29 @@ def _leading_eigenvectors(gram: FloatArray, n_vectors: int) -> tuple[FloatArray,
     return values[::-1], vectors.T[::-1]
 
 
-def _lanczos(
-    apply: Callable[[FloatArray], FloatArray], size: int, n_vectors: int
+def leading_eigenvectors_of(
+    apply: Callable[[FloatArray], FloatArray], size: int, n_vectors: int, start: FloatArray | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    """The same through products of the matrix with vectors of that size alone."""
+    """Largest eigenvalues (descending) and eigenvectors (as rows) of a symmetric matrix, by products with it.
+
+    Parameters
+    ----------
+    apply : callable
+        The product of the matrix with a vector.
+    size : int
+        Order of the matrix.
+    n_vectors : int
+        How many.
+    start : ndarray of shape (size,), default=None
+        A guess of the first eigenvector.
+    """
     if n_vectors >= size:
         # Lanczos finds fewer vectors than there are
         return _leading_eigenvectors(np.stack([apply(unit) for unit in np.eye(size)]), n_vectors)
     product = LinearOperator((size, size), matvec=lambda u: apply(u.ravel()), dtype=np.float64)
-    # a fixed start that no symmetry of the samples can make orthogonal to the answer
-    start = np.random.default_rng(0).standard_normal(size)
+    if start is None:
+        # a fixed start that no symmetry of the samples can make orthogonal to the answer
+        start = np.random.default_rng(0).standard_normal(size)
     values, vectors = eigsh(product, k=n_vectors, which="LA", v0=start, tol=LANCZOS_TOL)
     return values[::-1], vectors.T[::-1]
 
@@ -104,7 +117,9 @@ def diffused_scores(data: DataOperator, structure: Structure, n_starts: int) -> 
     laplacian = (structure.matrix.T @ structure.matrix).tocsr() * (2.0 / structure.norm_squared())
     gram, norms, diffused_norms = _diffused_moments(data, laplacian)
     if gram is None:
-        values, vectors = _lanczos(lambda u: _diffused_product(data, laplacian, u), data.shape[0], n_starts)
+        values, vectors = leading_eigenvectors_of(
+            lambda u: _diffused_product(data, laplacian, u), data.shape[0], n_starts
+        )
     else:
         values, vectors = _leading_eigenvectors(gram, n_starts)
     places = _coherent_places(norms, diffused_norms, laplacian, PLACES_A_START * n_starts)

@@ -16,7 +16,7 @@ from sklearn.utils.validation import validate_data
 
 from spcatv._util.types import FloatArray
 from spcatv._util.warn import warn_user
-from spcatv.data import CentredData, Data, as_data
+from spcatv.data import CentredData, Centring, Data, GlobalSignalRemoved, as_data
 from spcatv.decomposition import (
     Decomposition,
     LoadingPenalty,
@@ -60,10 +60,10 @@ class Fit:
         The components.
     structure : Structure
         On the features.
-    mean : ndarray of shape (P,)
-        Means that were subtracted from the columns.
+    centring : Centring
+        What was subtracted from the samples: means of the columns, and the global signal if asked for.
     squared_norm : float
-        ``||X - 1 mean'||_F^2``.
+        ``||X||_F^2`` after that.
     n_samples : int
         N.
     dtype : dtype
@@ -72,7 +72,7 @@ class Fit:
 
     decomposition: Decomposition
     structure: Structure
-    mean: FloatArray
+    centring: Centring
     squared_norm: float
     n_samples: int
     dtype: np.dtype[Any]
@@ -102,7 +102,7 @@ class Fit:
         }
         return {
             "components_": result.components.astype(dtype),
-            "mean_": self.mean.astype(dtype),
+            **centring_attributes(self.centring, dtype),
             "singular_values_": result.singular_values.astype(dtype),
             "explained_variance_": (variance / (self.n_samples - 1)).astype(dtype),
             "explained_variance_ratio_": share.astype(dtype),
@@ -161,6 +161,29 @@ def _checked_again(estimator: Any, data: Data, *, reset: bool, min_samples: int)
             f"{estimator.n_features_in_} features as input"
         )
     return data
+
+
+def centred_data(estimator: Any, data: Data) -> CentredData:
+    """The data as the parameters of an estimator ask for: centred or not, with or without global signal."""
+    kind = CentredData if estimator.global_signal is None else GlobalSignalRemoved
+    return kind(data, bool(estimator.center))
+
+
+def centring_attributes(centring: Centring, dtype: np.dtype[Any]) -> dict[str, Any]:
+    """The fitted attributes of an estimator that say what is subtracted from samples."""
+    loading = centring.global_loading
+    return {
+        "mean_": centring.mean.astype(dtype),
+        "global_loading_": None if loading is None else loading.astype(dtype),
+    }
+
+
+def centring_of(estimator: Any) -> Centring:
+    """What a fitted estimator subtracts from samples, in float64."""
+    loading = estimator.global_loading_
+    return Centring(
+        estimator.mean_.astype(np.float64), None if loading is None else loading.astype(np.float64)
+    )
 
 
 def alpha_unit(estimator: Any, data: CentredData) -> float:
@@ -231,6 +254,11 @@ def fit_data(
     -------
     Fit
     """
+    if isinstance(data, GlobalSignalRemoved) and data.is_empty:
+        raise ValueError(
+            'global_signal="regress" leaves nothing to fit: every feature is a multiple of the mean over '
+            f"features ({data.shape[1]} features); set global_signal=None"
+        )
     requests = _requests(estimator, data, structure)
     # squares of very large or small numbers leave float32
     fits_single = SMALLEST_SINGLE < data.largest_column_norm < LARGEST_SINGLE
@@ -242,13 +270,14 @@ def fit_data(
         init=checked_init(estimator.init, estimator.n_components, data.shape[1]),
         n_init=int(estimator.n_init),
         refine=bool(estimator.refine),
+        refit=estimator.refit is not None,
         keep_warm_start=keep_warm_start,
     )
     result = decompose(data, requests, plan, rng=rng, warm_start=warm_start, found=found, listener=listener)
     return Fit(
         decomposition=result,
         structure=structure,
-        mean=data.mean,
+        centring=data.centring,
         squared_norm=data.squared_norm(),
         n_samples=data.shape[0],
         dtype=data.data.dtype,

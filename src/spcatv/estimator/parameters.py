@@ -16,6 +16,8 @@ from spcatv.solvers import METHODS
 UNITS = ("relative", "absolute")
 TRANSFORMS = ("deflation", "projection")
 DTYPES = ("float32", "float64")
+GLOBAL_SIGNALS = ("regress",)
+REFITS = ("support",)
 DEFAULT_SPARSITY = 0.7
 DEFAULT_SMOOTHNESS = 1.0
 # A share of zeros must leave at least so much; what is left is rounded to whole features.
@@ -48,6 +50,9 @@ def check_parameters(estimator: Any) -> None:
     if not isinstance(estimator.penalty, StructuredPenalty):
         _check_choice("penalty", estimator.penalty, PENALTIES)
     _check_choice("transform_method", estimator.transform_method, TRANSFORMS)
+    for name, choices in (("global_signal", GLOBAL_SIGNALS), ("refit", REFITS)):
+        if getattr(estimator, name) is not None:
+            _check_choice(name, getattr(estimator, name), choices)
     if not callable(estimator.solver):
         methods = tuple(method for method in METHODS if method != "closed_form")
         _check_choice("solver", estimator.solver, ("auto", *methods))

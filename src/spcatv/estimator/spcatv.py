@@ -15,9 +15,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray
-from spcatv.data import CentredData
 from spcatv.decomposition import deflation_scores
-from spcatv.estimator.fitting import checked_data, fit_data, store_fit, warn_about
+from spcatv.estimator.fitting import (
+    centred_data,
+    centring_attributes,
+    centring_of,
+    checked_data,
+    fit_data,
+    store_fit,
+    warn_about,
+)
 from spcatv.estimator.parameters import DEFAULT_SMOOTHNESS, DEFAULT_SPARSITY, check_parameters
 from spcatv.estimator.reportable import ReportMixin
 from spcatv.estimator.state import estimator_state, restore_estimator
@@ -82,6 +89,10 @@ class SPCATV(
         Whether loadings are kept non-negative.
     center : bool, default=True
         Whether the columns' means are subtracted (implicitly: X is not copied).
+    global_signal : {None, "regress"}, default=None
+        "regress" takes out the mean over features of every sample: each centred column is replaced by its
+        residual of a regression on that mean (docs/method.md section 1.4). The coefficients are those of the
+        training samples; new samples are treated in the same way. X is not copied.
     tol : float, default=1e-6
         Duality gap to reach, relative to the scale of each loading problem.
     max_iter : int, default=500
@@ -92,6 +103,10 @@ class SPCATV(
         Starts compared for every component; the lowest penalised objective wins.
     refine : bool, default=False
         Whether the components are refined jointly after the last one (docs/method.md section 5.3).
+    refit : {None, "support"}, default=None
+        "support": unshrunk loadings. On the support of each penalised loading, the loading that explains most
+        of what the components before it have left; with ``refine=True``, after the refinement (docs/method.md
+        section 5.5). Certificates, objectives and weights are those of the penalised loadings.
     transform_method : {"deflation", "projection"}, default="deflation"
         Scores by the deflation of the fit, or by least squares on all loadings at once.
     init : {"svd", "structured", "random"} or array of shape (n_components, n_features), default="svd"
@@ -112,12 +127,14 @@ class SPCATV(
         variance left, or where the penalty of the penalised model leaves nothing.
     mean_ : ndarray of shape (n_features,)
         Means of the columns (zeros if not centred).
+    global_loading_ : ndarray of shape (n_features,) or None
+        Coefficients of the columns on the global signal, mean 1; None unless `global_signal` takes it out.
     singular_values_ : ndarray of shape (n_components,)
         Norms of the scores of the training samples.
     explained_variance_ : ndarray of shape (n_components,)
         Variance that each component removes from the data, ``singular_values_**2 / (N - 1)``.
     explained_variance_ratio_ : ndarray of shape (n_components,)
-        The same as a share of the total variance.
+        The same as a share of the total variance, without that of a global signal that was taken out.
     l1_, l2_, tv_ : float, or ndarray of shape (n_components,)
         Absolute weights used; numbers if `alpha` is one, else one per component.
     structure_ : Structure
@@ -158,11 +175,13 @@ class SPCATV(
         penalty: Penalty = "tv",
         positive: bool = False,
         center: bool = True,
+        global_signal: str | None = None,
         tol: float = 1e-6,
         max_iter: int = 500,
         solver: str | Callable[..., Any] = "auto",
         n_init: int = 1,
         refine: bool = False,
+        refit: str | None = None,
         transform_method: str = "deflation",
         init: str | npt.ArrayLike = "svd",
         dtype: npt.DTypeLike | None = None,
@@ -180,11 +199,13 @@ class SPCATV(
         self.penalty = penalty
         self.positive = positive
         self.center = center
+        self.global_signal = global_signal
         self.tol = tol
         self.max_iter = max_iter
         self.solver = solver
         self.n_init = n_init
         self.refine = refine
+        self.refit = refit
         self.transform_method = transform_method
         self.init = init
         self.dtype = dtype
@@ -214,13 +235,13 @@ class SPCATV(
         check_parameters(self)
         data = checked_data(self, X, reset=True, min_samples=2)
         structure = as_structure(self.structure, n_features=data.shape[1])
-        centred = CentredData(data, bool(self.center))
+        centred = centred_data(self, data)
         printer = FitPrinter(int(self.verbose)) if self.verbose else SILENT
 
         def attributes(components: FloatArray) -> dict[str, Any]:
             return {
                 "components_": components.astype(data.dtype),
-                "mean_": centred.mean.astype(data.dtype),
+                **centring_attributes(centred.centring, data.dtype),
                 "n_features_in_": data.shape[1],
             }
 
@@ -246,10 +267,10 @@ class SPCATV(
         check_parameters(self)
         data = checked_data(self, X, reset=False)
         components = self.components_.astype(np.float64)
-        mean = self.mean_.astype(np.float64)
+        centring = centring_of(self)
         products = np.empty((data.shape[0], len(components)))
         for samples, block in data.blocks():
-            products[samples] = (block - mean) @ components.T
+            products[samples] = centring.apply(block) @ components.T
         if self.transform_method == "projection":
             scores = np.linalg.lstsq(components @ components.T, products.T, rcond=None)[0].T
         else:
@@ -257,7 +278,7 @@ class SPCATV(
         return np.asarray(scores.astype(data.dtype))
 
     def inverse_transform(self, X: Any) -> FloatArray:
-        """Rows that have the given scores: ``T V + mean``.
+        """Rows that have the given scores: ``T V + mean``, without a global signal that was taken out.
 
         Parameters
         ----------
@@ -289,14 +310,16 @@ class SPCATV(
         Returns
         -------
         float
-            ``-(1/n) ||X - inverse_transform(transform(X))||_F^2``: higher is better.
+            ``-(1/n) ||X - inverse_transform(transform(X))||_F^2``: higher is better. With
+            ``global_signal="regress"`` X is what is left of the samples without their global signal.
         """
         check_is_fitted(self)
         data = checked_data(self, X, reset=False)
         scores = self.transform(data).astype(np.float64)
+        centring, components = centring_of(self), self.components_.astype(np.float64)
         total = 0.0
         for samples, block in data.blocks():
-            residual = block - self.inverse_transform(scores[samples])
+            residual = centring.apply(block) - scores[samples] @ components
             total += float(np.square(residual).sum())
         return -total / data.shape[0]
 

@@ -16,7 +16,7 @@ from spcatv.decomposition.refinement import Refinement
 from spcatv.estimator.parameters import check_parameters
 from spcatv.model import ModelError, SavedModel, pack, structure_from_state, structure_state, unpack
 from spcatv.model.records import NUMBER, TEXTS, read_record, read_value, write_record
-from spcatv.model.schema import ARRAYS, DIAGNOSTICS, FITTED, REFINEMENT
+from spcatv.model.schema import ARRAYS, DIAGNOSTICS, FITTED, OPTIONAL_ARRAYS, REFINEMENT
 from spcatv.problem.penalties import PENALTY_CLASSES
 from spcatv.structure import Structure
 
@@ -48,6 +48,8 @@ def estimator_state(estimator: Any, *, inputs: Mapping[str, Any] | None = None) 
     """
     check_parameters(estimator)
     arrays: Arrays = {name: np.asarray(getattr(estimator, f"{name}_")) for name in ARRAYS}
+    optional = {name: getattr(estimator, f"{name}_") for name in OPTIONAL_ARRAYS}
+    arrays |= {name: array for name, array in optional.items() if array is not None}
     structure, structure_arrays = structure_state(estimator.structure_)
     arrays |= structure_arrays
     fitted = write_record(FITTED, estimator, suffix="_")
@@ -97,6 +99,8 @@ def restore_estimator(make: Callable[..., Estimator], saved: SavedModel) -> Esti
         raise ModelError(f"the parameters of the model are not valid: {error}") from error
     for name, value in _read_fitted(fitted, arrays, structure).items():
         setattr(estimator, name, value)
+    if (given.get("global_signal") is None) != ("global_loading" not in arrays):
+        raise ModelError("a model has an array 'global_loading' if, and only if, global_signal is set")
     return estimator
 
 
@@ -107,7 +111,7 @@ def _read_fitted(
     numbers = read_record(FITTED, {name: fitted.get(name) for name in FITTED}, "the fitted model")
     found = {f"{name}_": value for name, value in numbers.items()}
     found |= {f"{name}_": np.asarray(numbers[name]) for name in WEIGHTS if isinstance(numbers[name], tuple)}
-    found |= {f"{name}_": arrays.get(name) for name in ARRAYS}
+    found |= {f"{name}_": arrays.get(name) for name in (*ARRAYS, *OPTIONAL_ARRAYS)}
     found["structure_"] = structure
     found["diagnostics_"] = _read_diagnostics(fitted.get("diagnostics"))
     found["refinement_"] = _read_refinement(fitted.get("refinement"))
@@ -200,7 +204,8 @@ def _read_refinement(state: Any) -> Refinement | None:
 def _check_shapes(found: Mapping[str, Any]) -> None:
     """Compare everything that has a length with the number of components K and of features P."""
     lengths = {"K": len(found["diagnostics_"]), "P": found["n_features_in_"]}
-    for name, letters in ARRAYS.items():
+    present = {name: letters for name, letters in OPTIONAL_ARRAYS.items() if found[f"{name}_"] is not None}
+    for name, letters in {**ARRAYS, **present}.items():
         array, expected = found[f"{name}_"], tuple(lengths[letter] for letter in letters)
         if array is None or array.dtype.kind != "f":
             raise ModelError(f"the model has no array {name!r} of floating point numbers")

@@ -28,6 +28,7 @@ from spcatv.progress.callbacks import CallbackSupportMixin, forwarded_callbacks
 FITTED = (
     "components_",
     "mean_",
+    "global_loading_",
     "singular_values_",
     "explained_variance_",
     "explained_variance_ratio_",
@@ -67,8 +68,9 @@ class ImageSPCATV(
         some image: drop them from the mask with a warning that counts them, or raise an error.
     standardize : bool, default=False
         Whether every voxel or vertex is scaled to unit variance (after confounds are removed).
-    sparsity, smoothness, alpha, l1_ratio, tv_ratio, penalty_units, penalty, positive, center, tol, \
-max_iter, solver, n_init, refine, transform_method, init, random_state, verbose
+    sparsity, smoothness, alpha, l1_ratio, tv_ratio, penalty_units, penalty, positive, center, \
+global_signal, tol, max_iter, solver, n_init, refine, refit, transform_method, init, random_state, \
+verbose
         As for `spcatv.SPCATV`.
     dtype : {"float32", "float64"}, default="float32"
         Precision of the data matrix and of the fit.
@@ -81,9 +83,9 @@ max_iter, solver, n_init, refine, transform_method, init, random_state, verbose
         Fitted; extracts features from images and puts them back, in the order of `components_`.
     estimator_ : SPCATV
         The fit on the data matrix. Its fitted attributes are available here as well: ``components_``,
-        ``mean_``, ``singular_values_``, ``explained_variance_``, ``explained_variance_ratio_``, ``l1_``,
-        ``l2_``, ``tv_``, ``structure_``, ``n_iter_``, ``diagnostics_``, ``refinement_``,
-        ``n_features_in_``.
+        ``mean_``, ``global_loading_``, ``singular_values_``, ``explained_variance_``,
+        ``explained_variance_ratio_``, ``l1_``, ``l2_``, ``tv_``, ``structure_``, ``n_iter_``,
+        ``diagnostics_``, ``refinement_``, ``n_features_in_``.
     space_ : Space
         Where the features live; creates and writes images.
     preparation_ : Preparation
@@ -127,11 +129,13 @@ max_iter, solver, n_init, refine, transform_method, init, random_state, verbose
         penalty: Penalty = "tv",
         positive: bool = False,
         center: bool = True,
+        global_signal: str | None = None,
         tol: float = 1e-6,
         max_iter: int = 500,
         solver: str | Callable[..., Any] = "auto",
         n_init: int = 1,
         refine: bool = False,
+        refit: str | None = None,
         transform_method: str = "deflation",
         init: str | npt.ArrayLike = "svd",
         dtype: npt.DTypeLike = "float32",
@@ -152,11 +156,13 @@ max_iter, solver, n_init, refine, transform_method, init, random_state, verbose
         self.penalty = penalty
         self.positive = positive
         self.center = center
+        self.global_signal = global_signal
         self.tol = tol
         self.max_iter = max_iter
         self.solver = solver
         self.n_init = n_init
         self.refine = refine
+        self.refit = refit
         self.transform_method = transform_method
         self.init = init
         self.dtype = dtype

@@ -46,6 +46,8 @@ ARRAYS: Mapping[str, str] = {
     "explained_variance": "K",
     "explained_variance_ratio": "K",
 }
+# The same for arrays that a model has only with some parameters.
+OPTIONAL_ARRAYS: Mapping[str, str] = {"global_loading": "P"}
 # One record per component.
 DIAGNOSTICS: Table = {
     "objective": NUMBER,
@@ -66,6 +68,8 @@ DIAGNOSTICS: Table = {
     "target_sparsity": NUMBER_OR_NULL,
     "smoothness": NUMBER_OR_NULL,
     "jump": NUMBER,
+    "same_sign": NUMBER_OR_NULL,
+    "global_correlation": NUMBER_OR_NULL,
 }
 REFINEMENT: Table = {"objectives": NUMBERS, "n_cycles": INTEGER, "converged": BOOLEAN}
 # Models of images: one record per file that was read, and one on the features that were dropped.

@@ -47,6 +47,7 @@ def _with_weights(saved: SavedModel) -> SavedModel:
         for name in ("l1", "tv")
     }
     unknown = {"target_sparsity": None, "smoothness": None, "jump": 0.0}
+    unknown |= {"same_sign": None, "global_correlation": None}
     with_weights = [
         {**{name: values[k] for name, values in weights.items()}, **unknown, **record}
         for k, record in enumerate(records[: min(map(len, weights.values()))])

@@ -35,6 +35,9 @@ class Diagnostics(Protocol):
     def seconds(self) -> float:
         """Wall-clock time."""
 
+    def global_remark(self, number: int) -> str:
+        """A sentence if component `number` is global, else an empty string."""
+
 
 @dataclass(frozen=True)
 class FileRead:

@@ -45,6 +45,8 @@ class FitPrinter:
                     f"{found.seconds:.2f} s",
                     flush=True,
                 )
+                if remark := found.global_remark(event.number):
+                    print(f"[SPCATV] {remark}", flush=True)
         return False
 
 

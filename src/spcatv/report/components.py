@@ -41,6 +41,7 @@ class ComponentPanel:
 
     number: int
     sentence: str
+    remark: str
     alt: str
     regions: Regions
     n_regions: int
@@ -67,13 +68,17 @@ def component_panel(
         sentence=words.component_sentence(
             record.sparsity, len(heavy), len(clusters) - len(heavy), noun, float(material.variance.own[k])
         ),
+        remark=record.global_remark(k + 1),
         alt=_alternative_text(heavy),
         regions=_regions(heavy, clusters, labels is not None),
         n_regions=len(heavy),
         n_tiny=len(clusters) - len(heavy),
         peaks=tuple(cluster.peak_feature for cluster in clusters[:MOST_REGIONS]),
         certificate=words.certificate(
-            record, float(np.broadcast_to(model.l2_, material.n_components)[k]), float(model.tol)
+            record,
+            float(np.broadcast_to(model.l2_, material.n_components)[k]),
+            float(model.tol),
+            refitted=model.refit is not None,
         ),
         convergence=_convergence(material, k),
         scores=_scores(material, k),

@@ -132,7 +132,9 @@ def gather(
         matrix = _matrix(model, data, confounds)
         values = np.asarray(getattr(model, "estimator_", model).transform(matrix), dtype=np.float64)
         scores = Scores(_names(model, names, len(values)), values)
-        ceiling = pca_cumulative_variance(matrix, len(model.components_), center=bool(model.center))
+        ceiling = pca_cumulative_variance(
+            matrix, len(model.components_), center=bool(model.center), global_signal=model.global_signal
+        )
     n_samples = None if scores is None else len(scores.values)
     return Material(
         model=model,

@@ -86,10 +86,13 @@ def share_above_optimum(record: ComponentDiagnostics, l2: float) -> float:
     return l2 * record.gap / abs(record.objective)
 
 
-def certificate(record: ComponentDiagnostics, l2: float, tol: float) -> tuple[str, ...]:
+def certificate(
+    record: ComponentDiagnostics, l2: float, tol: float, *, refitted: bool = False
+) -> tuple[str, ...]:
     """Sentences that say how close a loading map is to the exact one.
 
-    `l2` is the absolute weight in its problem, `tol` the relative gap that was asked for.
+    `l2` is the absolute weight in its problem, `tol` the relative gap that was asked for. `refitted`: the
+    loadings shown are unshrunk ones on the support of the certified ones.
     """
     if record.n_nonzero == 0:
         return ("This component is empty: the penalties leave no loading. Its map and its scores are zero.",)
@@ -110,6 +113,12 @@ def certificate(record: ComponentDiagnostics, l2: float, tol: float) -> tuple[st
     ]
     if not record.converged:
         sentences.insert(1, "The fit was stopped before the tolerance was reached: raise max_iter.")
+    if refitted:
+        sentences.insert(
+            0,
+            "The loadings shown were fitted again on their support, without penalties. What follows is about "
+            "the penalised map that the support comes from.",
+        )
     return tuple(sentences)
 
 

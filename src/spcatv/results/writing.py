@@ -66,6 +66,8 @@ METRICS_COLUMNS = {
     "l1": "Absolute weight of the l1 norm.",
     "tv": "Absolute weight of the structured penalty.",
     "n_clusters": "Connected regions of loadings of one sign; n/a without neighbours.",
+    "same_sign": "Share of the features whose covariance with the scores has the more frequent sign.",
+    "global_correlation": "Absolute correlation of the scores with the mean over features of each sample.",
     "seconds": "Wall-clock time of the fit of this component.",
 }
 # columns of cv_results_ without a number in their names; `params` repeats the first of them and is left out
@@ -156,7 +158,9 @@ def write_results(folder: Path, samples: SampleSet, model: SPCATV, *, config: st
     samples.write_model(model, folder)
     write_mixing(folder / MIXING, samples.names, model.transform(samples.matrix))
     write_json((folder / MIXING).with_suffix(".json"), _mixing_sidecar(n_components))
-    ceiling = pca_cumulative_variance(samples.matrix, n_components, center=bool(model.center))
+    ceiling = pca_cumulative_variance(
+        samples.matrix, n_components, center=bool(model.center), global_signal=model.global_signal
+    )
     metrics = [_metrics(model, number, ceiling) for number in range(n_components)]
     _write_table(folder / METRICS, METRICS_COLUMNS, (row.values() for row in metrics))
     _write_text(folder / CONFIG, config)

@@ -123,7 +123,7 @@ def fit_chain(
 def _outcome(fit: Fit, test: Data, transform_method: str, seconds: float) -> Outcome:
     components = fit.components
     with one_blas_thread():
-        scores = held_out(components, fit.mean, test, transform_method=transform_method)
+        scores = held_out(components, fit.centring, test, transform_method=transform_method)
     return Outcome(
         held_out=scores,
         sparsity=np.mean(components == 0, axis=1),

@@ -47,11 +47,13 @@ SHARED = (
     "penalty",
     "positive",
     "center",
+    "global_signal",
     "tol",
     "max_iter",
     "solver",
     "n_init",
     "refine",
+    "refit",
     "transform_method",
     "init",
     "dtype",
@@ -113,8 +115,8 @@ class SPCATVCV(ReportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         explained by a component does, so that a setting chosen on folds means the same on all samples, and
         no fit knows of the samples held out. An "absolute" alpha weighs more on all samples than on a fold,
         by the square root of the ratio of their numbers.
-    penalty, positive, center, tol, max_iter, solver, n_init, refine, transform_method, init, dtype, \
-random_state
+    penalty, positive, center, global_signal, tol, max_iter, solver, n_init, refine, refit, \
+transform_method, init, dtype, random_state
         As in `SPCATV`.
     verbose : int, default=0
         1: one line per chain of fits, those of one row of the grid on one fold.
@@ -197,11 +199,13 @@ random_state
         penalty: Penalty = "tv",
         positive: bool = False,
         center: bool = True,
+        global_signal: str | None = None,
         tol: float = 1e-6,
         max_iter: int = 500,
         solver: str | Callable[..., Any] = "auto",
         n_init: int = 1,
         refine: bool = False,
+        refit: str | None = None,
         transform_method: str = "deflation",
         init: str | npt.ArrayLike = "svd",
         dtype: npt.DTypeLike | None = None,
@@ -226,11 +230,13 @@ random_state
         self.penalty = penalty
         self.positive = positive
         self.center = center
+        self.global_signal = global_signal
         self.tol = tol
         self.max_iter = max_iter
         self.solver = solver
         self.n_init = n_init
         self.refine = refine
+        self.refit = refit
         self.transform_method = transform_method
         self.init = init
         self.dtype = dtype

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spcatv._util.types import FloatArray
-from spcatv.data import Data
+from spcatv.data import Centring, Data
 from spcatv.decomposition import deflation_scores
 from spcatv.metrics import orthonormal_basis
 
@@ -19,7 +19,7 @@ class HeldOut:
     Attributes
     ----------
     total : float
-        ``||X - mean||_F^2`` with the training mean.
+        ``||X||_F^2`` of the samples, centred as those of the fit.
     explained : ndarray of shape (K,)
         How much of it the first 1, ..., K components explain.
     """
@@ -39,7 +39,7 @@ class HeldOut:
 
 
 def held_out(
-    components: FloatArray, mean: FloatArray, data: Data, *, transform_method: str = "deflation"
+    components: FloatArray, centring: Centring, data: Data, *, transform_method: str = "deflation"
 ) -> HeldOut:
     """Score samples for every number of components at once.
 
@@ -52,8 +52,8 @@ def held_out(
     ----------
     components : ndarray of shape (K, P)
         Unit loading vectors.
-    mean : ndarray of shape (P,)
-        Means of the training samples.
+    centring : Centring
+        Of the training samples.
     data : Data
         The samples to score.
     transform_method : {"deflation", "projection"}
@@ -67,7 +67,7 @@ def held_out(
     basis = orthonormal_basis(components) if projects else components
     total, explained = 0.0, np.zeros(len(components))
     for _, block in data.blocks():
-        centred = block - mean
+        centred = centring.apply(block)
         total += float(np.einsum("ij,ij->", centred, centred))
         products = centred @ basis.T
         scores = products if projects else deflation_scores(products, components)

@@ -18,10 +18,18 @@ from sklearn.utils import check_random_state
 
 from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray
-from spcatv.data import CentredData, Data
+from spcatv.data import Data
 from spcatv.decomposition import WarmStart
 from spcatv.estimator import SPCATV
-from spcatv.estimator.fitting import Fit, checked_data, fit_data, store_fit, warn_about, with_parameters
+from spcatv.estimator.fitting import (
+    Fit,
+    centred_data,
+    checked_data,
+    fit_data,
+    store_fit,
+    warn_about,
+    with_parameters,
+)
 from spcatv.estimator.parameters import (
     DEFAULT_SMOOTHNESS,
     DEFAULT_SPARSITY,
@@ -155,7 +163,7 @@ class PathFitter:
     ) -> None:
         self._template = template
         self.structure = structure
-        self.data = CentredData(data, bool(template.center))
+        self.data = centred_data(template, data)
         self._listener = listener
         self._last: tuple[PathFit, ...] = ()
 

@@ -14,7 +14,7 @@ from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray, IntArray
 from spcatv.data import Adjustment, CentredData, Data, as_data, checked_adjustment
 from spcatv.estimator import SPCATV
-from spcatv.estimator.fitting import Fit, fit_data, with_parameters
+from spcatv.estimator.fitting import Fit, centred_data, fit_data, with_parameters
 from spcatv.selection.path import checked_template
 from spcatv.selection.workers import shareable
 from spcatv.structure import Structure
@@ -96,7 +96,7 @@ def some_samples(template: SPCATV, X: Any, samples: IntArray, adjustment: Adjust
     """Some samples, as often as given, adjusted with their own coefficients; X is not copied."""
     with one_blas_thread():
         (adjusted,) = adjustment.adjusted(as_data(X), samples)
-    return CentredData(adjusted, bool(template.center))
+    return centred_data(template, adjusted)
 
 
 def fit_samples(

@@ -1,0 +1,76 @@
+"""X without its global signal: every column regressed on the mean over features of each sample."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg.blas import daxpy
+
+from spcatv._util.types import FloatArray
+from spcatv.data.operators import CentredData, Centring
+
+# Data with less than this share of their squared norm left are rounding.
+NOTHING_LEFT = 1e-13
+
+
+class GlobalSignalRemoved(CentredData):
+    """``X - 1 mean' - g b'`` as an operator (docs/method.md section 1.4).
+
+    The global signal ``g = (X - 1 mean') 1 / P`` is the mean over features of each centred sample, and
+    ``b = (X - 1 mean')'g / g'g`` holds the least-squares coefficients of the columns on it. X is neither
+    copied nor changed. Every row of the result has mean zero.
+    """
+
+    @cached_property
+    def _loading(self) -> FloatArray:
+        signal = self.global_signal
+        return super().transpose_dot(signal) / (signal @ signal or 1.0)
+
+    @property
+    def centring(self) -> Centring:
+        """Mean and coefficients of the columns."""
+        return Centring(self.mean, self._loading)
+
+    @property
+    def column_squared_norms(self) -> FloatArray:
+        """``||X_j - mean_j||^2 - ||g||^2 b_j^2``."""
+        signal, loading = self.global_signal, self._loading
+        return np.maximum(super().column_squared_norms - (signal @ signal) * np.square(loading), 0.0)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the global signal was all that the data held."""
+        before = float(super().column_squared_norms.sum())
+        return before > 0 and self.squared_norm() <= NOTHING_LEFT * before
+
+    def _fresh_gram(self) -> FloatArray:
+        if self.shape[0] > self.shape[1]:
+            return super()._fresh_gram()
+        signal, loading = self.global_signal, self._loading
+        mixed = np.outer(super().dot(loading) - 0.5 * (loading @ loading) * signal, signal)
+        return super()._fresh_gram() - mixed - mixed.T
+
+    def dot(self, v: FloatArray) -> FloatArray:
+        """``(X - 1 mean' - g b') v``."""
+        signal, loading = self.global_signal, self._loading
+        return super().dot(v) - (loading @ v) * signal
+
+    def dot_many(self, vectors: FloatArray) -> FloatArray:
+        """``(X - 1 mean' - g b') V'``."""
+        signal, loading = self.global_signal, self._loading
+        return super().dot_many(vectors) - np.outer(signal, vectors @ loading)
+
+    def transpose_dot(self, u: FloatArray) -> FloatArray:
+        """``(X - 1 mean' - g b')' u``."""
+        signal, loading = self.global_signal, self._loading
+        back = super().transpose_dot(u)
+        daxpy(loading, back, a=-(signal @ u))
+        return back
+
+    def shifted_there_and_back(self, v: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """``s = (X - 1 mean' - g b') v - shift`` and ``(X - 1 mean' - g b')' s``."""
+        signal, loading = self.global_signal, self._loading
+        scores, back = super().shifted_there_and_back(v, shift + (loading @ v) * signal)
+        daxpy(loading, back, a=-(signal @ scores))
+        return scores, back
