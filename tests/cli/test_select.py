@@ -86,7 +86,8 @@ def test_same_as_the_library(array, tmp_path, done):
 
 def test_what_is_left_behind(array, tmp_path, done):
     out = tmp_path / "out"
-    done("fit", "--array", array, "--shape", "12,10", "--n-components", "2", "--output", tmp_path / "fit")
+    command = ("fit", "--array", array, "--shape", "12,10", "--n-components", "2", "--alpha", "0.2")
+    done(*command, "--output", tmp_path / "fit")
     done("select", "--array", array, *SMALL, "--output", out)
     extra = set(listing(out)) - set(listing(tmp_path / "fit"))
     stems = ("desc-frequency_components", "desc-signconsistency_components", "desc-regions_components")
@@ -295,7 +296,7 @@ def test_labels_of_groups_must_fit(array, tmp_path, refused):
 
 
 def test_configuration_of_another_command_is_refused(array, tmp_path, done, refused):
-    done("fit", "--array", array, "--shape", "12,10", "--n-components", "2", "--output", tmp_path / "fit")
+    done("fit", "--array", array, "--n-components", "2", "--alpha", "0.2", "--output", tmp_path / "fit")
     config = tmp_path / "fit" / "desc-SPCATV_config.toml"
     line = refused("select", "--config", config, "--output", tmp_path / "out")
     assert f"{config}: alpha is no option of spca-tv select" in line
@@ -358,39 +359,6 @@ def test_verbose_tells_of_every_chain(array, tmp_path, caplog):
     told = [line for line in lines if line.startswith("chain ")]
     assert len(told) == 8
     assert told[-1].startswith("chain 8 of 8: fold 4, l1_ratio=0.25, tv_ratio=0.5")
-
-
-def test_fit_by_the_share_of_zeros(array, tmp_path, done, refused):
-    command = ("fit", "--array", array, "--shape", "12,10", "--n-components", "2")
-    said = done(*command, "--sparsity", "0.75", "--output", tmp_path / "all")
-    assert "Found alpha " in said
-    assert " for 75 % zeros in " in said
-    model = SPCATV.load(tmp_path / "all" / "model")
-    assert abs(np.mean(model.components_ == 0) - 0.75) <= 0.01
-    settings = tomllib.loads((tmp_path / "all" / "desc-SPCATV_config.toml").read_text())
-    assert settings["sparsity"] == 0.75
-    assert "alpha" not in settings
-    done(*command, "--sparsity", "0.5,0.6", "--output", tmp_path / "each")
-    each = SPCATV.load(tmp_path / "each" / "model")
-    assert_allclose(np.mean(each.components_ == 0, axis=1), [0.5, 0.6], atol=0.01)
-    assert len(each.alpha) == 2
-    config = tmp_path / "each" / "desc-SPCATV_config.toml"
-    done("fit", "--config", config, "--output", tmp_path / "again")
-    again, first = (tmp_path / name / "desc-SPCATV_components.npy" for name in ("again", "each"))
-    assert again.read_bytes() == first.read_bytes()
-    # the command line goes before the file, also where it says the same in another way
-    done("fit", "--config", config, "--alpha", "0.1", "--output", tmp_path / "alpha")
-    assert SPCATV.load(tmp_path / "alpha" / "model").alpha == 0.1
-    line = refused(*command, "--alpha", "0.1", "--sparsity", "0.9", "--output", tmp_path / "out")
-    assert "give either --alpha or --sparsity, not both" in line
-
-
-def test_a_share_of_zeros_that_is_jumped_over_is_a_warning(array, tmp_path, capsys):
-    command = ["fit", "--array", str(array), "--shape", "12,10", "--n-components", "2", "--sparsity", "0.8"]
-    assert main([*command, "--output", str(tmp_path / "out")]) == 0
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert said.startswith("spca-tv: warning: no alpha gives the share of zeros 0.8; closest is 0.7")
 
 
 def test_live_line_counts_chains(array, tmp_path):

@@ -72,7 +72,7 @@ def _checked(name: str, value: Any, options: Mapping[str, Option]) -> Any:
         return value
     option = options[name]
     checked = option.kind.check(value)
-    if option.n_values is not None and len(checked) != option.n_values:
+    if isinstance(option.n_values, int) and len(checked) != option.n_values:
         raise ValueError(f"must hold {option.n_values} values, got {len(checked)}")
     return checked
 

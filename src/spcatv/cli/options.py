@@ -10,8 +10,9 @@ import argparse
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from itertools import takewhile
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from spcatv.cli import kinds
 from spcatv.cli.kinds import InputError, Kind
@@ -31,8 +32,14 @@ MASK_RULES = ("background", "epi", "whole-brain-template", "gm-template", "wm-te
 NO_HEMISPHERE = "-"
 _DEFAULTS = {name: parameter.default for name, parameter in inspect.signature(SPCATV).parameters.items()}
 _CV_DEFAULTS = {name: parameter.default for name, parameter in inspect.signature(SPCATVCV).parameters.items()}
-INPUT, MODEL, SELECTION, RUN = "input", "model", "selection", "run"
-_HEADINGS = {INPUT: "what to read", MODEL: "the model", SELECTION: "the choice", RUN: "the run"}
+INPUT, MODEL, PENALISED, SELECTION, RUN = "input", "model", "penalised model", "selection", "run"
+_HEADINGS = {
+    INPUT: "what to read",
+    MODEL: "the components",
+    PENALISED: "the paper's penalised model, instead of sparsity and smoothness",
+    SELECTION: "the choice",
+    RUN: "the run",
+}
 
 
 @dataclass(frozen=True)
@@ -49,15 +56,16 @@ class Option:
         One sentence.
     kept : bool
         Whether the effective configuration records it; options that concern one run only are left out.
-    n_values : int or None
-        Number of arguments after the option on the command line, if it is more than one.
+    n_values : int, "+" or None
+        Number of arguments after the option on the command line, if it is more than one; "+" for one number
+        or more.
     """
 
     kind: Kind
     group: str
     help: str
     kept: bool = True
-    n_values: int | None = None
+    n_values: int | Literal["+"] | None = None
 
 
 OPTIONS: dict[str, Option] = {
@@ -115,19 +123,18 @@ OPTIONS: dict[str, Option] = {
         "features that are constant, NaN or infinite in some sample: drop and count them, or refuse them",
     ),
     "n_components": Option(kinds.integer("K"), MODEL, "number of components"),
-    "alpha": Option(kinds.number(), MODEL, "strength of all penalties together, above 0"),
     "sparsity": Option(
-        kinds.one_or_several(kinds.number(), "X[,X...]"),
+        kinds.one_or_several(kinds.number(), "S"),
         MODEL,
-        "instead of alpha: the share of loadings that must be zero, such as 0.9, of all components together "
-        "or one share per component",
+        "share of the loadings that are exactly zero, at least 0 and below 1: one for all components, or one "
+        "per component",
+        n_values="+",
     ),
-    "l1_ratio": Option(kinds.number(), MODEL, "share of alpha for sparsity (l1 norm)"),
-    "tv_ratio": Option(kinds.number(), MODEL, "share of alpha for coherence (total variation)"),
-    "penalty_units": Option(
-        kinds.choice(*UNITS),
+    "smoothness": Option(
+        kinds.number(),
         MODEL,
-        "alpha as a fraction of the weight that makes every loading zero, or as it stands in the objective",
+        "weight of the structured penalty, in standard deviations of each component's own map: 0 ignores "
+        "neighbours, larger values give fewer and larger regions",
     ),
     "penalty": Option(
         kinds.choice(*PENALTIES), MODEL, "structured penalty: total variation, or squared differences"
@@ -154,6 +161,19 @@ OPTIONS: dict[str, Option] = {
     ),
     "seed": Option(
         kinds.integer(at_least=0), MODEL, "seed of random starts and of resampling; nothing else is random"
+    ),
+    "alpha": Option(
+        kinds.number(),
+        PENALISED,
+        "strength of all penalties together, above 0; replaces --sparsity and --smoothness",
+    ),
+    "l1_ratio": Option(kinds.number(), PENALISED, "share of alpha for the l1 norm"),
+    "tv_ratio": Option(kinds.number(), PENALISED, "share of alpha for the structured penalty"),
+    "penalty_units": Option(
+        kinds.choice(*UNITS),
+        PENALISED,
+        "alpha as a fraction of the weight that makes every loading zero (with standardised features, the l1 "
+        "weight is then a threshold on correlations with the scores), or as it stands in the objective",
     ),
     "alphas": Option(
         kinds.count_or_numbers("N|X,X,..."),
@@ -212,11 +232,13 @@ OPTIONS: dict[str, Option] = {
 class CommonOptions:
     """The effective value of every option that both commands have, by the names of `OPTIONS`.
 
-    `command` is the name of the command, and `strength` the option that `sparsity` replaces.
+    `command` is the name of the command. `ways` are two sets of options that exclude each other; without any
+    of them, the defaults of the first set are used. The first option of the second set goes with all others
+    of that set.
     """
 
     command: ClassVar[str]
-    strength: ClassVar[str]
+    ways: ClassVar[tuple[tuple[str, ...], tuple[str, ...]]]
 
     array: Path | None = None
     shape: tuple[int, ...] | None = None
@@ -231,8 +253,7 @@ class CommonOptions:
     standardize: bool = False
     bad_features: str = "drop"
     n_components: int = _DEFAULTS["n_components"]
-    sparsity: float | tuple[float, ...] | None = None
-    penalty_units: str = _DEFAULTS["penalty_units"]
+    penalty_units: str | None = _DEFAULTS["penalty_units"]
     penalty: str = _DEFAULTS["penalty"]
     positive: bool = _DEFAULTS["positive"]
     center: bool = _DEFAULTS["center"]
@@ -250,27 +271,29 @@ class CommonOptions:
     overwrite: bool = False
 
     def model_parameters(self) -> dict[str, Any]:
-        """The parameters of `SPCATV` that are options, without `dtype`, and `sparsity`, which finds alpha."""
+        """The parameters of `SPCATV` that are options and have a value, without `dtype`."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
-        offered = set(_DEFAULTS) - {"dtype", "sparsity"}
-        given = {name: value for name, value in values.items() if name in offered}
+        offered = set(_DEFAULTS) - {"dtype"}
+        given = {name: value for name, value in values.items() if name in offered and value is not None}
         return {**given, "random_state": self.seed}
 
 
 @dataclass(frozen=True)
 class FitOptions(CommonOptions):
-    """The options of `spca-tv fit`; `alpha` is None if `sparsity` replaces it."""
+    """The options of `spca-tv fit`; those of the way that is not taken are None."""
 
     command: ClassVar[str] = "fit"
-    strength: ClassVar[str] = "alpha"
+    ways = (("sparsity", "smoothness"), ("alpha", "l1_ratio", "tv_ratio", "penalty_units"))
 
-    alpha: float | None = 0.2
-    l1_ratio: float = _DEFAULTS["l1_ratio"]
-    tv_ratio: float = _DEFAULTS["tv_ratio"]
+    sparsity: float | tuple[float, ...] | None = _DEFAULTS["sparsity"]
+    smoothness: float | None = _DEFAULTS["smoothness"]
+    alpha: float | None = None
+    l1_ratio: float | None = _DEFAULTS["l1_ratio"]
+    tv_ratio: float | None = _DEFAULTS["tv_ratio"]
 
     def model_parameters(self) -> dict[str, Any]:
-        """As for all commands, without an alpha that is still to be found."""
-        return {name: value for name, value in super().model_parameters().items() if value is not None}
+        """As for all commands, always with alpha."""
+        return {"alpha": None, **super().model_parameters()}
 
 
 @dataclass(frozen=True)
@@ -278,11 +301,12 @@ class SelectOptions(CommonOptions):
     """The options of `spca-tv select`; `alphas` is None if `sparsity` replaces it."""
 
     command: ClassVar[str] = "select"
-    strength: ClassVar[str] = "alphas"
+    ways = (("alphas",), ("sparsity",))
 
     alphas: int | tuple[float, ...] | None = _CV_DEFAULTS["n_alphas"]
     l1_ratios: tuple[float, ...] = _CV_DEFAULTS["l1_ratio"]
     tv_ratios: tuple[float, ...] = _CV_DEFAULTS["tv_ratio"]
+    sparsity: float | tuple[float, ...] | None = None
     cv: int = 5
     groups: tuple[Path | str, ...] | None = None
     rule: str = _CV_DEFAULTS["rule"]
@@ -290,6 +314,10 @@ class SelectOptions(CommonOptions):
     n_bootstraps: int = 50
     n_splits: int = 10
     scheduler: str | None = None
+
+    def model_parameters(self) -> dict[str, Any]:
+        """As for all commands, without a share of zeros, for which alpha is still to be found."""
+        return {name: value for name, value in super().model_parameters().items() if name != "sparsity"}
 
 
 OptionsKind = TypeVar("OptionsKind", bound=CommonOptions)
@@ -332,6 +360,16 @@ def _add_argument(group: argparse._ArgumentGroup, name: str, option: Option, def
         group.add_argument(
             flag(name), action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, help=shown
         )
+    elif option.n_values == "+":
+        group.add_argument(
+            flag(name),
+            nargs="+",
+            action=_Numbers,
+            kind=option.kind,
+            default=argparse.SUPPRESS,
+            metavar=option.kind.metavar,
+            help=shown,
+        )
     elif option.n_values is not None:
         # separate arguments, so that a shell completes file names
         metavar = tuple(option.kind.metavar.split())
@@ -346,6 +384,31 @@ def _add_argument(group: argparse._ArgumentGroup, name: str, option: Option, def
             metavar=option.kind.metavar,
             help=shown,
         )
+
+
+class _Numbers(argparse.Action):
+    """Takes the numbers that follow an option; words after them are images."""
+
+    def __init__(self, *args: Any, kind: Kind, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._kind = kind
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, *_: Any
+    ) -> None:
+        numbers = list(takewhile(self._reads, values)) or values[:1]
+        try:
+            setattr(namespace, self.dest, self._kind.read(",".join(numbers)))
+        except ValueError as error:
+            raise argparse.ArgumentError(self, str(error)) from error
+        namespace.more_images = [*getattr(namespace, "more_images", ()), *values[len(numbers) :]]
+
+    def _reads(self, word: str) -> bool:
+        try:
+            self._kind.read(word)
+        except ValueError:
+            return False
+        return True
 
 
 def _shown(default: Any) -> str:
@@ -392,16 +455,28 @@ def effective_options(
     known = {name: value for name, value in configured.items() if name in options}
     if "surface" in chosen:
         chosen["surface"] = options["surface"].kind.check(chosen["surface"])
-    rivals = (kind.strength, "sparsity")
+    return kind(**_one_way(chosen, known, kind))
+
+
+def _one_way(
+    chosen: Mapping[str, Any], known: Mapping[str, Any], kind: type[CommonOptions]
+) -> dict[str, Any]:
+    """The values of the command line and of the file, with None for all options of the way not taken."""
     for values in (chosen, known):
-        if all(values.get(name) is not None for name in rivals):
-            raise InputError(f"give either {flag(rivals[0])} or {flag(rivals[1])}, not both")
-    if any(name in chosen for name in rivals):
-        known = {name: value for name, value in known.items() if name not in rivals}
+        both = [[name for name in way if values.get(name) is not None] for way in kind.ways]
+        if all(both):
+            raise InputError(f"give either {flag(both[0][0])} or {flag(both[1][0])}, not both")
+    for way, rivals in (kind.ways, kind.ways[::-1]):
+        if any(name in chosen for name in way):
+            known = {name: value for name, value in known.items() if name not in rivals}
     merged = {**known, **chosen}
-    if merged.get("sparsity") is not None:
-        merged[kind.strength] = None
-    return kind(**merged)
+    usual, other = kind.ways
+    asked = [name for name in other if merged.get(name) is not None]
+    if asked and asked[0] != other[0]:
+        raise InputError(
+            f"{flag(asked[0])} goes with {flag(other[0])}; without it, use {' and '.join(map(flag, usual))}"
+        )
+    return {**merged, **dict.fromkeys(usual if asked else other)}
 
 
 def add_verbosity(parser: argparse._ActionsContainer) -> None:

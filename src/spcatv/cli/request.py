@@ -24,7 +24,6 @@ from spcatv.cli.options import (
 from spcatv.cli.progress import Display, choose_display, set_up_log
 from spcatv.results import SampleSet
 from spcatv.results.folder import CONFIG
-from spcatv.selection.sparsity import checked_targets
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -91,6 +90,7 @@ def checked_request(
     raises InputError, ValueError or TypeError; all of them become an InputError.
     """
     given = vars(arguments)
+    given["images"] = [*arguments.images, *given.pop("more_images", ())]
     configured = read_config(arguments.config, kind) if arguments.config is not None else {}
     verbose = int(arguments.verbose or configured.get("verbose", 0))
     set_up_log(verbose)
@@ -149,25 +149,3 @@ def _refuse(options: CommonOptions, names: Sequence[str], needed: str) -> None:
     for name in names:
         if getattr(options, name) is not None:
             raise InputError(f"{flag(name)} can only be used with {needed}")
-
-
-def check_sparsity(options: CommonOptions, l1_ratios: Sequence[float]) -> None:
-    """Refuse shares of zeros (`--sparsity`) that no search could find.
-
-    Parameters
-    ----------
-    options : FitOptions or SelectOptions
-        With or without `sparsity`.
-    l1_ratios : sequence of float
-        Values that will be used.
-    """
-    if options.sparsity is None:
-        return
-    checked_targets(options.sparsity, options.n_components)
-    if min(l1_ratios) <= 0:
-        raise InputError("--sparsity needs l1_ratio above 0: without an l1 penalty no loading becomes zero")
-    if options.refine and isinstance(options.sparsity, tuple):
-        raise InputError(
-            "--refine refines all components under one alpha, but --sparsity with a share for each component "
-            "gives every component its own; give one share, or leave --refine out"
-        )

@@ -16,7 +16,7 @@ from spcatv.cli.interruption import rerun_hint_on_interrupt
 from spcatv.cli.kinds import InputError
 from spcatv.cli.options import SelectOptions
 from spcatv.cli.progress import show_warnings
-from spcatv.cli.request import Request, add_command, check_sparsity, checked_request
+from spcatv.cli.request import Request, add_command, checked_request
 from spcatv.estimator import SPCATV
 from spcatv.estimator.parameters import check_parameters
 from spcatv.progress import StageStarted, listening, tell
@@ -25,6 +25,7 @@ from spcatv.selection import SPCATVCV, dask_backend
 from spcatv.selection.folds import make_folds
 from spcatv.selection.path import setting_text
 from spcatv.selection.search import ratio_pairs
+from spcatv.selection.sparsity import checked_targets
 from spcatv.stability import Bootstrap, SplitHalves, bootstrap_components, split_halves
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def _checked(options: SelectOptions, sources: Sequence[Source]) -> SelectOptions
     template = SPCATV(**options.model_parameters(), dtype=options.dtype)
     check_parameters(template)
     ratio_pairs(template, options.l1_ratios, options.tv_ratios)
-    check_sparsity(options, options.l1_ratios)
+    _check_sparsity(options)
     if isinstance(options.alphas, tuple):
         for alpha in options.alphas:
             check_parameters(SPCATV(alpha=alpha))
@@ -99,6 +100,20 @@ def _checked(options: SelectOptions, sources: Sequence[Source]) -> SelectOptions
             f"--scheduler {options.scheduler} is no address with a port, such as tcp://host:8786"
         )
     return replace(options, groups=find_groups(options, sources))
+
+
+def _check_sparsity(options: SelectOptions) -> None:
+    """Refuse shares of zeros that no search for alpha could find."""
+    if options.sparsity is None:
+        return
+    checked_targets(options.sparsity, options.n_components)
+    if min(options.l1_ratios) <= 0:
+        raise InputError("--sparsity needs l1_ratio above 0: without an l1 penalty no loading becomes zero")
+    if options.refine and isinstance(options.sparsity, tuple):
+        raise InputError(
+            "--refine refines all components under one alpha, but --sparsity with a share for each component "
+            "gives every component its own; give one share, or leave --refine out"
+        )
 
 
 def _select(
