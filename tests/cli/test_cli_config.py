@@ -28,7 +28,7 @@ def test_defaults_are_those_of_the_estimator():
     own = SPCATV().get_params()
     given = FitOptions().model_parameters()
     assert given.pop("random_state") == 0
-    assert given == {name: {**own, "alpha": None}[name] for name in given}
+    assert given == {name: own[name] for name in given}
     # what the command line does not offer is what it decides itself
     decided = {"structure", "random_state", "verbose"}
     assert set(own) - {item.name for item in fields(FitOptions)} == decided

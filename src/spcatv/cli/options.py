@@ -19,7 +19,7 @@ from spcatv.cli.kinds import InputError, Kind
 from spcatv.cli.tables import TABLE_SUFFIXES
 from spcatv.decomposition import INITS
 from spcatv.estimator import SPCATV
-from spcatv.estimator.parameters import DTYPES, TRANSFORMS, UNITS
+from spcatv.estimator.parameters import DTYPES, PENALISED_PARAMETERS, TARGET_PARAMETERS, TRANSFORMS, UNITS
 from spcatv.problem import PENALTIES
 from spcatv.selection import SPCATVCV
 from spcatv.selection.rules import RULES
@@ -283,17 +283,13 @@ class FitOptions(CommonOptions):
     """The options of `spca-tv fit`; those of the way that is not taken are None."""
 
     command: ClassVar[str] = "fit"
-    ways = (("sparsity", "smoothness"), ("alpha", "l1_ratio", "tv_ratio", "penalty_units"))
+    ways = (TARGET_PARAMETERS, PENALISED_PARAMETERS)
 
     sparsity: float | tuple[float, ...] | None = _DEFAULTS["sparsity"]
     smoothness: float | None = _DEFAULTS["smoothness"]
-    alpha: float | None = None
+    alpha: float | None = _DEFAULTS["alpha"]
     l1_ratio: float | None = _DEFAULTS["l1_ratio"]
     tv_ratio: float | None = _DEFAULTS["tv_ratio"]
-
-    def model_parameters(self) -> dict[str, Any]:
-        """As for all commands, always with alpha."""
-        return {"alpha": None, **super().model_parameters()}
 
 
 @dataclass(frozen=True)
