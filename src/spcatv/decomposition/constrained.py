@@ -93,7 +93,7 @@ class _WeightSearch:
     """Finds the l1 weight for one map after another, each from the last answer."""
 
     def __init__(self, target: SparsityTarget, solver: WarmSolver, tol: float, l1: float | None) -> None:
-        self._target, self._solver, self._tol = target, solver, tol
+        self.target, self._solver, self._tol = target, solver, tol
         self.smoothness = target.smoothness
         self.jump = 0.0
         self.n_iter = 0
@@ -127,15 +127,15 @@ class _WeightSearch:
         return trial
 
     def _search(self, r: FloatArray, rounds: int) -> _Trial:
-        tv = self._target.structured_weight(r, self.smoothness)
+        tv = self.target.structured_weight(r, self.smoothness)
         if self._l1 is None:
-            self._l1 = FIRST_SHARE * float(np.quantile(np.abs(r), self._target.sparsity))
+            self._l1 = FIRST_SHARE * float(np.quantile(np.abs(r), self.target.sparsity))
         below: _Trial | None = None  # too few zeros
         above: _Trial | None = None  # too many
         for number in range(1, MOST_ROUNDS + 1):
             before = above if below is None else below
             share = 1.0 if number == 1 else RETRY_SHARE
-            trial = self._try(r, self._target.with_weights(self._l1, tv), share)
+            trial = self._try(r, self.target.with_weights(self._l1, tv), share)
             if trial.close:
                 self.jump = 0.0
                 return trial
@@ -158,7 +158,7 @@ class _WeightSearch:
         problem = penalty.problem_at(r / TARGET_L2)
         scale = problem.scale()
         step = self._step(problem, share * STEP_SHARE * self._tol * scale)
-        excess = step.v.size - int(np.count_nonzero(step.v)) - self._target.n_zeros
+        excess = step.v.size - int(np.count_nonzero(step.v)) - self.target.n_zeros
         slack = min(max(float(np.sqrt(step.gap / scale)), CLOSE), LEAST_CLOSE) * r.size
         close = abs(excess) <= max(slack, 0.5) and bool(step.v.any())
         return _Trial(penalty, step, excess, close, self._solver.dual())
@@ -186,7 +186,7 @@ class _WeightSearch:
     def _without_l1(self, trial: _Trial) -> _Trial:
         """What to do where the structured penalty alone, as that of groups, leaves too many zeros."""
         miss = trial.excess / trial.step.v.size
-        if miss > LARGEST_MISS and self.smoothness > SMALLEST_SMOOTHNESS * self._target.smoothness:
+        if miss > LARGEST_MISS and self.smoothness > SMALLEST_SMOOTHNESS * self.target.smoothness:
             self.smoothness *= SMOOTHNESS_FACTOR
             return trial
         return replace(trial, close=True)  # fewer zeros are not to be had
@@ -207,7 +207,7 @@ class _WeightSearch:
         self._l1 = closer.l1
         # within the tolerance a loading may stay on the side that it came from: back to the chosen one
         self._solver.restart_from(closer.step.v, closer.dual)
-        if miss > LARGEST_MISS and self.smoothness > SMALLEST_SMOOTHNESS * self._target.smoothness:
+        if miss > LARGEST_MISS and self.smoothness > SMALLEST_SMOOTHNESS * self.target.smoothness:
             self.smoothness *= SMOOTHNESS_FACTOR
             return closer
         return replace(closer, close=True)
@@ -371,4 +371,5 @@ def _component(
         weights=point.trial.penalty.weights,
         smoothness=search.smoothness,
         jump=search.jump,
+        target_sparsity=search.target.sparsity,
     )
