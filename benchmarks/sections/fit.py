@@ -14,7 +14,7 @@ from benchmarks.worker import Entrant, Worker, interleave
 TITLE = "Fits of three components"
 OURS, OURS_ONE, OURS_DEFAULT = "spcatv", "spcatv, one thread", "spcatv, default penalty"
 THREADS = {OURS: 2, OURS_ONE: 1}
-# The default penalty of SPCATV, in units of the data.
+# The usual penalty of the penalised model, in units of the data.
 DEFAULT_PENALTY = {"alpha": 0.2, "penalty_units": "relative"}
 PEER_THREADS = 2
 # Time limit of a slow peer, in seconds, on data for which nothing is promised.

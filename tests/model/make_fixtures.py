@@ -19,7 +19,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from spcatv import SPCATV
-from spcatv.selection import fit_alphas
 from spcatv.solvers import solve
 from spcatv.structure import concat, graph, grid, groups, icosphere
 
@@ -54,7 +53,13 @@ def refined():
 
 def alphas():
     X = blobs(20, 2)
-    return fit_alphas(SPCATV(2, structure=[20]), X, ALPHAS), X
+    return SPCATV(2, structure=[20], alpha=tuple(ALPHAS)).fit(X), X
+
+
+def wanted():
+    """Components of a wanted sparsity."""
+    X = blobs(20, 8)
+    return SPCATV(2, structure=[20], sparsity=(0.7, 0.6), smoothness=0.5, refine=True).fit(X), X
 
 
 def values():
@@ -118,7 +123,7 @@ def cifti():
     return model.fit("images.dscalar.nii"), X
 
 
-MAKERS = (plain, refined, alphas, values, volume, surface, cifti)
+MAKERS = (plain, refined, alphas, wanted, values, volume, surface, cifti)
 
 
 def expected(model, X, confounds=None):
@@ -129,11 +134,13 @@ def expected(model, X, confounds=None):
         "parameters": {
             name: value
             for name, value in model.get_params(deep=False).items()
-            if value is None or type(value) in (bool, int, float, str) or name == "alpha"
+            if value is None or type(value) in (bool, int, float, str) or name in ("alpha", "sparsity")
         },
         "components": model.components_.tolist(),
         "explained_variance_ratio": model.explained_variance_ratio_.tolist(),
         "gaps": [record.gap for record in model.diagnostics_],
+        "target_sparsity": [record.target_sparsity for record in model.diagnostics_],
+        "smoothness": [record.smoothness for record in model.diagnostics_],
         "n_iter": model.n_iter_,
         "weights": {name: np.asarray(getattr(model, name)).tolist() for name in WEIGHTS},
         "structure_value": model.structure_.value(rows[0].astype(np.float64)),

@@ -47,6 +47,12 @@ def assert_as_told(model, told):
     assert model.components_.tolist() == told["components"]
     assert model.explained_variance_ratio_.tolist() == told["explained_variance_ratio"]
     assert [record.gap for record in model.diagnostics_] == told["gaps"]
+    for name in ("target_sparsity", "smoothness"):
+        wanted = told.get(name, [None] * len(model.diagnostics_))  # not in the first version
+        assert [getattr(record, name) for record in model.diagnostics_] == wanted
+    for name in ("l1", "tv"):
+        own = [getattr(record, name) for record in model.diagnostics_]
+        np.testing.assert_allclose(own, np.broadcast_to(getattr(model, f"{name}_"), len(own)), rtol=1e-14)
     assert model.n_iter_ == told["n_iter"]
     for name, weight in told["weights"].items():
         np.testing.assert_allclose(getattr(model, name), weight, rtol=1e-14)
@@ -79,7 +85,8 @@ def test_there_are_fixtures_of_every_version():
         versions.setdefault(document["schema_version"], set()).add(folder.name)
     assert set(versions) == set(range(1, SCHEMA_VERSION + 1))
     kinds = {"plain", "refined", "alphas", "values", "volume", "surface", "cifti"}
-    assert all(names == kinds for names in versions.values())
+    assert versions.pop(1) == kinds
+    assert all(names == kinds | {"wanted"} for names in versions.values())
     assert set(UPGRADES) == set(range(1, SCHEMA_VERSION))
 
 

@@ -165,6 +165,8 @@ def record(**changes):
         "n_certain": 8,
         "objectives": (-1.0, -2.0),
         "inexactness": (0.1, 0.01),
+        "l1": 0.1,
+        "tv": 0.2,
     }
     return ComponentDiagnostics(**{**known, **changes})
 
@@ -176,6 +178,10 @@ def test_certificate_in_words():
     assert "before the tolerance" not in text
     assert "before the tolerance" in " ".join(words.certificate(record(converged=False), 0.5, 1e-5))
     assert "empty" in words.certificate(record(n_nonzero=0), 0.5, 1e-5)[0]
+    # a loading that does not beat zero has no share to be stated
+    assert (
+        "of the optimum" not in " ".join(words.certificate(record(objective=1e-9), 0.5, 1e-5)).split("Its")[0]
+    )
 
 
 def test_certificate_is_a_true_bound(line):

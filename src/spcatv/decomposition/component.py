@@ -52,6 +52,8 @@ class Component:
     jump : float
         For a wanted sparsity: the share of the features that leave the loading as a whole where the target
         lies, so that it could not be met; 0 if it was.
+    target_sparsity : float or None
+        The wanted sparsity.
     """
 
     v: FloatArray
@@ -70,6 +72,7 @@ class Component:
     first_loss: float = 0.0
     smoothness: float | None = None
     jump: float = 0.0
+    target_sparsity: float | None = None
 
     @cached_property
     def is_null(self) -> bool:
@@ -127,6 +130,15 @@ class ComponentDiagnostics:
         these scores (``|v_j| > sqrt(gap)``).
     objectives, inexactness : tuple of float
         Objective after every alternation, and the certified inexactness of its loading vector.
+    l1, tv : float
+        Absolute weights of the l1 norm and of the structured penalty.
+    target_sparsity : float or None
+        The share of zeros that was asked for; None in the penalised model.
+    smoothness : float or None
+        The smoothness used, which is lower than the one asked for where that would make the share of zeros
+        jump too far; None in the penalised model.
+    jump : float
+        Share of the features that enter or leave the loading at once at the weight found; 0 if none do.
     """
 
     objective: float
@@ -142,6 +154,11 @@ class ComponentDiagnostics:
     n_certain: int
     objectives: tuple[float, ...]
     inexactness: tuple[float, ...]
+    l1: float
+    tv: float
+    target_sparsity: float | None = None
+    smoothness: float | None = None
+    jump: float = 0.0
 
 
 def diagnose(component: Component, seconds: float) -> ComponentDiagnostics:
@@ -164,6 +181,11 @@ def diagnose(component: Component, seconds: float) -> ComponentDiagnostics:
         n_certain=n_certain,
         objectives=component.objectives,
         inexactness=component.inexactness,
+        l1=component.weights.l1,
+        tv=component.weights.tv,
+        target_sparsity=component.target_sparsity,
+        smoothness=component.smoothness,
+        jump=component.jump,
     )
 
 

@@ -146,6 +146,7 @@ def alternate_to_sparsity(
         weights=target.with_weights(point.threshold.l1, point.tv).weights,
         smoothness=alternation.smoothness,
         jump=point.threshold.jump,
+        target_sparsity=target.sparsity,
     )
 
 

@@ -206,7 +206,12 @@ def _refined(
         singular_values=_score_norms(data, components),
         diagnostics=tuple(
             replace(
-                diagnose(after, before.seconds), objectives=before.objectives, inexactness=before.inexactness
+                diagnose(after, before.seconds),
+                objectives=before.objectives,
+                inexactness=before.inexactness,
+                target_sparsity=before.target_sparsity,
+                smoothness=before.smoothness,
+                jump=before.jump,
             )
             for after, before in zip(refinement.components, greedy.diagnostics, strict=True)
         ),
@@ -267,7 +272,7 @@ class _ComponentFitter:
     def fit(self, residual: DataOperator, warm_start: WarmStart | None, killed: Weights | None) -> Component:
         """Fit; `killed` are the weights that have just killed a component of this residual, if so."""
         fixed = self.request.weights if isinstance(self.request, LoadingPenalty) else None
-        null = null_component(residual.shape) if fixed is None else null_component(residual.shape, fixed)
+        null = self._null(residual.shape)
         if residual.squared_norm() <= RANK_FLOOR * self.data.squared_norm():
             return null
         if fixed is not None:
@@ -283,6 +288,13 @@ class _ComponentFitter:
                 return continued
         found = self._from_starts(residual)
         return null if found.is_null and fixed is None else found
+
+    def _null(self, shape: tuple[int, int]) -> Component:
+        """The component of data that have nothing left to explain."""
+        request = self.request
+        if isinstance(request, LoadingPenalty):
+            return null_component(shape, request.weights)
+        return replace(null_component(shape), target_sparsity=request.sparsity, smoothness=request.smoothness)
 
     def _from_starts(self, residual: DataOperator) -> Component:
         found = null_component(residual.shape)

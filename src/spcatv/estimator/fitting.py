@@ -34,6 +34,12 @@ from spcatv.structure import Structure
 SMALLEST_SINGLE, LARGEST_SINGLE = 1e-10, 1e10
 # A share of zeros this close to the wanted one needs no remark.
 SPARSITY_SLACK = 0.01
+# A component of the penalised model with a smaller share of zeros than this is hardly sparse.
+DENSE = 0.05
+# A relative l1 weight from here on should leave zeros.
+NOTABLE_L1 = 0.03
+# Share of the variance that is rounding.
+UNEXPLAINED = 1e-5
 
 
 class SparsityWarning(UserWarning):
@@ -267,7 +273,7 @@ def with_parameters(estimator: Any, parameters: Mapping[str, Any]) -> Any:
 
 
 def warn_about(estimator: Any) -> None:
-    """Warn of components of a fitted estimator that have not converged, and of those that are zero."""
+    """Warn of components of a fitted estimator that have not converged, are zero, or are not sparse."""
     missed = [
         f"component {k + 1}: relative gap {record.relative_gap:.2e} after {record.n_alternations}"
         for k, record in enumerate(estimator.diagnostics_)
@@ -281,24 +287,69 @@ def warn_about(estimator: Any) -> None:
         )
     if estimator.alpha is None:
         _warn_of_zeros(estimator)
-    null = [str(k + 1) for k, record in enumerate(estimator.diagnostics_) if record.n_nonzero == 0]
+    else:
+        _warn_of_dense(estimator)
+    _warn_of_null(estimator)
+
+
+def _warn_of_null(estimator: Any) -> None:
+    """Warn of components that are zero, say why, and what to do."""
+    records = estimator.diagnostics_
+    null = [str(k + 1) for k, record in enumerate(records) if record.n_nonzero == 0]
     if null:
-        weights = ", ".join(
-            f"{name}={np.array2string(np.asarray(getattr(estimator, f'{name}_')), precision=3)}"
-            for name in ("l1", "l2", "tv")
-        )
+        why = _why_null(estimator, n_live=len(records) - len(null))
         warn_user(
-            f"{len(null)} of {len(estimator.components_)} components are zero (number {', '.join(null)}): "
-            f"the penalties ({weights}) leave nothing from the starts tried, or the data have no variance "
-            f"left. {_remedy(estimator)}",
+            f"{len(null)} of {len(records)} components are zero (number {', '.join(null)}): {why}",
             NullComponentWarning,
         )
 
 
-def _remedy(estimator: Any) -> str:
+def _why_null(estimator: Any, n_live: int) -> str:
+    if n_live > 0 and estimator.explained_variance_ratio_.sum() >= 1 - UNEXPLAINED:
+        return (
+            f"the data have rank {n_live} at most, because {n_live} components explain all of the variance. "
+            f"Lower n_components (now {estimator.n_components}) to {n_live}."
+        )
+    if estimator.alpha is None and n_live == 0:
+        return "the data do not vary."
     if estimator.alpha is None:
-        return f"Lower n_components (now {estimator.n_components})."
-    return f"Lower alpha (now {estimator.alpha}, {estimator.penalty_units}) or n_components."
+        return "no loading was found, although variance is left. Lower sparsity or smoothness."
+    weights = ", ".join(
+        f"{name}={np.array2string(np.asarray(getattr(estimator, f'{name}_')), precision=3)}"
+        for name in ("l1", "l2", "tv")
+    )
+    return (
+        f"the penalties ({weights}) leave nothing from the starts tried, or the data have no variance left. "
+        f"Lower alpha (now {estimator.alpha}, {estimator.penalty_units}) or n_components"
+        f"{_remedy_for_jumps(estimator)}."
+    )
+
+
+def _warn_of_dense(estimator: Any) -> None:
+    """Warn of components of the penalised model that are dense although the l1 weight is not small.
+
+    Only relative weights tell: on standardised columns that of the l1 norm is a threshold on correlations.
+    """
+    l1 = np.broadcast_to(estimator.alpha, len(estimator.diagnostics_)) * estimator.l1_ratio
+    dense = [
+        f"component {k + 1}: {record.sparsity:.1%} zeros"
+        for k, record in enumerate(estimator.diagnostics_)
+        if record.n_nonzero > 0 and record.sparsity < DENSE and l1[k] >= NOTABLE_L1
+    ]
+    remedy = _remedy_for_jumps(estimator)
+    if dense and remedy and estimator.penalty_units == "relative":
+        warn_user(f"hardly any loading is zero ({'; '.join(dense)}){remedy}.", SparsityWarning)
+
+
+def _remedy_for_jumps(estimator: Any) -> str:
+    """What to do where total variation makes a component dense or zero; empty if it is weaker than l1."""
+    if estimator.tv_ratio <= estimator.l1_ratio or estimator.structure_.n_rows == 0:
+        return ""
+    return (
+        f"; with tv_ratio={estimator.tv_ratio:g} above l1_ratio={estimator.l1_ratio:g}, total variation "
+        "flattens wide components, which jump from dense to zero as alpha grows: take a smaller tv_ratio, or "
+        "ask for a share of zeros instead (sparsity=0.7 with alpha=None)"
+    )
 
 
 def _warn_of_zeros(estimator: Any) -> None:

@@ -78,6 +78,11 @@ BOOLEAN = FieldType("true or false", bool, _of_type(bool))
 TEXT = FieldType("a string", str, _of_type(str))
 NUMBERS = _list_of(NUMBER, "a list of numbers")
 TEXTS = _list_of(TEXT, "a list of strings")
+NUMBER_OR_NULL = FieldType(
+    "a number or null",
+    lambda value: None if value is None else float(value),
+    lambda value: None if value is None else NUMBER.read(value),
+)
 # One number for all components, or one number per component.
 NUMBER_OR_NUMBERS = FieldType(
     "a number or a list of numbers",

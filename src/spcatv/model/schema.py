@@ -16,7 +16,16 @@ from typing import Any
 
 from spcatv._util.types import Array
 from spcatv._version import __version__
-from spcatv.model.records import BOOLEAN, INTEGER, NUMBER, NUMBER_OR_NUMBERS, NUMBERS, TEXT, Table
+from spcatv.model.records import (
+    BOOLEAN,
+    INTEGER,
+    NUMBER,
+    NUMBER_OR_NULL,
+    NUMBER_OR_NUMBERS,
+    NUMBERS,
+    TEXT,
+    Table,
+)
 
 SCHEMA_VERSION = 2
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
@@ -52,6 +61,11 @@ DIAGNOSTICS: Table = {
     "n_certain": INTEGER,
     "objectives": NUMBERS,
     "inexactness": NUMBERS,
+    "l1": NUMBER,
+    "tv": NUMBER,
+    "target_sparsity": NUMBER_OR_NULL,
+    "smoothness": NUMBER_OR_NULL,
+    "jump": NUMBER,
 }
 REFINEMENT: Table = {"objectives": NUMBERS, "n_cycles": INTEGER, "converged": BOOLEAN}
 # Models of images: one record per file that was read, and one on the features that were dropped.

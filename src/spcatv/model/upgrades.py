@@ -34,7 +34,24 @@ def _from_1(saved: SavedModel) -> SavedModel:
     if isinstance(images, dict) and isinstance(images.get("confounds"), dict):
         fitted["images"] = {**images, "confounds": {"levels": {}, **images["confounds"]}}
     arrays = {name: array for name, array in saved.arrays.items() if not name.startswith("refinement.")}
-    return _alpha_as_parameter(replace(saved, fitted=fitted, arrays=arrays))
+    return _with_weights(_alpha_as_parameter(replace(saved, fitted=fitted, arrays=arrays)))
+
+
+def _with_weights(saved: SavedModel) -> SavedModel:
+    """Records of components had no weights, and nothing on a wanted sparsity, which came later."""
+    records = saved.fitted.get("diagnostics")
+    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
+        return saved
+    weights = {
+        name: weight if isinstance(weight := saved.fitted.get(name), list) else [weight] * len(records)
+        for name in ("l1", "tv")
+    }
+    unknown = {"target_sparsity": None, "smoothness": None, "jump": 0.0}
+    with_weights = [
+        {**{name: values[k] for name, values in weights.items()}, **unknown, **record}
+        for k, record in enumerate(records[: min(map(len, weights.values()))])
+    ]
+    return replace(saved, fitted={**saved.fitted, "diagnostics": with_weights})
 
 
 def _alpha_as_parameter(saved: SavedModel) -> SavedModel:

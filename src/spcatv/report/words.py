@@ -96,7 +96,11 @@ def certificate(record: ComponentDiagnostics, l2: float, tol: float) -> tuple[st
     above = share_above_optimum(record, l2)
     reached = "which is within" if record.converged else "which misses"
     sentences = [
-        f"This map is within {percent(above, 2)} of the optimum of its problem, given the scores.",
+        *(
+            (f"This map is within {percent(above, 2)} of the optimum of its problem, given the scores.",)
+            if math.isfinite(above)
+            else ()
+        ),
         f"Its duality gap, which bounds the distance to the optimum, is {number(record.relative_gap, 2)} of "
         f"the problem's scale, {reached} the tolerance of {number(tol, 2)}.",
         f"The exact map for these scores is at most {percent(record.error_bound, 2)} of the map's own length "

@@ -56,6 +56,14 @@ METRICS_COLUMNS = {
     "n_nonzero": "Loadings that are not zero.",
     "n_certain": "Loadings that are surely not zero in the exact solution for these scores.",
     "sparsity": "Share of the loadings that are exactly zero.",
+    "target_sparsity": "The share of zeros that was asked for; n/a in the penalised model.",
+    "smoothness": (
+        "Weight of the structured penalty in standard deviations of the component's own map, as used in the "
+        "end; n/a in the penalised model."
+    ),
+    "jump": "Share of the features that enter or leave at once at the weights found; 0 if none do.",
+    "l1": "Absolute weight of the l1 norm.",
+    "tv": "Absolute weight of the structured penalty.",
     "n_clusters": "Connected regions of loadings of one sign; n/a without neighbours.",
     "seconds": "Wall-clock time of the fit of this component.",
 }
