@@ -24,6 +24,7 @@ from spcatv.results import SampleSet, claimed_folder, write_results
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
+ZEROS_HEADER = ("zeros", "wanted", "smoothness")
 DESCRIPTION = """\
 Find a few components of images (NIfTI, GIFTI, FreeSurfer, CIFTI-2) or of an array:
 coherent regions that vary together. By default 70 % of the loadings of every component
@@ -85,6 +86,16 @@ def _fit(request: Request[FitOptions]) -> tuple[SampleSet, SPCATV]:
     return samples, model.fit(samples.matrix)
 
 
+def zeros_cells(record: Mapping[str, Any]) -> tuple[str, str, str]:
+    """The share of zeros, the share that was wanted, and the smoothness used, for a table."""
+    wanted, smoothness = record.get("target_sparsity"), record.get("smoothness")
+    return (
+        f"{100 * record['sparsity']:.1f} %",
+        "-" if wanted is None else f"{100 * wanted:.1f} %",
+        "-" if smoothness is None else f"{smoothness:.3g}",
+    )
+
+
 def summary_text(lines: Sequence[str], metrics: Sequence[Mapping[str, Any]], folder: Path) -> str:
     """What to print at the end: what was read and done, the components, and where the results are.
 
@@ -97,12 +108,15 @@ def summary_text(lines: Sequence[str], metrics: Sequence[Mapping[str, Any]], fol
     folder : Path
         The results folder.
     """
-    header = ("component", "variance", "zeros", "clusters", "relative gap", "converged", "seconds")
+    header = (
+        *("component", "variance", *ZEROS_HEADER),
+        *("clusters", "relative gap", "converged", "seconds"),
+    )
     rows = [
         (
             str(row["component"]),
             f"{100 * row['explained_variance_ratio']:.2f} %",
-            f"{100 * row['sparsity']:.1f} %",
+            *zeros_cells(row),
             "-" if row["n_clusters"] is None else str(row["n_clusters"]),
             f"{row['relative_gap']:.1e}",
             "yes" if row["converged"] else "NO",
