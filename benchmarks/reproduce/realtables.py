@@ -36,9 +36,9 @@ ABOUT = (
     "share of zeros in each component. Sparse PCA and DictLearning have one strength for all "
     "components: it is searched on the rows that are fitted until all components together have that "
     f"share (±{ZEROS_TOL:.0%}, or the closest found). Errors are Frobenius norms of held-out folds. "
-    "Dice indices are those of the supports as they are, of pairs of folds and of the two halves of a "
-    "split; in brackets, and without chance, of supports cut to 99 % of the norm. The cosine is that "
-    "of halves. Regions are connected pieces of a support. Verdicts are those of "
+    "Dice indices are those of supports cut to 99 % of the norm, of pairs of folds (in brackets: of the "
+    "supports as they are) and of the two halves of a split, as they come and without chance. The cosine "
+    "is that of halves. Regions are connected pieces of a support. Verdicts are those of "
     "`spcatv.stability.split_halves`. Seconds are those of a fit to a fold, with the search."
 )
 HEADER = (
@@ -211,7 +211,7 @@ def _errors(one: Study) -> np.ndarray:
     return np.array([record.values["error"] for record in one.folds])
 
 
-def _fold_dice(one: Study, norm_fraction: float | None = None) -> np.ndarray:
+def _fold_dice(one: Study, norm_fraction: float | None = NORM) -> np.ndarray:
     """Dice indices of pairs of folds, shape (10, K)."""
     loadings = [record.components for record in one.folds]
     return pairwise_dice(loadings, reference=one.whole.components, norm_fraction=norm_fraction)
@@ -222,7 +222,9 @@ def _half_dice(one: Study) -> np.ndarray:
     reference = one.whole.components
     own = [record.components[:N_COMPONENTS] for record in one.halves]
     matched = [loadings[match_components(reference, loadings).order] for loadings in own]
-    return np.array([dice(*pair) for pair in zip(matched[::2], matched[1::2], strict=True)])
+    return np.array(
+        [dice(*pair, norm_fraction=NORM) for pair in zip(matched[::2], matched[1::2], strict=True)]
+    )
 
 
 def _split_halves(one: Study) -> SplitHalves:
@@ -238,13 +240,13 @@ def _split_halves(one: Study) -> SplitHalves:
 
 def _row(one: Study) -> list[Any]:
     values = [record.values for record in one.folds]
-    fold, cut, half, split = _fold_dice(one), _fold_dice(one, NORM), _half_dice(one), _split_halves(one)
+    fold, whole, half, split = _fold_dice(one), _fold_dice(one, None), _half_dice(one), _split_halves(one)
     judged = len(one.halves[0].components) > N_COMPONENTS
     gaps = [max(value["notes"]["relative_gap"]) for value in values if value["notes"]]
     return [
         one.method.label,
         f"{_errors(one).mean():.2f}",
-        f"{fold.mean():.3f} ({cut.mean():.3f})",
+        f"{fold.mean():.3f} ({whole.mean():.3f})",
         each(fold.mean(axis=0), ".2f"),
         f"{half.mean():.3f}",
         f"{split.dice.mean():.3f}",

@@ -3,8 +3,8 @@
 from cli_files import read_tsv
 
 SMALL = (
-    *("--shape", "12,10", "--n-components", "2", "--alphas", "0.1,0.4", "--l1-ratios", "0.25"),
-    *("--tv-ratios", "0.25,0.5", "--cv", "4", "--n-bootstraps", "6", "--n-splits", "2"),
+    *("--shape", "12,10", "--n-components", "2", "--alpha", "0.1,0.4", "--l1-ratio", "0.25"),
+    *("--tv-ratio", "0.25,0.5", "--cv", "4", "--n-bootstraps", "6", "--n-splits", "2"),
 )
 
 

@@ -137,7 +137,7 @@ def test_every_command_tells_of_the_files_it_reads(command, volumes, tmp_path, c
     small = ["--n-components", "1", "--mask", str(tmp_path / "mask.nii.gz")]
     words = {
         "fit": ["fit", images, *small],
-        "select": ["select", images, *small, "--cv", "2", "--alphas", "0.1", "--n-bootstraps", "0"],
+        "select": ["select", images, *small, "--cv", "2", "--alpha", "0.1", "--n-bootstraps", "0"],
         "transform": ["transform", str(tmp_path / "model"), images],
     }
     if command == "transform":

@@ -19,7 +19,7 @@ from select_files import SMALL, assert_same_results
 
 from spcatv import SPCATV
 from spcatv.cli import main, select
-from spcatv.cli.options import OPTIONS
+from spcatv.cli.options import GRID_OPTIONS, OPTIONS
 from spcatv.cli.progress import LiveDisplay
 from spcatv.progress import StageAdvanced, StageStarted
 from spcatv.results import read_results
@@ -59,7 +59,8 @@ def test_same_as_the_library(array, tmp_path, done):
     choice = json.loads((out / "desc-SPCATV_selection.json").read_text())
     assert choice["best_index"] == search.best_index_
     assert choice["best_params"] == search.best_params_
-    assert (choice["rule"], choice["n_folds"]) == ("paper", 4)
+    assert (choice["rule"], choice["n_folds"]) == ("one_se", 4)
+    assert choice["reason"] == search.choice_reason_
     assert all(choice[name]["Description"] == column_description(name) for name in rows[0])
     model = SPCATV.load(out / "model")
     assert_array_equal(model.components_, search.best_estimator_.components_)
@@ -68,7 +69,8 @@ def test_same_as_the_library(array, tmp_path, done):
     with np.load(out / "stability.npz", allow_pickle=False) as stored:
         for name in ("selection_frequency", "sign_consistency", "dice", "signed_dice", "correlation"):
             assert_array_equal(stored[name], getattr(bootstrap, name), err_msg=name)
-    assert "Compared 4 settings on 4 folds, chosen by rule paper: alpha=" in said
+    assert "Compared 4 settings on 4 folds, chosen: alpha=" in said
+    assert f"Why (rule one_se): {search.choice_reason_}; held-out error " in said
     assert "Resampled 6 times: mean Dice index by component" in said
     halves = split_halves(search.best_estimator_, X, n_splits=2, random_state=0).reproducibility
     for record, row in zip(halves, read_tsv(out / "desc-SPCATV_halves.tsv"), strict=True):
@@ -86,8 +88,7 @@ def test_same_as_the_library(array, tmp_path, done):
 
 def test_what_is_left_behind(array, tmp_path, done):
     out = tmp_path / "out"
-    command = ("fit", "--array", array, "--shape", "12,10", "--n-components", "2", "--alpha", "0.2")
-    done(*command, "--output", tmp_path / "fit")
+    done("fit", "--array", array, *SMALL[:4], "--alpha", "0.1", "--output", tmp_path / "fit")
     done("select", "--array", array, *SMALL, "--output", out)
     extra = set(listing(out)) - set(listing(tmp_path / "fit"))
     stems = ("desc-frequency_components", "desc-signconsistency_components", "desc-regions_components")
@@ -108,7 +109,7 @@ def test_what_is_left_behind(array, tmp_path, done):
 
 def test_maps_and_regions_say_the_same(array, tmp_path, done):
     out = tmp_path / "out"
-    done("select", "--array", array, *SMALL, "--alphas", "0.05", "--min-sparsity", "0", "--output", out)
+    done("select", "--array", array, *SMALL, "--alpha", "0.05", "--min-sparsity", "0", "--output", out)
     with np.load(out / "stability.npz", allow_pickle=False) as stored:
         frequency, consistency = stored["selection_frequency"], stored["sign_consistency"]
     assert_array_equal(np.load(out / "desc-frequency_components.npy"), frequency.reshape(2, 12, 10))
@@ -152,8 +153,8 @@ def test_configuration_repeats_the_selection(array, visits, tmp_path, done, monk
     config = tmp_path / "first" / "desc-SPCATV_config.toml"
     settings = tomllib.loads(config.read_text())
     assert settings["groups"] == [str(visits), "subject"]
-    assert (settings["alphas"], settings["rule"], settings["seed"]) == ([0.1, 0.4], "stability", 3)
-    assert "alpha" not in settings
+    assert (settings["alpha"], settings["rule"], settings["seed"]) == ([0.1, 0.4], "stability", 3)
+    assert "sparsity" not in settings
     assert "spca-tv select --config" in config.read_text()
     monkeypatch.chdir(tmp_path / "first")  # the file does not depend on where one stands
     done("select", "--config", config.name, "--output", tmp_path / "second")
@@ -175,30 +176,46 @@ def test_groups_stay_together(array, visits, tmp_path, done):
     assert_array_equal(np.load(out / "stability.npz")["selection_frequency"], bootstrap.selection_frequency)
 
 
-def test_a_number_of_alphas_is_a_grid_for_the_data(array, tmp_path, done):
-    more = ("--alphas", "3", "--n-bootstraps", "0")
+def test_a_grid_of_alpha_for_the_data(array, tmp_path, done):
+    more = ("--alpha", "grid", "--n-alphas", "3", "--rule", "paper", "--n-bootstraps", "0")
     done("select", "--array", array, *SMALL, *more, "--output", tmp_path / "out")
-    expected = library_search(np.load(array), alpha=None, n_alphas=3).cv_results_["param_alpha"]
+    search = library_search(np.load(array), alpha="grid", n_alphas=3, rule="paper")
     rows = read_tsv(tmp_path / "out" / "desc-SPCATV_selection.tsv")
-    assert_array_equal([float(row["param_alpha"]) for row in rows], expected)
-
-
-def test_share_of_zeros_for_each_component(array, tmp_path, done):
-    command = [word for word in SMALL if word not in ("--alphas", "0.1,0.4")]
-    done("select", "--array", array, *command, "--sparsity", "0.5,0.6", "--output", tmp_path / "out")
-    rows = read_tsv(tmp_path / "out" / "desc-SPCATV_selection.tsv")
-    model = SPCATV.load(tmp_path / "out" / "model")
-    assert_allclose(np.mean(model.components_ == 0, axis=1), [0.5, 0.6], atol=0.01)
-    chosen = json.loads((tmp_path / "out" / "desc-SPCATV_selection.json").read_text())
-    assert rows[chosen["best_index"]]["param_alpha"] == ",".join(map(repr, model.alpha))
-    assert chosen["best_params"]["alpha"] == list(model.alpha)
+    assert_array_equal([float(row["param_alpha"]) for row in rows], search.cv_results_["param_alpha"])
     settings = tomllib.loads((tmp_path / "out" / "desc-SPCATV_config.toml").read_text())
-    assert settings["sparsity"] == [0.5, 0.6]
-    assert "alphas" not in settings
+    assert (settings["alpha"], settings["n_alphas"]) == ("grid", 3)
+    again = ("--config", tmp_path / "out" / "desc-SPCATV_config.toml", "--output", tmp_path / "again")
+    done("select", *again)
+    assert (
+        read_tsv(tmp_path / "again" / "desc-SPCATV_selection.tsv")[0]["param_alpha"] == rows[0]["param_alpha"]
+    )
+
+
+def test_a_grid_of_sparsity_and_smoothness(array, tmp_path, done):
+    out = tmp_path / "out"
+    command = ("select", "--shape", "12,10", "--n-components", "2", "--cv", "4", "--n-bootstraps", "0")
+    # the values of an option end where the next option begins
+    grid_options = ("--sparsity", "0.5", "0.8", "--smoothness", "0.1", "1", "--rule", "error")
+    said = done(*command, *grid_options, "--array", array, "--output", out)
+    targets = {"sparsity": (0.5, 0.8), "smoothness": (0.1, 1.0), "rule": "error"}
+    search = SPCATVCV(2, structure=grid((12, 10)), cv=4, random_state=0, **targets).fit(np.load(array))
+    rows = read_tsv(out / "desc-SPCATV_selection.tsv")
+    assert set(rows[0]) == set(search.cv_results_) - {"params"}
+    for name in set(rows[0]) - {"mean_fit_time"}:
+        assert_array_equal([float(row[name]) for row in rows], search.cv_results_[name], err_msg=name)
+    model = SPCATV.load(out / "model")
+    assert_array_equal(model.components_, search.components_)
+    assert (model.alpha, model.sparsity) == (None, search.best_params_["sparsity"])
+    settings = tomllib.loads((out / "desc-SPCATV_config.toml").read_text())
+    assert (settings["sparsity"], settings["smoothness"]) == ([0.5, 0.8], [0.1, 1.0])
+    assert not {"alpha", "l1_ratio", "n_alphas", "min_sparsity"} & set(settings)
+    assert "Compared 4 settings on 4 folds, chosen: sparsity=" in said
+    assert "Why (rule error): lowest held-out error; found again with Dice " in said
+    assert "held-out error 0.0 % above the lowest" in said
 
 
 def test_without_neighbours_there_are_no_regions(array, tmp_path, done):
-    command = ("--alphas", "0.2", "--tv-ratios", "0", "--l1-ratios", "0.5", "--n-components", "1")
+    command = ("--alpha", "0.2", "--tv-ratio", "0", "--l1-ratio", "0.5", "--n-components", "1")
     done("select", "--array", array, *command, "--n-bootstraps", "2", "--output", tmp_path / "out")
     assert "stability.npz" in listing(tmp_path / "out")
     assert not [name for name in listing(tmp_path / "out") if "regions" in name]
@@ -245,17 +262,16 @@ def test_failure_of_everything_is_one_line(array, tmp_path, monkeypatch, capsys)
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("--alphas", "0.1,0"), "alpha must be above 0"),
-        (("--alphas", "0.1,x"), None),
-        (("--alphas", "0"), None),
-        (("--alpha", "0.1"), None),  # not short for --alphas, where 2 would mean two values
+        (("--alpha", "0.1,0"), "alpha must be above 0"),
+        (("--alpha", "most"), None),
+        (("--alpha", "0"), "alpha must be above 0"),
         (("--cv", "1"), None),
         (("--rule", "best"), None),
         (("--n-jobs", "0"), None),
-        (("--sparsity", "0.9"), "give either --alphas or --sparsity, not both"),
-        (("--l1-ratios", "0.6", "--tv-ratios", "0.6"), "l1_ratio + tv_ratio must be below 1"),
-        (("--l1-ratios", "0,0.1", "--alphas", "4"), "--l1-ratios holds 0"),
-        (("--min-sparsity", "2"), "--min-sparsity is a share of zeros, from 0 to 1; got 2"),
+        (("--sparsity", "0.9"), "give either --sparsity or --alpha, not both"),
+        (("--l1-ratio", "0.6", "--tv-ratio", "0.6"), "l1_ratio + tv_ratio must be below 1"),
+        (("--l1-ratio", "0,0.1", "--alpha", "grid"), "--l1-ratio holds 0"),
+        (("--min-sparsity", "2"), "min_sparsity is a share of zeros, from 0 to 1; got 2"),
         (("--cv", "17"), "--cv 17 does not go with 16 samples"),
         (("--groups", "subject"), "as in --groups participants.tsv:subject"),
         (("--groups", "nothing.tsv:subject"), "cannot read the table nothing.tsv"),
@@ -278,12 +294,12 @@ def test_wrong_options_leave_nothing(change, message, array, visits, tmp_path, r
     assert listing(tmp_path) == ["X.npy", "visits.tsv"]
 
 
-def test_shares_of_zeros_that_cannot_be(array, tmp_path, refused):
+def test_targets_that_cannot_be(array, tmp_path, refused):
     command = ["select", "--array", array, "--n-components", "2", "--output", tmp_path / "out"]
-    assert "above 0 and below 1" in refused(*command, "--sparsity", "1.5")
-    assert "one for each of the 2 components" in refused(*command, "--sparsity", "0.5,0.6,0.7")
-    assert "needs l1_ratio above 0" in refused(*command, "--sparsity", "0.5", "--l1-ratios", "0,0.1")
-    assert "leave --refine out" in refused(*command, "--sparsity", "0.5,0.6", "--refine")
+    assert "sparsity must be at least 0 and below 1" in refused(*command, "--sparsity", "0.5", "1.5")
+    assert "smoothness must not be negative" in refused(*command, "--smoothness", "-1")
+    assert "rule='paper' chooses among values of alpha" in refused(*command, "--rule", "paper")
+    assert "--l1-ratio goes with --alpha" in refused(*command, "--l1-ratio", "0.1")
 
 
 def test_labels_of_groups_must_fit(array, tmp_path, refused):
@@ -296,7 +312,7 @@ def test_labels_of_groups_must_fit(array, tmp_path, refused):
 
 
 def test_configuration_of_another_command_is_refused(array, tmp_path, done, refused):
-    done("fit", "--array", array, "--n-components", "2", "--alpha", "0.2", "--output", tmp_path / "fit")
+    done("fit", "--array", array, *SMALL[:4], "--alpha", "0.1", "--output", tmp_path / "fit")
     config = tmp_path / "fit" / "desc-SPCATV_config.toml"
     line = refused("select", "--config", config, "--output", tmp_path / "out")
     assert f"{config}: alpha is no option of spca-tv select" in line
@@ -361,6 +377,15 @@ def test_verbose_tells_of_every_chain(array, tmp_path, caplog):
     assert told[-1].startswith("chain 8 of 8: fold 4, l1_ratio=0.25, tv_ratio=0.5")
 
 
+def test_fit_by_the_share_of_zeros(array, tmp_path, done, refused):
+    command = ("fit", "--array", array, "--shape", "12,10", "--n-components", "2")
+    done(*command, "--sparsity", "0.5", "0.6", "--smoothness", "0.1", "--output", tmp_path / "each")
+    each = SPCATV.load(tmp_path / "each" / "model")
+    assert_allclose(np.mean(each.components_ == 0, axis=1), [0.5, 0.6], atol=0.02)
+    line = refused(*command, "--alpha", "0.1", "--sparsity", "0.9", "--output", tmp_path / "out")
+    assert "give either --sparsity or --alpha, not both" in line
+
+
 def test_live_line_counts_chains(array, tmp_path):
     rich_console = pytest.importorskip("rich.console", reason="the live line is drawn by rich")
     console = rich_console.Console(file=io.StringIO(), force_terminal=True, width=160, record=True)
@@ -384,9 +409,9 @@ def test_live_line_counts_chains(array, tmp_path):
 @pytest.mark.parametrize(
     ("kind", "text", "value", "toml"),
     [
-        (OPTIONS["alphas"].kind, "8", 8, 8),
-        (OPTIONS["alphas"].kind, "0.5", (0.5,), 0.5),
-        (OPTIONS["alphas"].kind, "1,2", (1.0, 2.0), [1, 2]),
+        (GRID_OPTIONS["alpha"].kind, "grid", "grid", "grid"),
+        (GRID_OPTIONS["alpha"].kind, "0.5", (0.5,), [0.5]),
+        (GRID_OPTIONS["smoothness"].kind, "1,2", (1.0, 2.0), [1, 2]),
         (OPTIONS["sparsity"].kind, "0.9", 0.9, 0.9),
         (OPTIONS["sparsity"].kind, "0.9,0.5", (0.9, 0.5), [0.9, 0.5]),
         (OPTIONS["groups"].kind, "a.tsv:s", (Path("a.tsv"), "s"), ["a.tsv", "s"]),

@@ -46,10 +46,7 @@ def assert_live_and_certified(model):
         {"penalty": "graphnet"},
         {"positive": True},
         {"dtype": "float32", "tol": 1e-5},
-        pytest.param(
-            {"refine": True},
-            marks=pytest.mark.xfail(strict=False, reason="the weights are those before refinement"),
-        ),
+        {"refine": True},
         {"n_init": 3},
         {"init": "structured"},
         {"init": np.ones((3, N_FEATURES))},

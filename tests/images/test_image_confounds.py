@@ -113,7 +113,7 @@ def test_wrong_tables(data, tmp_path):
         cohort(X, [["a"]] * 20)
     with pytest.raises(ImageError, match="must be a table with one row per image"):
         cohort(X, np.zeros((20, 2, 2)))
-    with pytest.raises(ImageError, match="explain 20 images fully"):
+    with pytest.raises(ImageError, match="explain 20 samples fully"):
         cohort(X, np.random.default_rng(0).standard_normal((20, 19)))
 
 

@@ -173,9 +173,7 @@ def test_names_of_features_come_back(striped, tmp_path):
 
 
 def test_one_alpha_per_component_comes_back(striped, tmp_path):
-    from spcatv.selection import alpha_for_sparsity
-
-    model = alpha_for_sparsity(SPCATV(2, structure=(60,)), striped, [0.8, 0.7]).model
+    model = SPCATV(2, structure=(60,), alpha=[0.3, 0.2]).fit(striped)
     model.save(tmp_path / "model")
     loaded = SPCATV.load(tmp_path / "model")
     assert list(loaded.alpha) == list(model.alpha)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from spcatv.report import plot_path
-from spcatv.report.choice import distinct, rule_sentence, setting_value
+from spcatv.report import plot_path, plot_trade
+from spcatv.report.choice import distinct, rule_sentence, selection_section, setting_value
 from spcatv.results import Selection
 
 
@@ -33,7 +33,9 @@ def test_rules_are_explained():
     columns = {"mean_test_error": [1.0]}
     assert "(at least 50\u00a0% zeros)" in rule_sentence(Selection(columns, 0, "paper", min_sparsity=0.5))
     assert rule_sentence(Selection(columns, 0, "")) == ""
-    assert "closest to two goals at once" in rule_sentence(Selection(columns, 0, "stability"))
+    assert "most reproducible" in rule_sentence(Selection(columns, 0, "one_se"))
+    assert "lowest held-out error" in rule_sentence(Selection(columns, 0, "error"))
+    assert "the same places on every fold" in rule_sentence(Selection(columns, 0, "stability"))
     assert rule_sentence(Selection(columns, 0, "mine")) == "The rule was “mine”."
 
 
@@ -53,3 +55,40 @@ def test_settings_without_a_model_do_not_press_the_others_together(known):
     assert low < 1.0 < 1.02 < high < 1.03
     # the chosen one is always shown
     assert plot_path(columns, best_index=3).axes[0].get_ylim()[1] > 50
+
+
+TARGETS = {
+    "param_sparsity": [0.5, 0.9, 0.5, 0.9],
+    "param_smoothness": [0.5, 0.5, 1.0, 1.0],
+    "mean_test_error": [1.0, 1.2, 1.1, 1.3],
+    "mean_test_explained": [0.5, 0.42, 0.46, 0.3],
+    "se_test_explained": [0.05] * 4,
+    "mean_dice": [0.8, 0.7, 0.9, 0.6],
+}
+
+
+def test_error_against_stability():
+    axes = plot_trade(TARGETS, best_index=2).axes[0]
+    assert [text.get_text() for text in axes.texts] == ["0.5", "0.9", "0.5", "0.9"]
+    points = [line for line in axes.lines if line.get_marker() not in ("None", "*")]
+    filled = {
+        (x, y)
+        for line in points
+        if line.get_markerfacecolor() != "white"
+        for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)
+    }
+    assert filled == {(1.0, 0.8), (1.1, 0.9)}, "explained within 0.05 of the 0.5 of the lowest error"
+    (star,) = (line for line in axes.lines if line.get_marker() == "*")
+    assert (star.get_xdata()[0], star.get_ydata()[0]) == (1.1, 0.9)
+    labels = {text.get_text() for text in axes.figure.legends[0].get_texts()}
+    assert labels == {"smoothness 0.5", "smoothness 1", "chosen"}
+
+
+def test_the_section_says_why():
+    section = selection_section(Selection(TARGETS, 2, "one_se", 5, reason="found again with Dice 0.90"))
+    assert "chosen: sparsity 0.5, smoothness 1. Why: found again with Dice 0.90. The rule" in section.text
+    assert "against their held-out error" in section.chart.alt
+    # tables of a few columns, as earlier versions wrote them, have both over alpha
+    columns = {"param_alpha": [0.1, 0.2], "param_l1_ratio": [0.1] * 2, "param_tv_ratio": [0.5] * 2}
+    columns |= {"mean_test_error": [1.0, 2.0], "mean_dice": [0.5, 0.6]}
+    assert "settings. Chosen: alpha 0.1" in selection_section(Selection(columns, 0)).chart.alt

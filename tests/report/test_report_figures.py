@@ -123,7 +123,8 @@ def test_search_and_path(line):
     assert [float(mark.get_ydata()[0]) for mark in star] == [-search.best_score_]
     assert_readable(figure)
     assert_readable(plot_path(search.cv_results_, best_index=2))
-    assert_readable(plot_path(path(SPCATV(2, structure=(60,)), line.X, [0.05, 0.1, 0.3])))
+    assert_readable(plot_path(path(SPCATV(2, structure=(60,), alpha=0.1), line.X, [0.05, 0.1, 0.3])))
+    assert_readable(plot_path(path(SPCATV(2, structure=(60,)), line.X, [0.5, 0.7])))
 
 
 def test_settings_with_an_alpha_a_component():

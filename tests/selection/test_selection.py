@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from spcatv import SPCATV
 from spcatv.estimator import NullComponentWarning
@@ -24,7 +25,7 @@ def images():
 @pytest.mark.parametrize("penalty", ["tv", "graphnet"])
 @pytest.mark.parametrize("positive", [False, True])
 def test_the_same_answers_as_cold_fits(images, penalty, positive):
-    estimator = SPCATV(2, structure=(20, 20), penalty=penalty, positive=positive, tol=1e-11)
+    estimator = SPCATV(2, structure=(20, 20), alpha=0.1, penalty=penalty, positive=positive, tol=1e-11)
     alphas = np.geomspace(0.05, 0.6, 7)
     fitted = path(estimator, images, alphas)
     for alpha, model in zip(alphas, fitted.models, strict=True):
@@ -34,6 +35,26 @@ def test_the_same_answers_as_cold_fits(images, penalty, positive):
         for warm_record, cold_record in zip(model.diagnostics_, cold.diagnostics_, strict=True):
             assert warm_record.objective == pytest.approx(cold_record.objective, rel=1e-4)
         np.testing.assert_allclose(model.components_, cold.components_, atol=2e-3)
+
+
+def test_a_path_over_sparsity(images):
+    """What is guaranteed: the wanted zeros and certified loadings.
+
+    Which components are found is not: a path follows those of the dense fits. Here it is the same ones.
+    """
+    estimator = SPCATV(2, structure=(20, 20), alpha=None, smoothness=0.1)
+    shares = [0.9, 0.5, 0.7, 0.8, 0.6]
+    fitted = path(estimator, images, shares)
+    for share, model in zip(shares, fitted.models, strict=True):
+        assert model.sparsity == share
+        assert_allclose(np.mean(model.components_ == 0, axis=1), share, atol=0.01)
+        cold = SPCATV(2, structure=(20, 20), alpha=None, sparsity=share, smoothness=0.1).fit(images)
+        for k, record in enumerate(model.diagnostics_):
+            assert record.converged
+            assert record.relative_gap <= 1e-6
+            assert model.components_[k] @ cold.components_[k] > 0.98
+    first = SPCATV(2, structure=(20, 20), alpha=None, sparsity=0.5, smoothness=0.1).fit(images)
+    assert_array_equal(fitted.models[1].components_, first.components_)
 
 
 def test_settings_may_be_anything_in_any_order(images):
@@ -52,7 +73,7 @@ def test_settings_may_be_anything_in_any_order(images):
 def test_every_model_is_a_fitted_estimator(images):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(images.astype(np.float32), columns=[f"pixel {j}" for j in range(400)])
-    fitted = path(SPCATV(2, structure=(20, 20)), frame, [0.1, 0.2, 0.4])
+    fitted = path(SPCATV(2, structure=(20, 20), alpha=0.1), frame, [0.1, 0.2, 0.4])
     for model in fitted.models:
         assert model.transform(frame).shape == (60, 2)
         assert model.components_.dtype == np.float32
@@ -61,24 +82,27 @@ def test_every_model_is_a_fitted_estimator(images):
 
 def test_a_component_that_dies_on_the_way_stays_dead(images):
     with pytest.warns(NullComponentWarning):
-        fitted = path(SPCATV(2, structure=(20, 20)), images, [0.2, 9.0, 0.3])
+        fitted = path(SPCATV(2, structure=(20, 20), alpha=0.1), images, [0.2, 9.0, 0.3])
     assert (fitted.models[1].components_ == 0).all()
     assert fitted.models[2].components_.any(axis=1).all()
 
 
 def test_wrong_settings_are_refused_before_any_work(images):
-    estimator = SPCATV(1, structure=(20, 20))
+    estimator = SPCATV(1, structure=(20, 20), alpha=0.1)
     with pytest.raises(ValueError, match="at least one setting"):
         path(estimator, images, [])
-    with pytest.raises(ValueError, match="may hold alpha, l1_ratio and tv_ratio, got 'tol'"):
-        path(estimator, images, [{"tol": 0.1}])
+    for wrong in ({"tol": 0.1}, {"alpha": 0.1, "sparsity": 0.5}):
+        with pytest.raises(ValueError, match="may hold sparsity and smoothness, or alpha, l1_ratio and tv"):
+            path(estimator, images, [wrong])
+    with pytest.raises(ValueError, match="a setting with tv_ratio needs alpha as well"):
+        path(SPCATV(1, alpha=None), images, [{"tv_ratio": 0.1}])
     with pytest.raises(ValueError, match="alpha must not be negative"):
         path(estimator, images, [0.1, -0.1])
 
 
 def test_settings_close_together_do_not_throw_the_path_off():
     X = np.random.default_rng(0).standard_normal((20, 30))
-    fitted = path(SPCATV(1, structure=30), X, [0.1, 0.1000001, 0.4])
+    fitted = path(SPCATV(1, structure=30, alpha=0.1), X, [0.1, 0.1000001, 0.4])
     cold = SPCATV(1, structure=30, alpha=0.4).fit(X)
     assert fitted.models[-1].diagnostics_[0].objective <= 0.8 * cold.diagnostics_[0].objective
 
@@ -112,7 +136,7 @@ def test_a_path_is_straight_in_any_direction():
 
 def test_every_model_has_a_source_of_random_numbers_of_its_own(images):
     source = np.random.RandomState(3)
-    estimator = SPCATV(1, structure=(20, 20), init="random", random_state=source)
+    estimator = SPCATV(1, structure=(20, 20), alpha=0.1, init="random", random_state=source)
     before = source.get_state()[1].copy()
     fitted = path(estimator, images, [0.01, 0.02])
     np.testing.assert_array_equal(source.get_state()[1], before)

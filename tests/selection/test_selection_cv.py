@@ -35,8 +35,9 @@ class Chain:
 @pytest.mark.filterwarnings("ignore::spcatv.selection.SelectionWarning")
 @parametrize_with_checks(
     [
-        SPCATVCV(1, alpha=(0.05, 0.2), l1_ratio=0.25, tv_ratio=0.5, cv=2, structure=Chain()),
-        SPCATVCV(1, l1_ratio=0.25, tv_ratio=0.5, n_alphas=2, cv=2, rule="stability"),
+        SPCATVCV(1, sparsity=(0.0, 0.5), smoothness=1.0, cv=2, structure=Chain()),
+        SPCATVCV(1, alpha=(0.05, 0.2), l1_ratio=0.25, tv_ratio=0.5, cv=2, rule="paper", structure=Chain()),
+        SPCATVCV(1, alpha="grid", l1_ratio=0.25, tv_ratio=0.5, n_alphas=2, cv=2, rule="stability"),
     ]
 )
 def test_scikit_learn_checks(estimator, check):
@@ -58,7 +59,7 @@ GRID = {"alpha": (0.05, 0.4, 0.15), "l1_ratio": (0.1, 0.3), "tv_ratio": (0.2, 0.
 
 @pytest.fixture(scope="module")
 def search(images):
-    return SPCATVCV(2, structure=(10, 12), cv=3, tol=1e-10, **GRID).fit(images)
+    return SPCATVCV(2, structure=(10, 12), cv=3, tol=1e-10, rule="paper", **GRID).fit(images)
 
 
 class TestSecondRoute:
@@ -148,13 +149,25 @@ def assert_same(one, other):
     assert_array_equal(one.best_estimator_.components_, other.best_estimator_.components_)
 
 
-@pytest.mark.parametrize(("backend", "order"), [("loky", "C"), ("loky", "F"), ("threading", "C")])
-def test_workers_change_no_bit(images, backend, order):
+ALPHA_GRID = {"alpha": "grid", "n_alphas": 3, "l1_ratio": 0.25, "tv_ratio": (0.2, 0.5)}
+TARGETS = {"sparsity": (0.6, 0.8), "smoothness": (0.5, 1.0)}
+
+
+@pytest.mark.parametrize(
+    ("backend", "order", "grid_of_settings"),
+    [
+        ("loky", "C", TARGETS),
+        ("loky", "F", TARGETS),
+        ("loky", "F", ALPHA_GRID),
+        ("threading", "C", ALPHA_GRID),
+    ],
+)
+def test_workers_change_no_bit(images, backend, order, grid_of_settings):
     # large enough that joblib hands it over as a memory map
     X = np.tile(np.asarray(images, order=order).astype(np.float32), (1, 80))
     X = np.array(X + 0.1 * np.random.default_rng(1).standard_normal(X.shape), np.float32, order=order)
     assert X.nbytes > 1_000_000
-    search = SPCATVCV(2, structure=(80, 120), cv=2, n_alphas=3, l1_ratio=0.25, tv_ratio=(0.2, 0.5))
+    search = SPCATVCV(2, structure=(80, 120), cv=2, **grid_of_settings)
     alone = clone(search).set_params(n_jobs=1).fit(X)
     with parallel_config(backend=backend):
         together = clone(search).set_params(n_jobs=2).fit(X)
@@ -268,31 +281,67 @@ class TestFailures:
             SPCATVCV(2, solver=broken, **SEARCH).fit(images)
 
 
-class TestSparsity:
-    def test_alpha_follows_from_the_share_of_zeros(self, images):
-        search = SPCATVCV(2, cv=3, sparsity=0.8, l1_ratio=(0.25, 0.5), tv_ratio=0.0).fit(images)
-        assert len(search.cv_results_["params"]) == 2
+class TestTargets:
+    """The grid over sparsity and smoothness."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def search(cls, images):
+        return SPCATVCV(2, structure=(10, 12), cv=3, **TARGETS).fit(images)
+
+    def test_a_fold_is_fitted_as_fit_does(self, search, images):
+        results = search.cv_results_
+        assert results["params"][:3] == [
+            {"sparsity": 0.6, "smoothness": 0.5},
+            {"sparsity": 0.8, "smoothness": 0.5},
+            {"sparsity": 0.6, "smoothness": 1.0},
+        ]
+        assert_array_equal(results["param_sparsity"], [0.6, 0.8, 0.6, 0.8])
+        assert_array_equal(results["param_smoothness"], [0.5, 0.5, 1.0, 1.0])
+        for k, setting in enumerate(results["params"]):
+            models = []
+            for fold, (train, test) in enumerate(KFold(3).split(images)):
+                models.append(SPCATV(2, structure=(10, 12), alpha=None, **setting).fit(images[train]))
+                fitted = models[-1].inverse_transform(models[-1].transform(images[test]))
+                error = reconstruction_error(images[test], fitted)
+                assert results[f"split{fold}_test_error"][k] == pytest.approx(error, rel=1e-12)
+            zeros = np.mean([model.components_ == 0 for model in models], axis=(0, 2))
+            dice = pairwise_dice([model.components_ for model in models]).mean(axis=0)
+            for component in (0, 1):
+                number = component + 1
+                assert results[f"mean_sparsity_{number}"][k] == pytest.approx(zeros[component])
+                assert results[f"mean_dice_{number}"][k] == pytest.approx(dice[component])
+            assert results["mean_dice"][k] == pytest.approx(dice.mean())
+
+    def test_the_chosen_setting_is_fitted_as_fit_does(self, search, images):
+        assert list(search.best_params_) == ["sparsity", "smoothness"]
+        alone = SPCATV(2, structure=(10, 12), alpha=None, **search.best_params_).fit(images)
+        assert_array_equal(search.components_, alone.components_)
+        assert search.best_estimator_.alpha is None
+        assert search.best_estimator_.sparsity == search.best_params_["sparsity"]
+
+    def test_the_default_rule_says_why(self, search):
+        results, best = search.cv_results_, search.best_index_
+        assert search.choice_reason_ == (
+            "sparsest within one standard error of the lowest error; found again with Dice "
+            f"{results['mean_dice'][best]:.2f}"
+        )
+        explained = results["mean_test_explained"]
+        lowest = int(np.argmin(results["mean_test_error"]))
+        near = explained >= explained[lowest] - results["se_test_explained"][lowest]
+        assert near[best]
+        assert search.best_params_["sparsity"] == results["param_sparsity"][near].max()
+
+    def test_one_value_of_each(self, images):
+        search = SPCATVCV(1, structure=(10, 12), cv=2, sparsity=0.8, smoothness=0).fit(images)
+        assert search.best_params_ == {"sparsity": 0.8, "smoothness": 0.0}
         assert np.mean(search.components_ == 0) == pytest.approx(0.8, abs=0.01)
-        assert search.best_params_["alpha"] == search.sparsity_choice_.alphas[0]
-        assert search.best_estimator_ is search.sparsity_choice_.model
 
-    def test_one_share_a_component(self, images):
-        search = SPCATVCV(2, cv=3, sparsity=(0.8, 0.6), l1_ratio=(0.25, 0.5), tv_ratio=0.0).fit(images)
-        assert_allclose(np.mean(search.components_ == 0, axis=1), (0.8, 0.6), atol=0.01)
-        assert isinstance(search.best_params_["alpha"], tuple)
-        assert len(search.best_params_["alpha"]) == 2
-        assert np.isfinite(search.cv_results_["mean_test_error"]).all()
-        assert search.transform(images).shape == (36, 2)
-        pandas = pytest.importorskip("pandas")
-        assert len(pandas.DataFrame(search.cv_results_)) == 2
-
-    def test_a_share_that_is_jumped_over_is_said(self):
-        X = np.zeros((12, 40))
-        X[:, :10] = np.random.default_rng(0).standard_normal((12, 1))
-        with pytest.warns(
-            SelectionWarning, match=r"no alpha gives the share of zeros 0.95; closest is 0.750"
-        ):
-            SPCATVCV(1, structure=(40,), cv=2, sparsity=0.95, l1_ratio=0.1, tv_ratio=0.7).fit(X)
+    def test_more_components_than_the_data_have(self):
+        X = np.outer(np.arange(12.0), np.r_[np.ones(10), np.zeros(10)])
+        with pytest.warns(SelectionWarning, match="no setting keeps all 2 components alive"):
+            search = SPCATVCV(2, cv=2, sparsity=0.5, smoothness=0.0).fit(X)
+        assert_array_equal(search.cv_results_["mean_n_live"], [1.0])
 
 
 class TestEstimator:
@@ -321,7 +370,8 @@ class TestEstimator:
             search.transform(frame)
 
     def test_the_grid_of_alphas_is_made_for_each_pair(self, images):
-        search = SPCATVCV(1, structure=(10, 12), cv=2, n_alphas=3, smallest_alpha=0.1).fit(images)
+        search = SPCATVCV(1, structure=(10, 12), cv=2, alpha="grid", n_alphas=3, smallest_alpha=0.1)
+        search.fit(images)
         alphas = np.reshape(search.cv_results_["param_alpha"], (6, 3))
         assert_allclose(alphas[:, 2] / alphas[:, 0], 0.1)
         assert len(set(alphas[:, 0])) == 6
@@ -357,6 +407,7 @@ class TestEstimator:
             tv_ratio=0.5,
             transform_method="projection",
             structure=(10, 12),
+            rule="paper",
         )
         with pytest.warns(SelectionWarning, match="comes closest"):
             search.fit(images)
@@ -381,18 +432,21 @@ class TestEstimator:
     @pytest.mark.parametrize(
         ("parameters", "message"),
         [
-            ({"alpha": 0.1, "sparsity": 0.5}, "give one of them, not both"),
+            ({"alpha": 0.1, "sparsity": 0.5}, "sparsity does not go with alpha"),
+            ({"alpha": "grid", "smoothness": 2.0}, "smoothness does not go with alpha"),
+            ({"rule": "paper"}, "give alpha='grid' or the values"),
+            ({"smoothness": -1.0}, "smoothness must not be negative"),
+            ({"sparsity": "most"}, "sparsity must be a number or a sequence"),
             ({"alpha": -0.1}, "alpha must not be negative"),
             ({"alpha": "large"}, "alpha must be a number or a sequence"),
             ({"alpha": []}, "alpha must be a number or a sequence"),
-            ({"l1_ratio": [[0.1]]}, "l1_ratio must be a number or a sequence"),
-            ({"l1_ratio": 0.6, "tv_ratio": (0.5, 0.7)}, "must be below 1"),
-            ({"sparsity": 1.0}, "above 0 and below 1"),
-            ({"sparsity": (0.5, 0.5)}, "one for each of the 3 components"),
+            ({"alpha": "grid", "l1_ratio": [[0.1]]}, "l1_ratio must be a number or a sequence"),
+            ({"alpha": "grid", "l1_ratio": 0.6, "tv_ratio": (0.5, 0.7)}, "must be below 1"),
+            ({"sparsity": (0.5, 1.0)}, "sparsity"),
             ({"rule": "best"}, "unknown rule 'best'"),
             ({"min_sparsity": 2}, "min_sparsity is a share"),
-            ({"n_alphas": 0}, "n_alphas must be"),
-            ({"smallest_alpha": 1.0}, "smallest is a share"),
+            ({"alpha": "grid", "n_alphas": 0}, "n_alphas must be"),
+            ({"alpha": "grid", "smallest_alpha": 1.0}, "smallest is a share"),
             ({"n_components": 0}, "n_components must be at least 1"),
             ({"cv": 50}, "n_splits=50"),
         ],

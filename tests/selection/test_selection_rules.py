@@ -4,12 +4,19 @@ import numpy as np
 import pytest
 
 from spcatv.selection import SelectionWarning
-from spcatv.selection.rules import choose, lowest_error, one_standard_error, stability_and_error
+from spcatv.selection.rules import (
+    RULES,
+    choose,
+    highest_stability,
+    lowest_error,
+    one_standard_error,
+    paper_rule,
+)
 from spcatv.selection.table import SelectionTable, SettingScores
 
 
 def table(*rows, n_folds=2):
-    """Settings from (explained shares a fold, sparsity a component, Dice without chance)."""
+    """Settings from (explained share per fold, sparsity per component, Dice without chance)."""
     scores = []
     for explained, sparsity, dice in rows:
         shares = np.asarray(explained, dtype=float)
@@ -18,8 +25,8 @@ def table(*rows, n_folds=2):
                 error=10 * np.sqrt(1 - shares),
                 explained=np.stack([shares / 2, shares], axis=1) if len(sparsity) == 2 else shares[:, None],
                 sparsity=np.where(np.isnan(shares)[:, None], np.nan, np.tile(sparsity, (len(shares), 1))),
-                dice=0.5,
-                corrected_dice=dice,
+                dice=np.full(len(sparsity), 0.5),
+                corrected_dice=np.full(len(sparsity), dice, dtype=float),
                 n_unconverged=0,
                 seconds=np.ones(len(shares)),
             )
@@ -31,19 +38,19 @@ def table(*rows, n_folds=2):
 def test_the_papers_rule_wants_sparse_second_components():
     # the best is dense in its second component, the next is sparse there; the first one does not matter
     given = table(([0.5, 0.5], [0.9, 0.3], 0), ([0.4, 0.4], [0.0, 0.5], 0), ([0.3, 0.3], [0.9, 0.9], 0))
-    assert lowest_error(given) == 1
-    assert lowest_error(given, min_sparsity=0.2) == 0
-    assert lowest_error(given, min_sparsity=0.8) == 2
+    assert paper_rule(given) == 1
+    assert paper_rule(given, min_sparsity=0.2) == 0
+    assert paper_rule(given, min_sparsity=0.8) == 2
 
 
 def test_without_sparse_settings_the_closest_is_taken():
     given = table(([0.5, 0.5], [0.1, 0.1], 0), ([0.2, 0.2], [0.1, 0.4], 0))
     with pytest.warns(SelectionWarning, match=r"closest, alpha=0.2, l1_ratio=0.2, tv_ratio=0.5, with 40%"):
-        assert lowest_error(given) == 1
+        assert paper_rule(given) == 1
 
 
 def test_one_component_has_no_second():
-    assert lowest_error(table(([0.5, 0.4], [0.0], 0), ([0.4, 0.4], [0.9], 0))) == 0
+    assert paper_rule(table(([0.5, 0.4], [0.0], 0), ([0.4, 0.4], [0.9], 0))) == 0
 
 
 def test_one_standard_error_takes_the_sparsest_that_is_near():
@@ -55,14 +62,52 @@ def test_one_standard_error_takes_the_sparsest_that_is_near():
     assert one_standard_error(table(best, ([0.45, 0.39], [0.5, 1.0], 0))) == 0
 
 
-def test_stability_weighs_both():
-    steady = ([0.4, 0.4], [0.5, 0.5], 0.9)
-    best = ([0.5, 0.5], [0.5, 0.5], 0.1)
-    # hypot(0.2, 0.1) < hypot(0, 0.9), and a model that explains nothing is far from both
-    assert stability_and_error(table(best, steady, ([0.0, 0.0], [1.0, 1.0], 0.0))) == 1
-    assert stability_and_error(table(best, ([0.05, 0.05], [0.5, 0.5], 0.9), steady)) == 2
-    # when nothing generalises, what is reproducible is left
-    assert stability_and_error(table(([-0.1, -0.1], [0, 0], 0.2), ([-0.2, -0.2], [0, 0], 0.6))) == 1
+def test_of_equally_sparse_settings_the_most_reproducible_is_taken():
+    best = ([0.6, 0.4], [0.2, 0.2], 0.9)
+    rows = (([0.45, 0.41], [0.505, 0.505], 0.3), ([0.45, 0.39], [0.5, 0.5], 0.7))
+    assert one_standard_error(table(best, *rows)) == 2
+    # a difference of more than 1 % counts
+    assert one_standard_error(table(best, ([0.45, 0.41], [0.52, 0.52], 0.3), rows[1])) == 1
+
+
+def test_the_lowest_error():
+    given = table(([0.4, 0.4], [0.9, 0.9], 1), ([0.5, 0.5], [0.0, 0.0], 0), ([0.3, 0.3], [0.9, 0.9], 0))
+    assert lowest_error(given) == 1
+
+
+@pytest.mark.parametrize("rule", ["one_se", "error", "stability", "paper"])
+def test_every_component_must_live_on_every_fold(rule):
+    dead = ([0.9, 0.9], [1.0, 0.9], 1.0)  # the first component counts like the others
+    live = ([0.5, 0.5], [0.9, 0.9], 0.5)
+    assert choose(table(dead, live), rule, 0.5).index == 1
+    with pytest.warns(SelectionWarning, match="no setting keeps all 2 components alive on every fold"):
+        assert choose(table(([0.95, 0.95], [1.0, 1.0], 1.0), dead), rule, 0.5).index == 1
+
+
+def test_a_component_that_dies_on_one_fold_counts_as_dead():
+    given = table(([0.9, 0.9], [0.9, 0.9], 1.0), ([0.5, 0.5], [0.9, 0.9], 0.5))
+    given.scores[0].sparsity[1, 0] = 1.0
+    assert given.eligible.tolist() == [False, True]
+    assert given.least_live.tolist() == [1, 2]
+
+
+def test_reasons():
+    given = table(([0.5, 0.5], [0.9, 0.9], 0.5), ([0.4, 0.4], [0.9, 0.9], 0.6))
+    found = "; found again with Dice 0.50"
+    for rule, why in {
+        "one_se": "sparsest within one standard error of the lowest error",
+        "error": "lowest held-out error",
+        "stability": "most reproducible setting",
+        "paper": "lowest error with second and third components at least 50% zero",
+    }.items():
+        assert choose(given, rule, 0.5).reason == why + found
+    assert choose(given, lambda results: 1, 0.5).reason == "chosen by the given function" + found
+
+
+def test_stability_takes_the_most_reproducible():
+    given = table(([0.5, 0.5], [0.5, 0.5], 0.1), ([0.4, 0.4], [0.5, 0.5], 0.9), ([0.3, 0.3], [0.5, 0.5], 0.9))
+    assert highest_stability(given) == 1  # the first one wins a tie
+    assert highest_stability(table(([0.5, 0.5], [0.5, 0.5], np.nan), ([0.4, 0.4], [0.5, 0.5], 0.0))) == 1
 
 
 def test_failed_fits():
@@ -74,8 +119,8 @@ def test_failed_fits():
         ([0.4, nan, 0.4], [0.9, 0.9], 0.4),
     )
     assert given.used_folds.tolist() == [True, False, True]
-    assert given.eligible.tolist() == [False, True, True]
-    assert [choose(given, rule, 0.5) for rule in ("paper", "one_se", "stability")] == [1, 1, 1]
+    assert given.fitted.tolist() == given.eligible.tolist() == [False, True, True]
+    assert [choose(given, rule, 0.5).index for rule in RULES] == [1, 1, 1, 1]
     columns = given.as_dict()
     assert np.isnan(columns["mean_test_error"]).tolist() == [True, False, False]
     assert columns["rank_test_score"].tolist() == [3, 1, 2]
@@ -85,7 +130,12 @@ def test_failed_fits():
 
 def test_one_fold_has_no_spread():
     one = table(([0.5], [0.5, 0.5], np.nan), ([0.4], [0.9, 0.9], np.nan))
-    assert choose(one, "paper", 0.5) == 0
+    for scores in one.scores:
+        scores.dice[:] = np.nan
+    for rule in ("error", "paper"):
+        choice = choose(one, rule, 0.5)
+        assert choice.index == 0
+        assert choice.reason.endswith("no second fold to compare with")
     for rule in ("one_se", "stability"):
         with pytest.raises(ValueError, match=f"rule='{rule}' needs the scores of at least two folds"):
             choose(one, rule, 0.5)
@@ -93,7 +143,7 @@ def test_one_fold_has_no_spread():
 
 def test_a_rule_of_ones_own():
     given = table(([0.5, 0.5], [0.9, 0.3], 0), ([0.4, 0.4], [0.0, 0.5], 0))
-    assert choose(given, lambda results: int(np.argmin(results["mean_sparsity_1"])), 0.5) == 1
+    assert choose(given, lambda results: int(np.argmin(results["mean_sparsity_1"])), 0.5).index == 1
     with pytest.raises(ValueError, match=r"from 0 to 1; got 7"):
         choose(given, lambda results: 7, 0.5)
     with pytest.raises(ValueError, match="unknown rule 'best'"):

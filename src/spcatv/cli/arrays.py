@@ -14,6 +14,7 @@ import numpy as np
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
 from spcatv.cli.kinds import InputError
 from spcatv.cli.options import CommonOptions
+from spcatv.data import Adjustment
 from spcatv.estimator import SPCATV
 from spcatv.model import SavedModel, file_sha256
 from spcatv.results.folder import COMPONENT_MAPS, MODEL
@@ -36,6 +37,11 @@ class ArraySamples:
     files: dict[str, Path]  # the input files: "array", and "mask" if there is one
     # number of features of the mask that were left out: constant, NaN or infinite in some sample
     n_dropped: int
+
+    @property
+    def adjustment(self) -> Adjustment:
+        """Nothing is done to arrays."""
+        return Adjustment()
 
     @property
     def summary(self) -> str:

@@ -18,6 +18,7 @@ from spcatv.cli.inputs import SampleFiles
 from spcatv.cli.kinds import InputError
 from spcatv.cli.options import NO_HEMISPHERE, CommonOptions
 from spcatv.cli.tables import Table, read_columns, read_table, selected_columns
+from spcatv.data import Adjustment
 from spcatv.estimator import SPCATV
 from spcatv.model import SavedModel
 from spcatv.results.folder import MODEL
@@ -55,6 +56,11 @@ class ImageSamples:
     def names(self) -> tuple[str, ...]:
         """One per sample."""
         return self.cohort.names
+
+    @property
+    def adjustment(self) -> Adjustment:
+        """What every fit of some samples does anew."""
+        return self.cohort.adjustment
 
     @property
     def summary(self) -> str:

@@ -158,21 +158,15 @@ def one_or_several(item: Kind, metavar: str) -> Kind:
     return Kind(read, check, metavar)
 
 
-def count_or_numbers(metavar: str) -> Kind:
-    """A number of values (an integer), or the values themselves (a list, or one with a decimal point)."""
-    count, values = integer(metavar), several(number(), metavar)
+def several_or(word: str, item: Kind, metavar: str) -> Kind:
+    """A list, or one word that stays a string."""
+    many = several(item, metavar)
 
-    def check(value: Any) -> int | tuple[float, ...]:
-        if _is_number(value, int):
-            return int(count.check(value))
-        return tuple(values.check([value] if isinstance(value, float) else value))
+    def check(value: Any) -> Any:
+        return value if value == word else many.check(value)
 
-    def read(words: str) -> int | tuple[float, ...]:
-        try:
-            value: Any = int(words)
-        except ValueError:
-            return tuple(values.read(words))
-        return check(value)
+    def read(words: str) -> Any:
+        return words if words == word else many.read(words)
 
     return Kind(read, check, metavar)
 

@@ -175,14 +175,9 @@ OPTIONS: dict[str, Option] = {
         "alpha as a fraction of the weight that makes every loading zero (with standardised features, the l1 "
         "weight is then a threshold on correlations with the scores), or as it stands in the objective",
     ),
-    "alphas": Option(
-        kinds.count_or_numbers("N|X,X,..."),
-        SELECTION,
-        "values of alpha to try; or a whole number: how many, downwards from just below the one that makes "
-        "every loading zero",
+    "n_alphas": Option(
+        kinds.integer(), PENALISED, "with --alpha grid: number of values for every pair of ratios"
     ),
-    "l1_ratios": Option(kinds.several(kinds.number(), "X,X,..."), SELECTION, "values of l1_ratio to try"),
-    "tv_ratios": Option(kinds.several(kinds.number(), "X,X,..."), SELECTION, "values of tv_ratio to try"),
     "cv": Option(kinds.integer(at_least=2), SELECTION, "number of folds"),
     "groups": Option(
         kinds.table_column("[TSV:]COLUMN", TABLE_SUFFIXES),
@@ -193,11 +188,12 @@ OPTIONS: dict[str, Option] = {
     "rule": Option(
         kinds.choice(*RULES),
         SELECTION,
-        "how to choose: lowest held-out error with sparse components; sparsest within one standard error; or "
-        "error and stability together",
+        "how to choose: sparsest setting within one standard error of the lowest held-out error; lowest "
+        "error; most reproducible over folds; or, with --alpha, lowest error with sparse second and third "
+        "components",
     ),
     "min_sparsity": Option(
-        kinds.number(), SELECTION, "share of zeros that rule paper asks of the second and third component"
+        kinds.number(), PENALISED, "share of zeros that rule paper asks of the second and third component"
     ),
     "n_bootstraps": Option(
         kinds.integer(at_least=0),
@@ -226,6 +222,24 @@ OPTIONS: dict[str, Option] = {
         kinds.switch(), RUN, "replace the results of an earlier run in the output folder", kept=False
     ),
 }
+_VALUES = {
+    "sparsity": "shares of exact zeros to try, each for all components",
+    "smoothness": "weights of the structured penalty to try, in standard deviations of a component's own map",
+    "l1_ratio": "shares of alpha for the l1 norm to try",
+    "tv_ratio": "shares of alpha for the structured penalty to try",
+}
+# Options of `select` that take several values where those of `fit` take one.
+GRID_OPTIONS = {
+    name: Option(kinds.several(kinds.number(), "X"), OPTIONS[name].group, text, n_values="+")
+    for name, text in _VALUES.items()
+}
+GRID_OPTIONS["alpha"] = Option(
+    kinds.several_or("grid", kinds.number(), "X"),
+    PENALISED,
+    "values to try, or the word grid: downwards from just below the one that makes every loading zero; "
+    "replaces --sparsity and --smoothness",
+    n_values="+",
+)
 
 
 @dataclass(frozen=True)
@@ -294,26 +308,30 @@ class FitOptions(CommonOptions):
 
 @dataclass(frozen=True)
 class SelectOptions(CommonOptions):
-    """The options of `spca-tv select`; `alphas` is None if `sparsity` replaces it."""
+    """The options of `spca-tv select`; those of the way that is not taken are None."""
 
     command: ClassVar[str] = "select"
-    ways = (("alphas",), ("sparsity",))
+    ways = (TARGET_PARAMETERS, (*PENALISED_PARAMETERS, "n_alphas", "min_sparsity"))
 
-    alphas: int | tuple[float, ...] | None = _CV_DEFAULTS["n_alphas"]
-    l1_ratios: tuple[float, ...] = _CV_DEFAULTS["l1_ratio"]
-    tv_ratios: tuple[float, ...] = _CV_DEFAULTS["tv_ratio"]
-    sparsity: float | tuple[float, ...] | None = None
+    sparsity: tuple[float, ...] | None = _CV_DEFAULTS["sparsity"]
+    smoothness: tuple[float, ...] | None = _CV_DEFAULTS["smoothness"]
+    alpha: str | tuple[float, ...] | None = _CV_DEFAULTS["alpha"]
+    l1_ratio: tuple[float, ...] | None = _CV_DEFAULTS["l1_ratio"]
+    tv_ratio: tuple[float, ...] | None = _CV_DEFAULTS["tv_ratio"]
+    n_alphas: int | None = _CV_DEFAULTS["n_alphas"]
     cv: int = 5
     groups: tuple[Path | str, ...] | None = None
     rule: str = _CV_DEFAULTS["rule"]
-    min_sparsity: float = _CV_DEFAULTS["min_sparsity"]
+    min_sparsity: float | None = _CV_DEFAULTS["min_sparsity"]
     n_bootstraps: int = 50
     n_splits: int = 10
     scheduler: str | None = None
 
-    def model_parameters(self) -> dict[str, Any]:
-        """As for all commands, without a share of zeros, for which alpha is still to be found."""
-        return {name: value for name, value in super().model_parameters().items() if name != "sparsity"}
+    def search_parameters(self) -> dict[str, Any]:
+        """The parameters of `SPCATVCV` that are options and have a value, without `dtype` and `n_jobs`."""
+        values = {name: getattr(self, name) for name in ("n_alphas", "min_sparsity", "cv", "rule")}
+        known = {name: value for name, value in values.items() if value is not None}
+        return {**self.model_parameters(), **known}
 
 
 OptionsKind = TypeVar("OptionsKind", bound=CommonOptions)
@@ -322,7 +340,8 @@ OptionsKind = TypeVar("OptionsKind", bound=CommonOptions)
 def options_of(kind: type[CommonOptions]) -> dict[str, Option]:
     """The options of a command, in the order of `OPTIONS`."""
     names = {item.name for item in fields(kind)}
-    return {name: option for name, option in OPTIONS.items() if name in names}
+    own = GRID_OPTIONS if issubclass(kind, SelectOptions) else {}
+    return {name: own.get(name, option) for name, option in OPTIONS.items() if name in names}
 
 
 def flag(name: str) -> str:

@@ -9,6 +9,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from spcatv.cli.fit import summary_text
 from spcatv.cli.groups import Labels, find_groups, group_labels
 from spcatv.cli.inputs import Source
@@ -18,29 +20,28 @@ from spcatv.cli.options import SelectOptions
 from spcatv.cli.progress import show_warnings
 from spcatv.cli.request import Request, add_command, checked_request
 from spcatv.estimator import SPCATV
-from spcatv.estimator.parameters import check_parameters
 from spcatv.progress import StageStarted, listening, tell
 from spcatv.results import SampleSet, claimed_folder, write_results, write_selection
 from spcatv.selection import SPCATVCV, dask_backend
 from spcatv.selection.folds import make_folds
 from spcatv.selection.path import setting_text
-from spcatv.selection.search import ratio_pairs
-from spcatv.selection.sparsity import checked_targets
 from spcatv.stability import Bootstrap, SplitHalves, bootstrap_components, split_halves
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 DESCRIPTION = """\
-Choose alpha, l1_ratio and tv_ratio by cross-validation, fit all samples with them, and
+Choose sparsity and smoothness by cross-validation, fit all samples with them, and
 resample to see which voxels would be found again. Writes what `fit` writes for the
-chosen model, the table of settings, and stability maps."""
+chosen model, the table of settings, and stability maps. Every fold removes confounds
+and scales features with its own training samples."""
 EXAMPLES = """\
 examples:
   spca-tv select 'maps/*.nii.gz' --output results --n-jobs -1
-  spca-tv select 'maps/*.nii.gz' --sparsity 0.9 --rule stability --output results
+  spca-tv select 'maps/*.nii.gz' --sparsity 0.7 0.8 0.9 --smoothness 1 --output results
+  spca-tv select 'maps/*.nii.gz' --rule stability --output results
   spca-tv select participants.tsv --mask gm.nii.gz --groups subject --output results
-  spca-tv select --array X.npy --shape 100,100 --alphas 0.05,0.1,0.2 --output results
+  spca-tv select --array X.npy --shape 100,100 --alpha grid --rule paper --output results
   spca-tv select 'maps/*.nii.gz' --scheduler tcp://host:8786 --output results
 """
 # [protocol://]host:port, and what may follow it
@@ -81,39 +82,17 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _checked(options: SelectOptions, sources: Sequence[Source]) -> SelectOptions:
     """Refuse options that no selection could use, and find the table of the groups."""
-    template = SPCATV(**options.model_parameters(), dtype=options.dtype)
-    check_parameters(template)
-    ratio_pairs(template, options.l1_ratios, options.tv_ratios)
-    _check_sparsity(options)
-    if isinstance(options.alphas, tuple):
-        for alpha in options.alphas:
-            check_parameters(SPCATV(alpha=alpha))
-    elif options.alphas is not None and min(options.l1_ratios) <= 0:
+    SPCATVCV(**options.search_parameters(), dtype=options.dtype).check()
+    if options.alpha == "grid" and options.l1_ratio is not None and min(options.l1_ratio) <= 0:
         raise InputError(
-            "--l1-ratios holds 0: without an l1 penalty there is no alpha that kills everything to start "
-            "from; name the values with --alphas"
+            "--l1-ratio holds 0: without an l1 penalty there is no alpha that kills everything to start "
+            "from; name the values with --alpha"
         )
-    if not 0 <= options.min_sparsity <= 1:
-        raise InputError(f"--min-sparsity is a share of zeros, from 0 to 1; got {options.min_sparsity:g}")
     if options.scheduler is not None and not ADDRESS.fullmatch(options.scheduler):
         raise InputError(
             f"--scheduler {options.scheduler} is no address with a port, such as tcp://host:8786"
         )
     return replace(options, groups=find_groups(options, sources))
-
-
-def _check_sparsity(options: SelectOptions) -> None:
-    """Refuse shares of zeros that no search for alpha could find."""
-    if options.sparsity is None:
-        return
-    checked_targets(options.sparsity, options.n_components)
-    if min(options.l1_ratios) <= 0:
-        raise InputError("--sparsity needs l1_ratio above 0: without an l1 penalty no loading becomes zero")
-    if options.refine and isinstance(options.sparsity, tuple):
-        raise InputError(
-            "--refine refines all components under one alpha, but --sparsity with a share for each component "
-            "gives every component its own; give one share, or leave --refine out"
-        )
 
 
 def _select(
@@ -166,24 +145,14 @@ def _check_folds(options: SelectOptions, samples: SampleSet, labels: Labels | No
 
 def _compared(options: SelectOptions, samples: SampleSet, labels: Labels | None) -> SPCATVCV:
     """Fit every setting on every fold, and all samples with the one that the rule chooses."""
-    # a number of values, or the values, or neither where a share of zeros is wanted
-    alphas: dict[str, Any] = (
-        {"n_alphas": options.alphas} if isinstance(options.alphas, int) else {"alpha": options.alphas}
-    )
     search = SPCATVCV(
         structure=samples.structure,
         dtype=samples.dtype,
-        **alphas,
-        l1_ratio=options.l1_ratios,
-        tv_ratio=options.tv_ratios,
-        sparsity=options.sparsity,
-        cv=options.cv,
-        rule=options.rule,
-        min_sparsity=options.min_sparsity,
+        standardize=samples.adjustment.standardize,
         n_jobs=_n_jobs(options),
-        **options.model_parameters(),
+        **options.search_parameters(),
     )
-    return search.fit(samples.matrix, groups=labels)
+    return search.fit(samples.matrix, groups=labels, confounds=samples.adjustment.confounds)
 
 
 def _resampled(
@@ -198,6 +167,8 @@ def _resampled(
         samples.matrix,
         n_resamples=options.n_bootstraps,
         groups=labels,
+        standardize=samples.adjustment.standardize,
+        confounds=samples.adjustment.confounds,
         random_state=options.seed,
         n_jobs=_n_jobs(options),
     )
@@ -215,6 +186,8 @@ def _halves(
         samples.matrix,
         n_splits=options.n_splits,
         groups=labels,
+        standardize=samples.adjustment.standardize,
+        confounds=samples.adjustment.confounds,
         random_state=options.seed,
         n_jobs=_n_jobs(options),
     )
@@ -226,13 +199,15 @@ def _n_jobs(options: SelectOptions) -> int | None:
 
 
 def _choice_text(search: SPCATVCV) -> str:
-    """The setting that was chosen, in one line."""
+    """The setting that was chosen and why, in two lines."""
     best, results = search.best_index_, search.cv_results_
+    explained = 100 * results["mean_test_explained"][best]
+    above = 100 * (results["mean_test_error"][best] / np.nanmin(results["mean_test_error"]) - 1)
     return (
-        f"Compared {len(results['params'])} settings on {search.n_splits_} folds, chosen by rule "
-        f"{search.rule}: {setting_text(search.best_params_)} "
-        f"({100 * results['mean_test_explained'][best]:.1f} % of the held-out variance explained, Dice index "
-        f"of folds {results['mean_dice'][best]:.2f})"
+        f"Compared {len(results['params'])} settings on {search.n_splits_} folds, chosen: "
+        f"{setting_text(search.best_params_)}\n"
+        f"Why (rule {search.rule}): {search.choice_reason_}; held-out error {above:.1f} % above the lowest, "
+        f"{explained:.1f} % of the held-out variance explained"
     )
 
 

@@ -6,19 +6,31 @@ from typing import Any
 
 import numpy as np
 
+from spcatv.data.adjustment import (
+    AdjustedData,
+    Adjustment,
+    FittedAdjustment,
+    checked_adjustment,
+    confound_fit,
+)
 from spcatv.data.array import ArrayData
 from spcatv.data.base import ColumnStatistics, Data, row_blocks
 from spcatv.data.operators import CentredData, DataOperator, DeflatedData, ResidualData
 
 __all__ = [
+    "AdjustedData",
+    "Adjustment",
     "ArrayData",
     "CentredData",
     "ColumnStatistics",
     "Data",
     "DataOperator",
     "DeflatedData",
+    "FittedAdjustment",
     "ResidualData",
     "as_data",
+    "checked_adjustment",
+    "confound_fit",
     "row_blocks",
 ]
 

@@ -77,13 +77,15 @@ class ArrayData:
         column_moments(self.array, self.samples, center, mean, squared_norms)
         return ColumnStatistics(mean, squared_norms)
 
-    def gram(self, mean: FloatArray) -> FloatArray:
-        """``(X - 1 mean')(X - 1 mean')'``, in the precision of X; sums over its columns are in float64."""
+    def gram(self, mean: FloatArray, factor: FloatArray | None = None) -> FloatArray:
+        """``M M'`` for ``M = (X - 1 mean') diag(factor)``, in the precision of X, sums in float64."""
         n_samples, n_features = self.shape
         total = np.zeros((n_samples, n_samples))
         for first in range(0, n_features, GRAM_COLUMNS):
             columns = slice(first, first + GRAM_COLUMNS)
             panel = self.array[:, columns][self.samples] - mean[columns]
+            if factor is not None:
+                panel *= factor[columns]
             if self.dtype == np.float32 and np.abs(panel).max(initial=0.0) < np.sqrt(
                 LARGEST_SINGLE / n_samples
             ):

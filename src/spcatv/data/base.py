@@ -54,8 +54,8 @@ class Data(Protocol):
     def column_statistics(self, center: bool) -> ColumnStatistics:
         """Means and squared norms of the columns in one pass along the samples; no means unless `center`."""
 
-    def gram(self, mean: FloatArray) -> FloatArray:
-        """``(X - 1 mean')(X - 1 mean')'``, shape (N, N), to about the precision of X."""
+    def gram(self, mean: FloatArray, factor: FloatArray | None = None) -> FloatArray:
+        """``M M'`` for ``M = (X - 1 mean') diag(factor)``, shape (N, N), to about the precision of X."""
 
     def blocks(self, entries: int = BLOCK_ENTRIES) -> Iterator[tuple[slice, FloatArray]]:
         """All samples in order, in blocks of about `entries` entries: which ones, and X there in float64."""

@@ -27,6 +27,9 @@ from spcatv.solvers.warm import WARM_TAU, CertifiedLoading, WarmSolver
 
 # A plateau is looked for once the smoothed map is this close to the tolerance.
 NEARLY_SOLVED = 10.0
+# After so many alternations the scores should have settled. Where they have not, the target may lie inside a
+# plateau that inexact steps do not show.
+INEXACT_STEPS = 30
 # Where the target lies inside a plateau, or the penalty leaves too little, the smoothness is lowered.
 SMOOTHNESS_FACTOR = 0.7
 SMALLEST_SMOOTHNESS = 0.01
@@ -111,7 +114,7 @@ def alternate_to_sparsity(
     point: _Point | None = None
     push = 0.0
     for number in range(1, limits.max_iter + 1):
-        after = alternation.step(r)
+        after = alternation.step(r, exact=number > INEXACT_STEPS)
         if after is None:
             break
         before, point = point, after
@@ -172,14 +175,18 @@ class _Alternation:
         self.smoothness = target.smoothness
         self.n_iter = 0
 
-    def step(self, r: FloatArray) -> _Point | None:
-        """The loading for the map r (P,) with its best scores; None if there is nothing to explain."""
+    def step(self, r: FloatArray, *, exact: bool) -> _Point | None:
+        """The loading for the map r (P,) with its best scores; None if there is nothing to explain.
+
+        The map is smoothed to the tolerance if `exact`, otherwise as far as the last step suggests.
+        """
         if not r.any():
             return None
         while True:
             tv = self._target.structured_weight(r, self.smoothness)
             problem = self._target.smoothing(r, tv)
-            step = self._solver.step(problem, STEP_SHARE * self._tol * problem.scale(), STEP_REDUCTION)
+            reduction = 0.0 if exact else STEP_REDUCTION
+            step = self._solver.step(problem, STEP_SHARE * self._tol * problem.scale(), reduction)
             self.n_iter += step.n_iter
             threshold = self._threshold(problem, step)
             if not threshold.is_off or self.smoothness <= SMALLEST_SMOOTHNESS * self._target.smoothness:

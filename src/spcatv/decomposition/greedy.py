@@ -206,16 +206,15 @@ def _refined(
         singular_values=_score_norms(data, components),
         diagnostics=tuple(
             replace(
-                diagnose(after, before.seconds),
-                objectives=before.objectives,
-                inexactness=before.inexactness,
-                target_sparsity=before.target_sparsity,
-                smoothness=before.smoothness,
-                jump=before.jump,
+                diagnose(after, before.seconds), objectives=before.objectives, inexactness=before.inexactness
             )
             for after, before in zip(refinement.components, greedy.diagnostics, strict=True)
         ),
         refinement=refinement,
+        weights=tuple(
+            replace(before, l1=after.weights.l1, tv=after.weights.tv)
+            for before, after in zip(greedy.weights, refinement.components, strict=True)
+        ),
     )
 
 

@@ -156,7 +156,7 @@ def refine_to_sparsity(
             start = ComponentStart(y, block.v, block.dual, block.first_loss)
             after = alternate_to_sparsity(residual, target, start, limits, solver=solver)
             converged = converged and after.n_alternations == 1 and after.converged
-            blocks[k] = _continued(replace(after, v=n_samples * after.v), block)
+            blocks[k] = _continued(_longer(after, n_samples), block)
         objectives.append(objective())
     return Refinement(tuple(blocks), tuple(objectives), n_cycles, converged)
 
@@ -187,6 +187,17 @@ def _certify(residual: ResidualData, penalty: LoadingPenalty, block: Component, 
         scale=scale,
         objective=objective,
         converged=bool(gap <= tol * scale),
+    )
+
+
+def _longer(component: Component, factor: float) -> Component:
+    """The same component of the problem whose l2 is that much smaller, and its loading that much longer."""
+    return replace(
+        component,
+        v=factor * component.v,
+        objective=factor * component.objective,
+        gap=factor**2 * component.gap,
+        scale=factor**2 * component.scale,
     )
 
 

@@ -210,20 +210,8 @@ def _fit_all(
     methods = []
     for name, options in METHODS.items():
         results = folder / (OURS if name == "SPCA-TV" else "elastic-net")
-        _run(
-            [
-                "fit",
-                *inputs,
-                "--sparsity",
-                SPARSITY,
-                *options,
-                "--output",
-                str(results),
-                "--overwrite",
-                "--quiet",
-            ],
-            spca_tv,
-        )
+        wanted = ("--sparsity", SPARSITY, *options)
+        _run(["fit", *inputs, *wanted, "--output", str(results), "--overwrite", "--quiet"], spca_tv)
         methods.append(_judged(name, read(results), results, cohort.loadings))
     header = ("method", "loading MSE", "Dice", "zeros", "clusters", "relative gap", "seconds")
     rows = [

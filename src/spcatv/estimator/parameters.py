@@ -18,12 +18,12 @@ TRANSFORMS = ("deflation", "projection")
 DTYPES = ("float32", "float64")
 DEFAULT_SPARSITY = 0.7
 DEFAULT_SMOOTHNESS = 1.0
-# Parameters of the two ways to set the weights; the first one of the penalised model decides.
-TARGET_PARAMETERS = ("sparsity", "smoothness")
-PENALISED_PARAMETERS = ("alpha", "l1_ratio", "tv_ratio", "penalty_units")
 # A share of zeros must leave at least so much; what is left is rounded to whole features.
 HALF_A_FEATURE = 0.5
 ROUNDING = 1e-12
+# Parameters of the two ways to set the weights; the first one of the penalised model decides.
+TARGET_PARAMETERS = ("sparsity", "smoothness")
+PENALISED_PARAMETERS = ("alpha", "l1_ratio", "tv_ratio", "penalty_units")
 
 
 def check_parameters(estimator: Any) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spcatv._util.types import FloatArray
-from spcatv.data import as_data
+from spcatv.data import Adjustment, as_data
 from spcatv.images.confounds import ConfoundFit, ConfoundTable, fit_confounds, read_confounds
 from spcatv.images.features import (
     DropReport,
@@ -102,6 +102,9 @@ class Cohort:
         One row per image, not centred; confounds removed and scaled if asked for.
     preparation : Preparation
         How the rows were made, to treat new images in the same way.
+    adjustment : Adjustment
+        What was done to the features with coefficients of all samples. A fit of some samples adjusts the
+        rows of X anew, with its own coefficients, and gets what it would from the images as they were read.
     names : tuple of str
         One per sample: the file (both files of a pair joined by " + "), with ``[k]`` for sample k of a file
         that holds several.
@@ -115,6 +118,7 @@ class Cohort:
 
     X: FloatArray
     preparation: Preparation
+    adjustment: Adjustment
     names: tuple[str, ...]
     files: tuple[InputFile, ...]
     mask_report: str
@@ -191,6 +195,7 @@ def read_cohort(
     return Cohort(
         X=X,
         preparation=Preparation(space=space, confounds=fit, scale=scale, dtype=precision),
+        adjustment=Adjustment(standardize, None if table is None else table.values),
         names=samples.names,
         files=tuple(InputFile(str(path), file_sha256(path)) for path in dict.fromkeys(samples.files)),
         mask_report=mask_report,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from spcatv._util.types import FloatArray
-from spcatv.data import row_blocks
+from spcatv.data import as_data, confound_fit, row_blocks
 from spcatv.images.categories import Levels, given_columns, indicator_name, indicators, levels_of, text_values
 from spcatv.images.loading import ImageError, is_path, reading
 
@@ -67,22 +67,10 @@ class ConfoundFit:
 
 def fit_confounds(X: FloatArray, table: ConfoundTable) -> ConfoundFit:
     """Least squares of every column of X (n_samples, n_features) on the confounds and an intercept."""
-    mean = table.values.mean(axis=0)
-    centred = table.values - mean
-    # scale the columns, so that a column in tiny units does not lower the rank
-    spread = np.sqrt(np.square(centred).mean(axis=0))
-    units = np.where(spread > 0, spread, 1.0)
-    rank = int(np.linalg.matrix_rank(centred / units))
-    if rank >= len(X) - 1:
-        raise ImageError(
-            f"confounds: {rank} independent columns and an intercept explain {len(X)} images fully; nothing "
-            "is left to analyse"
-        )
-    solver = np.linalg.pinv(centred / units) / units[:, None]
-    slopes = np.zeros((len(mean), X.shape[1]))
-    for first, last in row_blocks(X.shape):
-        # the rows of the pseudo-inverse sum to zero, so the means of X do not matter
-        slopes += solver[:, first:last] @ X[first:last]
+    try:
+        mean, slopes = confound_fit(as_data(X), table.values)
+    except ValueError as error:
+        raise ImageError(str(error)) from error
     return ConfoundFit(mean=mean, slopes=slopes.astype(X.dtype), names=table.names, levels=table.levels)
 
 

@@ -13,6 +13,7 @@ from spcatv.report.figures import plot_convergence, plot_path, plot_scores, plot
 from spcatv.report.maps import plot_components
 from spcatv.report.material import Column, ReportError
 from spcatv.report.page import Report, generate_report
+from spcatv.report.trade import plot_trade
 
 __all__ = [
     "Column",
@@ -24,5 +25,6 @@ __all__ = [
     "plot_path",
     "plot_scores",
     "plot_stability",
+    "plot_trade",
     "plot_variance",
 ]

@@ -9,14 +9,21 @@ import numpy as np
 
 from spcatv._util.types import FloatArray
 from spcatv.report import words
-from spcatv.report.content import Table, chart, heads
+from spcatv.report.content import Chart, Table, chart, heads
 from spcatv.report.figures import plot_path
 from spcatv.report.sections import Section
+from spcatv.report.trade import has_trade, plot_trade
 from spcatv.results import Selection
 from spcatv.results.reading import numeric
 
 MOST_SETTINGS = 200  # listed, besides the chosen one
-PARAMETERS = {"param_alpha": "alpha", "param_l1_ratio": "l1 ratio", "param_tv_ratio": "TV ratio"}
+PARAMETERS = {
+    "param_sparsity": "sparsity",
+    "param_smoothness": "smoothness",
+    "param_alpha": "alpha",
+    "param_l1_ratio": "l1 ratio",
+    "param_tv_ratio": "TV ratio",
+}
 # range of significant digits of the held-out errors: as many as are needed to tell the settings apart
 DIGITS = range(4, 10)
 
@@ -33,17 +40,33 @@ def selection_section(selection: Selection) -> Section:
     chosen = ", ".join(f"{title} {shown[title][best]}" for title in PARAMETERS.values() if title in shown)
     folds = "" if selection.n_folds is None else f" on {selection.n_folds} folds"
     text = f"{words.count(n_settings, 'setting')} were compared{folds}; chosen: {chosen}."
-    picture = chart(
-        plot_path(selection.columns, best_index=best),
-        alt=f"Held-out error and stability of {n_settings} settings over alpha. Chosen: {chosen}, with a "
-        f"held-out error of {shown['held-out error'][best]}.",
-        caption="The star marks the chosen setting. Lower error and higher stability are better.",
-    )
     return Section(
-        f"{text} {rule_sentence(selection)}".strip(),
-        picture,
+        " ".join(filter(None, (text, reason_sentence(selection), rule_sentence(selection)))),
+        _picture(selection, f"Chosen: {chosen}, with a held-out error of {shown['held-out error'][best]}."),
         Table("Settings", heads("Setting", *shown), tuple(rows), id="selection-table"),
     )
+
+
+def _picture(selection: Selection, chosen: str) -> Chart:
+    """Error against stability; for a grid over alpha, with its many settings, both over alpha."""
+    n_settings = len(selection.columns["mean_test_error"])
+    if has_trade(selection.columns):
+        return chart(
+            plot_trade(selection.columns, best_index=selection.best_index),
+            alt=f"Stability of {n_settings} settings against their held-out error. {chosen}",
+            caption="Every point is a setting, the number at it its sparsity; best is up and left. The star "
+            "marks the chosen setting, and filled points are within one standard error of the lowest error.",
+        )
+    return chart(
+        plot_path(selection.columns, best_index=selection.best_index),
+        alt=f"Held-out error and stability of {n_settings} settings. {chosen}",
+        caption="The star marks the chosen setting. Lower error and higher stability are better.",
+    )
+
+
+def reason_sentence(selection: Selection) -> str:
+    """Why the setting was chosen, in the words of the selection; empty if they are not known."""
+    return f"Why: {selection.reason}." if selection.reason else ""
 
 
 def rule_sentence(selection: Selection) -> str:
@@ -60,9 +83,10 @@ def rule_sentence(selection: Selection) -> str:
         )
     meanings = {
         "one_se": "takes the sparsest setting whose explained share of the held-out data is within one "
-        "standard error over the folds of the best one.",
-        "stability": "takes the setting that comes closest to two goals at once: explaining most of the "
-        "held-out data, and finding the same places on every fold (Dice index, corrected for chance).",
+        "standard error over the folds of the best one, and of equally sparse ones the most reproducible.",
+        "error": "takes the lowest held-out error.",
+        "stability": "takes the setting that finds the same places on every fold most often (Dice index, "
+        "corrected for chance).",
     }
     if selection.rule in meanings:
         return f"The rule “{selection.rule}” {meanings[selection.rule]}"

@@ -279,8 +279,8 @@ def plot_path(results: Any, *, best_index: int | None = None) -> Figure:
     Returns
     -------
     matplotlib Figure
-        Held-out error and Dice index over alpha, one line per pair of ratios. For a path: explained variance
-        and share of zeros of every component.
+        Held-out error and Dice index over sparsity, one line per smoothness; or over alpha, one line per
+        pair of ratios. For a path: explained variance and share of zeros of every component.
     """
     if hasattr(results, "models"):
         return _plot_models(results)
@@ -291,8 +291,9 @@ def plot_path(results: Any, *, best_index: int | None = None) -> Figure:
 
 
 def _plot_models(path: Any) -> Figure:
-    alphas = np.array([setting["alpha"] for setting in path.settings])
-    order = np.argsort(alphas, kind="stable")
+    name = "alpha" if "alpha" in path.settings[0] else "sparsity"
+    across = np.array([setting[name] for setting in path.settings])
+    order = np.argsort(across, kind="stable")
     shares = np.array([model.explained_variance_ratio_ for model in path.models])[order]
     zeros = np.array([[record.sparsity for record in model.diagnostics_] for model in path.models])[order]
     with figure_style():
@@ -302,11 +303,12 @@ def _plot_models(path: Any) -> Figure:
             panels, (shares, zeros), ("explained variance (%)", "zeros (%)"), strict=True
         ):
             for k, column in enumerate(100 * table.T):
-                axes.plot(alphas[order], column, **line_style(k), label=_name(k))
+                axes.plot(across[order], column, **line_style(k), label=_name(k))
             axes.set_ylabel(text)
-            _log_axis(axes.xaxis)
+            if name == "alpha":
+                _log_axis(axes.xaxis)
         panels[0].legend()
-        panels[1].set_xlabel("alpha")
+        panels[1].set_xlabel(name)
     return figure
 
 
@@ -314,9 +316,10 @@ def _plot_selection(columns: Mapping[str, Any], best_index: int | None) -> Figur
     error, dice = numeric(columns["mean_test_error"]), numeric(columns.get("mean_dice", ()))
     if error is None:
         raise ValueError("mean_test_error must hold numbers")
-    alphas = numeric(columns["param_alpha"])
-    across = np.arange(1.0, len(error) + 1) if alphas is None else alphas
-    lines = _lines(columns, len(error))
+    name = "sparsity" if "param_sparsity" in columns else "alpha"
+    known = numeric(columns[f"param_{name}"])
+    across = np.arange(1.0, len(error) + 1) if known is None else known
+    lines = setting_lines(columns, len(error))
     with_dice = dice is not None and len(dice) == len(error) and np.isfinite(dice).any()
     with figure_style():
         figure = new_figure(4.6, 6.2 if with_dice else 3.6)
@@ -328,8 +331,8 @@ def _plot_selection(columns: Mapping[str, Any], best_index: int | None) -> Figur
             _plot_lines(panels[1], across, dice, lines, best_index)
             panels[1].set_ylabel("stability (Dice index)")
             panels[1].set_ylim(top=1.02)
-        panels[-1].set_xlabel("setting" if alphas is None else "alpha")
-        if alphas is not None and (alphas > 0).all():
+        panels[-1].set_xlabel("setting" if known is None else name)
+        if name == "alpha" and known is not None and (known > 0).all():
             _log_axis(panels[-1].xaxis)
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower left", ncols=2, fontsize=7)
@@ -360,12 +363,17 @@ def _limit_to_models(
         axes.set_title(f"{n_above} with next to no loadings left: above", fontsize=8)
 
 
-def _lines(columns: Mapping[str, Any], n_settings: int) -> dict[str, IntArray]:
-    """Groups of settings that differ only in alpha, by their ratios."""
+def setting_lines(columns: Mapping[str, Any], n_settings: int) -> dict[str, IntArray]:
+    """Groups of settings that differ only in sparsity or alpha, by their smoothness or their ratios."""
+    fixed = {"smoothness": "smoothness", "l1_ratio": "l1", "tv_ratio": "TV"}
     found: dict[str, list[int]] = {}
     for k in range(n_settings):
-        ratios = [f"{columns[f'param_{name}'][k]}" for name in ("l1_ratio", "tv_ratio")]
-        found.setdefault(f"l1 {_short(ratios[0])}, TV {_short(ratios[1])}", []).append(k)
+        texts = [
+            f"{title} {_short(str(columns[f'param_{name}'][k]))}"
+            for name, title in fixed.items()
+            if f"param_{name}" in columns
+        ]
+        found.setdefault(", ".join(texts), []).append(k)
     return {name: np.array(rows, dtype=np.intp) for name, rows in found.items()}
 
 

@@ -84,6 +84,7 @@ def find(source: Any) -> Results:
             source.rule if isinstance(source.rule, str) else getattr(source.rule, "__name__", "a function"),
             int(source.n_splits_),
             float(source.min_sparsity),
+            source.choice_reason_,
         )
         return Results(model, estimator_state(model), selection=selection)
     if not hasattr(source, "get_params"):

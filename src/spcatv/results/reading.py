@@ -55,6 +55,7 @@ class Selection:
     rule: str = ""  # how it was chosen
     n_folds: int | None = None  # number of folds
     min_sparsity: float | None = None  # share of zeros that the rule "paper" asks for
+    reason: str = ""  # why it was chosen, in words; empty if that is not known
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,6 +186,7 @@ def read_selection(folder: Path) -> Selection | None:
         rule = str(choice.get("rule", ""))
         min_sparsity = choice.get("min_sparsity")
         least = None if min_sparsity is None else float(min_sparsity)
+        reason = str(choice.get("reason", ""))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ResultsError(
             f"{choice_file}: must hold best_index, rule and n_folds of the selection ({error!r})"
@@ -192,7 +194,7 @@ def read_selection(folder: Path) -> Selection | None:
     n_settings = len(next(iter(columns.values()), []))
     if not 0 <= best < n_settings:
         raise ResultsError(f"{choice_file}: best_index is {best}, but {file.name} has {n_settings} settings")
-    return Selection(columns, best, rule, None if n_folds is None else int(n_folds), least)
+    return Selection(columns, best, rule, None if n_folds is None else int(n_folds), least, reason)
 
 
 def read_stability(folder: Path, structure: Structure, components: FloatArray) -> Stability | None:

@@ -17,6 +17,7 @@ import numpy as np
 
 from spcatv._util.types import FloatArray
 from spcatv._version import __version__
+from spcatv.data import Adjustment
 from spcatv.decomposition.ceiling import pca_cumulative_variance
 from spcatv.estimator import SPCATV
 from spcatv.results.folder import (
@@ -67,9 +68,11 @@ METRICS_COLUMNS = {
     "n_clusters": "Connected regions of loadings of one sign; n/a without neighbours.",
     "seconds": "Wall-clock time of the fit of this component.",
 }
-# columns of cv_results_ without a number in their names; `params` repeats the first three and is left out
+# columns of cv_results_ without a number in their names; `params` repeats the first of them and is left out
 SELECTION_COLUMNS = {
-    "param_alpha": "Strength of all penalties together; one number per component where they differ.",
+    "param_sparsity": "Share of the loadings of every component that shall be exactly zero.",
+    "param_smoothness": "Weight of the structured penalty, in standard deviations of a component's own map.",
+    "param_alpha": "Strength of all penalties together.",
     "param_l1_ratio": "Share of alpha for the l1 norm.",
     "param_tv_ratio": "Share of alpha for the structured penalty.",
     "mean_test_error": "Mean over folds of the held-out error, the Frobenius norm of the residual.",
@@ -89,6 +92,7 @@ SPLIT_COLUMN = "Held-out error on fold {}."
 NUMBERED_COLUMNS = {
     "mean_test_explained_": "The explained share with the first {} components alone.",
     "mean_sparsity_": "Mean share of zeros of component {}.",
+    "mean_dice_": "Dice index of component {}, mean over pairs of folds; numbered as on the first fold.",
 }
 REGIONS_COLUMNS = {
     "component": "Number of the component, from 1.",
@@ -123,6 +127,10 @@ class SampleSet(Protocol):
     @property
     def dtype(self) -> str | None:
         """Precision of the fit; None for that of the matrix."""
+
+    @property
+    def adjustment(self) -> Adjustment:
+        """What was done to the features of X, and is done anew to the samples of a fold or a resample."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -228,12 +236,14 @@ def write_selection(
 
 def _write_settings(search: SPCATVCV, folder: Path) -> None:
     results = {name: values for name, values in search.cv_results_.items() if name != "params"}
-    rows = ([_setting_cell(value) for value in row] for row in zip(*results.values(), strict=True))
+    rows = (
+        [None if math.isnan(value) else value for value in row] for row in zip(*results.values(), strict=True)
+    )
     _write_text(folder / SELECTION, table_text(tuple(results), rows))
     choice = {
         "rule": search.rule,
         "min_sparsity": search.min_sparsity,
-        "sparsity": search.sparsity,
+        "reason": search.choice_reason_,
         "best_index": int(search.best_index_),
         "best_params": search.best_params_,
         "n_folds": int(search.n_splits_),
@@ -250,13 +260,6 @@ def column_description(name: str) -> str:
         return SPLIT_COLUMN.format(1 + int(name.removeprefix("split").partition("_")[0]))
     stem = name.rstrip("0123456789")
     return NUMBERED_COLUMNS[stem].format(name.removeprefix(stem))
-
-
-def _setting_cell(value: Any) -> Any:
-    """A value for the table of settings: None where a fit failed; one alpha per component is a list."""
-    if isinstance(value, tuple):
-        return ",".join(map(repr, value))
-    return None if math.isnan(value) else value
 
 
 def _write_stability(stability: Any, samples: SampleSet, folder: Path) -> None:

@@ -1,7 +1,9 @@
-"""One chain of fits: one fold, one pair of ratios, all values of alpha, each from the one before.
+"""One chain of fits: one fold and one row of the grid.
 
 A chain is the unit of work of a selection. It depends on nothing but its arguments, so that the numbers are
-the same on any number of workers; its training samples are a part of the data, not a copy.
+the same on any number of workers; its training samples are a part of the data, not a copy. Values of alpha
+are fitted each from the one before. Components of a wanted sparsity are fitted alone, as `SPCATV.fit` does:
+from the components of another sparsity, the alternation may end with others than those that `fit` finds.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import numpy as np
 
 from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray
-from spcatv.data import Data, as_data
+from spcatv.data import Adjustment, Data, as_data
 from spcatv.estimator import SPCATV
 from spcatv.estimator.fitting import Fit
 from spcatv.metrics import threshold_loadings
@@ -68,14 +70,19 @@ class ChainResult:
 
 
 def fit_chain(
-    estimator: SPCATV, X: Any, structure: Structure, fold: Fold, settings: Sequence[Setting]
+    estimator: SPCATV,
+    X: Any,
+    structure: Structure,
+    fold: Fold,
+    settings: Sequence[Setting],
+    adjustment: Adjustment,
 ) -> ChainResult:
     """Fit all settings to the training samples of a fold, and score the samples that it holds out.
 
     Parameters
     ----------
     estimator : SPCATV
-        Everything but the weights and the structure, valid.
+        Everything but the settings and the structure, valid.
     X : ndarray or Data of shape (n_samples, n_features)
         Checked data.
     structure : Structure
@@ -83,21 +90,27 @@ def fit_chain(
     fold : Fold
         Samples to fit and samples to score.
     settings : sequence of mapping
-        Values of alpha with the same two ratios.
+        A row of the grid: values of sparsity with one smoothness, or values of alpha with the same ratios.
+    adjustment : Adjustment
+        Made with coefficients of the training samples.
 
     Returns
     -------
     ChainResult
     """
-    data = as_data(X)
-    test = data.take(fold.test)
-    fitter = PathFitter(estimator, data.take(fold.train), structure)
     outcomes: list[Outcome | None] = [None] * len(settings)
+    try:
+        with one_blas_thread():
+            train, test = adjustment.adjusted(as_data(X), fold.train, fold.test)
+    except FIT_FAILURES as error:
+        return ChainResult(tuple(outcomes), (failure(f"fold {fold.number + 1}", error),))
+    fitter = PathFitter(estimator, train, structure)
     failures: list[Failure] = []
     for k in path_order(settings):
         started = time.perf_counter()
         try:
-            fitted = fitter.fit(settings[k])
+            alone = "sparsity" in settings[k]
+            fitted = fitter.fit_from(settings[k], ()) if alone else fitter.fit(settings[k])
         except FIT_FAILURES as error:
             # the next setting starts from the last one that went well
             failures.append(failure(place(fold, settings[k]), error))

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import clone
 
 from spcatv._util.types import FloatArray, IntArray
+from spcatv.data import checked_adjustment
 from spcatv.estimator import SPCATV
 from spcatv.selection.chains import ChainResult, fit_chain
 from spcatv.selection.folds import make_folds
@@ -75,6 +76,8 @@ def component_curve(
     cv: Any = 5,
     y: Any = None,
     groups: Any = None,
+    standardize: bool = False,
+    confounds: Any = None,
     n_jobs: int | None = None,
 ) -> ComponentCurve:
     """Held-out explained variance for every number of components, from one fit per fold.
@@ -89,8 +92,8 @@ def component_curve(
         Data.
     max_components : int, default=10
         The largest number to look at.
-    cv, y, groups
-        Folds, as in `SPCATVCV`.
+    cv, y, groups, standardize, confounds
+        Folds and their samples, as in `SPCATVCV`.
     n_jobs : int or None, default=None
         Workers.
 
@@ -120,10 +123,10 @@ def component_curve(
     template.set_params(structure=None)
     setting = complete_setting(estimator, {})
     folds = make_folds(cv, shareable(data), y, groups)
+    adjustment = checked_adjustment(standardize, confounds, data.shape[0])
+    tasks = ((template, shareable(data), structure, fold, [setting], adjustment) for fold in folds)
     with workers(n_jobs) as pool:
-        results: list[ChainResult] = list(
-            pool.run(fit_chain, ((template, shareable(data), structure, fold, [setting]) for fold in folds))
-        )
+        results: list[ChainResult] = list(pool.run(fit_chain, tasks))
     failures = [item for result in results for item in result.failures]
     explained = [item.held_out.shares for result in results for item in result.outcomes if item is not None]
     check_failures(failures, n_left=len(explained))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -13,22 +14,29 @@ from sklearn.utils.validation import check_is_fitted
 
 from spcatv._util.types import FloatArray
 from spcatv._util.warn import warn_user
-from spcatv.data import Data
+from spcatv.data import Adjustment, Data, checked_adjustment
 from spcatv.estimator import SPCATV
 from spcatv.estimator.fitting import checked_data, warn_about
-from spcatv.estimator.parameters import check_parameters
+from spcatv.estimator.parameters import TARGET_PARAMETERS, check_parameters
 from spcatv.estimator.reportable import ReportMixin
 from spcatv.problem import Penalty
 from spcatv.progress import SILENT, StageStarted, listeners, together
 from spcatv.progress.printing import LinePrinter
 from spcatv.selection.components import ComponentCurve
 from spcatv.selection.folds import make_folds
-from spcatv.selection.path import PathFitter, setting_text
-from spcatv.selection.rules import RULES, SelectionWarning, choose
-from spcatv.selection.search import AlphaPlan, PairSettings, cross_validate, plan_pair, ratio_pairs, values
-from spcatv.selection.sparsity import SparsityChoice, checked_targets
+from spcatv.selection.path import PathFitter, way_to
+from spcatv.selection.rules import RULES, choose
+from spcatv.selection.search import (
+    Row,
+    alpha_rows,
+    cross_validate,
+    ratio_pairs,
+    row_below_all_zero,
+    target_rows,
+    values,
+)
 from spcatv.selection.table import SelectionTable
-from spcatv.selection.workers import check_failures, shareable, workers
+from spcatv.selection.workers import Workers, check_failures, shareable, workers
 from spcatv.structure import Structure, as_structure
 
 # Parameters of SPCATV that are the same for every setting.
@@ -52,11 +60,11 @@ SHARED = (
 
 
 class SPCATVCV(ReportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """SPCATV with its weights chosen by cross-validation.
+    """SPCATV with its sparsity and smoothness, or its penalties, chosen by cross-validation.
 
-    Every setting of the grid is fitted to the training samples of every fold and judged by how well it
-    reconstructs the samples held out; the setting that the rule chooses is then fitted to all samples. Fits
-    are warm-started along alpha, and run in parallel over folds and pairs of ratios.
+    Every setting of the grid is fitted to the training samples of every fold, and judged by how well it
+    reconstructs the samples held out and by how alike its components are from fold to fold. The setting
+    that the rule chooses is then fitted to all samples. Fits run in parallel over folds and rows of the grid.
 
     Parameters
     ----------
@@ -64,30 +72,39 @@ class SPCATVCV(ReportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         Number of components K. `component_curve_` says what each of them explains.
     structure : Structure, shape, mask, (coords, triangles), sparse matrix, callable or None, default=None
         As in `SPCATV`.
-    alpha : float, sequence of float or None, default=None
-        Values to try. ``None``: for every pair of ratios `n_alphas` values from just below the one that kills
-        everything down to `smallest_alpha` times it (`alpha_grid`), found on all samples.
+    sparsity : float or sequence of float, default=(0.5, 0.6, 0.7, 0.8, 0.9)
+        Shares of zeros to try; each is that of every component.
+    smoothness : float or sequence of float, default=(0.5, 1.0)
+        Values to try. One value is chosen for the data set, not one per fold.
+    alpha : float, sequence of float, "grid" or None, default=None
+        ``None``: components of a wanted sparsity. Otherwise the penalised model, with these values of alpha.
+        "grid": for every pair of ratios `n_alphas` values from just below the one that kills everything down
+        to `smallest_alpha` times it (`alpha_grid`), found on all samples.
     l1_ratio : float or sequence of float, default=(0.1, 0.25)
-        Values to try.
+        With `alpha`: values to try.
     tv_ratio : float or sequence of float, default=(0.25, 0.5, 0.7)
-        Values to try. Pairs with ``l1_ratio + tv_ratio >= 1`` are left out.
+        With `alpha`: values to try. Pairs with ``l1_ratio + tv_ratio >= 1`` are left out.
     n_alphas : int, default=8
-        Values of alpha for each pair of ratios, if they are not given.
+        With ``alpha="grid"``: values of alpha for each pair of ratios.
     smallest_alpha : float, default=0.02
-        The last of them as a share of the first.
-    sparsity : float, sequence of float or None, default=None
-        Share of zeros wanted, of all components together or one each; takes the place of alpha, which is
-        found for each pair of ratios on all samples (`alpha_for_sparsity`).
+        With ``alpha="grid"``: the last of them as a share of the first.
     cv : int, scikit-learn splitter or iterable of (train, test), default=None
         Folds; ``None`` is 5. A number makes `GroupKFold` if `fit` is given groups, otherwise `KFold`.
-    rule : {"paper", "one_se", "stability"} or callable, default="paper"
-        * "paper": lowest mean reconstruction error among settings whose second and third components are,
-          on average over folds, zero in at least `min_sparsity` of the features;
-        * "one_se": the sparsest setting within one standard error of the lowest error;
-        * "stability": closest to explaining most and being perfectly reproducible over folds;
+    rule : {"one_se", "error", "stability", "paper"} or callable, default="one_se"
+        * "one_se": the sparsest setting within one standard error of the lowest error; of equally sparse
+          ones, the most reproducible;
+        * "error": lowest mean reconstruction error;
+        * "stability": most reproducible, by the Dice index over folds, corrected for chance;
+        * "paper" (with `alpha` only): lowest mean reconstruction error among settings whose second and third
+          components are, on average over folds, zero in at least `min_sparsity` of the features;
         * a function of ``cv_results_`` that returns the number of a setting.
+
+        All but a function choose among settings that keep every component alive on every fold.
     min_sparsity : float, default=0.5
         See `rule`.
+    standardize : bool, default=False
+        Whether every feature is divided by its standard deviation over the samples of each fit: those of a
+        fold, and all samples at the end.
     n_jobs : int or None, default=None
         Workers, as in joblib; -1 is one per core. Any number gives the same numbers.
     penalty_units : {"relative", "absolute"}, default="relative"
@@ -100,31 +117,36 @@ class SPCATVCV(ReportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 random_state
         As in `SPCATV`.
     verbose : int, default=0
-        1: one line per chain of fits.
+        1: one line per chain of fits, those of one row of the grid on one fold.
 
     Attributes
     ----------
     cv_results_ : dict of arrays
-        One row per setting, for `pandas.DataFrame`: ``params``, ``param_alpha``, ``param_l1_ratio``,
-        ``param_tv_ratio``; held-out errors ``split<i>_test_error``, ``mean_test_error``, ``std_test_error``,
-        ``mean_test_score`` (minus the error), ``rank_test_score``; explained shares of the held-out sum of
+        One row per setting, for `pandas.DataFrame`: ``params``, ``param_sparsity``, ``param_smoothness`` (or
+        ``param_alpha``, ``param_l1_ratio``, ``param_tv_ratio``); held-out errors ``split<i>_test_error``,
+        ``mean_test_error``, ``std_test_error``, ``mean_test_score`` (minus the error),
+        ``rank_test_score``; explained shares of the held-out sum of
         squares ``mean_test_explained``, ``se_test_explained`` and, with the first k components,
         ``mean_test_explained_<k>``; ``mean_sparsity``, ``mean_sparsity_<k>``, ``mean_n_live`` (components
-        that are not zero); ``mean_dice`` and ``mean_corrected_dice`` over pairs of folds; ``n_unconverged``;
-        ``mean_fit_time`` in seconds. NaN where a fit has failed.
+        that are not zero); ``mean_dice``, ``mean_dice_<k>`` and ``mean_corrected_dice`` over pairs of folds;
+        ``n_unconverged``; ``mean_fit_time`` in seconds. NaN where a fit has failed.
     best_index_ : int
         The row chosen.
     best_params_ : dict
-        Its ``alpha`` (a tuple if every component has its own), ``l1_ratio`` and ``tv_ratio``.
+        Its ``sparsity`` and ``smoothness``, or its ``alpha``, ``l1_ratio`` and ``tv_ratio``.
+    choice_reason_ : str
+        Why it was chosen, in words.
     best_score_ : float
         Minus its mean held-out reconstruction error.
     best_estimator_ : SPCATV
-        Fitted to all samples with it, along the same values of alpha as on the folds: a strong penalty that
-        is reached from weaker ones may leave nothing to a fit that begins with it.
+        Fitted to all samples with it, after confounds are removed and features scaled if so wanted. With
+        `alpha`, it is fitted along the same values of alpha as on the folds: a strong penalty that is
+        reached from weaker ones may leave nothing to a fit that begins with it.
     component_curve_ : ComponentCurve
         Held-out explained variance of the chosen setting against the number of components.
-    sparsity_choice_ : SparsityChoice or None
-        How the chosen alpha was found, if `sparsity` was given.
+    adjustment_ : FittedAdjustment or None
+        How samples are adjusted before `best_estimator_` sees them: coefficients of all samples for
+        confounds and scale. None without either.
     n_splits_ : int
         Number of folds.
     n_features_in_ : int
@@ -147,9 +169,11 @@ random_state
     >>> rng = np.random.default_rng(0)
     >>> X = 0.5 * rng.standard_normal((40, 60))
     >>> X[:, 10:20] += rng.standard_normal((40, 1))
-    >>> search = SPCATVCV(1, structure=(60,), alpha=[0.02, 0.2], l1_ratio=0.25, tv_ratio=0.5).fit(X)
+    >>> search = SPCATVCV(1, structure=(60,), sparsity=[0.5, 0.8], smoothness=1.0).fit(X)
     >>> search.best_params_
-    {'alpha': 0.2, 'l1_ratio': 0.25, 'tv_ratio': 0.5}
+    {'sparsity': 0.8, 'smoothness': 1.0}
+    >>> search.choice_reason_
+    'sparsest within one standard error of the lowest error; found again with Dice 1.00'
     """
 
     def __init__(
@@ -157,15 +181,17 @@ random_state
         n_components: int = 3,
         *,
         structure: Any = None,
-        alpha: float | Sequence[float] | None = None,
+        sparsity: float | Sequence[float] = (0.5, 0.6, 0.7, 0.8, 0.9),
+        smoothness: float | Sequence[float] = (0.5, 1.0),
+        alpha: float | Sequence[float] | str | None = None,
         l1_ratio: float | Sequence[float] = (0.1, 0.25),
         tv_ratio: float | Sequence[float] = (0.25, 0.5, 0.7),
         n_alphas: int = 8,
         smallest_alpha: float = 0.02,
-        sparsity: float | Sequence[float] | None = None,
         cv: Any = None,
-        rule: str | Callable[[dict[str, Any]], int] = "paper",
+        rule: str | Callable[[dict[str, Any]], int] = "one_se",
         min_sparsity: float = 0.5,
+        standardize: bool = False,
         n_jobs: int | None = None,
         penalty_units: str = "relative",
         penalty: Penalty = "tv",
@@ -184,15 +210,17 @@ random_state
     ) -> None:
         self.n_components = n_components
         self.structure = structure
+        self.sparsity = sparsity
+        self.smoothness = smoothness
         self.alpha = alpha
         self.l1_ratio = l1_ratio
         self.tv_ratio = tv_ratio
         self.n_alphas = n_alphas
         self.smallest_alpha = smallest_alpha
-        self.sparsity = sparsity
         self.cv = cv
         self.rule = rule
         self.min_sparsity = min_sparsity
+        self.standardize = standardize
         self.n_jobs = n_jobs
         self.penalty_units = penalty_units
         self.penalty = penalty
@@ -214,8 +242,8 @@ random_state
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def fit(self, X: Any, y: Any = None, groups: Any = None) -> SPCATVCV:
-        """Choose the weights and fit all samples with them.
+    def fit(self, X: Any, y: Any = None, groups: Any = None, confounds: Any = None) -> SPCATVCV:
+        """Choose a setting and fit all samples with it.
 
         Parameters
         ----------
@@ -225,68 +253,96 @@ random_state
             For the splitter only, which may stratify by it.
         groups : array-like of shape (n_samples,), default=None
             Samples of one group stay together: on one side of every split.
+        confounds : array-like of shape (n_samples, n_confounds), default=None
+            Numbers that are regressed out of every feature, with the coefficients of the samples of each fit.
 
         Returns
         -------
         self : SPCATVCV
         """
         template = self._template()
-        alphas = self._alpha_plan(template)
-        pairs = ratio_pairs(template, self.l1_ratio, self.tv_ratio)
+        rows = self._known_rows(template)
         data = checked_data(self, X, reset=True, min_samples=2)
         shared = shareable(data)
+        adjustment = checked_adjustment(self.standardize, confounds, data.shape[0])
         structure = as_structure(self.structure, n_features=data.shape[1])
         folds = make_folds(self.cv, shared, y, groups)
         worker_template = clone(template).set_params(structure=None)
         listener = together(*listeners(), LinePrinter("[SPCATVCV] ") if self.verbose else SILENT)
-        listener.hear(StageStarted("Comparing settings", len(pairs) * len(folds), "chains of fits"))
+        n_rows = len(ratio_pairs(template, self.l1_ratio, self.tv_ratio)) if rows is None else len(rows)
+        listener.hear(StageStarted("Comparing settings", n_rows * len(folds), "chains of fits"))
         with workers(self.n_jobs) as pool:
-            planned = list(
-                pool.run(plan_pair, ((worker_template, shared, structure, pair, alphas) for pair in pairs))
-            )
+            if rows is None:
+                rows = self._rows_for(pool, worker_template, shared, structure, adjustment)
             table, failures = cross_validate(
-                pool, worker_template, shared, structure, folds, planned, listener
+                pool, worker_template, shared, structure, folds, rows, adjustment, listener
             )
         check_failures(failures, n_left=int(np.isfinite(table.fold_errors).sum()))
-        self._store(table, planned)
-        self._refit(template, data, structure)
+        self._store(table)
+        self.adjustment_ = adjustment.fit(data, np.arange(data.shape[0]))
+        self._refit(template, self._adjusted(data, adjustment.confounds), structure)
         self.n_splits_ = len(folds)
         return self
 
+    def check(self) -> None:
+        """Raise a ValueError or TypeError for the first parameter that is wrong, whatever the data."""
+        self._known_rows(self._template())
+
     def _template(self) -> SPCATV:
-        """What is the same for every setting, checked; its own weights do not count."""
-        template = SPCATV(**{name: getattr(self, name) for name in SHARED}, verbose=0)
+        """What is the same for every setting, checked; its own setting does not count."""
+        template = SPCATV(**{name: getattr(self, name) for name in SHARED}, alpha=None, verbose=0)
         check_parameters(template)
         if not callable(self.rule) and self.rule not in RULES:
             raise ValueError(
                 f"unknown rule {self.rule!r}; choose one of {', '.join(map(repr, RULES))}, or give a "
                 "function of cv_results_ that returns the number of a setting"
             )
+        if self.rule == "paper" and self.alpha is None:
+            raise ValueError(
+                "rule='paper' chooses among values of alpha; give alpha='grid' or the values, or take "
+                "rule='one_se'"
+            )
         if not 0 <= self.min_sparsity <= 1:
             raise ValueError(f"min_sparsity is a share of zeros, from 0 to 1; got {self.min_sparsity!r}")
         return template
 
-    def _alpha_plan(self, template: SPCATV) -> AlphaPlan:
-        if self.alpha is not None and self.sparsity is not None:
-            raise ValueError("alpha and sparsity are two ways to say the same: give one of them, not both")
-        given = None if self.alpha is None else values("alpha", self.alpha)
-        for alpha in given or ():
+    def _known_rows(self, template: SPCATV) -> list[Row] | None:
+        """The grid, as far as the parameters say; None if alpha is to be found on the data."""
+        if self.alpha is None:
+            return target_rows(template, self.sparsity, self.smoothness)
+        defaults = signature(SPCATVCV).parameters
+        for name in TARGET_PARAMETERS:
+            if not np.array_equal(getattr(self, name), defaults[name].default):
+                raise ValueError(
+                    f"{name} does not go with alpha, which asks for the penalised model; give one of them"
+                )
+        pairs = ratio_pairs(template, self.l1_ratio, self.tv_ratio)
+        if isinstance(self.alpha, str) and self.alpha == "grid":
+            return None
+        alphas = values("alpha", self.alpha)
+        for alpha in alphas:
             check_parameters(SPCATV(alpha=alpha))
-        sparsity: float | tuple[float, ...] | None = None
-        if self.sparsity is not None:
-            targets = checked_targets(self.sparsity, int(template.n_components))
-            sparsity = targets[0] if np.ndim(self.sparsity) == 0 else targets
-        return AlphaPlan(given, sparsity, self.n_alphas, self.smallest_alpha)
+        return alpha_rows(pairs, alphas)
 
-    def _store(self, table: SelectionTable, planned: Sequence[PairSettings]) -> None:
-        best = choose(table, self.rule, self.min_sparsity)
+    def _rows_for(
+        self, pool: Workers, template: SPCATV, X: Any, structure: Structure, adjustment: Adjustment
+    ) -> list[Row]:
+        """The grid over alpha that suits the data."""
+        pairs = ratio_pairs(template, self.l1_ratio, self.tv_ratio)
+        options = (adjustment, self.n_alphas, self.smallest_alpha)
+        return list(
+            pool.run(row_below_all_zero, ((template, X, structure, pair, *options) for pair in pairs))
+        )
+
+    def _store(self, table: SelectionTable) -> None:
+        choice = choose(table, self.rule, self.min_sparsity)
+        best = choice.index
         self.cv_results_ = table.as_dict()
         self.best_index_ = best
         self.best_params_ = dict(table.params[best])
+        self.choice_reason_ = choice.reason
         self.best_score_ = float(-table.mean_error[best])
         self.component_curve_ = ComponentCurve(table.explained[best])
-        owners = [pair for pair in planned for _ in pair.settings]
-        self.sparsity_choice_: SparsityChoice | None = owners[best].choice
         n_unconverged = sum(scores.n_unconverged for scores in table.scores)
         if n_unconverged:
             warn_user(
@@ -296,42 +352,17 @@ random_state
             )
 
     def _refit(self, template: SPCATV, data: Data, structure: Structure) -> None:
-        """Fit all samples; where a share of zeros was asked for, the model that has it is there already."""
-        choice = self.sparsity_choice_
-        best = self._best_of_path(template, data, structure) if choice is None else choice.model
+        """Fit all samples with the chosen setting, as on the folds."""
+        fitter = PathFitter(template, data, structure)
+        for setting in way_to(self.best_params_, self.cv_results_["params"]):
+            last = fitter.fit(setting)
+        best = fitter.model(last)
         best.structure, best.structure_ = self.structure, structure
         best.n_features_in_ = self.n_features_in_
         if hasattr(self, "feature_names_in_"):
             best.feature_names_in_ = self.feature_names_in_
         self.best_estimator_ = best
         warn_about(best)
-        if choice is not None:
-            self._warn_if_missed(choice)
-
-    def _best_of_path(self, template: SPCATV, data: Data, structure: Structure) -> SPCATV:
-        """Fit all samples along the same path as on the folds, up to the chosen alpha.
-
-        A strong penalty that a path reaches may be out of reach of a fit that starts there.
-        """
-        ratios = {name: self.best_params_[name] for name in ("l1_ratio", "tv_ratio")}
-        alphas = {
-            setting["alpha"]
-            for setting in self.cv_results_["params"]
-            if all(setting[name] == value for name, value in ratios.items())
-        }
-        fitter = PathFitter(template, data, structure)
-        for alpha in sorted(alpha for alpha in alphas if alpha <= self.best_params_["alpha"]):
-            last = fitter.fit({"alpha": alpha, **ratios})
-        return fitter.model(last)
-
-    def _warn_if_missed(self, choice: SparsityChoice) -> None:
-        if not choice.reached:
-            reached = ", ".join(f"{value:.3f}" for value in choice.sparsity)
-            warn_user(
-                f"no alpha gives the share of zeros {self.sparsity}; closest is {reached} at "
-                f"{setting_text(self.best_params_)} (sparsity_choice_ holds the steps on both sides)",
-                SelectionWarning,
-            )
 
     @property
     def components_(self) -> FloatArray:
@@ -343,20 +374,45 @@ random_state
         """Alternations of the chosen model's component that took most."""
         return self.best_estimator_.n_iter_
 
-    def transform(self, X: Any) -> FloatArray:
-        """Scores of the samples of X by the chosen model, shape (n_samples, n_components)."""
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.transform(X)
+    def transform(self, X: Any, confounds: Any = None) -> FloatArray:
+        """Scores of the samples of X by the chosen model, shape (n_samples, n_components).
+
+        Samples are adjusted with the coefficients of the fit; their confounds are needed if `fit` had some.
+        """
+        return self.best_estimator_.transform(self._new_samples(X, confounds))
 
     def inverse_transform(self, X: Any) -> FloatArray:
-        """Samples that have the given scores by the chosen model, shape (n_samples, n_features)."""
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.inverse_transform(X)
+        """Samples that have the given scores by the chosen model, shape (n_samples, n_features).
 
-    def score(self, X: Any, y: Any = None) -> float:
-        """Minus the mean over the samples of X of the chosen model's squared reconstruction error."""
+        They are in the units of the data; confounds are not added back.
+        """
         check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.score(X)
+        rows = self.best_estimator_.inverse_transform(X)
+        if self.adjustment_ is None:
+            return rows
+        factor = self.adjustment_.factor
+        return np.divide(rows, factor, out=np.zeros_like(rows), where=factor != 0)
+
+    def score(self, X: Any, y: Any = None, confounds: Any = None) -> float:
+        """Minus the mean over the samples of X of the chosen model's squared reconstruction error.
+
+        The error is that of the adjusted samples, see `transform`.
+        """
+        return self.best_estimator_.score(self._new_samples(X, confounds))
+
+    def _new_samples(self, X: Any, confounds: Any) -> Any:
+        """X as the chosen model takes it."""
+        check_is_fitted(self, "best_estimator_")
+        if self.adjustment_ is None and confounds is None:
+            return X
+        return self._adjusted(checked_data(self, X, reset=False), confounds)
+
+    def _adjusted(self, data: Data, confounds: Any) -> Data:
+        if self.adjustment_ is not None:
+            return self.adjustment_.apply(data, confounds)
+        if confounds is not None:
+            raise ValueError("the model was fitted without confounds; it cannot remove any")
+        return data
 
     @property
     def _n_features_out(self) -> int:

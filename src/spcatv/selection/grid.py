@@ -12,6 +12,7 @@ from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray
 from spcatv.estimator import SPCATV
 from spcatv.estimator.fitting import alpha_unit
+from spcatv.estimator.parameters import DEFAULT_SMOOTHNESS, DEFAULT_SPARSITY
 from spcatv.problem import Penalty, as_penalty
 from spcatv.selection.path import PathFit, PathFitter, Setting, checked_template, complete_setting
 
@@ -98,6 +99,7 @@ def alpha_grid(
     estimator = SPCATV(
         1,
         structure=structure,
+        alpha=1.0,
         l1_ratio=l1_ratio,
         tv_ratio=tv_ratio,
         center=center,
@@ -138,6 +140,8 @@ def all_zero_alpha(estimator: SPCATV, X: Any) -> AllZero:
     """
     single = clone(estimator).set_params(
         n_components=1,
+        sparsity=DEFAULT_SPARSITY,
+        smoothness=DEFAULT_SMOOTHNESS,
         alpha=1.0,
         refine=False,
         init="svd",

@@ -19,19 +19,24 @@ from sklearn.utils import check_random_state
 from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray
 from spcatv.data import CentredData, Data
-from spcatv.decomposition import Decomposition, WarmStart
+from spcatv.decomposition import WarmStart
 from spcatv.estimator import SPCATV
 from spcatv.estimator.fitting import Fit, checked_data, fit_data, store_fit, warn_about, with_parameters
-from spcatv.estimator.parameters import check_parameters
+from spcatv.estimator.parameters import (
+    DEFAULT_SMOOTHNESS,
+    DEFAULT_SPARSITY,
+    TARGET_PARAMETERS,
+    check_parameters,
+)
 from spcatv.progress import SILENT, Listener, listeners, together
 from spcatv.structure import Structure, as_structure
 
 # How much longer than the last step one may still go straight on, and how far aside of it that leads.
 LONGEST_STRIDE = 2.0
 STRAIGHT = 1e-6
-# The parameters of SPCATV that make a setting.
-WEIGHTS = ("tv_ratio", "l1_ratio", "alpha")
-# alpha (one number, or a tuple of one per component), l1_ratio and tv_ratio
+# The parameters of SPCATV that make a setting of the penalised model; otherwise TARGET_PARAMETERS.
+WEIGHTS = ("alpha", "l1_ratio", "tv_ratio")
+# values of either, by name; sparsity and alpha may be a tuple of one value per component
 Setting = Mapping[str, Any]
 
 
@@ -42,7 +47,8 @@ class Path:
     Attributes
     ----------
     settings : tuple of mapping
-        ``alpha``, ``l1_ratio`` and ``tv_ratio`` of every model, in the order they were given.
+        ``sparsity`` and ``smoothness`` of every model, or ``alpha``, ``l1_ratio`` and ``tv_ratio``, in the
+        order they were given.
     models : tuple of SPCATV
         The fitted models, in the same order.
     """
@@ -52,18 +58,20 @@ class Path:
 
 
 def path(estimator: SPCATV, X: Any, settings: Iterable[float | Mapping[str, float]]) -> Path:
-    """Fit many settings of the weights to the same data, each from the one before.
+    """Fit many settings to the same data, each from the one before.
 
     Parameters
     ----------
     estimator : SPCATV
-        Everything but the weights; it is not changed.
+        Everything but the settings; it is not changed.
     X : array-like or Data of shape (n_samples, n_features)
         Training data.
     settings : iterable of float or mapping
-        Values of alpha, or mappings with any of ``alpha``, ``l1_ratio`` and ``tv_ratio``; what a setting
-        leaves out is the estimator's. Whatever the order given, fits begin with the weakest penalty,
-        which starts where PCA ends, and go on so that each is like the one before.
+        Mappings with any of ``sparsity`` and ``smoothness``, or with any of ``alpha``, ``l1_ratio`` and
+        ``tv_ratio`` (the penalised model). A number is a sparsity if the estimator has ``alpha=None``, and
+        an alpha otherwise. What a setting leaves out is the estimator's. Whatever the order given, fits
+        begin with the densest components, which start where PCA ends, and go on so that each is like the
+        one before.
 
     Returns
     -------
@@ -71,8 +79,8 @@ def path(estimator: SPCATV, X: Any, settings: Iterable[float | Mapping[str, floa
 
     Notes
     -----
-    `init` and `n_init` count for the first fit, and for components that the one before has lost. Where the
-    problem has several local minima a path may follow another one than a cold fit would find.
+    `init` and `n_init` count for the first fit, and for components that the one before has lost. Where
+    several components are as good as each other, a path may follow another one than a cold fit finds.
 
     Examples
     --------
@@ -80,15 +88,15 @@ def path(estimator: SPCATV, X: Any, settings: Iterable[float | Mapping[str, floa
     >>> from spcatv import SPCATV
     >>> from spcatv.selection import path
     >>> X = np.random.default_rng(0).standard_normal((20, 30))
-    >>> fitted = path(SPCATV(1, structure=(30,)), X, [0.4, 0.1])
-    >>> [model.alpha for model in fitted.models]
-    [0.4, 0.1]
+    >>> fitted = path(SPCATV(1, structure=(30,), alpha=None), X, [0.9, 0.5])
+    >>> [int(np.sum(model.components_ == 0)) for model in fitted.models]
+    [27, 15]
     """
     chosen = [complete_setting(estimator, setting) for setting in settings]
     if not chosen:
         raise ValueError("a path needs at least one setting")
     for setting in chosen:
-        check_parameters(with_parameters(estimator, setting))
+        check_parameters(with_setting(estimator, setting))
     template, data, structure = checked_template(estimator, X)
     fitter = PathFitter(template, data, structure, listener=together(*listeners()))
     models: dict[int, SPCATV] = {}
@@ -113,7 +121,7 @@ class PathFit:
     Attributes
     ----------
     setting : mapping
-        ``alpha``, ``l1_ratio`` and ``tv_ratio``.
+        Sparsity and smoothness, or alpha and the ratios.
     fit : Fit
         Its fit, with warm starts for others.
     """
@@ -128,12 +136,12 @@ class PathFit:
 
 
 class PathFitter:
-    """Fits settings of the weights to the same data, each from others that it has fitted.
+    """Fits settings to the same data, each from others that it has fitted.
 
     Parameters
     ----------
     template : SPCATV
-        Everything but the weights, valid; it is not changed.
+        Everything but the settings, valid; it is not changed.
     data : Data
         Training data.
     structure : Structure
@@ -157,21 +165,17 @@ class PathFitter:
         self._last = (*self._last[-1:], fitted)
         return fitted
 
-    def fit_from(
-        self, setting: Setting, near: Sequence[PathFit], found: Decomposition | None = None
-    ) -> PathFit:
+    def fit_from(self, setting: Setting, near: Sequence[PathFit]) -> PathFit:
         """Fit a setting apart from the path, from one or two given fits.
 
         Parameters
         ----------
         setting : mapping
-            ``alpha``, ``l1_ratio`` and ``tv_ratio``.
+            Sparsity and smoothness, or alpha and the ratios.
         near : sequence of PathFit
             Fits to start from, the nearer one last; from the estimator's `init` without any.
-        found : Decomposition, default=None
-            Components that come first and stay as they are.
         """
-        estimator = with_parameters(self._template, setting)
+        estimator = with_setting(self._template, setting)
         check_parameters(estimator)
         rng = check_random_state(deepcopy(estimator.random_state))
         with one_blas_thread():
@@ -182,27 +186,54 @@ class PathFitter:
                 rng=rng,
                 keep_warm_start=True,
                 warm_start=_warm_start(setting, near),
-                found=found,
                 listener=self._listener,
             )
         return PathFit(setting, fit)
 
     def model(self, fitted: PathFit) -> SPCATV:
         """A fit of this path as a fitted estimator."""
-        model: SPCATV = with_parameters(self._template, fitted.setting)
+        model = with_setting(self._template, fitted.setting)
         model.random_state = deepcopy(model.random_state)
         store_fit(model, fitted.fit)
         return model
 
 
 def path_order(settings: Sequence[Setting]) -> list[int]:
-    """An order in which neighbours are alike: up and down in alpha, from one pair of ratios to the next."""
-    ratios = sorted({(setting["tv_ratio"], setting["l1_ratio"]) for setting in settings})
+    """An order in which neighbours are alike, row by row; a row has one smoothness, or one pair of ratios.
+
+    Values of alpha go up in one row and down in the next. Sparsity always goes up.
+    """
+    rows = sorted({_row(setting) for setting in settings})
     order: list[int] = []
-    for number, pair in enumerate(ratios):
-        members = [k for k, s in enumerate(settings) if (s["tv_ratio"], s["l1_ratio"]) == pair]
-        order += sorted(members, key=lambda k: settings[k]["alpha"], reverse=number % 2 == 1)
+    for number, row in enumerate(rows):
+        members = [k for k, setting in enumerate(settings) if _row(setting) == row]
+        down = number % 2 == 1 and "alpha" in settings[members[0]]
+        order += sorted(members, key=lambda k: _strength(settings[k]), reverse=down)
     return order
+
+
+def way_to(setting: Setting, settings: Sequence[Setting]) -> list[Setting]:
+    """The settings to fit, one after the other, for a model of the last of them, which is `setting`.
+
+    A strong penalty that a path reaches may be out of reach of a fit that starts there, so that a value of
+    alpha comes after the smaller ones with the same ratios. Components of a wanted sparsity need no way: a
+    fit alone finds them, and its result depends on no other setting.
+    """
+    if "sparsity" in setting:
+        return [setting]
+    row = [other for other in settings if _row(other) == _row(setting)]
+    return [row[k] for k in path_order(row) if _strength(row[k]) <= _strength(setting)]
+
+
+def _row(setting: Setting) -> tuple[float, ...]:
+    """The coordinates of a setting that stay the same along a row; those of either model come apart."""
+    return (setting["smoothness"],) if "sparsity" in setting else (setting["tv_ratio"], setting["l1_ratio"])
+
+
+def _strength(setting: Setting) -> float:
+    """How far along its row a setting lies: the share of features that are left, or alpha, as a logarithm."""
+    value = 1 / (1 - np.asarray(setting["sparsity"])) if "sparsity" in setting else setting["alpha"]
+    return float(np.log(np.mean(value)))
 
 
 def _warm_start(setting: Setting, near: Sequence[PathFit]) -> WarmStart | None:
@@ -210,10 +241,15 @@ def _warm_start(setting: Setting, near: Sequence[PathFit]) -> WarmStart | None:
     if not near:
         return None
     last = near[-1]
+    # a sparse component may have lost a region that a denser one has: it only tells where sparser ones lie
+    if "sparsity" in setting and _strength(setting) < _strength(last.setting):
+        return None
     alone = WarmStart(last.fit.decomposition.fitted)
     if len(near) == 1:
         return alone
     older = near[-2]
+    if not set(setting) == set(last.setting) == set(older.setting):
+        return alone  # the two models have no straight line in common
     last_move = _place(last.setting) - _place(older.setting)
     move = _place(setting) - _place(last.setting)
     ahead = float(move @ last_move) / (float(last_move @ last_move) or 1.0)
@@ -225,22 +261,39 @@ def _warm_start(setting: Setting, near: Sequence[PathFit]) -> WarmStart | None:
 
 
 def _place(setting: Setting) -> FloatArray:
-    """Where a setting is, for its way to be straight: strengths differ by factors, ratios by amounts."""
-    return np.append(np.log(setting["alpha"]), [setting["l1_ratio"], setting["tv_ratio"]])
+    """Where a setting is, for its way to be straight: strengths differ by factors, the rest by amounts."""
+    return np.array([_strength(setting), *_row(setting)])
 
 
 def complete_setting(estimator: SPCATV, setting: float | Mapping[str, Any]) -> Setting:
-    """The three weights of a setting, those left out taken from the estimator."""
-    given = dict(setting) if isinstance(setting, Mapping) else {"alpha": setting}
-    unknown = sorted(set(given) - set(WEIGHTS))
+    """All values of a setting, those left out taken from the estimator."""
+    penalised = estimator.alpha is not None
+    given = dict(setting) if isinstance(setting, Mapping) else {"alpha" if penalised else "sparsity": setting}
+    if given:
+        penalised = not set(given) <= set(TARGET_PARAMETERS)
+    names = WEIGHTS if penalised else TARGET_PARAMETERS
+    unknown = sorted(set(given) - set(names))
     if unknown:
         raise ValueError(
-            f"a setting of a path may hold alpha, l1_ratio and tv_ratio, got {', '.join(map(repr, unknown))}"
+            "a setting of a path may hold sparsity and smoothness, or alpha, l1_ratio and tv_ratio; got "
+            f"{', '.join(map(repr, sorted(given)))}"
         )
-    return {name: given.get(name, getattr(estimator, name)) for name in WEIGHTS}
+    complete = {name: given.get(name, getattr(estimator, name)) for name in names}
+    if penalised and complete["alpha"] is None:
+        raise ValueError(f"a setting with {', '.join(sorted(given))} needs alpha as well")
+    return complete
+
+
+def with_setting(estimator: SPCATV, setting: Setting) -> SPCATV:
+    """A copy of an estimator with the parameters of a setting; those of the other model do not count."""
+    others: dict[str, Any] = {"alpha": None}
+    if "alpha" in setting:
+        others = {"sparsity": DEFAULT_SPARSITY, "smoothness": DEFAULT_SMOOTHNESS}
+    copied: SPCATV = with_parameters(estimator, {**others, **setting})
+    return copied
 
 
 def setting_text(setting: Setting) -> str:
     """A setting in words."""
-    values = ", ".join(f"{value:.4g}" for value in np.atleast_1d(setting["alpha"]))
-    return f"alpha={values}, l1_ratio={setting['l1_ratio']:g}, tv_ratio={setting['tv_ratio']:g}"
+    values = {name: ", ".join(f"{value:.4g}" for value in np.atleast_1d(setting[name])) for name in setting}
+    return ", ".join(f"{name}={value}" for name, value in values.items())

@@ -1,11 +1,13 @@
-"""Which setting to choose, given the scores of all of them (docs/method.md section 6.5).
+"""Which setting to choose, given the scores of all of them, and why (docs/method.md section 6.5).
 
-A rule is a function of the table that returns the number of a setting; the first one wins a tie.
+A rule is a function of the table that returns the number of a setting; the first one wins a tie. The rules
+here choose among eligible settings only: fitted on every fold, with every component alive on every fold.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,13 +19,32 @@ from spcatv.selection.table import SelectionTable, standard_error
 
 # The components that the paper wants to be sparse: the second and the third.
 SPARSE_COMPONENTS = slice(1, 3)
+# Settings whose shares of zeros differ by no more than this are equally sparse.
+SAME_SPARSITY = 0.01
+RULES: tuple[str, ...] = ("one_se", "error", "stability", "paper")
 
 
 class SelectionWarning(UserWarning):
     """A choice was made, but not quite as it was asked for."""
 
 
-def lowest_error(table: SelectionTable, min_sparsity: float = 0.5) -> int:
+@dataclass(frozen=True)
+class Choice:
+    """The setting that a rule chooses.
+
+    Attributes
+    ----------
+    index : int
+        Its number.
+    reason : str
+        Why, in words.
+    """
+
+    index: int
+    reason: str
+
+
+def paper_rule(table: SelectionTable, min_sparsity: float = 0.5) -> int:
     """The paper's rule: lowest held-out error among settings with sparse second and third components.
 
     Parameters
@@ -52,12 +73,17 @@ def lowest_error(table: SelectionTable, min_sparsity: float = 0.5) -> int:
     return closest
 
 
+def lowest_error(table: SelectionTable) -> int:
+    """The setting with the lowest mean held-out error."""
+    return _first_lowest(table.mean_error, table.eligible)
+
+
 def one_standard_error(table: SelectionTable) -> int:
     """The sparsest setting whose held-out explained share is within one standard error of the best one's.
 
     The best setting is that with the lowest mean error. The standard error is that of its explained share
-    over folds: errors as they stand differ more between folds than between any two settings. A setting must
-    also keep as many components alive as the best one.
+    over folds: errors as they stand differ more between folds than between any two settings. Of settings
+    that are equally sparse, the most reproducible one is taken.
 
     Parameters
     ----------
@@ -69,21 +95,17 @@ def one_standard_error(table: SelectionTable) -> int:
     int
     """
     _check_folds(table, "one_se")
-    best = _first_lowest(table.mean_error, table.eligible)
+    best = lowest_error(table)
     explained = table.mean_explained[:, -1]
-    threshold = explained[best] - standard_error(table.explained[best, :, -1])
-    near = table.eligible & (explained >= threshold) & (table.n_live >= table.n_live[best])
+    near = table.eligible & (explained >= explained[best] - standard_error(table.explained[best, :, -1]))
     near[best] = True
-    return _first_lowest(-table.mean_sparsity.mean(axis=1), near)
+    sparsity = table.mean_sparsity.mean(axis=1)
+    sparsest = near & (sparsity >= sparsity[near].max() - SAME_SPARSITY)
+    return _first_lowest(-_reproducibility(table), sparsest)
 
 
-def stability_and_error(table: SelectionTable) -> int:
-    """The setting closest to the ideal of explaining most and being perfectly reproducible.
-
-    With ``g`` the held-out explained share over the largest one of all settings, and ``d`` the pairwise Dice
-    index of matched supports over folds without what is due to chance, the distance to the ideal point is
-    ``sqrt((1 - g)^2 + (1 - d)^2)``. Both are without unit, 1 at best, and 0 for a model that is no better
-    than none.
+def highest_stability(table: SelectionTable) -> int:
+    """The most reproducible setting: highest Dice index over folds, corrected for chance.
 
     Parameters
     ----------
@@ -95,33 +117,48 @@ def stability_and_error(table: SelectionTable) -> int:
     int
     """
     _check_folds(table, "stability")
-    explained = np.where(table.eligible, table.mean_explained[:, -1], -np.inf)
-    largest = explained.max()
-    gain = explained / largest if largest > 0 else np.zeros_like(explained)
-    return _first_lowest(np.hypot(1 - gain, 1 - table.corrected_dice), table.eligible)
+    return _first_lowest(-_reproducibility(table), table.eligible)
 
 
-RULES: tuple[str, ...] = ("paper", "one_se", "stability")
-
-
-def choose(table: SelectionTable, rule: str | Callable[[dict[str, Any]], Any], min_sparsity: float) -> int:
+def choose(table: SelectionTable, rule: str | Callable[[dict[str, Any]], Any], min_sparsity: float) -> Choice:
     """Apply a rule by name, or one of the user's on ``cv_results_``, and check what it returns."""
-    if not table.eligible.any():
+    if not table.fitted.any():
         raise ValueError("no setting was fitted on every fold, so that none can be compared with the others")
-    if rule == "paper":
-        return lowest_error(table, min_sparsity)
-    if rule == "one_se":
-        return one_standard_error(table)
-    if rule == "stability":
-        return stability_and_error(table)
-    if not callable(rule):
-        raise ValueError(f"unknown rule {rule!r}; choose one of {', '.join(map(repr, RULES))} or a callable")
-    index = rule(table.as_dict())
-    if not isinstance(index, (int, np.integer)) or not 0 <= index < len(table.params):
-        raise ValueError(
-            f"the rule must return the number of a setting, from 0 to {len(table.params) - 1}; got {index!r}"
+    if not table.all_live:
+        n_components = table.mean_sparsity.shape[1]
+        warn_user(
+            f"no setting keeps all {n_components} components alive on every fold; compared are those with "
+            "most of them. The data may have no more to explain: lower n_components.",
+            SelectionWarning,
         )
-    return int(index)
+    if callable(rule):
+        index = rule(table.as_dict())
+        if not isinstance(index, (int, np.integer)) or not 0 <= index < len(table.params):
+            last = len(table.params) - 1
+            raise ValueError(f"the rule must return the number of a setting, from 0 to {last}; got {index!r}")
+        return Choice(int(index), f"chosen by the given function; {_found_again(table, int(index))}")
+    if rule == "one_se":
+        index, why = one_standard_error(table), "sparsest within one standard error of the lowest error"
+    elif rule == "error":
+        index, why = lowest_error(table), "lowest held-out error"
+    elif rule == "stability":
+        index, why = highest_stability(table), "most reproducible setting"
+    elif rule == "paper":
+        index = paper_rule(table, min_sparsity)
+        why = f"lowest error with second and third components at least {min_sparsity:.0%} zero"
+    else:
+        raise ValueError(f"unknown rule {rule!r}; choose one of {', '.join(map(repr, RULES))} or a callable")
+    return Choice(index, f"{why}; {_found_again(table, index)}")
+
+
+def _found_again(table: SelectionTable, index: int) -> str:
+    dice = table.scores[index].dice.mean()
+    return "no second fold to compare with" if np.isnan(dice) else f"found again with Dice {dice:.2f}"
+
+
+def _reproducibility(table: SelectionTable) -> FloatArray:
+    """The corrected Dice index of every setting; settings without one come last."""
+    return np.nan_to_num(table.corrected_dice, nan=-1.0)
 
 
 def _first_lowest(values: FloatArray, among: BoolArray) -> int:

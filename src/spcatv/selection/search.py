@@ -1,13 +1,12 @@
 """Cross-validation of a grid: which settings, on which folds, and what they give.
 
-Chains (`spcatv.selection.chains`) run in parallel and come back in order; the loadings of a pair of ratios
+Chains (`spcatv.selection.chains`) run in parallel and come back in order; the loadings of a row of the grid
 are reduced to scores, and dropped, as soon as its last fold is there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 from numbers import Real
 from typing import Any
@@ -15,55 +14,21 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from spcatv.data import Adjustment, as_data
 from spcatv.estimator import SPCATV
 from spcatv.estimator.parameters import check_parameters
 from spcatv.progress import Listener, StageAdvanced
 from spcatv.selection.chains import ChainResult, fit_chain
 from spcatv.selection.folds import Fold
 from spcatv.selection.grid import all_zero_alpha, grid_below
-from spcatv.selection.path import Setting
-from spcatv.selection.sparsity import SearchLimits, SparsityChoice, find_sparsity
+from spcatv.selection.path import Setting, setting_text, with_setting
 from spcatv.selection.table import SelectionTable, SettingScores, score_setting
 from spcatv.selection.workers import Failure, Workers
 from spcatv.structure import Structure
 
 Pair = tuple[float, float]
-
-
-@dataclass(frozen=True, eq=False)
-class AlphaPlan:
-    """Where the values of alpha come from.
-
-    Attributes
-    ----------
-    given : tuple of float or None
-        Values given, the same for all ratios.
-    sparsity : float, tuple of float or None
-        Share of zeros wanted, from which each pair of ratios gets its own alpha.
-    n_alphas, smallest
-        Otherwise a grid for each pair of ratios, see `alpha_grid`.
-    """
-
-    given: tuple[float, ...] | None
-    sparsity: float | tuple[float, ...] | None
-    n_alphas: int
-    smallest: float
-
-
-@dataclass(frozen=True, eq=False)
-class PairSettings:
-    """The settings of one pair of ratios.
-
-    Attributes
-    ----------
-    settings : tuple of mapping
-        One per value of alpha.
-    choice : SparsityChoice or None
-        How alpha was found, if a share of zeros was asked for.
-    """
-
-    settings: tuple[Setting, ...]
-    choice: SparsityChoice | None = None
+# Settings of a grid that differ in sparsity alone, or in alpha alone.
+Row = tuple[Setting, ...]
 
 
 def values(name: str, given: Any) -> tuple[float, ...]:
@@ -72,6 +37,18 @@ def values(name: str, given: Any) -> tuple[float, ...]:
     if not numbers or any(isinstance(value, bool) or not isinstance(value, Real) for value in numbers):
         raise ValueError(f"{name} must be a number or a sequence of numbers, got {given!r}")
     return tuple(dict.fromkeys(float(value) for value in numbers))
+
+
+def target_rows(template: SPCATV, sparsity: Any, smoothness: Any) -> list[Row]:
+    """Every sparsity with every smoothness, one row per smoothness; checked."""
+    shares = values("sparsity", sparsity)
+    rows: list[Row] = [
+        tuple({"sparsity": share, "smoothness": value} for share in shares)
+        for value in values("smoothness", smoothness)
+    ]
+    for setting in (setting for row in rows for setting in row):
+        check_parameters(with_setting(template, setting))
+    return rows
 
 
 def ratio_pairs(template: SPCATV, l1_ratio: Any, tv_ratio: Any) -> list[Pair]:
@@ -83,18 +60,26 @@ def ratio_pairs(template: SPCATV, l1_ratio: Any, tv_ratio: Any) -> list[Pair]:
     return pairs
 
 
-def plan_pair(template: SPCATV, X: Any, structure: Structure, pair: Pair, alphas: AlphaPlan) -> PairSettings:
-    """The settings of a pair of ratios; alpha found on all samples where it is not given."""
-    ratios = {"l1_ratio": pair[0], "tv_ratio": pair[1]}
-    estimator = clone(template).set_params(structure=structure, **ratios)
-    if alphas.given is not None:
-        return PairSettings(tuple({"alpha": alpha, **ratios} for alpha in alphas.given))
-    if alphas.sparsity is None:
-        grid = grid_below(all_zero_alpha(estimator, X), alphas.n_alphas, alphas.smallest)
-        return PairSettings(tuple({"alpha": float(alpha), **ratios} for alpha in grid))
-    choice = find_sparsity(estimator, X, alphas.sparsity, SearchLimits())
-    alpha = choice.alphas if isinstance(alphas.sparsity, tuple) else choice.alphas[0]
-    return PairSettings(({"alpha": alpha, **ratios},), choice)
+def alpha_rows(pairs: Sequence[Pair], alphas: Sequence[float]) -> list[Row]:
+    """Every alpha with every pair of ratios, one row per pair."""
+    return [tuple({"alpha": alpha, "l1_ratio": l1, "tv_ratio": tv} for alpha in alphas) for l1, tv in pairs]
+
+
+def row_below_all_zero(
+    template: SPCATV,
+    X: Any,
+    structure: Structure,
+    pair: Pair,
+    adjustment: Adjustment,
+    n_alphas: int,
+    smallest: float,
+) -> Row:
+    """The row of a pair of ratios, with values of alpha that suit all samples (`alpha_grid`)."""
+    estimator = clone(template).set_params(structure=structure, l1_ratio=pair[0], tv_ratio=pair[1])
+    data = as_data(X)
+    (adjusted,) = adjustment.adjusted(data, np.arange(data.shape[0]))
+    grid = grid_below(all_zero_alpha(estimator, adjusted), n_alphas, smallest)
+    return alpha_rows([pair], grid.tolist())[0]
 
 
 def cross_validate(
@@ -103,7 +88,8 @@ def cross_validate(
     X: Any,
     structure: Structure,
     folds: Sequence[Fold],
-    pairs: Sequence[PairSettings],
+    rows: Sequence[Row],
+    adjustment: Adjustment,
     listener: Listener,
 ) -> tuple[SelectionTable, list[Failure]]:
     """Fit every setting on every fold.
@@ -113,15 +99,17 @@ def cross_validate(
     pool : Workers
         Where the chains run.
     template : SPCATV
-        Everything but the weights and the structure.
+        Everything but the settings and the structure.
     X : ndarray or Data of shape (n_samples, n_features)
         Checked data.
     structure : Structure
         On the features.
     folds : sequence of Fold
         Splits of the samples.
-    pairs : sequence of PairSettings
-        Settings, those with the same ratios together.
+    rows : sequence of Row
+        The grid.
+    adjustment : Adjustment
+        Of the samples of every fold.
     listener : Listener
         Hears of every chain that is done (`StageAdvanced`).
 
@@ -132,22 +120,23 @@ def cross_validate(
     failures : list of Failure
         Fits that failed.
     """
-    chains = [(template, X, structure, fold, pair.settings) for pair in pairs for fold in folds]
+    chains = [(template, X, structure, fold, row, adjustment) for row in rows for fold in folds]
     results = pool.run(fit_chain, chains)
     scores: list[SettingScores] = []
     failures: list[Failure] = []
-    for number, pair in enumerate(pairs):
-        of_pair: list[ChainResult] = []
+    for number, row in enumerate(rows):
+        of_row: list[ChainResult] = []
         for fold in folds:
-            of_pair.append(next(results))
-            note = (
-                f"chain {number * len(folds) + len(of_pair)} of {len(chains)}: fold {fold.number + 1}, "
-                f"l1_ratio={pair.settings[0]['l1_ratio']:g}, tv_ratio={pair.settings[0]['tv_ratio']:g}, "
-                f"{len(pair.settings)} values of alpha"
-            )
-            listener.hear(StageAdvanced(note))
-        failures += [item for result in of_pair for item in result.failures]
-        by_setting = zip(*(result.outcomes for result in of_pair), strict=True)
+            of_row.append(next(results))
+            chain = f"chain {number * len(folds) + len(of_row)} of {len(chains)}"
+            listener.hear(StageAdvanced(f"{chain}: fold {fold.number + 1}, {_row_text(row)}"))
+        failures += [item for result in of_row for item in result.failures]
+        by_setting = zip(*(result.outcomes for result in of_row), strict=True)
         scores += [score_setting(outcomes, int(template.n_components)) for outcomes in by_setting]
-    params = tuple(setting for pair in pairs for setting in pair.settings)
-    return SelectionTable(params, tuple(scores)), failures
+    return SelectionTable(tuple(setting for row in rows for setting in row), tuple(scores)), failures
+
+
+def _row_text(row: Row) -> str:
+    """A row in words: what its settings have in common, and how many there are."""
+    varied, *fixed = row[0]
+    return f"{setting_text({name: row[0][name] for name in fixed})}, {len(row)} values of {varied}"

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spcatv._util.threads import one_blas_thread
-from spcatv._util.types import Array, BoolArray, FloatArray
+from spcatv._util.types import BoolArray, FloatArray
 from spcatv.metrics import pairwise_dice
 from spcatv.selection.chains import Outcome
 from spcatv.selection.path import Setting
@@ -28,9 +28,10 @@ class SettingScores:
         Shares of the held-out sum of squares that the first 1, ..., K components explain.
     sparsity : ndarray of shape (n_folds, K)
         Shares of zeros of every component.
-    dice, corrected_dice : float
-        Mean pairwise Dice index of matched supports over folds and components, and the same without what
-        is due to chance (`spcatv.metrics.pairwise_dice`); NaN with fewer than two fits.
+    dice, corrected_dice : ndarray of shape (K,)
+        Mean pairwise Dice index of matched supports over folds, and the same without what is due to chance
+        (`spcatv.metrics.pairwise_dice`); NaN with fewer than two fits. Components are numbered as on the
+        first fold.
     n_unconverged : int
         Fits that did not reach their tolerance.
     seconds : ndarray of shape (n_folds,)
@@ -40,8 +41,8 @@ class SettingScores:
     error: FloatArray
     explained: FloatArray
     sparsity: FloatArray
-    dice: float
-    corrected_dice: float
+    dice: FloatArray
+    corrected_dice: FloatArray
     n_unconverged: int
     seconds: FloatArray
 
@@ -50,13 +51,13 @@ def score_setting(outcomes: Sequence[Outcome | None], n_components: int) -> Sett
     """Reduce the fits of one setting, one per fold, to their scores; the loadings are not kept."""
     nothing = np.full(n_components, np.nan)
     done = [outcome for outcome in outcomes if outcome is not None]
-    dice, corrected = np.nan, np.nan
+    dice, corrected = nothing, nothing
     if len(done) >= 2:
         supports = [outcome.supports for outcome in done]
         # one thread: matching must not depend on how a machine rounds its sums
         with one_blas_thread():
-            dice = float(pairwise_dice(supports, norm_fraction=None).mean())
-            corrected = float(pairwise_dice(supports, norm_fraction=None, corrected=True).mean())
+            dice = pairwise_dice(supports, norm_fraction=None).mean(axis=0)
+            corrected = pairwise_dice(supports, norm_fraction=None, corrected=True).mean(axis=0)
     return SettingScores(
         error=np.array([np.nan if item is None else item.held_out.errors[-1] for item in outcomes]),
         explained=np.stack([nothing if item is None else item.held_out.shares for item in outcomes]),
@@ -78,7 +79,7 @@ class SelectionTable:
     Attributes
     ----------
     params : tuple of mapping
-        ``alpha``, ``l1_ratio`` and ``tv_ratio``.
+        Sparsity and smoothness of every setting, or alpha and the ratios.
     scores : tuple of SettingScores
         In the same order.
     """
@@ -97,14 +98,34 @@ class SelectionTable:
         return np.asarray(np.isfinite(self.fold_errors).any(axis=0))
 
     @property
-    def eligible(self) -> BoolArray:
+    def fitted(self) -> BoolArray:
         """Settings that were fitted on all of those, shape (n_settings,)."""
         used = self.used_folds
         return np.asarray(np.isfinite(self.fold_errors[:, used]).all(axis=1) & used.any())
 
     @property
+    def least_live(self) -> FloatArray:
+        """Fewest components alive on a fold, shape (n_settings,); -1 for settings that were not fitted."""
+        alive = [np.sum(scores.sparsity < 1, axis=1) for scores in self.scores]
+        fewest = np.stack(alive)[:, self.used_folds].min(axis=1, initial=len(self.scores[0].dice))
+        return np.where(self.fitted, fewest, -1)
+
+    @property
+    def all_live(self) -> bool:
+        """Whether some setting keeps every component alive on every fold."""
+        return bool(self.least_live.max() == len(self.scores[0].dice))
+
+    @property
+    def eligible(self) -> BoolArray:
+        """Settings to choose from, shape (n_settings,): all components alive on all folds.
+
+        Where no setting is like that, those with the most components alive.
+        """
+        return np.asarray(self.fitted & (self.least_live == self.least_live.max()))
+
+    @property
     def mean_error(self) -> FloatArray:
-        """Mean held-out error, shape (n_settings,); NaN for those that are not eligible."""
+        """Mean held-out error, shape (n_settings,); NaN for those that were not fitted on all folds."""
         return self._mean([scores.error for scores in self.scores])
 
     @property
@@ -130,8 +151,8 @@ class SelectionTable:
 
     @property
     def corrected_dice(self) -> FloatArray:
-        """Stability without what is due to chance, shape (n_settings,)."""
-        return np.where(self.eligible, [scores.corrected_dice for scores in self.scores], np.nan)
+        """Stability without what is due to chance, mean over components, shape (n_settings,)."""
+        return np.array([scores.corrected_dice.mean() for scores in self.scores])
 
     def _mean(self, values: Sequence[FloatArray]) -> FloatArray:
         """Mean over the folds that are used; a NaN among them makes a NaN."""
@@ -140,8 +161,8 @@ class SelectionTable:
     def as_dict(self) -> dict[str, Any]:
         """Columns of one length, as scikit-learn's ``cv_results_``: what `pandas.DataFrame` takes."""
         columns: dict[str, Any] = {"params": [dict(setting) for setting in self.params]}
-        for name in ("alpha", "l1_ratio", "tv_ratio"):
-            columns[f"param_{name}"] = _column([setting[name] for setting in self.params])
+        for name in self.params[0]:
+            columns[f"param_{name}"] = np.array([setting[name] for setting in self.params], dtype=np.float64)
         for fold, errors in enumerate(self.fold_errors.T):
             columns[f"split{fold}_test_error"] = errors
         columns["mean_test_error"] = self.mean_error
@@ -153,10 +174,11 @@ class SelectionTable:
         for k in range(self.mean_explained.shape[1]):
             columns[f"mean_test_explained_{k + 1}"] = self.mean_explained[:, k]
             columns[f"mean_sparsity_{k + 1}"] = self.mean_sparsity[:, k]
+            columns[f"mean_dice_{k + 1}"] = np.array([scores.dice[k] for scores in self.scores])
         columns["mean_sparsity"] = self.mean_sparsity.mean(axis=1)
         columns["mean_n_live"] = self.n_live
-        columns["mean_dice"] = np.array([scores.dice for scores in self.scores])
-        columns["mean_corrected_dice"] = np.array([scores.corrected_dice for scores in self.scores])
+        columns["mean_dice"] = np.array([scores.dice.mean() for scores in self.scores])
+        columns["mean_corrected_dice"] = self.corrected_dice
         columns["n_unconverged"] = np.array([scores.n_unconverged for scores in self.scores])
         columns["mean_fit_time"] = self._mean([scores.seconds for scores in self.scores])
         return columns
@@ -168,15 +190,6 @@ def standard_error(values: FloatArray) -> FloatArray:
     if n_folds < 2:
         return np.full(values.shape[:-1], np.nan)
     return np.asarray(values.std(axis=-1, ddof=1) / np.sqrt(n_folds))
-
-
-def _column(values: Sequence[Any]) -> Array:
-    """Numbers as an array of numbers, tuples as an array of objects."""
-    if not any(isinstance(value, tuple) for value in values):
-        return np.array(values, dtype=np.float64)
-    column = np.empty(len(values), dtype=object)
-    column[:] = list(values)
-    return column
 
 
 def _ranks(error: FloatArray) -> npt.NDArray[np.int32]:

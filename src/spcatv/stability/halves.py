@@ -14,10 +14,17 @@ from typing import Any
 import numpy as np
 
 from spcatv._util.types import FloatArray, IntArray
+from spcatv.data import Adjustment
 from spcatv.estimator import SPCATV
 from spcatv.metrics import dice, match_components
 from spcatv.selection.workers import FIT_FAILURES, Failure, check_failures, failure, workers
-from spcatv.stability.refits import checked_count, fit_samples, further_components, reference_fit
+from spcatv.stability.refits import (
+    checked_count,
+    fit_samples,
+    further_components,
+    reference_fit,
+    some_samples,
+)
 from spcatv.structure import Structure
 
 FOUND_AGAIN = "found again"
@@ -118,6 +125,8 @@ def split_halves(
     *,
     n_splits: int = 10,
     groups: Any = None,
+    standardize: bool = False,
+    confounds: Any = None,
     norm_fraction: float = 0.99,
     random_state: Any = None,
     n_jobs: int | None = None,
@@ -135,6 +144,8 @@ def split_halves(
         Splits; each costs two fits of half of the samples, and two further components where they disagree.
     groups : array-like of shape (n_samples,), default=None
         Samples of one group, such as the visits of one subject, stay in one half.
+    standardize, confounds
+        As in `SPCATVCV`: features scaled and confounds removed with coefficients of the samples of each fit.
     norm_fraction : float, default=0.99
         The share of a loading's norm that makes its support (`spcatv.metrics.threshold_loadings`).
     random_state : int, RandomState instance or None, default=None
@@ -170,7 +181,7 @@ def split_halves(
     [(1, 'found again'), (2, 'not reproducible')]
     """
     n_fits = checked_count(n_splits, "n_splits")
-    reference = reference_fit(estimator, X, groups)
+    reference = reference_fit(estimator, X, groups, standardize=standardize, confounds=confounds)
     if len(reference.blocks) < 4:
         raise ValueError(
             f"halves need at least 2 samples or groups each, but there are {len(reference.blocks)}"
@@ -186,6 +197,7 @@ def _fit_split(
     structure: Structure,
     components: FloatArray,
     blocks: Sequence[IntArray],
+    adjustment: Adjustment,
     seed: np.random.SeedSequence,
     number: int,
     norm_fraction: float,
@@ -197,14 +209,15 @@ def _fit_split(
     halves = [np.sort(np.concatenate([blocks[b] for b in half])) for half in (order[:middle], order[middle:])]
     starts = np.random.RandomState(int(rng.integers(1 << 31)))
     try:
-        fits = [fit_samples(template, X, structure, samples, starts) for samples in halves]
+        parts = [some_samples(template, X, samples, adjustment) for samples in halves]
+        fits = [fit_samples(template, part, structure, starts) for part in parts]
         found = [fit.components for fit in fits]
         indices, cosine = agreement(components, found, norm_fraction)
         further = indices
         if (indices < AGREEMENT).any():
             found = [
-                further_components(template, X, fit, samples, N_FURTHER, starts)
-                for fit, samples in zip(fits, halves, strict=True)
+                further_components(template, part, fit, N_FURTHER, starts)
+                for part, fit in zip(parts, fits, strict=True)
             ]
             further = np.maximum(indices, agreement(components, found, norm_fraction)[0])
     except FIT_FAILURES as error:

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray, IntArray
-from spcatv.data import CentredData, Data, as_data
+from spcatv.data import Adjustment, CentredData, Data, as_data, checked_adjustment
 from spcatv.estimator import SPCATV
 from spcatv.estimator.fitting import Fit, fit_data, with_parameters
 from spcatv.selection.path import checked_template
@@ -36,6 +36,8 @@ class Reference:
         Components of all samples.
     blocks : list of ndarray of int
         Samples that stay together: those of one group, or every sample alone.
+    adjustment : Adjustment
+        Of the samples of every fit.
     """
 
     template: SPCATV
@@ -43,20 +45,27 @@ class Reference:
     structure: Structure
     components: FloatArray
     blocks: list[IntArray]
+    adjustment: Adjustment
 
     def tasks(self, random_state: Any, n_tasks: int) -> Iterator[tuple[Any, ...]]:
         """Arguments for workers: all of this, a seed of its own, and the number of the task from 1."""
-        common = (self.template, shareable(self.data), self.structure, self.components, self.blocks)
+        shared = (self.template, shareable(self.data), self.structure, self.components)
         for number, seed in enumerate(_seeds(random_state, n_tasks), start=1):
-            yield (*common, seed, number)
+            yield (*shared, self.blocks, self.adjustment, seed, number)
 
 
-def reference_fit(estimator: SPCATV, X: Any, groups: Any) -> Reference:
+def reference_fit(
+    estimator: SPCATV, X: Any, groups: Any, *, standardize: bool = False, confounds: Any = None
+) -> Reference:
     """Check the arguments, and fit all samples unless the estimator is fitted already."""
     template, data, structure = checked_template(clone(estimator), X)
-    fitted = estimator if hasattr(estimator, "components_") else clone(estimator).fit(X)
+    adjustment = checked_adjustment(standardize, confounds, data.shape[0])
+    fitted = estimator
+    if not hasattr(estimator, "components_"):
+        fitted = clone(estimator).fit(*adjustment.adjusted(data, np.arange(data.shape[0])))
     template.set_params(structure=None)
-    return Reference(template, data, structure, fitted.components_, _kept_together(data.shape[0], groups))
+    blocks = _kept_together(data.shape[0], groups)
+    return Reference(template, data, structure, fitted.components_, blocks, adjustment)
 
 
 def checked_count(value: Any, name: str) -> int:
@@ -83,28 +92,25 @@ def _seeds(random_state: Any, n_seeds: int) -> list[np.random.SeedSequence]:
     return np.random.SeedSequence(random_state).spawn(n_seeds)
 
 
-def fit_samples(
-    template: SPCATV, X: Any, structure: Structure, samples: IntArray, starts: np.random.RandomState
-) -> Fit:
-    """Fit some samples.
-
-    Parameters
-    ----------
-    template, X, structure
-        As `Reference.tasks` gives them.
-    samples : ndarray of int
-        Which samples, as often as given; X is not copied.
-    starts : RandomState
-        Source of random starts.
-    """
+def some_samples(template: SPCATV, X: Any, samples: IntArray, adjustment: Adjustment) -> CentredData:
+    """Some samples, as often as given, adjusted with their own coefficients; X is not copied."""
     with one_blas_thread():
-        return fit_data(template, _samples(template, X, samples), structure, rng=starts, keep_warm_start=True)
+        (adjusted,) = adjustment.adjusted(as_data(X), samples)
+    return CentredData(adjusted, bool(template.center))
+
+
+def fit_samples(
+    template: SPCATV, data: CentredData, structure: Structure, starts: np.random.RandomState
+) -> Fit:
+    """Fit `some_samples`; `starts` is the source of random starts."""
+    with one_blas_thread():
+        return fit_data(template, data, structure, rng=starts, keep_warm_start=True)
 
 
 def further_components(
-    template: SPCATV, X: Any, fit: Fit, samples: IntArray, n_further: int, starts: np.random.RandomState
+    template: SPCATV, data: CentredData, fit: Fit, n_further: int, starts: np.random.RandomState
 ) -> FloatArray:
-    """The components of a fit of some samples, and `n_further` of what they leave; shape (K + n_further, P).
+    """The components of a fit, and `n_further` of what they leave, shape (K + n_further, P).
 
     The further components are asked for what the last one was asked for.
     """
@@ -119,13 +125,9 @@ def further_components(
     with one_blas_thread():
         found = fit_data(
             with_parameters(template, more),
-            _samples(template, X, samples),
+            data,
             fit.structure,
             rng=starts,
             found=fit.decomposition,
         ).components
     return np.concatenate([fit.components, found[n_components:]])
-
-
-def _samples(template: SPCATV, X: Any, samples: IntArray) -> CentredData:
-    return CentredData(as_data(X).take(samples), bool(template.center))

@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from spcatv._util.types import FloatArray, IntArray
+from spcatv.data import Adjustment
 from spcatv.estimator import SPCATV
 from spcatv.metrics import dice, match_components, threshold_loadings
 from spcatv.selection.workers import FIT_FAILURES, Failure, check_failures, failure, workers
-from spcatv.stability.refits import checked_count, fit_samples, reference_fit
+from spcatv.stability.refits import checked_count, fit_samples, reference_fit, some_samples
 from spcatv.structure import Structure
 from spcatv.structure.regions import connected_regions
 
@@ -101,6 +102,8 @@ def bootstrap_components(
     *,
     n_resamples: int = 100,
     groups: Any = None,
+    standardize: bool = False,
+    confounds: Any = None,
     norm_fraction: float = 0.99,
     random_state: Any = None,
     n_jobs: int | None = None,
@@ -119,6 +122,8 @@ def bootstrap_components(
     groups : array-like of shape (n_samples,), default=None
         Samples of one group, such as the visits of one subject, are drawn together: as many groups as there
         are, with replacement.
+    standardize, confounds
+        As in `SPCATVCV`: features scaled and confounds removed with coefficients of the samples of each fit.
     norm_fraction : float, default=0.99
         The share of a loading's norm that makes its support (`spcatv.metrics.threshold_loadings`).
     random_state : int, RandomState instance or None, default=None
@@ -149,7 +154,7 @@ def bootstrap_components(
     [([20, 39], 1.0)]
     """
     n_fits = checked_count(n_resamples, "n_resamples")
-    reference = reference_fit(estimator, X, groups)
+    reference = reference_fit(estimator, X, groups, standardize=standardize, confounds=confounds)
     tasks = ((*task, norm_fraction) for task in reference.tasks(random_state, n_fits))
     with workers(n_jobs) as pool:
         results = pool.run(_fit_resample, tasks)
@@ -162,6 +167,7 @@ def _fit_resample(
     structure: Structure,
     components: FloatArray,
     blocks: Sequence[IntArray],
+    adjustment: Adjustment,
     seed: np.random.SeedSequence,
     number: int,
     norm_fraction: float,
@@ -171,7 +177,8 @@ def _fit_resample(
     drawn = np.concatenate([blocks[block] for block in rng.integers(0, len(blocks), size=len(blocks))])
     starts = np.random.RandomState(int(rng.integers(1 << 31)))
     try:
-        loadings = fit_samples(template, X, structure, drawn, starts).components
+        data = some_samples(template, X, drawn, adjustment)
+        loadings = fit_samples(template, data, structure, starts).components
         match = match_components(components, loadings)
     except FIT_FAILURES as error:
         return failure(f"resample {number}", error)

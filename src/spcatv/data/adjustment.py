@@ -1,0 +1,244 @@
+"""Confounds removed and features scaled, with coefficients of some samples, without a copy of X.
+
+Samples x with confounds c become ``(x - (c - mean) slopes) * factor``: the least-squares fit of every feature
+by the confounds is removed, and what is left is divided by its standard deviation. All coefficients are those
+of the samples of one fit. Samples that are held out are adjusted with them, and have no influence on them.
+
+An adjustment absorbs earlier ones: of samples from which the same confounds were removed before, or whose
+features were scaled before, with whatever coefficients, it makes the same adjusted samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from spcatv._util.types import FloatArray, IntArray
+from spcatv.data.base import BLOCK_ENTRIES, ColumnStatistics, Data
+
+# What is left of a feature counts as rounding error below this many units in the last place of its values.
+ROUNDING = 8
+
+
+@dataclass(frozen=True, eq=False)
+class FittedAdjustment:
+    """Coefficients of an adjustment.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (C,)
+        Means of the confounds.
+    slopes : ndarray of shape (C, P)
+        Least-squares coefficients of the features on the confounds.
+    factor : ndarray of shape (P,)
+        One over the standard deviations of what is left, 0 for features of which nothing is left; ones
+        without standardisation.
+    """
+
+    mean: FloatArray
+    slopes: FloatArray
+    factor: FloatArray
+
+    def apply(self, data: Data, confounds: FloatArray | None = None) -> Data:
+        """The given samples, adjusted; `confounds` has shape (N, C)."""
+        table = np.zeros((data.shape[0], 0)) if confounds is None else np.asarray(confounds, np.float64)
+        if table.ndim != 2 or table.shape != (data.shape[0], len(self.mean)):
+            raise ValueError(
+                f"confounds must have one row per sample and the {len(self.mean)} columns of the fit, shape "
+                f"({data.shape[0]}, {len(self.mean)}); got {table.shape}"
+            )
+        return AdjustedData(data, table - self.mean, self.slopes, self.factor)
+
+
+@dataclass(frozen=True, eq=False)
+class Adjustment:
+    """What is done to samples before a fit, with coefficients of the samples of that fit.
+
+    Parameters
+    ----------
+    standardize : bool, default=False
+        Whether every feature is divided by its standard deviation.
+    confounds : ndarray of shape (n_samples, n_confounds), default=None
+        Confounds of all samples, removed first; finite numbers.
+    """
+
+    standardize: bool = False
+    confounds: FloatArray | None = None
+
+    def of(self, samples: IntArray) -> FloatArray | None:
+        """The confounds of some samples."""
+        return None if self.confounds is None else self.confounds[samples]
+
+    def fit(self, data: Data, samples: IntArray) -> FittedAdjustment | None:
+        """The coefficients of some samples of `data`; None if there is nothing to do."""
+        if not self.standardize and self.confounds is None:
+            return None
+        part = data.take(samples)
+        mean, slopes = confound_fit(part, self.of(samples))
+        fitted = FittedAdjustment(mean, slopes, np.ones(part.shape[1]))
+        if not self.standardize:
+            return fitted
+        raw = part.column_statistics(True)
+        left = fitted.apply(part, self.of(samples)).column_statistics(True)
+        spread = np.sqrt(left.squared_norms / part.shape[0])
+        size = np.abs(raw.mean) + np.sqrt(raw.squared_norms / part.shape[0])
+        varies = spread > ROUNDING * np.finfo(part.dtype).eps * size
+        factor = np.divide(1.0, spread, out=np.zeros_like(spread), where=varies)
+        return FittedAdjustment(mean, slopes, factor)
+
+    def adjusted(self, data: Data, samples: IntArray, *others: IntArray) -> tuple[Data, ...]:
+        """Some samples of `data` and then others, all adjusted with the coefficients of the first."""
+        fitted = self.fit(data, samples)
+        parts = ((data.take(each), self.of(each)) for each in (samples, *others))
+        return tuple(part if fitted is None else fitted.apply(part, table) for part, table in parts)
+
+
+def checked_adjustment(standardize: Any, confounds: Any, n_samples: int) -> Adjustment:
+    """An adjustment from what a user gives: a switch, and a table with one row per sample or None."""
+    if not isinstance(standardize, (bool, np.bool_)):
+        raise TypeError(f"standardize must be True or False, got {standardize!r}")
+    if confounds is None:
+        return Adjustment(bool(standardize))
+    table = np.asarray(confounds, dtype=np.float64)
+    table = table[:, None] if table.ndim == 1 else table
+    if table.ndim != 2 or len(table) != n_samples or not np.isfinite(table).all():
+        raise ValueError(
+            f"confounds must be finite numbers, one row per sample, of shape ({n_samples}, n_confounds); got "
+            f"an array of shape {table.shape}"
+        )
+    return Adjustment(bool(standardize), table)
+
+
+def confound_fit(data: Data, confounds: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+    """Least squares of every feature on the confounds and an intercept.
+
+    Parameters
+    ----------
+    data : Data
+        N samples by P features.
+    confounds : ndarray of shape (N, C), or None
+        None is a table without columns.
+
+    Returns
+    -------
+    mean : ndarray of shape (C,)
+        Means of the confounds.
+    slopes : ndarray of shape (C, P)
+        Coefficients.
+    """
+    n_samples, n_features = data.shape
+    if confounds is None:
+        return np.zeros(0), np.zeros((0, n_features))
+    mean = confounds.mean(axis=0)
+    centred = confounds - mean
+    # scale the columns, so that a column in tiny units does not lower the rank
+    spread = np.sqrt(np.square(centred).mean(axis=0))
+    units = np.where(spread > 0, spread, 1.0)
+    rank = int(np.linalg.matrix_rank(centred / units))
+    if rank >= n_samples - 1:
+        raise ValueError(
+            f"confounds: {rank} independent columns and an intercept explain {n_samples} samples fully; "
+            "nothing is left to analyse"
+        )
+    # the rows of the pseudo-inverse sum to zero, so the means of X do not matter
+    solver = np.linalg.pinv(centred / units) / units[:, None]
+    return mean, np.stack([data.transpose_dot(row) for row in solver])
+
+
+@dataclass(frozen=True, eq=False)
+class AdjustedData:
+    """``(X - confounds slopes) diag(factor)`` as data.
+
+    Parameters
+    ----------
+    data : Data
+        X, N samples by P features.
+    confounds : ndarray of shape (N, C)
+        Centred confounds.
+    slopes : ndarray of shape (C, P)
+        Coefficients.
+    factor : ndarray of shape (P,)
+        What the features are multiplied by.
+    """
+
+    data: Data
+    confounds: FloatArray
+    slopes: FloatArray
+    factor: FloatArray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of samples N and of features P."""
+        return self.data.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The precision of X."""
+        return self.data.dtype
+
+    def dot(self, v: FloatArray) -> FloatArray:
+        """``X v`` of the adjusted X."""
+        scaled = self.factor * v
+        return self.data.dot(scaled) - self.confounds @ (self.slopes @ scaled)
+
+    def transpose_dot(self, u: FloatArray) -> FloatArray:
+        """``X'u`` of the adjusted X."""
+        return self._back(self.data.transpose_dot(u), u)
+
+    def there_and_back(self, v: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """``s = X v - shift`` and ``X's`` of the adjusted X."""
+        scaled = self.factor * v
+        scores, back = self.data.there_and_back(scaled, shift + self.confounds @ (self.slopes @ scaled))
+        return scores, self._back(back, scores)
+
+    def _back(self, back: FloatArray, u: FloatArray) -> FloatArray:
+        """``X'u`` of the adjusted X from that of X, in place."""
+        if len(self.slopes):
+            back -= (u @ self.confounds) @ self.slopes
+        back *= self.factor
+        return back
+
+    def dot_many(self, vectors: FloatArray) -> FloatArray:
+        """``X V'`` of the adjusted X, for the rows of V."""
+        scaled = vectors * self.factor
+        return self.data.dot_many(scaled) - self.confounds @ (self.slopes @ scaled.T)
+
+    def column_statistics(self, center: bool) -> ColumnStatistics:
+        """Means and squared norms of the adjusted columns."""
+        if len(self.slopes) == 0:
+            raw = self.data.column_statistics(center)
+            return ColumnStatistics(raw.mean * self.factor, raw.squared_norms * np.square(self.factor))
+        mean: FloatArray = np.zeros(self.shape[1])
+        squares = np.zeros(self.shape[1])
+        if center:
+            mean = self.transpose_dot(np.full(self.shape[0], 1.0 / self.shape[0]))
+        for _, block in self.blocks():
+            squares += np.square(block - mean).sum(axis=0)
+        return ColumnStatistics(mean, squares)
+
+    def gram(self, mean: FloatArray, factor: FloatArray | None = None) -> FloatArray:
+        """``(X - 1 mean')(X - 1 mean')'`` of the adjusted X, its features multiplied by `factor`."""
+        both = self.factor if factor is None else self.factor * factor
+        # the mean in units of X; where the factor is 0, so is the adjusted feature, and only its mean is left
+        raw_mean = np.divide(mean, self.factor, out=np.zeros_like(mean), where=self.factor != 0)
+        gram = self.data.gram(raw_mean, both)
+        left_out = np.where(self.factor == 0, mean if factor is None else mean * factor, 0.0)
+        gram += left_out @ left_out
+        if len(self.slopes) == 0:
+            return gram
+        slopes = self.slopes * both
+        cross = self.data.dot_many(slopes * both) - slopes @ (raw_mean * both)
+        mixed = (cross - 0.5 * self.confounds @ (slopes @ slopes.T)) @ self.confounds.T
+        return gram - mixed - mixed.T
+
+    def blocks(self, entries: int = BLOCK_ENTRIES) -> Iterator[tuple[slice, FloatArray]]:
+        """All adjusted samples in order, in blocks of about `entries` entries."""
+        for samples, block in self.data.blocks(entries):
+            yield samples, (block - self.confounds[samples] @ self.slopes) * self.factor
+
+    def take(self, samples: IntArray) -> Data:
+        """The given samples of these, adjusted as they are."""
+        return AdjustedData(self.data.take(samples), self.confounds[samples], self.slopes, self.factor)
