@@ -90,7 +90,8 @@ def fit_selected(X: np.ndarray, structure: Any, setting: Mapping[str, Any]) -> F
     with warnings.catch_warnings(action="ignore"):
         search.fit(X)
         chosen = dict(search.best_params_)
-        model = SPCATV(N_COMPONENTS, structure=structure, init="structured", **chosen, **own).fit(X)
+        final = {"alpha": None, "init": "structured"} | chosen | own
+        model = SPCATV(N_COMPONENTS, structure=structure, **final).fit(X)
     return of_spcatv(model, {name: float(value) for name, value in chosen.items()})
 
 
@@ -168,8 +169,14 @@ SIMULATION_METHODS: tuple[Method, ...] = (
     ),
     Method(
         "spca-tv-selected",
-        "SPCA-TV, as selected",
-        {"center": False, "search": {"rule": "paper"}},
+        "SPCA-TV, alpha and ratios as selected",
+        {"center": False, "search": {"alpha": "grid", "rule": "paper"}},
+        fit_selected,
+    ),
+    Method(
+        "spca-tv-sparse-selected",
+        "SPCA-TV, sparsity and smoothness as selected",
+        {"center": False, "search": {}},
         fit_selected,
     ),
 )

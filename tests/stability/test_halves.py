@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from spcatv import SPCATV
-from spcatv.data import ArrayData
+from spcatv.data import ArrayData, CentredData, as_data
 from spcatv.metrics import dice, match_components, threshold_loadings
 from spcatv.selection import FailedFitWarning
 from spcatv.stability import split_halves
@@ -153,16 +153,17 @@ def test_groups_stay_in_one_half():
 
 
 def test_further_components_are_asked_for_what_the_last_one_was(strong_and_noise):
-    starts, rows, structure = np.random.RandomState(0), np.arange(30), grid(SHAPE)
+    starts, structure = np.random.RandomState(0), grid(SHAPE)
+    data = CentredData(as_data(strong_and_noise[:30]))
     asked = {"sparsity": (0.5, 0.9), "smoothness": 0.1, "init": np.eye(2, 14 * 14, k=30), "refine": True}
     template = sparse(2).set_params(**asked)
-    fit = fit_samples(template, strong_and_noise, structure, rows, starts)
-    found = further_components(template, strong_and_noise, fit, rows, 2, starts)
+    fit = fit_samples(template, data, structure, starts)
+    found = further_components(template, data, fit, 2, starts)
     assert_array_equal(found[:2], fit.components)
     assert_allclose((found[2:] == 0).mean(axis=1), 0.9, atol=0.02)
     template.set_params(alpha=(0.1, 10.0))
-    fit = fit_samples(template, strong_and_noise, structure, rows, starts)
-    found = further_components(template, strong_and_noise, fit, rows, 1, starts)
+    fit = fit_samples(template, data, structure, starts)
+    found = further_components(template, data, fit, 1, starts)
     assert found.any(axis=1).tolist() == [True, False, False]
 
 

@@ -95,6 +95,11 @@ class Adjustment:
         parts = ((data.take(each), self.of(each)) for each in (samples, *others))
         return tuple(part if fitted is None else fitted.apply(part, table) for part, table in parts)
 
+    def whole(self, data: Data) -> Data:
+        """All samples of `data`, adjusted with their own coefficients."""
+        fitted = self.fit(data, np.arange(data.shape[0]))
+        return data if fitted is None else fitted.apply(data, self.confounds)
+
 
 def checked_adjustment(standardize: Any, confounds: Any, n_samples: int) -> Adjustment:
     """An adjustment from what a user gives: a switch, and a table with one row per sample or None."""

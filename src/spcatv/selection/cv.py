@@ -379,7 +379,8 @@ random_state
 
         Samples are adjusted with the coefficients of the fit; their confounds are needed if `fit` had some.
         """
-        return self.best_estimator_.transform(self._new_samples(X, confounds))
+        samples = self._new_samples(X, confounds)
+        return self.best_estimator_.transform(samples)
 
     def inverse_transform(self, X: Any) -> FloatArray:
         """Samples that have the given scores by the chosen model, shape (n_samples, n_features).
@@ -398,7 +399,8 @@ random_state
 
         The error is that of the adjusted samples, see `transform`.
         """
-        return self.best_estimator_.score(self._new_samples(X, confounds))
+        samples = self._new_samples(X, confounds)
+        return self.best_estimator_.score(samples)
 
     def _new_samples(self, X: Any, confounds: Any) -> Any:
         """X as the chosen model takes it."""

@@ -76,9 +76,7 @@ def row_below_all_zero(
 ) -> Row:
     """The row of a pair of ratios, with values of alpha that suit all samples (`alpha_grid`)."""
     estimator = clone(template).set_params(structure=structure, l1_ratio=pair[0], tv_ratio=pair[1])
-    data = as_data(X)
-    (adjusted,) = adjustment.adjusted(data, np.arange(data.shape[0]))
-    grid = grid_below(all_zero_alpha(estimator, adjusted), n_alphas, smallest)
+    grid = grid_below(all_zero_alpha(estimator, adjustment.whole(as_data(X))), n_alphas, smallest)
     return alpha_rows([pair], grid.tolist())[0]
 
 

@@ -62,7 +62,7 @@ def reference_fit(
     adjustment = checked_adjustment(standardize, confounds, data.shape[0])
     fitted = estimator
     if not hasattr(estimator, "components_"):
-        fitted = clone(estimator).fit(*adjustment.adjusted(data, np.arange(data.shape[0])))
+        fitted = clone(estimator).fit(adjustment.whole(data))
     template.set_params(structure=None)
     blocks = _kept_together(data.shape[0], groups)
     return Reference(template, data, structure, fitted.components_, blocks, adjustment)
