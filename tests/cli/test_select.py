@@ -296,7 +296,7 @@ def test_wrong_options_leave_nothing(change, message, array, visits, tmp_path, r
 
 def test_targets_that_cannot_be(array, tmp_path, refused):
     command = ["select", "--array", array, "--n-components", "2", "--output", tmp_path / "out"]
-    assert "sparsity is a share of zeros, at least 0 and below 1" in refused(*command, "--sparsity", "0.5", "1.5")
+    assert "at least 0 and below 1; got" in refused(*command, "--sparsity", "0.5", "1.5")
     assert "smoothness must not be negative" in refused(*command, "--smoothness", "-1")
     assert "rule='paper' chooses among values of alpha" in refused(*command, "--rule", "paper")
     assert "--l1-ratio goes with --alpha" in refused(*command, "--l1-ratio", "0.1")
