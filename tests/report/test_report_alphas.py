@@ -6,7 +6,7 @@ import pytest
 from spcatv import SPCATV
 from spcatv.problem import LoadingProblem
 from spcatv.report import generate_report, words
-from spcatv.selection import SPCATVCV, SelectionWarning
+from spcatv.selection import SPCATVCV
 from spcatv.solvers import solve
 
 ALPHAS = (0.05, 0.3)
@@ -88,12 +88,12 @@ def test_an_unfitted_search_says_so():
         SPCATVCV(2).generate_report()
 
 
-def test_alphas_of_a_sparsity_search_are_short_in_the_table(line):
-    search = SPCATVCV(
-        2, structure=(60,), sparsity=(0.8, 0.7), l1_ratio=[0.1, 0.2], tv_ratio=0.5, cv=2, rule="one_se"
-    )
-    with pytest.warns(SelectionWarning, match="no alpha gives the share"):
-        search.fit(line.X)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_search_over_sparsity_tells_its_settings(line):
+    search = SPCATVCV(2, structure=(60,), sparsity=(0.5, 0.65), smoothness=(0.25,), cv=2).fit(line.X)
     html = text_of(generate_report(search).html)
-    for setting in search.cv_results_["param_alpha"]:
-        assert f"<td>{', '.join(f'{alpha:.4g}' for alpha in setting)}</td>" in html
+    for title in ("sparsity", "smoothness"):
+        assert f'<th scope="col">{title}</th>' in html
+    for value in (0.5, 0.65, 0.25):
+        assert f"<td>{value:.4g}</td>" in html
+    assert "param_alpha" not in search.cv_results_
