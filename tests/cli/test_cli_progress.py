@@ -112,7 +112,18 @@ def test_no_live_line_without_a_terminal_or_without_rich(monkeypatch):
 
 @pytest.mark.parametrize("level", ["-v", "-vv"])
 def test_verbose_logs(level, array, tmp_path, capsys, clean_log):
-    command = ["fit", "--array", str(array), "--shape", "12,10", "--n-components", "1", "--output"]
+    command = [
+        "fit",
+        "--array",
+        str(array),
+        "--shape",
+        "12,10",
+        "--n-components",
+        "1",
+        "--alpha",
+        "0.2",
+        "--output",
+    ]
     assert main([*command, str(tmp_path / "out"), level]) == 0
     lines = capsys.readouterr().err.splitlines()
     assert all(re.match(r"\d\d:\d\d:\d\d ", line) for line in lines)

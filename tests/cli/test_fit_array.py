@@ -151,7 +151,9 @@ def test_effective_configuration_repeats_the_run(array, tmp_path, done, monkeypa
 
 
 def test_command_line_goes_before_the_configuration(array, tmp_path, done):
-    (tmp_path / "run.toml").write_text('array = "X.npy"\nshape = [12, 10]\nn-components = 4\nquiet = true\n')
+    (tmp_path / "run.toml").write_text(
+        'array = "X.npy"\nshape = [12, 10]\nn-components = 4\nalpha = 0.2\nquiet = true\n'
+    )
     said = done("fit", "--config", tmp_path / "run.toml", "--n-components", "1", "--output", tmp_path / "out")
     assert said == ""
     assert np.load(tmp_path / "out" / "desc-SPCATV_components.npy").shape == (1, 12, 10)
@@ -172,7 +174,7 @@ def test_warnings_are_lines(array, tmp_path, capsys):
     [
         (("--shape", "12,11"), "has 120 values per sample, but the field has 12 x 11 = 132 cells"),
         (("--alpha", "0"), "alpha must be above 0"),
-        (("--l1-ratio", "0.6"), "l1_ratio + tv_ratio must be below 1"),
+        (("--alpha", "0.1", "--l1-ratio", "0.6"), "l1_ratio + tv_ratio must be below 1"),
         (("--tol", "2"), "tol must lie between 0 and 1"),
         (("--periodic", "2"), "the field has the axes 0 to 1, got 2"),
         (("--voxel-size", "1,1,1"), "voxel_size must be one number or one per axis (2)"),

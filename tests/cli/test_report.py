@@ -12,7 +12,20 @@ PAGE = "desc-SPCATV_report.html"
 @pytest.fixture
 def results(array, tmp_path, done):
     folder = tmp_path / "results"
-    done("fit", "--array", array, "--shape", "12,10", "--n-components", "2", "--output", folder, "--quiet")
+    done(
+        "fit",
+        "--array",
+        array,
+        "--shape",
+        "12,10",
+        "--n-components",
+        "2",
+        "--alpha",
+        "0.2",
+        "--output",
+        folder,
+        "--quiet",
+    )
     return folder
 
 
@@ -36,7 +49,18 @@ def test_page_among_the_results(results, done):
 
 def test_results_with_a_page_can_be_replaced(results, array, done):
     done("report", results)
-    again = ("--shape", "12,10", "--n-components", "2", "--output", results, "--overwrite", "--quiet")
+    again = (
+        "--shape",
+        "12,10",
+        "--n-components",
+        "2",
+        "--alpha",
+        "0.2",
+        "--output",
+        results,
+        "--overwrite",
+        "--quiet",
+    )
     done("fit", "--array", array, *again)
     assert not (results / PAGE).exists()
 

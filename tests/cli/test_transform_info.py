@@ -85,6 +85,21 @@ def test_info_for_people(results, array, done):
         assert f"{record.relative_gap:.1e}" in row
 
 
+def test_info_of_a_wanted_sparsity(array, tmp_path, done):
+    """Only the parameters that were used, and what was wanted beside what was reached."""
+    command = ("fit", "--array", array, "--n-components", "2", "--sparsity", "0.5", "0.75")
+    said = done(*command, "--output", tmp_path / "out")
+    text = done("info", tmp_path / "out")
+    assert "  sparsity: 0.5, 0.75 (one per component)\n" in text
+    assert not any(line.startswith(("  alpha:", "  l1_ratio:")) for line in text.splitlines())
+    for table in (said, text):
+        rows = [line.split() for line in table.splitlines() if line.startswith(("1 ", "2 "))]
+        assert [row[3:8] for row in rows] == [
+            ["50.0", "%", "50.0", "%", "1"],
+            ["75.0", "%", "75.0", "%", "1"],
+        ]
+
+
 def test_info_for_programs(results, done):
     told = json.loads(done("info", "--json", results))
     model = SPCATV.load(results / "model")

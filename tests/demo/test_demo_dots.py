@@ -48,8 +48,10 @@ def test_full_demo_shows_what_the_method_is_for(full):
     assert [method.name for method in full[0].methods] == ["PCA", "Elastic-net PCA", "SPCA-TV"]
     assert tv.error < elastic_net.error < pca.error
     assert tv.mse < elastic_net.mse < pca.mse
+    assert tv.dice > elastic_net.dice > pca.dice
     assert pca.sparsity == 0
-    assert tv.sparsity > 0.5
+    assert tv.sparsity == pytest.approx(0.9, abs=0.01)
+    assert elastic_net.sparsity == pytest.approx(0.9, abs=0.01)
     assert pca.relative_gap is None
     assert 0 <= elastic_net.relative_gap <= 1e-6
     assert 0 < tv.relative_gap <= 1e-6
@@ -78,6 +80,7 @@ def test_table_and_file_say_the_same(full):
     for row, method in zip(rows, result.methods, strict=True):
         assert float(row["reconstruction_error"]) == method.error
         assert float(row["loading_mse"]) == method.mse
+        assert float(row["dice"]) == method.dice
         assert float(row["sparsity"]) == method.sparsity
         assert row["relative_gap"] == ("" if method.relative_gap is None else repr(method.relative_gap))
         assert f"{method.error:.2f}" in text
@@ -90,11 +93,13 @@ def test_readme_shows_these_figures(full):
     """The README's table is this demo's, but for rounding and what another BLAS may change."""
     text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     for method in full[0].methods:
-        row = re.search(rf"^\| {method.name} \| ([\d.]+) \| ([\d.]+) \| (\d+) % \|", text, re.MULTILINE)
+        numbers = r"([\d.]+) \| ([\d.]+) \| ([\d.]+) \| (\d+) % \|"
+        row = re.search(rf"^\| {method.name} \| {numbers}", text, re.MULTILINE)
         assert row is not None, method.name
-        error, mse, zeros = map(float, row.groups())
+        error, mse, overlap, zeros = map(float, row.groups())
         assert error == pytest.approx(method.error, abs=0.1)
         assert mse == pytest.approx(method.mse, abs=0.03)
+        assert overlap == pytest.approx(method.dice, abs=0.03)
         assert zeros == pytest.approx(100 * method.sparsity, abs=3)
 
 

@@ -93,3 +93,14 @@ def test_a_search_over_sparsity_says_why(line):
     html = text_of(generate_report(search).html)
     assert f"Why: {search.choice_reason_}." in html
     assert "against their held-out error" in html
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_search_over_sparsity_tells_its_settings(line):
+    search = SPCATVCV(2, structure=(60,), sparsity=(0.5, 0.65), smoothness=(0.25,), cv=2).fit(line.X)
+    html = text_of(generate_report(search).html)
+    for title in ("sparsity", "smoothness"):
+        assert f'<th scope="col">{title}</th>' in html
+    for value in (0.5, 0.65, 0.25):
+        assert f"<td>{value:.4g}</td>" in html
+    assert "param_alpha" not in search.cv_results_

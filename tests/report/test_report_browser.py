@@ -67,20 +67,26 @@ def test_opens_without_complaint_or_network_and_fits_the_width(browser, pages, a
 def test_numbers_agree_with_the_model_folder(volume_page, volume):
     arrays = np.load(volume.folder / "model" / "arrays.npz", allow_pickle=False)
     stated = json.loads((volume.folder / "model" / "model.json").read_text(encoding="utf-8"))
-    summary = cells(volume_page, "summary-table")
+    heads = volume_page.evaluate(
+        "[...document.querySelectorAll('#summary-table thead th')].map(head => head.textContent)"
+    )
+    summary = [dict(zip(heads, row, strict=True)) for row in cells(volume_page, "summary-table")]
     assert len(summary) == 2
     for k, row in enumerate(summary):
         record = stated["fitted"]["diagnostics"][k]
-        assert as_number(row[1]) == pytest.approx(arrays["explained_variance_ratio"][k], rel=5e-3)
-        assert as_number(row[2]) == pytest.approx(record["sparsity"], rel=5e-3)
-        assert as_number(row[3]) == np.count_nonzero(arrays["components"][k])
-        assert as_number(row[5]) == pytest.approx(record["relative_gap"], rel=0.05)
-        sentence = volume_page.text(f"#component-{k + 1} li")
-        found = as_number(re.search(r"within (.*?%) of the optimum", sentence).group(1))
-        bound = stated["fitted"]["l2"] * record["gap"] / abs(record["objective"])
-        assert found == pytest.approx(bound, rel=0.05)
+        share = arrays["explained_variance_ratio"][k]
+        assert as_number(row["Explained variance"]) == pytest.approx(share, rel=5e-3)
+        assert as_number(row["Zeros wanted"]) == record["target_sparsity"] == 0.7
+        assert as_number(row["Zeros"]) == pytest.approx(record["sparsity"], rel=5e-3)
+        assert as_number(row["Smoothness"]) == pytest.approx(record["smoothness"], rel=5e-3)
+        assert as_number(row["Not zero"]) == np.count_nonzero(arrays["components"][k])
+        assert as_number(row["Relative gap"]) == pytest.approx(record["relative_gap"], rel=0.05)
+        sentence = volume_page.text(f"#component-{k + 1} li:nth-child(3)")
+        found = as_number(re.search(r"at most (.*?%) of the map's own length", sentence).group(1))
+        assert found == pytest.approx(record["error_bound"], rel=0.05)
     parameters = dict(cells(volume_page, "parameters-table"))
-    assert parameters["alpha"] == "0.2"
+    assert (parameters["sparsity"], parameters["smoothness"]) == ("0.7", "1")
+    assert not {"alpha", "l1_ratio", "tv_ratio", "penalty_units"} & set(parameters)
     assert parameters["random_state"] == "3"
     assert len(cells(volume_page, "files-table")) == 25, "24 images and the mask"
     scores = cells(volume_page, "scores-table")

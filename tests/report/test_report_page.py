@@ -2,6 +2,8 @@
 
 import json
 import re
+from copy import copy
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -44,6 +46,36 @@ def test_a_model_alone_has_no_empty_boxes(image):
     assert headings(html) == ["Summary", "Components", "Explained variance", "What was run", "Words"]
     assert "Scores of the samples" not in html
     assert html.startswith("<!DOCTYPE html>")
+
+
+def test_page_says_what_was_asked_for(image):
+    html = generate_report(image.model).html.replace("\u00a0", " ")
+    assert "Asked for: 70 % zeros and a smoothness of 1." in html
+    for name in ("Zeros wanted", "Smoothness"):
+        assert f'<th scope="col">{name}</th>' in html
+    assert "<strong>Smoothness</strong>" in html
+    assert "Penalised model" not in html
+    for name in ("alpha", "l1_ratio", "tv_ratio", "penalty_units"):
+        assert f'class="text">{name}</th>' not in html
+
+
+def test_page_of_the_penalised_model(image):
+    html = generate_report(SPCATV(2, structure=image.inside, alpha=0.1).fit(image.X)).html
+    assert "The penalised model, with relative alpha 0.1, l1 ratio 0.25 and TV ratio 0.5." in html
+    assert "Zeros wanted" not in html
+    assert "<strong>Smoothness</strong>" not in html
+    for name in ("sparsity", "smoothness"):
+        assert f'class="text">{name}</th>' not in html
+
+
+def test_jumps_and_lowered_smoothness_are_notes(image):
+    model = copy(image.model)
+    first, second = model.diagnostics_
+    model.diagnostics_ = (replace(first, sparsity=0.5, jump=0.25), replace(second, smoothness=0.49))
+    html = generate_report(model).html.replace("\u00a0", " ")
+    assert "Component 1 has 50.0 % zeros instead of 70 %: 25.0 % of the pixels enter or leave" in html
+    assert "Component 2 has a smoothness of 0.49 instead of 1: with more" in html
+    assert '<th scope="col">Jump</th>' in html
 
 
 def test_everything_that_lies_in_the_folder_is_shown(pages):

@@ -178,6 +178,9 @@ def test_certificate_in_words():
     assert "before the tolerance" not in text
     assert "before the tolerance" in " ".join(words.certificate(record(converged=False), 0.5, 1e-5))
     assert "empty" in words.certificate(record(n_nonzero=0), 0.5, 1e-5)[0]
+    wanted = " ".join(words.certificate(record(target_sparsity=0.5, smoothness=1.0), 0.5, 1e-5))
+    assert "of the optimum of its problem" not in wanted, "the gap is that of the smoothed map"
+    assert "The duality gap of the smoothed map" in wanted
     # a loading that does not beat zero has no share to be stated
     assert (
         "of the optimum" not in " ".join(words.certificate(record(objective=1e-9), 0.5, 1e-5)).split("Its")[0]

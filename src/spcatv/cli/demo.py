@@ -7,6 +7,7 @@ import webbrowser
 from pathlib import Path
 
 from spcatv.cli.kinds import InputError, Subparsers
+from spcatv.cli.progress import show_warnings
 from spcatv.progress import SILENT, listening
 from spcatv.progress.printing import LinePrinter
 
@@ -63,7 +64,7 @@ def run(arguments: argparse.Namespace) -> None:
             f"cannot write to the output folder {arguments.output} ({error.strerror}); "
             "choose another with --output"
         ) from error
-    with listening(SILENT if arguments.quiet else LinePrinter()):
+    with show_warnings(), listening(SILENT if arguments.quiet else LinePrinter()):
         reports = run_demo(arguments.output, spca_tv=main, parts=arguments.only or PARTS, seed=arguments.seed)
     if arguments.open:
         for report in reports:

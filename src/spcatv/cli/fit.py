@@ -7,32 +7,39 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from spcatv._util.tables import aligned
 from spcatv.cli.inputs import Source
 from spcatv.cli.interruption import rerun_hint_on_interrupt
+from spcatv.cli.kinds import input_errors
 from spcatv.cli.options import FitOptions
 from spcatv.cli.progress import show_warnings
 from spcatv.cli.request import Request, add_command, checked_request
 from spcatv.estimator import SPCATV
-from spcatv.estimator.parameters import check_parameters
+from spcatv.estimator.parameters import check_parameters, check_some_left
 from spcatv.progress import listening
 from spcatv.results import SampleSet, claimed_folder, write_results
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
+ZEROS_HEADER = ("zeros", "wanted", "smoothness")
 DESCRIPTION = """\
 Find a few components of images (NIfTI, GIFTI, FreeSurfer, CIFTI-2) or of an array:
-coherent regions that vary together. Writes maps, scores, figures of merit and the
-model into a folder."""
+coherent regions that vary together. By default 70 % of the loadings of every component
+are exactly zero: --sparsity sets this share, --smoothness how coherent the regions are.
+Writes maps, scores, figures of merit and the model into a folder."""
 EXAMPLES = """\
 examples:
   spca-tv fit 'maps/*.nii.gz' --output results
   spca-tv fit 'maps/*.nii.gz' --sparsity 0.9 --output results
+  spca-tv fit 'maps/*.nii.gz' --sparsity 0.7 0.8 0.9 --smoothness 0.5 --output results
   spca-tv fit participants.tsv --mask gm.nii.gz --confounds participants.tsv \\
       --confounds-columns age,sex --output results
   spca-tv fit 'subjects/*/surf/?h.thickness.mgh' --surface lh.pial rh.pial --output results
   spca-tv fit --array X.npy --shape 100,100 --output results
+  spca-tv fit 'maps/*.nii.gz' --alpha 0.2 --l1-ratio 0.25 --tv-ratio 0.5 --output results
   spca-tv fit --config results/desc-SPCATV_config.toml --output again
 """
 
@@ -64,16 +71,29 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _checked(options: FitOptions, sources: Sequence[Source]) -> FitOptions:
-    check_parameters(SPCATV(**{"alpha": None, **options.model_parameters()}, dtype=options.dtype))
+    check_parameters(SPCATV(**options.model_parameters(), dtype=options.dtype))
     return options
 
 
 def _fit(request: Request[FitOptions]) -> tuple[SampleSet, SPCATV]:
     """Read the samples and fit them."""
     samples = request.read()
-    parameters = {"alpha": None, **request.options.model_parameters()}
+    parameters = request.options.model_parameters()
     model = SPCATV(structure=samples.structure, dtype=samples.dtype, **parameters)
+    if model.alpha is None:
+        with input_errors(ValueError):
+            check_some_left(np.atleast_1d(model.sparsity), samples.matrix.shape[1])
     return samples, model.fit(samples.matrix)
+
+
+def zeros_cells(record: Mapping[str, Any]) -> tuple[str, str, str]:
+    """The share of zeros, the share that was wanted, and the smoothness used, for a table."""
+    wanted, smoothness = record.get("target_sparsity"), record.get("smoothness")
+    return (
+        f"{100 * record['sparsity']:.1f} %",
+        "-" if wanted is None else f"{100 * wanted:.1f} %",
+        "-" if smoothness is None else f"{smoothness:.3g}",
+    )
 
 
 def summary_text(
@@ -92,12 +112,15 @@ def summary_text(
     model : SPCATV
         Fitted.
     """
-    header = ("component", "variance", "zeros", "clusters", "relative gap", "converged", "seconds")
+    header = (
+        *("component", "variance", *ZEROS_HEADER),
+        *("clusters", "relative gap", "converged", "seconds"),
+    )
     rows = [
         (
             str(row["component"]),
             f"{100 * row['explained_variance_ratio']:.2f} %",
-            f"{100 * row['sparsity']:.1f} %",
+            *zeros_cells(row),
             "-" if row["n_clusters"] is None else str(row["n_clusters"]),
             f"{row['relative_gap']:.1e}",
             "yes" if row["converged"] else "NO",

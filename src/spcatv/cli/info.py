@@ -8,9 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from spcatv._util.tables import aligned
+from spcatv.cli.fit import ZEROS_HEADER, zeros_cells
 from spcatv.cli.kinds import Subparsers, input_errors
-from spcatv.model import ModelError, SavedModel
+from spcatv.estimator.parameters import parameters_in_use
+from spcatv.model import ModelError, SavedModel, unpack
 from spcatv.results import open_model
 
 MOST_FILES = 5
@@ -76,11 +80,13 @@ def as_text(saved: SavedModel) -> str:
 
 
 def _parameters(saved: SavedModel) -> dict[str, Any]:
-    """The parameters, with the alphas of all components where they have one each."""
-    alphas = saved.parameters.get("alpha")
-    if not isinstance(alphas, list):
-        return dict(saved.parameters)
-    return {**saved.parameters, "alpha": f"{_numbers(alphas)} (one per component)"}
+    """The parameters in use; those with one number per component as text."""
+    shown = parameters_in_use(saved.parameters)
+    for name in {"sparsity", "alpha"} & set(shown):
+        value = unpack(shown[name], saved.arrays)
+        if np.ndim(value) > 0:
+            shown[name] = f"{_numbers(value)} (one per component)"
+    return shown
 
 
 def _weights(saved: SavedModel) -> list[str]:
@@ -96,13 +102,16 @@ def _numbers(values: Any) -> str:
 
 
 def _components(saved: SavedModel) -> list[str]:
-    header = ("component", "variance", "zeros", "relative gap", "converged", "alternations", "seconds")
+    header = (
+        *("component", "variance", *ZEROS_HEADER),
+        *("relative gap", "converged", "alternations", "seconds"),
+    )
     shares = saved.arrays["explained_variance_ratio"]
     rows = [
         (
             str(number + 1),
             f"{100 * float(shares[number]):.2f} %",
-            f"{100 * record['sparsity']:.1f} %",
+            *zeros_cells(record),
             f"{record['relative_gap']:.1e}",
             "yes" if record["converged"] else "NO",
             str(record["n_alternations"]),

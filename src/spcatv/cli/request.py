@@ -62,7 +62,7 @@ def add_command(
         description=description,
         epilog=epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,  # --alpha is not short for --alphas
+        allow_abbrev=False,  # a later option must not make a script ambiguous
     )
     parser.add_argument(
         "images",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -58,6 +58,12 @@ def check_parameters(estimator: Any) -> None:
         _check_choice("solver", estimator.solver, ("auto", *methods))
     if estimator.dtype is not None and _dtype_name(estimator.dtype) not in DTYPES:
         raise ValueError(f"dtype must be None, {' or '.join(DTYPES)}, got {estimator.dtype!r}")
+
+
+def parameters_in_use(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of an estimator, without those of the way to set the weights that it does not use."""
+    unused = PENALISED_PARAMETERS if parameters.get("alpha") is None else TARGET_PARAMETERS
+    return {name: value for name, value in parameters.items() if name not in unused}
 
 
 def _dtype_name(dtype: Any) -> str:

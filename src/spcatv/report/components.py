@@ -182,13 +182,19 @@ def _convergence(material: Material, k: int) -> Chart | str | None:
             f"The fit took {words.count(record.n_alternations, 'alternation')} of scores and loadings; the "
             f"objective is {words.number(record.objective, 6)}."
         )
+    fell = (
+        "How the objective fell, from one alternation of scores and loadings to the next."
+        if record.target_sparsity is None
+        else "How the objective settled, from one alternation of scores and loadings to the next. The "
+        "weights change on the way, so it may rise."
+    )
     return chart(
         plot_convergence(material.model, components=[k]),
         alt=f"Convergence of component {k + 1}: after {words.count(record.n_alternations, 'alternation')} "
         f"the objective is {words.number(record.objective, 6)}, with a relative gap of "
         f"{words.number(record.relative_gap, 2)}.",
-        caption="How the objective fell, from one alternation of scores and loadings to the next. Dotted: "
-        "how far each alternation's map can be from the best one for its scores, by its duality gap.",
+        caption=f"{fell} Dotted: how far each alternation's map can be from the best one for its scores, by "
+        "its duality gap.",
     )
 
 

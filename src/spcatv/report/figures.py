@@ -58,7 +58,8 @@ def plot_convergence(model: Any, *, components: Sequence[int] | None = None) -> 
             scale = abs(record.objectives[-1]) or 1.0
             steps = np.arange(1, len(record.objectives) + 1)
             longest = max(longest, len(steps))
-            excess = (np.asarray(record.objectives) - record.objectives[-1]) / scale
+            # with a wanted sparsity the weights change, and the objective may come from below
+            excess = np.abs(np.asarray(record.objectives) - record.objectives[-1]) / scale
             style = line_style(k)
             # the last value has distance 0, which a logarithmic axis cannot show
             axes.plot(steps[:-1], np.where(excess[:-1] > 0, excess[:-1], np.nan), **style, label=_name(k))
@@ -71,7 +72,9 @@ def plot_convergence(model: Any, *, components: Sequence[int] | None = None) -> 
         _log_axis(axes.yaxis)
         axes.set_xlabel("alternation of scores and loadings")
         axes.set_ylabel("distance, relative to the objective")
-        axes.set_title("Objective above its last value (lines),\nlargest possible error of the map (dotted)")
+        axes.set_title(
+            "Objective: distance to its last value (lines)\nlargest possible error of the map (dotted)"
+        )
         _whole_numbers(axes, longest)
         if axes.get_legend_handles_labels()[0] and len(chosen) > 1:
             axes.legend()

@@ -91,6 +91,7 @@ class Page:
     title: str
     lead: str
     noun: str
+    penalised: bool
     warnings: tuple[str, ...]
     legend: str
     views: tuple[ViewFrame, ...]
@@ -196,7 +197,8 @@ def generate_report(
         title=material.title,
         lead=sections.lead(material, noun),
         noun=noun,
-        warnings=sections.warnings(material),
+        penalised=material.model.alpha is not None,
+        warnings=sections.warnings(material, noun),
         legend=_legend(DIVERGING),
         views=tuple(view.frame() for view in views),
         blank=tuple(tuple(view.is_blank(row) for view in views) for row in material.model.components_),

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from spcatv.estimator.fitting import SPARSITY_SLACK
+from spcatv.estimator.parameters import parameters_in_use
 from spcatv.report import words
 from spcatv.report.components import ComponentPanel
 from spcatv.report.content import Chart, Table, chart, heads
@@ -15,6 +17,8 @@ from spcatv.report.figures import plot_stability, plot_variance
 from spcatv.report.material import Material
 
 MOST_SAMPLES = 2000
+# columns of the summary that the penalised model does not have
+OF_TARGETS = ("Zeros wanted", "Jump", "Smoothness")
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,7 @@ def lead(material: Material, noun: str) -> str:
     )
 
 
-def warnings(material: Material) -> tuple[str, ...]:
+def warnings(material: Material, noun: str) -> tuple[str, ...]:
     """What a reader must know first."""
     records = material.model.diagnostics_
     found = []
@@ -73,6 +77,18 @@ def warnings(material: Material) -> tuple[str, ...]:
         subject = f"Component {empty[0]} is" if len(empty) == 1 else f"Components {words.ranges(empty)} are"
         found.append(f"{subject} empty: the penalties leave no loading.")
     for k, record in enumerate(records):
+        if record.jump > 0 and abs(record.sparsity - record.target_sparsity) > SPARSITY_SLACK:
+            found.append(
+                f"Component {k + 1} has {words.percent(record.sparsity)} zeros instead of "
+                f"{_asked(record.target_sparsity)}: {words.percent(record.jump)} of the {noun} enter "
+                "or leave its map at once."
+            )
+        if record.smoothness is not None and record.smoothness < material.model.smoothness:
+            found.append(
+                f"Component {k + 1} has a smoothness of {record.smoothness:.3g} instead of "
+                f"{material.model.smoothness:g}: with more, its map would be one plateau, in "
+                "which no share of zeros can be chosen."
+            )
         if record.n_nonzero > 0 and not record.converged:
             found.append(
                 f"Component {k + 1} did not reach the tolerance: its relative gap is "
@@ -83,28 +99,49 @@ def warnings(material: Material) -> tuple[str, ...]:
 
 def summary(material: Material, panels: tuple[ComponentPanel, ...]) -> Table:
     """One row per component."""
-    rows = []
-    for k, (panel, record) in enumerate(zip(panels, material.model.diagnostics_, strict=True)):
-        rows.append(
-            (
-                str(k + 1),
-                words.percent(material.variance.own[k]),
-                words.percent(record.sparsity),
-                f"{record.n_nonzero:,}",
-                f"{panel.n_regions} (+{panel.n_tiny} tiny)" if panel.n_tiny else str(panel.n_regions),
-                words.number(record.relative_gap, 2),
-                "yes" if record.converged else "no",
-            )
-        )
-    columns = heads(
-        "Component", "Explained variance", "Zeros", "Not zero", "Regions", "Relative gap", "Converged"
-    )
-    caption = "The components at a glance."
+    records = material.model.diagnostics_
+    columns = {
+        "Explained variance": [words.percent(share) for share in material.variance.own],
+        "Zeros wanted": [_asked(record.target_sparsity) for record in records],
+        "Zeros": [words.percent(record.sparsity) for record in records],
+        "Jump": [words.percent(record.jump) if record.jump > 0 else "none" for record in records],
+        "Smoothness": [f"{record.smoothness or 0:.3g}" for record in records],
+        "Not zero": [f"{record.n_nonzero:,}" for record in records],
+        "Regions": [
+            f"{panel.n_regions} (+{panel.n_tiny} tiny)" if panel.n_tiny else str(panel.n_regions)
+            for panel in panels
+        ],
+        "Relative gap": [words.number(record.relative_gap, 2) for record in records],
+        "Converged": ["yes" if record.converged else "no" for record in records],
+    }
+    caption = f"The components at a glance. {_asked_sentence(material)}"
+    if material.model.alpha is not None:
+        columns = {name: column for name, column in columns.items() if name not in OF_TARGETS}
+    elif not any(record.jump > 0 for record in records):
+        del columns["Jump"]
     if any(panel.n_tiny for panel in panels):
         caption += (
             f" Tiny regions hold less than {words.percent(words.SMALLEST_REGION, 1)} of a map's weight."
         )
-    return Table(caption, columns, tuple(rows), id="summary-table")
+    rows = zip((str(panel.number) for panel in panels), *columns.values(), strict=True)
+    return Table(caption, heads("Component", *columns), tuple(rows), id="summary-table")
+
+
+def _asked(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:g}{words.SPACE}%"
+
+
+def _asked_sentence(material: Material) -> str:
+    """Which components the model was asked for."""
+    model = material.model
+    if model.alpha is None:
+        shares = ", ".join(_asked(share) for share in np.atleast_1d(model.sparsity))
+        return f"Asked for: {shares} zeros and a smoothness of {model.smoothness:g}."
+    alphas = ", ".join(f"{alpha:.4g}" for alpha in np.atleast_1d(model.alpha))
+    return (
+        f"The penalised model, with {model.penalty_units} alpha {alphas}, l1 ratio {model.l1_ratio:g} and TV "
+        f"ratio {model.tv_ratio:g}."
+    )
 
 
 def variance_section(material: Material) -> Section:
@@ -233,6 +270,7 @@ def run_section(material: Material) -> Run:
     facts.append(
         ("Seed", "none (only random starts would use one)" if seed is None else words.plain_value(seed))
     )
+    facts.append(("Asked for", _asked_sentence(material).removeprefix("Asked for: ")))
     facts.append(_weights(material))
     parameters = tuple(
         (name, words.plain_value(value)) for name, value in sorted(_parameters(material).items())
@@ -267,15 +305,16 @@ def _weights(material: Material) -> tuple[str, str]:
         name: ", ".join(f"{weight:.6g}" for weight in np.atleast_1d(weights))
         for name, weights in (("l1", model.l1_), ("l2", model.l2_), ("TV", model.tv_))
     }
-    title = "Weights used" if material.alphas is None else "Weights used (one per component)"
+    title = "Weights used" if np.ndim(model.l1_) == 0 else "Weights used (one per component)"
     return title, "; ".join(f"{name} {text}" for name, text in texts.items())
 
 
 def _parameters(material: Material) -> dict[str, Any]:
-    """The parameters, with the alphas of all components where they have one each."""
-    if material.alphas is None:
-        return dict(material.parameters)
-    return {**material.parameters, "alpha": [float(f"{alpha:.4g}") for alpha in material.alphas]}
+    """The parameters in use, with the alphas of all components where they have one each."""
+    used = parameters_in_use(material.parameters)
+    if material.alphas is not None:
+        used["alpha"] = [float(f"{alpha:.4g}") for alpha in material.alphas]
+    return used
 
 
 def _dropped(model: Any) -> str:

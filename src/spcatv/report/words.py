@@ -96,16 +96,21 @@ def certificate(
     """
     if record.n_nonzero == 0:
         return ("This component is empty: the penalties leave no loading. Its map and its scores are zero.",)
-    above = share_above_optimum(record, l2)
     reached = "which is within" if record.converged else "which misses"
-    sentences = [
-        *(
-            (f"This map is within {percent(above, 2)} of the optimum of its problem, given the scores.",)
-            if math.isfinite(above)
-            else ()
-        ),
-        f"Its duality gap, which bounds the distance to the optimum, is {number(record.relative_gap, 2)} of "
-        f"the problem's scale, {reached} the tolerance of {number(tol, 2)}.",
+    above = share_above_optimum(record, l2)
+    whose, sentences = "Its duality gap", []
+    if record.target_sparsity is not None:
+        whose = "The duality gap of the smoothed map"
+        sentences = [
+            "This map follows from its scores: it is smoothed, then cut to the wanted share of zeros."
+        ]
+    elif math.isfinite(above):
+        sentences = [
+            f"This map is within {percent(above, 2)} of the optimum of its problem, given the scores."
+        ]
+    sentences += [
+        f"{whose}, which bounds the distance to the optimum, is {number(record.relative_gap, 2)} of the "
+        f"problem's scale, {reached} the tolerance of {number(tol, 2)}.",
         f"The exact map for these scores is at most {percent(record.error_bound, 2)} of the map's own length "
         "away from this one.",
         f"Of the {record.n_nonzero:,} loadings that are not zero, {record.n_certain:,} are certainly not "
