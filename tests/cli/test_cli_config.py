@@ -30,7 +30,7 @@ def test_defaults_are_those_of_the_estimator():
     assert given.pop("random_state") == 0
     assert given == {name: own[name] for name in given}
     # what the command line does not offer is what it decides itself
-    decided = {"structure", "random_state", "verbose"}
+    decided = {"structure", "random_state", "verbose", "global_signal"}  # the last one as --regress-global
     assert set(own) - {item.name for item in fields(FitOptions)} == decided
 
 

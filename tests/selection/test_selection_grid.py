@@ -58,7 +58,7 @@ def test_alive_lives_and_dead_is_dead(images, options, units):
         assert bool(model.components_.any()) is lives
     # beyond, only a path finds the witness; and at the far end there is nothing for anybody
     with pytest.warns(NullComponentWarning):
-        models = path(estimator, images, [found.dead * (1 + 1e-9)]).models
+        models = path(estimator, images, [{"alpha": found.dead * (1 + 1e-9)}]).models
     assert not models[0].components_.any()
 
 

@@ -14,8 +14,8 @@ from spcatv.kernels.vectors import count_above
 
 NO_WEIGHTS = Weights(0.0, 0.0, 0.0)
 # A component is global from these shares and correlations on (docs/method.md section 1.4).
-GLOBAL_SHARE = 0.9
-GLOBAL_CORRELATION = 0.9
+GLOBAL_SHARE = 0.85
+GLOBAL_CORRELATION = 0.8
 
 
 @dataclass(frozen=True, eq=False)

@@ -57,7 +57,7 @@ def best_component(
 
     The best has the lowest penalised objective. A start that the penalty kills at once counts as objective
     0, so that any live one beats it; the component is null if all of them are. Among components of the same
-    sparsity, the best explains most.
+    sparsity, see `_merit`.
 
     Parameters
     ----------
@@ -84,7 +84,9 @@ def best_component(
         solver.restart()
         tried.append(component_from(data, request, start, limits.coarse(), solver=solver))
     if isinstance(request, SparsityTarget):
-        best = max(tried, key=lambda c: 0.0 if c.is_null else c.scores_norm / float(np.linalg.norm(c.v)))
+        # one weight for all starts: that of the strongest map
+        penalty = request.with_weights(0.0, max(component.weights.tv for component in tried))
+        best = max(tried, key=lambda component: _merit(component, penalty, data.shape[0]))
     else:
         best = min(tried, key=lambda component: component.objective)
     if best.is_null:
@@ -92,3 +94,16 @@ def best_component(
     solver.restart_from(best.v, best.dual)
     final = component_from(data, request, best.u, limits, solver=solver)
     return replace(final, n_inner_iter=final.n_inner_iter + sum(c.n_inner_iter for c in tried))
+
+
+def _merit(component: Component, penalty: LoadingPenalty, n_samples: int) -> float:
+    """``||X v|| / N - tv s(v)`` for the unit loading v, up to a constant; minus infinity if v is zero.
+
+    Components of the same sparsity differ in what they explain and in how rough they are. The first
+    alone would prefer a patch of noise to a weak region.
+    """
+    if component.is_null:
+        return -np.inf
+    length = float(np.linalg.norm(component.v))
+    explained = component.scores_norm / (length * n_samples)
+    return explained - penalty.value(component.v / length)

@@ -74,9 +74,9 @@ class SPCATVCV(ReportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         Number of components K. `component_curve_` says what each of them explains.
     structure : Structure, shape, mask, (coords, triangles), sparse matrix, callable or None, default=None
         As in `SPCATV`.
-    sparsity : float or sequence of float, default=(0.5, 0.6, 0.7, 0.8, 0.9)
+    sparsity : float or sequence of float, default=(0.5, 0.7, 0.8, 0.9, 0.95)
         Shares of zeros to try; each is that of every component.
-    smoothness : float or sequence of float, default=(0.5, 1.0)
+    smoothness : float or sequence of float, default=(0.5, 1.0, 2.0)
         Values to try. One value is chosen for the data set, not one per fold.
     alpha : float, sequence of float, "grid" or None, default=None
         ``None``: components of a wanted sparsity. Otherwise the penalised model, with these values of alpha.
@@ -183,8 +183,8 @@ transform_method, init, dtype, random_state
         n_components: int = 3,
         *,
         structure: Any = None,
-        sparsity: float | Sequence[float] = (0.5, 0.6, 0.7, 0.8, 0.9),
-        smoothness: float | Sequence[float] = (0.5, 1.0),
+        sparsity: float | Sequence[float] = (0.5, 0.7, 0.8, 0.9, 0.95),
+        smoothness: float | Sequence[float] = (0.5, 1.0, 2.0),
         alpha: float | Sequence[float] | str | None = None,
         l1_ratio: float | Sequence[float] = (0.1, 0.25),
         tv_ratio: float | Sequence[float] = (0.25, 0.5, 0.7),

@@ -96,7 +96,7 @@ def path(estimator: SPCATV, X: Any, settings: Iterable[float | Mapping[str, floa
     >>> from spcatv import SPCATV
     >>> from spcatv.selection import path
     >>> X = np.random.default_rng(0).standard_normal((20, 30))
-    >>> fitted = path(SPCATV(1, structure=(30,), alpha=None), X, [0.9, 0.5])
+    >>> fitted = path(SPCATV(1), X, [0.9, 0.5])
     >>> [int(np.sum(model.components_ == 0)) for model in fitted.models]
     [27, 15]
     """
