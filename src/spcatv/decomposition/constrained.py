@@ -33,8 +33,8 @@ INEXACT_STEPS = 30
 # Where the target lies inside a plateau, or the penalty leaves too little, the smoothness is lowered.
 SMOOTHNESS_FACTOR = 0.7
 SMALLEST_SMOOTHNESS = 0.01
-# How far u is pushed along its last move while that pays, and until when.
-FIRST_PUSH, PUSH_GROWTH, LONGEST_PUSH, LAST_PUSH = 0.5, 1.5, 4.0, 60
+# How far u is pushed along its last move while that pays.
+FIRST_PUSH, PUSH_GROWTH, LONGEST_PUSH = 0.5, 1.5, 4.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +123,7 @@ def alternate_to_sparsity(
         ended = AlternationEnded(number, objectives[-1], point.relative_gap)
         if limits.listener.hear(ended) or point.relative_gap <= limits.tol:
             break
-        push = _next_push(push, before, point) if number < LAST_PUSH else 0.0
+        push = _next_push(push, before, point)
         r = point.r if before is None or push == 0.0 else _pushed(before, point, push)
     if point is None:
         return replace(null_component(data.shape), n_inner_iter=alternation.n_iter)
