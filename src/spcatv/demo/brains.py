@@ -40,7 +40,7 @@ TEMPLATE = "fsaverage5"
 OURS = "spca-tv"
 # the regions are small, so most loadings shall be zero, as many in both methods; without smoothness,
 # neighbours do not count
-SPARSITY = "0.9"
+SPARSITY = "0.95"
 METHODS = {"Elastic-net PCA": ("--smoothness", "0"), "SPCA-TV": ()}
 
 
