@@ -196,3 +196,15 @@ def test_alternating_from_the_solution_stays(images):
 def test_wrong_requests_are_refused(images, parameters, message):
     with pytest.raises(ValueError, match=message):
         SPCATV(2, **parameters).fit(images)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.filterwarnings("ignore::spcatv.estimator.SparsityWarning")
+def test_maps_that_smoothing_flattens_settle(seed):
+    """Noise without its global signal, smoothed until nothing is left: the smoothness is lowered."""
+    X = np.random.default_rng(seed).standard_normal((34, 63))
+    options = {"smoothness": 10.0, "global_signal": "regress"}
+    for sparsity in (0.0, 0.9):
+        model = SPCATV(3, structure=(7, 3, 3), sparsity=sparsity, **options).fit(X)
+        assert all(record.converged and record.n_nonzero for record in model.diagnostics_)
+        assert all(record.smoothness < 10 for record in model.diagnostics_)

@@ -30,11 +30,14 @@ NEARLY_SOLVED = 10.0
 # After so many alternations the scores should have settled. Where they have not, the target may lie inside a
 # plateau that inexact steps do not show.
 INEXACT_STEPS = 30
+# Scores that still move after so many alternations go back and forth between two answers: from here on they
+# go half of the way only, and later plateaus, whose sides are such answers, are no longer looked for.
+DAMPED_AFTER, PLATEAUS_UNTIL = 60, 120
 # Where the target lies inside a plateau, or the penalty leaves too little, the smoothness is lowered.
 SMOOTHNESS_FACTOR = 0.7
 SMALLEST_SMOOTHNESS = 0.01
 # How far u is pushed along its last move while that pays.
-FIRST_PUSH, PUSH_GROWTH, LONGEST_PUSH = 0.5, 1.5, 4.0
+FIRST_PUSH, PUSH_GROWTH, LONGEST_PUSH, DAMPING = 0.5, 1.5, 4.0, -0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +117,7 @@ def alternate_to_sparsity(
     point: _Point | None = None
     push = 0.0
     for number in range(1, limits.max_iter + 1):
-        after = alternation.step(r, exact=number > INEXACT_STEPS)
+        after = alternation.step(r, number)
         if after is None:
             break
         before, point = point, after
@@ -123,7 +126,7 @@ def alternate_to_sparsity(
         ended = AlternationEnded(number, objectives[-1], point.relative_gap)
         if limits.listener.hear(ended) or point.relative_gap <= limits.tol:
             break
-        push = _next_push(push, before, point)
+        push = _next_push(push, before, point) if number < DAMPED_AFTER else DAMPING
         r = point.r if before is None or push == 0.0 else _pushed(before, point, push)
     if point is None:
         return replace(null_component(data.shape), n_inner_iter=alternation.n_iter)
@@ -175,30 +178,32 @@ class _Alternation:
         self.smoothness = target.smoothness
         self.n_iter = 0
 
-    def step(self, r: FloatArray, *, exact: bool) -> _Point | None:
+    def step(self, r: FloatArray, number: int) -> _Point | None:
         """The loading for the map r (P,) with its best scores; None if there is nothing to explain.
 
-        The map is smoothed to the tolerance if `exact`, otherwise as far as the last step suggests.
+        Alternations are counted from 1. The first ones smooth the map as far as the last step suggests, later
+        ones to the tolerance.
         """
         if not r.any():
             return None
+        reduction = STEP_REDUCTION if number <= INEXACT_STEPS else 0.0
         while True:
             tv = self._target.structured_weight(r, self.smoothness)
             problem = self._target.smoothing(r, tv)
-            reduction = 0.0 if exact else STEP_REDUCTION
             step = self._solver.step(problem, STEP_SHARE * self._tol * problem.scale(), reduction)
             self.n_iter += step.n_iter
-            threshold = self._threshold(problem, step)
+            threshold = self._threshold(problem, step, number <= PLATEAUS_UNTIL)
             if not threshold.is_off or self.smoothness <= SMALLEST_SMOOTHNESS * self._target.smoothness:
                 break
             self.smoothness *= SMOOTHNESS_FACTOR
+            reduction = 0.0  # an inexact step would stay at the map that was too smooth
         return self._scored(step, threshold, tv)
 
-    def _threshold(self, problem: LoadingProblem, step: CertifiedLoading) -> Threshold:
+    def _threshold(self, problem: LoadingProblem, step: CertifiedLoading, plateaus: bool) -> Threshold:
         """The threshold; a plateau shows only in a map that is nearly exact."""
         tol = self._tol * problem.scale()
-        nearly_solved = step.gap <= NEARLY_SOLVED * tol
-        noise = float(np.sqrt(max(step.gap, tol) / step.v.size)) if nearly_solved else 0.0
+        looks = plateaus and step.gap <= NEARLY_SOLVED * tol
+        noise = float(np.sqrt(max(step.gap, tol) / step.v.size)) if looks else 0.0
         return self._target.threshold(step.v, noise)
 
     def _scored(self, step: CertifiedLoading, threshold: Threshold, tv: float) -> _Point | None:

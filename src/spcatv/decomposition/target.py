@@ -19,6 +19,8 @@ TARGET_L2 = 0.5
 PLATEAU, PLATEAU_CORE = 0.01, 0.3
 # How far below a plateau that is kept the threshold lies, in units of the noise.
 CLEARANCE = 3.0
+# A map of which nothing is larger than this many times the noise was smoothed away.
+FAINT = 10.0
 # Largest distance from the wanted share of zeros for which the smoothness is not lowered.
 LARGEST_MISS = 0.05
 
@@ -36,7 +38,7 @@ class Threshold:
         zeros falls; 0 if there is none. The plateau is zero as a whole, or not at all.
     is_off : bool
         Whether the share of zeros is far from the wanted one: the plateau is large, or the structured
-        penalty leaves more zeros by itself.
+        penalty leaves more zeros by itself, or nothing but noise.
     """
 
     l1: float
@@ -109,6 +111,8 @@ class SparsityTarget:
         n_zeros, size = self.n_zeros, z.size
         magnitudes = np.abs(z)
         l1 = float(np.partition(magnitudes, n_zeros - 1)[n_zeros - 1]) if n_zeros > 0 else 0.0
+        if magnitudes.max() <= FAINT * noise:
+            return Threshold(l1, jump=0.0, is_off=True)
         core, around = (magnitudes[np.abs(magnitudes - l1) <= width * noise] for width in (1, 10))
         if l1 > 0 and len(core) > max(PLATEAU * size, 2) and len(core) > PLATEAU_CORE * len(around):
             return self._beside_plateau(magnitudes, float(np.median(core)), noise)
