@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-import time
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -23,12 +23,13 @@ from spcatv.structure import grid
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def make_sleeper():
-    def sleep(seconds):
-        time.sleep(seconds)
-        return {"seconds": seconds}
+def make_caller():
+    def call(answers):
+        if not answers:
+            threading.Event().wait()  # for ever: the worker is ended at its limit
+        return {"seconds": 0}
 
-    return sleep
+    return call
 
 
 def make_failure():
@@ -102,10 +103,10 @@ def test_time_to_gaps_interpolates_between_efforts():
 
 
 def test_workers_take_turns_and_are_ended():
-    with Worker(make_sleeper, threads=1) as worker:
-        fast = Entrant("a", worker, (0,), limit=600)
-        slow = Entrant("b", worker, (600,), limit=0.5)
-        late = Entrant("c", worker, (0,), limit=0.5)
+    with Worker(make_caller, threads=1) as worker:
+        fast = Entrant("a", worker, (True,), limit=600)
+        slow = Entrant("b", worker, (False,), limit=0.5)
+        late = Entrant("c", worker, (True,), limit=0.5)
         interleave([fast, slow, late], repeats=2)
         assert fast.seconds == 0
         assert slow.note == late.note == "> 0.5 s"

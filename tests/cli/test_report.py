@@ -7,25 +7,13 @@ pytest.importorskip("jinja2", reason="reports are made with Jinja2 (extra `repor
 pytest.importorskip("matplotlib", reason="reports are made with matplotlib (extra `report`)")
 
 PAGE = "desc-SPCATV_report.html"
+MODEL = ("--shape", "12,10", "--n-components", "2", "--alpha", "0.2", "--quiet")
 
 
 @pytest.fixture
 def results(array, tmp_path, done):
     folder = tmp_path / "results"
-    done(
-        "fit",
-        "--array",
-        array,
-        "--shape",
-        "12,10",
-        "--n-components",
-        "2",
-        "--alpha",
-        "0.2",
-        "--output",
-        folder,
-        "--quiet",
-    )
+    done("fit", "--array", array, *MODEL, "--output", folder)
     return folder
 
 
@@ -49,19 +37,7 @@ def test_page_among_the_results(results, done):
 
 def test_results_with_a_page_can_be_replaced(results, array, done):
     done("report", results)
-    again = (
-        "--shape",
-        "12,10",
-        "--n-components",
-        "2",
-        "--alpha",
-        "0.2",
-        "--output",
-        results,
-        "--overwrite",
-        "--quiet",
-    )
-    done("fit", "--array", array, *again)
+    done("fit", "--array", array, *MODEL, "--output", results, "--overwrite")
     assert not (results / PAGE).exists()
 
 

@@ -170,7 +170,7 @@ def test_a_target_in_a_jump_is_the_closest_share_and_said():
 def test_alternating_from_the_solution_stays(images):
     data = CentredData(as_data(images))
     target = SparsityTarget(grid((20, 20)), 0.7, 1.0)
-    solver = target.with_weights(0.0, 1.0).solver("auto", np.float64)
+    solver = target.solver("auto", np.float64)
     first = alternate_to_sparsity(data, target, singular_scores(data, 1)[0], Limits(1e-8, 200), solver=solver)
     again = alternate_to_sparsity(data, target, first.u, Limits(1e-8, 200), solver=solver)
     assert isinstance(again, Component)

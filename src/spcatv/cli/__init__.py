@@ -39,7 +39,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except (InputError, ResultsError) as error:
         return _complain(str(error), 2, debug=arguments.debug)
-    except Exception as error:  # people get one line; --debug adds the traceback
+    except Exception as error:
+        # the outermost caller: whatever went wrong ends the process with code 1 and one line, not with a
+        # traceback; --debug shows that too
         return _complain(str(error) or type(error).__name__, 1, debug=arguments.debug)
     return 0
 

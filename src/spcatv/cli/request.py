@@ -8,19 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
+from spcatv.cli.arguments import add_arguments, add_verbosity
 from spcatv.cli.arrays import read_array
 from spcatv.cli.config import config_text, read_config
 from spcatv.cli.images import IMAGE_DTYPE, read_images
 from spcatv.cli.inputs import SampleFiles, Source, sample_files
 from spcatv.cli.kinds import InputError
-from spcatv.cli.options import (
-    CommonOptions,
-    OptionsKind,
-    add_arguments,
-    add_verbosity,
-    effective_options,
-    flag,
-)
+from spcatv.cli.options import CommonOptions, OptionsKind, effective_options, flag
 from spcatv.cli.progress import Display, choose_display, set_up_log
 from spcatv.results import SampleSet
 from spcatv.results.folder import CONFIG

@@ -162,16 +162,8 @@ def _resampled(
     if options.n_bootstraps == 0:
         return None
     tell(StageStarted(f"Resampling {options.n_bootstraps} times"))
-    return bootstrap_components(
-        model,
-        samples.matrix,
-        n_resamples=options.n_bootstraps,
-        groups=labels,
-        standardize=samples.adjustment.standardize,
-        confounds=samples.adjustment.confounds,
-        random_state=options.seed,
-        n_jobs=_n_jobs(options),
-    )
+    how = _refit_arguments(options, samples, labels)
+    return bootstrap_components(model, samples.matrix, n_resamples=options.n_bootstraps, **how)
 
 
 def _halves(
@@ -181,16 +173,19 @@ def _halves(
     if options.n_splits == 0:
         return None
     tell(StageStarted(f"Splitting into halves {options.n_splits} times"))
-    return split_halves(
-        model,
-        samples.matrix,
-        n_splits=options.n_splits,
-        groups=labels,
-        standardize=samples.adjustment.standardize,
-        confounds=samples.adjustment.confounds,
-        random_state=options.seed,
-        n_jobs=_n_jobs(options),
-    )
+    how = _refit_arguments(options, samples, labels)
+    return split_halves(model, samples.matrix, n_splits=options.n_splits, **how)
+
+
+def _refit_arguments(options: SelectOptions, samples: SampleSet, labels: Labels | None) -> dict[str, Any]:
+    """What resamples and halves are told alike."""
+    return {
+        "groups": labels,
+        "standardize": samples.adjustment.standardize,
+        "confounds": samples.adjustment.confounds,
+        "random_state": options.seed,
+        "n_jobs": _n_jobs(options),
+    }
 
 
 def _n_jobs(options: SelectOptions) -> int | None:

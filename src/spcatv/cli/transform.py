@@ -7,11 +7,11 @@ from pathlib import Path
 
 from spcatv._util.files import replacing
 from spcatv.cli import kinds
+from spcatv.cli.arguments import add_verbosity
 from spcatv.cli.arrays import score_array
 from spcatv.cli.images import score_images
 from spcatv.cli.inputs import sample_files
 from spcatv.cli.kinds import InputError, Subparsers, check_output_file, input_errors
-from spcatv.cli.options import add_verbosity
 from spcatv.cli.progress import choose_display, set_up_log, show_warnings
 from spcatv.model import ModelError
 from spcatv.progress import listening

@@ -158,7 +158,7 @@ def decompose(
         deflation.take(earlier)
     limits = Limits(plan.tol, plan.max_iter, keep, listener)
     # one for all components: its memory layout and step sizes are worth keeping
-    solver = _solver(requests[0], plan)
+    solver = requests[0].solver(plan.method, plan.dtype)
     for number in range(len(records), len(requests)):
         started = time.perf_counter()
         listener.hear(ComponentStarted(number + 1, len(requests), plan.tol))
@@ -183,13 +183,6 @@ def decompose(
         fitted=tuple(fitted),
     )
     return _refined(data, requests, plan, result) if plan.refine else result
-
-
-def _solver(request: Request, plan: Plan) -> WarmSolver:
-    penalty = (
-        request.with_weights(0.0, request.smoothness) if isinstance(request, SparsityTarget) else request
-    )
-    return penalty.solver(plan.method, plan.dtype)
 
 
 def _refined(

@@ -136,7 +136,7 @@ def refine_to_sparsity(
     # the loss sets the length of a loading: v = S(z, l) for z in units of X'u, not of X'u / N
     blocks = [replace(c, v=n_samples * c.v) for c in components]
     targets = [replace(t, smoothness=c.smoothness or 0.0) for t, c in zip(targets, components, strict=False)]
-    solver = targets[0].with_weights(0.0, targets[0].smoothness).solver(method, dtype)
+    solver = targets[0].solver(method, dtype)
     limits = replace(limits, keep_warm_start=True)
 
     def objective() -> float:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from spcatv._util.types import FloatArray
 from spcatv.decomposition.penalty import LoadingPenalty, Weights
 from spcatv.problem import LoadingProblem, Penalty, as_penalty
+from spcatv.solvers import Solver
+from spcatv.solvers.warm import WarmSolver
 from spcatv.structure import Structure
 
 # l2 only sets the length of a loading (docs/method.md section 1.3). With this one the loading problem is
@@ -89,6 +92,10 @@ class SparsityTarget:
         if as_penalty(self.penalty).quadratic:
             return smoothness
         return smoothness * float(np.std(r))
+
+    def solver(self, method: str | Solver, dtype: npt.DTypeLike) -> WarmSolver:
+        """A warm solver for the smoothing problems."""
+        return self.with_weights(0.0, self.smoothness).solver(method, dtype)
 
     def smoothing(self, r: FloatArray, tv: float) -> LoadingProblem:
         """The problem whose solution is the smoothed map of r (P,)."""

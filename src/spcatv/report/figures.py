@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from spcatv._util.types import FloatArray, IntArray
 from spcatv.decomposition import ComponentDiagnostics
-from spcatv.report.style import figure_style, line_style, new_figure
+from spcatv.report.style import figure_style, line_style, mark_chosen, new_figure
 from spcatv.report.words import superscript
 from spcatv.results.reading import numeric
 
@@ -395,15 +395,4 @@ def _plot_lines(
         order = rows[np.argsort(across[rows], kind="stable")]
         axes.plot(across[order], values[order], **line_style(number), label=label)
     if best_index is not None:
-        axes.plot(
-            across[best_index],
-            values[best_index],
-            marker="*",
-            markersize=15,
-            color="white",
-            markeredgecolor="black",
-            markeredgewidth=1.5,
-            linestyle="none",
-            label="chosen",
-            zorder=5,
-        )
+        mark_chosen(axes, across[best_index], values[best_index])

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 # blue to white to red keeps its order for every kind of colour blindness; cividis was designed for that
@@ -72,6 +73,22 @@ def line_style(number: int) -> dict[str, Any]:
 
 
 @cache
+def mark_chosen(axes: Axes, x: float, y: float) -> None:
+    """Draw a star at the setting that was chosen."""
+    axes.plot(
+        x,
+        y,
+        marker="*",
+        markersize=16,
+        color="white",
+        markeredgecolor="black",
+        markeredgewidth=1.5,
+        linestyle="none",
+        label="chosen",
+        zorder=5,
+    )
+
+
 def colour_table(name: str) -> npt.NDArray[np.uint8]:
     """256 colours, shape (256, 3)."""
     import matplotlib

@@ -9,7 +9,7 @@ import numpy as np
 
 from spcatv._util.types import BoolArray, FloatArray
 from spcatv.report.figures import setting_lines
-from spcatv.report.style import figure_style, line_style, new_figure
+from spcatv.report.style import figure_style, line_style, mark_chosen, new_figure
 from spcatv.results.reading import numeric
 
 if TYPE_CHECKING:
@@ -48,17 +48,7 @@ def plot_trade(results: Any, *, best_index: int | None = None) -> Figure:
             # numbers of one line above its points, those of the next below: lines lie close together
             _draw_numbers(axes, error[rows], dice[rows], sparsity[rows], above=number % 2 == 0)
         if best_index is not None:
-            axes.plot(
-                *(error[best_index], dice[best_index]),
-                marker="*",
-                markersize=17,
-                color="white",
-                markeredgecolor="black",
-                markeredgewidth=1.5,
-                linestyle="none",
-                label="chosen",
-                zorder=5,
-            )
+            mark_chosen(axes, error[best_index], dice[best_index])
         axes.set_xlabel("held-out error (lower is better)")
         axes.set_ylabel("stability over folds, Dice index (higher is better)")
         axes.margins(0.1, 0.18)

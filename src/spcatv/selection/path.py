@@ -239,7 +239,7 @@ def _row(setting: Setting) -> tuple[float, ...]:
 
 
 def _strength(setting: Setting) -> float:
-    """How far along its row a setting lies: the share of features that are left, or alpha, as a logarithm."""
+    """Position of a setting in its row: the logarithm of alpha, or of one over the share that is not zero."""
     value = 1 / (1 - np.asarray(setting["sparsity"])) if "sparsity" in setting else setting["alpha"]
     return float(np.log(np.mean(value)))
 

@@ -71,6 +71,15 @@ def check_failures(failures: Sequence[Failure], n_left: int) -> None:
     warn_user(f"{count} left out ({named}{more})", FailedFitWarning)
 
 
+def without_failures(results: Iterable[T | Failure], failures: list[Failure]) -> Iterator[T]:
+    """The results of fits that went well, as they come; the others are appended to `failures`."""
+    for result in results:
+        if isinstance(result, Failure):
+            failures.append(result)
+        else:
+            yield result
+
+
 class Workers(Protocol):
     """Runs one function on many arguments; results come one by one, in order."""
 

@@ -17,7 +17,7 @@ from spcatv._util.types import FloatArray, IntArray
 from spcatv.data import Adjustment
 from spcatv.estimator import SPCATV
 from spcatv.metrics import dice, match_components
-from spcatv.selection.workers import FIT_FAILURES, Failure, check_failures, failure, workers
+from spcatv.selection.workers import FIT_FAILURES, Failure, check_failures, failure, without_failures, workers
 from spcatv.stability.refits import (
     checked_count,
     fit_samples,
@@ -236,13 +236,8 @@ def agreement(
 
 
 def _summary(results: Iterable[_Split | Failure], components: FloatArray) -> SplitHalves:
-    done: list[_Split] = []
     failures: list[Failure] = []
-    for result in results:
-        if isinstance(result, Failure):
-            failures.append(result)
-        else:
-            done.append(result)
+    done = list(without_failures(results, failures))
     check_failures(failures, n_left=len(done))
     return SplitHalves(
         components,

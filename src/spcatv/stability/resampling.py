@@ -13,7 +13,7 @@ from spcatv._util.types import FloatArray, IntArray
 from spcatv.data import Adjustment
 from spcatv.estimator import SPCATV
 from spcatv.metrics import dice, match_components, threshold_loadings
-from spcatv.selection.workers import FIT_FAILURES, Failure, check_failures, failure, workers
+from spcatv.selection.workers import FIT_FAILURES, Failure, check_failures, failure, without_failures, workers
 from spcatv.stability.refits import checked_count, fit_samples, reference_fit, some_samples
 from spcatv.structure import Structure
 from spcatv.structure.regions import connected_regions
@@ -209,10 +209,7 @@ def _summary(
     found = np.zeros(len(regions), np.int64)
     done: list[_Resample] = []
     failures: list[Failure] = []
-    for result in results:
-        if isinstance(result, Failure):
-            failures.append(result)
-            continue
+    for result in without_failures(results, failures):
         positive += result.signs > 0
         negative += result.signs < 0
         for index, (number, features) in enumerate(regions):
