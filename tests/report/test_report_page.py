@@ -87,6 +87,7 @@ def test_everything_that_lies_in_the_folder_is_shown(pages):
         "Stability",
         "Selection of the setting",
         "Scores",
+        "What the scores go with",
         "What was run",
         "Words",
     ]

@@ -26,6 +26,7 @@ from spcatv.report.components import ComponentPanel, component_panel
 from spcatv.report.content import Table
 from spcatv.report.maps import views_of
 from spcatv.report.material import Material, gather
+from spcatv.report.relations import Relation, relations
 from spcatv.report.style import DIVERGING, SEQUENTIAL, colour_table, png_uri, shared_top
 from spcatv.report.view import View, ViewFrame, packed, packed_map
 
@@ -102,6 +103,7 @@ class Page:
     stability: sections.Section | None
     halves: Table | None
     selection: sections.Section | None
+    relations: tuple[Relation, ...]
     samples: sections.Samples | None
     run: sections.Run
 
@@ -208,6 +210,7 @@ def generate_report(
         stability=sections.stability_section(material),
         halves=sections.halves_table(material),
         selection=None if material.selection is None else selection_section(material.selection),
+        relations=relations(material),
         samples=sections.samples_section(material),
         run=sections.run_section(material),
     )
