@@ -43,7 +43,14 @@ def headings(html):
 
 def test_a_model_alone_has_no_empty_boxes(image):
     html = generate_report(image.model).html
-    assert headings(html) == ["Summary", "Components", "Explained variance", "What was run", "Words"]
+    assert headings(html) == [
+        "Summary",
+        "Components",
+        "Explained variance",
+        "For the methods section of a paper",
+        "What was run",
+        "Words",
+    ]
     assert "Scores of the samples" not in html
     assert html.startswith("<!DOCTYPE html>")
 
@@ -88,6 +95,7 @@ def test_everything_that_lies_in_the_folder_is_shown(pages):
         "Selection of the setting",
         "Scores",
         "What the scores go with",
+        "For the methods section of a paper",
         "What was run",
         "Words",
     ]

@@ -18,12 +18,16 @@ SMALLEST_P = 0.001
 
 @dataclass(frozen=True)
 class Relation:
-    """What a test says: a text, a table with one row per component, and one sentence per component."""
+    """What a test says: a text, a table with one row per component, and one sentence per component.
+
+    `method` is a sentence for the methods section of a paper.
+    """
 
     title: str
     text: str
     table: Table
     sentences: tuple[str, ...]
+    method: str
 
 
 def relations(material: Material) -> tuple[Relation, ...]:
@@ -98,6 +102,12 @@ def _how(p: PValues, n_components: int, how: str, name: str, confounds: Sequence
     return " ".join(filter(None, sentences))
 
 
+def _method(what: str, p: PValues, how: str) -> str:
+    corrected = ", corrected over components by the maximum statistic" if len(p.alone) > 1 else ""
+    sentence = f"{what}; p-values are two-sided, from {p.n_permutations:,} random permutations{corrected}."
+    return " ".join(filter(None, (sentence, how)))
+
+
 def _table(caption: str, columns: dict[str, list[str]], id: str) -> Table:
     n_components = len(next(iter(columns.values())))
     rows = zip((str(k + 1) for k in range(n_components)), *columns.values(), strict=True)
@@ -140,7 +150,12 @@ def _correlation_table(result: Correlations, name: str, confounds: Sequence[str]
     how = _how(result.pearson_p, n_components, result.how, name, confounds)
     text = f"Correlation of the scores with {name}. {how}"
     caption = f"Correlation with {name}, n = {result.n:,}"
-    return Relation(f"Scores and {name}", text, _table(caption, columns, "variable-table"), tuple(sentences))
+    method = _method(
+        f"Scores were related to {name} by Pearson’s and Spearman’s correlation", result.pearson_p, result.how
+    )
+    return Relation(
+        f"Scores and {name}", text, _table(caption, columns, "variable-table"), tuple(sentences), method
+    )
 
 
 def _difference_table(result: Difference, name: str, confounds: Sequence[str]) -> Relation:
@@ -166,15 +181,18 @@ def _difference_table(result: Difference, name: str, confounds: Sequence[str]) -
     )
     if result.paired:
         measure = "Hedges’ g is the mean difference in standard deviations of the differences"
+        test = "Hedges’ g of the differences"
         caption = f"{second} less {first}, {result.n[0]:,} pairs"
     else:
         measure = "Hedges’ g is the difference in pooled standard deviations"
+        test = "Hedges’ g, Welch’s t"
         caption = f"{second} (n = {result.n[1]:,}) less {first} (n = {result.n[0]:,})"
     text = (
         f"Difference of the mean scores by {name}: {second} less {first}. {measure}. "
         f"{_how(result.p, len(result.effect), result.how, name, confounds)}"
     )
-    return Relation(f"Scores by {name}", text, _table(caption, columns, "groups-table"), sentences)
+    method = _method(f"Mean scores were compared between {first} and {second} ({test})", result.p, result.how)
+    return Relation(f"Scores by {name}", text, _table(caption, columns, "groups-table"), sentences, method)
 
 
 def _spread_table(result: Spread, name: str, confounds: Sequence[str]) -> Relation:
@@ -193,4 +211,9 @@ def _spread_table(result: Spread, name: str, confounds: Sequence[str]) -> Relati
         f"{_how(result.p, len(result.share), result.how, name, confounds)}"
     )
     caption = f"{len(result.names)} groups by {name}" + (f": {sizes}" if len(result.names) <= 12 else "")
-    return Relation(f"Scores by {name}", text, _table(caption, columns, "groups-table"), sentences)
+    method = _method(
+        f"Mean scores were compared between the {len(result.names)} groups of {name} (F statistic)",
+        result.p,
+        result.how,
+    )
+    return Relation(f"Scores by {name}", text, _table(caption, columns, "groups-table"), sentences, method)
