@@ -115,6 +115,15 @@ def test_the_same_people_in_both_groups_are_compared_within():
     assert found.effect[0] == pytest.approx(paired.statistic / np.sqrt(12), rel=0.1)
 
 
+def test_groups_that_are_too_small_for_a_small_p_value_are_told(scores):
+    """Of 10 ways to choose 2 of 5 samples, one is the observed one."""
+    for label, smallest in ((list("aabbb"), "0.1"), (list("aabb"), "0.33")):
+        found = differences(scores[: len(label)], own_names(len(label)), label)
+        assert f"no p-value can be below {smallest}" in found.how
+        assert found.p.alone.min() > float(smallest) - 0.02
+    assert differences(scores, own_names(), ["a", "b"] * (N // 2)).how == ""
+
+
 def ar1(rng, n_runs, length, n_columns):
     """Autocorrelated series, run after run, shape (n_runs * length, n_columns)."""
     noise = rng.standard_normal((n_runs, length + 40, n_columns))
@@ -266,9 +275,9 @@ def test_the_page_tells_effects_and_tests(line):
         line.model, data=line.X, variable=Column("age", scores[:, 1] + np.arange(n)), groups=groups
     ).html.replace("\u00a0", " ")
     assert "What the scores go with" in html
-    assert "patient less control:" in html
+    assert "patient minus control:" in html
     assert "corrected over 2 components" in html
     assert "9,999 random permutations (seed 0)" in html
     alone = generate_report(SPCATV(1, structure=(60,)).fit(line.X), data=line.X, groups=np.arange(n) % 3).html
-    assert "of the variance of the scores lies between the groups" in alone
+    assert "of the variance of the scores is between the groups" in alone
     assert "orrected" not in alone, "one component needs no correction"

@@ -124,7 +124,7 @@ def test_atlases_that_nilearn_has_downloaded(volume, tmp_path):
     assert sides(named, part) == ({"17Networks_LH_Vis_1"}, {"17Networks_RH_Vis_1"})
     assert find_atlas("halves", voxels=True, n_vertices=0).names.name == "Halves-Cortical.xml"
     with pytest.raises(
-        ReportError, match=r"several atlases are called 'schaefer': Schaefer2018_100Parcels_7"
+        ReportError, match=r"several atlases are called 'schaefer': Schaefer2018_100Parcels_17Networks"
     ):
         label_features([part], ["schaefer"])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -204,7 +205,8 @@ def _independent(
 
     p = permutation_p_values(welch, exchange, n + m)
     bounds = np.stack([difference - half, difference + half], axis=1)
-    return Difference(names, (n, m), difference, bounds, effect, interval, p, False, exchange.sentence)
+    how = _with_limit(exchange.sentence, (2 if n == m else 1) / comb(n + m, n))
+    return Difference(names, (n, m), difference, bounds, effect, interval, p, False, how)
 
 
 def _paired(
@@ -231,7 +233,14 @@ def _paired(
     effect, interval = hedges(standardised, n - 1, np.sqrt(n))
     _, p = _between(values, label, exchange)
     bounds = np.stack([mean - half, mean + half], axis=1)
-    return Difference(names, (n, n), mean, bounds, effect, interval, p, True, exchange.sentence)
+    how = _with_limit(exchange.sentence, 2.0 ** (1 - n))
+    return Difference(names, (n, n), mean, bounds, effect, interval, p, True, how)
+
+
+def _with_limit(how: str, smallest: float) -> str:
+    """Add that groups are too small for any small p-value, if they are."""
+    limit = f"With so few of them, no p-value can be below {smallest:.2g}." if smallest > 0.05 else ""
+    return f"{how} {limit}".strip()
 
 
 def hedges(standardised: FloatArray, freedom: int, root: float) -> tuple[FloatArray, FloatArray]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -58,6 +59,7 @@ def methods(material: Material, noun: str, relations: tuple[Relation, ...]) -> M
         *_selection(material),
         *_stability(material),
         *(relation.method for relation in relations),
+        *dict.fromkeys(relation.p_method for relation in relations),
         _software(material),
     )
     return Methods(" ".join(filter(None, sentences)), REFERENCE)
@@ -93,7 +95,9 @@ def _mask(model: Any, noun: str) -> str:
     dropped = model.dropped_.n_dropped
     less = f"; {dropped:,} {noun} without usable values were dropped" if dropped else ""
     article = "a " if model.mask_report_.startswith("mask") else ""
-    return f"The analysis was limited to {article}{model.mask_report_}{less}."
+    # a paper does not need the folders of a mask
+    report = re.sub(r"\(([^()]*[/\\])", "(", model.mask_report_)
+    return f"The analysis was limited to {article}{report}{less}."
 
 
 def _preparation(model: Any) -> tuple[str, ...]:
@@ -131,8 +135,8 @@ def _model(model: Any) -> tuple[str, ...]:
         zeros = " to ".join(dict.fromkeys(f"{100 * share:g}" for share in (shares[0], shares[-1])))
         found = (
             f"Every loading map was required to be exactly zero in {zeros}{words.SPACE}% of the features, "
-            f"and smoothed by {penalty} with a weight of {model.smoothness:g} standard deviations of the "
-            "component’s own map."
+            f"and smoothed by {penalty} with a weight of {model.smoothness:g} (in standard deviations of "
+            "the component’s own map)."
         )
     else:
         alphas = ", ".join(f"{alpha:.4g}" for alpha in np.atleast_1d(model.alpha))
@@ -198,7 +202,11 @@ def _software(material: Material) -> str:
         f"{title} {material.versions[name]}" for name, title in PACKAGES.items() if name in material.versions
     )
     version = material.versions.get("spca-tv", "")
-    return f"Computed with spca-tv {version}".rstrip() + (f" ({others})" if others else "") + f"; {today()}."
+    return (
+        f"Computed with spca-tv {version}".rstrip()
+        + (f" ({others})" if others else "")
+        + f", report of {today()}."
+    )
 
 
 def today() -> str:

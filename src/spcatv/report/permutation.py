@@ -88,7 +88,7 @@ def exchange_of(names: Sequence[str], values: Sequence[Any], *, labels: bool) ->
             samples,
             None,
             False,
-            "The volumes of the file are treated as separate samples; if they are a series in time, the "
+            "The volumes of the file were treated as separate samples; if they are a series in time, the "
             "p-values are too small.",
         )
     for noun, members in (("participant", people), ("run", runs)):
@@ -101,7 +101,7 @@ def exchange_of(names: Sequence[str], values: Sequence[Any], *, labels: bool) ->
             unit,
             block,
             False,
-            f"The scores are averaged over the samples of every {noun} ({unit.max() + 1} {noun}s){within}.",
+            f"The scores were averaged over the samples of every {noun} ({unit.max() + 1} {noun}s){within}.",
         )
     if labels and (people or runs):
         members, noun = (people, "participant") if people else (runs, "run")
@@ -112,15 +112,15 @@ def exchange_of(names: Sequence[str], values: Sequence[Any], *, labels: bool) ->
             unit,
             block,
             False,
-            f"The scores are averaged over the samples of every {noun} and group, and the groups are "
+            f"The scores were averaged over the samples of every {noun} and group, and the groups were "
             f"compared within {noun}s.",
         )
     samples = np.arange(len(names))
     if runs is not None:
-        text = "The correlations are those within runs; a permutation shifts every run in a circle."
+        text = "Correlations were computed within runs, and permutations shifted every run in a circle."
         return Exchange(samples, _numbered(runs), True, text)
     if people is not None:
-        text = "The correlations are those within participants, and samples are exchanged within them."
+        text = "Correlations were computed within participants, and samples were exchanged within them."
         return Exchange(samples, _numbered(people), False, text)
     return Exchange(samples, None, False, "")
 

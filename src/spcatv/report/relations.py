@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from spcatv._util.types import FloatArray
 from spcatv.report import words
 from spcatv.report.association import Correlations, Difference, Spread, correlations, differences
-from spcatv.report.content import Head, Table, heads
+from spcatv.report.content import Table, heads
 from spcatv.report.material import Material
 from spcatv.report.permutation import SEED, PValues
 
@@ -20,7 +20,8 @@ SMALLEST_P = 0.001
 class Relation:
     """What a test says: a text, a table with one row per component, and one sentence per component.
 
-    `method` is a sentence for the methods section of a paper.
+    `method` and `p_method` are sentences for the methods section of a paper: what was compared, and how
+    p-values were found.
     """
 
     title: str
@@ -28,6 +29,7 @@ class Relation:
     table: Table
     sentences: tuple[str, ...]
     method: str
+    p_method: str
 
 
 def relations(material: Material) -> tuple[Relation, ...]:
@@ -39,13 +41,13 @@ def relations(material: Material) -> tuple[Relation, ...]:
     if material.variable is not None:
         result = correlations(scores.values, scores.names, material.variable.values)
         if result is not None:
-            found.append(_correlation_table(result, material.variable.name, _confounds(material)))
+            found.append(_of_variable(result, material.variable.name, _confounds(material)))
     if material.groups is not None:
         other = differences(scores.values, scores.names, material.groups.values)
         if isinstance(other, Difference):
-            found.append(_difference_table(other, material.groups.name, _confounds(material)))
+            found.append(_of_two_groups(other, material.groups.name, _confounds(material)))
         elif other is not None:
-            found.append(_spread_table(other, material.groups.name, _confounds(material)))
+            found.append(_of_groups(other, material.groups.name, _confounds(material)))
     return tuple(found)
 
 
@@ -86,33 +88,41 @@ def _scaled(value: float, ends: FloatArray) -> tuple[str, str]:
     return texts[0], f"{texts[1]} to {texts[2]}"
 
 
-def _how(p: PValues, n_components: int, how: str, name: str, confounds: Sequence[str]) -> str:
-    """How the p-values were made, for the text above a table."""
-    sentences = [
-        f"p-values are from {p.n_permutations:,} random permutations (seed {SEED}), two-sided.",
-    ]
+def _relation(
+    name: str,
+    p: PValues,
+    columns: dict[str, list[str]],
+    *,
+    kind: str,
+    caption: str,
+    text: str,
+    method: str,
+    how: str,
+    confounds: Sequence[str],
+    sentences: Sequence[str],
+) -> Relation:
+    """Put a relation together; `name` is that of the variable or groups, `how` says what was exchanged."""
+    n_components = len(p.alone)
+    said = [text, f"p-values are two-sided, from {p.n_permutations:,} random permutations (seed {SEED})."]
+    corrected = ""
     if n_components > 1:
-        sentences.append(
+        said.append(
             f"Corrected: by the largest statistic of all {n_components} components in every permutation, "
             "which controls the probability of even one false finding among them."
         )
-    sentences.append(how)
+        corrected = ", and corrected over components by the maximum statistic"
+    said.append(how)
     if name in confounds:
-        sentences.append(f"{name} was regressed out of the images before the fit: nothing is expected here.")
-    return " ".join(filter(None, sentences))
-
-
-def _method(what: str, p: PValues, how: str) -> str:
-    corrected = ", corrected over components by the maximum statistic" if len(p.alone) > 1 else ""
-    sentence = f"{what}; p-values are two-sided, from {p.n_permutations:,} random permutations{corrected}."
-    return " ".join(filter(None, (sentence, how)))
-
-
-def _table(caption: str, columns: dict[str, list[str]], id: str) -> Table:
-    n_components = len(next(iter(columns.values())))
+        said.append(f"{name} was regressed out of the images before the fit: nothing is expected here.")
     rows = zip((str(k + 1) for k in range(n_components)), *columns.values(), strict=True)
-    head: tuple[Head, ...] = heads("Component", *columns)
-    return Table(caption, head, tuple(rows), id=id)
+    return Relation(
+        title=f"Scores and {name}" if kind == "variable" else f"Scores by {name}",
+        text=" ".join(filter(None, said)),
+        table=Table(caption, heads("Component", *columns), tuple(rows), id=f"{kind}-table"),
+        sentences=tuple(sentences),
+        method=f"{method} {how}".strip(),
+        p_method=f"p-values are two-sided, from {p.n_permutations:,} random permutations{corrected}.",
+    )
 
 
 def _with_p(columns: dict[str, list[str]], p: PValues, suffix: str = "") -> None:
@@ -128,8 +138,11 @@ def _told(p: PValues, k: int) -> str:
     return f"p{words.SPACE}{p_value(p.corrected[k])}, corrected over {len(p.alone)} components"
 
 
-def _correlation_table(result: Correlations, name: str, confounds: Sequence[str]) -> Relation:
-    n_components = len(result.pearson)
+def _equals(symbol: str, value: float) -> str:
+    return f"{symbol}{words.SPACE}={words.SPACE}{_fixed(value)}"
+
+
+def _of_variable(result: Correlations, name: str, confounds: Sequence[str]) -> Relation:
     columns = {"Pearson r": [_fixed(r) for r in result.pearson]}
     if result.interval is not None:
         columns["95 % interval"] = [_bounds(ends) for ends in result.interval]
@@ -137,33 +150,32 @@ def _correlation_table(result: Correlations, name: str, confounds: Sequence[str]
     columns["Spearman ρ"] = [_fixed(rho) for rho in result.spearman]
     _with_p(columns, result.spearman_p, " of ρ")
     sentences = []
-    for k in range(n_components):
-        if math.isnan(result.pearson[k]):
-            sentences.append("")
-            continue
+    for k, (r, rho) in enumerate(zip(result.pearson, result.spearman, strict=True)):
         interval = "" if result.interval is None else f" (95 % interval {_bounds(result.interval[k])})"
         sentences.append(
-            f"Correlation with {name}: r{words.SPACE}={words.SPACE}{_fixed(result.pearson[k])}{interval}, "
-            f"{_told(result.pearson_p, k)}; Spearman’s ρ{words.SPACE}={words.SPACE}"
-            f"{_fixed(result.spearman[k])}, p{words.SPACE}{p_value(result.spearman_p.corrected[k])}."
+            ""
+            if math.isnan(r)
+            else f"Correlation with {name}: {_equals('r', r)}{interval}, {_told(result.pearson_p, k)}; "
+            f"Spearman’s {_equals('ρ', rho)}, p{words.SPACE}{p_value(result.spearman_p.corrected[k])}."
         )
-    how = _how(result.pearson_p, n_components, result.how, name, confounds)
-    text = f"Correlation of the scores with {name}. {how}"
-    caption = f"Correlation with {name}, n = {result.n:,}"
-    method = _method(
-        f"Scores were related to {name} by Pearson’s and Spearman’s correlation", result.pearson_p, result.how
-    )
-    return Relation(
-        f"Scores and {name}", text, _table(caption, columns, "variable-table"), tuple(sentences), method
+    return _relation(
+        name,
+        result.pearson_p,
+        columns,
+        kind="variable",
+        caption=f"Correlation with {name}, n = {result.n:,}",
+        text=f"Correlation of the scores with {name}.",
+        method=f"Scores were related to {name} by Pearson’s and Spearman’s correlation.",
+        how=result.how,
+        confounds=confounds,
+        sentences=sentences,
     )
 
 
-def _difference_table(result: Difference, name: str, confounds: Sequence[str]) -> Relation:
+def _of_two_groups(result: Difference, name: str, confounds: Sequence[str]) -> Relation:
     first, second = result.names
-    differences, intervals = zip(
-        *(_scaled(value, ends) for value, ends in zip(result.difference, result.interval, strict=True)),
-        strict=True,
-    )
+    pairs = zip(result.difference, result.interval, strict=True)
+    differences, intervals = zip(*(_scaled(value, ends) for value, ends in pairs), strict=True)
     columns = {
         "Difference": list(differences),
         "95 % interval": list(intervals),
@@ -171,49 +183,53 @@ def _difference_table(result: Difference, name: str, confounds: Sequence[str]) -
         "95 % interval of g": [_bounds(ends) for ends in result.effect_interval],
     }
     _with_p(columns, result.p)
-    sentences = tuple(
+    sentences = [
         ""
-        if math.isnan(result.effect[k])
-        else f"{second} less {first}: {differences[k]} (95 % interval {intervals[k]}); Hedges’ "
-        f"g{words.SPACE}={words.SPACE}{_fixed(result.effect[k])} ({_bounds(result.effect_interval[k])}), "
-        f"{_told(result.p, k)}."
-        for k in range(len(result.effect))
-    )
+        if math.isnan(g)
+        else f"{second} minus {first}: {differences[k]} (95 % interval {intervals[k]}); Hedges’ "
+        f"{_equals('g', g)} ({_bounds(result.effect_interval[k])}), {_told(result.p, k)}."
+        for k, g in enumerate(result.effect)
+    ]
     if result.paired:
-        measure = "Hedges’ g is the mean difference in standard deviations of the differences"
-        test = "Hedges’ g of the differences"
-        caption = f"{second} less {first}, {result.n[0]:,} pairs"
+        unit, test = "standard deviations of the differences", "Hedges’ g of the differences"
+        caption = f"{second} minus {first}, {result.n[0]:,} pairs"
     else:
-        measure = "Hedges’ g is the difference in pooled standard deviations"
-        test = "Hedges’ g, Welch’s t"
-        caption = f"{second} (n = {result.n[1]:,}) less {first} (n = {result.n[0]:,})"
-    text = (
-        f"Difference of the mean scores by {name}: {second} less {first}. {measure}. "
-        f"{_how(result.p, len(result.effect), result.how, name, confounds)}"
+        unit, test = "pooled standard deviations", "Hedges’ g, Welch’s t"
+        caption = f"{second} (n = {result.n[1]:,}) minus {first} (n = {result.n[0]:,})"
+    return _relation(
+        name,
+        result.p,
+        columns,
+        kind="groups",
+        caption=caption,
+        text=f"Difference of the mean scores: {second} minus {first}. Hedges’ g is the difference in {unit}.",
+        method=f"Mean scores were compared between {first} and {second} ({test}).",
+        how=result.how,
+        confounds=confounds,
+        sentences=sentences,
     )
-    method = _method(f"Mean scores were compared between {first} and {second} ({test})", result.p, result.how)
-    return Relation(f"Scores by {name}", text, _table(caption, columns, "groups-table"), sentences, method)
 
 
-def _spread_table(result: Spread, name: str, confounds: Sequence[str]) -> Relation:
-    columns = {"Between groups (η²)": ["–" if math.isnan(s) else words.percent(s, 2) for s in result.share]}
+def _of_groups(result: Spread, name: str, confounds: Sequence[str]) -> Relation:
+    shares = ["–" if math.isnan(share) else words.percent(share, 2) for share in result.share]
+    columns = {"Between groups (η²)": shares}
     _with_p(columns, result.p)
-    sentences = tuple(
+    sentences = [
         ""
         if math.isnan(result.share[k])
-        else f"{words.percent(result.share[k], 2)} of the variance of the scores lies between the groups, "
-        f"{_told(result.p, k)} (F statistic)."
-        for k in range(len(result.share))
-    )
+        else f"{share} of the variance of the scores is between the groups, {_told(result.p, k)} (F test)."
+        for k, share in enumerate(shares)
+    ]
     sizes = ", ".join(f"{group} {n:,}" for group, n in zip(result.names, result.n, strict=True))
-    text = (
-        f"Share of the scores’ variance between the groups of {name}, tested by its F statistic. "
-        f"{_how(result.p, len(result.share), result.how, name, confounds)}"
-    )
-    caption = f"{len(result.names)} groups by {name}" + (f": {sizes}" if len(result.names) <= 12 else "")
-    method = _method(
-        f"Mean scores were compared between the {len(result.names)} groups of {name} (F statistic)",
+    return _relation(
+        name,
         result.p,
-        result.how,
+        columns,
+        kind="groups",
+        caption=f"{len(result.names)} groups by {name}" + (f": {sizes}" if len(result.names) <= 12 else ""),
+        text=f"Share of the scores’ variance between the groups of {name}, tested by its F statistic.",
+        method=f"Mean scores were compared between the {len(result.names)} groups of {name} (F statistic).",
+        how=result.how,
+        confounds=confounds,
+        sentences=sentences,
     )
-    return Relation(f"Scores by {name}", text, _table(caption, columns, "groups-table"), sentences, method)
