@@ -44,9 +44,11 @@ def headings(html):
 def test_a_model_alone_has_no_empty_boxes(image):
     html = generate_report(image.model).html
     assert headings(html) == [
-        "Summary",
+        "The components at a glance",
         "Components",
         "Explained variance",
+        "Stability",
+        "The computation",
         "For the methods section of a paper",
         "What was run",
         "Words",
@@ -88,13 +90,14 @@ def test_jumps_and_lowered_smoothness_are_notes(image):
 def test_everything_that_lies_in_the_folder_is_shown(pages):
     html = pages("volume").read_text(encoding="utf-8")
     assert headings(html) == [
-        "Summary",
+        "The components at a glance",
         "Components",
         "Explained variance",
         "Stability",
         "Selection of the setting",
         "Scores",
         "What the scores go with",
+        "The computation",
         "For the methods section of a paper",
         "What was run",
         "Words",
@@ -314,7 +317,7 @@ def test_tiny_regions_are_counted_apart():
 def test_few_alternations_are_a_sentence_and_no_picture(line):
     short = [k for k, record in enumerate(line.model.diagnostics_) if len(record.objectives) < 3]
     html = generate_report(line.model).html
-    assert html.count("<summary>Convergence</summary>") == 2 - len(short)
+    assert html.count('alt="Convergence of component') == 2 - len(short)
     assert html.count("The fit took") == len(short)
     assert "inexactness" not in html
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spcatv._util.tables import aligned
+from spcatv.cli.halves import verdicts
 from spcatv.cli.inputs import Source
 from spcatv.cli.interruption import rerun_hint_on_interrupt
 from spcatv.cli.kinds import input_errors
@@ -29,7 +30,8 @@ DESCRIPTION = """\
 Find a few components of images (NIfTI, GIFTI, FreeSurfer, CIFTI-2) or of an array:
 coherent regions that vary together. By default 70 % of the loadings of every component
 are exactly zero: --sparsity sets this share, --smoothness how coherent the regions are.
-Writes maps, scores, figures of merit and the model into a folder."""
+Says which components are found again in random halves of the samples. Writes maps,
+scores, figures of merit and the model into a folder."""
 EXAMPLES = """\
 examples:
   spca-tv fit 'maps/*.nii.gz' --output results
@@ -65,9 +67,17 @@ def run(arguments: argparse.Namespace) -> None:
     ):
         with show_warnings(), display, listening(display):
             samples, model = _fit(request)
-        metrics = write_results(folder, samples, model, config=request.config)
+            halves, verdict = verdicts(
+                request.options.n_splits,
+                samples,
+                model,
+                groups=getattr(samples, "groups", None),
+                seed=request.options.seed,
+                n_jobs=request.options.n_jobs,
+            )
+        metrics = write_results(folder, samples, model, config=request.config, halves=halves)
     if not request.quiet:
-        print(summary_text([samples.summary], metrics, request.output, model))
+        print(summary_text([samples.summary], metrics, request.output, model, verdict))
 
 
 def _checked(options: FitOptions, sources: Sequence[Source]) -> FitOptions:
@@ -97,7 +107,11 @@ def zeros_cells(record: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def summary_text(
-    lines: Sequence[str], metrics: Sequence[Mapping[str, Any]], folder: Path, model: SPCATV
+    lines: Sequence[str],
+    metrics: Sequence[Mapping[str, Any]],
+    folder: Path,
+    model: SPCATV,
+    verdict: str,
 ) -> str:
     """What to print at the end: what was read and done, the components, and where the results are.
 
@@ -111,6 +125,8 @@ def summary_text(
         The results folder.
     model : SPCATV
         Fitted.
+    verdict : str
+        Which components are reproducible, from `verdicts`; may be empty.
     """
     header = (
         *("component", "variance", *ZEROS_HEADER),
@@ -129,4 +145,5 @@ def summary_text(
         for row in metrics
     ]
     remarks = [record.global_remark(k + 1) for k, record in enumerate(model.diagnostics_) if record.is_global]
-    return "\n".join([*lines, "", aligned(header, rows), "", *remarks, f"Results: {folder}"])
+    said = [verdict, ""] if verdict else []
+    return "\n".join([*lines, "", aligned(header, rows), "", *said, *remarks, f"Results: {folder}"])

@@ -155,7 +155,7 @@ def time_courses(material: Material) -> TimeCourses | None:
             alt=f"Time courses of component {k + 1} in {words.count(len(found), 'run')}, and its power "
             f"spectrum, which peaks at {words.number(peaks[k], 2)} {unit}.",
             caption=f"Component {k + 1}: scores over time, one line per run; below, the power spectrum "
-            f"(black: mean over runs).{others}",
+            f"(thick: mean over runs).{others}",
         )
         for k in range(values.shape[1])
     )
