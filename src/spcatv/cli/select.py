@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from spcatv.cli.interruption import rerun_hint_on_interrupt
 from spcatv.cli.kinds import InputError
 from spcatv.cli.options import SelectOptions
 from spcatv.cli.progress import show_warnings
-from spcatv.cli.request import Request, add_command, checked_request
+from spcatv.cli.request import Request, checked_request
 from spcatv.estimator import SPCATV
 from spcatv.progress import StageStarted, listening, tell
 from spcatv.results import SampleSet, claimed_folder, write_results, write_selection
@@ -27,36 +27,8 @@ from spcatv.selection.folds import make_folds
 from spcatv.selection.path import setting_text
 from spcatv.stability import Bootstrap, SplitHalves, bootstrap_components, split_halves
 
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
-
-DESCRIPTION = """\
-Choose sparsity and smoothness by cross-validation, fit all samples with them, and
-resample to see which voxels would be found again. Writes what `fit` writes for the
-chosen model, the table of settings, and stability maps. Every fold removes confounds
-and scales features with its own training samples."""
-EXAMPLES = """\
-examples:
-  spca-tv select 'maps/*.nii.gz' --output results --n-jobs -1
-  spca-tv select 'maps/*.nii.gz' --sparsity 0.7 0.8 0.9 --smoothness 1 --output results
-  spca-tv select 'maps/*.nii.gz' --rule stability --output results
-  spca-tv select participants.tsv --mask gm.nii.gz --groups subject --output results
-  spca-tv select --array X.npy --shape 100,100 --alpha grid --rule paper --output results
-  spca-tv select 'maps/*.nii.gz' --scheduler tcp://host:8786 --output results
-"""
 # [protocol://]host:port, and what may follow it
 ADDRESS = re.compile(r"([a-z]+://)?[^\s/]+:\d+(/\S*)?")
-
-
-def add_parser(commands: Subparsers) -> argparse.ArgumentParser:
-    """Declare the command and its options."""
-    return add_command(
-        commands,
-        SelectOptions,
-        help="choose the penalty by cross-validation, and measure stability",
-        description=DESCRIPTION,
-        epilog=EXAMPLES,
-    )
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from spcatv._util.parameters import Init
 from spcatv._util.types import FloatArray
 from spcatv.data import CentredData, DataOperator, DeflatedData
 from spcatv.decomposition.alternation import Limits
@@ -36,9 +36,6 @@ from spcatv.decomposition.target import TARGET_L2, SparsityTarget
 from spcatv.progress import SILENT, ComponentEnded, ComponentStarted, Listener
 from spcatv.solvers import Solver
 from spcatv.solvers.warm import WarmSolver
-
-Init = Literal["svd", "structured", "random"]
-INITS: tuple[Init, ...] = ("svd", "structured", "random")
 
 # A residual with less than this share of the data's squared norm is rounding, not signal.
 RANK_FLOOR = 1e-13
