@@ -7,6 +7,7 @@ import pytest
 
 from spcatv import __version__
 from spcatv.cli import demo, main
+from spcatv.cli.parser import build_parser
 
 
 def run_module(*arguments):
@@ -105,7 +106,10 @@ def test_a_reader_that_leaves_is_not_an_error_message():
     [
         ["--version"],
         ["--help"],
-        *([name, "--help"] for name in ("fit", "select", "transform", "report", "info", "demo")),
+        *(
+            [name, "--help"]
+            for name in ("fit", "select", "transform", "report", "info", "demo", "completion")
+        ),
     ],
 )
 def test_help_waits_for_nothing_that_does_the_work(words):

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TypeAlias
 
 from spcatv._version import __version__
 from spcatv.cli import kinds
 from spcatv.cli.arguments import add_arguments, add_verbosity
-from spcatv.cli.kinds import Subparsers
 from spcatv.cli.options import CommonOptions, FitOptions, SelectOptions
+from spcatv.cli.suggestions import Parser
+
+Subparsers: TypeAlias = "argparse._SubParsersAction[Parser]"
 
 FIT_DESCRIPTION = """\
 Find a few components of images (NIfTI, GIFTI, FreeSurfer, CIFTI-2) or of an array:
@@ -52,11 +55,21 @@ examples:
   spca-tv report results --groups participants.tsv diagnosis --variable participants.tsv age
   spca-tv report results --atlas aal.nii.gz --atlas-names aal.tsv --title 'Grey matter' --open
 """
+COMPLETION_EXAMPLES = """\
+in bash, now and in every new shell:
+  source <(spca-tv completion bash)
+  echo 'source <(spca-tv completion bash)' >> ~/.bashrc
+in zsh, into a folder of $fpath:
+  spca-tv completion zsh > ~/.zfunc/_spca-tv
+in fish:
+  spca-tv completion fish > ~/.config/fish/completions/spca-tv.fish
+"""
+SHELLS = ("bash", "zsh", "fish")
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser() -> Parser:
     """The parser of the whole command line; `command` is the name of the command that is asked for."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="spca-tv",
         description="Structured sparse PCA: components made of a few coherent regions, with a certificate.",
     )
@@ -66,10 +79,13 @@ def build_parser() -> argparse.ArgumentParser:
     for add_command in (_add_fit, _add_select, _add_transform, _add_report, _add_info, _add_demo):
         subparser = add_command(commands)
         subparser.add_argument("--debug", action="store_true", help="on failure, show the traceback as well")
+    _add_completion(commands)
+    for each in (parser, *commands.choices.values()):
+        each.commands = commands.choices
     return parser
 
 
-def _add_fit(commands: Subparsers) -> argparse.ArgumentParser:
+def _add_fit(commands: Subparsers) -> Parser:
     return _add_samples_command(
         commands,
         FitOptions,
@@ -79,7 +95,7 @@ def _add_fit(commands: Subparsers) -> argparse.ArgumentParser:
     )
 
 
-def _add_select(commands: Subparsers) -> argparse.ArgumentParser:
+def _add_select(commands: Subparsers) -> Parser:
     return _add_samples_command(
         commands,
         SelectOptions,
@@ -91,7 +107,7 @@ def _add_select(commands: Subparsers) -> argparse.ArgumentParser:
 
 def _add_samples_command(
     commands: Subparsers, kind: type[CommonOptions], *, help: str, description: str, epilog: str
-) -> argparse.ArgumentParser:
+) -> Parser:
     """Declare a command that reads samples and writes a results folder, with all its options."""
     parser = commands.add_parser(
         kind.command,
@@ -117,7 +133,7 @@ def _add_samples_command(
     return parser
 
 
-def _add_transform(commands: Subparsers) -> argparse.ArgumentParser:
+def _add_transform(commands: Subparsers) -> Parser:
     parser = commands.add_parser(
         "transform",
         help="scores of new images on the components of a model",
@@ -147,7 +163,7 @@ def _add_transform(commands: Subparsers) -> argparse.ArgumentParser:
     return parser
 
 
-def _add_report(commands: Subparsers) -> argparse.ArgumentParser:
+def _add_report(commands: Subparsers) -> Parser:
     parser = commands.add_parser(
         "report",
         help="make a page about a model: maps, regions, scores, certificates",
@@ -198,7 +214,7 @@ def _add_report(commands: Subparsers) -> argparse.ArgumentParser:
     return parser
 
 
-def _add_info(commands: Subparsers) -> argparse.ArgumentParser:
+def _add_info(commands: Subparsers) -> Parser:
     parser = commands.add_parser(
         "info",
         help="show what a model folder holds",
@@ -212,7 +228,7 @@ def _add_info(commands: Subparsers) -> argparse.ArgumentParser:
     return parser
 
 
-def _add_demo(commands: Subparsers) -> argparse.ArgumentParser:
+def _add_demo(commands: Subparsers) -> Parser:
     parser = commands.add_parser(
         "demo",
         help="see the method at work on simulated images and cohorts",
@@ -247,6 +263,18 @@ def _add_demo(commands: Subparsers) -> argparse.ArgumentParser:
     )
     parser.add_argument("--open", action="store_true", help="show the reports in the browser at the end")
     parser.add_argument("--quiet", action="store_true", help="print nothing when all goes well")
+    return parser
+
+
+def _add_completion(commands: Subparsers) -> Parser:
+    parser = commands.add_parser(
+        "completion",
+        help="print a script with which a shell completes commands and options",
+        description="Print a script that lets a shell complete commands, options and their values.",
+        epilog=COMPLETION_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("shell", choices=SHELLS, help="the shell")
     return parser
 
 
