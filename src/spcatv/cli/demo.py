@@ -24,7 +24,7 @@ def run(arguments: argparse.Namespace) -> None:
             f"cannot write to the output folder {arguments.output} ({error.strerror}); "
             "choose another with --output"
         ) from error
-    with show_warnings(), listening(SILENT if arguments.quiet else LinePrinter()):
+    with show_warnings(), listening(SILENT if arguments.quiet else LinePrinter(steps=False)):
         reports = run_demo(arguments.output, spca_tv=main, parts=arguments.only or PARTS, seed=arguments.seed)
     if arguments.open:
         for report in reports:

@@ -20,7 +20,7 @@ from spcatv.cli.options import SelectOptions
 from spcatv.cli.progress import show_warnings
 from spcatv.cli.request import Request, checked_request
 from spcatv.estimator import SPCATV
-from spcatv.progress import StageStarted, listening, tell
+from spcatv.progress import listening
 from spcatv.results import SampleSet, claimed_folder, write_results, write_selection
 from spcatv.selection import SPCATVCV, dask_backend
 from spcatv.selection.folds import make_folds
@@ -133,7 +133,6 @@ def _resampled(
     """Fit resamples of the samples; None if none are wanted."""
     if options.n_bootstraps == 0:
         return None
-    tell(StageStarted(f"Resampling {options.n_bootstraps} times"))
     how = _refit_arguments(options, samples, labels)
     return bootstrap_components(model, samples.matrix, n_resamples=options.n_bootstraps, **how)
 
@@ -144,7 +143,6 @@ def _halves(
     """Fit random halves of the samples; None if none are wanted."""
     if options.n_splits == 0:
         return None
-    tell(StageStarted(f"Splitting into halves {options.n_splits} times"))
     how = _refit_arguments(options, samples, labels)
     return split_halves(model, samples.matrix, n_splits=options.n_splits, **how)
 

@@ -37,7 +37,7 @@ from spcatv.selection.search import (
     values,
 )
 from spcatv.selection.table import SelectionTable
-from spcatv.selection.workers import Workers, check_failures, shareable, workers
+from spcatv.selection.workers import Workers, check_failures, n_at_once, shareable, workers
 from spcatv.structure import Structure, as_structure
 
 # Parameters of SPCATV that are the same for every setting.
@@ -277,7 +277,8 @@ transform_method, init, dtype, random_state
         worker_template = clone(template).set_params(structure=None)
         listener = together(*listeners(), LinePrinter("[SPCATVCV] ") if self.verbose else SILENT)
         n_rows = len(ratio_pairs(template, self.l1_ratio, self.tv_ratio)) if rows is None else len(rows)
-        listener.hear(StageStarted("Comparing settings", n_rows * len(folds), "chains of fits"))
+        n_chains = n_rows * len(folds)
+        listener.hear(StageStarted("Comparing settings", n_chains, "chains of fits", n_at_once(self.n_jobs)))
         with workers(self.n_jobs) as pool:
             if rows is None:
                 rows = self._rows_for(pool, worker_template, shared, structure, adjustment)
