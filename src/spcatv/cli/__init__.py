@@ -11,6 +11,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 
+from spcatv._util.text_table import TableError
 from spcatv._version import __version__
 from spcatv.cli import demo, fit, info, report, select, transform
 from spcatv.cli.kinds import InputError
@@ -37,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # the reader (head, less) is gone: nobody can be told, and nothing more may be flushed
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except (InputError, ResultsError) as error:
+    except (InputError, ResultsError, TableError) as error:
         return _complain(str(error), 2, debug=arguments.debug)
     except Exception as error:
         # the outermost caller: whatever went wrong ends the process with code 1 and one line, not with a
