@@ -72,7 +72,8 @@ def levels_of(values: Sequence[str], name: str, source: str) -> tuple[str, ...]:
     if len(levels) > 2 and 2 * len(levels) > len(values):
         raise ImageError(
             f"{source}: column {name!r} has {len(levels)} different values in {len(values)} rows (first "
-            f"{values[0]!r}): it identifies images rather than groups of them; leave it out"
+            f"{values[0]!r}): it identifies images rather than groups of them; name the columns to use, or "
+            "call it participant_id if it holds the participants of the file names (sub-...)"
         )
     return levels
 
