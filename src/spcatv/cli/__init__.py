@@ -42,9 +42,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _exit_code(error: Exception) -> int:
     """2 for what the user gave, 1 for any other failure."""
+    from spcatv._util.text_table import TableError
     from spcatv.results import ResultsError
 
-    return 2 if isinstance(error, (InputError, ResultsError)) else 1
+    return 2 if isinstance(error, (InputError, ResultsError, TableError)) else 1
 
 
 def _complain(message: str, code: int, *, debug: bool) -> int:

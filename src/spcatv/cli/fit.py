@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from spcatv._util.tables import aligned
+from spcatv.cli.groups import groups_text
 from spcatv.cli.inputs import Source
 from spcatv.cli.interruption import rerun_hint_on_interrupt
 from spcatv.cli.kinds import input_errors
@@ -36,7 +37,7 @@ def run(arguments: argparse.Namespace) -> None:
             samples, model = _fit(request)
         metrics = write_results(folder, samples, model, config=request.config)
     if not request.quiet:
-        print(summary_text([samples.summary], metrics, request.output, model))
+        print(summary_text([samples.summary, *groups_text(samples)], metrics, request.output, model))
 
 
 def _checked(options: FitOptions, sources: Sequence[Source]) -> FitOptions:

@@ -26,9 +26,9 @@ from spcatv._util.parameters import (
     TRANSFORMS,
     UNITS,
 )
+from spcatv._util.text_table import TABLE_SUFFIXES
 from spcatv.cli import kinds
 from spcatv.cli.kinds import InputError, Kind
-from spcatv.cli.tables import TABLE_SUFFIXES
 
 BAD_FEATURES = ("drop", "raise")
 # the rules of spcatv.images.volume_mask, which cannot be imported without its extra
@@ -111,12 +111,14 @@ OPTIONS: dict[str, Option] = {
     "confounds": Option(
         kinds.path("TSV"),
         INPUT,
-        "table of confounds to regress out, one row per sample in the order of the images",
+        "table of confounds to regress out; rows are matched by participant_id (and session_id, run) or a "
+        "column of paths, by their order only if there are no names",
     ),
     "confounds_columns": Option(
         kinds.several(kinds.text("NAME"), "NAME,..."),
         INPUT,
-        "columns of --confounds to use: numbers, or text such as sex or site (default: all but one of paths)",
+        "columns of --confounds to use: numbers, or text such as sex or site (default: all but ids and "
+        "paths)",
     ),
     "standardize": Option(kinds.switch(), INPUT, "divide every feature by its standard deviation"),
     "bad_features": Option(
@@ -190,8 +192,9 @@ OPTIONS: dict[str, Option] = {
     "groups": Option(
         kinds.table_column("[TSV:]COLUMN", TABLE_SUFFIXES),
         SELECTION,
-        "column whose equal values (a subject, a site) stay together in folds and resamples; without a table "
-        "it is one of --confounds, or of the table that names the images",
+        "column whose equal values (a subject, a site) stay together in folds and resamples (default: "
+        "samples of one person, or of one file); without a table it is one of --confounds, "
+        "or of the table that names the images",
     ),
     "rule": Option(
         kinds.choice(*RULES),

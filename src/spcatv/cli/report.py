@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spcatv._util.matching import match_rows
+from spcatv._util.text_table import read_table
 from spcatv.cli.kinds import check_output_file, input_errors
-from spcatv.cli.tables import read_table
+from spcatv.cli.progress import show_warnings
 from spcatv.model import ModelError
 from spcatv.results import read_results, report_file
 
@@ -31,12 +33,13 @@ def run(arguments: argparse.Namespace) -> None:
         from spcatv.images import ImageError
 
         errors.append(ImageError)
-    with input_errors(*errors):
+    names = () if results.scores is None else results.scores.names
+    with input_errors(*errors), show_warnings():
         page = generate_report(
             results,
             title=arguments.title,
-            groups=_column(arguments.groups),
-            variable=_column(arguments.variable),
+            groups=_column(arguments.groups, names),
+            variable=_column(arguments.variable, names),
             atlas=arguments.atlas,
             atlas_names=arguments.atlas_names,
             background=arguments.background,
@@ -48,11 +51,17 @@ def run(arguments: argparse.Namespace) -> None:
         webbrowser.open(output.resolve().as_uri())
 
 
-def _column(given: Sequence[str] | None) -> Column | None:
-    """A column of a table, under its name."""
+def _column(given: Sequence[str] | None, samples: Sequence[str]) -> Column | None:
+    """A column of a table under its name, with one value per sample."""
     if given is None:
         return None
     from spcatv.report import Column
 
     file, name = given
-    return Column(name, read_table(Path(file)).column(name))
+    table = read_table(Path(file))
+    cells = table.column(name)
+    if not samples:
+        return Column(name, cells)  # refused later: there are no scores to show it with
+    match = match_rows(table, samples)
+    match.warn_about_order()
+    return Column(name, [cells[row] for row in match.rows])

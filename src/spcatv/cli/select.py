@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from spcatv.cli.fit import summary_text
-from spcatv.cli.groups import Labels, find_groups, group_labels
+from spcatv.cli.groups import Labels, find_groups, fold_count, group_labels, groups_text
 from spcatv.cli.inputs import Source
 from spcatv.cli.interruption import rerun_hint_on_interrupt
 from spcatv.cli.kinds import InputError
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> None:
         metrics = write_results(folder, samples, search.best_estimator_, config=request.config)
         write_selection(folder, samples, search, stability, halves)
     if not request.quiet:
-        lines = [samples.summary, _choice_text(search)]
+        lines = [samples.summary, *groups_text(samples, request.options.groups), _choice_text(search)]
         if stability is not None:
             lines.append(_stability_text(stability))
         if halves is not None:
@@ -74,7 +74,8 @@ def _select(
     options = request.options
     with _cluster(options.scheduler) as client:
         samples = request.read()
-        labels = group_labels(options.groups, len(samples.names), request.files)
+        labels = group_labels(options, samples)
+        options = replace(options, cv=fold_count(options, labels))
         _check_folds(options, samples, labels)
         with _workers(client, samples):
             search = _compared(options, samples, labels)

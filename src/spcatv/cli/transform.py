@@ -34,7 +34,9 @@ def run(arguments: argparse.Namespace) -> None:
             if arguments.array is not None:
                 raise InputError(f"{arguments.model} was fitted to images: name images, not --array")
             files = sample_files(arguments.images, path_column=arguments.path_column)
-            names, scores = score_images(saved, files, arguments.confounds, arguments.confounds_columns)
+            names, scores = score_images(
+                saved, files, arguments.confounds, arguments.confounds_columns, arguments.path_column
+            )
     with replacing(arguments.output) as temporary:
         write_mixing(temporary, names, scores)
     if not arguments.quiet:

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -26,6 +26,7 @@ from spcatv.estimator.fitting import (
     store_fit,
     warn_about,
 )
+from spcatv.estimator.naming import ComponentNamesMixin
 from spcatv.estimator.parameters import check_parameters
 from spcatv.estimator.reportable import ReportMixin
 from spcatv.estimator.state import estimator_state, restore_estimator
@@ -37,9 +38,7 @@ from spcatv.progress.printing import FitPrinter
 from spcatv.structure import as_structure
 
 
-class SPCATV(
-    CallbackSupportMixin, ReportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
-):
+class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEstimator):
     """Sparse PCA whose components are a few coherent regions: l1 + l2 + total variation.
 
     Component after component minimises (docs/method.md section 1.2)
@@ -359,7 +358,3 @@ class SPCATV(
             comes back as "auto", a `structure` that was one as the structure that it made.
         """
         return restore_estimator(cls, read_model(folder, kind="SPCATV"))
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.components_)

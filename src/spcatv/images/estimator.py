@@ -9,12 +9,13 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from spcatv._util.parameters import FIT
 from spcatv._util.types import FloatArray
 from spcatv.estimator import SPCATV
+from spcatv.estimator.naming import ComponentNamesMixin
 from spcatv.estimator.parameters import check_parameters
 from spcatv.estimator.reportable import ReportMixin
 from spcatv.images.cohort import Cohort, ReadProgress, checked_dtype, read_cohort
@@ -44,9 +45,7 @@ FITTED = (
 )
 
 
-class ImageSPCATV(
-    CallbackSupportMixin, ReportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
-):
+class ImageSPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEstimator):
     """SPCATV on brain images: volumes, surfaces, or both (docs/images.md).
 
     Images are read one by one into one array. The mask (with its voxel sizes), the surfaces, or both
@@ -364,10 +363,6 @@ verbose
             setattr(model, name, value)
         model._adopt(estimator)
         return model
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.components_)
 
 
 def check_image_parameters(model: ImageSPCATV) -> None:

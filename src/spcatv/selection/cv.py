@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,6 +18,7 @@ from spcatv._util.warn import warn_user
 from spcatv.data import Adjustment, Data, checked_adjustment
 from spcatv.estimator import SPCATV
 from spcatv.estimator.fitting import checked_data, warn_about
+from spcatv.estimator.naming import ComponentNamesMixin
 from spcatv.estimator.parameters import check_parameters
 from spcatv.estimator.reportable import ReportMixin
 from spcatv.problem import Penalty
@@ -62,7 +63,7 @@ SHARED = (
 )
 
 
-class SPCATVCV(ReportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class SPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEstimator):
     """SPCATV with its sparsity and smoothness, or its penalties, chosen by cross-validation.
 
     Every setting of the grid is fitted to the training samples of every fold, and judged by how well it
@@ -423,7 +424,3 @@ transform_method, init, dtype, random_state
         if confounds is not None:
             raise ValueError("the model was fitted without confounds; it cannot remove any")
         return data
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.best_estimator_.components_)
