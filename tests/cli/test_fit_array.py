@@ -9,6 +9,8 @@ from cli_files import fields, listing, read_tsv
 from numpy.testing import assert_allclose, assert_array_equal
 
 from spcatv import SPCATV, __version__
+from spcatv.results import read_results
+from spcatv.stability import split_halves
 from spcatv.structure import grid
 
 OPTIONS = ("--n-components", "2", "--alpha", "0.05")
@@ -30,6 +32,40 @@ def test_same_as_the_library(array, tmp_path, done):
     assert_allclose(scores, model.transform(X), rtol=1e-12)
     assert "Read 16 samples of 120 features (a field of 12 x 10 cells)" in said
     assert f"Results: {tmp_path / 'out'}" in said
+    halves = split_halves(model, X, n_splits=10, random_state=0).reproducibility
+    read = read_results(tmp_path / "out").halves
+    assert [(half.n_found, half.n_splits, half.sentence) for half in read] == [
+        (record.n_found, 10, record.sentence) for record in halves
+    ]
+    assert [f"Component {k}: {half.sentence}" for k, half in enumerate(read, start=1)] == [
+        line for line in said.splitlines() if line.startswith("Component ")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "n_samples", "reason"),
+    [
+        ((), 9, "random halves of 9 samples say little"),
+        (("--n-splits", "3"), 3, "halves need at least 2 samples or groups each, but there are 3"),
+        ((), 16, "the data are large (16 x 120)"),
+    ],
+)
+def test_without_verdicts_the_reason_is_said(options, n_samples, reason, array, tmp_path, done, monkeypatch):
+    """The fit itself is kept, whatever becomes of the halves."""
+    if reason.startswith("the data"):
+        monkeypatch.setattr("spcatv.cli.halves.MOST_VALUES", 16 * 120 - 1)
+    np.save(array, np.load(array)[:n_samples])
+    said = done("fit", "--array", array, "--shape", "12,10", *OPTIONS, *options, "--output", tmp_path / "out")
+    assert f"Not known which components are reproducible: {reason}" in said
+    assert read_results(tmp_path / "out").halves is None
+
+
+def test_verdicts_can_be_left_out(array, tmp_path, done, capsys):
+    command = ("fit", "--array", array, "--shape", "12,10", *OPTIONS, "--output", tmp_path / "out")
+    assert "eproducib" not in done(*command, "--n-splits", "0")
+    with pytest.raises(SystemExit):
+        done(*command, "--n-splits", "some")
+    assert "argument --n-splits: must be auto or an integer >= 0, got 'some'" in capsys.readouterr().err
 
 
 def test_what_is_left_behind(array, tmp_path, done):
@@ -39,6 +75,8 @@ def test_what_is_left_behind(array, tmp_path, done):
         "desc-SPCATV_components.json",
         "desc-SPCATV_components.npy",
         "desc-SPCATV_config.toml",
+        "desc-SPCATV_halves.json",
+        "desc-SPCATV_halves.tsv",
         "desc-SPCATV_metrics.json",
         "desc-SPCATV_metrics.tsv",
         "desc-SPCATV_mixing.json",

@@ -81,14 +81,18 @@ def test_same_as_the_library(array, tmp_path, done):
             record.further_dice,
         ]
         assert row["verdict"] == record.verdict
-        assert f"component {record.component + 1} {record.verdict} ({record.dice:.2f})" in said
+        assert (int(row["n_found"]), int(row["n_splits"])) == (record.n_found, 2)
+        assert f"\nComponent {record.component + 1}: {record.sentence}\n" in said
     read = read_results(out).halves
-    assert [tuple(half) for half in read] == [(r.rank, r.dice, r.verdict) for r in halves]
+    assert [tuple(half) for half in read] == [(r.rank, r.dice, r.verdict, r.n_found, 2) for r in halves]
+    assert [half.sentence for half in read] == [record.sentence for record in halves]
 
 
 def test_what_is_left_behind(array, tmp_path, done):
     out = tmp_path / "out"
-    done("fit", "--array", array, *SMALL[:4], "--alpha", "0.1", "--output", tmp_path / "fit")
+    done(
+        "fit", "--array", array, *SMALL[:4], "--alpha", "0.1", "--n-splits", "0", "--output", tmp_path / "fit"
+    )
     done("select", "--array", array, *SMALL, "--output", out)
     extra = set(listing(out)) - set(listing(tmp_path / "fit"))
     stems = ("desc-frequency_components", "desc-signconsistency_components", "desc-regions_components")
@@ -315,7 +319,7 @@ def test_configuration_of_another_command_is_refused(array, tmp_path, done, refu
     done("fit", "--array", array, *SMALL[:4], "--alpha", "0.1", "--output", tmp_path / "fit")
     config = tmp_path / "fit" / "desc-SPCATV_config.toml"
     line = refused("select", "--config", config, "--output", tmp_path / "out")
-    assert f"{config}: alpha must be a list that is not empty, got 0.1" in line
+    assert f"{config}: alpha must be grid or a list that is not empty, got 0.1" in line
 
 
 @pytest.mark.parametrize("clean_up_fails", [False, True])

@@ -8,8 +8,8 @@ from spcatv import SPCATV
 from spcatv.data import ArrayData, CentredData, as_data
 from spcatv.metrics import dice, match_components, threshold_loadings
 from spcatv.selection import FailedFitWarning
-from spcatv.stability import split_halves
-from spcatv.stability.halves import FOUND_AGAIN, NOT_REPRODUCIBLE, ONE_OF_EQUALS
+from spcatv.stability import Reproducibility, split_halves
+from spcatv.stability.halves import FOUND_AGAIN, NOT_REPRODUCIBLE, ONE_OF_EQUALS, verdict_sentence
 from spcatv.stability.refits import fit_samples, further_components
 from spcatv.structure import grid
 
@@ -172,6 +172,23 @@ def test_a_null_component_is_not_reproducible(strong_and_noise):
     with pytest.warns(UserWarning, match="components are zero"):
         result = split_halves(killed, strong_and_noise, n_splits=2, random_state=0)
     assert verdicts(result) == [NOT_REPRODUCIBLE]
+
+
+def record(dice, further_dice, n_found):
+    return Reproducibility(0, dice, 1.0, further_dice, 1, n_found, 10)
+
+
+def test_the_sentence_says_what_to_do(result):
+    assert [r.n_found for r in result.reproducibility] == (result.dice >= 0.6).sum(axis=0).tolist()
+    assert [r.n_splits for r in result.reproducibility] == [6, 6]
+    assert record(0.9, 0.9, 9).sentence == "Found again in both halves of 9 of 10 random splits."
+    equal = "One of several equals (found again in 5 of 10 splits): another may take its place, "
+    assert record(0.5, 0.9, 5).sentence == equal + "do not read it alone."
+    noise = "Not reproducible (found again in 0 of 10 splits): do not interpret."
+    assert record(0.1, 0.3, 0).sentence == noise
+    # tables of earlier versions have no counts
+    assert verdict_sentence(FOUND_AGAIN, None, None) == "Found again in both halves of random splits."
+    assert verdict_sentence(NOT_REPRODUCIBLE, None, None) == "Not reproducible: do not interpret."
 
 
 def test_failed_splits_are_named_and_left_out(strong_and_noise):

@@ -11,6 +11,7 @@ import numpy as np
 
 from spcatv._util.tables import aligned
 from spcatv.cli.groups import groups_text
+from spcatv.cli.halves import verdicts
 from spcatv.cli.inputs import Source
 from spcatv.cli.interruption import rerun_hint_on_interrupt
 from spcatv.cli.kinds import input_errors
@@ -35,9 +36,18 @@ def run(arguments: argparse.Namespace) -> None:
     ):
         with show_warnings(), display, listening(display):
             samples, model = _fit(request)
-        metrics = write_results(folder, samples, model, config=request.config)
+            halves, verdict = verdicts(
+                request.options.n_splits,
+                samples,
+                model,
+                groups=samples.groups,
+                seed=request.options.seed,
+                n_jobs=request.options.n_jobs,
+            )
+        metrics = write_results(folder, samples, model, config=request.config, halves=halves)
     if not request.quiet:
-        print(summary_text([samples.summary, *groups_text(samples)], metrics, request.output, model))
+        lines = [samples.summary, *groups_text(samples)]
+        print(summary_text(lines, metrics, request.output, model, verdict))
 
 
 def _checked(options: FitOptions, sources: Sequence[Source]) -> FitOptions:
@@ -67,7 +77,11 @@ def zeros_cells(record: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def summary_text(
-    lines: Sequence[str], metrics: Sequence[Mapping[str, Any]], folder: Path, model: SPCATV
+    lines: Sequence[str],
+    metrics: Sequence[Mapping[str, Any]],
+    folder: Path,
+    model: SPCATV,
+    verdict: str,
 ) -> str:
     """What to print at the end: what was read and done, the components, and where the results are.
 
@@ -81,6 +95,8 @@ def summary_text(
         The results folder.
     model : SPCATV
         Fitted.
+    verdict : str
+        Which components are reproducible, from `verdicts`; may be empty.
     """
     header = (
         *("component", "variance", *ZEROS_HEADER),
@@ -99,4 +115,5 @@ def summary_text(
         for row in metrics
     ]
     remarks = [record.global_remark(k + 1) for k, record in enumerate(model.diagnostics_) if record.is_global]
-    return "\n".join([*lines, "", aligned(header, rows), "", *remarks, f"Results: {folder}"])
+    said = [verdict, ""] if verdict else []
+    return "\n".join([*lines, "", aligned(header, rows), "", *said, *remarks, f"Results: {folder}"])

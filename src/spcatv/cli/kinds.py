@@ -155,17 +155,16 @@ def one_or_several(item: Kind, metavar: str) -> Kind:
     return Kind(read, check, metavar)
 
 
-def several_or(word: str, item: Kind, metavar: str) -> Kind:
-    """A list, or one word that stays a string."""
-    many = several(item, metavar)
+def word_or(word: str, item: Kind) -> Kind:
+    """One word that stays a string, or anything else that `item` takes."""
 
-    def check(value: Any) -> Any:
-        return value if value == word else many.check(value)
+    def checked(value: Any, convert: Callable[[Any], Any]) -> Any:
+        try:
+            return value if value == word else convert(value)
+        except ValueError as error:
+            raise ValueError(str(error).replace("must be ", f"must be {word} or ", 1)) from error
 
-    def read(words: str) -> Any:
-        return words if words == word else many.read(words)
-
-    return Kind(read, check, metavar)
+    return Kind(lambda text: checked(text, item.read), lambda value: checked(value, item.check), item.metavar)
 
 
 def table_column(metavar: str, suffixes: tuple[str, ...]) -> Kind:

@@ -39,7 +39,7 @@ HEADINGS = {
     INPUT: "what to read",
     MODEL: "the components",
     PENALISED: "the paper's penalised model, instead of sparsity and smoothness",
-    SELECTION: "the choice",
+    SELECTION: "the choice, and how far to trust it",
     RUN: "the run",
 }
 
@@ -212,9 +212,10 @@ OPTIONS: dict[str, Option] = {
         "resampled fits of the chosen model for its stability; 0 for none",
     ),
     "n_splits": Option(
-        kinds.integer(at_least=0),
+        kinds.word_or("auto", kinds.integer(at_least=0)),
         SELECTION,
-        "splits of the samples into random halves, to see which components both halves find; 0 for none",
+        "splits of the samples into random halves, to see which components both halves find; 0 for none, "
+        "auto for 10 where the samples are enough for halves and the data are not too large",
     ),
     "output": Option(kinds.path("DIR"), RUN, "folder for the results; it must be new or empty"),
     "n_jobs": Option(
@@ -245,7 +246,7 @@ GRID_OPTIONS = {
     for name, text in _VALUES.items()
 }
 GRID_OPTIONS["alpha"] = Option(
-    kinds.several_or("grid", kinds.number(), "X"),
+    kinds.word_or("grid", kinds.several(kinds.number(), "X")),
     PENALISED,
     "values to try, or the word grid: downwards from just below the one that makes every loading zero; "
     "replaces --sparsity and --smoothness",
@@ -319,6 +320,7 @@ class FitOptions(CommonOptions):
     alpha: float | None = FIT.alpha
     l1_ratio: float | None = FIT.l1_ratio
     tv_ratio: float | None = FIT.tv_ratio
+    n_splits: int | str = "auto"
 
 
 @dataclass(frozen=True)
@@ -339,7 +341,7 @@ class SelectOptions(CommonOptions):
     rule: str = SEARCH.rule
     min_sparsity: float | None = SEARCH.min_sparsity
     n_bootstraps: int = 50
-    n_splits: int = 10
+    n_splits: int | str = 10
     scheduler: str | None = None
 
     def search_parameters(self) -> dict[str, Any]:

@@ -22,7 +22,8 @@ FIT_DESCRIPTION = """\
 Find a few components of images (NIfTI, GIFTI, FreeSurfer, CIFTI-2) or of an array:
 coherent regions that vary together. By default 70 % of the loadings of every component
 are exactly zero: --sparsity sets this share, --smoothness how coherent the regions are.
-Writes maps, scores, figures of merit and the model into a folder."""
+Says which components are found again in random halves of the samples. Writes maps,
+scores, figures of merit and the model into a folder."""
 FIT_EXAMPLES = """\
 examples:
   spca-tv fit 'maps/*.nii.gz' --output results

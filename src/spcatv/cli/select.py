@@ -13,6 +13,7 @@ import numpy as np
 
 from spcatv.cli.fit import summary_text
 from spcatv.cli.groups import Labels, find_groups, fold_count, group_labels, groups_text
+from spcatv.cli.halves import verdicts
 from spcatv.cli.inputs import Source
 from spcatv.cli.interruption import rerun_hint_on_interrupt
 from spcatv.cli.kinds import InputError
@@ -25,7 +26,7 @@ from spcatv.results import SampleSet, claimed_folder, write_results, write_selec
 from spcatv.selection import SPCATVCV, dask_backend
 from spcatv.selection.folds import make_folds
 from spcatv.selection.path import setting_text
-from spcatv.stability import Bootstrap, SplitHalves, bootstrap_components, split_halves
+from spcatv.stability import Bootstrap, SplitHalves, bootstrap_components
 
 # [protocol://]host:port, and what may follow it
 ADDRESS = re.compile(r"([a-z]+://)?[^\s/]+:\d+(/\S*)?")
@@ -40,16 +41,14 @@ def run(arguments: argparse.Namespace) -> None:
         claimed_folder(request.output, overwrite=request.options.overwrite) as folder,
     ):
         with show_warnings(), display, listening(display):
-            samples, search, stability, halves = _select(request)
-        metrics = write_results(folder, samples, search.best_estimator_, config=request.config)
-        write_selection(folder, samples, search, stability, halves)
+            samples, search, stability, (halves, verdict) = _select(request)
+        metrics = write_results(folder, samples, search.best_estimator_, config=request.config, halves=halves)
+        write_selection(folder, samples, search, stability)
     if not request.quiet:
         lines = [samples.summary, *groups_text(samples, request.options.groups), _choice_text(search)]
         if stability is not None:
             lines.append(_stability_text(stability))
-        if halves is not None:
-            lines.append(_halves_text(halves))
-        print(summary_text(lines, metrics, request.output, search.best_estimator_))
+        print(summary_text(lines, metrics, request.output, search.best_estimator_, verdict))
 
 
 def _checked(options: SelectOptions, sources: Sequence[Source]) -> SelectOptions:
@@ -69,8 +68,8 @@ def _checked(options: SelectOptions, sources: Sequence[Source]) -> SelectOptions
 
 def _select(
     request: Request[SelectOptions],
-) -> tuple[SampleSet, SPCATVCV, Bootstrap | None, SplitHalves | None]:
-    """Read the samples, compare the settings, and resample with the chosen one."""
+) -> tuple[SampleSet, SPCATVCV, Bootstrap | None, tuple[SplitHalves | None, str]]:
+    """Read the samples, compare the settings, and resample and split with the chosen one."""
     options = request.options
     with _cluster(options.scheduler) as client:
         samples = request.read()
@@ -80,7 +79,14 @@ def _select(
         with _workers(client, samples):
             search = _compared(options, samples, labels)
             stability = _resampled(options, samples, labels, search.best_estimator_)
-            halves = _halves(options, samples, labels, search.best_estimator_)
+            halves = verdicts(
+                options.n_splits,
+                samples,
+                search.best_estimator_,
+                groups=labels,
+                seed=options.seed,
+                n_jobs=_n_jobs(options),
+            )
     return samples, search, stability, halves
 
 
@@ -134,29 +140,16 @@ def _resampled(
     """Fit resamples of the samples; None if none are wanted."""
     if options.n_bootstraps == 0:
         return None
-    how = _refit_arguments(options, samples, labels)
-    return bootstrap_components(model, samples.matrix, n_resamples=options.n_bootstraps, **how)
-
-
-def _halves(
-    options: SelectOptions, samples: SampleSet, labels: Labels | None, model: SPCATV
-) -> SplitHalves | None:
-    """Fit random halves of the samples; None if none are wanted."""
-    if options.n_splits == 0:
-        return None
-    how = _refit_arguments(options, samples, labels)
-    return split_halves(model, samples.matrix, n_splits=options.n_splits, **how)
-
-
-def _refit_arguments(options: SelectOptions, samples: SampleSet, labels: Labels | None) -> dict[str, Any]:
-    """What resamples and halves are told alike."""
-    return {
-        "groups": labels,
-        "standardize": samples.adjustment.standardize,
-        "confounds": samples.adjustment.confounds,
-        "random_state": options.seed,
-        "n_jobs": _n_jobs(options),
-    }
+    return bootstrap_components(
+        model,
+        samples.matrix,
+        n_resamples=options.n_bootstraps,
+        groups=labels,
+        standardize=samples.adjustment.standardize,
+        confounds=samples.adjustment.confounds,
+        random_state=options.seed,
+        n_jobs=_n_jobs(options),
+    )
 
 
 def _n_jobs(options: SelectOptions) -> int | None:
@@ -181,12 +174,3 @@ def _stability_text(stability: Bootstrap) -> str:
     """How alike the resampled fits are, in one line."""
     by_component = ", ".join(f"{value:.2f}" for value in stability.dice.mean(axis=0))
     return f"Resampled {len(stability.dice)} times: mean Dice index by component {by_component}"
-
-
-def _halves_text(halves: SplitHalves) -> str:
-    """Which components both halves of the samples find, in one line."""
-    by_component = ", ".join(
-        f"component {record.component + 1} {record.verdict} ({record.dice:.2f})"
-        for record in halves.reproducibility
-    )
-    return f"Split into halves {len(halves.dice)} times (mean Dice index without chance): {by_component}"

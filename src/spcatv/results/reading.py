@@ -1,13 +1,14 @@
 """Reading a results folder: the model, and whatever else lies beside it.
 
 The tables, the stability arrays and the configuration may be missing: a model folder that stands alone has
-none of them, and only `spca-tv select` writes the selection and the stability.
+none of them, and only `spca-tv select` writes the selection and the stability of resamples.
 """
 
 from __future__ import annotations
 
 import csv
 import json
+import math
 import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ from spcatv.results.folder import (
     model_folder,
     results_folder,
 )
+from spcatv.stability.halves import verdict_sentence
 from spcatv.structure import Structure
 from spcatv.structure.regions import connected_regions
 
@@ -77,6 +79,13 @@ class ComponentHalves(NamedTuple):
     rank: int
     dice: float
     verdict: str
+    n_found: int | None = None  # splits whose halves both show it; None in folders of earlier versions
+    n_splits: int | None = None  # all splits
+
+    @property
+    def sentence(self) -> str:
+        """The verdict with its count, as a sentence for people."""
+        return verdict_sentence(self.verdict, self.n_found, self.n_splits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,14 +231,18 @@ def read_halves(folder: Path, n_components: int) -> tuple[ComponentHalves, ...] 
     if not file.is_file():
         return None
     columns = read_columns(file)
-    missing = [name for name in ComponentHalves._fields if name not in columns]
-    if missing or len(columns["rank"]) != n_components:
-        raise ResultsError(
-            f"{file}: must have the columns {', '.join(ComponentHalves._fields)} and one row per component"
-        )
-    numbers = (_numbers(columns[name], file) for name in ("rank", "dice"))
-    rows = zip(*numbers, columns["verdict"], strict=True)
-    return tuple(ComponentHalves(int(rank), float(dice), verdict) for rank, dice, verdict in rows)
+    needed, counts = ("rank", "dice", "verdict"), ("n_found", "n_splits")
+    if not set(needed) <= set(columns) or len(columns["rank"]) != n_components:
+        raise ResultsError(f"{file}: must have the columns {', '.join(needed)} and one row per component")
+    rank, dice = (_numbers(columns[name], file).tolist() for name in needed[:2])
+    unknown = n_components * ["n/a"]  # folders of earlier versions have no counts
+    found, splits = (_numbers(columns.get(name, unknown), file).tolist() for name in counts)
+    rows = zip(map(int, rank), dice, columns["verdict"], map(_count, found), map(_count, splits), strict=True)
+    return tuple(ComponentHalves(*row) for row in rows)
+
+
+def _count(value: float) -> int | None:
+    return None if math.isnan(value) else int(value)
 
 
 def read_found(folder: Path, structure: Structure, components: FloatArray) -> FloatArray | None:

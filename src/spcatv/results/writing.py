@@ -118,6 +118,8 @@ HALVES_COLUMNS = {
     "dice": "Dice index of the supports in two random halves, corrected for chance; mean over splits.",
     "cosine": "Absolute cosine of the loadings in both halves, mean over splits.",
     "further_dice": "The Dice index if each half may show the component among two further ones.",
+    "n_found": "Splits whose halves both show the component: their Dice index is at least 0.6.",
+    "n_splits": "Splits into random halves.",
     "verdict": "found again, one of several equals, or not reproducible.",
 }
 
@@ -160,8 +162,12 @@ class SampleSet(Protocol):
         """Write other maps, of shape (n_maps, n_features), with `about` in their ``.json``."""
 
 
-def write_results(folder: Path, samples: SampleSet, model: SPCATV, *, config: str) -> list[dict[str, Any]]:
+def write_results(
+    folder: Path, samples: SampleSet, model: SPCATV, *, config: str, halves: Any = None
+) -> list[dict[str, Any]]:
     """Write what `spca-tv fit` writes into an empty folder: maps, tables, model, configuration, description.
+
+    `halves` is the `spcatv.stability.SplitHalves` of the model, or None.
 
     Returns the table of metrics: one row per component, by the names of `METRICS_COLUMNS`.
     """
@@ -174,6 +180,13 @@ def write_results(folder: Path, samples: SampleSet, model: SPCATV, *, config: st
     )
     metrics = [_metrics(model, number, ceiling) for number in range(n_components)]
     _write_table(folder / METRICS, METRICS_COLUMNS, (row.values() for row in metrics))
+    if halves is not None:
+        names = tuple(HALVES_COLUMNS)[1:]
+        rows = (
+            (record.component + 1, *(getattr(record, name) for name in names))
+            for record in halves.reproducibility
+        )
+        _write_table(folder / HALVES, HALVES_COLUMNS, rows)
     _write_text(folder / CONFIG, config)
     write_json(folder / DESCRIPTION, _description())
     return metrics
@@ -229,26 +242,16 @@ def _description() -> dict[str, Any]:
     }
 
 
-def write_selection(
-    folder: Path, samples: SampleSet, search: SPCATVCV, stability: Any = None, halves: Any = None
-) -> None:
+def write_selection(folder: Path, samples: SampleSet, search: SPCATVCV, stability: Any = None) -> None:
     """Write what `spca-tv select` adds to the folder that `write_results` has filled for the chosen model.
 
-    `stability` is the `spcatv.stability.Bootstrap` of that model, `halves` its
-    `spcatv.stability.SplitHalves`, or None.
+    `stability` is the `spcatv.stability.Bootstrap` of that model, or None.
     """
     _write_settings(search, folder)
     if stability is not None:
         _write_stability(stability, samples, folder)
         if search.best_estimator_.structure_.n_rows > 0:
             _write_regions(stability, samples, folder)
-    if halves is not None:
-        names = tuple(HALVES_COLUMNS)[1:]
-        rows = (
-            (record.component + 1, *(getattr(record, name) for name in names))
-            for record in halves.reproducibility
-        )
-        _write_table(folder / HALVES, HALVES_COLUMNS, rows)
 
 
 def _write_settings(search: SPCATVCV, folder: Path) -> None:

@@ -54,6 +54,10 @@ class Reproducibility:
         As `dice`, if each half may show the component among two further ones.
     rank : int
         1 for the most reproducible component, by `dice`.
+    n_found : int
+        Splits whose halves both show the component: their Dice index is at least 0.6.
+    n_splits : int
+        All splits that could be fitted.
     """
 
     component: int
@@ -61,6 +65,8 @@ class Reproducibility:
     cosine: float
     further_dice: float
     rank: int
+    n_found: int
+    n_splits: int
 
     @property
     def verdict(self) -> str:
@@ -74,6 +80,27 @@ class Reproducibility:
         if self.dice >= AGREEMENT:
             return FOUND_AGAIN
         return ONE_OF_EQUALS if self.further_dice >= AGREEMENT else NOT_REPRODUCIBLE
+
+    @property
+    def sentence(self) -> str:
+        """The verdict with its count, as a sentence for people."""
+        return verdict_sentence(self.verdict, self.n_found, self.n_splits)
+
+
+def verdict_sentence(verdict: str, n_found: int | None, n_splits: int | None) -> str:
+    """What a verdict tells people to do, with the number of splits that found the component.
+
+    The counts are None where they are not known. A text that is no verdict comes back as a sentence.
+    """
+    known = n_found is not None and n_splits is not None
+    count = f"{n_found} of {n_splits} " if known else ""
+    aside = f" (found again in {count}splits)" if known else ""
+    sentences = {
+        FOUND_AGAIN: f"Found again in both halves of {count}random splits.",
+        ONE_OF_EQUALS: f"One of several equals{aside}: another may take its place, do not read it alone.",
+        NOT_REPRODUCIBLE: f"Not reproducible{aside}: do not interpret.",
+    }
+    return sentences.get(verdict, f"{verdict[:1].upper()}{verdict[1:]}.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,8 +132,17 @@ class SplitHalves:
         """One record per component."""
         indices, cosines, further = (v.mean(axis=0) for v in (self.dice, self.cosine, self.further_dice))
         ranks = np.argsort(np.lexsort((-cosines, -indices))) + 1
+        counts, n_splits = np.count_nonzero(self.dice >= AGREEMENT, axis=0), len(self.dice)
         return tuple(
-            Reproducibility(k, float(indices[k]), float(cosines[k]), float(further[k]), int(ranks[k]))
+            Reproducibility(
+                component=k,
+                dice=float(indices[k]),
+                cosine=float(cosines[k]),
+                further_dice=float(further[k]),
+                rank=int(ranks[k]),
+                n_found=int(counts[k]),
+                n_splits=n_splits,
+            )
             for k in range(len(ranks))
         )
 
