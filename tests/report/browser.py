@@ -143,19 +143,24 @@ class Browser:
             self.events.append(message)
         return message
 
-    def open(self, file, width=1200, height=900):
+    def open(self, file, width=1200, height=900, fragment=""):
         """Open a file in a window of a given size, and wait until its script is done."""
-        self.events.clear()
         self.resize(width, height)
-        self.send("Page.navigate", url=Path(file).resolve().as_uri())
-        deadline = time.monotonic() + self.timeout
-        while not any(event["method"] == "Page.loadEventFired" for event in self.events):
-            if self._next(deadline) is None:
-                raise TimeoutError(f"{file} was not loaded")
+        if fragment:
+            self._load("about:blank")  # an address that differs in its fragment only loads nothing
+        self._load(Path(file).resolve().as_uri() + fragment)
         try:
             self.evaluate(READY)
         except TimeoutError:
             raise TimeoutError(f"{file} is not ready; the page complained: {self.complaints()}") from None
+
+    def _load(self, url):
+        self.events.clear()
+        self.send("Page.navigate", url=url)
+        deadline = time.monotonic() + self.timeout
+        while not any(event["method"] == "Page.loadEventFired" for event in self.events):
+            if self._next(deadline) is None:
+                raise TimeoutError(f"{url} was not loaded")
 
     def resize(self, width, height=900):
         self.send(

@@ -201,23 +201,77 @@ def test_surface_is_painted_where_the_loadings_are(surface_page, surface, k):
     assert np.mean(right) > 0.8
 
 
-def test_layers_and_own_colours(volume_page, volume):
-    tops = np.abs(volume.model.components_).max(axis=1)
-    panel = f"#component-{np.argmin(tops) + 1}"  # the one whose own range is the shorter
+def test_layers(volume_page):
+    panel = "#component-1"
     canvas = f"{panel} canvas[data-plane='1']"
-    shared = volume_page.picture_of(canvas)
-    volume_page.evaluate(f"document.querySelector('{panel} [data-own-scale]').click()")
-    own = volume_page.picture_of(canvas)
-    assert own != shared
-    assert as_number(volume_page.text(f"{panel} [data-legend-high]")) == pytest.approx(tops.min(), rel=0.05)
+    loadings = volume_page.picture_of(canvas)
     volume_page.evaluate(
         f"(() => {{ const s = document.querySelector('{panel} [data-layer]'); s.value = 'frequency';"
         "s.dispatchEvent(new Event('change')); })()"
     )
-    assert volume_page.picture_of(canvas) not in (own, shared)
+    assert volume_page.picture_of(canvas) != loadings
     assert volume_page.text(f"{panel} [data-legend-high]") == "1"
     assert volume_page.text(f"{panel} output").endswith("selected in 80 % of the resampled fits")
     quiet(volume_page)
+
+
+def test_colours_are_a_components_own_until_one_scale_is_asked_for(volume_page, volume):
+    page = volume_page
+    tops = [np.quantile(np.abs(row[row != 0]), 0.99) for row in volume.model.components_]
+    k = int(np.argmin(tops))  # the one whose own range is the shorter
+    pictures = (f"#component-{k + 1} canvas[data-plane='1']", f"[data-thumbnail='{k}']")
+    legends = [f"#component-{number} [data-legend-high]" for number in (1, 2)]
+    own = [page.picture_of(picture) for picture in pictures]
+    assert [as_number(page.text(legend)) for legend in legends] == pytest.approx(tops, rel=0.05)
+    page.click("section [data-shared-scale]")  # the switch of the overview
+    shared = [page.picture_of(picture) for picture in pictures]
+    assert all(before != after for before, after in zip(own, shared, strict=True))
+    assert [as_number(page.text(legend)) for legend in legends] == pytest.approx(2 * [max(tops)], rel=0.05)
+    # the switches of the components are the same one
+    assert page.evaluate("[...document.querySelectorAll('[data-shared-scale]')].every(e => e.checked)")
+    page.evaluate(f"document.querySelector('#component-{k + 1} [data-shared-scale]').click()")
+    assert [page.picture_of(picture) for picture in pictures] == own
+    quiet(page)
+
+
+@pytest.mark.parametrize("kind", ["volume", "surface", "cifti", "image", "line"])
+def test_every_component_has_a_thumbnail(browser, pages, kind):
+    browser.open(pages(kind))
+    inked = browser.evaluate(
+        "Array.from(document.querySelectorAll('[data-thumbnail]'), c => { const p = c.getContext('2d')"
+        ".getImageData(0, 0, c.width, c.height).data; let n = 0; for (let k = 0; k < p.length; k += 4) "
+        "if (p[k + 3] && Math.abs(p[k] - p[k + 2]) > 20) n += 1; return n; })"
+    )
+    assert len(inked) == browser.evaluate("document.querySelectorAll('[role=tabpanel]').length")
+    assert min(inked) > 20, "coloured pixels in each"
+
+
+def open_panels(browser):
+    return browser.evaluate(
+        "Array.from(document.querySelectorAll('[role=tabpanel]')).filter(p => "
+        "getComputedStyle(p).display !== 'none').map(p => p.id)"
+    )
+
+
+def test_links_open_a_tab(browser, pages):
+    """From outside, from the overview, by a changed address; and a tab gives its address."""
+    browser.open(pages("volume"), fragment="#component-2")
+    assert open_panels(browser) == ["component-2"]
+    assert browser.evaluate("scrollY") > 100
+    browser.open(pages("volume"))
+    assert open_panels(browser) == ["component-1"]
+    browser.click(".card[href='#component-2']")
+    assert open_panels(browser) == ["component-2"]
+    assert browser.evaluate("document.getElementById('tab-2').getAttribute('aria-selected')") == "true"
+    browser.click("#tab-1")
+    assert open_panels(browser) == ["component-1"]
+    assert browser.evaluate("location.hash") == "#component-1"
+    browser.click(".card[href='#component-1']")  # the address stays, and the page goes there all the same
+    assert open_panels(browser) == ["component-1"]
+    changed = "new Promise(done => { addEventListener('hashchange', done); location.hash = '#component-2'; })"
+    browser.evaluate(f"{changed}.then(() => true)")
+    assert open_panels(browser) == ["component-2"]
+    quiet(browser)
 
 
 def test_tabs_by_keyboard(volume_page):

@@ -43,7 +43,15 @@ def headings(html):
 
 def test_a_model_alone_has_no_empty_boxes(image):
     html = generate_report(image.model).html
-    assert headings(html) == ["Summary", "Components", "Explained variance", "What was run", "Words"]
+    assert headings(html) == [
+        "The components at a glance",
+        "Components",
+        "Explained variance",
+        "Stability",
+        "The computation",
+        "What was run",
+        "Words",
+    ]
     assert "Scores of the samples" not in html
     assert html.startswith("<!DOCTYPE html>")
 
@@ -81,12 +89,13 @@ def test_jumps_and_lowered_smoothness_are_notes(image):
 def test_everything_that_lies_in_the_folder_is_shown(pages):
     html = pages("volume").read_text(encoding="utf-8")
     assert headings(html) == [
-        "Summary",
+        "The components at a glance",
         "Components",
         "Explained variance",
         "Stability",
         "Selection of the setting",
         "Scores",
+        "The computation",
         "What was run",
         "Words",
     ]
@@ -305,7 +314,7 @@ def test_tiny_regions_are_counted_apart():
 def test_few_alternations_are_a_sentence_and_no_picture(line):
     short = [k for k, record in enumerate(line.model.diagnostics_) if len(record.objectives) < 3]
     html = generate_report(line.model).html
-    assert html.count("<summary>Convergence</summary>") == 2 - len(short)
+    assert html.count('alt="Convergence of component') == 2 - len(short)
     assert html.count("The fit took") == len(short)
     assert "inexactness" not in html
 

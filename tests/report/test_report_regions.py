@@ -206,10 +206,26 @@ def test_certificate_is_a_true_bound(line):
 
 @pytest.mark.parametrize(
     ("share", "text"),
-    [(0.326, "32.6 %"), (1, "100 %"), (0, "0 %"), (5.2e-6, "0.000520 %"), (1e-12, "less than 0.000001 %")],
+    [
+        (0.326, "32.6 %"),
+        (0.0452, "4.5 %"),
+        (1, "100 %"),
+        (0.9997, "99.97 %"),
+        (0.99, "99.0 %"),
+        (0, "0 %"),
+        (5.2e-6, "0.00052 %"),
+        (1e-12, "less than 0.000001 %"),
+    ],
 )
 def test_percentages(share, text):
     assert words.percent(share).replace("\u00a0", " ") == text
+
+
+@pytest.mark.parametrize(
+    ("p", "text"), [(0.3421, "p = 0.34"), (0.0123, "p = 0.012"), (0.001, "p = 0.001"), (2e-5, "p < 0.001")]
+)
+def test_p_values(p, text):
+    assert words.p_value(p).replace("\u00a0", " ") == text
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,12 @@ from spcatv.report.clusters import Cluster, Part, cluster_table
 from spcatv.report.content import Chart, Head, chart, heads
 from spcatv.report.figures import group_members, plot_convergence, plot_scores
 from spcatv.report.material import Material
+from spcatv.report.verdicts import Verdict, verdict_of
 
 MOST_REGIONS = 15
 FEWEST_POINTS = 3  # of a convergence curve
+UNITS_OF_BRAINS = {"mm³", "mm²"}
+MIDLINE = 5.0  # mm
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,9 @@ class ComponentPanel:
     """Everything that the page says about one component."""
 
     number: int
+    what: str  # where it is, in a few words
+    share: str  # of the variance
+    verdict: Verdict
     sentence: str
     remark: str
     alt: str
@@ -65,6 +71,9 @@ def component_panel(
     heavy = tuple(cluster for cluster in clusters if cluster.share >= words.SMALLEST_REGION)
     return ComponentPanel(
         number=k + 1,
+        what=_what(heavy, record.sparsity),
+        share=f"{words.percent(float(material.variance.own[k]))} of the variance",
+        verdict=verdict_of(material, k),
         sentence=words.component_sentence(
             record.sparsity, len(heavy), len(clusters) - len(heavy), noun, float(material.variance.own[k])
         ),
@@ -86,8 +95,26 @@ def component_panel(
 
 
 def _place(cluster: Cluster) -> str:
-    values = ", ".join(f"{value:.0f}".replace("-", "−") for value in cluster.peak)
+    values = f",{words.SPACE}".join(f"{value:.0f}".replace("-", "−") for value in cluster.peak)
     return f"({values})" if len(cluster.peak) > 1 else values
+
+
+def _what(clusters: tuple[Cluster, ...], sparsity: float) -> str:
+    """Where a component is: the place of its heaviest region, or everywhere if the map is not sparse."""
+    if not clusters:
+        return "Empty"
+    main = clusters[0]
+    in_brain = main.unit in UNITS_OF_BRAINS
+    if not words.is_sparse(sparsity):
+        return f"{'Brain-wide' if in_brain else 'Everywhere'}: not sparse"
+    side = main.part
+    if main.unit == "mm³":
+        side = "midline" if abs(main.peak[0]) <= MIDLINE else "left" if main.peak[0] < 0 else "right"
+    name = main.label or (main.composition[0][0] if main.composition else "")
+    if not name:
+        name = f"{side}, near {_place(main)}{f'{words.SPACE}mm' if in_brain else ''}"
+    more = "" if len(clusters) == 1 else f", and {words.count(len(clusters) - 1, 'more region')}"
+    return f"{name[:1].upper()}{name[1:]}{more}"
 
 
 def _alternative_text(clusters: tuple[Cluster, ...]) -> str:
@@ -105,7 +132,7 @@ def _alternative_text(clusters: tuple[Cluster, ...]) -> str:
 def _regions(heavy: tuple[Cluster, ...], clusters: tuple[Cluster, ...], with_labels: bool) -> Regions:
     """The table of the heaviest regions; the others are counted below it."""
     units = {cluster.unit for cluster in clusters}
-    in_brain = bool(units & {"mm³", "mm²"})
+    in_brain = bool(units & UNITS_OF_BRAINS)
     several_parts = len({cluster.part for cluster in clusters}) > 1
     columns = [Head("Region"), Head("Peak (x, y, z in mm)" if in_brain else "Peak (index)")]
     columns += heads("Size", "Mean loading", "Peak loading", "Weight")

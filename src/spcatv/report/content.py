@@ -35,11 +35,12 @@ class Chart:
     image: str
     alt: str
     caption: str
+    photo: bool = False  # whether it keeps its colours on a dark page: a brain, rather than lines and axes
 
 
-def chart(figure: object, alt: str, caption: str) -> Chart:
+def chart(figure: object, alt: str, caption: str, *, photo: bool = False) -> Chart:
     """A matplotlib figure as a picture for the page."""
-    return Chart(svg_uri(figure), alt, caption)  # type: ignore[arg-type]
+    return Chart(svg_uri(figure), alt, caption, photo)  # type: ignore[arg-type]
 
 
 def heads(*names: str, text: Sequence[str] = ()) -> tuple[Head, ...]:

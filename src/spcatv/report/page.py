@@ -18,7 +18,7 @@ import numpy as np
 
 from spcatv._util.files import replacing
 from spcatv._version import __version__
-from spcatv.report import sections
+from spcatv.report import sections, verdicts
 from spcatv.report.atlas import label_features
 from spcatv.report.choice import selection_section
 from spcatv.report.clusters import parts_of
@@ -26,7 +26,7 @@ from spcatv.report.components import ComponentPanel, component_panel
 from spcatv.report.content import Table
 from spcatv.report.maps import views_of
 from spcatv.report.material import Material, gather
-from spcatv.report.style import DIVERGING, SEQUENTIAL, colour_table, png_uri, shared_top
+from spcatv.report.style import DIVERGING, SEQUENTIAL, colour_table, colour_top, png_uri, shared_top
 from spcatv.report.view import View, ViewFrame, packed, packed_map
 
 SCRIPTS = ("data.js", "tabs.js", "volume.js", "surface.js", "flat.js", "main.js")
@@ -90,9 +90,13 @@ class Page:
 
     title: str
     lead: str
+    verdict: str
+    check: str  # how to check the stability; empty if that was done
     noun: str
+    scale_noun: str
     penalised: bool
     warnings: tuple[str, ...]
+    notes: tuple[str, ...]
     legend: str
     views: tuple[ViewFrame, ...]
     blank: tuple[tuple[bool, ...], ...]
@@ -196,9 +200,13 @@ def generate_report(
     page = Page(
         title=material.title,
         lead=sections.lead(material, noun),
+        verdict=verdicts.together(tuple(panel.verdict for panel in panels)),
+        check=verdicts.how_to_check(material),
         noun=noun,
+        scale_noun="scale" if views[0].kind == "line" else "colour scale",
         penalised=material.model.alpha is not None,
-        warnings=sections.warnings(material, noun),
+        warnings=sections.warnings(material),
+        notes=sections.notes(material, noun),
         legend=_legend(DIVERGING),
         views=tuple(view.frame() for view in views),
         blank=tuple(tuple(view.is_blank(row) for view in views) for row in material.model.components_),
@@ -222,7 +230,8 @@ def payload(material: Material, panels: Sequence[ComponentPanel], views: Sequenc
         if material.stability is not None:
             maps["frequency"] = packed_map(material.stability.selection_frequency[k])
             maps["consistency"] = packed_map(material.stability.sign_consistency[k])
-        components.append({"maps": maps, "peaks": list(panel.peaks)})
+        top = colour_top(material.model.components_[k])
+        components.append({"maps": maps, "top": top or 1.0, "peaks": list(panel.peaks)})
     return {
         "top": shared_top(material.model.components_),
         "views": [view.payload() for view in views],

@@ -57,26 +57,29 @@ def lead(material: Material, noun: str) -> str:
     variance = material.variance
     together = float(variance.own.sum() if variance.cumulative is None else variance.cumulative[-1])
     samples = "" if material.scores is None else f" in {words.count(len(material.scores.values), 'sample')}"
+    explain = "It explains" if n_components == 1 else "Together they explain"
     ceiling = ""
     if variance.ceiling is not None:
-        ceiling = (
-            f" Any {n_components} components explain at most {words.percent(variance.ceiling[-1])} (PCA)."
-        )
+        ceiling = f"; PCA, which explains the most, reaches {words.percent(variance.ceiling[-1])}"
     return (
-        f"{words.count(n_components, 'component')} of {n_features:,} {noun}{samples}. Together they explain "
-        f"{words.percent(together)} of the variance.{ceiling}"
+        f"{words.count(n_components, 'component')} of {n_features:,} {noun}{samples}. {explain} "
+        f"{words.percent(together)} of the variance{ceiling}."
     )
 
 
-def warnings(material: Material, noun: str) -> tuple[str, ...]:
+def warnings(material: Material) -> tuple[str, ...]:
     """What a reader must know first."""
-    records = material.model.diagnostics_
+    empty = [k for k, record in enumerate(material.model.diagnostics_, start=1) if record.n_nonzero == 0]
+    if not empty:
+        return ()
+    subject = f"Component {empty[0]} is" if len(empty) == 1 else f"Components {words.ranges(empty)} are"
+    return (f"{subject} empty: the penalties leave no loading.",)
+
+
+def notes(material: Material, noun: str) -> tuple[str, ...]:
+    """Where the computation did not give what was asked for."""
     found = []
-    empty = [k + 1 for k, record in enumerate(records) if record.n_nonzero == 0]
-    if empty:
-        subject = f"Component {empty[0]} is" if len(empty) == 1 else f"Components {words.ranges(empty)} are"
-        found.append(f"{subject} empty: the penalties leave no loading.")
-    for k, record in enumerate(records):
+    for k, record in enumerate(material.model.diagnostics_):
         if record.jump > 0 and abs(record.sparsity - record.target_sparsity) > SPARSITY_SLACK:
             found.append(
                 f"Component {k + 1} has {words.percent(record.sparsity)} zeros instead of "

@@ -72,7 +72,6 @@ def line_style(number: int) -> dict[str, Any]:
     }
 
 
-@cache
 def mark_chosen(axes: Axes, x: float, y: float) -> None:
     """Draw a star at the setting that was chosen."""
     axes.plot(
@@ -89,6 +88,7 @@ def mark_chosen(axes: Axes, x: float, y: float) -> None:
     )
 
 
+@cache
 def colour_table(name: str) -> npt.NDArray[np.uint8]:
     """256 colours, shape (256, 3)."""
     import matplotlib
@@ -97,16 +97,18 @@ def colour_table(name: str) -> npt.NDArray[np.uint8]:
     return np.round(255 * colours).astype(np.uint8)
 
 
-def shared_top(components: npt.ArrayLike) -> float:
-    """The end of the colour scale that all components share.
+def colour_top(loading: npt.ArrayLike) -> float:
+    """The end of the colour scale of a loading: 99 % of those that are not zero do not exceed it.
 
-    For each component, 99 % of the non-zero loadings do not exceed some absolute value; the result is the
-    largest of these values. A single spike therefore does not use up the colour scale.
+    A single spike therefore does not use up the colours. A loading that is zero everywhere gets 0.
     """
-    tops = [
-        float(np.quantile(np.abs(row[row != 0]), 0.99)) for row in np.asarray(components, float) if row.any()
-    ]
-    return max(tops, default=1.0)
+    values = np.asarray(loading, dtype=np.float64)
+    return float(np.quantile(np.abs(values[values != 0]), 0.99)) if values.any() else 0.0
+
+
+def shared_top(components: npt.ArrayLike) -> float:
+    """The end of the colour scale that all components share: the largest of their own."""
+    return max(map(colour_top, np.asarray(components)), default=0.0) or 1.0
 
 
 def svg_uri(figure: Figure) -> str:

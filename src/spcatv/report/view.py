@@ -8,8 +8,8 @@ from __future__ import annotations
 import base64
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -37,6 +37,9 @@ class ViewFrame:
     name: str
     caption: str
     planes: tuple[str, ...] = ()  # names of the directions of slices
+    ends: Mapping[str, tuple[str, str]] = field(
+        default_factory=dict
+    )  # the edges of each slice, left and right
     presets: tuple[str, ...] = ()  # names of the directions from which a surface can be seen
 
 

@@ -26,6 +26,8 @@ MARGIN = 4.0  # mm around the brain
 AXIS_ALIGNED = 1e-3
 # fixed axis, axis to the right, axis up
 PLANES = ((0, 1, 2), (1, 0, 2), (2, 0, 1))
+# what lies at the left and the right edge of their pictures: posterior and anterior, left and right
+ENDS = {"Sagittal": ("P", "A"), "Coronal": ("L", "R"), "Axial": ("L", "R")}
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,10 +76,11 @@ class VolumeView(View):
 
     def frame(self) -> ViewFrame:
         """The directions of the slices, and what is behind the map."""
-        names = ("Sagittal", "Coronal", "Axial") if self.anatomical else ("Along i", "Along j", "Along k")
+        names = tuple(ENDS) if self.anatomical else ("Along i", "Along j", "Along k")
         sides = " Left is left (L)." if self.anatomical else ""
         behind = f"Behind the map: {self.background_name}." if self.background is not None else ""
-        return ViewFrame(self.kind, "Slices", f"{behind}{sides}".strip(), planes=names)
+        ends = ENDS if self.anatomical else {}
+        return ViewFrame(self.kind, "Slices", f"{behind}{sides}".strip(), planes=names, ends=ends)
 
     def is_blank(self, loading: FloatArray) -> bool:
         """Whether a loading is zero at all voxels."""

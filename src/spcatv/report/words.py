@@ -12,19 +12,35 @@ from spcatv.decomposition import ComponentDiagnostics
 SMALLEST_PERCENT = 1e-6
 # regions below this share of a map's weight are counted, but not listed
 SMALLEST_REGION = 1e-3
+# a map with fewer zeros than this is not called sparse
+LEAST_SPARSE = 0.5
 SPACE = "\u00a0"  # no line break between a number and its unit
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def percent(share: float, digits: int = 3) -> str:
-    """A share as a percentage with a few significant digits and no exponent, such as "0.00052 %"."""
+    """A share as a percentage with a few significant digits, such as "12.4 %" or "4.5 %".
+
+    Below 10 % two digits are enough ("0.00052 %"). Shares that are nearly 1 get the decimals that tell them
+    from 1 ("99.97 %").
+    """
     value = 100 * float(share)
-    if value == 0:
-        return f"0{SPACE}%"
+    if value in (0, 100):
+        return f"{value:.0f}{SPACE}%"
     if abs(value) < SMALLEST_PERCENT:
         return f"less than {SMALLEST_PERCENT:.6f}{SPACE}%"
+    digits = min(digits, 2) if abs(value) < 10 else digits
     decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    if 99 < value < 100:
+        decimals = max(decimals, min(6, -math.floor(math.log10(100 - value))))
     return f"{value:.{decimals}f}{SPACE}%".replace("-", "−")
+
+
+def p_value(p: float) -> str:
+    """A p-value with the digits that it deserves: "p = 0.34", "p = 0.012", "p < 0.001"."""
+    if p < 0.001:
+        return f"p{SPACE}<{SPACE}0.001"
+    return f"p{SPACE}={SPACE}{p:.{2 if p >= 0.1 else 3}f}"
 
 
 def number(value: float, digits: int = 3) -> str:
@@ -138,10 +154,19 @@ def component_sentence(sparsity: float, n_regions: int, n_tiny: int, noun: str, 
     tiny = (
         "" if n_tiny == 0 else f" (and {n_tiny:,} of less than {percent(SMALLEST_REGION, 1)} of its weight)"
     )
-    return (
-        f"Explains {percent(share)} of the variance with {count(n_regions, 'connected region')}{tiny}; "
+    zeros = "no" if sparsity == 0 else f"only {percent(sparsity)} of the"
+    sparse = (
         f"{percent(sparsity)} of the {noun} have a loading of exactly zero."
+        if is_sparse(sparsity)
+        else f"the map is not sparse: {zeros} {noun} have a loading of exactly zero."
     )
+    regions = count(n_regions, "connected region")
+    return f"Explains {percent(share)} of the variance with {regions}{tiny}; {sparse}"
+
+
+def is_sparse(sparsity: float) -> bool:
+    """Whether a map with this share of zeros may be called sparse."""
+    return sparsity >= LEAST_SPARSE
 
 
 def plain_value(value: Any) -> str:

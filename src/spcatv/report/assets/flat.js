@@ -4,6 +4,32 @@ async function prepareImage(view) {
   return { ...view, index: await unpackSteps(view.index) };
 }
 
+function paintImage(canvas, { shape: [nRows, nColumns], index }, layer) {
+  const picture = new ImageData(nColumns, nRows);
+  index.forEach((number, cell) => {
+    const value = number ? layer.map.values[number - 1] : 0;
+    const colour = layer.scale.at(value * layer.map.step);
+    const grey = number ? 245 : 200;
+    for (let channel = 0; channel < 3; channel += 1) {
+      picture.data[4 * cell + channel] = value ? layer.scale.table[colour + channel] : grey;
+    }
+    picture.data[4 * cell + 3] = 255;
+  });
+  const small = document.createElement("canvas");
+  small.width = nColumns;
+  small.height = nRows;
+  small.getContext("2d").putImageData(picture, 0, 0);
+  const context = canvas.getContext("2d");
+  context.imageSmoothingEnabled = false;
+  context.drawImage(small, 0, 0, canvas.width, canvas.height);
+  return context;
+}
+
+function imageThumbnail(canvas, prepared, layer) {
+  fitCanvas(canvas, prepared.shape[1] / prepared.shape[0], 320);
+  paintImage(canvas, prepared, layer);
+}
+
 function imageViewer(root, prepared, readout) {
   const [nRows, nColumns] = prepared.shape;
   const canvas = root.querySelector("canvas");
@@ -13,23 +39,7 @@ function imageViewer(root, prepared, readout) {
   function draw() {
     if (!layer) return;
     fitCanvas(canvas, nColumns / nRows, 640);
-    const picture = new ImageData(nColumns, nRows);
-    prepared.index.forEach((number, cell) => {
-      const value = number ? layer.map.values[number - 1] : 0;
-      const colour = layer.scale.at(value * layer.map.step);
-      const grey = number ? 245 : 200;
-      for (let channel = 0; channel < 3; channel += 1) {
-        picture.data[4 * cell + channel] = value ? layer.scale.table[colour + channel] : grey;
-      }
-      picture.data[4 * cell + 3] = 255;
-    });
-    const small = document.createElement("canvas");
-    small.width = nColumns;
-    small.height = nRows;
-    small.getContext("2d").putImageData(picture, 0, 0);
-    const context = canvas.getContext("2d");
-    context.imageSmoothingEnabled = false;
-    context.drawImage(small, 0, 0, canvas.width, canvas.height);
+    const context = paintImage(canvas, prepared, layer);
     const cell = canvas.width / nColumns;
     context.lineWidth = 2;
     context.strokeStyle = "#111";
@@ -72,8 +82,40 @@ async function prepareLine(view) {
   return { ...view, positions: await unpackSteps(view.positions) };
 }
 
+// Draws the curve, or one stroke per feature if they are not neighbours; x and y give the place on the canvas.
+function paintCurve(context, { positions, joined }, layer, x, y) {
+  context.strokeStyle = "#1f4e9c";
+  context.beginPath();
+  positions.forEach((position, k) => {
+    const value = layer.map.values[k] * layer.map.step;
+    const follows = joined && k > 0 && position === positions[k - 1] + 1;
+    if (!joined) context.moveTo(x(position), y(0));
+    else if (!follows) context.moveTo(x(position), y(value));
+    context.lineTo(x(position), y(value));
+  });
+  context.stroke();
+}
+
+// Maps values between low and high to a range of places, and values beyond to its ends.
+function mapping(low, high, first, last) {
+  return (value) => first + ((Math.max(low, Math.min(high, value)) - low) / (high - low || 1)) * (last - first);
+}
+
+function lineThumbnail(canvas, prepared, layer) {
+  canvas.classList.add("curve");
+  fitCanvas(canvas, 2.8, 320);
+  const { positions } = prepared;
+  const context = canvas.getContext("2d");
+  const x = mapping(positions[0], positions[positions.length - 1], 4, canvas.width - 4);
+  const y = mapping(layer.scale.low, layer.scale.high, canvas.height - 4, 4);
+  context.strokeStyle = "#999";
+  context.strokeRect(4, y(0), canvas.width - 8, 0);
+  context.lineWidth = 1.5;
+  paintCurve(context, prepared, layer, x, y);
+}
+
 function lineViewer(root, prepared, readout) {
-  const { positions, joined, axis, names } = prepared;
+  const { positions, axis, names } = prepared;
   const canvas = root.querySelector("canvas");
   const n = positions.length;
   const first = positions[0];
@@ -89,22 +131,12 @@ function lineViewer(root, prepared, readout) {
     const context = canvas.getContext("2d");
     margin = { left: 62 * ratio, right: 12 * ratio, top: 10 * ratio, bottom: 36 * ratio };
     const { low, high } = layer.scale;
-    const x = (place) => margin.left + ((place - first) / (last - first)) * (canvas.width - margin.left - margin.right);
-    const y = (value) => margin.top + ((high - Math.max(low, Math.min(high, value))) / (high - low))
-      * (canvas.height - margin.top - margin.bottom);
+    const x = mapping(first, last, margin.left, canvas.width - margin.right);
+    const y = mapping(low, high, canvas.height - margin.bottom, margin.top);
     context.clearRect(0, 0, canvas.width, canvas.height);
     drawAxes(context, x, y, low, high, ratio);
     context.lineWidth = 1.5 * ratio;
-    context.strokeStyle = "#1f4e9c";
-    context.beginPath();
-    for (let k = 0; k < n; k += 1) {
-      const value = layer.map.values[k] * layer.map.step;
-      const follows = joined && k > 0 && positions[k] === positions[k - 1] + 1;
-      if (!joined) context.moveTo(x(positions[k]), y(0));
-      else if (!follows) context.moveTo(x(positions[k]), y(value));
-      context.lineTo(x(positions[k]), y(value));
-    }
-    context.stroke();
+    paintCurve(context, prepared, layer, x, y);
     const value = layer.map.values[cursor] * layer.map.step;
     context.fillStyle = "#111";
     context.beginPath();

@@ -1,22 +1,18 @@
 // Puts the viewers into the panels of the components.
 
 const VIEWERS = {
-  volume: [prepareVolume, volumeViewer],
-  surface: [prepareSurface, surfaceViewer],
-  image: [prepareImage, imageViewer],
-  line: [prepareLine, lineViewer],
+  volume: { prepare: prepareVolume, viewer: volumeViewer, thumbnail: volumeThumbnail },
+  surface: { prepare: prepareSurface, viewer: surfaceViewer, thumbnail: surfaceThumbnail },
+  image: { prepare: prepareImage, viewer: imageViewer, thumbnail: imageThumbnail },
+  line: { prepare: prepareLine, viewer: lineViewer, thumbnail: lineThumbnail },
 };
 
-function layerOf(data, maps, tables, panel) {
-  const kind = panel.querySelector("[data-layer]")?.value || "loading";
-  const own = panel.querySelector("[data-own-scale]")?.checked;
-  const map = maps[kind];
+// What to draw: a map, its colours, and a text for a value. `top` is the end of the scale of loadings.
+function layerOf(data, maps, tables, kind, top) {
   const tell = (value) => (data.layers[kind] || "loading {number}")
     .replace("{percent}", `${formatNumber(100 * value)} %`).replace("{number}", formatNumber(value));
-  if (kind !== "loading") return { tell, map, scale: colourScale(tables.sequential, 0, 1) };
-  let top = data.top;
-  if (own) top = map.step * map.values.reduce((most, value) => Math.max(most, Math.abs(value)), 1);
-  return { tell, map, scale: colourScale(tables.diverging, -top, top) };
+  const scale = kind === "loading" ? colourScale(tables.diverging, -top, top) : colourScale(tables.sequential, 0, 1);
+  return { tell, map: maps[kind], scale };
 }
 
 function showLegend(panel, layer, kind, images) {
@@ -27,36 +23,65 @@ function showLegend(panel, layer, kind, images) {
 }
 
 async function setUpPanel(panel, data, prepared, tables) {
-  const component = data.components[Number(panel.dataset.component)];
+  const k = Number(panel.dataset.component);
+  const component = data.components[k];
   const maps = {};
   for (const [kind, map] of Object.entries(component.maps)) maps[kind] = await unpackMap(map);
-  const viewers = prepared.map((view, k) => {
-    const root = panel.querySelector(`[data-view="${k}"]`);
-    return VIEWERS[view.kind][1](root, view, root.querySelector("output"));
+  const viewers = prepared.map((view, number) => {
+    const root = panel.querySelector(`[data-view="${number}"]`);
+    return VIEWERS[view.kind].viewer(root, view, root.querySelector("output"));
   });
+  const chooser = panel.querySelector("[data-layer]");
+  const shared = panel.querySelector("[data-shared-scale]");
+  const top = () => (shared.checked ? data.top : component.top);
 
   function show() {
-    const kind = panel.querySelector("[data-layer]")?.value || "loading";
-    const layer = layerOf(data, maps, tables, panel);
+    const kind = chooser?.value || "loading";
+    const layer = layerOf(data, maps, tables, kind, top());
     viewers.forEach((viewer) => viewer.show(layer));
     showLegend(panel, layer, kind, data.legends);
   }
 
-  for (const control of panel.querySelectorAll("[data-layer], [data-own-scale]")) {
-    control.addEventListener("change", show);
+  let first = prepared[0];
+  const thumbnail = document.querySelector(`[data-thumbnail="${k}"]`);
+
+  function showThumbnail() {
+    thumbnail.getContext("2d").clearRect(0, 0, thumbnail.width, thumbnail.height);
+    const layer = layerOf(data, maps, tables, "loading", top());
+    VIEWERS[first.kind].thumbnail(thumbnail, first, layer, component.peaks);
   }
+
+  chooser?.addEventListener("change", show);
   for (const button of panel.querySelectorAll("button[data-feature]")) {
     button.hidden = false;
     button.addEventListener("click", () => {
       const feature = Number(button.dataset.feature);
-      const k = viewers.findIndex((viewer) => viewer.goTo(feature));
-      panel.querySelector(`[data-view="${k}"]`)?.scrollIntoView({ block: "nearest" });
+      const number = viewers.findIndex((viewer) => viewer.goTo(feature));
+      panel.querySelector(`[data-view="${number}"]`)?.scrollIntoView({ block: "nearest" });
     });
   }
   show();
+  // the thumbnail is of the view that holds the heaviest region
+  first = prepared[Math.max(0, viewers.findIndex((viewer) => viewer.goTo(component.peaks[0])))];
+  showThumbnail();
   // every view starts at the heaviest region that it holds
   viewers.forEach((viewer) => component.peaks.some((feature) => viewer.goTo(feature)));
   panel.dataset.ready = "true";
+  return () => {
+    show();
+    showThumbnail();
+  };
+}
+
+// All switches of the scale are one: the overview has it, and every component.
+function setUpScales(redraw) {
+  const switches = Array.from(document.querySelectorAll("[data-shared-scale]"));
+  for (const own of switches) {
+    own.addEventListener("change", () => {
+      for (const other of switches) other.checked = own.checked;
+      redraw();
+    });
+  }
 }
 
 async function start() {
@@ -66,10 +91,12 @@ async function start() {
   const tables = {};
   for (const [name, table] of Object.entries(data.tables)) tables[name] = new Uint8Array(await unpackBytes(table));
   const prepared = [];
-  for (const view of data.views) prepared.push(await VIEWERS[view.kind][0](view));
+  for (const view of data.views) prepared.push(await VIEWERS[view.kind].prepare(view));
+  const redraws = [];
   for (const panel of document.querySelectorAll("[data-component]")) {
-    await setUpPanel(panel, data, prepared, tables);
+    redraws.push(await setUpPanel(panel, data, prepared, tables));
   }
+  setUpScales(() => redraws.forEach((redraw) => redraw()));
   document.documentElement.dataset.ready = "true";
 }
 

@@ -156,7 +156,7 @@ function surfacePainter(hemispheres) {
     return [side.name, { array, colours, count: side.triangles.length, owner: null }];
   }));
 
-  // Draw hemispheres with the colours of `owner` (a viewer) and copy the picture to a canvas of the page.
+  // Draw hemispheres with the colours of `owner` and copy the picture to a canvas of the page.
   return function paint(target, owner, sides, pose) {
     canvas.width = target.width;
     canvas.height = target.height;
@@ -171,10 +171,10 @@ function surfacePainter(hemispheres) {
     for (const side of sides) {
       const mesh = meshes.get(side.name);
       gl.bindVertexArray(mesh.array);
-      if (mesh.owner !== owner.key()) {
+      if (mesh.owner !== owner.key) {
         gl.bindBuffer(gl.ARRAY_BUFFER, mesh.colours);
         gl.bufferSubData(gl.ARRAY_BUFFER, 0, owner.colours(side));
-        mesh.owner = owner.key();
+        mesh.owner = owner.key;
       }
       gl.drawElements(gl.TRIANGLES, mesh.count, gl.UNSIGNED_INT, 0);
     }
@@ -184,51 +184,72 @@ function surfacePainter(hemispheres) {
   };
 }
 
-let surfaceViewers = 0;
+function vertexColours(side, layer) {
+  const colours = new Uint8Array(side.coords.length);
+  for (let k = 0; k < colours.length; k += 1) colours[k] = OUTSIDE[k % 3];
+  side.vertices.forEach((vertex, k) => {
+    const value = layer.map.values[side.start + k];
+    const colour = layer.scale.at(value * layer.map.step);
+    for (let channel = 0; channel < 3; channel += 1) {
+      colours[3 * vertex + channel] = value ? layer.scale.table[colour + channel] : PLAIN[channel];
+    }
+  });
+  return colours;
+}
+
+let surfaceOwners = 0;
+
+// The colours of a layer on every hemisphere, made when they are first needed; the key tells owners apart.
+function surfaceOwner(layer) {
+  surfaceOwners += 1;
+  const cache = new Map();
+  return {
+    key: surfaceOwners,
+    colours(side) {
+      if (!cache.has(side.name)) cache.set(side.name, vertexColours(side, layer));
+      return cache.get(side.name);
+    },
+  };
+}
+
+function poseOf(hemispheres, { azimuth, elevation, sides }) {
+  const shown = hemispheres.filter((side) => sides.includes(side.name));
+  return { shown, turn: turnMatrix(azimuth, elevation), ...framing(shown) };
+}
+
+// Every hemisphere from outside and from inside.
+function surfaceThumbnail(canvas, { hemispheres, painter }, layer) {
+  if (!painter) return;
+  const names = hemispheres.flatMap(({ name }) => [`${name} outside`, `${name} inside`]);
+  // seen from the side, a brain leaves the top and the bottom of a square empty
+  const filled = 0.76;
+  fitCanvas(canvas, names.length / filled, 320);
+  const owner = surfaceOwner(layer);
+  const one = document.createElement("canvas");
+  one.width = one.height = Math.floor(canvas.width / names.length);
+  names.forEach((name, k) => {
+    const pose = poseOf(hemispheres, PRESETS[name]);
+    painter(one, owner, pose.shown, pose);
+    canvas.getContext("2d").drawImage(one, k * one.width, (-(1 - filled) / 2) * one.height);
+  });
+}
 
 function surfaceViewer(root, prepared, readout) {
   const { hemispheres, painter } = prepared;
   const large = root.querySelector("canvas[data-large]");
   const buttons = Array.from(root.querySelectorAll("button[data-preset]"));
   const present = hemispheres.map((side) => side.name);
-  const cache = new Map();
   let layer = null;
-  let drawn = 0;
+  let owner = null;
   let marked = null;
   const state = { azimuth: 180, elevation: 0, sides: present.slice(0, 1) };
-  surfaceViewers += 1;
-  const number = surfaceViewers;
 
   if (!painter) {
     readout.textContent = "This browser shows no WebGL, which the surface needs.";
     return { show() {}, goTo: () => false };
   }
 
-  const owner = {
-    key: () => `${number}-${drawn}`,
-    colours(side) {
-      if (!cache.has(side.name)) cache.set(side.name, vertexColours(side));
-      return cache.get(side.name);
-    },
-  };
-
-  function vertexColours(side) {
-    const colours = new Uint8Array(side.coords.length);
-    for (let k = 0; k < colours.length; k += 1) colours[k] = OUTSIDE[k % 3];
-    side.vertices.forEach((vertex, k) => {
-      const value = layer.map.values[side.start + k];
-      const colour = layer.scale.at(value * layer.map.step);
-      for (let channel = 0; channel < 3; channel += 1) {
-        colours[3 * vertex + channel] = value ? layer.scale.table[colour + channel] : PLAIN[channel];
-      }
-    });
-    return colours;
-  }
-
-  function pose({ azimuth, elevation, sides }) {
-    const shown = hemispheres.filter((side) => sides.includes(side.name));
-    return { shown, turn: turnMatrix(azimuth, elevation), ...framing(shown) };
-  }
+  const pose = (view) => poseOf(hemispheres, view);
 
   function draw() {
     if (!layer) return;
@@ -334,8 +355,7 @@ function surfaceViewer(root, prepared, readout) {
   return {
     show(next) {
       layer = next;
-      drawn += 1;
-      cache.clear();
+      owner = surfaceOwner(layer);
       drawThumbnails();
       draw();
     },

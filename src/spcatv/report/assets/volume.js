@@ -58,14 +58,74 @@ function paintSlice(context, grid, plane, position, frame, smooth, paint) {
     height * grid.spacing[plane.up] * frame.scale);
 }
 
+function paintGrey(value, pixels, offset) {
+  const grey = 40 + 0.72 * value;
+  pixels[offset] = pixels[offset + 1] = pixels[offset + 2] = grey;
+  pixels[offset + 3] = Math.min(255, 3 * value);
+}
+
+function layerPaint(layer, start) {
+  return (value, pixels, offset) => {
+    const loading = layer.map.values[start + value - 1];
+    if (loading === 0) return;
+    const shown = loading * layer.map.step;
+    const colour = layer.scale.at(shown);
+    pixels[offset] = layer.scale.table[colour];
+    pixels[offset + 1] = layer.scale.table[colour + 1];
+    pixels[offset + 2] = layer.scale.table[colour + 2];
+    // weak values let the anatomy through: near zero the colours are nearly white
+    pixels[offset + 3] = 70 + 170 * Math.min(1, 3 * layer.scale.strength(shown));
+  };
+}
+
+function paintPlane(context, { index, background, low, high, start }, plane, position, scale, layer) {
+  const frame = { low, high, scale };
+  if (background) paintSlice(context, background, plane, position, frame, true, paintGrey);
+  paintSlice(context, index, plane, position, frame, false, layerPaint(layer, start));
+}
+
+// The middle of a feature's voxel; null if the grid does not hold it.
+function positionOf({ index, start, stop }, feature) {
+  const place = feature < start || feature >= stop ? -1 : index.values.indexOf(feature - start + 1);
+  if (place < 0) return null;
+  const [, ny, nz] = index.shape;
+  const voxel = [Math.floor(place / (ny * nz)), Math.floor(place / nz) % ny, place % nz];
+  return voxel.map((step, axis) => index.origin[axis] + step * index.spacing[axis]);
+}
+
+function middleOf({ index }) {
+  return index.shape.map((n, axis) => index.origin[axis] + Math.floor(n / 2) * index.spacing[axis]);
+}
+
+// All planes side by side through the first peak that lies here.
+function volumeThumbnail(canvas, prepared, layer, peaks) {
+  const { low, high } = prepared;
+  const position = peaks.map((feature) => positionOf(prepared, feature)).find(Boolean) || middleOf(prepared);
+  const sizes = high.map((value, axis) => value - low[axis]);
+  const widths = PLANES.map((plane) => sizes[plane.across]);
+  const tallest = Math.max(...PLANES.map((plane) => sizes[plane.up]));
+  const total = widths.reduce((sum, width) => sum + width, 0);
+  fitCanvas(canvas, (1.06 * total) / tallest, 320);
+  const scale = canvas.width / (1.06 * total);
+  const context = canvas.getContext("2d");
+  let left = 0;
+  PLANES.forEach((plane, k) => {
+    context.save();
+    context.translate(left, ((tallest - sizes[plane.up]) * scale) / 2);
+    paintPlane(context, prepared, plane, position, scale, layer);
+    context.restore();
+    left += (widths[k] + 0.03 * total) * scale;
+  });
+}
+
 function volumeViewer(root, prepared, readout) {
-  const { index, background, low, high, start, stop, anatomical } = prepared;
+  const { index, low, high, start, anatomical } = prepared;
   const names = anatomical ? ["x", "y", "z"] : ["i", "j", "k"];
   const unit = anatomical ? " mm" : "";
   const canvases = PLANES.map((_, k) => root.querySelector(`canvas[data-plane="${k}"]`));
   const sliders = PLANES.map((_, k) => root.querySelector(`input[data-axis="${k}"]`));
   const labels = PLANES.map((_, k) => root.querySelector(`[data-axis-label="${k}"]`));
-  const position = index.shape.map((n, axis) => index.origin[axis] + Math.floor(n / 2) * index.spacing[axis]);
+  const position = middleOf(prepared);
   let layer = null;
 
   sliders.forEach((slider, axis) => {
@@ -97,29 +157,11 @@ function volumeViewer(root, prepared, readout) {
     redrawOnResize(canvas, draw);
   });
 
-  function paintLayer(value, pixels, offset) {
-    const loading = layer.map.values[start + value - 1];
-    if (loading === 0) return;
-    const shown = loading * layer.map.step;
-    const colour = layer.scale.at(shown);
-    pixels[offset] = layer.scale.table[colour];
-    pixels[offset + 1] = layer.scale.table[colour + 1];
-    pixels[offset + 2] = layer.scale.table[colour + 2];
-    // weak values let the anatomy through: near zero the colours are nearly white
-    pixels[offset + 3] = 70 + 170 * Math.min(1, 3 * layer.scale.strength(shown));
-  }
-
-  function paintGrey(value, pixels, offset) {
-    const grey = 40 + 0.72 * value;
-    pixels[offset] = pixels[offset + 1] = pixels[offset + 2] = grey;
-    pixels[offset + 3] = Math.min(255, 3 * value);
-  }
-
-  function drawCross(context, plane, frame) {
-    const x = (position[plane.across] - low[plane.across]) * frame.scale;
-    const y = (high[plane.up] - position[plane.up]) * frame.scale;
-    context.strokeStyle = "rgba(0, 0, 0, 0.55)";
-    context.lineWidth = Math.max(1, frame.scale / 3);
+  function drawCross(context, plane, scale) {
+    const x = (position[plane.across] - low[plane.across]) * scale;
+    const y = (high[plane.up] - position[plane.up]) * scale;
+    context.strokeStyle = "rgba(90, 90, 90, 0.8)";
+    context.lineWidth = Math.max(1, scale / 3);
     context.setLineDash([4, 4]);
     context.beginPath();
     context.moveTo(x, 0);
@@ -130,29 +172,16 @@ function volumeViewer(root, prepared, readout) {
     context.setLineDash([]);
   }
 
-  function drawSides(context, plane) {
-    const sides = [["L", "R"], ["P", "A"]][plane.across];
-    context.font = `600 ${Math.round(context.canvas.width / 18 + 6)}px system-ui, sans-serif`;
-    context.fillStyle = "#333";
-    context.textBaseline = "top";
-    context.textAlign = "left";
-    context.fillText(sides[0], 4, 4);
-    context.textAlign = "right";
-    context.fillText(sides[1], context.canvas.width - 4, 4);
-  }
-
   function draw() {
     if (!layer) return;
     PLANES.forEach((plane, k) => {
       const wide = high[plane.across] - low[plane.across];
       fitCanvas(canvases[k], wide / (high[plane.up] - low[plane.up]), 420);
       const context = canvases[k].getContext("2d");
-      const frame = { low, high, scale: canvases[k].width / wide };
+      const scale = canvases[k].width / wide;
       context.clearRect(0, 0, canvases[k].width, canvases[k].height);
-      if (background) paintSlice(context, background, plane, position, frame, true, paintGrey);
-      paintSlice(context, index, plane, position, frame, false, paintLayer);
-      drawCross(context, plane, frame);
-      if (anatomical) drawSides(context, plane);
+      paintPlane(context, prepared, plane, position, scale, layer);
+      drawCross(context, plane, scale);
     });
     const voxel = voxelAt(index, position);
     const feature = valueAt(index, voxel);
@@ -175,13 +204,10 @@ function volumeViewer(root, prepared, readout) {
       draw();
     },
     goTo(feature) {
-      if (feature < start || feature >= stop) return false;
-      const place = index.values.indexOf(feature - start + 1);
-      if (place < 0) return false;
-      const [, ny, nz] = index.shape;
-      const voxel = [Math.floor(place / (ny * nz)), Math.floor(place / nz) % ny, place % nz];
-      voxel.forEach((step, axis) => {
-        position[axis] = index.origin[axis] + step * index.spacing[axis];
+      const place = positionOf(prepared, feature);
+      if (!place) return false;
+      place.forEach((value, axis) => {
+        position[axis] = value;
       });
       draw();
       return true;
