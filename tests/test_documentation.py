@@ -22,7 +22,8 @@ import stand_ins
 from markdown_blocks import read_blocks
 
 import spcatv
-from spcatv.cli import _build_parser, main
+from spcatv.cli import main
+from spcatv.cli.parser import build_parser
 from spcatv.selection import cluster
 
 for package in ("nibabel", "nilearn", "matplotlib", "jinja2", "pandas"):
@@ -141,7 +142,7 @@ def check_command(words, where):
         assert argv[0] == "-m", line
         assert importlib.import_module(f"{argv[1]}.__main__").parse(argv[2:])
     else:
-        arguments = _build_parser().parse_args(argv)
+        arguments = build_parser().parse_args(argv)
         if argv[0] not in NOT_RUN and not any(map(PLACEHOLDER.fullmatch, argv)):
             make_room(arguments)
             assert main(argv) == 0, line

@@ -1,25 +1,26 @@
 """Structured sparse PCA: components made of a few coherent regions, with a certificate."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from spcatv._version import __version__
-from spcatv.estimator import SPCATV
 
 if TYPE_CHECKING:
+    from spcatv.estimator import SPCATV
     from spcatv.images import ImageSPCATV
     from spcatv.selection import SPCATVCV
 
 __all__ = ["SPCATV", "SPCATVCV", "ImageSPCATV", "__version__"]
 
+# Imported on first use: `spca-tv --help` needs none of them, and a plain fit needs no images.
+_HOMES = {"SPCATV": "spcatv.estimator", "SPCATVCV": "spcatv.selection", "ImageSPCATV": "spcatv.images"}
+
 
 def __getattr__(name: str) -> Any:
-    """Import what the plain estimator does not need when it is asked for."""
-    if name == "SPCATVCV":
-        from spcatv.selection import SPCATVCV
-
-        return SPCATVCV
-    if name == "ImageSPCATV":
-        from spcatv.images import ImageSPCATV
-
-        return ImageSPCATV
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -9,9 +9,19 @@ import numpy as np
 import pytest
 
 from spcatv import SPCATV
-from spcatv.cli import main, progress
+from spcatv.cli import main
 from spcatv.cli.progress import Display, LiveDisplay, LogDisplay, choose_display, share_done
-from spcatv.progress import AlternationEnded, ComponentStarted, FileRead, listening
+from spcatv.cli.time_left import TimeLeft, duration
+from spcatv.progress import (
+    AlternationEnded,
+    ComponentStarted,
+    FileRead,
+    StageAdvanced,
+    StageStarted,
+    listening,
+)
+from spcatv.selection import component_curve
+from spcatv.stability import bootstrap_components, split_halves
 
 rich_console = pytest.importorskip("rich.console", reason="the live line is drawn by rich (extra `images`)")
 
@@ -40,18 +50,28 @@ def test_share_goes_with_the_logarithm_of_the_gap():
     assert share_done(1e-6, 1e-6) == share_done(0.0, 1e-6) == 1
 
 
-def test_live_line_shows_component_alternation_objective_gap_and_time_left(monkeypatch):
-    clock = iter(np.arange(0.0, 1000.0, 30.0))
-    monkeypatch.setattr(progress.time, "perf_counter", lambda: float(next(clock)))
-    console = terminal()
-    with LiveDisplay(console) as display:
+class Clock:
+    """A clock that stands still until it is told otherwise."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def test_live_line_shows_component_alternation_objective_gap_and_time_left():
+    clock, console = Clock(), terminal()
+    with LiveDisplay(console, clock) as display:
+        clock.now = 6.0
         display.hear(FileRead(3, 10, "sub-03.nii"))
         display._bar.refresh()
         display.hear(ComponentStarted(1, 2, tol=1e-6))
+        clock.now = 36.0
         assert display.hear(AlternationEnded(7, -12.5, 1e-3)) is False
         display._bar.refresh()
     shown = console.export_text()
-    assert "file 3/10" in shown
+    assert re.search(r"file 3/10 +about 14 s left", shown)
     assert "component 1/2" in shown
     assert "alternation 7" in shown
     assert "objective -12.5" in shown
@@ -154,7 +174,93 @@ def test_quiet_says_nothing_at_all(array, tmp_path, done):
 
 
 def test_durations():
-    assert progress._duration(0.2) == "1 s"
-    assert progress._duration(59.4) == "59 s"
-    assert progress._duration(61) == "1 min 1 s"
-    assert progress._duration(7260) == "2 h 1 min"
+    assert duration(0.2) == "1 s"
+    assert duration(59.4) == "59 s"
+    assert duration(61) == "1 min 1 s"
+    assert duration(7260) == "2 h 1 min"
+
+
+def test_time_left_follows_the_pace_and_counts_down():
+    clock = Clock()
+    left = TimeLeft(clock)
+    assert (left.seconds(), str(left)) == (None, "")
+    left.begin(10)
+    clock.now = 1.0
+    # not even the first step is done: the nine others take at least as long
+    assert str(left) == "at least 9 s left"
+    clock.now = 5.0
+    left.steps_done(1)
+    assert (left.seconds(), str(left)) == (pytest.approx(45.0), "about 45 s left")
+    clock.now = 8.0
+    assert left.seconds() == pytest.approx(42.0)
+    # the second step takes twice as long: were it done now, eight would be left at this pace
+    clock.now = 15.0
+    assert left.seconds() == pytest.approx(15.0 * 4)
+    left.steps_done(10)
+    assert (left.seconds(), str(left)) == (0.0, "")
+
+
+def test_time_left_with_steps_at_the_same_time():
+    """Four of eight steps at once: when the first is done, so are nearly four."""
+    clock = Clock()
+    left = TimeLeft(clock)
+    left.begin(8, at_once=4)
+    clock.now = 2.0
+    assert str(left) == "at least 2 s left"
+    clock.now = 10.0
+    left.steps_done(1)
+    assert left.seconds() == pytest.approx(10.0)
+
+
+def test_time_left_of_work_without_steps():
+    clock = Clock()
+    left = TimeLeft(clock)
+    left.begin(3)
+    clock.now = 4.0
+    left.share_done(0.25)
+    assert left.seconds() == pytest.approx(12.0)
+    clock.now = 400.0
+    assert left.seconds() == pytest.approx(400.0 * 0.375 / 0.625)
+
+
+def test_resampling_and_halves_are_counted_with_the_time_left(striped, caplog):
+    """On the live line and in the log, from the first second on."""
+    clock, console = Clock(), terminal()
+    seen = []
+
+    class Tick(Display):
+        def hear(self, event):
+            clock.now += 10.0 * isinstance(event, StageAdvanced)
+            return False
+
+    class Watch(Display):
+        def hear(self, event):
+            clock.now += 1.0 * isinstance(event, StageStarted)
+            (task,) = live._bar.tasks
+            seen.append((task.description, task.fields["note"], str(live._left)))
+            return False
+
+    live, model = LiveDisplay(console, clock), SPCATV(1, structure=(60,)).fit(striped)
+    with (
+        caplog.at_level("INFO", logger="spcatv.cli"),
+        listening(Tick()),
+        listening(LogDisplay(clock)),
+        listening(live),
+        listening(Watch()),
+    ):
+        bootstrap_components(model, striped, n_resamples=3, random_state=0)
+        split_halves(model, striped, n_splits=2, random_state=0)
+        component_curve(model, striped, max_components=2, cv=2)
+    assert seen[0] == ("Resampling", "0 of 3 resamples", "at least 2 s left")
+    assert seen[1] == ("Resampling", "1 of 3 resamples", "about 22 s left")
+    assert seen[2] == ("Resampling", "2 of 3 resamples", "about 10 s left")
+    assert seen[3] == ("Resampling", "3 of 3 resamples", "")
+    assert [note for _, note, _ in seen[4:]] == [
+        *("0 of 2 splits", "1 of 2 splits", "2 of 2 splits"),
+        *("0 of 2 folds", "1 of 2 folds", "2 of 2 folds"),
+    ]
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines[0] == "Resampling: 3 resamples"
+    assert lines[1] == "1 of 3 resamples, about 22 s left"
+    assert lines[3] == "3 of 3 resamples"
+    assert lines[4] == "Splitting into halves: 2 splits"

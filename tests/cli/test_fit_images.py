@@ -63,7 +63,9 @@ def test_every_way_to_name_images_gives_the_same(volumes, tmp_path, done):
 
 
 def test_configuration_repeats_a_run_on_images(volumes, tmp_path, done):
-    (tmp_path / "ages.csv").write_text("age,group\n" + "".join(f"{20 + 3 * n},a\n" for n in range(10)))
+    (tmp_path / "ages.csv").write_text(
+        "participant_id,age,group\n" + "".join(f"sub-{n:02d},{20 + 3 * n},a\n" for n in range(10))
+    )
     done(
         *("fit", volumes / "*.nii.gz", "--mask", tmp_path / "mask.nii.gz", *OPTIONS, "--standardize"),
         *("--confounds", tmp_path / "ages.csv", "--confounds-columns", "age", "--output", tmp_path / "first"),
@@ -75,8 +77,8 @@ def test_configuration_repeats_a_run_on_images(volumes, tmp_path, done):
 
 
 def test_transform_gives_the_scores_of_the_fit(volumes, tmp_path, done):
-    rows = "".join(f"{20 + 3 * n}\t{'FM'[n % 3 % 2]}\n" for n in range(10))
-    (tmp_path / "age.tsv").write_text("age\tsex\n" + rows)
+    rows = "".join(f"sub-{n:02d}\t{20 + 3 * n}\t{'FM'[n % 3 % 2]}\n" for n in range(10))
+    (tmp_path / "age.tsv").write_text("participant_id\tage\tsex\n" + rows)
     confounds = ("--confounds", tmp_path / "age.tsv")
     done("fit", volumes, "--mask", tmp_path / "mask.nii.gz", *confounds, *OPTIONS, "--output", tmp_path / "o")
     # a larger table will do: the model knows its columns

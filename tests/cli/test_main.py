@@ -7,6 +7,7 @@ import pytest
 
 from spcatv import __version__
 from spcatv.cli import demo, main
+from spcatv.cli.parser import build_parser
 
 
 def run_module(*arguments):
@@ -85,7 +86,7 @@ def test_debug_shows_the_traceback(monkeypatch, capsys):
 def test_a_reader_that_leaves_is_not_an_error_message():
     """As `spca-tv demo --help | true`: the pipe closes, and no traceback follows."""
     code = (
-        "import sys, spcatv.cli as cli\n"
+        "import sys, spcatv.cli.demo, spcatv.cli as cli\n"
         "def talk(arguments):\n"
         "    for _ in range(100_000): print('a line that nobody reads')\n"
         "cli.demo.run = talk\n"
@@ -98,3 +99,53 @@ def test_a_reader_that_leaves_is_not_an_error_message():
     assert talker.stderr.read() == ""
     assert talker.wait() == 1
     talker.stderr.close()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--version"],
+        ["--help"],
+        ["completion", "zsh"],
+        *([name, "--help"] for name in build_parser().commands),
+    ],
+)
+def test_help_waits_for_nothing_that_does_the_work(words):
+    """A person who asks for help must not wait until kernels are loaded: about 20 times as long."""
+    code = (
+        "import sys\n"
+        "from spcatv.cli import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit as stop: assert stop.code == 0\n"
+        "print(*sys.modules, file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "spca-tv" in done.stdout
+    loaded = {name.split(".")[0] for name in done.stderr.split()}
+    assert "spcatv" in loaded
+    assert not loaded & {
+        "numpy",
+        "scipy",
+        "numba",
+        "sklearn",
+        "joblib",
+        "nibabel",
+        "nilearn",
+        "matplotlib",
+        "rich",
+    }
+
+
+def test_the_package_gives_its_estimators_on_demand():
+    code = (
+        "import sys, spcatv\n"
+        "assert 'numpy' not in sys.modules\n"
+        "assert {'SPCATV', 'SPCATVCV', 'ImageSPCATV'} <= set(dir(spcatv))\n"
+        "from spcatv import SPCATV\n"
+        "assert spcatv.SPCATV is SPCATV and spcatv.SPCATVCV.__name__ == 'SPCATVCV'\n"
+        "try: spcatv.PCA\n"
+        "except AttributeError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "module 'spcatv' has no attribute 'PCA'\n", done.stderr

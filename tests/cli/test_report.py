@@ -21,7 +21,7 @@ def results(array, tmp_path, done):
 def people(tmp_path):
     rows = [f"sub-{k}\t{'a' if k % 2 else 'b'}\t{20 + k}" for k in range(16)]
     file = tmp_path / "people.tsv"
-    file.write_text("\n".join(["participant_id\tgroup\tage", *rows]) + "\n", encoding="utf-8")
+    file.write_text("\n".join(["person\tgroup\tage", *rows]) + "\n", encoding="utf-8")
     return file
 
 
@@ -66,14 +66,12 @@ def test_open_asks_the_web_browser(results, done, monkeypatch):
 
 
 def test_wrong_input_in_one_line(results, people, tmp_path, refused, done):
-    assert "no column 'sex'; it has participant_id, group, age" in refused(
+    assert "no column 'sex'; it has person, group, age" in refused(
         "report", results, "--groups", people, "sex"
     )
     short = tmp_path / "short.tsv"
     short.write_text("group\na\nb\n", encoding="utf-8")
-    assert "group has 2 values, but there are 16 samples" in refused(
-        "report", results, "--groups", short, "group"
-    )
+    assert "has 2 rows, but there are 16 samples" in refused("report", results, "--groups", short, "group")
     assert "group must hold numbers" in refused("report", results, "--variable", people, "group")
     assert "is a folder; name a file" in refused("report", results, "--output", tmp_path)
     assert "cannot write" in refused("report", results, "--output", tmp_path / "no" / "page.html")

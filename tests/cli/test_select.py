@@ -310,7 +310,7 @@ def test_labels_of_groups_must_fit(array, tmp_path, refused):
     table = tmp_path / "t.tsv"
     command = ["select", "--array", array, *SMALL, "--groups", f"{table}:s", "--output", tmp_path / "out"]
     table.write_text("s\n" + "a\n" * 15)
-    assert f"{table} has 15 rows, but 16 samples were read" in refused(*command)
+    assert f"{table}: has 15 rows, but there are 16 samples" in refused(*command)
     table.write_text("s\tage\n" + "a\t1\n" * 15 + "n/a\t1\n")
     assert "the value of s in row 16 is missing" in refused(*command)
 

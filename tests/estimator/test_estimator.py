@@ -321,8 +321,8 @@ def test_feature_names_and_set_output(striped):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(striped, columns=[f"voxel {j}" for j in range(60)])
     model = SPCATV(2, structure=(60,)).set_output(transform="pandas").fit(frame)
-    assert list(model.transform(frame).columns) == ["spcatv0", "spcatv1"]
-    assert list(model.get_feature_names_out()) == ["spcatv0", "spcatv1"]
+    assert list(model.transform(frame).columns) == ["component_1", "component_2"]
+    assert list(model.get_feature_names_out()) == ["component_1", "component_2"]
     assert model.feature_names_in_[0] == "voxel 0"
 
 

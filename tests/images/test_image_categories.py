@@ -96,7 +96,7 @@ def test_text_where_the_fit_had_numbers(data):
 def test_columns_that_are_no_groups(data):
     def refused(values):
         with pytest.raises(ImageError) as caught:
-            read_confounds(pd.DataFrame({"column": values}), len(values))
+            read_confounds(pd.DataFrame({"column": values}), ["image"] * len(values))
         return str(caught.value)
 
     assert "has 24 different values in 24 rows (first 'sub-0')" in refused([f"sub-{k}" for k in range(24)])

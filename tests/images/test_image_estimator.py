@@ -71,7 +71,7 @@ def test_everything_of_spcatv_is_there(fitted):
     for name, value in vars(fitted.estimator_).items():
         if name.endswith("_") and not name.startswith("_"):
             assert getattr(fitted, name) is value, name
-    assert list(fitted.get_feature_names_out()) == ["imagespcatv0", "imagespcatv1"]
+    assert list(fitted.get_feature_names_out()) == ["component_1", "component_2"]
 
 
 def test_fit_transform_is_fit_and_transform(fitted, volumes):

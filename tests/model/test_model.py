@@ -153,7 +153,7 @@ def test_a_loaded_model_is_an_ordinary_estimator(striped, tmp_path):
     again = clone(loaded).fit(striped)
     assert not hasattr(clone(loaded), "components_")
     np.testing.assert_array_equal(again.components_, model.components_)
-    assert loaded.get_feature_names_out().tolist() == ["spcatv0", "spcatv1"]
+    assert loaded.get_feature_names_out().tolist() == ["component_1", "component_2"]
     loaded.save(tmp_path / "again")
     assert file_sha256(tmp_path / "again/arrays.npz") == file_sha256(tmp_path / "model/arrays.npz")
     assert file_sha256(tmp_path / "again/model.json") == file_sha256(tmp_path / "model/model.json")

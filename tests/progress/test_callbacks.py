@@ -63,7 +63,7 @@ def test_stopping_after_a_component(striped):
     model = SPCATV(3, structure=(60,), alpha=0.5).set_callbacks(Recorder(("component", 1))).fit(striped)
     assert model.components_.shape == (2, 60)
     assert model.transform(striped).shape == (40, 2)
-    assert list(model.get_feature_names_out()) == ["spcatv0", "spcatv1"]
+    assert list(model.get_feature_names_out()) == ["component_1", "component_2"]
 
 
 @needs_callbacks

@@ -17,7 +17,7 @@ MOST_STATIONS = 40
 TRACER = """
 import sys, threading
 from pathlib import Path
-import spcatv.images, spcatv.report
+import spcatv.cli.fit, spcatv.cli.report, spcatv.images, spcatv.report
 from spcatv.cli import main
 
 source, folder = sys.argv[1:]

@@ -356,7 +356,7 @@ class TestEstimator:
         assert_array_equal(scores, search.best_estimator_.transform(images))
         assert_array_equal(search.inverse_transform(scores), search.best_estimator_.inverse_transform(scores))
         assert search.score(images) == search.best_estimator_.score(images)
-        assert list(search.get_feature_names_out()) == ["spcatvcv0", "spcatvcv1"]
+        assert list(search.get_feature_names_out()) == ["component_1", "component_2"]
         with pytest.raises(NotFittedError):
             SPCATVCV().transform(images)
 

@@ -58,6 +58,7 @@ def _add_argument(group: argparse._ArgumentGroup, name: str, option: Option, def
             flag(name),
             type=_argument_type(option.kind),
             default=argparse.SUPPRESS,
+            choices=option.kind.choices or None,
             metavar=option.kind.metavar,
             help=shown,
         )

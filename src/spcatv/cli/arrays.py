@@ -39,6 +39,10 @@ class ArraySamples:
     n_dropped: int
 
     @property
+    def groups(self) -> None:
+        """Nothing is known about samples that belong together."""
+
+    @property
     def adjustment(self) -> Adjustment:
         """Nothing is done to arrays."""
         return Adjustment()

@@ -6,7 +6,6 @@ arguments of the command line. Relative paths start at the folder of the file.
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import tomllib
@@ -18,6 +17,7 @@ from spcatv._version import __version__
 from spcatv.cli.inputs import SampleFiles
 from spcatv.cli.kinds import InputError
 from spcatv.cli.options import OPTIONS, CommonOptions, Option, options_of
+from spcatv.cli.suggestions import closest
 
 # options that do not change the results
 VERBOSITY = ("quiet", "verbose")
@@ -59,8 +59,8 @@ def _parsed(file: Path) -> dict[str, Any]:
 
 def _closest(name: str, options: Mapping[str, Option]) -> str:
     known = [*options, "images", *VERBOSITY]
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"; did you mean {near[0]!r}?" if near else f"; the keys are {', '.join(known)}"
+    near = closest(name, known)
+    return f"; did you mean {near!r}?" if near else f"; the keys are {', '.join(known)}"
 
 
 def _checked(name: str, value: Any, options: Mapping[str, Option]) -> Any:

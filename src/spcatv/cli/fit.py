@@ -5,56 +5,25 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from spcatv._util.tables import aligned
+from spcatv.cli.groups import groups_text
 from spcatv.cli.halves import verdicts
 from spcatv.cli.inputs import Source
 from spcatv.cli.interruption import rerun_hint_on_interrupt
 from spcatv.cli.kinds import input_errors
 from spcatv.cli.options import FitOptions
 from spcatv.cli.progress import show_warnings
-from spcatv.cli.request import Request, add_command, checked_request
+from spcatv.cli.request import Request, checked_request
 from spcatv.estimator import SPCATV
 from spcatv.estimator.parameters import check_parameters, check_some_left
 from spcatv.progress import listening
 from spcatv.results import SampleSet, claimed_folder, write_results
 
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
-
 ZEROS_HEADER = ("zeros", "wanted", "smoothness")
-DESCRIPTION = """\
-Find a few components of images (NIfTI, GIFTI, FreeSurfer, CIFTI-2) or of an array:
-coherent regions that vary together. By default 70 % of the loadings of every component
-are exactly zero: --sparsity sets this share, --smoothness how coherent the regions are.
-Says which components are found again in random halves of the samples. Writes maps,
-scores, figures of merit and the model into a folder."""
-EXAMPLES = """\
-examples:
-  spca-tv fit 'maps/*.nii.gz' --output results
-  spca-tv fit 'maps/*.nii.gz' --sparsity 0.9 --output results
-  spca-tv fit 'maps/*.nii.gz' --sparsity 0.7 0.8 0.9 --smoothness 0.5 --output results
-  spca-tv fit participants.tsv --mask gm.nii.gz --confounds participants.tsv \\
-      --confounds-columns age,sex --output results
-  spca-tv fit 'subjects/*/surf/?h.thickness.mgh' --surface lh.pial rh.pial --output results
-  spca-tv fit --array X.npy --shape 100,100 --output results
-  spca-tv fit 'maps/*.nii.gz' --alpha 0.2 --l1-ratio 0.25 --tv-ratio 0.5 --output results
-  spca-tv fit --config results/desc-SPCATV_config.toml --output again
-"""
-
-
-def add_parser(commands: Subparsers) -> argparse.ArgumentParser:
-    """Declare the command and its options."""
-    return add_command(
-        commands,
-        FitOptions,
-        help="find the components of images or of an array",
-        description=DESCRIPTION,
-        epilog=EXAMPLES,
-    )
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -71,13 +40,14 @@ def run(arguments: argparse.Namespace) -> None:
                 request.options.n_splits,
                 samples,
                 model,
-                groups=getattr(samples, "groups", None),
+                groups=samples.groups,
                 seed=request.options.seed,
                 n_jobs=request.options.n_jobs,
             )
         metrics = write_results(folder, samples, model, config=request.config, halves=halves)
     if not request.quiet:
-        print(summary_text([samples.summary], metrics, request.output, model, verdict))
+        lines = [samples.summary, *groups_text(samples)]
+        print(summary_text(lines, metrics, request.output, model, verdict))
 
 
 def _checked(options: FitOptions, sources: Sequence[Source]) -> FitOptions:

@@ -1,4 +1,4 @@
-"""Samples that stay together (`--groups`): a column of a table with one label per sample."""
+"""Samples that stay together: those with one label (`--groups`), or those of one person or file."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spcatv.cli.images import check_order
-from spcatv.cli.inputs import SampleFiles, Source
+from spcatv._util.entities import entities_of
+from spcatv._util.matching import match_rows
+from spcatv._util.text_table import TABLE_SUFFIXES, read_table
+from spcatv.cli.inputs import Source
 from spcatv.cli.kinds import InputError
 from spcatv.cli.options import SelectOptions
-from spcatv.cli.tables import TABLE_SUFFIXES, read_table
+from spcatv.results import SampleSet
 
 Labels = npt.NDArray[np.str_]
+PLURAL = {"person": "people", "file": "files"}
 
 
 def find_groups(options: SelectOptions, sources: Sequence[Source]) -> tuple[Path, str] | None:
@@ -48,20 +51,41 @@ def _known_tables(options: SelectOptions, sources: Sequence[Source]) -> list[Pat
     return tables
 
 
-def group_labels(
-    groups: tuple[Any, ...] | None, n_samples: int, samples: Sequence[SampleFiles] | None
-) -> Labels | None:
-    """Read the label of every sample from the table and column that `find_groups` returned.
+def group_labels(options: SelectOptions, samples: SampleSet) -> Labels | None:
+    """The label of every sample, equal for samples that stay together; None if all are on their own.
 
-    A table with a column of paths must list the files of the `samples` in their order. An InputError says
-    that the table has another number of rows or another order, or that a label is missing.
+    Labels are those of the table and column that `find_groups` has put into the options; without them, the
+    samples of one person, or of one file, stay together.
     """
-    if groups is None:
-        return None
-    file, column = groups
-    table = read_table(file)
-    if len(table.rows) != n_samples:
-        raise InputError(f"{file} has {len(table.rows)} rows, but {n_samples} samples were read")
-    if samples is not None:
-        check_order(table, samples)
-    return np.array(table.complete_column(column))
+    if options.groups is None:
+        return None if samples.groups is None else np.array(samples.groups)
+    file, column = options.groups
+    table = read_table(Path(file))
+    match = match_rows(table, samples.names, path_column=options.path_column)
+    labels = np.array(table.complete_cells(str(column), match.rows))
+    match.warn_about_order()
+    return labels
+
+
+def fold_count(options: SelectOptions, labels: Labels | None) -> int:
+    """The number of folds: not more than there are people or files, unless the groups were asked for."""
+    if options.groups is not None or labels is None:
+        return options.cv
+    return min(options.cv, len(set(labels)))
+
+
+def groups_text(samples: SampleSet, groups: Sequence[Any] | None = None) -> list[str]:
+    """Which samples stay together in splits and resamples, in one line; no line if all are on their own.
+
+    `groups` are the table and column that were asked for, or None.
+    """
+    if groups is not None:
+        return [f"Groups: samples of one {groups[-1]} stay together in folds, resamples and halves"]
+    labels = samples.groups
+    if labels is None:
+        return []
+    kind = "person" if entities_of(samples.names[0]).get("sub") == labels[0].removeprefix("sub-") else "file"
+    return [
+        f"Groups: {len(labels)} samples of {len(set(labels))} {PLURAL[kind]}; those of one {kind} stay "
+        "together in folds, resamples and halves"
+    ]

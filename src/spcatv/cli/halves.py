@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from spcatv.estimator import SPCATV
-from spcatv.progress import StageStarted, tell
 from spcatv.results import SampleSet
 from spcatv.stability import SplitHalves, split_halves
 
@@ -61,7 +60,6 @@ def verdicts(
 def _split(
     n_splits: int, samples: SampleSet, model: SPCATV, *, groups: Any, seed: int, n_jobs: int | None
 ) -> SplitHalves:
-    tell(StageStarted(f"Splitting into halves {n_splits} times"))
     return split_halves(
         model,
         samples.matrix,

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from joblib import effective_n_jobs
 
+from spcatv._util.entities import samples_of_one_file
+from spcatv._util.text_table import read_table
 from spcatv._util.types import FloatArray
+from spcatv._util.warn import warn_user
 from spcatv.cli.inputs import SampleFiles
 from spcatv.cli.kinds import InputError
 from spcatv.cli.options import NO_HEMISPHERE, CommonOptions
-from spcatv.cli.tables import Table, read_columns, read_table, selected_columns
 from spcatv.data import Adjustment
 from spcatv.estimator import SPCATV
 from spcatv.model import SavedModel
@@ -30,6 +32,11 @@ if TYPE_CHECKING:
 
 CHUNK = 2**20
 
+ONE_FILE = (
+    "{}: all {} samples are volumes of one file and count as separate samples: folds are blocks of "
+    "consecutive volumes, but resamples and halves draw single volumes, and neighbours in time are "
+    "alike; with several runs or people, whole runs or people stay together"
+)
 # precision of images, unless another is asked for
 IMAGE_DTYPE = "float32"
 
@@ -58,16 +65,22 @@ class ImageSamples:
         return self.cohort.names
 
     @property
+    def groups(self) -> tuple[str, ...] | None:
+        """Labels of samples that stay together: those of one person, or of one file."""
+        return self.cohort.groups
+
+    @property
     def adjustment(self) -> Adjustment:
         """What every fit of some samples does anew."""
         return self.cohort.adjustment
 
     @property
     def summary(self) -> str:
-        """What was read, in one line."""
+        """What was read, in a line, and how confounds were matched, in another."""
         n_dropped = self.cohort.dropped.n_dropped
         dropped = f", {n_dropped:,} of them dropped" if n_dropped else ""
-        return f"Read {len(self.names)} images: {self.cohort.mask_report}{dropped}"
+        matched = f"\nConfounds: {self.cohort.matched}" if self.cohort.matched else ""
+        return f"Read {len(self.names)} images: {self.cohort.mask_report}{dropped}{matched}"
 
     def write_model(self, model: SPCATV, folder: Path) -> None:
         """Write the model folder of an `ImageSPCATV`, and a copy of its loading maps."""
@@ -98,14 +111,20 @@ def read_images(options: CommonOptions, samples: Sequence[SampleFiles]) -> Image
         "standardize": options.standardize,
         "dtype": options.dtype or IMAGE_DTYPE,
     }
-    confounds = confounds_frame(options.confounds, options.confounds_columns, samples)
+    confounds = _confounds(options.confounds, options.confounds_columns, options.path_column)
     with _named_errors(options.confounds), read_ahead(samples, options.n_jobs):
         cohort = read_cohort(_plain(samples), confounds=confounds, **own)
+    if samples_of_one_file(cohort.names):
+        warn_user(ONE_FILE.format(samples[0][0].name, len(cohort.names)), UserWarning)
     return ImageSamples(cohort, cohort.space.structure(), own)
 
 
 def score_images(
-    saved: SavedModel, samples: Sequence[SampleFiles], confounds: Path | None, columns: Sequence[str] | None
+    saved: SavedModel,
+    samples: Sequence[SampleFiles],
+    confounds: Path | None,
+    columns: Sequence[str] | None,
+    path_column: str | None,
 ) -> tuple[tuple[str, ...], FloatArray]:
     """Names and scores (n_samples, K) of new images.
 
@@ -121,7 +140,7 @@ def score_images(
         names.append(name)
 
     with _named_errors(confounds):
-        table = confounds_frame(confounds, columns, samples)
+        table = _confounds(confounds, columns, path_column)
         scores = model.transform(_plain(samples), table, progress=progress)
     return tuple(names), scores
 
@@ -138,29 +157,16 @@ def _surface(options: CommonOptions) -> str | dict[str, str] | None:
     return {side: str(mesh) for side, mesh in meshes.items() if mesh != NO_HEMISPHERE}
 
 
-def confounds_frame(file: Path | None, columns: Sequence[str] | None, samples: Sequence[SampleFiles]) -> Any:
-    """The chosen columns of a table as a DataFrame, so that the model knows their names; or None."""
+def _confounds(file: Path | None, columns: Sequence[str] | None, path_column: str | None) -> Any:
+    """The table of confounds and which columns of it to use; None without a table."""
     if file is None:
         return None
-    import pandas as pd  # comes with nilearn
+    from spcatv.images.confounds import ConfoundColumns
 
     table = read_table(file)
-    check_order(table, samples)
-    names = selected_columns(table, columns)
-    return pd.DataFrame(read_columns(table, names))
-
-
-def check_order(table: Table, samples: Sequence[SampleFiles]) -> None:
-    """Refuse a table whose paths are in another order than the images."""
-    column = table.path_column()
-    if column is None or len(table.rows) != len(samples):
-        return  # nothing to compare; the number of rows is checked later
-    for number, (cell, files) in enumerate(zip(table.column(column), samples, strict=True), start=1):
-        if Path(cell).name not in {file.name for file in files}:
-            raise InputError(
-                f"{table.file}: row {number} is about {cell}, but image {number} is {files[0]}; put the rows "
-                "in the order of the images, or name the images by this table"
-            )
+    for name in columns or ():
+        table.column(name)  # an error lists the columns
+    return ConfoundColumns(table, None if columns is None else tuple(columns), path_column)
 
 
 @contextmanager

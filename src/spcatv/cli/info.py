@@ -5,35 +5,19 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from spcatv._util.tables import aligned
 from spcatv.cli.fit import ZEROS_HEADER, zeros_cells
-from spcatv.cli.kinds import Subparsers, input_errors
+from spcatv.cli.kinds import input_errors
 from spcatv.estimator.parameters import parameters_in_use
 from spcatv.model import ModelError, SavedModel, unpack
 from spcatv.results import open_model
 
 MOST_FILES = 5
 PLAIN = (str, int, float, type(None))
-
-
-def add_parser(commands: Subparsers) -> argparse.ArgumentParser:
-    """Declare the command and its options."""
-    parser = commands.add_parser(
-        "info",
-        help="show what a model folder holds",
-        description=(
-            "Check a model folder (versions, SHA-256, shapes, finite values) and show its parameters, what "
-            "it was fitted to, and the certificate of every component."
-        ),
-    )
-    parser.add_argument("model", type=Path, metavar="MODEL", help="folder that `spca-tv fit` has written")
-    parser.add_argument("--json", action="store_true", help="print everything but the arrays as JSON")
-    return parser
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -12,8 +12,9 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from spcatv._util.matching import PATH_COLUMNS
+from spcatv._util.text_table import TABLE_SUFFIXES, Table, read_table
 from spcatv.cli.kinds import InputError
-from spcatv.cli.tables import PATH_COLUMNS, TABLE_SUFFIXES, Table, read_table
 
 Source = str | tuple[str, ...]
 SampleFiles = tuple[Path, ...]
@@ -100,7 +101,8 @@ def _table_files(table: Table, path_column: str | None) -> Iterator[SampleFiles]
     if path_column is None and set(HEMISPHERE_COLUMNS) <= set(table.columns):
         columns: tuple[str, ...] = HEMISPHERE_COLUMNS
     else:
-        name = table.path_column() if path_column is None else path_column
+        usual = (name for name in PATH_COLUMNS if name in table.columns)
+        name = next(usual, None) if path_column is None else path_column
         if name is None:
             raise InputError(
                 f"{table.file} has no column of paths ({', '.join(PATH_COLUMNS)}); name one of "

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
-
-Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+from typing import Any
 
 
 class InputError(ValueError):

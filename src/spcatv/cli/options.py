@@ -1,42 +1,39 @@
 """The options of `fit` and `select` in one table: `arguments` and `config` are made from it.
 
 The fields of `FitOptions` and `SelectOptions` say which command has which option. A value comes from the
-command line, else from the configuration file, else it is the default of `SPCATV` or `SPCATVCV`.
+command line, else from the configuration file, else it is the default of `SPCATV` or `SPCATVCV`. Nothing here
+imports the estimators, so that help is quick.
 """
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
-from spcatv.cli import kinds
-from spcatv.cli.kinds import InputError, Kind
-from spcatv.cli.tables import TABLE_SUFFIXES
-from spcatv.decomposition import INITS
-from spcatv.estimator import SPCATV
-from spcatv.estimator.parameters import (
+from spcatv._util.parameters import (
     DTYPES,
+    FIT,
+    INITS,
     PENALISED_PARAMETERS,
+    PENALTIES,
     REFITS,
+    RULES,
+    SEARCH,
+    SOLVER_NAMES,
     TARGET_PARAMETERS,
     TRANSFORMS,
     UNITS,
 )
-from spcatv.problem import PENALTIES
-from spcatv.selection import SPCATVCV
-from spcatv.selection.rules import RULES
-from spcatv.solvers import METHODS
+from spcatv._util.text_table import TABLE_SUFFIXES
+from spcatv.cli import kinds
+from spcatv.cli.kinds import InputError, Kind
 
-SOLVERS = ("auto", *(method for method in METHODS if method != "closed_form"))
 BAD_FEATURES = ("drop", "raise")
 # the rules of spcatv.images.volume_mask, which cannot be imported without its extra
 MASK_RULES = ("background", "epi", "whole-brain-template", "gm-template", "wm-template")
 NO_HEMISPHERE = "-"
-_DEFAULTS = {name: parameter.default for name, parameter in inspect.signature(SPCATV).parameters.items()}
-_CV_DEFAULTS = {name: parameter.default for name, parameter in inspect.signature(SPCATVCV).parameters.items()}
 INPUT, MODEL, PENALISED, SELECTION, RUN = "input", "model", "penalised model", "selection", "run"
 HEADINGS = {
     INPUT: "what to read",
@@ -114,12 +111,14 @@ OPTIONS: dict[str, Option] = {
     "confounds": Option(
         kinds.path("TSV"),
         INPUT,
-        "table of confounds to regress out, one row per sample in the order of the images",
+        "table of confounds to regress out; rows are matched by participant_id (and session_id, run) or a "
+        "column of paths, by their order only if there are no names",
     ),
     "confounds_columns": Option(
         kinds.several(kinds.text("NAME"), "NAME,..."),
         INPUT,
-        "columns of --confounds to use: numbers, or text such as sex or site (default: all but one of paths)",
+        "columns of --confounds to use: numbers, or text such as sex or site (default: all but ids and "
+        "paths)",
     ),
     "standardize": Option(kinds.switch(), INPUT, "divide every feature by its standard deviation"),
     "bad_features": Option(
@@ -158,7 +157,7 @@ OPTIONS: dict[str, Option] = {
     "max_iter": Option(
         kinds.integer(), MODEL, "maximum number of alternations of scores and loadings per component"
     ),
-    "solver": Option(kinds.choice(*SOLVERS), MODEL, "loading solver"),
+    "solver": Option(kinds.choice(*SOLVER_NAMES), MODEL, "loading solver"),
     "n_init": Option(kinds.integer(), MODEL, "number of starts compared for every component"),
     "init": Option(kinds.choice(*INITS), MODEL, "how starts are made"),
     "refine": Option(kinds.switch(), MODEL, "refine all components jointly at the end"),
@@ -193,8 +192,9 @@ OPTIONS: dict[str, Option] = {
     "groups": Option(
         kinds.table_column("[TSV:]COLUMN", TABLE_SUFFIXES),
         SELECTION,
-        "column whose equal values (a subject, a site) stay together in folds and resamples; without a table "
-        "it is one of --confounds, or of the table that names the images",
+        "column whose equal values (a subject, a site) stay together in folds and resamples (default: "
+        "samples of one person, or of one file); without a table it is one of --confounds, "
+        "or of the table that names the images",
     ),
     "rule": Option(
         kinds.choice(*RULES),
@@ -278,20 +278,20 @@ class CommonOptions:
     confounds_columns: tuple[str, ...] | None = None
     standardize: bool = False
     bad_features: str = "drop"
-    n_components: int = _DEFAULTS["n_components"]
-    penalty_units: str | None = _DEFAULTS["penalty_units"]
-    penalty: str = _DEFAULTS["penalty"]
-    positive: bool = _DEFAULTS["positive"]
-    center: bool = _DEFAULTS["center"]
+    n_components: int = FIT.n_components
+    penalty_units: str | None = FIT.penalty_units
+    penalty: str = FIT.penalty
+    positive: bool = FIT.positive
+    center: bool = FIT.center
     regress_global: bool = False
-    transform_method: str = _DEFAULTS["transform_method"]
-    tol: float = _DEFAULTS["tol"]
-    max_iter: int = _DEFAULTS["max_iter"]
-    solver: str = _DEFAULTS["solver"]
-    n_init: int = _DEFAULTS["n_init"]
-    init: str = _DEFAULTS["init"]
-    refine: bool = _DEFAULTS["refine"]
-    refit: str | None = _DEFAULTS["refit"]
+    transform_method: str = FIT.transform_method
+    tol: float = FIT.tol
+    max_iter: int = FIT.max_iter
+    solver: str = FIT.solver
+    n_init: int = FIT.n_init
+    init: str = FIT.init
+    refine: bool = FIT.refine
+    refit: str | None = FIT.refit
     dtype: str | None = None
     seed: int = 0
     output: Path | None = None
@@ -301,7 +301,7 @@ class CommonOptions:
     def model_parameters(self) -> dict[str, Any]:
         """The parameters of `SPCATV` that are options and have a value, without `dtype`."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
-        offered = set(_DEFAULTS) - {"dtype"}
+        offered = set(asdict(FIT))
         given = {name: value for name, value in values.items() if name in offered and value is not None}
         if self.regress_global:
             given["global_signal"] = "regress"
@@ -315,11 +315,11 @@ class FitOptions(CommonOptions):
     command: ClassVar[str] = "fit"
     ways = (TARGET_PARAMETERS, PENALISED_PARAMETERS)
 
-    sparsity: float | tuple[float, ...] | None = _DEFAULTS["sparsity"]
-    smoothness: float | None = _DEFAULTS["smoothness"]
-    alpha: float | None = _DEFAULTS["alpha"]
-    l1_ratio: float | None = _DEFAULTS["l1_ratio"]
-    tv_ratio: float | None = _DEFAULTS["tv_ratio"]
+    sparsity: float | tuple[float, ...] | None = FIT.sparsity
+    smoothness: float | None = FIT.smoothness
+    alpha: float | None = FIT.alpha
+    l1_ratio: float | None = FIT.l1_ratio
+    tv_ratio: float | None = FIT.tv_ratio
     n_splits: int | str = "auto"
 
 
@@ -330,16 +330,16 @@ class SelectOptions(CommonOptions):
     command: ClassVar[str] = "select"
     ways = (TARGET_PARAMETERS, (*PENALISED_PARAMETERS, "n_alphas", "min_sparsity"))
 
-    sparsity: tuple[float, ...] | None = _CV_DEFAULTS["sparsity"]
-    smoothness: tuple[float, ...] | None = _CV_DEFAULTS["smoothness"]
-    alpha: str | tuple[float, ...] | None = _CV_DEFAULTS["alpha"]
-    l1_ratio: tuple[float, ...] | None = _CV_DEFAULTS["l1_ratio"]
-    tv_ratio: tuple[float, ...] | None = _CV_DEFAULTS["tv_ratio"]
-    n_alphas: int | None = _CV_DEFAULTS["n_alphas"]
+    sparsity: tuple[float, ...] | None = SEARCH.sparsity
+    smoothness: tuple[float, ...] | None = SEARCH.smoothness
+    alpha: str | tuple[float, ...] | None = None
+    l1_ratio: tuple[float, ...] | None = SEARCH.l1_ratio
+    tv_ratio: tuple[float, ...] | None = SEARCH.tv_ratio
+    n_alphas: int | None = SEARCH.n_alphas
     cv: int = 5
     groups: tuple[Path | str, ...] | None = None
-    rule: str = _CV_DEFAULTS["rule"]
-    min_sparsity: float | None = _CV_DEFAULTS["min_sparsity"]
+    rule: str = SEARCH.rule
+    min_sparsity: float | None = SEARCH.min_sparsity
     n_bootstraps: int = 50
     n_splits: int | str = 10
     scheduler: str | None = None

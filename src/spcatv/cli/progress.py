@@ -10,10 +10,11 @@ import math
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
+from spcatv.cli.time_left import TimeLeft
 from spcatv.progress import (
     AlternationEnded,
     ComponentEnded,
@@ -60,8 +61,10 @@ class Display:
 class LogDisplay(Display):
     """Logs files, stages and components as information, and alternations for debugging."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._component = ""
+        self._left = TimeLeft(clock)
+        self._n_done = 0
 
     def hear(self, event: Event, /) -> bool:
         """Log an event."""
@@ -69,10 +72,17 @@ class LogDisplay(Display):
             case FileRead():
                 logger.info("read %d of %d: %s", event.number, event.total, event.name)
             case StageStarted(title, None):
+                self._left.begin(None)
                 logger.info("%s", title)
-            case StageStarted(title, total, unit):
+            case StageStarted(title, total, unit, at_once):
+                self._left.begin(total, at_once)
+                self._n_done = 0
                 logger.info("%s: %d %s", title, total, unit)
-            case StageAdvanced(text) | Message(text):
+            case StageAdvanced(note):
+                self._n_done += 1
+                self._left.steps_done(self._n_done)
+                logger.info("%s", ", ".join(filter(None, (note, str(self._left)))))
+            case Message(text):
                 logger.info("%s", text)
             case ComponentStarted():
                 self._component = f"component {event.number} of {event.n_components}"
@@ -98,12 +108,13 @@ class LogDisplay(Display):
 
 
 class LiveDisplay(Display):
-    """A moving line on a terminal, wiped at the end: component, alternation, objective, gap, time left."""
+    """A moving line on a terminal, wiped at the end: what is done, how much of how much, time left."""
 
-    def __init__(self, console: Console) -> None:
-        self._bar = _bar(console)
+    def __init__(self, console: Console, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._left = TimeLeft(clock)
+        self._bar = _bar(console, self._left)
         self._task = self._bar.add_task("Reading", total=None, note="")
-        self._started = 0.0
+        self._n_done = 0
         self._component = ComponentStarted(1, 1, tol=1.0)
         self._share = 0.0
 
@@ -118,64 +129,64 @@ class LiveDisplay(Display):
         """Redraw the line."""
         match event:
             case FileRead(number, total):
+                self._left.steps_done(number, total)
                 self._bar.update(self._task, completed=number, total=total, note=f"file {number}/{total}")
-            case StageStarted(title, total):
-                # a bar without a total only moves to and fro
-                self._bar.remove_task(self._task)
-                self._task = self._bar.add_task(title, total=total, note="")
+            case StageStarted(title, total, unit, at_once):
+                self._begin(title, total, "" if total is None else f"0 of {total} {unit}", at_once)
             case StageAdvanced(note):
+                self._n_done += 1
+                self._left.steps_done(self._n_done)
                 self._bar.update(self._task, advance=1, note=note)
             case ComponentStarted():
                 if event.number == 1:
-                    self._started = time.perf_counter()
+                    self._begin("Fitting", event.n_components, "", 1)
                 self._component, self._share = event, 0.0
                 self._show("")
             case AlternationEnded(number, objective, gap):
                 # each start begins with a large gap again, but the bar must not go back
                 self._share = max(self._share, share_done(gap, self._component.tol))
-                self._show(f"  alternation {number}  objective {objective:.6g}  gap {gap:.1e}{self._left()}")
+                self._show(f"  alternation {number}  objective {objective:.6g}  gap {gap:.1e}")
             case ComponentEnded(diagnostics=found):
                 self._share = 1.0
                 self._show(
                     f"  done after {found.n_alternations} alternations  objective {found.objective:.6g}  "
-                    f"gap {found.relative_gap:.1e}{self._left()}"
+                    f"gap {found.relative_gap:.1e}"
                 )
         return False
 
+    def _begin(self, title: str, total: int | None, note: str, at_once: int) -> None:
+        # a bar without a total only moves to and fro
+        self._bar.remove_task(self._task)
+        self._task = self._bar.add_task(title, total=total, note=note)
+        self._left.begin(total, at_once)
+        self._n_done = 0
+
     def _show(self, figures: str) -> None:
         number, n_components = self._component.number, self._component.n_components
-        self._bar.update(
-            self._task,
-            description="Fitting",
-            completed=number - 1 + self._share,
-            total=n_components,
-            note=f"component {number}/{n_components}{figures}",
-        )
-
-    def _left(self) -> str:
-        done = (self._component.number - 1 + self._share) / self._component.n_components
-        if done <= 0 or done >= 1:
-            return ""
-        left = (time.perf_counter() - self._started) * (1 - done) / done
-        return f"  about {_duration(left)} left"
+        done = number - 1 + self._share
+        self._left.share_done(done / n_components)
+        note = f"component {number}/{n_components}{figures}"
+        self._bar.update(self._task, completed=done, total=n_components, note=note)
 
 
-def _duration(seconds: float) -> str:
-    if seconds < 60:
-        return f"{max(1, round(seconds))} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+def _bar(console: Console, left: TimeLeft) -> Progress:
+    from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
+    from rich.progress import TimeElapsedColumn as Elapsed
+    from rich.text import Text
 
+    class Left(ProgressColumn):
+        """The time left, again at every refresh: it counts down between two steps."""
 
-def _bar(console: Console) -> Progress:
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+        def render(self, task: Task) -> Text:
+            return Text(str(left))
 
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(bar_width=20),
         TextColumn("{task.fields[note]}"),
-        TimeElapsedColumn(),
+        Left(),
+        Elapsed(),
         console=console,
         transient=True,
     )

@@ -6,9 +6,8 @@ import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic
+from typing import Any, Generic
 
-from spcatv.cli.arguments import add_arguments, add_verbosity
 from spcatv.cli.arrays import read_array
 from spcatv.cli.config import config_text, read_config
 from spcatv.cli.images import IMAGE_DTYPE, read_images
@@ -16,11 +15,9 @@ from spcatv.cli.inputs import SampleFiles, Source, sample_files
 from spcatv.cli.kinds import InputError
 from spcatv.cli.options import CommonOptions, OptionsKind, effective_options, flag
 from spcatv.cli.progress import Display, choose_display, set_up_log
+from spcatv.progress import StageStarted, tell
 from spcatv.results import SampleSet
 from spcatv.results.folder import CONFIG
-
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 @dataclass(frozen=True)
@@ -42,35 +39,8 @@ class Request(Generic[OptionsKind]):
         """Read the samples."""
         if self.files is None:
             return read_array(self.options)
+        tell(StageStarted("Reading", len(self.files), "inputs"))
         return read_images(self.options, self.files)
-
-
-def add_command(
-    commands: Subparsers, kind: type[CommonOptions], *, help: str, description: str, epilog: str
-) -> argparse.ArgumentParser:
-    """Declare a command that reads samples and writes a results folder, with all its options."""
-    parser = commands.add_parser(
-        kind.command,
-        help=help,
-        usage=f"spca-tv {kind.command} IMAGES... --output DIR [options]",
-        description=description,
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,  # a later option must not make a script ambiguous
-    )
-    parser.add_argument(
-        "images",
-        nargs="*",
-        metavar="IMAGES",
-        help="files, folders, patterns in quotes, text files of paths (.txt, one per line), or tables (.tsv, "
-        ".csv) with a column of paths",
-    )
-    run_options = add_arguments(parser, kind)
-    run_options.add_argument(
-        "--config", type=Path, metavar="FILE", help="TOML file that holds any of these options"
-    )
-    add_verbosity(run_options)
-    return parser
 
 
 def checked_request(

@@ -7,57 +7,29 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from spcatv.cli.fit import summary_text
-from spcatv.cli.groups import Labels, find_groups, group_labels
+from spcatv.cli.groups import Labels, find_groups, fold_count, group_labels, groups_text
 from spcatv.cli.halves import verdicts
 from spcatv.cli.inputs import Source
 from spcatv.cli.interruption import rerun_hint_on_interrupt
 from spcatv.cli.kinds import InputError
 from spcatv.cli.options import SelectOptions
 from spcatv.cli.progress import show_warnings
-from spcatv.cli.request import Request, add_command, checked_request
+from spcatv.cli.request import Request, checked_request
 from spcatv.estimator import SPCATV
-from spcatv.progress import StageStarted, listening, tell
+from spcatv.progress import listening
 from spcatv.results import SampleSet, claimed_folder, write_results, write_selection
 from spcatv.selection import SPCATVCV, dask_backend
 from spcatv.selection.folds import make_folds
 from spcatv.selection.path import setting_text
 from spcatv.stability import Bootstrap, SplitHalves, bootstrap_components
 
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
-
-DESCRIPTION = """\
-Choose sparsity and smoothness by cross-validation, fit all samples with them, and
-resample to see which voxels would be found again. Writes what `fit` writes for the
-chosen model, the table of settings, and stability maps. Every fold removes confounds
-and scales features with its own training samples."""
-EXAMPLES = """\
-examples:
-  spca-tv select 'maps/*.nii.gz' --output results --n-jobs -1
-  spca-tv select 'maps/*.nii.gz' --sparsity 0.7 0.8 0.9 --smoothness 1 --output results
-  spca-tv select 'maps/*.nii.gz' --rule stability --output results
-  spca-tv select participants.tsv --mask gm.nii.gz --groups subject --output results
-  spca-tv select --array X.npy --shape 100,100 --alpha grid --rule paper --output results
-  spca-tv select 'maps/*.nii.gz' --scheduler tcp://host:8786 --output results
-"""
 # [protocol://]host:port, and what may follow it
 ADDRESS = re.compile(r"([a-z]+://)?[^\s/]+:\d+(/\S*)?")
-
-
-def add_parser(commands: Subparsers) -> argparse.ArgumentParser:
-    """Declare the command and its options."""
-    return add_command(
-        commands,
-        SelectOptions,
-        help="choose the penalty by cross-validation, and measure stability",
-        description=DESCRIPTION,
-        epilog=EXAMPLES,
-    )
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -73,7 +45,7 @@ def run(arguments: argparse.Namespace) -> None:
         metrics = write_results(folder, samples, search.best_estimator_, config=request.config, halves=halves)
         write_selection(folder, samples, search, stability)
     if not request.quiet:
-        lines = [samples.summary, _choice_text(search)]
+        lines = [samples.summary, *groups_text(samples, request.options.groups), _choice_text(search)]
         if stability is not None:
             lines.append(_stability_text(stability))
         print(summary_text(lines, metrics, request.output, search.best_estimator_, verdict))
@@ -101,7 +73,8 @@ def _select(
     options = request.options
     with _cluster(options.scheduler) as client:
         samples = request.read()
-        labels = group_labels(options.groups, len(samples.names), request.files)
+        labels = group_labels(options, samples)
+        options = replace(options, cv=fold_count(options, labels))
         _check_folds(options, samples, labels)
         with _workers(client, samples):
             search = _compared(options, samples, labels)
@@ -167,7 +140,6 @@ def _resampled(
     """Fit resamples of the samples; None if none are wanted."""
     if options.n_bootstraps == 0:
         return None
-    tell(StageStarted(f"Resampling {options.n_bootstraps} times"))
     return bootstrap_components(
         model,
         samples.matrix,

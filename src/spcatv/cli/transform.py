@@ -3,51 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from spcatv._util.files import replacing
-from spcatv.cli import kinds
-from spcatv.cli.arguments import add_verbosity
 from spcatv.cli.arrays import score_array
 from spcatv.cli.images import score_images
 from spcatv.cli.inputs import sample_files
-from spcatv.cli.kinds import InputError, Subparsers, check_output_file, input_errors
+from spcatv.cli.kinds import InputError, check_output_file, input_errors
 from spcatv.cli.progress import choose_display, set_up_log, show_warnings
 from spcatv.model import ModelError
 from spcatv.progress import listening
 from spcatv.results import open_model
 from spcatv.results.writing import write_mixing
-
-
-def add_parser(commands: Subparsers) -> argparse.ArgumentParser:
-    """Declare the command and its options."""
-    parser = commands.add_parser(
-        "transform",
-        help="scores of new images on the components of a model",
-        description=(
-            "Write the scores of images on the components of a model, one row per sample. The images are "
-            "treated as those of the fit were: the same mask, confounds and scale."
-        ),
-    )
-    parser.add_argument("model", type=Path, metavar="MODEL", help="folder that `spca-tv fit` has written")
-    parser.add_argument("images", nargs="*", metavar="IMAGES", help="as for `spca-tv fit`")
-    parser.add_argument(
-        "--array", type=Path, metavar="FILE", help="instead of images: an array, one sample per row"
-    )
-    parser.add_argument("--path-column", metavar="NAME", help="column of a table that holds the paths")
-    parser.add_argument(
-        "--confounds", type=Path, metavar="TSV", help="table of the confounds that the model was fitted with"
-    )
-    parser.add_argument(
-        "--confounds-columns",
-        type=lambda text: kinds.several(kinds.text("NAME"), "").read(text),
-        metavar="NAME,...",
-        help="columns of --confounds to use (default: those that the model was fitted with)",
-    )
-    parser.add_argument("--output", type=Path, required=True, metavar="TSV", help="file for the scores")
-    parser.add_argument("--overwrite", action="store_true", help="replace the file if it exists")
-    add_verbosity(parser)
-    return parser
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -68,7 +34,9 @@ def run(arguments: argparse.Namespace) -> None:
             if arguments.array is not None:
                 raise InputError(f"{arguments.model} was fitted to images: name images, not --array")
             files = sample_files(arguments.images, path_column=arguments.path_column)
-            names, scores = score_images(saved, files, arguments.confounds, arguments.confounds_columns)
+            names, scores = score_images(
+                saved, files, arguments.confounds, arguments.confounds_columns, arguments.path_column
+            )
     with replacing(arguments.output) as temporary:
         write_mixing(temporary, names, scores)
     if not arguments.quiet:

@@ -16,7 +16,7 @@ from spcatv.data.adjustment import (
 from spcatv.data.array import ArrayData
 from spcatv.data.base import ColumnStatistics, Data, row_blocks
 from spcatv.data.global_signal import GlobalSignalRemoved
-from spcatv.data.operators import CentredData, Centring, DataOperator, DeflatedData, ResidualData
+from spcatv.data.operators import CentredData, Centring, DataOperator, DeflatedData, Products, ResidualData
 
 __all__ = [
     "AdjustedData",
@@ -30,6 +30,7 @@ __all__ = [
     "DeflatedData",
     "FittedAdjustment",
     "GlobalSignalRemoved",
+    "Products",
     "ResidualData",
     "as_data",
     "checked_adjustment",

@@ -211,6 +211,22 @@ class AdjustedData:
         scaled = vectors * self.factor
         return self.data.dot_many(scaled) - self.confounds @ (self.slopes @ scaled.T)
 
+    def there_and_back_many(
+        self, vectors: FloatArray, mean: FloatArray, shift: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """``S = M V' - shift`` and ``S'M`` for the adjusted X less its means, M."""
+        scaled = vectors * self.factor
+        raw_mean = self._raw_mean(mean)
+        removed = self.confounds @ (self.slopes @ scaled.T)
+        scores, back = self.data.there_and_back_many(scaled, raw_mean, shift + removed)
+        if len(self.slopes):
+            back -= (scores.T @ self.confounds) @ self.slopes
+        return scores, back * self.factor
+
+    def _raw_mean(self, mean: FloatArray) -> FloatArray:
+        """Means of the adjusted features in units of X; 0 where the factor is."""
+        return np.divide(mean, self.factor, out=np.zeros_like(mean), where=self.factor != 0)
+
     def column_statistics(self, center: bool) -> ColumnStatistics:
         """Means and squared norms of the adjusted columns."""
         if len(self.slopes) == 0:
@@ -228,7 +244,7 @@ class AdjustedData:
         """``(X - 1 mean')(X - 1 mean')'`` of the adjusted X, its features multiplied by `factor`."""
         both = self.factor if factor is None else self.factor * factor
         # the mean in units of X; where the factor is 0, so is the adjusted feature, and only its mean is left
-        raw_mean = np.divide(mean, self.factor, out=np.zeros_like(mean), where=self.factor != 0)
+        raw_mean = self._raw_mean(mean)
         gram = self.data.gram(raw_mean, both)
         left_out = np.where(self.factor == 0, mean if factor is None else mean * factor, 0.0)
         gram += left_out @ left_out

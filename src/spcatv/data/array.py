@@ -14,6 +14,8 @@ from spcatv.kernels.products import column_moments, rows_times, rows_weighted, t
 # Columns that enter a Gram matrix together: wide enough for a fast product, and for a memory map to be
 # read in long pieces.
 GRAM_COLUMNS = 512
+# Entries of X that enter products with several vectors together.
+PRODUCT_ENTRIES = 1 << 22
 # Entries up to which inner products of float32 data may be taken in float32.
 LARGEST_SINGLE = 1e15
 
@@ -70,6 +72,30 @@ class ArrayData:
         for samples, block in self.blocks():
             out[samples] = block @ transposed
         return out
+
+    def there_and_back_many(
+        self, vectors: FloatArray, mean: FloatArray, shift: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """``S = M V' - shift`` and ``S'M`` for ``M = X - 1 mean'``, sums of blocks in float64."""
+        scores, back = np.empty(shift.shape), np.zeros(vectors.shape)
+        thin, middle = vectors.astype(self.dtype), mean.astype(self.dtype)
+        thin_columns = np.ascontiguousarray(thin.T)
+        height = min(max(1, PRODUCT_ENTRIES // self.shape[1]), self.shape[0])
+        centred = np.empty((height, self.shape[1]), self.dtype)
+        for first, last in row_blocks(self.shape, PRODUCT_ENTRIES):
+            block = np.subtract(self._rows(first, last), middle, out=centred[: last - first])
+            part = block @ thin_columns - shift[first:last]
+            scores[first:last] = part
+            back += part.T.astype(self.dtype) @ block
+        return scores, back
+
+    def _rows(self, first: int, last: int) -> FloatArray:
+        """Some of the samples: a view of the array where they lie one after the other, otherwise a copy."""
+        samples = self.samples[first:last]
+        begin = int(samples[0])
+        if int(samples[-1]) - begin == last - first - 1 and (np.diff(samples) == 1).all():
+            return self.array[begin : begin + last - first]
+        return self.array[samples]
 
     def column_statistics(self, center: bool) -> ColumnStatistics:
         """Means and squared norms of the columns."""

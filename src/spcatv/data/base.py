@@ -51,6 +51,14 @@ class Data(Protocol):
     def dot_many(self, vectors: FloatArray) -> FloatArray:
         """``X V'`` for K vectors as the rows of V (K, P), in one pass; shape (N, K)."""
 
+    def there_and_back_many(
+        self, vectors: FloatArray, mean: FloatArray, shift: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """``S = M V' - shift`` and ``S'M`` for ``M = X - 1 mean'``, in one pass, to the precision of X.
+
+        V has shape (K, P), `shift` and S (N, K), and ``S'M`` (K, P).
+        """
+
     def column_statistics(self, center: bool) -> ColumnStatistics:
         """Means and squared norms of the columns in one pass along the samples; no means unless `center`."""
 

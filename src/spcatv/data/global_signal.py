@@ -61,6 +61,13 @@ class GlobalSignalRemoved(CentredData):
         signal, loading = self.global_signal, self._loading
         return super().dot_many(vectors) - np.outer(signal, vectors @ loading)
 
+    def there_and_back_many(self, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """``S = M V'`` and ``S'M`` for ``M = X - 1 mean' - g b'``."""
+        signal, loading = self.global_signal, self._loading
+        shift = np.outer(signal, vectors @ loading)
+        scores, back = self.data.there_and_back_many(vectors, self.mean, shift)
+        return scores, back - np.outer(signal @ scores, loading)
+
     def transpose_dot(self, u: FloatArray) -> FloatArray:
         """``(X - 1 mean' - g b')' u``."""
         signal, loading = self.global_signal, self._loading

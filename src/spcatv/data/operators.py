@@ -17,6 +17,7 @@ from scipy.linalg.blas import daxpy
 
 from spcatv._util.types import FloatArray
 from spcatv.data.base import BLOCK_ENTRIES, ColumnStatistics, Data
+from spcatv.data.sketch import CompressedData, compress
 
 # A Gram matrix pays, in time and in memory, if it is small, or small beside the data: of order at most
 # SMALL_GRAM, or at most LARGEST_GRAM and a GRAM_SHARE of the longer side.
@@ -34,8 +35,8 @@ def gram_pays(shape: tuple[int, int]) -> bool:
     return short <= SMALL_GRAM or short <= min(LARGEST_GRAM, GRAM_SHARE * long)
 
 
-class DataOperator(Protocol):
-    """What the alternation needs of the data: an N x P operator and its size."""
+class Products(Protocol):
+    """What the alternation needs of the data: an N x P operator."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -43,9 +44,6 @@ class DataOperator(Protocol):
 
     def dot(self, v: FloatArray) -> FloatArray:
         """``X v``, shape (N,), float64."""
-
-    def dot_many(self, vectors: FloatArray) -> FloatArray:
-        """``X V'`` for the rows of V (K, P), in one pass over the data; shape (N, K)."""
 
     def transpose_dot(self, u: FloatArray) -> FloatArray:
         """``X'u``, shape (P,), float64."""
@@ -55,6 +53,16 @@ class DataOperator(Protocol):
 
     def add_removed(self, u: FloatArray, factor: float, out: FloatArray) -> None:
         """``out += factor (X_0 - X)'u`` for the data X_0 before deflation, without a product with them."""
+
+
+class DataOperator(Products, Protocol):
+    """What a fit needs of the data beside products: their size, and where to start."""
+
+    def dot_many(self, vectors: FloatArray) -> FloatArray:
+        """``X V'`` for the rows of V (K, P), in one pass over the data; shape (N, K)."""
+
+    def compressed(self, n_directions: int) -> CompressedData:
+        """The data compressed to their leading directions."""
 
     def blocks(self, entries: int = BLOCK_ENTRIES) -> Iterator[tuple[slice, FloatArray]]:
         """All samples in blocks of about `entries` entries: which ones, and X there in float64."""
@@ -190,6 +198,20 @@ class CentredData:
         daxpy(self.mean, back, a=-scores.sum())
         return scores, back
 
+    def there_and_back_many(self, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """``S = (X - 1 mean') V'`` (N, K) and ``S'(X - 1 mean')`` (K, P) for the rows of V (K, P)."""
+        return self.data.there_and_back_many(vectors, self.mean, np.zeros((self.shape[0], len(vectors))))
+
+    @cached_property
+    def _sketches(self) -> list[tuple[int, CompressedData]]:
+        return []
+
+    def compressed(self, n_directions: int) -> CompressedData:
+        """The data compressed to their leading directions; kept for later, and for fewer of them."""
+        if not self._sketches or self._sketches[-1][0] < n_directions:
+            self._sketches[:] = [(n_directions, compress(self, n_directions))]
+        return self._sketches[-1][1]
+
     def there_and_back(self, v: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``X v`` and ``X'X v`` of the centred data."""
         return self.shifted_there_and_back(v, np.zeros(self.shape[0]))
@@ -246,6 +268,11 @@ class ResidualData:
         """The samples of the residual in blocks."""
         for samples, block in self.base.blocks(entries):
             yield samples, block - self.scores[:, samples].T @ self.loadings
+
+    def compressed(self, n_directions: int) -> CompressedData:
+        """The residual of the compressed data."""
+        found = self.base.compressed(n_directions + len(self.loadings))
+        return found.without(self.scores, self.loadings)
 
     @cached_property
     def _cross(self) -> tuple[FloatArray, FloatArray]:

@@ -2,16 +2,14 @@
 
 from spcatv.decomposition.component import Component, ComponentDiagnostics
 from spcatv.decomposition.continuation import WarmStart
-from spcatv.decomposition.greedy import INITS, Decomposition, Init, Plan, decompose, deflation_scores
+from spcatv.decomposition.greedy import Decomposition, Plan, decompose, deflation_scores
 from spcatv.decomposition.penalty import LoadingPenalty, Weights
 from spcatv.decomposition.target import SparsityTarget
 
 __all__ = [
-    "INITS",
     "Component",
     "ComponentDiagnostics",
     "Decomposition",
-    "Init",
     "LoadingPenalty",
     "Plan",
     "SparsityTarget",

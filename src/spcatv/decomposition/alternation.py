@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spcatv._util.types import FloatArray
-from spcatv.data import DataOperator
+from spcatv.data import Products
 from spcatv.decomposition.component import Component
 from spcatv.decomposition.penalty import LoadingPenalty
 from spcatv.kernels.vectors import weighted_sum
@@ -47,7 +47,7 @@ class Limits:
 class _Alternation:
     """State of one alternation: the accepted point, and the scores to solve for next."""
 
-    def __init__(self, data: DataOperator, penalty: LoadingPenalty, solver: WarmSolver, tol: float) -> None:
+    def __init__(self, data: Products, penalty: LoadingPenalty, solver: WarmSolver, tol: float) -> None:
         self.data, self.penalty, self.solver, self.tol = data, penalty, solver, tol
         self.v: FloatArray = np.zeros(0)
         self.u: FloatArray = np.zeros(data.shape[0])
@@ -57,6 +57,7 @@ class _Alternation:
         self.objectives: list[float] = []
         self.inexactness: list[float] = []
         self.n_inner_iter = 0
+        self.n_passes = 0
         self.first_loss = 0.0
 
     def solve(self, problem: LoadingProblem, relative_gap: float | None) -> CertifiedLoading:
@@ -81,6 +82,7 @@ class _Alternation:
         """Take the new v with its best u, unless an extrapolated step has raised the objective."""
         slack = self.penalty.weights.l2 * step.gap
         scores, back = self.data.there_and_back(step.v)
+        self.n_passes += 1
         length = float(np.linalg.norm(scores))
         if length == 0:
             if extrapolated:
@@ -110,10 +112,10 @@ class _Alternation:
         null = self.problem is None
         back: FloatArray = np.zeros(0)
         dual: FloatArray = np.zeros(0)
-        if keep_warm_start and self.problem is not None:
+        if self.problem is not None:
             back = self.penalty.back_scale(self.data.shape[0]) * self.problem.y
             self.data.add_removed(self.u, 1.0, back)
-            dual = self.solver.dual()
+            dual = self.solver.dual() if keep_warm_start else dual
         return Component(
             v=self.v,
             u=np.zeros_like(self.u) if null else self.u,
@@ -129,11 +131,12 @@ class _Alternation:
             dual=dual,
             weights=self.penalty.weights,
             first_loss=self.first_loss,
+            n_passes=self.n_passes,
         )
 
 
 def alternate(
-    data: DataOperator,
+    data: Products,
     penalty: LoadingPenalty,
     start: FloatArray | LoadingProblem,
     limits: Limits,
@@ -148,7 +151,11 @@ def alternate(
     the relative gap at which the first v-step may stop; without it the first is as inexact as the others.
     """
     state = _Alternation(data, penalty, solver, limits.tol)
-    problem = start if isinstance(start, LoadingProblem) else penalty.problem(data, start)
+    if isinstance(start, LoadingProblem):
+        problem = start
+    else:
+        problem = penalty.problem(data, start)
+        state.n_passes += 1
     push, extrapolated = FIRST_PUSH, False
     for number in range(1, limits.max_iter + 1):
         step = state.solve(problem, first_gap if number == 1 else None)

@@ -9,7 +9,12 @@ import numpy as np
 from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray
 from spcatv.data import CentredData, Data, GlobalSignalRemoved, as_data
+from spcatv.data.operators import gram_pays
+from spcatv.data.sketch import compress
 from spcatv.decomposition.starts import leading_squares
+
+# Relative precision of the variance that principal components of large data span.
+CEILING_TOL = 1e-5
 
 
 def pca_cumulative_variance(
@@ -38,7 +43,11 @@ def pca_cumulative_variance(
     kind = CentredData if global_signal is None else GlobalSignalRemoved
     data = kind(as_data(X if isinstance(X, Data) else np.asarray(X)), center)
     with one_blas_thread():
-        largest, _ = leading_squares(data, min(n_components, *data.shape))
+        n_vectors = min(n_components, *data.shape)
+        if gram_pays(data.shape):
+            largest, _ = leading_squares(data, n_vectors)
+        else:
+            largest, _ = compress(data, n_vectors, CEILING_TOL).leading_squares(n_vectors)
         total = data.squared_norm()
     squares = np.zeros(n_components)
     squares[: len(largest)] = np.maximum(largest, 0.0)

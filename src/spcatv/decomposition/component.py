@@ -44,9 +44,10 @@ class Component:
     n_inner_iter : int
         Iterations of the loading solver, all alternations together.
     back : ndarray of shape (P,), or of shape (0,)
-        Warm start: ``X_0'u`` for the data X_0 before deflation. Empty unless a later fit starts from here.
+        ``X_0'u`` for the data X_0 before deflation. Empty if v is zero.
     dual : ndarray of shape (n_rows,), or of shape (0,)
-        Warm start: feasible dual variable that the last v-step ended with. Empty likewise.
+        Warm start: feasible dual variable that the last v-step ended with. Empty unless a later fit starts
+        from here.
     weights : Weights
         Absolute weights of the penalties.
     first_loss : float
@@ -58,6 +59,8 @@ class Component:
         lies, so that it could not be met; 0 if it was.
     target_sparsity : float or None
         The wanted sparsity.
+    n_passes : int
+        Passes over the data.
     """
 
     v: FloatArray
@@ -77,6 +80,7 @@ class Component:
     smoothness: float | None = None
     jump: float = 0.0
     target_sparsity: float | None = None
+    n_passes: int = 0
 
     @cached_property
     def is_null(self) -> bool:
@@ -148,6 +152,8 @@ class ComponentDiagnostics:
         that is zero. None in models of earlier versions.
     global_correlation : float or None
         Absolute correlation of the scores with the mean over features of each sample; None likewise.
+    n_passes : int or None
+        Passes over the data that the alternation took; None in a model that was read from a folder.
     """
 
     objective: float
@@ -170,6 +176,7 @@ class ComponentDiagnostics:
     jump: float = 0.0
     same_sign: float | None = None
     global_correlation: float | None = None
+    n_passes: int | None = None
 
     @property
     def is_global(self) -> bool:
@@ -190,7 +197,13 @@ class ComponentDiagnostics:
 
 
 def diagnose(
-    component: Component, seconds: float, data: CentredData, loading: FloatArray, scores: FloatArray
+    component: Component,
+    seconds: float,
+    data: CentredData,
+    loading: FloatArray,
+    scores: FloatArray,
+    *,
+    is_final: bool,
 ) -> ComponentDiagnostics:
     """What is known about a component.
 
@@ -204,12 +217,15 @@ def diagnose(
         The data before deflation, N x P.
     loading, scores : ndarray of shape (P,) and (N,)
         The unit loading and the scores that users see.
+    is_final : bool
+        Whether they are those of the component, which were not fitted again.
     """
     n_features = component.v.size
     distance = float(np.sqrt(component.gap))
     n_certain = count_above(component.v, distance)[1]
     n_nonzero = int(np.count_nonzero(loading))
-    covariance = data.transpose_dot(scores)
+    # the alternation knows X'u, unless users see other scores than it ended with
+    covariance = component.back if is_final and component.back.size else data.transpose_dot(scores)
     length = float(np.linalg.norm(component.v))
     return ComponentDiagnostics(
         objective=component.objective,
@@ -232,6 +248,7 @@ def diagnose(
         jump=component.jump,
         same_sign=max(float(np.mean(covariance > 0)), float(np.mean(covariance < 0))),
         global_correlation=_correlation(scores, data.global_signal),
+        n_passes=component.n_passes,
     )
 
 

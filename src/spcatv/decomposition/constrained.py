@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spcatv._util.types import FloatArray
-from spcatv.data import DataOperator
+from spcatv.data import Products
 from spcatv.decomposition.alternation import STEP_REDUCTION, STEP_SHARE, Limits
 from spcatv.decomposition.component import Component, null_component
 from spcatv.decomposition.continuation import ComponentStart
@@ -83,7 +83,7 @@ class _Point:
 
 
 def alternate_to_sparsity(
-    data: DataOperator,
+    data: Products,
     target: SparsityTarget,
     start: FloatArray | ComponentStart,
     limits: Limits,
@@ -94,7 +94,7 @@ def alternate_to_sparsity(
 
     Parameters
     ----------
-    data : DataOperator
+    data : Products
         Centred and deflated data, N x P.
     target : SparsityTarget
         What the component is asked for.
@@ -130,12 +130,8 @@ def alternate_to_sparsity(
         r = point.r if before is None or push == 0.0 else _pushed(before, point, push)
     if point is None:
         return replace(null_component(data.shape), n_inner_iter=alternation.n_iter)
-    back: FloatArray = np.zeros(0)
-    dual: FloatArray = np.zeros(0)
-    if limits.keep_warm_start:
-        back = data.shape[0] * point.r
-        data.add_removed(point.u, 1.0, back)
-        dual = solver.dual()
+    back = data.shape[0] * point.r
+    data.add_removed(point.u, 1.0, back)
     return Component(
         v=point.v,
         u=point.u,
@@ -148,16 +144,17 @@ def alternate_to_sparsity(
         inexactness=tuple(inexactness),
         n_inner_iter=alternation.n_iter,
         back=back,
-        dual=dual,
+        dual=solver.dual() if limits.keep_warm_start else np.zeros(0),
         weights=target.with_weights(point.threshold.l1, point.tv).weights,
         smoothness=alternation.smoothness,
         jump=point.threshold.jump,
         target_sparsity=target.sparsity,
+        n_passes=len(objectives) + (not isinstance(start, ComponentStart)),
     )
 
 
 def _first_map(
-    data: DataOperator, target: SparsityTarget, start: FloatArray | ComponentStart, solver: WarmSolver
+    data: Products, target: SparsityTarget, start: FloatArray | ComponentStart, solver: WarmSolver
 ) -> FloatArray:
     """The map to start from, with the solver in the state that goes with it."""
     if not isinstance(start, ComponentStart):
@@ -173,7 +170,7 @@ def _first_map(
 class _Alternation:
     """Steps from a map to a loading and its scores; the smoothness never rises."""
 
-    def __init__(self, data: DataOperator, target: SparsityTarget, tol: float, solver: WarmSolver) -> None:
+    def __init__(self, data: Products, target: SparsityTarget, tol: float, solver: WarmSolver) -> None:
         self._data, self._target, self._tol, self._solver = data, target, tol, solver
         self.smoothness = target.smoothness
         self.n_iter = 0

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from spcatv._util.parameters import Init
 from spcatv._util.types import FloatArray
 from spcatv.data import CentredData, DataOperator, DeflatedData
+from spcatv.data.operators import gram_pays
 from spcatv.decomposition.alternation import Limits
 from spcatv.decomposition.component import (
     Component,
@@ -36,9 +37,6 @@ from spcatv.decomposition.target import TARGET_L2, SparsityTarget
 from spcatv.progress import SILENT, ComponentEnded, ComponentStarted, Listener
 from spcatv.solvers import Solver
 from spcatv.solvers.warm import WarmSolver
-
-Init = Literal["svd", "structured", "random"]
-INITS: tuple[Init, ...] = ("svd", "structured", "random")
 
 # A residual with less than this share of the data's squared norm is rounding, not signal.
 RANK_FLOOR = 1e-13
@@ -83,6 +81,12 @@ class Plan:
     refine: bool
     refit: bool = False
     keep_warm_start: bool = False
+
+    @property
+    def n_directions(self) -> int:
+        """Singular vectors of a residual that starts are taken from."""
+        structured = isinstance(self.init, str) and self.init == "structured"
+        return SPARE_STARTS + (max(self.n_init, STRUCTURED_STARTS) if structured else self.n_init)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,6 +163,8 @@ def decompose(
     limits = Limits(plan.tol, plan.max_iter, keep, listener)
     # one for all components: its memory layout and step sizes are worth keeping
     solver = requests[0].solver(plan.method, plan.dtype)
+    if not gram_pays(data.shape):
+        data.compressed(plan.n_directions + len(requests))  # once for all components
     for number in range(len(records), len(requests)):
         started = time.perf_counter()
         listener.hear(ComponentStarted(number + 1, len(requests), plan.tol))
@@ -170,7 +176,8 @@ def decompose(
             fitted.append(component)
         weights.append(component.weights)
         seconds = time.perf_counter() - started
-        records.append(diagnose(component, seconds, data, deflation.components[-1], deflation.scores[-1]))
+        final = deflation.components[-1], deflation.scores[-1]
+        records.append(diagnose(component, seconds, data, *final, is_final=not deflation.refits))
         del component  # its arrays would stay beside those of the next one
         if listener.hear(ComponentEnded(number + 1, len(requests), records[-1], deflation.components)):
             break
@@ -209,7 +216,7 @@ def _refined(
         singular_values=np.linalg.norm(scores, axis=0),
         diagnostics=tuple(
             replace(
-                diagnose(after, before.seconds, data, components[k], scores[:, k]),
+                diagnose(after, before.seconds, data, components[k], scores[:, k], is_final=False),
                 objectives=before.objectives,
                 inexactness=before.inexactness,
             )
@@ -235,7 +242,8 @@ class _Deflation:
     """Unit loadings and scores removed so far (docs/method.md section 5.1)."""
 
     def __init__(self, data: CentredData, n_components: int, *, refit: bool, positive: bool) -> None:
-        self._data, self._refit, self._positive = data, refit, positive
+        self.refits = refit
+        self._data, self._positive = data, positive
         self._n_removed = 0
         self._scores = np.zeros((n_components, data.shape[0]))
         self._components = np.zeros((n_components, data.shape[1]))
@@ -261,7 +269,7 @@ class _Deflation:
 
         As it is, its scores, ``X v`` for the unit v, follow from those that the alternation ended with.
         """
-        if self._refit:
+        if self.refits:
             self.refit(component.v)
             return
         direction = self._components[self._n_removed]
@@ -326,7 +334,14 @@ class _ComponentFitter:
             if len(starts) == 0:
                 continue
             candidates = with_both_signs(starts) if self.request.positive else starts
-            found = best_component(residual, self.request, list(candidates), self.limits, solver=self.solver)
+            found = best_component(
+                residual,
+                self.request,
+                list(candidates),
+                self.limits,
+                solver=self.solver,
+                compressed=None if gram_pays(residual.shape) else residual.compressed(self.plan.n_directions),
+            )
             if not found.is_null:
                 break
         return found
@@ -341,7 +356,7 @@ class _ComponentFitter:
             return [first, singular_scores(residual, SPARE_STARTS)]
         if init == "random":
             return [random_scores(n_samples, n_init, self.rng)]
-        n_starts = max(n_init, STRUCTURED_STARTS) if init == "structured" else n_init
+        n_starts = self.plan.n_directions - SPARE_STARTS
         leading = singular_scores(residual, n_starts + SPARE_STARTS)
         first, spare = leading[:n_starts], leading[n_starts:]
         if init == "structured":

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spcatv._util.types import FloatArray
-from spcatv.data import DataOperator
+from spcatv.data import Products
 from spcatv.problem import LoadingProblem, Penalty, as_penalty
 from spcatv.problem.structured import has_structured_term
 from spcatv.solvers import Solver
@@ -34,7 +34,7 @@ class LoadingPenalty:
     penalty: Penalty = "tv"  # "tv" or "graphnet", form of the structured penalty
     positive: bool = False  # whether loadings are kept non-negative
 
-    def problem(self, data: DataOperator, u: FloatArray) -> LoadingProblem:
+    def problem(self, data: Products, u: FloatArray) -> LoadingProblem:
         """The loading problem for scores u: ``y = X'u / (N l2)``."""
         return self.problem_at(data.transpose_dot(u) / self.back_scale(data.shape[0]))
 

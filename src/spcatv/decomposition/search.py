@@ -8,13 +8,14 @@ from dataclasses import replace
 import numpy as np
 
 from spcatv._util.types import FloatArray
-from spcatv.data import DataOperator
+from spcatv.data import Products
 from spcatv.decomposition.alternation import Limits, alternate
 from spcatv.decomposition.component import Component
 from spcatv.decomposition.constrained import alternate_to_sparsity
 from spcatv.decomposition.continuation import ComponentStart
 from spcatv.decomposition.penalty import LoadingPenalty
 from spcatv.decomposition.target import SparsityTarget
+from spcatv.progress import SILENT
 from spcatv.solvers.warm import WARM_TAU, WarmSolver
 
 # What a component is asked for: fixed weights, or a share of zeros.
@@ -25,7 +26,7 @@ LOSS_SHARE = 0.5
 
 
 def component_from(
-    data: DataOperator, request: Request, scores: FloatArray, limits: Limits, *, solver: WarmSolver
+    data: Products, request: Request, scores: FloatArray, limits: Limits, *, solver: WarmSolver
 ) -> Component:
     """Alternate from unit scores (N,)."""
     if isinstance(request, SparsityTarget):
@@ -34,7 +35,7 @@ def component_from(
 
 
 def continued_component(
-    data: DataOperator, request: Request, start: ComponentStart, limits: Limits, *, solver: WarmSolver
+    data: Products, request: Request, start: ComponentStart, limits: Limits, *, solver: WarmSolver
 ) -> Component:
     """Alternate from a component that was fitted with other weights, or to another sparsity."""
     if isinstance(request, SparsityTarget):
@@ -46,12 +47,13 @@ def continued_component(
 
 
 def best_component(
-    data: DataOperator,
+    data: Products,
     request: Request,
     starts: Sequence[FloatArray],
     limits: Limits,
     *,
     solver: WarmSolver,
+    compressed: Products | None = None,
 ) -> Component:
     """Alternate from every start coarsely, and from the best of them to the full tolerance.
 
@@ -61,7 +63,7 @@ def best_component(
 
     Parameters
     ----------
-    data : DataOperator
+    data : Products
         Centred and deflated data, N x P.
     request : LoadingPenalty or SparsityTarget
         What the component is asked for.
@@ -71,11 +73,21 @@ def best_component(
         When to stop, and who is told.
     solver : WarmSolver
         Solves the v-steps.
+    compressed : Products, default=None
+        The data compressed, on which alternations are cheap: all but the last ones are done there.
 
     Returns
     -------
     Component
     """
+    if compressed is not None:
+        silent = replace(limits, keep_warm_start=True, listener=SILENT)
+        first = best_component(compressed, request, starts, silent, solver=solver)
+        if first.is_null:
+            return first
+        solver.restart_from(first.v, first.dual)
+        final = component_from(data, request, first.u, limits, solver=solver)
+        return replace(final, n_inner_iter=final.n_inner_iter + first.n_inner_iter)
     if len(starts) == 1:
         solver.restart()
         return component_from(data, request, starts[0], limits, solver=solver)
@@ -93,7 +105,11 @@ def best_component(
         return best
     solver.restart_from(best.v, best.dual)
     final = component_from(data, request, best.u, limits, solver=solver)
-    return replace(final, n_inner_iter=final.n_inner_iter + sum(c.n_inner_iter for c in tried))
+    return replace(
+        final,
+        n_inner_iter=final.n_inner_iter + sum(c.n_inner_iter for c in tried),
+        n_passes=final.n_passes + sum(c.n_passes for c in tried),
+    )
 
 
 def _merit(component: Component, penalty: LoadingPenalty, n_samples: int) -> float:

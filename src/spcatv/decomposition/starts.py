@@ -15,7 +15,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from scipy.special import ive
 
 from spcatv._util.types import FloatArray
-from spcatv.data import DataOperator, row_blocks
+from spcatv.data import CentredData, DataOperator, as_data, row_blocks
 from spcatv.data.operators import gram_pays
 from spcatv.structure import Structure
 
@@ -27,8 +27,8 @@ LANCZOS_TOL = 1e-9
 DIFFUSION_TIME = 36.0
 # Entries of X that are diffused together.
 DIFFUSED_ENTRIES = 1 << 21
-# With more blocks of them than this, products with vectors replace the matrix of all inner products.
-FEW_BLOCKS = 8
+# Leading directions of large data in which regions are looked for.
+DIFFUSED_DIRECTIONS = 40
 # Entries that go through the Chebyshev series together, so that they stay in the cache.
 PANEL_ENTRIES = 1 << 18
 # Terms of the Chebyshev series below this are left out.
@@ -57,10 +57,11 @@ def singular_scores(data: DataOperator, n_starts: int) -> FloatArray:
 def leading_squares(data: DataOperator, n_vectors: int) -> tuple[FloatArray, FloatArray]:
     """Largest squared singular values of the data, descending, and left singular vectors of any length.
 
-    Shapes (n,) and (n, N), with n at most `n_vectors` and the shorter side of the data.
+    Shapes (n,) and (n, N), with n at most `n_vectors` and the shorter side of the data. Large data are
+    compressed first: their values are a little too small. Otherwise both are exact.
     """
     if not gram_pays(data.shape) and n_vectors < data.shape[0]:
-        return leading_eigenvectors_of(lambda u: data.dot(data.transpose_dot(u)), data.shape[0], n_vectors)
+        return data.compressed(n_vectors).leading_squares(n_vectors)
     values, vectors = _leading_eigenvectors(data.gram(), n_vectors)
     if data.shape[0] > data.shape[1]:
         vectors = data.dot_many(vectors).T
@@ -114,45 +115,35 @@ def diffused_scores(data: DataOperator, structure: Structure, n_starts: int) -> 
     """
     if structure.norm_squared() == 0:
         return singular_scores(data, n_starts)
+    if gram_pays(data.shape):
+        return _diffused_scores(data, structure, n_starts)
+    compressed = data.compressed(max(n_starts, DIFFUSED_DIRECTIONS))
+    few = CentredData(as_data(compressed.rows), center=False)
+    return np.asarray(_diffused_scores(few, structure, n_starts) @ compressed.basis.T)
+
+
+def _diffused_scores(data: DataOperator, structure: Structure, n_starts: int) -> FloatArray:
     laplacian = (structure.matrix.T @ structure.matrix).tocsr() * (2.0 / structure.norm_squared())
     gram, norms, diffused_norms = _diffused_moments(data, laplacian)
-    if gram is None:
-        values, vectors = leading_eigenvectors_of(
-            lambda u: _diffused_product(data, laplacian, u), data.shape[0], n_starts
-        )
-    else:
-        values, vectors = _leading_eigenvectors(gram, n_starts)
+    values, vectors = _leading_eigenvectors(gram, n_starts)
     places = _coherent_places(norms, diffused_norms, laplacian, PLACES_A_START * n_starts)
     local = [scores_of_loading(data, place) for place in places]
     return np.concatenate([vectors[values > 0], *local])
 
 
-def _diffused_product(data: DataOperator, laplacian: sp.csr_array, u: FloatArray) -> FloatArray:
-    """``X W^2 X'u``."""
-    back = data.transpose_dot(u)
-    return data.dot(_diffuse(laplacian, back[:, None], 2 * DIFFUSION_TIME)[:, 0])
-
-
 def _diffused_moments(
     data: DataOperator, laplacian: sp.csr_array
-) -> tuple[FloatArray | None, FloatArray, FloatArray]:
-    """``(X W)(X W)'``, shape (N, N), and the norms of the columns of X and of ``X W^2``, shape (P,) each.
-
-    The matrix takes one more pass over the data per block, and is None where there are many.
-    """
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """``(X W)(X W)'``, shape (N, N), and the norms of the columns of X and of ``X W^2``, shape (P,) each."""
     n_samples, n_features = data.shape
-    few = n_samples * n_features <= FEW_BLOCKS * DIFFUSED_ENTRIES
-    gram = np.empty((n_samples, n_samples)) if few else None
+    gram = np.empty((n_samples, n_samples))
     squares, diffused_squares = np.zeros(n_features), np.zeros(n_features)
     for samples, block in data.blocks(DIFFUSED_ENTRIES):
         smooth = _diffuse(laplacian, block.T, 2 * DIFFUSION_TIME)
         squares += np.einsum("ij,ij->j", block, block)
         diffused_squares += np.einsum("ij,ij->i", smooth, smooth)
-        if gram is not None:
-            gram[:, samples] = data.dot_many(smooth.T)
-    if gram is not None:
-        gram = 0.5 * (gram + gram.T)
-    return gram, np.sqrt(squares), np.sqrt(diffused_squares)
+        gram[:, samples] = data.dot_many(smooth.T)
+    return 0.5 * (gram + gram.T), np.sqrt(squares), np.sqrt(diffused_squares)
 
 
 def _coherent_places(

@@ -8,24 +8,25 @@ from typing import Any
 
 import numpy as np
 
+from spcatv._util.parameters import (
+    DTYPES,
+    FIT,
+    GLOBAL_SIGNALS,
+    INITS,
+    PENALISED_PARAMETERS,
+    REFITS,
+    SOLVER_NAMES,
+    TARGET_PARAMETERS,
+    TRANSFORMS,
+    UNITS,
+    Init,
+)
 from spcatv._util.types import FloatArray
-from spcatv.decomposition import INITS, Init
 from spcatv.problem import PENALTIES, StructuredPenalty
-from spcatv.solvers import METHODS
 
-UNITS = ("relative", "absolute")
-TRANSFORMS = ("deflation", "projection")
-DTYPES = ("float32", "float64")
-GLOBAL_SIGNALS = ("regress",)
-REFITS = ("support",)
-DEFAULT_SPARSITY = 0.7
-DEFAULT_SMOOTHNESS = 1.0
 # A share of zeros must leave at least so much; what is left is rounded to whole features.
 HALF_A_FEATURE = 0.5
 ROUNDING = 1e-12
-# Parameters of the two ways to set the weights; the first one of the penalised model decides.
-TARGET_PARAMETERS = ("sparsity", "smoothness")
-PENALISED_PARAMETERS = ("alpha", "l1_ratio", "tv_ratio", "penalty_units")
 
 
 def check_parameters(estimator: Any) -> None:
@@ -54,8 +55,7 @@ def check_parameters(estimator: Any) -> None:
         if getattr(estimator, name) is not None:
             _check_choice(name, getattr(estimator, name), choices)
     if not callable(estimator.solver):
-        methods = tuple(method for method in METHODS if method != "closed_form")
-        _check_choice("solver", estimator.solver, ("auto", *methods))
+        _check_choice("solver", estimator.solver, SOLVER_NAMES)
     if estimator.dtype is not None and _dtype_name(estimator.dtype) not in DTYPES:
         raise ValueError(f"dtype must be None, {' or '.join(DTYPES)}, got {estimator.dtype!r}")
 
@@ -98,7 +98,7 @@ def _check_alpha(alpha: Any, n_components: int) -> None:
 
 def _check_default_target(sparsity: Any, smoothness: Any) -> None:
     """With alpha, a wanted sparsity or smoothness would go unheard."""
-    if np.ndim(sparsity) > 0 or sparsity != DEFAULT_SPARSITY or smoothness != DEFAULT_SMOOTHNESS:
+    if np.ndim(sparsity) > 0 or sparsity != FIT.sparsity or smoothness != FIT.smoothness:
         raise ValueError(
             f"alpha sets the weights, and sparsity={sparsity!r}, smoothness={smoothness!r} would be ignored; "
             "give either alpha, or sparsity and smoothness with alpha=None"

@@ -9,10 +9,11 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from spcatv._util.parameters import FIT
 from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray
 from spcatv.decomposition import deflation_scores
@@ -25,7 +26,8 @@ from spcatv.estimator.fitting import (
     store_fit,
     warn_about,
 )
-from spcatv.estimator.parameters import DEFAULT_SMOOTHNESS, DEFAULT_SPARSITY, check_parameters
+from spcatv.estimator.naming import ComponentNamesMixin
+from spcatv.estimator.parameters import check_parameters
 from spcatv.estimator.reportable import ReportMixin
 from spcatv.estimator.state import estimator_state, restore_estimator
 from spcatv.model import read_model, write_model
@@ -36,9 +38,7 @@ from spcatv.progress.printing import FitPrinter
 from spcatv.structure import as_structure
 
 
-class SPCATV(
-    CallbackSupportMixin, ReportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
-):
+class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEstimator):
     """Sparse PCA whose components are a few coherent regions: l1 + l2 + total variation.
 
     Component after component minimises (docs/method.md section 1.2)
@@ -163,27 +163,27 @@ class SPCATV(
 
     def __init__(
         self,
-        n_components: int = 3,
+        n_components: int = FIT.n_components,
         *,
         structure: Any = None,
-        sparsity: float | Sequence[float] = DEFAULT_SPARSITY,
-        smoothness: float = DEFAULT_SMOOTHNESS,
-        alpha: float | Sequence[float] | None = None,
-        l1_ratio: float = 0.25,
-        tv_ratio: float = 0.5,
-        penalty_units: str = "relative",
-        penalty: Penalty = "tv",
-        positive: bool = False,
-        center: bool = True,
-        global_signal: str | None = None,
-        tol: float = 1e-6,
-        max_iter: int = 500,
-        solver: str | Callable[..., Any] = "auto",
-        n_init: int = 1,
-        refine: bool = False,
-        refit: str | None = None,
-        transform_method: str = "deflation",
-        init: str | npt.ArrayLike = "svd",
+        sparsity: float | Sequence[float] = FIT.sparsity,
+        smoothness: float = FIT.smoothness,
+        alpha: float | Sequence[float] | None = FIT.alpha,
+        l1_ratio: float = FIT.l1_ratio,
+        tv_ratio: float = FIT.tv_ratio,
+        penalty_units: str = FIT.penalty_units,
+        penalty: Penalty = FIT.penalty,
+        positive: bool = FIT.positive,
+        center: bool = FIT.center,
+        global_signal: str | None = FIT.global_signal,
+        tol: float = FIT.tol,
+        max_iter: int = FIT.max_iter,
+        solver: str | Callable[..., Any] = FIT.solver,
+        n_init: int = FIT.n_init,
+        refine: bool = FIT.refine,
+        refit: str | None = FIT.refit,
+        transform_method: str = FIT.transform_method,
+        init: str | npt.ArrayLike = FIT.init,
         dtype: npt.DTypeLike | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -358,7 +358,3 @@ class SPCATV(
             comes back as "auto", a `structure` that was one as the structure that it made.
         """
         return restore_estimator(cls, read_model(folder, kind="SPCATV"))
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.components_)

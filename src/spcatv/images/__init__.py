@@ -9,6 +9,7 @@ except ImportError as error:
         'pip install "spca-tv[images]"'
     ) from error
 
+from spcatv._util.matching import RowOrderWarning
 from spcatv.images.cohort import Cohort, InputFile, Preparation, read_cohort
 from spcatv.images.estimator import ImageSPCATV
 from spcatv.images.features import BadFeatureWarning, DropReport
@@ -23,6 +24,7 @@ __all__ = [
     "ImageSPCATV",
     "InputFile",
     "Preparation",
+    "RowOrderWarning",
     "Space",
     "read_cohort",
 ]

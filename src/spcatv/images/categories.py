@@ -29,14 +29,17 @@ def given_columns(names: Sequence[str], levels: Levels) -> list[str]:
     return list(dict.fromkeys([*(origin.get(name, name) for name in names), *levels]))
 
 
-def text_values(column: Any, name: str, source: str) -> list[str] | None:
-    """The values of a column of a DataFrame if it holds text; None if it holds numbers."""
+def text_values(column: Any, name: str, source: str, where: Sequence[str]) -> list[str] | None:
+    """The values of a column of a DataFrame if it holds text; None if it holds numbers.
+
+    `where` says for messages in which row of the table each value stands.
+    """
     if column.dtype.kind in "biuf":
         return None
     missing = np.flatnonzero(column.isna().to_numpy())
     if len(missing):
         raise ImageError(
-            f"{source}: {len(missing)} values of column {name!r} are missing, first in row {missing[0] + 1}; "
+            f"{source}: {len(missing)} values of column {name!r} are missing, first in {where[missing[0]]}; "
             "confounds must be complete"
         )
     values = column.tolist()
@@ -49,7 +52,7 @@ def text_values(column: Any, name: str, source: str) -> list[str] | None:
         # the rarer of the two is probably the mistake
         odd = numbers.index(2 * sum(numbers) < len(values)) if len(set(numbers)) == 2 else 0
         raise ImageError(
-            f"{source}: column {name!r} mixes numbers and text: row {odd + 1} has {values[odd]!r}, unlike "
+            f"{source}: column {name!r} mixes numbers and text: {where[odd]} has {values[odd]!r}, unlike "
             "most others"
         )
     return values
@@ -69,17 +72,20 @@ def levels_of(values: Sequence[str], name: str, source: str) -> tuple[str, ...]:
     if len(levels) > 2 and 2 * len(levels) > len(values):
         raise ImageError(
             f"{source}: column {name!r} has {len(levels)} different values in {len(values)} rows (first "
-            f"{values[0]!r}): it identifies images rather than groups of them; leave it out"
+            f"{values[0]!r}): it identifies images rather than groups of them; name the columns to use, or "
+            "call it participant_id if it holds the participants of the file names (sub-...)"
         )
     return levels
 
 
-def indicators(values: Sequence[str], levels: tuple[str, ...], name: str, source: str) -> FloatArray:
+def indicators(
+    values: Sequence[str], levels: tuple[str, ...], name: str, source: str, where: Sequence[str]
+) -> FloatArray:
     """Zeros and ones of shape (n_samples, n_levels - 1): one column per level except the first."""
     unknown = next((row for row, value in enumerate(values) if value not in levels), None)
     if unknown is not None:
         raise ImageError(
-            f"{source}: row {unknown + 1} has {name} {values[unknown]!r}, which the model was not fitted "
+            f"{source}: {where[unknown]} has {name} {values[unknown]!r}, which the model was not fitted "
             f"with; it knows {', '.join(levels)}"
         )
     return (np.array(values)[:, None] == np.array(levels[1:])[None]).astype(np.float64)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from spcatv._util.entities import natural_groups
 from spcatv._util.types import FloatArray
 from spcatv.data import Adjustment, as_data
 from spcatv.images.confounds import ConfoundFit, ConfoundTable, fit_confounds, read_confounds
@@ -65,7 +66,7 @@ class Preparation:
         if kind != self.space.kind:
             raise ImageError(f"the model was fitted to {self.space.kind} images, these are {kind} images")
         samples = self.space.open(items)
-        table = self._checked_confounds(confounds, len(samples.names))
+        table = self._checked_confounds(confounds, samples.names)
         X = _read(samples, self.space, self.dtype, progress)
         check_finite(X, samples.names, self.space.noun)
         if self.confounds is not None and table is not None:
@@ -74,7 +75,7 @@ class Preparation:
             X /= self.scale
         return X
 
-    def _checked_confounds(self, confounds: Any, n_samples: int) -> ConfoundTable | None:
+    def _checked_confounds(self, confounds: Any, names: tuple[str, ...]) -> ConfoundTable | None:
         if confounds is None and self.confounds is not None:
             raise ImageError(
                 f"the model was fitted with confounds ({self.confounds.described()}); give those of the new "
@@ -84,7 +85,7 @@ class Preparation:
             return None
         if self.confounds is None:
             raise ImageError("the model was fitted without confounds; it cannot remove any from new images")
-        return read_confounds(confounds, n_samples, self.confounds.levels)
+        return read_confounds(confounds, names, self.confounds.levels)
 
     def to_images(self, X: npt.ArrayLike, names: tuple[str, ...] = ()) -> Any:
         """Images in the units of the input, from rows as `read` returns them; confounds stay removed."""
@@ -114,6 +115,8 @@ class Cohort:
         One line: how many features, and where the mask comes from.
     dropped : DropReport
         How many features were dropped from the mask, and why.
+    matched : str
+        How the rows of the confounds were matched to the samples, in a sentence; empty if they are in order.
     """
 
     X: FloatArray
@@ -123,6 +126,15 @@ class Cohort:
     files: tuple[InputFile, ...]
     mask_report: str
     dropped: DropReport
+    matched: str = ""
+
+    @property
+    def groups(self) -> tuple[str, ...] | None:
+        """Labels of the samples that belong together: those of one person, otherwise those of one file.
+
+        None if no two samples belong together, or if all come from one file.
+        """
+        return natural_groups(self.names)
 
     @property
     def space(self) -> Space:
@@ -154,7 +166,8 @@ def read_cohort(
     surface : "fsaverage5", pair, mapping or PolyMesh, default=None
         Meshes of the hemispheres, for overlays and CIFTI-2.
     confounds : path, DataFrame or array-like, default=None
-        One row per image; regressed out of every feature by least squares.
+        Regressed out of every feature by least squares. Rows are matched to the images by a column of paths
+        or participants (docs/images.md); without one, and in an array, they are in the order of the images.
     bad_features : {"drop", "raise"}, default="drop"
         What to do about features that are constant, or NaN or infinite in some sample.
     standardize : bool, default=False
@@ -180,7 +193,7 @@ def read_cohort(
     # check whatever can be wrong before any voxel is read
     if len(opened.names) < 2:
         raise ImageError(f"{opened.names[0]}: one image only; components need at least two")
-    table = None if confounds is None else read_confounds(confounds, len(opened.names))
+    table = None if confounds is None else read_confounds(confounds, opened.names)
     space, samples, mask_report = opened.place()
     logger.info("%s", mask_report)
     X = _read(samples, space, precision, progress)
@@ -200,6 +213,7 @@ def read_cohort(
         files=tuple(InputFile(str(path), file_sha256(path)) for path in dict.fromkeys(samples.files)),
         mask_report=mask_report,
         dropped=dropped,
+        matched="" if table is None else table.matched,
     )
 
 

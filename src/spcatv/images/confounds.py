@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from spcatv._util.entities import ENTITIES
+from spcatv._util.matching import (
+    IDENTIFYING,
+    PARTICIPANT,
+    POSSIBLE_PARTICIPANTS,
+    POSSIBLE_PATHS,
+    Match,
+    match_rows,
+)
+from spcatv._util.text_table import Table, TableError, read_table
 from spcatv._util.types import FloatArray
 from spcatv.data import as_data, confound_fit, row_blocks
 from spcatv.images.categories import Levels, given_columns, indicator_name, indicators, levels_of, text_values
-from spcatv.images.loading import ImageError, is_path, reading
+from spcatv.images.loading import ImageError, is_path
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,6 +32,7 @@ class ConfoundTable:
     values: FloatArray  # shape (n_samples, n_confounds)
     names: tuple[str, ...]  # column names; empty if the table has none
     levels: Levels = field(default_factory=dict)  # the levels of every column of text
+    matched: str = ""  # how rows were matched to the images, in a sentence; empty if they are in order
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,33 +86,100 @@ def fit_confounds(X: FloatArray, table: ConfoundTable) -> ConfoundFit:
     return ConfoundFit(mean=mean, slopes=slopes.astype(X.dtype), names=table.names, levels=table.levels)
 
 
-def read_confounds(confounds: Any, n_samples: int, levels: Levels | None = None) -> ConfoundTable:
-    """Check a table of confounds, and code its columns of text.
+@dataclass(frozen=True)
+class ConfoundColumns:
+    """Columns of a table that hold confounds."""
 
-    The table is a TSV or CSV file with a header, a DataFrame, or array-like, with one row per image. Columns
-    hold numbers or, if they have names, text that groups the images. The model always has an intercept, which
-    need not be a column. For new images, `levels` are those of the fit.
+    table: Table
+    columns: tuple[str, ...] | None = None  # None: all that do not say which image a row is about
+    path_column: str | None = None  # the column of paths, if it has an unusual name
+
+
+def read_confounds(confounds: Any, names: Sequence[str], levels: Levels | None = None) -> ConfoundTable:
+    """Check a table of confounds, find the row of every image, and code columns of text.
+
+    The rows of a TSV or CSV file with a header, or of a DataFrame, are matched to the `names` of the images
+    by a column of paths or of participants (`spcatv._util.matching`); these columns are no confounds. Rows
+    without such a column, and those of an array, are in the order of the images. Columns hold numbers or, if
+    they have names, text that groups the images. The model always has an intercept, which need not be a
+    column. For new images, `levels` are those of the fit.
     """
-    source = str(confounds) if is_path(confounds) else "confounds"
-    frame = _frame(confounds) if is_path(confounds) else confounds
-    if hasattr(frame, "columns"):
-        return _coded(frame, source, n_samples, levels)
-    return ConfoundTable(values=_checked(frame, source, (), n_samples), names=())
+    try:
+        if is_path(confounds):
+            confounds = ConfoundColumns(_table(confounds))
+        if isinstance(confounds, ConfoundColumns):
+            return _of_columns(confounds, names, levels)
+    except TableError as error:
+        raise ImageError(str(error)) from error
+    if hasattr(confounds, "columns"):
+        return _of_frame(confounds, names, levels)
+    return ConfoundTable(values=_checked(confounds, "confounds", (), _row_texts(range(len(names)))), names=())
 
 
-def _coded(frame: Any, source: str, n_samples: int, known: Levels | None) -> ConfoundTable:
+def _table(path: str | Path) -> Table:
+    path = Path(path).expanduser()
+    if not path.is_file():
+        raise ImageError(f"{path}: no such file; confounds are a table, TSV or CSV with a header")
+    return read_table(path)
+
+
+def _of_columns(given: ConfoundColumns, names: Sequence[str], levels: Levels | None) -> ConfoundTable:
+    """The confounds of a table of strings."""
+    import pandas as pd  # comes with nilearn
+
+    table = given.table
+    match = match_rows(table, names, path_column=given.path_column)
+    identifying = {*match.columns, *IDENTIFYING, given.path_column}
+    columns = given.columns or [name for name in table.columns if name not in identifying]
+    frame = pd.DataFrame({name: table.values(name, match.rows) for name in columns})
+    return _coded(frame, table.source, levels, match)
+
+
+def _of_frame(frame: Any, names: Sequence[str], levels: Levels | None) -> ConfoundTable:
+    """The confounds of a DataFrame, whose index may name the participants."""
+    if frame.index.name in (PARTICIPANT, *POSSIBLE_PARTICIPANTS):
+        frame = frame.reset_index()
+    known = {*IDENTIFYING, *POSSIBLE_PATHS, *POSSIBLE_PARTICIPANTS, "session", *ENTITIES}
+    columns = [label for label in frame.columns if label in known]
+    cells = zip(*([_cell(value) for value in frame[label].tolist()] for label in columns), strict=True)
+    rows = tuple(cells) if columns else ((),) * len(frame)
+    table = Table(Path("confounds"), tuple(columns), rows)
+    try:
+        match = match_rows(table, names)
+    except TableError as error:
+        raise ImageError(str(error)) from error
+    frame = frame.drop(columns=[name for name in columns if name in {*match.columns, *IDENTIFYING}])
+    return _coded(frame.iloc[list(match.rows)], "confounds", levels, match)
+
+
+def _cell(value: Any) -> str:
+    """A value of a DataFrame as it would stand in a file: whole numbers without a point."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return "" if value is None else str(value)
+
+
+def _row_texts(rows: Iterable[int]) -> list[str]:
+    """Where each image stands in the table, for messages."""
+    return [f"row {row + 1}" for row in rows]
+
+
+def _coded(frame: Any, source: str, known: Levels | None, match: Match) -> ConfoundTable:
     """A DataFrame whose columns of text are coded, with the levels of the fit if they are known."""
+    where = _row_texts(match.rows)
+    if not len(frame.columns):
+        raise ImageError(f"{source}: no column is left beside those that say which image a row is about")
     names: list[str] = []
     columns: list[FloatArray] = [np.zeros((len(frame), 0))]
     levels: dict[str, tuple[str, ...]] = {}
     for label in frame.columns:
         name = str(label)
-        texts = text_values(frame[label], name, source)
+        texts = text_values(frame[label], name, source, where)
         if known is not None and name in known and texts is None:
             texts = [str(value) for value in frame[label].tolist()]
         if texts is None:
             names.append(name)
-            columns.append(_checked(frame[[label]], source, (name,), n_samples))
+            columns.append(_checked(frame[[label]], source, (name,), where))
             continue
         if known is not None and name not in known:
             raise ImageError(
@@ -109,24 +188,15 @@ def _coded(frame: Any, source: str, n_samples: int, known: Levels | None) -> Con
             )
         levels[name] = levels_of(texts, name, source) if known is None else known[name]
         names += [indicator_name(name, level) for level in levels[name][1:]]
-        columns.append(indicators(texts, levels[name], name, source))
+        columns.append(indicators(texts, levels[name], name, source, where))
     if levels and not names:
         raise ImageError(f"{source}: no column has more than one value ({', '.join(levels)})")
-    values = _checked(np.concatenate(columns, axis=1), source, tuple(names), n_samples)
-    return ConfoundTable(values=values, names=tuple(names), levels=levels)
+    match.warn_about_order()
+    matched = "" if match.by_order else match.sentence
+    return ConfoundTable(np.concatenate(columns, axis=1), tuple(names), levels, matched)
 
 
-def _frame(path: str | Path) -> Any:
-    import pandas as pd
-
-    path = Path(path).expanduser()
-    if not path.is_file():
-        raise ImageError(f"{path}: no such file; confounds are a table, TSV or CSV with a header")
-    with reading(path):
-        return pd.read_csv(path, sep="," if path.suffix == ".csv" else "\t", na_values=["n/a"])
-
-
-def _checked(frame: Any, source: str, names: tuple[str, ...], n_samples: int) -> FloatArray:
+def _checked(frame: Any, source: str, names: tuple[str, ...], where: Sequence[str]) -> FloatArray:
     try:
         values = np.asarray(frame, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -135,16 +205,17 @@ def _checked(frame: Any, source: str, names: tuple[str, ...], n_samples: int) ->
         values = values[:, None]
     if values.ndim != 2 or values.shape[1] == 0:
         raise ImageError(f"{source}: must be a table with one row per image; got shape {values.shape}")
-    if len(values) != n_samples:
+    if len(values) != len(where):
         raise ImageError(
-            f"{source}: has {len(values)} rows, but there are {n_samples} images; one row per image is needed"
+            f"{source}: has {len(values)} rows, but there are {len(where)} images; one row per image is "
+            "needed"
         )
     wrong = np.argwhere(~np.isfinite(values))
     if len(wrong):
         row, column = map(int, wrong[0])
         label = repr(names[column]) if names else str(column + 1)
         raise ImageError(
-            f"{source}: {len(wrong)} values are missing or infinite, first in row {row + 1}, column {label}; "
+            f"{source}: {len(wrong)} values are missing or infinite, first in {where[row]}, column {label}; "
             "confounds must be complete"
         )
     return values

@@ -9,12 +9,14 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from spcatv._util.parameters import FIT
 from spcatv._util.types import FloatArray
 from spcatv.estimator import SPCATV
-from spcatv.estimator.parameters import DEFAULT_SMOOTHNESS, DEFAULT_SPARSITY, check_parameters
+from spcatv.estimator.naming import ComponentNamesMixin
+from spcatv.estimator.parameters import check_parameters
 from spcatv.estimator.reportable import ReportMixin
 from spcatv.images.cohort import Cohort, ReadProgress, checked_dtype, read_cohort
 from spcatv.images.features import check_rule
@@ -43,9 +45,7 @@ FITTED = (
 )
 
 
-class ImageSPCATV(
-    CallbackSupportMixin, ReportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
-):
+class ImageSPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEstimator):
     """SPCATV on brain images: volumes, surfaces, or both (docs/images.md).
 
     Images are read one by one into one array. The mask (with its voxel sizes), the surfaces, or both
@@ -114,30 +114,30 @@ verbose
 
     def __init__(
         self,
-        n_components: int = 3,
+        n_components: int = FIT.n_components,
         *,
         mask: Any = None,
         surface: Any = None,
         bad_features: str = "drop",
         standardize: bool = False,
-        sparsity: float | Sequence[float] = DEFAULT_SPARSITY,
-        smoothness: float = DEFAULT_SMOOTHNESS,
-        alpha: float | Sequence[float] | None = None,
-        l1_ratio: float = 0.25,
-        tv_ratio: float = 0.5,
-        penalty_units: str = "relative",
-        penalty: Penalty = "tv",
-        positive: bool = False,
-        center: bool = True,
-        global_signal: str | None = None,
-        tol: float = 1e-6,
-        max_iter: int = 500,
-        solver: str | Callable[..., Any] = "auto",
-        n_init: int = 1,
-        refine: bool = False,
-        refit: str | None = None,
-        transform_method: str = "deflation",
-        init: str | npt.ArrayLike = "svd",
+        sparsity: float | Sequence[float] = FIT.sparsity,
+        smoothness: float = FIT.smoothness,
+        alpha: float | Sequence[float] | None = FIT.alpha,
+        l1_ratio: float = FIT.l1_ratio,
+        tv_ratio: float = FIT.tv_ratio,
+        penalty_units: str = FIT.penalty_units,
+        penalty: Penalty = FIT.penalty,
+        positive: bool = FIT.positive,
+        center: bool = FIT.center,
+        global_signal: str | None = FIT.global_signal,
+        tol: float = FIT.tol,
+        max_iter: int = FIT.max_iter,
+        solver: str | Callable[..., Any] = FIT.solver,
+        n_init: int = FIT.n_init,
+        refine: bool = FIT.refine,
+        refit: str | None = FIT.refit,
+        transform_method: str = FIT.transform_method,
+        init: str | npt.ArrayLike = FIT.init,
         dtype: npt.DTypeLike = "float32",
         random_state: Any = None,
         verbose: int = 0,
@@ -363,10 +363,6 @@ verbose
             setattr(model, name, value)
         model._adopt(estimator)
         return model
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.components_)
 
 
 def check_image_parameters(model: ImageSPCATV) -> None:

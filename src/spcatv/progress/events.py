@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from spcatv._util.types import FloatArray
@@ -50,11 +50,15 @@ class FileRead:
 
 @dataclass(frozen=True)
 class StageStarted:
-    """A new stage of the work begins: `total` steps, if their number is known, of the kind `unit`."""
+    """A new stage of the work begins: `total` steps, if their number is known, of the kind `unit`.
+
+    Workers do `at_once` steps at the same time, which does not change what is done.
+    """
 
     title: str
     total: int | None = None
     unit: str = "steps"
+    at_once: int = field(default=1, compare=False)
 
 
 @dataclass(frozen=True)

@@ -51,14 +51,16 @@ class FitPrinter:
 
 
 class LinePrinter:
-    """Prints messages and the steps of a stage, one line each, after a prefix."""
+    """Prints messages and, if wanted, the steps of a stage, one line each, after a prefix."""
 
-    def __init__(self, prefix: str = "") -> None:
-        self._prefix = prefix
+    def __init__(self, prefix: str = "", *, steps: bool = True) -> None:
+        self._prefix, self._steps = prefix, steps
 
     def hear(self, event: Event, /) -> bool:
         """Print the text of a message, or the note of a step."""
         match event:
-            case Message(text) | StageAdvanced(text):
+            case Message(text):
                 print(f"{self._prefix}{text}", flush=True)
+            case StageAdvanced(note) if self._steps:
+                print(f"{self._prefix}{note}", flush=True)
         return False

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from scipy import special, stats
 
+from spcatv._util.text_table import MISSING
 from spcatv._util.types import FloatArray, IntArray
 from spcatv.report.permutation import Exchange, PValues, centred, exchange_of, permutation_p_values
 
 FEWEST_UNITS = 4
 LEVEL = 0.95
-MISSING = ("", "n/a", "na", "nan", "none", "null")
 
 
 @dataclass(frozen=True, eq=False)

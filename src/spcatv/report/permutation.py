@@ -6,13 +6,13 @@ are averaged, and which of the resulting units may be exchanged.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from spcatv._util.entities import PAIR, entities_of, files_of
 from spcatv._util.types import FloatArray, IntArray
 
 SEED = 0
@@ -22,9 +22,6 @@ MOST_ENTRIES = 100_000_000  # of all permutations together
 BLOCK_ENTRIES = 1 << 21  # of the permutations that are drawn at once
 # a permuted statistic that differs from the observed one only by rounding counts as equal
 ROUNDING = 1e-10
-
-VOLUME = re.compile(r"\[(\d+)\]$")
-PARTICIPANT = re.compile(r"(?<![A-Za-z0-9])sub-([A-Za-z0-9]+)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,15 +50,14 @@ class Exchange:
 
 def runs_of(names: Sequence[str]) -> list[str] | None:
     """The file of every sample if some file holds several volumes (``file[k]``); otherwise None."""
-    files = [VOLUME.sub("", name) for name in names]
+    files = [PAIR.join(files_of(name)) for name in names]
     return files if len(set(files)) < len(files) else None
 
 
 def participants_of(names: Sequence[str]) -> list[str] | None:
     """The participant of every sample, from its file name; None if some name has none, or all differ."""
-    found = [PARTICIPANT.findall(name) for name in names]
-    people = [hits[-1] for hits in found if hits]
-    return people if len(people) == len(found) and len(set(people)) < len(people) else None
+    people = [person for name in names if (person := entities_of(name).get("sub"))]
+    return people if len(people) == len(names) and len(set(people)) < len(people) else None
 
 
 def exchange_of(names: Sequence[str], values: Sequence[Any], *, labels: bool) -> Exchange:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import signal
 
+from spcatv._util.entities import files_of
 from spcatv._util.types import FloatArray, IntArray
 from spcatv.report import words
 from spcatv.report.content import Chart, Table, chart, heads
 from spcatv.report.figures import shortened
 from spcatv.report.material import Material
-from spcatv.report.permutation import VOLUME
 from spcatv.report.style import LINE_COLOURS, figure_style, new_figure
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ FEWEST_VOLUMES = 16  # of a run that has a spectrum
 MOST_RUNS = 6  # whose time courses are drawn
 LONGEST_SEGMENT = 256  # of Welch's method, in volumes
 SLOW = 0.1  # Hz: haemodynamic responses are slower
+VOLUME = re.compile(r"\[(\d+)\]$")
 SECONDS = {"sec": 1.0, "msec": 1e-3, "usec": 1e-6}
 
 
@@ -65,7 +66,7 @@ def repetition_time(model: Any, found: Sequence[Run]) -> float | None:
     given = getattr(getattr(getattr(model, "preparation_", None), "reading", None), "t_r", None)
     if given is not None:
         return float(given)
-    times = {_header_time(Path(re.split(r" \+ ", run.name)[0])) for run in found}
+    times = {_header_time(Path(files_of(run.name)[0])) for run in found}
     return times.pop() if len(times) == 1 else None
 
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from spcatv._util.naming import component_names
 from spcatv._util.types import FloatArray, IntArray
 from spcatv.estimator import SPCATV
 from spcatv.estimator.state import restore_estimator
@@ -154,12 +155,15 @@ def read_columns(file: Path) -> dict[str, list[str]]:
 
 
 def read_scores(folder: Path, n_components: int) -> Scores | None:
-    """The mixing table, if there is one: one row per sample, one column per component."""
+    """The mixing table, if there is one: one row per sample, one column per component.
+
+    Other columns, such as participant_id, may be there and are not read.
+    """
     file = folder / MIXING
     if not file.is_file():
         return None
     columns = read_columns(file)
-    names = [f"component_{number}" for number in range(1, n_components + 1)]
+    names = component_names(n_components)
     missing = [name for name in ("input", *names) if name not in columns]
     if missing:
         raise ResultsError(f"{file}: has no column {missing[0]}; it is not the table of this model")

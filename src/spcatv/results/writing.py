@@ -15,6 +15,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from spcatv._util.entities import entity_columns
+from spcatv._util.naming import component_names
 from spcatv._util.types import FloatArray
 from spcatv._version import __version__
 from spcatv.data import Adjustment
@@ -69,6 +71,11 @@ METRICS_COLUMNS = {
     "same_sign": "Share of the features whose covariance with the scores has the more frequent sign.",
     "global_correlation": "Absolute correlation of the scores with the mean over features of each sample.",
     "seconds": "Wall-clock time of the fit of this component.",
+}
+ENTITY_COLUMNS = {
+    "participant_id": "Participant, from the name of the file or its folder.",
+    "session_id": "Session, from the name of the file or its folder.",
+    "run": "Run, from the name of the file.",
 }
 # columns of cv_results_ without a number in their names; `params` repeats the first of them and is left out
 SELECTION_COLUMNS = {
@@ -141,8 +148,12 @@ class SampleSet(Protocol):
         """One name per sample: its file, or its place in a file."""
 
     @property
+    def groups(self) -> tuple[str, ...] | None:
+        """Labels, equal for samples that stay together in splits and resamples; None if none do."""
+
+    @property
     def summary(self) -> str:
-        """One line that says what was read."""
+        """What was read, in a line or two."""
 
     def write_model(self, model: SPCATV, folder: Path) -> None:
         """Write the model folder and the loading maps into a results folder."""
@@ -163,7 +174,7 @@ def write_results(
     n_components = len(model.components_)
     samples.write_model(model, folder)
     write_mixing(folder / MIXING, samples.names, model.transform(samples.matrix))
-    write_json((folder / MIXING).with_suffix(".json"), _mixing_sidecar(n_components))
+    write_json((folder / MIXING).with_suffix(".json"), _mixing_sidecar(samples.names, n_components))
     ceiling = pca_cumulative_variance(
         samples.matrix, n_components, center=bool(model.center), global_signal=model.global_signal
     )
@@ -197,19 +208,21 @@ def _metrics(model: SPCATV, number: int, ceiling: FloatArray) -> dict[str, Any]:
 
 
 def write_mixing(file: Path, names: Sequence[str], scores: FloatArray) -> None:
-    """Write scores of shape (n_samples, K) as a table, one row per sample."""
-    columns = ("input", *_component_names(scores.shape[1]))
-    rows = ((name, *row) for name, row in zip(names, scores, strict=True))
-    _write_text(file, table_text(columns, rows))
+    """Write scores of shape (n_samples, K) as a table, one row per sample.
+
+    The first columns say whom and what a sample is about, if the names of the files do.
+    """
+    about: dict[str, Sequence[str | None]] = {**entity_columns(names), "input": list(names)}
+    rows = ((*cells, *row) for *cells, row in zip(*about.values(), list(scores), strict=True))
+    _write_text(file, table_text((*about, *component_names(scores.shape[1])), rows))
 
 
-def _component_names(n_components: int) -> tuple[str, ...]:
-    return tuple(f"component_{number}" for number in range(1, n_components + 1))
-
-
-def _mixing_sidecar(n_components: int) -> dict[str, Any]:
-    columns = {"input": "File of the sample, and its place in the file where there are several."}
-    for number, name in enumerate(_component_names(n_components), start=1):
+def _mixing_sidecar(names: Sequence[str], n_components: int) -> dict[str, Any]:
+    columns = {
+        name: ENTITY_COLUMNS.get(name, f"Entity {name} of the file's name.") for name in entity_columns(names)
+    }
+    columns["input"] = "File of the sample, and its place in the file where there are several."
+    for number, name in enumerate(component_names(n_components), start=1):
         columns[name] = f"Score of the sample on component {number}."
     return _described(columns)
 

@@ -11,6 +11,7 @@ from sklearn.base import clone
 from spcatv._util.types import FloatArray, IntArray
 from spcatv.data import checked_adjustment
 from spcatv.estimator import SPCATV
+from spcatv.progress import StageStarted
 from spcatv.selection.chains import ChainResult, fit_chain
 from spcatv.selection.folds import make_folds
 from spcatv.selection.path import checked_template, complete_setting
@@ -125,7 +126,7 @@ def component_curve(
     folds = make_folds(cv, shareable(data), y, groups)
     adjustment = checked_adjustment(standardize, confounds, data.shape[0])
     tasks = ((template, shareable(data), structure, fold, [setting], adjustment) for fold in folds)
-    with workers(n_jobs) as pool:
+    with workers(n_jobs, StageStarted("Counting components", len(folds), "folds")) as pool:
         results: list[ChainResult] = list(pool.run(fit_chain, tasks))
     failures = [item for result in results for item in result.failures]
     explained = [item.held_out.shares for result in results for item in result.outcomes if item is not None]

@@ -8,16 +8,18 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from spcatv._util.parameters import FIT, RULES, SEARCH, TARGET_PARAMETERS
 from spcatv._util.types import FloatArray
 from spcatv._util.warn import warn_user
 from spcatv.data import Adjustment, Data, checked_adjustment
 from spcatv.estimator import SPCATV
 from spcatv.estimator.fitting import checked_data, warn_about
-from spcatv.estimator.parameters import TARGET_PARAMETERS, check_parameters
+from spcatv.estimator.naming import ComponentNamesMixin
+from spcatv.estimator.parameters import check_parameters
 from spcatv.estimator.reportable import ReportMixin
 from spcatv.problem import Penalty
 from spcatv.progress import SILENT, StageStarted, listeners, together
@@ -25,7 +27,7 @@ from spcatv.progress.printing import LinePrinter
 from spcatv.selection.components import ComponentCurve
 from spcatv.selection.folds import make_folds
 from spcatv.selection.path import PathFitter, way_to
-from spcatv.selection.rules import RULES, choose
+from spcatv.selection.rules import choose
 from spcatv.selection.search import (
     Row,
     alpha_rows,
@@ -36,7 +38,7 @@ from spcatv.selection.search import (
     values,
 )
 from spcatv.selection.table import SelectionTable
-from spcatv.selection.workers import Workers, check_failures, shareable, workers
+from spcatv.selection.workers import Workers, check_failures, n_at_once, shareable, workers
 from spcatv.structure import Structure, as_structure
 
 # Parameters of SPCATV that are the same for every setting.
@@ -61,7 +63,7 @@ SHARED = (
 )
 
 
-class SPCATVCV(ReportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class SPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEstimator):
     """SPCATV with its sparsity and smoothness, or its penalties, chosen by cross-validation.
 
     Every setting of the grid is fitted to the training samples of every fold, and judged by how well it
@@ -180,34 +182,34 @@ transform_method, init, dtype, random_state
 
     def __init__(
         self,
-        n_components: int = 3,
+        n_components: int = FIT.n_components,
         *,
         structure: Any = None,
-        sparsity: float | Sequence[float] = (0.5, 0.7, 0.8, 0.9, 0.95),
-        smoothness: float | Sequence[float] = (0.5, 1.0, 2.0),
-        alpha: float | Sequence[float] | str | None = None,
-        l1_ratio: float | Sequence[float] = (0.1, 0.25),
-        tv_ratio: float | Sequence[float] = (0.25, 0.5, 0.7),
-        n_alphas: int = 8,
-        smallest_alpha: float = 0.02,
+        sparsity: float | Sequence[float] = SEARCH.sparsity,
+        smoothness: float | Sequence[float] = SEARCH.smoothness,
+        alpha: float | Sequence[float] | str | None = FIT.alpha,
+        l1_ratio: float | Sequence[float] = SEARCH.l1_ratio,
+        tv_ratio: float | Sequence[float] = SEARCH.tv_ratio,
+        n_alphas: int = SEARCH.n_alphas,
+        smallest_alpha: float = SEARCH.smallest_alpha,
         cv: Any = None,
-        rule: str | Callable[[dict[str, Any]], int] = "one_se",
-        min_sparsity: float = 0.5,
+        rule: str | Callable[[dict[str, Any]], int] = SEARCH.rule,
+        min_sparsity: float = SEARCH.min_sparsity,
         standardize: bool = False,
         n_jobs: int | None = None,
-        penalty_units: str = "relative",
-        penalty: Penalty = "tv",
-        positive: bool = False,
-        center: bool = True,
-        global_signal: str | None = None,
-        tol: float = 1e-6,
-        max_iter: int = 500,
-        solver: str | Callable[..., Any] = "auto",
-        n_init: int = 1,
-        refine: bool = False,
-        refit: str | None = None,
-        transform_method: str = "deflation",
-        init: str | npt.ArrayLike = "svd",
+        penalty_units: str = FIT.penalty_units,
+        penalty: Penalty = FIT.penalty,
+        positive: bool = FIT.positive,
+        center: bool = FIT.center,
+        global_signal: str | None = FIT.global_signal,
+        tol: float = FIT.tol,
+        max_iter: int = FIT.max_iter,
+        solver: str | Callable[..., Any] = FIT.solver,
+        n_init: int = FIT.n_init,
+        refine: bool = FIT.refine,
+        refit: str | None = FIT.refit,
+        transform_method: str = FIT.transform_method,
+        init: str | npt.ArrayLike = FIT.init,
         dtype: npt.DTypeLike | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -276,7 +278,8 @@ transform_method, init, dtype, random_state
         worker_template = clone(template).set_params(structure=None)
         listener = together(*listeners(), LinePrinter("[SPCATVCV] ") if self.verbose else SILENT)
         n_rows = len(ratio_pairs(template, self.l1_ratio, self.tv_ratio)) if rows is None else len(rows)
-        listener.hear(StageStarted("Comparing settings", n_rows * len(folds), "chains of fits"))
+        n_chains = n_rows * len(folds)
+        listener.hear(StageStarted("Comparing settings", n_chains, "chains of fits", n_at_once(self.n_jobs)))
         with workers(self.n_jobs) as pool:
             if rows is None:
                 rows = self._rows_for(pool, worker_template, shared, structure, adjustment)
@@ -421,7 +424,3 @@ transform_method, init, dtype, random_state
         if confounds is not None:
             raise ValueError("the model was fitted without confounds; it cannot remove any")
         return data
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.best_estimator_.components_)

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from spcatv._util.parameters import FIT
 from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray
 from spcatv.estimator import SPCATV
 from spcatv.estimator.fitting import alpha_unit
-from spcatv.estimator.parameters import DEFAULT_SMOOTHNESS, DEFAULT_SPARSITY
 from spcatv.problem import Penalty, as_penalty
 from spcatv.selection.path import PathFit, PathFitter, Setting, checked_template, complete_setting
 
@@ -140,8 +140,8 @@ def all_zero_alpha(estimator: SPCATV, X: Any) -> AllZero:
     """
     single = clone(estimator).set_params(
         n_components=1,
-        sparsity=DEFAULT_SPARSITY,
-        smoothness=DEFAULT_SMOOTHNESS,
+        sparsity=FIT.sparsity,
+        smoothness=FIT.smoothness,
         alpha=1.0,
         refine=False,
         init="svd",

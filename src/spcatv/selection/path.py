@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from spcatv._util.parameters import FIT, TARGET_PARAMETERS
 from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray
 from spcatv.data import Data
@@ -30,12 +31,7 @@ from spcatv.estimator.fitting import (
     warn_about,
     with_parameters,
 )
-from spcatv.estimator.parameters import (
-    DEFAULT_SMOOTHNESS,
-    DEFAULT_SPARSITY,
-    TARGET_PARAMETERS,
-    check_parameters,
-)
+from spcatv.estimator.parameters import check_parameters
 from spcatv.progress import SILENT, Listener, listeners, together
 from spcatv.structure import Structure, as_structure
 
@@ -296,7 +292,7 @@ def with_setting(estimator: SPCATV, setting: Setting) -> SPCATV:
     """A copy of an estimator with the parameters of a setting; those of the other model do not count."""
     others: dict[str, Any] = {"alpha": None}
     if "alpha" in setting:
-        others = {"sparsity": DEFAULT_SPARSITY, "smoothness": DEFAULT_SMOOTHNESS}
+        others = {"sparsity": FIT.sparsity, "smoothness": FIT.smoothness}
     copied: SPCATV = with_parameters(estimator, {**others, **setting})
     return copied
 

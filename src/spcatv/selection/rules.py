@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from spcatv._util.parameters import RULES
 from spcatv._util.types import BoolArray, FloatArray
 from spcatv._util.warn import warn_user
 from spcatv.selection.path import setting_text
@@ -21,7 +22,6 @@ from spcatv.selection.table import SelectionTable, standard_error
 SPARSE_COMPONENTS = slice(1, 3)
 # Settings whose shares of zeros differ by no more than this are equally sparse.
 SAME_SPARSITY = 0.01
-RULES: tuple[str, ...] = ("one_se", "error", "stability", "paper")
 
 
 class SelectionWarning(UserWarning):

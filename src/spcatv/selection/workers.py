@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 
 from spcatv._util.warn import warn_user
 from spcatv.data import ArrayData, Data
-from spcatv.progress import silence
+from spcatv.progress import Listener, StageAdvanced, StageStarted, listeners, silence, together
 from spcatv.selection.cluster import cluster_workers
 
 T = TypeVar("T")
@@ -99,8 +99,21 @@ class JoblibWorkers:
         return iter(self._pool(delayed(function)(*item) for item in arguments))
 
 
+class _CountingWorkers:
+    """Workers that tell a listener of every result, as a step of a stage."""
+
+    def __init__(self, others: Workers, stage: StageStarted, listener: Listener) -> None:
+        self._others, self._stage, self._listener = others, stage, listener
+
+    def run(self, function: Callable[..., T], arguments: Iterable[tuple[Any, ...]]) -> Iterator[T]:
+        """Call ``function(*item)`` for every item, on all workers."""
+        for number, result in enumerate(self._others.run(function, arguments), start=1):
+            self._listener.hear(StageAdvanced(f"{number} of {self._stage.total} {self._stage.unit}"))
+            yield result
+
+
 @contextmanager
-def workers(n_jobs: int | None) -> Iterator[Workers]:
+def workers(n_jobs: int | None, stage: StageStarted | None = None) -> Iterator[Workers]:
     """Workers for a ``with`` block.
 
     They are those of the cluster inside a `dask_backend` block, and otherwise what
@@ -113,14 +126,33 @@ def workers(n_jobs: int | None) -> Iterator[Workers]:
     n_jobs : int or None
         Number of workers, -1 for one per core. ``None`` means 1 unless `joblib.parallel_config` says
         otherwise. A cluster uses all its workers.
+    stage : StageStarted, default=None
+        What the listeners of the surrounding blocks hear: the stage now, and a step for every result.
     """
+    listener = together(*listeners())
+    with _silent_workers(n_jobs) as pool:
+        if stage is None:
+            yield pool
+            return
+        stage = replace(stage, at_once=n_at_once(n_jobs))
+        listener.hear(stage)
+        yield _CountingWorkers(pool, stage, listener)
+
+
+def n_at_once(n_jobs: int | None) -> int:
+    """How many fits run at the same time; 1 on a cluster, whose workers come and go."""
+    return 1 if cluster_workers() is not None else int(effective_n_jobs(n_jobs))
+
+
+@contextmanager
+def _silent_workers(n_jobs: int | None) -> Iterator[Workers]:
     cluster = cluster_workers()
-    if cluster is not None:
-        with silence():
+    with silence():
+        if cluster is not None:
             yield cluster
-        return
-    with silence(), Parallel(n_jobs=n_jobs, return_as="generator") as pool:
-        yield JoblibWorkers(pool)
+            return
+        with Parallel(n_jobs=n_jobs, return_as="generator") as pool:
+            yield JoblibWorkers(pool)
 
 
 def shareable(data: Data) -> Any:

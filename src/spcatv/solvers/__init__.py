@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
+from spcatv._util.parameters import SOLVERS
 from spcatv._util.types import FloatArray
 from spcatv._util.warn import warn_user
 from spcatv.problem import LoadingProblem
@@ -26,15 +27,7 @@ __all__ = ["METHODS", "Solution", "SolverError", "Status", "TracePoint", "solve"
 Solver = Callable[..., Solution]
 
 
-# module and function of every solver; imported on first use, because solvers import from this package
-_SOLVERS: dict[str, tuple[str, str]] = {
-    "pdhg": ("pdhg", "pdhg"),
-    "dual": ("dual", "dual_gradient"),
-    "conesta": ("conesta", "conesta"),
-    "fista": ("fista", "fista"),
-    "closed_form": ("closed_form", "closed_form"),
-}
-METHODS: tuple[str, ...] = tuple(_SOLVERS)
+METHODS: tuple[str, ...] = tuple(SOLVERS)
 
 
 def solve(
@@ -114,11 +107,12 @@ def _choose(problem: CompositeProblem, method: str | Solver) -> Solver:
     if method == "pdhg" and loading and not problem.has_structure:
         # the primal-dual step sizes are made from c ||A||, which is 0 here
         method = "closed_form"
-    if method not in _SOLVERS:
+    if method not in SOLVERS:
         raise ValueError(
             f"unknown method {method!r}; choose one of auto, {', '.join(METHODS)}, or a callable"
         )
-    module, name = _SOLVERS[method]
+    # imported on first use, because solvers import from this package
+    module, name = SOLVERS[method]
     solver: Solver = getattr(import_module(f"spcatv.solvers.{module}"), name)
     return solver
 

@@ -17,6 +17,7 @@ from spcatv._util.types import FloatArray, IntArray
 from spcatv.data import Adjustment
 from spcatv.estimator import SPCATV
 from spcatv.metrics import dice, match_components
+from spcatv.progress import StageStarted
 from spcatv.selection.workers import FIT_FAILURES, Failure, check_failures, failure, without_failures, workers
 from spcatv.stability.refits import (
     checked_count,
@@ -223,7 +224,7 @@ def split_halves(
             f"halves need at least 2 samples or groups each, but there are {len(reference.blocks)}"
         )
     tasks = ((*task, norm_fraction) for task in reference.tasks(random_state, n_fits))
-    with workers(n_jobs) as pool:
+    with workers(n_jobs, StageStarted("Splitting into halves", n_fits, "splits")) as pool:
         return _summary(pool.run(_fit_split, tasks), reference.components)
 
 

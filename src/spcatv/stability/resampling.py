@@ -13,6 +13,7 @@ from spcatv._util.types import FloatArray, IntArray
 from spcatv.data import Adjustment
 from spcatv.estimator import SPCATV
 from spcatv.metrics import dice, match_components, threshold_loadings
+from spcatv.progress import StageStarted
 from spcatv.selection.workers import FIT_FAILURES, Failure, check_failures, failure, without_failures, workers
 from spcatv.stability.refits import checked_count, fit_samples, reference_fit, some_samples
 from spcatv.structure import Structure
@@ -156,7 +157,7 @@ def bootstrap_components(
     n_fits = checked_count(n_resamples, "n_resamples")
     reference = reference_fit(estimator, X, groups, standardize=standardize, confounds=confounds)
     tasks = ((*task, norm_fraction) for task in reference.tasks(random_state, n_fits))
-    with workers(n_jobs) as pool:
+    with workers(n_jobs, StageStarted("Resampling", n_fits, "resamples")) as pool:
         results = pool.run(_fit_resample, tasks)
         return _summary(results, reference.components, reference.structure, norm_fraction)
 

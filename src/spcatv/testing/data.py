@@ -90,6 +90,12 @@ def _check_example(data: Data, X: FloatArray, rng: np.random.Generator, example:
     # a Gram matrix is as exact as the data
     precision = 1e-6 if X.dtype == np.float32 else TOLERANCE
     same("gram", data.gram(mean), (exact - mean) @ (exact - mean).T, precision)
+    many = np.stack(vectors)
+    offset = np.outer(shift, np.arange(len(many)))
+    scores, back = data.there_and_back_many(many, mean, offset)
+    expected = (exact - mean) @ many.T - offset
+    same("scores of there_and_back_many", scores, expected, precision)
+    same("there_and_back_many", back, expected.T @ (exact - mean), precision)
     scaled = (exact - mean) * np.abs(v)
     same("gram with a factor", data.gram(mean, np.abs(v)), scaled @ scaled.T, precision)
     _check_blocks(data, exact, same)

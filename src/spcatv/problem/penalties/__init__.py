@@ -1,9 +1,10 @@
-"""The structured penalties, one per file, and the only tables that list them."""
+"""The structured penalties, one per file, and the table of their classes."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from spcatv._util import parameters
 from spcatv.problem.penalties.graphnet import GraphNet
 from spcatv.problem.penalties.huber import HuberTV
 from spcatv.problem.penalties.total_variation import TotalVariation, UnitBallPenalty
@@ -28,7 +29,9 @@ Penalty = str | StructuredPenalty
 PENALTY_CLASSES: dict[str, type[Any]] = {
     penalty.__name__: penalty for penalty in (TotalVariation, GraphNet, HuberTV)
 }
-_BY_NAME: dict[str, StructuredPenalty] = {"tv": TotalVariation(), "graphnet": GraphNet()}
+_BY_NAME: dict[str, StructuredPenalty] = {
+    name: PENALTY_CLASSES[kind]() for name, kind in parameters.PENALTIES.items()
+}
 PENALTIES: tuple[str, ...] = tuple(_BY_NAME)
 
 

@@ -1,0 +1,241 @@
+"""Which row of a table is about which sample: by paths, by participants, and by order only without names."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from spcatv._util.entities import COLUMNS, ENTITIES, entities_of, files_of, samples_of_one_file
+from spcatv._util.text_table import MISSING, Table, TableError
+from spcatv._util.warn import warn_user
+
+PATH_COLUMNS = ("path", "file", "filename", "image")
+# further columns that may hold paths; they do if a cell is one of a sample
+POSSIBLE_PATHS = (*PATH_COLUMNS, "input", "left", "right")
+PARTICIPANT = COLUMNS["sub"]
+# other names of the column of participants; they are one if a cell names a participant of the samples
+POSSIBLE_PARTICIPANTS = ("participant", "subject_id", "subject", "sub")
+# columns that never hold values of their own
+IDENTIFYING = (*COLUMNS.values(), *PATH_COLUMNS)
+# samples that are not files: images in memory
+UNNAMED = re.compile(r"image \d+")
+N_NAMED = 5
+
+
+class RowOrderWarning(UserWarning):
+    """The rows of a table were taken in their order, because nothing says whom they are about."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """The row of every sample."""
+
+    rows: tuple[int, ...]  # one per sample, counted from 0
+    columns: tuple[str, ...]  # the columns that were compared with the samples; empty if it was by order
+    sentence: str  # how the rows were found, for people
+    surprising: bool = False  # whether rows were taken in their order although one side has names
+
+    @property
+    def by_order(self) -> bool:
+        """Whether nothing but the order of the rows was known."""
+        return not self.columns
+
+    def warn_about_order(self) -> None:
+        """Warn if the rows were taken in their order although one side has names."""
+        if self.surprising:
+            warn_user(self.sentence, RowOrderWarning)
+
+
+def match_rows(table: Table, names: Sequence[str], *, path_column: str | None = None) -> Match:
+    """Find the row of a table that is about each sample.
+
+    1. By a column of paths: `path_column`, or one with a usual name. Paths are relative to the folder of the
+       table; the name of a file alone will do if only one sample has it.
+    2. By ``participant_id``, with or without the prefix ``sub-`` and with or without leading zeros, together
+       with ``session_id``, ``run`` and other entities that both the table and the names of the samples have.
+       One row holds for all samples of that participant.
+    3. By order, only if the table has no such column or the names have no entities.
+
+    Parameters
+    ----------
+    table : Table
+        The table; rows about others than the samples are left out.
+    names : sequence of str
+        Names of the samples (`spcatv._util.entities`).
+    path_column : str, default=None
+        The column of paths, if it has another name than usual.
+
+    Returns
+    -------
+    Match
+
+    Raises
+    ------
+    TableError
+        Samples without a row, with two rows, or without a participant are named, at most five of them.
+    """
+    for column in dict.fromkeys([path_column, *POSSIBLE_PATHS]):
+        if column in table.columns:
+            found = _by_path(table, str(column), names)
+            if found is not None:
+                return found
+    people = [entities_of(name) for name in names]
+    named = PARTICIPANT if PARTICIPANT in table.columns else _participant_alias(table, people)
+    if named is not None and any("sub" in person for person in people):
+        return _by_participant(table, named, names, people)
+    return _by_order(table, names, path_column)
+
+
+def _by_path(table: Table, column: str, names: Sequence[str]) -> Match | None:
+    """Rows whose path is that of the sample; None if no row is about any of the samples."""
+    cells = table.column(column)
+    folder = table.file.parent
+    samples = [[name, *files_of(name)] for name in names]
+    n_files: dict[str, set[str]] = {}
+    for file in (file for files in samples for file in files[1:]):
+        n_files.setdefault(os.path.basename(file), set()).add(file)
+    # the name as it is, the same place in the file system, and the name of the file if only one file has it
+    ways: tuple[tuple[Callable[[str], str], Callable[[str], str]], ...] = (
+        (os.path.normpath, os.path.normpath),
+        (lambda cell: os.path.abspath(folder / os.path.expanduser(cell)), os.path.abspath),
+        (os.path.basename, lambda file: _only(os.path.basename(file), n_files)),
+    )
+    indices = [_rows_by((of_cell(cell) for cell in cells), cells) for of_cell, _ in ways]
+    found: list[list[int]] = []
+    for files in samples:
+        hits = (
+            index.get(of_file(file), [])
+            for index, (_, of_file) in zip(indices, ways, strict=True)
+            for file in files
+        )
+        found.append(next((rows for rows in hits if rows), []))
+    if not any(found):
+        return None
+    return _checked(table, (column,), [files_of(name)[0] for name in names], found)
+
+
+def _only(base: str, files: Mapping[str, set[str]]) -> str:
+    """The name of a file if one file has it, otherwise a name that no file has."""
+    return base if len(files.get(base, ())) == 1 else ""
+
+
+def _rows_by(keys: Iterable[str], cells: Sequence[str]) -> dict[str, list[int]]:
+    index: dict[str, list[int]] = {}
+    for row, (key, cell) in enumerate(zip(keys, cells, strict=True)):
+        if cell.lower() not in MISSING:
+            index.setdefault(key, []).append(row)
+    return index
+
+
+def _participant_alias(table: Table, people: Sequence[Mapping[str, str]]) -> str | None:
+    """A column of another name that holds participants of the samples; None if there is none."""
+    for column in POSSIBLE_PARTICIPANTS:
+        if column in table.columns:
+            given, wanted = _labels("sub", table.column(column), [person.get("sub") for person in people])
+            if set(given) & (set(wanted) - {""}):
+                return column
+    return None
+
+
+def _by_participant(
+    table: Table, named: str, names: Sequence[str], people: Sequence[Mapping[str, str]]
+) -> Match:
+    nameless = [name for name, person in zip(names, people, strict=True) if "sub" not in person]
+    if nameless:
+        raise TableError(
+            f"{table.source}: rows are found by {named}, but the names of {_listed(nameless)} do not say "
+            "whom they are about (sub-...); give a column of paths"
+        )
+    columns, keys = [named], ["sub"]
+    for key in ENTITIES[1:]:
+        spellings = [COLUMNS[key], key, "session"] if key == "ses" else [key]
+        held = next((name for name in spellings if name in table.columns), None)
+        if held is not None and any(key in person for person in people):
+            columns.append(held)
+            keys.append(key)
+    pairs = [
+        _labels(key, table.column(column), [person.get(key) for person in people])
+        for key, column in zip(keys, columns, strict=True)
+    ]
+    index: dict[tuple[str, ...], list[int]] = {}
+    for row, labels in enumerate(zip(*(given for given, _ in pairs), strict=True)):
+        index.setdefault(labels, []).append(row)
+    found = [index.get(labels, []) for labels in zip(*(wanted for _, wanted in pairs), strict=True)]
+    shown = ["_".join(f"{key}-{person[key]}" for key in keys if key in person) for person in people]
+    return _checked(table, tuple(columns), shown, found)
+
+
+def _labels(key: str, cells: Sequence[str], wanted: Sequence[str | None]) -> tuple[list[str], list[str]]:
+    """Labels of an entity in the table and in the names, without prefix; empty where they are missing.
+
+    Leading zeros are dropped (01 is 1) unless labels differ in them alone.
+    """
+    given = ["" if cell.lower() in MISSING else cell.removeprefix(f"{key}-") for cell in cells]
+    asked = [value or "" for value in wanted]
+    short = [[_without_zeros(label) for label in labels] for labels in (given, asked)]
+    if all(len(set(a)) == len(set(b)) for a, b in zip(short, (given, asked), strict=True)):
+        return short[0], short[1]
+    return given, asked
+
+
+def _without_zeros(label: str) -> str:
+    return label.lstrip("0") or "0" if label.isdigit() else label
+
+
+def _checked(
+    table: Table, columns: tuple[str, ...], shown: Sequence[str], found: Sequence[Sequence[int]]
+) -> Match:
+    """One row per sample, or an error that names samples (`shown`) with none or several."""
+    how = " and ".join(columns)
+    missing = [name for name, rows in zip(shown, found, strict=True) if not rows]
+    if missing:
+        raise TableError(
+            f"{table.source}: no row is about {_listed(missing)} (rows are found by {how}); add the missing "
+            "rows, or leave these images out"
+        )
+    double = {name: rows for name, rows in zip(shown, found, strict=True) if len(rows) > 1}
+    if double:
+        first = " and ".join(str(row + 1) for row in next(iter(double.values()))[:2])
+        raise TableError(
+            f"{table.source}: more than one row is about {_listed(list(double))} (first rows {first}; rows "
+            f"are found by {how}); keep one row, or tell them apart by a column such as session_id or path"
+        )
+    rows = tuple(rows[0] for rows in found)
+    n_others = len(table.rows) - len(set(rows))
+    others = "" if n_others == 0 else f"; {n_others} of {len(table.rows)} rows are about others and not used"
+    return Match(rows, columns, f"{table.source}: rows matched by {how}{others}")
+
+
+def _by_order(table: Table, names: Sequence[str], path_column: str | None) -> Match:
+    """The rows as they come, if there are as many as samples and none of them names another file."""
+    elsewhere = next((c for c in (path_column, *PATH_COLUMNS) if c is not None and c in table.columns), None)
+    files = {file for name in names for file in files_of(name)}
+    if elsewhere is not None and len(files) > 1 and all(os.path.splitext(file)[1] for file in files):
+        raise TableError(
+            f"{table.source}: no path in column {elsewhere} is that of a sample; the first row is about "
+            f"{next(iter(table.column(elsewhere)), 'nothing')}, the first sample is {names[0]}"
+        )
+    n_rows = len(table.rows)
+    if n_rows != len(names):
+        raise TableError(
+            f"{table.source}: has {n_rows} rows, but there are {len(names)} samples, and no column "
+            f"({PARTICIPANT}, path) says which row is about which sample"
+        )
+    sentence = (
+        f"{table.source}: rows matched by their order alone: row 1 is taken for {Path(names[0]).name}, row "
+        f"{n_rows} for {Path(names[-1]).name}; a column {PARTICIPANT} (for files named sub-...) or path "
+        "would match them by name"
+    )
+    nameless = samples_of_one_file(names) or all(UNNAMED.fullmatch(file) for file in files)
+    surprising = not nameless or any(column in table.columns for column in IDENTIFYING)
+    return Match(tuple(range(n_rows)), (), sentence, surprising)
+
+
+def _listed(names: Sequence[str]) -> str:
+    """At most five different names, and how many more there are."""
+    different = list(dict.fromkeys(names))
+    more = len(different) - N_NAMED
+    return ", ".join(different[:N_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,77 @@
+"""The parameters of the estimators: their defaults, and the words that they take.
+
+Signatures, checks and the command line all read them here. Nothing is imported but the standard library, so
+that `spca-tv --help` does not wait for kernels, scikit-learn or nilearn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Init = Literal["svd", "structured", "random"]
+INITS: tuple[Init, ...] = get_args(Init)
+UNITS = ("relative", "absolute")
+TRANSFORMS = ("deflation", "projection")
+DTYPES = ("float32", "float64")
+GLOBAL_SIGNALS = ("regress",)
+REFITS = ("support",)
+RULES = ("one_se", "error", "stability", "paper")
+# Class in `spcatv.problem.penalties` of every penalty that has a name.
+PENALTIES = {"tv": "TotalVariation", "graphnet": "GraphNet"}
+# Module below `spcatv.solvers` and function of every solver of the loading problem.
+SOLVERS = {
+    "pdhg": ("pdhg", "pdhg"),
+    "dual": ("dual", "dual_gradient"),
+    "conesta": ("conesta", "conesta"),
+    "fista": ("fista", "fista"),
+    "closed_form": ("closed_form", "closed_form"),
+}
+# What the parameter `solver` takes: the closed form solves only problems without a structured penalty.
+SOLVER_NAMES = ("auto", *(name for name in SOLVERS if name != "closed_form"))
+# Parameters of the two ways to set the weights; the first one of the penalised model decides.
+TARGET_PARAMETERS = ("sparsity", "smoothness")
+PENALISED_PARAMETERS = ("alpha", "l1_ratio", "tv_ratio", "penalty_units")
+
+
+@dataclass(frozen=True)
+class FitDefaults:
+    """Defaults of `spcatv.SPCATV`."""
+
+    n_components: int = 3
+    sparsity: float = 0.7
+    smoothness: float = 1.0
+    alpha: float | None = None
+    l1_ratio: float = 0.25
+    tv_ratio: float = 0.5
+    penalty_units: str = "relative"
+    penalty: str = "tv"
+    positive: bool = False
+    center: bool = True
+    global_signal: str | None = None
+    tol: float = 1e-6
+    max_iter: int = 500
+    solver: str = "auto"
+    n_init: int = 1
+    refine: bool = False
+    refit: str | None = None
+    transform_method: str = "deflation"
+    init: str = "svd"
+
+
+@dataclass(frozen=True)
+class SearchDefaults:
+    """Defaults of `spcatv.SPCATVCV` where they are not those of `spcatv.SPCATV`."""
+
+    sparsity: tuple[float, ...] = (0.5, 0.7, 0.8, 0.9, 0.95)
+    smoothness: tuple[float, ...] = (0.5, 1.0, 2.0)
+    l1_ratio: tuple[float, ...] = (0.1, 0.25)
+    tv_ratio: tuple[float, ...] = (0.25, 0.5, 0.7)
+    n_alphas: int = 8
+    smallest_alpha: float = 0.02
+    rule: str = "one_se"
+    min_sparsity: float = 0.5
+
+
+FIT = FitDefaults()
+SEARCH = SearchDefaults()

@@ -1,0 +1,133 @@
+"""A sketch of the data: their leading left singular directions, found in a few passes (docs/method.md 4.4).
+
+With an orthonormal basis U (N x r) of these directions the data are compressed to ``B = U'X`` (r x P).
+Alternations of scores and loadings on ``U B`` cost no pass over X.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.linalg import eigh, qr
+
+from spcatv._util.types import FloatArray
+
+if TYPE_CHECKING:
+    from spcatv.data.operators import CentredData
+
+# Directions beyond those asked for: they make the ones asked for exact.
+FURTHER = 6
+# Passes over the data, each of which adds a block of directions, X'X times the last one.
+PASSES, MOST_PASSES = 3, 50
+# Directions of a block that are shorter than this share of the longest are rounding.
+NEW = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class CompressedData:
+    """``U B`` as an operator of the shape of the data.
+
+    Attributes
+    ----------
+    basis : ndarray of shape (N, r)
+        U, orthonormal columns: leading left singular vectors, the first one first.
+    rows : ndarray of shape (r, P)
+        B.
+    """
+
+    basis: FloatArray
+    rows: FloatArray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of samples N and of features P."""
+        return len(self.basis), self.rows.shape[1]
+
+    def dot(self, v: FloatArray) -> FloatArray:
+        """``U B v``, shape (N,)."""
+        return np.asarray(self.basis @ (self.rows @ v))
+
+    def transpose_dot(self, u: FloatArray) -> FloatArray:
+        """``B'U'u``, shape (P,)."""
+        return np.asarray((self.basis.T @ u) @ self.rows)
+
+    def there_and_back(self, v: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """``U B v`` and ``B'B v``."""
+        inner = self.rows @ v
+        return self.basis @ inner, inner @ self.rows
+
+    def add_removed(self, u: FloatArray, factor: float, out: FloatArray) -> None:
+        """Nothing: what is compressed is all there is."""
+
+    def without(self, scores: FloatArray, loadings: FloatArray) -> CompressedData:
+        """``U (B - U'T'V)``: compressed data less ``T'V`` for scores T (K, N) and loadings V (K, P)."""
+        return CompressedData(self.basis, self.rows - (scores @ self.basis).T @ loadings)
+
+    @cached_property
+    def _spectrum(self) -> tuple[FloatArray, FloatArray]:
+        values, vectors = eigh(self.rows @ self.rows.T)
+        return np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+
+    def leading_squares(self, n_vectors: int) -> tuple[FloatArray, FloatArray]:
+        """Largest squared singular values, descending, and unit left singular vectors as rows (n, N)."""
+        values, vectors = self._spectrum
+        return values[:n_vectors], (self.basis @ vectors[:, :n_vectors]).T
+
+
+def compress(data: CentredData, n_directions: int, tol: float | None = None) -> CompressedData:
+    """Compress data to a block Krylov space of their leading directions, from a fixed random start.
+
+    Parameters
+    ----------
+    data : CentredData
+        N x P.
+    n_directions : int
+        How many leading left singular vectors are wanted; the basis has more.
+    tol : float, default=None
+        Relative change of the sum of their squared singular values from pass to pass that ends it; by default
+        there are `PASSES` passes.
+
+    Returns
+    -------
+    CompressedData
+    """
+    width = min(n_directions + FURTHER, *data.shape)
+    block: FloatArray = np.random.default_rng(0).standard_normal((width, data.shape[1]))
+    krylov: FloatArray = np.zeros((0, data.shape[1]))
+    scores: FloatArray = np.zeros((data.shape[0], 0))
+    back = krylov
+    before = 0.0
+    for number in range(1, MOST_PASSES + 1):
+        block = _new_directions(block, krylov)
+        if len(block) == 0:
+            break
+        krylov = np.concatenate([krylov, block])
+        of_block, block = data.there_and_back_many(block)
+        scores, back = np.concatenate([scores, of_block], axis=1), np.concatenate([back, block])
+        if tol is None and number == PASSES:
+            break
+        if tol is not None:
+            found = float(np.linalg.eigvalsh(scores.T @ scores)[-n_directions:].sum())
+            if found - before <= tol * found:
+                break
+            before = found
+    # B = U'X for the basis U = S W / sqrt(lambda) of the scores S, from S'X
+    values, rotation = eigh(scores.T @ scores)
+    kept = values > values[-1] * len(values) * np.finfo(data.data.dtype).eps
+    turn = rotation[:, kept][:, ::-1] / np.sqrt(values[kept][::-1])
+    return CompressedData(scores @ turn, turn.T @ back)
+
+
+def _new_directions(block: FloatArray, known: FloatArray) -> FloatArray:
+    """Orthonormal rows that span a block beside what is known; fewer where there is nothing more."""
+    room = min(len(block), block.shape[1] - len(known))
+    for _ in range(2):  # once is not enough in floating point
+        block = block - (block @ known.T) @ known
+        directions, sizes, _ = qr(block.T, mode="economic", pivoting=True, check_finite=False)
+        lengths = np.abs(np.diag(sizes))
+        room = min(room, int(np.count_nonzero(lengths > NEW * lengths.max(initial=0.0))))
+        block = np.asarray(directions[:, :room].T)
+    return block

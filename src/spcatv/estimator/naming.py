@@ -1,0 +1,32 @@
+"""The names of scores in scikit-learn: those of every table of scores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from spcatv._util.naming import component_names
+from spcatv._util.types import Array
+
+
+class ComponentNamesMixin:
+    """Gives a transformer the names of its scores, and with them ``set_output(transform="pandas")``."""
+
+    components_: Any
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """The names of the scores: ``component_1``, ``component_2``, ...
+
+        Parameters
+        ----------
+        input_features : None
+            Ignored: the names of the features do not matter.
+
+        Returns
+        -------
+        ndarray of str objects of shape (n_components,)
+        """
+        check_is_fitted(self)
+        return np.asarray(component_names(len(self.components_)), dtype=object)

@@ -1,0 +1,148 @@
+"""Rows of a table are found by names, and by order only if there are none."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from spcatv._util.matching import match_rows
+from spcatv._util.text_table import Table, TableError
+
+NAMES = [f"/data/sub-{number:02d}_map.nii.gz" for number in range(1, 9)]
+
+
+def table(**columns):
+    return Table(Path("/data/t.tsv"), tuple(columns), tuple(zip(*columns.values(), strict=True)))
+
+
+def refused(given, names, **options):
+    with pytest.raises(TableError) as caught:
+        match_rows(given, names, **options)
+    assert str(caught.value).startswith("/data/t.tsv")
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("column", ["participant_id", "participant", "subject_id", "subject", "sub"])
+@pytest.mark.parametrize("form", ["sub-{:02d}", "{:02d}", "{}"])
+def test_participants_in_any_order(column, form):
+    order = list(range(1, 9))
+    random.Random(0).shuffle(order)
+    match = match_rows(table(**{column: [form.format(number) for number in order]}), NAMES)
+    assert [order[row] for row in match.rows] == list(range(1, 9))
+    assert match.columns == (column,)
+    assert match.sentence == f"/data/t.tsv: rows matched by {column}"
+    assert not match.surprising
+
+
+def test_leading_zeros_count_where_they_tell_people_apart():
+    match = match_rows(table(participant_id=["01", "1", "2"]), ["sub-1.nii", "sub-01.nii"])
+    assert match.rows == (1, 0)
+    assert "sub-01" in refused(table(participant_id=["1", "2"]), ["sub-1.nii", "sub-01.nii"])
+
+
+def test_one_row_holds_for_all_samples_of_a_person():
+    names = ["sub-2_run-1.nii[0]", "sub-2_run-1.nii[1]", "sub-1_run-1.nii", "sub-2_run-2.nii"]
+    assert match_rows(table(participant_id=["sub-1", "sub-2"]), names).rows == (1, 1, 0, 1)
+
+
+@pytest.mark.parametrize(("column", "cells"), [("session_id", "ses-{}"), ("session", "{}"), ("ses", "0{}")])
+def test_sessions_and_runs(column, cells):
+    names = [f"sub-1_ses-{ses}_run-0{run}.nii" for ses in (1, 2) for run in (1, 2)]
+    rows = [(ses, run) for run in (2, 1) for ses in (1, 2)]
+    given = table(
+        participant_id=["sub-1"] * 4,
+        **{column: [cells.format(ses) for ses, _ in rows]},
+        run=[str(run) for _, run in rows],
+    )
+    match = match_rows(given, names)
+    assert [rows[row] for row in match.rows] == [(1, 1), (1, 2), (2, 1), (2, 2)]
+    assert match.columns == ("participant_id", column, "run")
+    # names without sessions: the table has several rows for the person
+    assert "more than one row is about sub-1_run-01" in refused(given, ["sub-1_run-01.nii"])
+    assert "no row is about sub-1_ses-3_run-01 (" in refused(given, [*names, "sub-1_ses-3_run-01.nii"])
+
+
+def test_people_without_a_row_or_with_two_are_named():
+    people = [f"sub-{number:02d}" for number in range(1, 9)]
+    assert "no row is about sub-03 (rows are found by participant_id)" in refused(
+        table(participant_id=[*people[:2], *people[3:], "sub-99"]), NAMES
+    )
+    assert "no row is about sub-03, sub-04, sub-05, sub-06, sub-07 and 1 more (" in refused(
+        table(participant_id=people[:2]), NAMES
+    )
+    assert "more than one row is about sub-03 (first rows 3 and 9;" in refused(
+        table(participant_id=[*people, "sub-03"]), NAMES
+    )
+    assert "no row is about sub-01" in refused(table(participant_id=["n/a", *people[1:]]), NAMES)
+
+
+def test_rows_about_others_are_counted():
+    given = table(participant_id=[f"sub-{number:02d}" for number in range(20, 0, -1)])
+    match = match_rows(given, NAMES)
+    assert match.rows == tuple(range(19, 11, -1))
+    assert match.sentence.endswith("; 12 of 20 rows are about others and not used")
+    # even two rows about somebody else do no harm
+    assert match_rows(table(participant_id=["sub-9", "sub-9", "sub-1"]), NAMES[:1]).rows == (2,)
+
+
+@pytest.mark.parametrize(
+    "cell", ["{}", "elsewhere/{}", "/data/{}", "../data/{}"], ids=["name", "elsewhere", "full", "relative"]
+)
+@pytest.mark.parametrize("column", ["path", "file", "filename", "image", "input"])
+def test_paths_in_any_order(cell, column):
+    files = [cell.format(Path(name).name) for name in reversed(NAMES)]
+    # participants that say something else do not matter
+    match = match_rows(table(participant_id=["sub-1"] * 8, **{column: files}), NAMES)
+    assert match.rows == tuple(range(7, -1, -1))
+    assert match.columns == (column,)
+
+
+def test_paths_that_differ_in_the_folder_only():
+    names = [f"/data/sub-{number}/map.nii" for number in (1, 2, 3)]
+    given = table(path=["sub-2/map.nii", "sub-3/map.nii", "sub-1/map.nii"])
+    assert match_rows(given, names).rows == (2, 0, 1)
+    assert "no path in column path is that of a sample" in refused(table(path=["map.nii"] * 3), names)
+
+
+def test_paths_of_volumes_pairs_and_named_columns():
+    assert match_rows(table(input=["a.nii[1]", "a.nii[0]"]), ["a.nii[0]", "a.nii[1]"]).rows == (1, 0)
+    assert match_rows(table(path=["b.nii", "a.nii"]), ["a.nii[0]", "a.nii[1]", "b.nii"]).rows == (1, 1, 0)
+    pairs = ["lh.1.gii + rh.1.gii", "lh.2.gii + rh.2.gii"]
+    assert match_rows(table(right=["rh.2.gii", "rh.1.gii"]), pairs).rows == (1, 0)
+    assert match_rows(table(scan=["b.nii", "a.nii"]), ["a.nii", "b.nii"], path_column="scan").rows == (1, 0)
+
+
+def test_half_matching_paths_are_an_error():
+    assert "no row is about b.nii, c.nii (" in refused(table(path=["a.nii"]), ["a.nii", "b.nii", "c.nii"])
+    assert "more than one row is about a.nii" in refused(
+        table(path=["x/a.nii", "y/a.nii", "b.nii"]), ["a.nii", "b.nii"]
+    )
+
+
+def test_order_only_without_names():
+    names = ["con_1.nii", "con_2.nii", "con_3.nii"]
+    for given in (table(age=["1", "2", "3"]), table(participant_id=["x", "y", "z"])):
+        match = match_rows(given, names)
+        assert match.rows == (0, 1, 2)
+        assert match.by_order
+        assert match.surprising
+        assert "row 1 is taken for con_1.nii, row 3 for con_3.nii" in match.sentence
+    match = match_rows(table(age=["1"] * 8), NAMES)
+    assert match.by_order
+    assert match.surprising, "the files have names"
+    assert "no row is about sub-01" in refused(table(participant_id=["x"] * 8), NAMES)
+    assert "has 2 rows, but there are 3 samples" in refused(table(age=["1", "2"]), names)
+    assert "the names of c.nii do not say whom they are about" in refused(
+        table(participant_id=["1", "2"]), ["sub-1.nii", "sub-2.nii", "c.nii"]
+    )
+
+
+def test_order_is_no_surprise_where_nothing_has_a_name():
+    for names in (["X.npy[0]", "X.npy[1]"], ["image 1", "image 2"]):
+        assert not match_rows(table(age=["1", "2"]), names).surprising
+        assert match_rows(table(participant_id=["a", "b"]), names).surprising
+
+
+def test_other_columns_that_are_called_subject():
+    """A column of another name than participant_id counts only if it holds participants of the samples."""
+    assert match_rows(table(subject=[f"s{row % 4}" for row in range(8)]), NAMES).by_order

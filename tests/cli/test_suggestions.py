@@ -1,0 +1,61 @@
+"""Mistyped commands and options: the error names what was probably meant."""
+
+import pytest
+
+from spcatv.cli import main
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("fti 'maps/*'", "invalid choice: 'fti'; did you mean fit? The commands are fit, select, "),
+        ("xyz", "invalid choice: 'xyz'; choose one of fit, select, "),
+        (
+            "fit a.nii --alpa 0.2 --output r",
+            "fit: error: unrecognized arguments: --alpa (did you mean --alpha?)",
+        ),
+        ("fit a.nii --sparisty=0.3 --output r", "--sparisty (did you mean --sparsity?)"),
+        ("fit a.nii --n_components 3 --output r", "--n_components (did you mean --n-components?)"),
+        ("fit a.nii --rule paper --output r", "--rule (an option of spca-tv select)"),
+        ("fit a.nii --rul paper --output r", "--rul (did you mean --rule of spca-tv select?)"),
+        (
+            "fit a.nii --atlass x --alpa 1",
+            "--atlass (did you mean --atlas of spca-tv report?), --alpa (did you mean --alpha?)",
+        ),
+        ("select a.nii --alpha-x 3 --output r", "--alpha-x (did you mean --alpha?)"),
+        ("select a.nii --alphas 1 --output r", "--alphas (did you mean --alpha?)"),
+        # the option that is missing is the mistyped one
+        ("transform model a.nii --outptu x.tsv", "--outptu (did you mean --output?)"),
+        (
+            "--sparsity 0.9 fit a.nii",
+            "--sparsity (an option of spca-tv fit and select, and comes after",
+        ),
+        ("fit a.nii --colour red", "unrecognized arguments: --colour\n"),
+        ("info one two", "unrecognized arguments: two\n"),
+    ],
+)
+def test_what_was_meant(words, said, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(words.split())
+    assert stop.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_help_comes_first(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["fit", "--alpa", "--help"])
+    assert stop.value.code == 0
+    assert "--alpha" in capsys.readouterr().out
+
+
+def test_values_are_no_options(tmp_path, capsys):
+    """A title with spaces, or a file after `--`, may begin with hyphens."""
+    assert main(["report", str(tmp_path / "none"), "--title", "--an odd title"]) == 2
+    assert main(["info", "--", "--odd"]) == 2
+    said = capsys.readouterr().err
+    assert "unrecognized" not in said
+
+
+def test_abbreviations_stay_where_they_are_allowed(tmp_path, capsys):
+    assert main(["report", str(tmp_path / "none"), "--over"]) == 2
+    assert "there is no folder" in capsys.readouterr().err

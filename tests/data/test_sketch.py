@@ -1,0 +1,130 @@
+"""Compressed data: leading directions in a few passes, and fits that end where those of all data do."""
+
+import numpy as np
+import pytest
+
+from spcatv import SPCATV
+from spcatv.data import Adjustment, CentredData, DeflatedData, GlobalSignalRemoved, as_data, operators, sketch
+from spcatv.data.array import ArrayData
+from spcatv.metrics import match_components
+
+
+def _field(n_samples=150, shape=(20, 25), seed=0, dtype=np.float64):
+    """Three regions in noise, on a mean that is far from zero."""
+    rng = np.random.default_rng(seed)
+    maps = np.zeros((3, *shape))
+    maps[0, 2:9, 2:9], maps[1, 11:18, 4:12], maps[2, 5:14, 15:22] = 1, 1, 1
+    scores = rng.standard_normal((n_samples, 3)) * [3.0, 2.0, 1.5]
+    X = scores @ maps.reshape(3, -1) + rng.standard_normal((n_samples, maps[0].size)) + 50.0
+    return X.astype(dtype), shape
+
+
+def _dense(data):
+    """The matrix that an operator stands for."""
+    return np.stack([data.dot(unit) for unit in np.eye(data.shape[1])], axis=1)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", [CentredData, GlobalSignalRemoved])
+def test_leading_directions_and_their_rows(kind, dtype):
+    X, _ = _field(dtype=dtype)
+    data = kind(as_data(X))
+    exact = _dense(data)
+    U, values, _ = np.linalg.svd(exact, full_matrices=False)
+    found = sketch.compress(data, 3)
+    precision = 1e-4 if dtype is np.float32 else 1e-10
+    np.testing.assert_allclose(found.basis.T @ found.basis, np.eye(found.basis.shape[1]), atol=precision)
+    np.testing.assert_allclose(found.rows, found.basis.T @ exact, atol=precision * values[0])
+    # the third is noise where the global signal was removed
+    squares, scores = found.leading_squares(2)
+    np.testing.assert_allclose(squares, values[:2] ** 2, rtol=1e-3)
+    # never more than there is, but for rounding
+    assert (squares <= values[:2] ** 2 * (1 + precision)).all()
+    for k in range(2):
+        assert abs(scores[k] @ U[:, k]) > 1 - 1e-3
+
+
+def test_adjusted_data_are_compressed_as_they_are():
+    X, _ = _field()
+    rng = np.random.default_rng(3)
+    adjustment = Adjustment(standardize=True, confounds=rng.standard_normal((150, 2)))
+    samples = rng.permutation(150)[:120]
+    fitted = adjustment.fit(as_data(X), samples)
+    data = CentredData(fitted.apply(as_data(X).take(samples), adjustment.of(samples)))
+    exact = _dense(data)
+    found = sketch.compress(data, 2)
+    np.testing.assert_allclose(found.rows, found.basis.T @ exact, atol=1e-10)
+
+
+def test_the_residual_of_compressed_data():
+    X, _ = _field()
+    data = CentredData(as_data(X))
+    loading = np.zeros(500)
+    loading[50:120] = 1 / np.sqrt(70)
+    residual = DeflatedData(data, data.dot(loading)[None], loading[None])
+    found = residual.compressed(2)
+    np.testing.assert_allclose(found.rows, found.basis.T @ _dense(residual), atol=1e-9)
+    v = np.random.default_rng(1).standard_normal(500)
+    scores, back = found.there_and_back(v)
+    np.testing.assert_allclose(scores, found.dot(v), atol=1e-9)
+    np.testing.assert_allclose(back, found.transpose_dot(scores), atol=1e-6)
+
+
+def test_passes_until_a_tolerance_find_what_pca_spans():
+    X = np.random.default_rng(5).standard_normal((200, 300))
+    data = CentredData(as_data(X))
+    exact = np.linalg.svd(_dense(data), compute_uv=False)[:4] ** 2
+    assert sketch.compress(data, 4, tol=1e-6).leading_squares(4)[0].sum() == pytest.approx(
+        exact.sum(), rel=1e-4
+    )
+    assert sketch.compress(data, 4).leading_squares(4)[0].sum() < exact.sum() * (1 - 1e-4)
+
+
+def test_data_of_low_rank_and_without_variance():
+    X = np.outer(np.arange(80.0), np.ones(90))
+    assert sketch.compress(CentredData(as_data(X)), 3).basis.shape == (80, 1)
+    flat = sketch.compress(CentredData(as_data(np.ones((80, 90)))), 3)
+    assert flat.leading_squares(3)[1].shape[0] == 0
+
+
+@pytest.mark.parametrize(
+    "parameters", [{"sparsity": 0.9}, {"alpha": 0.2}, {"alpha": 0.2, "n_init": 3}, {"init": "structured"}]
+)
+def test_fits_end_where_they_do_without_compression(parameters, monkeypatch):
+    X, shape = _field()
+    model = SPCATV(3, structure=shape, **parameters)
+    exact = model.fit(X).diagnostics_
+    components = model.components_
+    monkeypatch.setattr(operators, "SMALL_GRAM", 10)
+    fast = model.fit(X).diagnostics_
+    for one, other in zip(exact, fast, strict=True):
+        assert other.converged
+        assert other.objective == pytest.approx(one.objective, rel=1e-4)
+    assert (match_components(components, model.components_).correlation > 0.999).all()
+
+
+def test_a_component_takes_a_few_passes(monkeypatch):
+    X, shape = _field(n_samples=300)
+    counts: dict[str, int] = {}
+    for name in (
+        "dot",
+        "transpose_dot",
+        "there_and_back",
+        "there_and_back_many",
+        "column_statistics",
+        "gram",
+    ):
+        method = getattr(ArrayData, name)
+
+        def counted(self, *args, name=name, method=method):
+            counts[name] = counts.get(name, 0) + 1
+            return method(self, *args)
+
+        monkeypatch.setattr(ArrayData, name, counted)
+    monkeypatch.setattr(operators, "SMALL_GRAM", 10)
+    model = SPCATV(3, structure=shape, sparsity=0.9).fit(X)
+    alternations = sum(record.n_passes for record in model.diagnostics_)
+    assert counts["there_and_back"] + counts["transpose_dot"] == alternations
+    assert counts["there_and_back_many"] == sketch.PASSES
+    assert "gram" not in counts
+    assert sum(counts.values()) <= 20
