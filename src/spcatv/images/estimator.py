@@ -179,7 +179,8 @@ verbose
         y : None
             Ignored.
         confounds : path of a TSV or CSV file, DataFrame or array-like of shape (n_images, n_confounds)
-            Regressed out of every voxel or vertex by least squares, with an intercept.
+            Regressed out of every voxel or vertex by least squares, with an intercept. Rows of a table are
+            matched to the images by participant_id or path; those of an array are in their order.
 
         Returns
         -------
