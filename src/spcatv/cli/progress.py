@@ -94,6 +94,8 @@ class LogDisplay(Display):
                     event.objective,
                     event.relative_gap,
                 )
+            case ComponentEnded(diagnostics=found) if found.is_dead:
+                logger.info("%s is dead: its loading is zero, %.2f s", self._component, found.seconds)
             case ComponentEnded(diagnostics=found):
                 logger.info(
                     "%s: objective %.8g, certified relative gap %.2e, %d alternations, %.1f %% zeros, %.2f s",

@@ -22,7 +22,7 @@ from spcatv.cli.progress import show_warnings
 from spcatv.cli.request import Request, checked_request
 from spcatv.estimator import SPCATV
 from spcatv.progress import listening
-from spcatv.results import SampleSet, claimed_folder, write_results, write_selection
+from spcatv.results import SampleSet, write_results, write_selection
 from spcatv.selection import SPCATVCV, dask_backend
 from spcatv.selection.folds import make_folds
 from spcatv.selection.path import setting_text
@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> None:
     display = request.display()
     with (
         rerun_hint_on_interrupt(request.output, arguments.argv),
-        claimed_folder(request.output, overwrite=request.options.overwrite) as folder,
+        request.claimed() as folder,
     ):
         with show_warnings(), display, listening(display):
             samples, search, stability, (halves, verdict) = _select(request)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spcatv.estimator.fitting import SPARSITY_SLACK
+from spcatv.estimator.fitting import SPARSITY_SLACK, dead_components
 from spcatv.estimator.parameters import parameters_in_use
 from spcatv.report import words
 from spcatv.report.components import ComponentPanel
@@ -17,6 +17,8 @@ from spcatv.report.figures import plot_stability, plot_variance
 from spcatv.report.material import Material
 
 MOST_SAMPLES = 2000
+# in place of a figure that says nothing of a dead component
+DEAD = "–"
 # columns of the summary that the penalised model does not have
 OF_TARGETS = ("Zeros wanted", "Jump", "Smoothness")
 
@@ -69,17 +71,22 @@ def lead(material: Material, noun: str) -> str:
 
 def warnings(material: Material) -> tuple[str, ...]:
     """What a reader must know first."""
-    empty = [k for k, record in enumerate(material.model.diagnostics_, start=1) if record.n_nonzero == 0]
-    if not empty:
-        return ()
-    subject = f"Component {empty[0]} is" if len(empty) == 1 else f"Components {words.ranges(empty)} are"
-    return (f"{subject} empty: the penalties leave no loading.",)
+    dead, found = dead_components(material.model), []
+    for why in dict.fromkeys(dead.values()):
+        numbers = [k + 1 for k, reason in dead.items() if reason == why]
+        subject = (
+            f"Component {numbers[0]} is" if len(numbers) == 1 else f"Components {words.ranges(numbers)} are"
+        )
+        found.append(f"{subject} dead: {why}.")
+    return tuple(found)
 
 
 def notes(material: Material, noun: str) -> tuple[str, ...]:
     """Where the computation did not give what was asked for."""
     found = []
     for k, record in enumerate(material.model.diagnostics_):
+        if record.is_dead:
+            continue
         if record.jump > 0 and abs(record.sparsity - record.target_sparsity) > SPARSITY_SLACK:
             found.append(
                 f"Component {k + 1} has {words.percent(record.sparsity)} zeros instead of "
@@ -92,7 +99,7 @@ def notes(material: Material, noun: str) -> tuple[str, ...]:
                 f"{material.model.smoothness:g}: with more, its map would be one plateau, in "
                 "which no share of zeros can be chosen."
             )
-        if record.n_nonzero > 0 and not record.converged:
+        if not record.converged:
             found.append(
                 f"Component {k + 1} did not reach the tolerance: its relative gap is "
                 f"{words.number(record.relative_gap, 2)} instead of {words.number(material.model.tol, 2)}."
@@ -106,7 +113,7 @@ def summary(material: Material, panels: tuple[ComponentPanel, ...]) -> Table:
     columns = {
         "Explained variance": [words.percent(share) for share in material.variance.own],
         "Zeros wanted": [_asked(record.target_sparsity) for record in records],
-        "Zeros": [words.percent(record.sparsity) for record in records],
+        "Zeros": [DEAD if record.is_dead else words.percent(record.sparsity) for record in records],
         "Jump": [words.percent(record.jump) if record.jump > 0 else "none" for record in records],
         "Smoothness": [f"{record.smoothness or 0:.3g}" for record in records],
         "Not zero": [f"{record.n_nonzero:,}" for record in records],
@@ -114,8 +121,12 @@ def summary(material: Material, panels: tuple[ComponentPanel, ...]) -> Table:
             f"{panel.n_regions} (+{panel.n_tiny} tiny)" if panel.n_tiny else str(panel.n_regions)
             for panel in panels
         ],
-        "Relative gap": [words.number(record.relative_gap, 2) for record in records],
-        "Converged": ["yes" if record.converged else "no" for record in records],
+        "Relative gap": [
+            DEAD if record.is_dead else words.number(record.relative_gap, 2) for record in records
+        ],
+        "Converged": [
+            "dead" if record.is_dead else "yes" if record.converged else "no" for record in records
+        ],
     }
     caption = f"The components at a glance. {_asked_sentence(material)}"
     if material.model.alpha is not None:

@@ -111,7 +111,7 @@ def certificate(
     loadings shown are unshrunk ones on the support of the certified ones.
     """
     if record.n_nonzero == 0:
-        return ("This component is empty: the penalties leave no loading. Its map and its scores are zero.",)
+        return ("This component is dead, and not a result: its map and its scores are zero.",)
     reached = "which is within" if record.converged else "which misses"
     above = share_above_optimum(record, l2)
     whose, sentences = "Its duality gap", []
@@ -150,7 +150,7 @@ def component_sentence(sparsity: float, n_regions: int, n_tiny: int, noun: str, 
     regions above and below `SMALLEST_REGION` of the weight.
     """
     if n_regions == 0:
-        return "An empty component: the penalties leave nothing of it."
+        return "A dead component: no variance is left for it, or the penalty leaves no loading."
     tiny = (
         "" if n_tiny == 0 else f" (and {n_tiny:,} of less than {percent(SMALLEST_REGION, 1)} of its weight)"
     )

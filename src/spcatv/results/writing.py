@@ -52,13 +52,13 @@ METRICS_COLUMNS = {
     ),
     "objective": "Penalised objective at the end; lower is better.",
     "gap": "Exact duality gap of the loadings for their scores, at most this far from the minimum.",
-    "relative_gap": "The gap over the scale of the problem; below tol where converged.",
+    "relative_gap": "The gap over the scale of the problem; below tol where converged, n/a if dead.",
     "error_bound": "Upper bound on the distance of the unit loadings from the exact ones for their scores.",
-    "converged": "Whether the relative gap is within tol.",
+    "converged": "Whether the relative gap is within tol; n/a for a dead component, whose loadings are zero.",
     "n_alternations": "Alternations of scores and loadings.",
     "n_nonzero": "Loadings that are not zero.",
     "n_certain": "Loadings that are surely not zero in the exact solution for these scores.",
-    "sparsity": "Share of the loadings that are exactly zero.",
+    "sparsity": "Share of the loadings that are exactly zero; n/a for a dead component.",
     "target_sparsity": "The share of zeros that was asked for; n/a in the penalised model.",
     "smoothness": (
         "Weight of the structured penalty in standard deviations of the component's own map, as used in the "
@@ -77,6 +77,8 @@ ENTITY_COLUMNS = {
     "session_id": "Session, from the name of the file or its folder.",
     "run": "Run, from the name of the file.",
 }
+# figures that say nothing of a dead component
+OF_LIVE = ("relative_gap", "error_bound", "converged", "sparsity")
 # columns of cv_results_ without a number in their names; `params` repeats the first of them and is left out
 SELECTION_COLUMNS = {
     "param_sparsity": "Share of the loadings of every component that shall be exactly zero.",
@@ -204,6 +206,8 @@ def _metrics(model: SPCATV, number: int, ceiling: FloatArray) -> dict[str, Any]:
             None if structure.n_rows == 0 else len(connected_regions(structure, model.components_[number]))
         ),
     }
+    if record.is_dead:
+        known |= dict.fromkeys(OF_LIVE)
     return {name: known[name] if name in known else getattr(record, name) for name in METRICS_COLUMNS}
 
 
