@@ -49,6 +49,7 @@ def test_a_model_alone_has_no_empty_boxes(image):
         "Explained variance",
         "Stability",
         "The computation",
+        "For the methods section of a paper",
         "What was run",
         "Words",
     ]
@@ -95,7 +96,9 @@ def test_everything_that_lies_in_the_folder_is_shown(pages):
         "Stability",
         "Selection of the setting",
         "Scores",
+        "What the scores go with",
         "The computation",
+        "For the methods section of a paper",
         "What was run",
         "Words",
     ]

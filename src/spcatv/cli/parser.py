@@ -198,11 +198,12 @@ def _add_report(commands: Subparsers) -> Parser:
         "--atlas",
         nargs="+",
         type=Path,
-        metavar="FILE",
-        help="label images that name regions: NIfTI for voxels; GIFTI or .annot for surfaces, left, right",
+        metavar="ATLAS",
+        help="label images that name regions: NIfTI for voxels; GIFTI or .annot for surfaces, left, right; "
+        "or the name of an atlas on this machine (of nilearn, FSL or FreeSurfer), such as aparc",
     )
     parser.add_argument(
-        "--atlas-names", type=Path, metavar="FILE", help="table of the labels of the atlas: number and name"
+        "--atlas-names", type=Path, metavar="FILE", help="labels of the atlas: table, or XML of FSL"
     )
     parser.add_argument(
         "--background",

@@ -22,7 +22,7 @@ from spcatv.images.formats import space_named
 from spcatv.images.loading import is_path
 from spcatv.model import ModelError, SavedModel, file_sha256, pack, unpack, write_model
 from spcatv.model.records import read_record, write_record
-from spcatv.model.schema import DROPPED, IMAGE_FILE
+from spcatv.model.schema import DROPPED, IMAGE_FILE, IMAGE_PACKAGES, current_versions
 
 Arrays = dict[str, Array]
 KIND = "ImageSPCATV"
@@ -49,7 +49,7 @@ def save_fitted(model: Any, folder: str | os.PathLike[str]) -> Path:
         fitted={**state.fitted, "images": of_images},
         arrays={**state.arrays, **arrays, **own_arrays},
         inputs=state.inputs,
-        versions=state.versions,
+        versions=current_versions(*IMAGE_PACKAGES),
     )
 
     def write_maps(target: Path) -> None:

@@ -29,6 +29,7 @@ from spcatv.model.records import (
 
 SCHEMA_VERSION = 2
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
+IMAGE_PACKAGES = ("nilearn", "nibabel")  # of models of images
 
 # What a fit found: attributes of the estimator, without the underscore at the end.
 FITTED: Table = {
@@ -82,10 +83,10 @@ DROPPED: Table = {
 }
 
 
-def current_versions() -> dict[str, str]:
-    """Versions of Python, of this package, and of the packages it computes with."""
+def current_versions(*others: str) -> dict[str, str]:
+    """Versions of Python, of this package, of the packages it computes with, and of others."""
     versions = {"python": platform.python_version(), "spca-tv": __version__}
-    return versions | {name: metadata.version(name) for name in PACKAGES}
+    return versions | {name: metadata.version(name) for name in (*PACKAGES, *others)}
 
 
 @dataclass(frozen=True, eq=False)

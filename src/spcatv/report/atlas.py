@@ -1,24 +1,26 @@
-"""Anatomical names of features, from label images that the user gives."""
+"""Anatomical names of features, from the label images of an atlas."""
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from spcatv._util.types import IntArray
+from spcatv.report.atlas_names import names_beside, read_names
+from spcatv.report.atlas_search import find_atlas, is_name
 from spcatv.report.clusters import Part
 from spcatv.report.material import ReportError
 
-NUMBER_COLUMNS = ("index", "label", "value", "id", "number")
-NAME_COLUMNS = ("name", "region", "roi", "structure", "abbreviation")
 # regions often touch a neighbour by a few voxels: labels below this share are not listed
 SMALLEST_SHARE = 0.1
+# a voxel belongs to the most probable region of a 4-D atlas if its probability is at least this
+LEAST_PROBABILITY = 0.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,12 +53,18 @@ def label_features(
 ) -> FeatureLabels:
     """Look up every feature in an atlas.
 
-    The files are a label image for voxels (NIfTI, 3-D, whole numbers, on any grid; a feature gets the label
-    at its position), label files for surfaces (GIFTI or FreeSurfer ``.annot``; left before right), or both
-    for CIFTI-2. The table names the numbers: a ``.tsv`` or ``.csv`` file with a column of numbers (index,
-    label, value or id) and one of names (name or region), or lines "number name ..." as in FreeSurfer's
-    lists. GIFTI and ``.annot`` files have their own names. A ReportError names a file that cannot be used.
+    The files are a label image for voxels, label files for surfaces (GIFTI or FreeSurfer ``.annot``; left
+    before right), or both for CIFTI-2; or the name of an atlas on this machine
+    (`spcatv.report.atlas_search`).
+
+    A label image is a NIfTI image on any grid: a feature gets the label at its position. It is 3-D and holds
+    whole numbers, or 4-D with one volume of probabilities per region, of which the largest counts from 25 %
+    on. The table names the numbers, see `spcatv.report.atlas_names.read_names`; without one, names are looked
+    for beside the image. GIFTI and ``.annot`` files have their own names. A ReportError names a file that
+    cannot be used.
     """
+    if any(is_name(file) for file in files):
+        files, table = _by_name(files, table, parts)
     volumes = [Path(file) for file in files if not _is_surface(file)]
     surfaces = [Path(file) for file in files if _is_surface(file)]
     hemispheres = [(part, part.vertices) for part in parts if part.vertices is not None]
@@ -73,13 +81,38 @@ def label_features(
     texts = np.full(parts[-1].stop, "", dtype=object)
     for file in volumes:
         for part in voxels:
-            texts[part.start : part.stop] = _named(_at_positions(file, part), given)
+            texts[part.start : part.stop] = _named(_at_positions(file, part), given or names_beside(file))
     for file, (part, vertices) in zip(surfaces, hemispheres, strict=False):
         numbers, own = _on_vertices(file, vertices)
         texts[part.start : part.stop] = _named(numbers, given | own)
     names = ["", *sorted(set(texts) - {""})]
     place = {name: number for number, name in enumerate(names)}
     return FeatureLabels(np.array([place[text] for text in texts], dtype=np.int64), tuple(names))
+
+
+def _by_name(
+    files: Sequence[str | os.PathLike[str]], table: str | os.PathLike[str] | None, parts: Sequence[Part]
+) -> tuple[list[str | os.PathLike[str]], str | os.PathLike[str] | None]:
+    """Replace the names of atlases by their files, and the table by that of the atlas if none is given."""
+    hemispheres = {part.name: part.vertices for part in parts if part.vertices is not None}
+    n_vertices = max((int(vertices.max()) + 1 for vertices in hemispheres.values()), default=0)
+    voxels = any(part.unit == "mm³" for part in parts)
+    found: list[str | os.PathLike[str]] = []
+    for file in files:
+        if not is_name(file):
+            found.append(file)
+            continue
+        if not voxels and not hemispheres:
+            raise ReportError(f"{file}: an atlas names voxels or vertices, and this model has neither")
+        atlas = find_atlas(os.fspath(file), voxels=voxels, n_vertices=n_vertices)
+        table = table or atlas.names
+        sides = zip(("left", "right"), atlas.files, strict=False)
+        found += (
+            [side for hemi, side in sides if f"{hemi} hemisphere" in hemispheres]
+            if atlas.is_surface
+            else atlas.files
+        )
+    return found, table
 
 
 def _named(numbers: IntArray, names: Mapping[int, str]) -> npt.NDArray[np.object_]:
@@ -98,21 +131,42 @@ def _at_positions(file: Path, part: Part) -> IntArray:
     from spcatv.images.loading import open_volume, reading
 
     image = open_volume(file)
+    inverse = np.linalg.inv(image.affine)
+    voxel = np.round(part.coords @ inverse[:3, :3].T + inverse[:3, 3]).astype(np.int64)
+    inside = ((voxel >= 0) & (voxel < image.shape[:3])).all(axis=1)
+    places = tuple(voxel[inside].T)
+    labels = np.zeros(len(voxel), dtype=np.int64)
     with reading(file):
+        if len(image.shape) == 4 and image.shape[3] > 1:
+            labels[inside] = _most_probable(image, places)
+            return labels
         values = np.asanyarray(image.dataobj)
-    if values.ndim == 4 and values.shape[3] == 1:
+    if values.ndim == 4:
         values = values[..., 0]
     if values.ndim != 3 or not np.array_equal(values, np.round(values)):
         raise ReportError(
-            f"{file}: an atlas is a 3-D image of whole numbers, one label per voxel; this one has shape "
-            f"{values.shape} and type {values.dtype}"
+            f"{file}: an atlas is a 3-D image of whole numbers, one label per voxel, or a 4-D image with one "
+            f"volume of probabilities per region; this one has shape {values.shape} and type {values.dtype}"
         )
-    inverse = np.linalg.inv(image.affine)
-    voxel = np.round(part.coords @ inverse[:3, :3].T + inverse[:3, 3]).astype(np.int64)
-    inside = ((voxel >= 0) & (voxel < values.shape)).all(axis=1)
-    labels = np.zeros(len(voxel), dtype=np.int64)
-    labels[inside] = values[tuple(voxel[inside].T)]
+    labels[inside] = values[places]
     return labels
+
+
+def _most_probable(image: Any, places: tuple[IntArray, ...]) -> IntArray:
+    """The number of the most probable volume at every place, from 1; 0 where none is probable enough.
+
+    Probabilities are shares, or percentages if any is above 1, as in FSL's atlases.
+    """
+    best, largest = np.zeros(len(places[0])), np.zeros(len(places[0]), dtype=np.int64)
+    top = 0.0
+    for number in range(image.shape[3]):
+        volume = np.asanyarray(image.dataobj[..., number])
+        top = max(top, float(volume.max()))
+        values = volume[places]
+        larger = values > best
+        best[larger], largest[larger] = values[larger], number + 1
+    largest[best < LEAST_PROBABILITY * (100 if top > 1 else 1)] = 0
+    return largest
 
 
 def _on_vertices(file: Path, vertices: IntArray) -> tuple[IntArray, dict[int, str]]:
@@ -135,30 +189,3 @@ def _on_vertices(file: Path, vertices: IntArray) -> tuple[IntArray, dict[int, st
     if len(labels) <= vertices.max():
         raise ReportError(f"{file}: labels of {len(labels)} vertices, but the model has more on this surface")
     return labels[vertices].astype(np.int64), names
-
-
-def read_names(file: Path) -> dict[int, str]:
-    """Names of labels from a table with a header, or from lines that begin with a number and a name."""
-    try:
-        lines = [line for line in file.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise ReportError(f"{file}: cannot be read as a table of labels ({error})") from error
-    pairs: list[tuple[str, str]]
-    if file.suffix.lower() in (".tsv", ".csv"):
-        rows = list(csv.DictReader(lines, delimiter="," if file.suffix.lower() == ".csv" else "\t"))
-        columns = {str(name).strip().lower(): name for name in (rows[0] if rows else {})}
-        number = next((columns[name] for name in NUMBER_COLUMNS if name in columns), None)
-        name = next((columns[name] for name in NAME_COLUMNS if name in columns), None)
-        if number is None or name is None:
-            raise ReportError(
-                f"{file}: a table of labels has a column of numbers ({', '.join(NUMBER_COLUMNS)}) and one of "
-                f"names ({', '.join(NAME_COLUMNS)}); this one has {', '.join(columns) or 'none'}"
-            )
-        pairs = [(str(row[number] or ""), str(row[name] or "")) for row in rows]
-    else:
-        words = [line.split() for line in lines if not line.lstrip().startswith("#")]
-        pairs = [(line[0], line[1] if len(line) > 1 else "") for line in words]
-    try:
-        return {int(float(number)): name.strip() for number, name in pairs}
-    except ValueError as error:
-        raise ReportError(f"{file}: a label is a whole number; {error}") from error

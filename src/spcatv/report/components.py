@@ -261,13 +261,4 @@ def _against(material: Material, values: np.ndarray) -> str:
         sentences.append(f"Medians by {material.groups.name}: {', '.join(medians)}.")
     elif material.variable is None:
         sentences.append("The line is the median.")
-    if material.variable is not None:
-        across = np.asarray(material.variable.values, dtype=np.float64)
-        known = np.isfinite(across)
-        if known.sum() > 2 and np.std(across[known]) > 0 and np.std(values[known]) > 0:
-            r = float(np.corrcoef(across[known], values[known])[0, 1])
-            sentences.append(
-                f"Correlation with {material.variable.name}: {words.number(r, 2)} "
-                f"({int(known.sum())} samples)."
-            )
     return " ".join(sentences)

@@ -16,7 +16,8 @@ from spcatv._util.types import Array, FloatArray
 from spcatv.decomposition.ceiling import pca_cumulative_variance
 from spcatv.estimator import SPCATV
 from spcatv.estimator.state import estimator_state
-from spcatv.model import SavedModel
+from spcatv.model import SavedModel, current_versions
+from spcatv.model.schema import IMAGE_PACKAGES
 from spcatv.report.variance import Variance, variance_of
 from spcatv.results import Results, ResultsError, Scores, Selection, Stability, read_results
 from spcatv.results.folder import MIXING
@@ -103,7 +104,12 @@ def _state(model: Any) -> SavedModel:
     state = estimator_state(model.estimator_)
     own = {name: getattr(model, name) for name in OF_IMAGES}
     images = [asdict(file) for file in model.input_files_]
-    return replace(state, parameters={**state.parameters, **own}, inputs={**state.inputs, "images": images})
+    return replace(
+        state,
+        parameters={**state.parameters, **own},
+        inputs={**state.inputs, "images": images},
+        versions=current_versions(*IMAGE_PACKAGES),
+    )
 
 
 def gather(

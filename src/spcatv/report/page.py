@@ -26,10 +26,13 @@ from spcatv.report.components import ComponentPanel, component_panel
 from spcatv.report.content import Table
 from spcatv.report.maps import views_of
 from spcatv.report.material import Material, gather
+from spcatv.report.methods import Methods, methods
+from spcatv.report.relations import Relation, relations
+from spcatv.report.spectra import TimeCourses, time_courses
 from spcatv.report.style import DIVERGING, SEQUENTIAL, colour_table, colour_top, png_uri, shared_top
 from spcatv.report.view import View, ViewFrame, packed, packed_map
 
-SCRIPTS = ("data.js", "tabs.js", "volume.js", "surface.js", "flat.js", "main.js")
+SCRIPTS = ("data.js", "tabs.js", "copy.js", "volume.js", "surface.js", "flat.js", "main.js")
 # how the script describes a value, as a percentage or as a number
 LAYERS = {
     "frequency": "selected in {percent} of the resampled fits",
@@ -106,6 +109,9 @@ class Page:
     stability: sections.Section | None
     halves: Table | None
     selection: sections.Section | None
+    relations: tuple[Relation, ...]
+    time_courses: TimeCourses | None
+    methods: Methods
     samples: sections.Samples | None
     run: sections.Run
 
@@ -147,9 +153,10 @@ def generate_report(
     variable : sequence of n_samples numbers, Series or Column, default=None
         Variable against which the scores are drawn.
     atlas : path or sequence of paths, default=None
-        Label images that name regions: NIfTI for voxels, GIFTI or ``.annot`` (left, right) for surfaces.
+        Label images that name regions: NIfTI for voxels, GIFTI or ``.annot`` (left, right) for surfaces; or
+        the name of an atlas on this machine, see `spcatv.report.atlas.label_features`.
     atlas_names : path, default=None
-        Table of the atlas's labels, see `spcatv.report.atlas.label_features`.
+        Names of the atlas's labels: a table, or an XML file of FSL.
     stability : Bootstrap, default=None
         From `spcatv.stability.bootstrap_components`.
     halves : SplitHalves, default=None
@@ -197,6 +204,7 @@ def generate_report(
     noun = getattr(getattr(material.model, "space_", None), "noun", None) or parts[0].unit
     panels = tuple(component_panel(material, k, parts, labels, noun) for k in range(material.n_components))
     views = views_of(material.model, background)
+    tests = relations(material)
     page = Page(
         title=material.title,
         lead=sections.lead(material, noun),
@@ -216,6 +224,9 @@ def generate_report(
         stability=sections.stability_section(material),
         halves=sections.halves_table(material),
         selection=None if material.selection is None else selection_section(material.selection),
+        relations=tests,
+        time_courses=time_courses(material),
+        methods=methods(material, noun, tests),
         samples=sections.samples_section(material),
         run=sections.run_section(material),
     )

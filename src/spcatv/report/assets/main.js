@@ -88,6 +88,7 @@ async function start() {
   const data = JSON.parse(document.getElementById("report-data").textContent);
   document.documentElement.classList.add("has-script");
   document.querySelectorAll("[data-tabs]").forEach(setUpTabs);
+  document.querySelectorAll("[data-copy]").forEach(setUpCopy);
   const tables = {};
   for (const [name, table] of Object.entries(data.tables)) tables[name] = new Uint8Array(await unpackBytes(table));
   const prepared = [];

@@ -1,0 +1,216 @@
+"""The methods paragraph: what was done, in sentences to paste into a paper."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from spcatv.report import words
+from spcatv.report.choice import PARAMETERS, setting_value
+from spcatv.report.material import Material
+from spcatv.report.permutation import participants_of, runs_of
+from spcatv.report.relations import Relation
+
+REFERENCE = (
+    "de Pierrefeu, A., Löfstedt, T., Hadj-Selem, F., Dubois, M., Jardri, R., Fovet, T., Ciuciu, P., Frouin, "
+    "V., & Duchesnay, E. (2018). Structured sparse principal components analysis with the TV-elastic net "
+    "penalty. IEEE Transactions on Medical Imaging, 37(2), 396–407. https://doi.org/10.1109/TMI.2017.2749140"
+)
+PACKAGES = {
+    "python": "Python",
+    "numpy": "NumPy",
+    "scipy": "SciPy",
+    "scikit-learn": "scikit-learn",
+    "numba": "Numba",
+    "nilearn": "nilearn",
+    "nibabel": "nibabel",
+}
+RULES = {
+    "one_se": "the sparsest setting whose explained share of the held-out data was within one standard error "
+    "of the best one was chosen",
+    "error": "the setting with the lowest held-out reconstruction error was chosen",
+    "stability": "the setting whose supports agreed best between folds (Dice index, corrected for chance) "
+    "was chosen",
+    "paper": "the setting with the lowest held-out reconstruction error among those with sparse second and "
+    "third components was chosen",
+}
+PENALTIES = {"tv": "total variation", "graphnet": "squared differences of neighbours (GraphNet)"}
+
+
+@dataclass(frozen=True)
+class Methods:
+    """A paragraph, and the reference that it cites."""
+
+    text: str
+    reference: str
+
+
+def methods(material: Material, noun: str, relations: tuple[Relation, ...]) -> Methods:
+    """What was done, from what the model and its folder say; nothing is said that they do not know."""
+    sentences = (
+        *_data(material, noun),
+        *_preparation(material.model),
+        *_model(material.model),
+        *_selection(material),
+        *_stability(material),
+        *(relation.method for relation in relations),
+        *dict.fromkeys(relation.p_method for relation in relations),
+        _software(material),
+    )
+    return Methods(" ".join(filter(None, sentences)), REFERENCE)
+
+
+def _data(material: Material, noun: str) -> tuple[str, ...]:
+    model = material.model
+    names = getattr(model, "input_names_", ()) if material.scores is None else material.scores.names
+    n_components, n_features = model.components_.shape
+    samples = f"{words.count(len(names), 'sample')} of " if names else ""
+    found = (
+        f"Structured sparse principal component analysis (SPCA-TV; de Pierrefeu et al., 2018) with "
+        f"{words.count(n_components, 'component')} was applied to {samples}{n_features:,} {noun}."
+    )
+    return found, _repeats(model, names), _mask(model, noun)
+
+
+def _repeats(model: Any, names: Any) -> str:
+    """How many participants and runs the samples come from, if some share one."""
+    if not hasattr(model, "preparation_"):
+        return ""
+    counted = [
+        words.count(len(set(members)), noun)
+        for noun, members in (("participant", participants_of(names)), ("run", runs_of(names)))
+        if members is not None
+    ]
+    return f"The samples came from {' and '.join(counted)}." if counted else ""
+
+
+def _mask(model: Any, noun: str) -> str:
+    if not hasattr(model, "mask_report_"):
+        return ""
+    dropped = model.dropped_.n_dropped
+    less = f"; {dropped:,} {noun} without usable values were dropped" if dropped else ""
+    article = "a " if model.mask_report_.startswith("mask") else ""
+    # a paper does not need the folders of a mask
+    report = re.sub(r"\(([^()]*[/\\])", "(", model.mask_report_)
+    return f"The analysis was limited to {article}{report}{less}."
+
+
+def _preparation(model: Any) -> tuple[str, ...]:
+    """What was done to the data before the fit."""
+    found = []
+    preparation = getattr(model, "preparation_", None)
+    reading = getattr(preparation, "reading", None)
+    described = "" if reading is None else reading.described()
+    if described:
+        found.append(f"While the images were read, they were treated as follows: {described}.")
+    confounds = getattr(preparation, "confounds", None)
+    if confounds is not None:
+        found.append(
+            f"Confounds were removed from every feature by linear regression ({confounds.described()})."
+        )
+    steps = ["centred"] if model.center else []
+    if getattr(preparation, "scale", None) is not None:
+        steps.append("scaled to unit variance")
+    if steps:
+        found.append(f"Features were {' and '.join(steps)} over the samples.")
+    if model.global_signal is not None:
+        found.append("The mean over features of every sample was regressed out.")
+    return tuple(found)
+
+
+def _model(model: Any) -> tuple[str, ...]:
+    """The weights, and how exactly the maps were computed."""
+    penalty = (
+        PENALTIES.get(model.penalty, "a structured penalty")
+        if isinstance(model.penalty, str)
+        else (f"the penalty {type(model.penalty).__name__}")
+    )
+    if model.alpha is None:
+        shares = np.unique(np.atleast_1d(model.sparsity))
+        zeros = " to ".join(dict.fromkeys(f"{100 * share:g}" for share in (shares[0], shares[-1])))
+        found = (
+            f"Every loading map was required to be exactly zero in {zeros}{words.SPACE}% of the features, "
+            f"and smoothed by {penalty} with a weight of {model.smoothness:g} (in standard deviations of "
+            "the component’s own map)."
+        )
+    else:
+        alphas = ", ".join(f"{alpha:.4g}" for alpha in np.atleast_1d(model.alpha))
+        found = (
+            f"Loadings were penalised by l1 norm, squared l2 norm and {penalty}, with a total weight of "
+            f"alpha{words.SPACE}={words.SPACE}{alphas} ({model.penalty_units} units); the shares of the l1 "
+            f"norm and of the structured penalty were {model.l1_ratio:g} and {model.tv_ratio:g}."
+        )
+    extras = []
+    if model.positive:
+        extras.append("Loadings were kept non-negative.")
+    if model.refine:
+        extras.append("The components were refined jointly.")
+    if model.refit is not None:
+        extras.append("Loadings were fitted again on their supports, without penalties.")
+    missed = sum(record.n_nonzero > 0 and not record.converged for record in model.diagnostics_)
+    reached = "" if missed == 0 else f", which {words.count(missed, 'component')} did not reach"
+    exact = (
+        f"Loading problems were solved to a certified relative duality gap of {words.number(model.tol, 1)}"
+        f"{reached}."
+    )
+    return found, *extras, exact
+
+
+def _selection(material: Material) -> tuple[str, ...]:
+    selection = material.selection
+    if selection is None:
+        return ()
+    columns = selection.columns
+    varied = []
+    for name, title in PARAMETERS.items():
+        tried = list(dict.fromkeys(setting_value(value) for value in columns.get(name, ())))
+        if len(tried) > 1:
+            varied.append(
+                f"{title} {', '.join(tried)}" if len(tried) <= 12 else f"{len(tried)} values of {title}"
+            )
+    n_settings = len(columns["mean_test_error"])
+    folds = "cross-validation" if selection.n_folds is None else f"{selection.n_folds}-fold cross-validation"
+    rule = RULES.get(selection.rule, "one setting was chosen")
+    grid = f" ({'; '.join(varied)})" if varied else ""
+    return (f"{words.count(n_settings, 'setting')}{grid} were compared by {folds}; {rule}.",)
+
+
+def _stability(material: Material) -> tuple[str, ...]:
+    found = []
+    if material.stability is not None:
+        found.append(
+            f"The fit was repeated on {len(material.stability.dice)} resamples to see which components and "
+            "regions are found again."
+        )
+    if material.halves is not None:
+        n_splits = getattr(material.halves[0], "n_splits", None) if material.halves else None
+        splits = "random splits" if n_splits is None else words.count(int(n_splits), "random split")
+        found.append(
+            f"Components were compared between the two halves of {splits} of the samples (Dice index, "
+            "corrected for chance)."
+        )
+    return tuple(found)
+
+
+def _software(material: Material) -> str:
+    others = ", ".join(
+        f"{title} {material.versions[name]}" for name, title in PACKAGES.items() if name in material.versions
+    )
+    version = material.versions.get("spca-tv", "")
+    return (
+        f"Computed with spca-tv {version}".rstrip()
+        + (f" ({others})" if others else "")
+        + f", report of {today()}."
+    )
+
+
+def today() -> str:
+    """The date in words, such as "16 November 2026"; that of SOURCE_DATE_EPOCH if this is set."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    day = datetime.fromtimestamp(int(epoch), UTC) if epoch.isdigit() else datetime.now()
+    return f"{day.day} {day:%B %Y}"

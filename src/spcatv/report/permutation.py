@@ -1,0 +1,203 @@
+"""Permutation tests of the scores: what may be exchanged under the null hypothesis, and the p-values.
+
+Samples of one participant, or volumes of one run, are not independent. `exchange_of` decides how such samples
+are averaged, and which of the resulting units may be exchanged.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from spcatv._util.types import FloatArray, IntArray
+
+SEED = 0
+MOST_PERMUTATIONS = 9999
+FEWEST_PERMUTATIONS = 999
+MOST_ENTRIES = 100_000_000  # of all permutations together
+BLOCK_ENTRIES = 1 << 21  # of the permutations that are drawn at once
+# a permuted statistic that differs from the observed one only by rounding counts as equal
+ROUNDING = 1e-10
+
+VOLUME = re.compile(r"\[(\d+)\]$")
+PARTICIPANT = re.compile(r"(?<![A-Za-z0-9])sub-([A-Za-z0-9]+)")
+
+
+@dataclass(frozen=True, eq=False)
+class Exchange:
+    """The units of a test, and which of them may be exchanged.
+
+    Samples with the same number are averaged to one unit. Units are exchanged freely, or only within a block;
+    with `shift`, the units of a block are a series in time, which is shifted in a circle.
+    """
+
+    unit: IntArray  # the unit of every sample, from 0, shape (n_samples,)
+    block: IntArray | None  # the block of every unit, shape (n_units,); None if all may be exchanged
+    shift: bool
+    sentence: str  # the same in words
+
+    def means(self, values: FloatArray) -> FloatArray:
+        """Means over the samples of every unit; `values` has shape (n_samples, K)."""
+        sizes = np.bincount(self.unit)
+        sums = np.stack([np.bincount(self.unit, weights=column) for column in values.T], axis=1)
+        return sums / sizes[:, None]
+
+    def firsts(self) -> IntArray:
+        """One sample of every unit, shape (n_units,)."""
+        return np.unique(self.unit, return_index=True)[1]
+
+
+def runs_of(names: Sequence[str]) -> list[str] | None:
+    """The file of every sample if some file holds several volumes (``file[k]``); otherwise None."""
+    files = [VOLUME.sub("", name) for name in names]
+    return files if len(set(files)) < len(files) else None
+
+
+def participants_of(names: Sequence[str]) -> list[str] | None:
+    """The participant of every sample, from its file name; None if some name has none, or all differ."""
+    found = [PARTICIPANT.findall(name) for name in names]
+    people = [hits[-1] for hits in found if hits]
+    return people if len(people) == len(found) and len(set(people)) < len(people) else None
+
+
+def exchange_of(names: Sequence[str], values: Sequence[Any], *, labels: bool) -> Exchange:
+    """How samples with these names are exchanged in a test of `values`, one number or label per sample.
+
+    ========================================  ===========================================================
+    samples of one participant (or run)       decision
+    ========================================  ===========================================================
+    all have the same value                   the scores are averaged per participant (or run); these
+                                              means are exchanged
+    have different labels                     the scores are averaged per participant (or run) and label;
+                                              labels are exchanged within it
+    have different numbers, volumes of a run  the numbers are shifted in a circle within every run, which
+                                              keeps the autocorrelation of both series
+    have different numbers, separate files    the numbers are exchanged within every participant
+    ========================================  ===========================================================
+
+    If all samples come from one file, its volumes are treated as separate samples.
+    """
+    people, runs = participants_of(names), runs_of(names)
+    if runs is not None and len(set(runs)) == 1:
+        samples = np.arange(len(names))
+        return Exchange(
+            samples,
+            None,
+            False,
+            "The volumes of the file were treated as separate samples; if they are a series in time, the "
+            "p-values are too small.",
+        )
+    for noun, members in (("participant", people), ("run", runs)):
+        if members is None or not _is_constant(members, values):
+            continue
+        unit = _numbered(members)
+        block = None if noun == "participant" or people is None else _numbered(people)[_firsts(unit)]
+        within = "" if block is None else ", and exchanged within every participant"
+        return Exchange(
+            unit,
+            block,
+            False,
+            f"The scores were averaged over the samples of every {noun} ({unit.max() + 1} {noun}s){within}.",
+        )
+    if labels and (people or runs):
+        members, noun = (people, "participant") if people else (runs, "run")
+        assert members is not None
+        unit = _numbered(list(zip(members, map(str, values), strict=True)))
+        block = _numbered(members)[_firsts(unit)]
+        return Exchange(
+            unit,
+            block,
+            False,
+            f"The scores were averaged over the samples of every {noun} and group, and the groups were "
+            f"compared within {noun}s.",
+        )
+    samples = np.arange(len(names))
+    if runs is not None:
+        text = "Correlations were computed within runs, and permutations shifted every run in a circle."
+        return Exchange(samples, _numbered(runs), True, text)
+    if people is not None:
+        text = "Correlations were computed within participants, and samples were exchanged within them."
+        return Exchange(samples, _numbered(people), False, text)
+    return Exchange(samples, None, False, "")
+
+
+def _numbered(labels: Sequence[Any]) -> IntArray:
+    """Labels as numbers from 0, in the order of their first appearance."""
+    numbers: dict[Any, int] = {}
+    return np.array([numbers.setdefault(label, len(numbers)) for label in labels], dtype=np.int64)
+
+
+def _firsts(numbers: IntArray) -> IntArray:
+    return np.unique(numbers, return_index=True)[1]
+
+
+def _is_constant(members: Sequence[str], values: Sequence[Any]) -> bool:
+    """Whether all samples of a member have the same value."""
+    return len(set(zip(members, values, strict=True))) == len(set(members))
+
+
+def centred(values: FloatArray, block: IntArray | None) -> FloatArray:
+    """Values of shape (n_units, ...) less their mean, or less the mean of their block."""
+    if block is None:
+        return values - values.mean(axis=0)
+    table = values.reshape(len(values), -1)
+    sums = np.stack([np.bincount(block, weights=column) for column in table.T], axis=1)
+    means = sums / np.bincount(block)[:, None]
+    return (table - means[block]).reshape(values.shape)
+
+
+def permutations(exchange: Exchange, n_units: int, *, seed: int = SEED) -> Iterator[IntArray]:
+    """Random orders of the units, drawn in tables of shape (n, n_units), one order per row."""
+    rng = np.random.default_rng(seed)
+    n_left = int(np.clip(MOST_ENTRIES // n_units, FEWEST_PERMUTATIONS, MOST_PERMUTATIONS))
+    height = max(1, BLOCK_ENTRIES // n_units)
+    blocks = [np.arange(n_units)]
+    if exchange.block is not None:
+        blocks = [np.flatnonzero(exchange.block == number) for number in range(exchange.block.max() + 1)]
+    while n_left > 0:
+        n_orders = min(height, n_left)
+        orders = np.empty((n_orders, n_units), dtype=np.int64)
+        for members in blocks:
+            if exchange.shift:
+                offset = rng.integers(len(members), size=(n_orders, 1))
+                orders[:, members] = members[(np.arange(len(members)) + offset) % len(members)]
+            else:
+                orders[:, members] = rng.permuted(np.tile(members, (n_orders, 1)), axis=1)
+        yield orders
+        n_left -= n_orders
+
+
+@dataclass(frozen=True, eq=False)
+class PValues:
+    """p-values of K components, NaN where a component has no statistic."""
+
+    alone: FloatArray  # of every component for itself, shape (K,)
+    # probability that the largest statistic of all components is at least as large, shape (K,): it controls
+    # the probability of a single false finding among the components
+    corrected: FloatArray
+    n_permutations: int
+
+
+def permutation_p_values(
+    statistic: Callable[[IntArray], FloatArray], exchange: Exchange, n_units: int, *, seed: int = SEED
+) -> PValues:
+    """Compare a statistic with its values under random orders of the units.
+
+    `statistic` takes orders of shape (n, n_units) and returns one row per order and one column per component;
+    larger values are more extreme, and the components must share one scale. With B orders,
+    ``p = (1 + #{as extreme}) / (1 + B)``, which is never zero (Phipson and Smyth, 2010).
+    """
+    observed = statistic(np.arange(n_units)[None])[0]
+    least = observed - ROUNDING * np.abs(observed)
+    alone, corrected, n_drawn = np.zeros(len(observed)), np.zeros(len(observed)), 0
+    for orders in permutations(exchange, n_units, seed=seed):
+        values = np.nan_to_num(statistic(orders), nan=-np.inf)
+        alone += (values >= least).sum(axis=0)
+        corrected += (values.max(axis=1, keepdims=True) >= least).sum(axis=0)
+        n_drawn += len(orders)
+    missing = np.where(np.isnan(observed), np.nan, 0.0)
+    return PValues((1 + alone) / (1 + n_drawn) + missing, (1 + corrected) / (1 + n_drawn) + missing, n_drawn)

@@ -1,0 +1,235 @@
+"""The section about a variable and groups: effect sizes and permutation tests as tables and sentences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from spcatv._util.types import FloatArray
+from spcatv.report import words
+from spcatv.report.association import Correlations, Difference, Spread, correlations, differences
+from spcatv.report.content import Table, heads
+from spcatv.report.material import Material
+from spcatv.report.permutation import SEED, PValues
+
+SMALLEST_P = 0.001
+
+
+@dataclass(frozen=True)
+class Relation:
+    """What a test says: a text, a table with one row per component, and one sentence per component.
+
+    `method` and `p_method` are sentences for the methods section of a paper: what was compared, and how
+    p-values were found.
+    """
+
+    title: str
+    text: str
+    table: Table
+    sentences: tuple[str, ...]
+    method: str
+    p_method: str
+
+
+def relations(material: Material) -> tuple[Relation, ...]:
+    """The tests of the variable and of the groups, as far as they were given and can be made."""
+    scores = material.scores
+    if scores is None:
+        return ()
+    found = []
+    if material.variable is not None:
+        result = correlations(scores.values, scores.names, material.variable.values)
+        if result is not None:
+            found.append(_of_variable(result, material.variable.name, _confounds(material)))
+    if material.groups is not None:
+        other = differences(scores.values, scores.names, material.groups.values)
+        if isinstance(other, Difference):
+            found.append(_of_two_groups(other, material.groups.name, _confounds(material)))
+        elif other is not None:
+            found.append(_of_groups(other, material.groups.name, _confounds(material)))
+    return tuple(found)
+
+
+def _confounds(material: Material) -> tuple[str, ...]:
+    fitted = getattr(getattr(material.model, "preparation_", None), "confounds", None)
+    return () if fitted is None else tuple(fitted.names)
+
+
+def p_value(p: float) -> str:
+    """A p-value with the digits that it deserves: "= 0.36", "= 0.036", "= 0.003", "< 0.001"."""
+    if math.isnan(p):
+        return "–"
+    if p < SMALLEST_P:
+        return f"<{words.SPACE}{SMALLEST_P:g}"
+    return f"={words.SPACE}{p:.2f}" if p >= 0.0995 else f"={words.SPACE}{p:.3f}"
+
+
+def _cell(p: float) -> str:
+    return p_value(p).removeprefix(f"={words.SPACE}")
+
+
+def _fixed(value: float) -> str:
+    """A correlation or standardised effect: two decimals, which is more than samples of this size give."""
+    return "–" if math.isnan(value) else f"{value:.2f}".replace("-", "−")
+
+
+def _bounds(ends: FloatArray) -> str:
+    return "–" if math.isnan(ends[0]) else f"{_fixed(ends[0])} to {_fixed(ends[1])}"
+
+
+def _scaled(value: float, ends: FloatArray) -> tuple[str, str]:
+    """A difference and its interval, rounded to two digits of the interval's half width."""
+    width = float(ends[1] - ends[0]) / 2
+    if not width > 0:
+        return words.number(value), "–"
+    decimals = max(0, 1 - math.floor(math.log10(width)))
+    texts = [f"{number:,.{decimals}f}".replace("-", "−") for number in (value, *ends)]
+    return texts[0], f"{texts[1]} to {texts[2]}"
+
+
+def _relation(
+    name: str,
+    p: PValues,
+    columns: dict[str, list[str]],
+    *,
+    kind: str,
+    caption: str,
+    text: str,
+    method: str,
+    how: str,
+    confounds: Sequence[str],
+    sentences: Sequence[str],
+) -> Relation:
+    """Put a relation together; `name` is that of the variable or groups, `how` says what was exchanged."""
+    n_components = len(p.alone)
+    said = [text, f"p-values are two-sided, from {p.n_permutations:,} random permutations (seed {SEED})."]
+    corrected = ""
+    if n_components > 1:
+        said.append(
+            f"Corrected: by the largest statistic of all {n_components} components in every permutation, "
+            "which controls the probability of even one false finding among them."
+        )
+        corrected = ", and corrected over components by the maximum statistic"
+    said.append(how)
+    if name in confounds:
+        said.append(f"{name} was regressed out of the images before the fit: nothing is expected here.")
+    rows = zip((str(k + 1) for k in range(n_components)), *columns.values(), strict=True)
+    return Relation(
+        title=f"Scores and {name}" if kind == "variable" else f"Scores by {name}",
+        text=" ".join(filter(None, said)),
+        table=Table(caption, heads("Component", *columns), tuple(rows), id=f"{kind}-table"),
+        sentences=tuple(sentences),
+        method=f"{method} {how}".strip(),
+        p_method=f"p-values are two-sided, from {p.n_permutations:,} random permutations{corrected}.",
+    )
+
+
+def _with_p(columns: dict[str, list[str]], p: PValues, suffix: str = "") -> None:
+    """Add the p-values; the corrected ones only if there is something to correct."""
+    columns[f"p{suffix}"] = [_cell(value) for value in p.alone]
+    if len(p.alone) > 1:
+        columns[f"p{suffix}, corrected"] = [_cell(value) for value in p.corrected]
+
+
+def _told(p: PValues, k: int) -> str:
+    if len(p.alone) == 1:
+        return f"p{words.SPACE}{p_value(p.alone[k])}"
+    return f"p{words.SPACE}{p_value(p.corrected[k])}, corrected over {len(p.alone)} components"
+
+
+def _equals(symbol: str, value: float) -> str:
+    return f"{symbol}{words.SPACE}={words.SPACE}{_fixed(value)}"
+
+
+def _of_variable(result: Correlations, name: str, confounds: Sequence[str]) -> Relation:
+    columns = {"Pearson r": [_fixed(r) for r in result.pearson]}
+    if result.interval is not None:
+        columns["95 % interval"] = [_bounds(ends) for ends in result.interval]
+    _with_p(columns, result.pearson_p)
+    columns["Spearman ρ"] = [_fixed(rho) for rho in result.spearman]
+    _with_p(columns, result.spearman_p, " of ρ")
+    sentences = []
+    for k, (r, rho) in enumerate(zip(result.pearson, result.spearman, strict=True)):
+        interval = "" if result.interval is None else f" (95 % interval {_bounds(result.interval[k])})"
+        sentences.append(
+            ""
+            if math.isnan(r)
+            else f"Correlation with {name}: {_equals('r', r)}{interval}, {_told(result.pearson_p, k)}; "
+            f"Spearman’s {_equals('ρ', rho)}, p{words.SPACE}{p_value(result.spearman_p.corrected[k])}."
+        )
+    return _relation(
+        name,
+        result.pearson_p,
+        columns,
+        kind="variable",
+        caption=f"Correlation with {name}, n = {result.n:,}",
+        text=f"Correlation of the scores with {name}.",
+        method=f"Scores were related to {name} by Pearson’s and Spearman’s correlation.",
+        how=result.how,
+        confounds=confounds,
+        sentences=sentences,
+    )
+
+
+def _of_two_groups(result: Difference, name: str, confounds: Sequence[str]) -> Relation:
+    first, second = result.names
+    pairs = zip(result.difference, result.interval, strict=True)
+    differences, intervals = zip(*(_scaled(value, ends) for value, ends in pairs), strict=True)
+    columns = {
+        "Difference": list(differences),
+        "95 % interval": list(intervals),
+        "Hedges’ g": [_fixed(g) for g in result.effect],
+        "95 % interval of g": [_bounds(ends) for ends in result.effect_interval],
+    }
+    _with_p(columns, result.p)
+    sentences = [
+        ""
+        if math.isnan(g)
+        else f"{second} minus {first}: {differences[k]} (95 % interval {intervals[k]}); Hedges’ "
+        f"{_equals('g', g)} ({_bounds(result.effect_interval[k])}), {_told(result.p, k)}."
+        for k, g in enumerate(result.effect)
+    ]
+    if result.paired:
+        unit, test = "standard deviations of the differences", "Hedges’ g of the differences"
+        caption = f"{second} minus {first}, {result.n[0]:,} pairs"
+    else:
+        unit, test = "pooled standard deviations", "Hedges’ g, Welch’s t"
+        caption = f"{second} (n = {result.n[1]:,}) minus {first} (n = {result.n[0]:,})"
+    return _relation(
+        name,
+        result.p,
+        columns,
+        kind="groups",
+        caption=caption,
+        text=f"Difference of the mean scores: {second} minus {first}. Hedges’ g is the difference in {unit}.",
+        method=f"Mean scores were compared between {first} and {second} ({test}).",
+        how=result.how,
+        confounds=confounds,
+        sentences=sentences,
+    )
+
+
+def _of_groups(result: Spread, name: str, confounds: Sequence[str]) -> Relation:
+    shares = ["–" if math.isnan(share) else words.percent(share, 2) for share in result.share]
+    columns = {"Between groups (η²)": shares}
+    _with_p(columns, result.p)
+    sentences = [
+        ""
+        if math.isnan(result.share[k])
+        else f"{share} of the variance of the scores is between the groups, {_told(result.p, k)} (F test)."
+        for k, share in enumerate(shares)
+    ]
+    sizes = ", ".join(f"{group} {n:,}" for group, n in zip(result.names, result.n, strict=True))
+    return _relation(
+        name,
+        result.p,
+        columns,
+        kind="groups",
+        caption=f"{len(result.names)} groups by {name}" + (f": {sizes}" if len(result.names) <= 12 else ""),
+        text=f"Share of the scores’ variance between the groups of {name}, tested by its F statistic.",
+        method=f"Mean scores were compared between the {len(result.names)} groups of {name} (F statistic).",
+        how=result.how,
+        confounds=confounds,
+        sentences=sentences,
+    )

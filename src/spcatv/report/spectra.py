@@ -1,0 +1,212 @@
+"""Time courses and power spectra of the scores, for samples that are the volumes of runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import signal
+
+from spcatv._util.types import FloatArray, IntArray
+from spcatv.report import words
+from spcatv.report.content import Chart, Table, chart, heads
+from spcatv.report.figures import shortened
+from spcatv.report.material import Material
+from spcatv.report.permutation import VOLUME
+from spcatv.report.style import LINE_COLOURS, figure_style, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FEWEST_VOLUMES = 16  # of a run that has a spectrum
+MOST_RUNS = 6  # whose time courses are drawn
+LONGEST_SEGMENT = 256  # of Welch's method, in volumes
+SLOW = 0.1  # Hz: haemodynamic responses are slower
+SECONDS = {"sec": 1.0, "msec": 1e-3, "usec": 1e-6}
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """The samples of one file, in the order of its volumes."""
+
+    name: str
+    samples: IntArray
+
+
+@dataclass(frozen=True)
+class TimeCourses:
+    """One picture per component, and a table with one row per component."""
+
+    text: str
+    charts: tuple[Chart, ...]
+    table: Table
+
+
+def runs(names: Sequence[str]) -> tuple[Run, ...]:
+    """The files that hold enough volumes (samples named ``file[k]``) for a spectrum."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for sample, name in enumerate(names):
+        place = VOLUME.search(name)
+        if place is not None:
+            found.setdefault(name[: place.start()], []).append((int(place[1]), sample))
+    return tuple(
+        Run(name, np.array([sample for _, sample in sorted(volumes)], dtype=np.int64))
+        for name, volumes in found.items()
+        if len(volumes) >= FEWEST_VOLUMES
+    )
+
+
+def repetition_time(model: Any, found: Sequence[Run]) -> float | None:
+    """Seconds from one volume to the next: as given for the fit, or as all headers say; None if unknown."""
+    given = getattr(getattr(getattr(model, "preparation_", None), "reading", None), "t_r", None)
+    if given is not None:
+        return float(given)
+    times = {_header_time(Path(re.split(r" \+ ", run.name)[0])) for run in found}
+    return times.pop() if len(times) == 1 else None
+
+
+def _header_time(file: Path) -> float | None:
+    """The time step in the header of an image; None if the file is gone or does not say."""
+    import nibabel as nib
+    from nibabel.filebasedimages import ImageFileError
+
+    if not file.is_file():
+        return None
+    try:
+        header = nib.load(file).header
+        if hasattr(header, "get_xyzt_units"):
+            scale = SECONDS.get(header.get_xyzt_units()[1])
+            step = float(header.get_zooms()[3])
+        else:  # CIFTI-2 counts in seconds along a series
+            axis = header.get_axis(0)
+            scale, step = (1.0 if getattr(axis, "unit", "") == "SECOND" else None), float(axis.step)
+    except (ImageFileError, OSError, ValueError, IndexError, AttributeError):
+        return None
+    return round(step * scale, 6) if scale is not None and step > 0 else None
+
+
+def spectra(scores: FloatArray, found: Sequence[Run], step: float) -> tuple[FloatArray, FloatArray]:
+    """Power spectra of the scores by Welch's method, each with area one.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_samples, K)
+    found : sequence of Run
+    step : float
+        Time between volumes: seconds give a frequency axis in Hz, 1 gives cycles per volume.
+
+    Returns
+    -------
+    frequencies : ndarray of shape (F,)
+        The same for all runs: segments are as long as the shortest run, and at most 256 volumes.
+    power : ndarray of shape (n_runs, K, F)
+        Linear trends are removed; zero for scores that are constant.
+    """
+    length = min(LONGEST_SEGMENT, *(len(run.samples) for run in found))
+    power = []
+    for run in found:
+        frequencies, density = signal.welch(
+            scores[run.samples].T, fs=1 / step, nperseg=length, detrend=signal.detrend
+        )
+        area = density.sum(axis=1, keepdims=True) * (frequencies[1] - frequencies[0])
+        power.append(np.divide(density, area, out=np.zeros_like(density), where=area > 0))
+    return frequencies, np.array(power)
+
+
+def time_courses(material: Material) -> TimeCourses | None:
+    """The section about time; None if the samples are not volumes of images."""
+    if material.scores is None or not hasattr(material.model, "preparation_"):
+        return None
+    found = runs(material.scores.names)
+    if not found:
+        return None
+    step = repetition_time(material.model, found)
+    values = material.scores.values
+    frequencies, power = spectra(values, found, step or 1.0)
+    mean = power.mean(axis=0)
+    unit = "cycles per volume" if step is None else "Hz"
+    peaks = [frequencies[np.argmax(row)] for row in mean]
+    columns = {f"Peak ({unit})": [words.number(peak, 2) for peak in peaks]}
+    if step is not None and frequencies[-1] > SLOW:
+        slow = mean[:, frequencies <= SLOW].sum(axis=1) / np.maximum(mean.sum(axis=1), 1e-300)
+        columns[f"Power up to {SLOW:g} Hz"] = [words.percent(share, 2) for share in slow]
+    columns["Correlation of neighbouring volumes"] = [
+        f"{_lag_one(values[:, k], found):.2f}".replace("-", "−") for k in range(values.shape[1])
+    ]
+    rows = zip((str(k + 1) for k in range(len(mean))), *columns.values(), strict=True)
+    spacing = (
+        "The time between volumes is not known, so that frequencies are in cycles per volume."
+        if step is None
+        else f"A volume was taken every {step:g} s."
+    )
+    text = (
+        f"{words.count(len(found), 'run')} of {_lengths(found)} volumes. {spacing} The volumes of a file are "
+        "taken as a series in time. Spectra are by Welch’s method, without linear trends, averaged over runs."
+    )
+    left_out = max(0, len(found) - MOST_RUNS)
+    others = f" {words.count(left_out, 'more run')} not drawn." if left_out else ""
+    charts = tuple(
+        chart(
+            plot_time_course(values[:, k], found, step, frequencies, power[:, k], k),
+            alt=f"Time courses of component {k + 1} in {words.count(len(found), 'run')}, and its power "
+            f"spectrum, which peaks at {words.number(peaks[k], 2)} {unit}.",
+            caption=f"Component {k + 1}: scores over time, one line per run; below, the power spectrum "
+            f"(thick: mean over runs).{others}",
+        )
+        for k in range(values.shape[1])
+    )
+    return TimeCourses(
+        text, charts, Table("Scores over time", heads("Component", *columns), tuple(rows), id="time-table")
+    )
+
+
+def _lengths(found: Sequence[Run]) -> str:
+    lengths = sorted({len(run.samples) for run in found})
+    return f"{lengths[0]:,}" if len(lengths) == 1 else f"{lengths[0]:,} to {lengths[-1]:,}"
+
+
+def _lag_one(values: FloatArray, found: Sequence[Run]) -> float:
+    """Correlation of every volume's score with the next one's, within runs; 0 for constant scores."""
+    series = [values[run.samples] - values[run.samples].mean() for run in found]
+    total = sum(float(line @ line) for line in series)
+    return sum(float(line[1:] @ line[:-1]) for line in series) / total if total > 0 else 0.0
+
+
+def plot_time_course(
+    values: FloatArray,
+    found: Sequence[Run],
+    step: float | None,
+    frequencies: FloatArray,
+    power: FloatArray,
+    component: int,
+) -> Figure:
+    """The scores of one component over time, one line per run, and their power spectrum.
+
+    `values` has shape (n_samples,), `power` (n_runs, F); `step` is in seconds, or None if it is not known.
+    """
+    drawn = found[:MOST_RUNS]
+    with figure_style():
+        figure = new_figure(4.6, 2.6 + 0.55 * len(drawn))
+        upper, lower = figure.subplots(2, 1, height_ratios=(0.6 + 0.55 * len(drawn), 1.8))
+        height = 1.1 * max(float(np.ptp(values[run.samples])) for run in drawn) or 1.0
+        for number, run in enumerate(drawn):
+            line, colour = values[run.samples], LINE_COLOURS[number % len(LINE_COLOURS)]
+            middle = (line.max() + line.min()) / 2
+            times = np.arange(len(line)) * (step or 1.0)
+            upper.plot(times, line - middle - number * height, color=colour, linewidth=0.9)
+            lower.plot(frequencies, power[number], color=colour, linewidth=0.6, alpha=0.6)
+        places = [-number * height for number in range(len(drawn))]
+        upper.set_yticks(places, [shortened(words.file_names(run.name), 18) for run in drawn], fontsize=7)
+        upper.set_xlabel("volume" if step is None else "time (s)")
+        upper.set_title(f"Scores on component {component + 1}")
+        lower.plot(frequencies, power.mean(axis=0), color="black", linewidth=1.6)
+        lower.set_xlabel("frequency (cycles per volume)" if step is None else "frequency (Hz)")
+        lower.set_ylabel("share of the power")
+        lower.set_xlim(0, frequencies[-1])
+        lower.set_ylim(bottom=0)
+        lower.set_yticks([])
+    return figure

@@ -1,0 +1,283 @@
+"""Scores against a variable and groups: SciPy as a second opinion, and simulations under the null."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from spcatv import SPCATV
+from spcatv.report import Column, generate_report, permutation
+from spcatv.report.association import Difference, Spread, correlations, differences, hedges
+from spcatv.report.permutation import exchange_of
+from spcatv.report.relations import p_value
+
+N, K = 40, 3
+
+
+def own_names(n=N):
+    return [f"map{number}.nii" for number in range(n)]
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """So few permutations that hundreds of tests take a moment."""
+    monkeypatch.setattr(permutation, "MOST_PERMUTATIONS", 199)
+    monkeypatch.setattr(permutation, "FEWEST_PERMUTATIONS", 199)
+
+
+@pytest.fixture
+def scores():
+    return np.random.default_rng(0).standard_normal((N, K))
+
+
+def test_correlations_agree_with_scipy(scores):
+    age = 0.5 * scores[:, 1] + np.random.default_rng(1).standard_normal(N)
+    found = correlations(scores, own_names(), [*age[:-1], np.nan])
+    assert found.n == N - 1
+    for k in range(K):
+        pearson, rank = stats.pearsonr(scores[:-1, k], age[:-1]), stats.spearmanr(scores[:-1, k], age[:-1])
+        np.testing.assert_allclose(found.pearson[k], pearson.statistic)
+        np.testing.assert_allclose(found.interval[k], pearson.confidence_interval())
+        np.testing.assert_allclose(found.spearman[k], rank.statistic)
+        # four standard errors of a p-value from 9,999 permutations, and the t approximation's own error
+        np.testing.assert_allclose(found.pearson_p.alone[k], pearson.pvalue, atol=0.02)
+        np.testing.assert_allclose(found.spearman_p.alone[k], rank.pvalue, atol=0.02)
+    assert (found.pearson_p.corrected >= found.pearson_p.alone).all()
+    again = correlations(scores, own_names(), [*age[:-1], np.nan])
+    assert (again.pearson_p.alone == found.pearson_p.alone).all(), "seeded"
+
+
+def test_p_values_agree_with_all_permutations():
+    """Six samples: SciPy runs through all 720 orders."""
+    rng = np.random.default_rng(3)
+    scores, age = rng.standard_normal((6, 1)), rng.standard_normal(6)
+    exact = stats.permutation_test(
+        (age,),
+        lambda x: abs(np.corrcoef(x, scores[:, 0])[0, 1]),
+        permutation_type="pairings",
+        alternative="greater",
+        n_resamples=np.inf,
+    )
+    found = correlations(scores, own_names(6), age)
+    assert found.pearson_p.alone[0] == pytest.approx(exact.pvalue, abs=0.02)
+
+
+def test_two_groups_agree_with_scipy(scores):
+    label = ["patient" if k % 3 else "control" for k in range(N)]
+    scores[:, 0] += [0.8 * (name == "patient") for name in label]
+    found = differences(scores, own_names(), label)
+    patient = np.array(label) == "patient"
+    assert (found.names, found.n) == (("control", "patient"), ((~patient).sum(), patient.sum()))
+    for k in range(K):
+        welch = stats.ttest_ind(scores[patient, k], scores[~patient, k], equal_var=False)
+        np.testing.assert_allclose(found.interval[k], welch.confidence_interval())
+        np.testing.assert_allclose(found.p.alone[k], welch.pvalue, atol=0.02)
+    assert found.effect_interval[0, 0] > 0
+    assert found.p.corrected[0] < 0.05 < found.p.corrected[1]
+
+
+def test_interval_of_hedges_g_contains_the_effect_as_often_as_it_says():
+    rng = np.random.default_rng(0)
+    first, second = rng.standard_normal((8, 4000)), 0.8 + rng.standard_normal((12, 4000))
+    pooled = np.sqrt((7 * first.var(axis=0, ddof=1) + 11 * second.var(axis=0, ddof=1)) / 18)
+    g, ends = hedges((second.mean(axis=0) - first.mean(axis=0)) / pooled, 18, np.sqrt(8 * 12 / 20))
+    inside = (ends[:, 0] <= 0.8) & (ends[:, 1] >= 0.8)
+    assert abs(inside.mean() - 0.95) < 0.012
+    assert abs(g.mean() - 0.8) < 0.03, "unbiased"
+    mirrored, mirrored_ends = hedges(np.array([-0.7]), 18, 2.0)
+    straight, straight_ends = hedges(np.array([0.7]), 18, 2.0)
+    np.testing.assert_allclose(mirrored, -straight)
+    np.testing.assert_allclose(mirrored_ends, -straight_ends[:, ::-1])
+
+
+def test_more_groups_agree_with_scipy(scores):
+    label = np.arange(N) % 4
+    scores[:, 2] += label
+    found = differences(scores, own_names(), label)
+    assert isinstance(found, Spread)
+    for k in range(K):
+        f, p = stats.f_oneway(*(scores[label == group, k] for group in range(4)))
+        np.testing.assert_allclose(found.share[k], 3 * f / (3 * f + N - 4))
+        np.testing.assert_allclose(found.p.alone[k], p, atol=0.02)
+
+
+def test_the_same_people_in_both_groups_are_compared_within():
+    rng = np.random.default_rng(5)
+    who = np.repeat(np.arange(12), 2)
+    scores = 5 * rng.standard_normal((12, 1))[who] + 0.3 * rng.standard_normal((24, 1))
+    scores[1::2] += 0.5
+    names = [f"sub-{person:02d}_task-{k % 2}_map.nii" for k, person in enumerate(who)]
+    label = ["rest", "task"] * 12
+    found = differences([*scores, [99.0]] @ np.eye(1), [*names, "sub-99_task-0_map.nii"], [*label, "rest"])
+    assert (found.paired, found.n) == (True, (12, 12)), "who has one group only is left out"
+    paired = stats.ttest_rel(scores[1::2, 0], scores[::2, 0])
+    np.testing.assert_allclose(found.interval[0], paired.confidence_interval())
+    assert found.p.alone[0] == pytest.approx(paired.pvalue, abs=0.01)
+    assert found.effect[0] == pytest.approx(paired.statistic / np.sqrt(12), rel=0.1)
+
+
+def test_groups_that_are_too_small_for_a_small_p_value_are_told(scores):
+    """Of 10 ways to choose 2 of 5 samples, one is the observed one."""
+    for label, smallest in ((list("aabbb"), "0.1"), (list("aabb"), "0.33")):
+        found = differences(scores[: len(label)], own_names(len(label)), label)
+        assert f"no p-value can be below {smallest}" in found.how
+        assert found.p.alone.min() > float(smallest) - 0.02
+    assert differences(scores, own_names(), ["a", "b"] * (N // 2)).how == ""
+
+
+def ar1(rng, n_runs, length, n_columns):
+    """Autocorrelated series, run after run, shape (n_runs * length, n_columns)."""
+    noise = rng.standard_normal((n_runs, length + 40, n_columns))
+    for k in range(1, length + 40):
+        noise[:, k] += 0.8 * noise[:, k - 1]
+    return noise[:, 40:].reshape(-1, n_columns)
+
+
+def null_free(rng):
+    return correlations(rng.standard_normal((16, 4)), own_names(16), rng.exponential(size=16)).pearson_p
+
+
+def null_ranks(rng):
+    return correlations(rng.standard_normal((16, 4)), own_names(16), rng.exponential(size=16)).spearman_p
+
+
+def null_repeated(rng):
+    """Several samples of every participant, who differ; the variable is theirs."""
+    who = np.repeat(np.arange(10), rng.integers(1, 6, 10))
+    scores = 3 * rng.standard_normal((10, 4))[who] + rng.standard_normal((len(who), 4))
+    names = [f"sub-{person}_ses-{k}_map.nii" for k, person in enumerate(who)]
+    return correlations(scores, names, rng.standard_normal(10)[who]).pearson_p
+
+
+def null_within(rng):
+    """A variable of the samples; participants differ in both."""
+    who = np.repeat(np.arange(6), 4)
+    scores = 3 * rng.standard_normal((6, 4))[who] + rng.standard_normal((24, 4))
+    names = [f"sub-{person}_ses-{k}_map.nii" for k, person in enumerate(who)]
+    return correlations(scores, names, 3 * rng.standard_normal(6)[who] + rng.standard_normal(24)).pearson_p
+
+
+def null_series(rng):
+    """A variable that is autocorrelated, as the scores are."""
+    names = [f"run{number}.nii[{k}]" for number in range(3) for k in range(50)]
+    return correlations(ar1(rng, 3, 50, 4), names, ar1(rng, 3, 50, 1)[:, 0]).pearson_p
+
+
+def null_groups(rng):
+    return differences(rng.standard_normal((20, 4)), own_names(20), np.arange(20) < 6).p
+
+
+def null_more_groups(rng):
+    return differences(rng.standard_normal((20, 4)), own_names(20), np.arange(20) % 3).p
+
+
+def null_paired(rng):
+    """Volumes of every run are alike within a condition: only the runs count."""
+    run, condition = np.repeat(np.arange(8), 6), np.tile([0, 0, 1, 1, 1, 0], 8)
+    scores = 2 * rng.standard_normal((8, 2, 4))[run, condition] + rng.standard_normal((48, 4))
+    names = [f"run{number}.nii[{k % 6}]" for k, number in enumerate(run)]
+    return differences(scores, names, condition).p
+
+
+NULLS = [
+    null_free,
+    null_ranks,
+    null_repeated,
+    null_within,
+    null_series,
+    null_groups,
+    null_more_groups,
+    null_paired,
+]
+
+
+@pytest.mark.parametrize("null", NULLS)
+def test_p_values_are_uniform_and_corrected_ones_control_the_family(few, null):
+    rng = np.random.default_rng(11)
+    n_trials = 300
+    found = [null(rng) for _ in range(n_trials)]
+    alone = np.array([p.alone for p in found])
+    for level in (0.05, 0.2, 0.5):
+        # the four components of a trial are independent
+        allowed = 3.5 * np.sqrt(level * (1 - level) / alone.size) + 0.01
+        assert abs((alone <= level).mean() - level) < allowed + 0.02 * (null in (null_series, null_paired))
+    family = np.mean([p.corrected.min() <= 0.05 for p in found])
+    assert family < 0.05 + 3.5 * np.sqrt(0.05 * 0.95 / n_trials)
+    assert np.mean([p.alone.min() <= 0.05 for p in found]) > 0.1, "without correction it is not"
+
+
+def test_shuffling_a_series_would_find_what_is_not_there(few):
+    """Why runs are shifted: freely permuted, autocorrelated series correlate far too often."""
+    rng = np.random.default_rng(2)
+    free = [correlations(ar1(rng, 1, 50, 1), own_names(50), ar1(rng, 1, 50, 1)[:, 0]) for _ in range(100)]
+    assert np.mean([found.pearson_p.alone[0] <= 0.05 for found in free]) > 0.15
+
+
+def test_what_is_averaged_and_exchanged():
+    sessions = [f"sub-{person}/ses-{k}/map.nii" for person in "ab" for k in range(3)]
+    volumes = [f"sub-{person}_run-{run}.nii[{k}]" for person in "ab" for run in (1, 2) for k in range(4)]
+    cases = [
+        (own_names(4), [1, 2, 3, 4], False, 4, None, False),
+        (sessions, [1, 1, 1, 2, 2, 2], False, 2, None, False),
+        (sessions, [1, 2, 3, 4, 5, 6], False, 6, [0, 0, 0, 1, 1, 1], False),
+        (volumes, [1] * 8 + [2] * 8, False, 2, None, False),
+        (volumes, np.repeat([1, 2, 3, 4], 4).tolist(), False, 4, [0, 0, 1, 1], False),
+        (volumes, list(range(16)), False, 16, np.repeat([0, 1, 2, 3], 4), True),
+        (volumes, ["rest", "task"] * 8, True, 4, [0, 0, 1, 1], False),
+        ([f"all.nii[{k}]" for k in range(5)], [1, 2, 3, 4, 5], False, 5, None, False),
+    ]
+    for names, values, labels, n_units, block, shift in cases:
+        found = exchange_of(names, values, labels=labels)
+        assert (found.unit.max() + 1, found.shift) == (n_units, shift)
+        assert (found.block is None) == (block is None)
+        if block is not None:
+            np.testing.assert_array_equal(found.block, block)
+        assert bool(found.sentence) == (names[0] != "map0.nii"), "what is not plain is said"
+
+
+def test_nothing_is_tested_that_cannot_be(scores):
+    assert correlations(scores, own_names(), np.ones(N)) is None
+    assert correlations(scores, own_names(), [1.0, 2.0, 3.0] + [np.nan] * (N - 3)) is None
+    assert differences(scores, own_names(), ["one"] * N) is None
+    assert differences(scores, own_names(), range(N)) is None
+    assert differences(scores, own_names(), ["n/a"] * N) is None
+    assert differences(scores, own_names(), ["alone"] + ["rest"] * (N - 1)) is None
+    scores[:, 1] = 0
+    for found in (
+        correlations(scores, own_names(), np.arange(N)).pearson_p,
+        differences(scores, own_names(), np.arange(N) % 2).p,
+        differences(scores, own_names(), np.arange(N) % 4).p,
+    ):
+        assert np.isnan([found.alone[1], found.corrected[1]]).all(), "an empty component has no p-value"
+        assert np.isfinite([found.alone[0], found.corrected[2]]).all()
+
+
+def test_samples_without_a_label_are_left_out(scores):
+    label = ["a", "b"] * (N // 2)
+    label[:3] = ["n/a", "", "NaN"]
+    found = differences(scores, own_names(), label)
+    assert isinstance(found, Difference)
+    assert (found.names, sum(found.n)) == (("a", "b"), N - 3)
+
+
+@pytest.mark.parametrize(
+    ("p", "text"),
+    [(0.00001, "< 0.001"), (0.0034, "= 0.003"), (0.0499, "= 0.050"), (0.364, "= 0.36"), (1.0, "= 1.00")],
+)
+def test_digits_of_p_values(p, text):
+    assert p_value(p).replace("\u00a0", " ") == text
+
+
+def test_the_page_tells_effects_and_tests(line):
+    n = len(line.X)
+    scores = line.model.transform(line.X)
+    groups = Column("diagnosis", ["patient" if score > 0 else "control" for score in scores[:, 0]])
+    html = generate_report(
+        line.model, data=line.X, variable=Column("age", scores[:, 1] + np.arange(n)), groups=groups
+    ).html.replace("\u00a0", " ")
+    assert "What the scores go with" in html
+    assert "patient minus control:" in html
+    assert "corrected over 2 components" in html
+    assert "9,999 random permutations (seed 0)" in html
+    alone = generate_report(SPCATV(1, structure=(60,)).fit(line.X), data=line.X, groups=np.arange(n) % 3).html
+    assert "of the variance of the scores is between the groups" in alone
+    assert "orrected" not in alone, "one component needs no correction"
