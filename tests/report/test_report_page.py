@@ -151,7 +151,7 @@ def test_random_halves_stand_in_the_section_of_stability(line, tmp_path):
     assert "Stability" in headings(html)
     assert "how often each is selected" not in html, "there are no resamples"
     cells = re.findall(r'<td class="text">([^<]*)</td><td>([^<]*)</td><td>(\d)</td>', html)
-    assert cells == [(r.verdict, number(r.dice), str(r.rank)) for r in halves.reproducibility]
+    assert cells == [(r.verdict, number(r.dice, 2), str(r.rank)) for r in halves.reproducibility]
     line.model.save(tmp_path / "model")
     table = tmp_path / "desc-SPCATV_halves.tsv"
     table.write_text("component\trank\tdice\tverdict\n1\t2\t0.2\tmaybe\n2\t1\t0.9\tsure\n")

@@ -62,7 +62,8 @@ def lead(material: Material, noun: str) -> str:
     explain = "It explains" if n_components == 1 else "Together they explain"
     ceiling = ""
     if variance.ceiling is not None:
-        ceiling = f"; PCA, which explains the most, reaches {words.percent(variance.ceiling[-1])}"
+        most = words.percent(variance.ceiling[-1])
+        ceiling = f"; no {words.count(n_components, 'component')} can explain more than {most} (PCA)"
     return (
         f"{words.count(n_components, 'component')} of {n_features:,} {noun}{samples}. {explain} "
         f"{words.percent(together)} of the variance{ceiling}."
@@ -128,7 +129,7 @@ def summary(material: Material, panels: tuple[ComponentPanel, ...]) -> Table:
             "dead" if record.is_dead else "yes" if record.converged else "no" for record in records
         ],
     }
-    caption = f"The components at a glance. {_asked_sentence(material)}"
+    caption = _asked_sentence(material)
     if material.model.alpha is not None:
         columns = {name: column for name, column in columns.items() if name not in OF_TARGETS}
     elif not any(record.jump > 0 for record in records):
@@ -204,8 +205,8 @@ def stability_section(material: Material) -> Section | None:
         rows.append(
             (
                 str(k + 1),
-                words.number(float(np.median(column))),
-                words.number(float(column.min())),
+                words.number(float(np.median(column)), 2),
+                words.number(float(column.min()), 2),
                 f"{int((frequency >= 0.5).sum()):,}",
                 f"{int((frequency >= 0.9).sum()):,}",
             )
@@ -229,7 +230,7 @@ def halves_table(material: Material) -> Table | None:
     if material.halves is None:
         return None
     rows = tuple(
-        (str(k), half.verdict, words.number(half.dice), str(half.rank))
+        (str(k), half.verdict, words.number(half.dice, 2), str(half.rank))
         for k, half in enumerate(material.halves, start=1)
     )
     caption = (
