@@ -15,6 +15,7 @@ from spcatv.images.estimator import ImageSPCATV
 from spcatv.images.features import BadFeatureWarning, DropReport
 from spcatv.images.loading import ImageError
 from spcatv.images.space import Space
+from spcatv.images.volume_mask import MaskWarning
 
 __all__ = [
     "BadFeatureWarning",
@@ -23,6 +24,7 @@ __all__ = [
     "ImageError",
     "ImageSPCATV",
     "InputFile",
+    "MaskWarning",
     "Preparation",
     "RowOrderWarning",
     "Space",
