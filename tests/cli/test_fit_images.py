@@ -222,5 +222,5 @@ def test_names_of_the_mask_rules_are_those_of_the_library():
     from spcatv.cli.options import BAD_FEATURES, MASK_RULES
     from spcatv.images import features, mask_rules
 
-    assert mask_rules.RULES == MASK_RULES
+    assert mask_rules.STRATEGIES == MASK_RULES
     assert features.RULES == BAD_FEATURES

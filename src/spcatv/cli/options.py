@@ -126,6 +126,12 @@ OPTIONS: dict[str, Option] = {
         INPUT,
         "features that are constant, NaN or infinite in some sample: drop and count them, or refuse them",
     ),
+    "exclude": Option(
+        kinds.several(kinds.text("NAME"), "NAME"),
+        INPUT,
+        "images to leave out: files, with or without their folder and ending, or participants (sub-07)",
+        n_values="+",
+    ),
     "n_components": Option(kinds.integer("K"), MODEL, "number of components"),
     "sparsity": Option(
         kinds.one_or_several(kinds.number(), "S"),
@@ -278,6 +284,7 @@ class CommonOptions:
     confounds_columns: tuple[str, ...] | None = None
     standardize: bool = False
     bad_features: str = "drop"
+    exclude: tuple[str, ...] | None = None
     n_components: int = FIT.n_components
     penalty_units: str | None = FIT.penalty_units
     penalty: str = FIT.penalty

@@ -14,6 +14,7 @@ from spcatv.images.cohort import Cohort, InputFile, Preparation, read_cohort
 from spcatv.images.estimator import ImageSPCATV
 from spcatv.images.features import BadFeatureWarning, DropReport
 from spcatv.images.loading import ImageError
+from spcatv.images.quality import ImageQuality, ImageQualityWarning
 from spcatv.images.space import Space
 from spcatv.images.volume_mask import MaskWarning
 
@@ -22,6 +23,8 @@ __all__ = [
     "Cohort",
     "DropReport",
     "ImageError",
+    "ImageQuality",
+    "ImageQualityWarning",
     "ImageSPCATV",
     "InputFile",
     "MaskWarning",

@@ -25,7 +25,7 @@ NILEARN: dict[str, tuple[str, dict[str, Any]]] = {
     "gm-template": ("compute_brain_mask", {"mask_type": "gm", "opening": False}),
     "wm-template": ("compute_brain_mask", {"mask_type": "wm", "opening": False}),
 }
-RULES = (NONZERO, *NILEARN)
+STRATEGIES = (NONZERO, *NILEARN)
 NEED_VALUES = (NONZERO, BACKGROUND, EPI)
 
 # images with a larger share of negative values show differences or effects, not intensities
@@ -107,7 +107,7 @@ def voxel_statistics(volumes: list[Volume]) -> VoxelStatistics:
 
 
 def computed(rule: str, volumes: list[Volume], statistics: VoxelStatistics | None) -> tuple[BoolArray, str]:
-    """The mask by one of `RULES`, which may be empty, and where it comes from.
+    """The mask by one of `STRATEGIES`, which may be empty, and where it comes from.
 
     `statistics` may be None for a rule that is not in `NEED_VALUES`.
     """

@@ -18,7 +18,7 @@ from spcatv.images.mask_rules import (
     FULLEST,
     NEED_VALUES,
     NONZERO,
-    RULES,
+    STRATEGIES,
     TEMPLATE,
     Grid,
     VoxelStatistics,
@@ -36,13 +36,13 @@ class MaskWarning(UserWarning):
 def find_mask(volumes: list[Volume], mask: Any) -> tuple[IntArray, Any, str]:
     """The mask of opened images on one grid.
 
-    `mask` is an image or array of 0 and 1, or of labels; or one of `spcatv.images.mask_rules.RULES`, by which
-    it is computed. ``None`` chooses the rule. Returns the labels, int32 of shape (n_x, n_y, n_z) and 0
-    outside the mask; the nibabel image where the maps will lie, the mask's own or the first one; and one
-    line: how many voxels, and where the mask comes from.
+    `mask` is an image or array of 0 and 1, or of labels; or the rule by which it is computed, one of
+    `spcatv.images.mask_rules.STRATEGIES`. ``None`` chooses the rule. Returns the labels, int32 of shape
+    (n_x, n_y, n_z) and 0 outside the mask; the nibabel image where the maps will lie, the mask's own or the
+    first one; and one line: how many voxels, and where the mask comes from.
     """
     first = volumes[0]
-    if mask is None or (isinstance(mask, str) and mask in RULES):
+    if mask is None or (isinstance(mask, str) and mask in STRATEGIES):
         computed_mask, rule = _chosen(volumes) if mask is None else _asked_for(volumes, mask)
         labels: IntArray = computed_mask.astype(np.int32)
         reference: Any = first.image
@@ -62,7 +62,7 @@ def find_mask(volumes: list[Volume], mask: Any) -> tuple[IntArray, Any, str]:
 
 def _given(mask: Any, first: Volume) -> tuple[IntArray, Volume]:
     if is_path(mask) and not Path(mask).expanduser().exists():
-        rules = ", ".join(map(repr, RULES))
+        rules = ", ".join(map(repr, STRATEGIES))
         raise ImageError(f"{mask}: no such file, nor a rule for a mask ({rules})")
     filename = mask.get_filename() if hasattr(mask, "get_filename") else None
     opened = open_one(mask, str(mask) if is_path(mask) else str(filename or "the mask"))
@@ -108,8 +108,7 @@ def _chosen(volumes: list[Volume]) -> tuple[BoolArray, str]:
             f"(first image: {volumes[0].name})"
         )
     if statistics.has_background:
-        _warn(nonzero, "look at it")
-        return nonzero.mask, nonzero.where_from
+        return _taken(nonzero, "look at it")
     template = [TEMPLATE] if grid.in_standard_space else []
     guesses = [*template, EPI] if statistics.signed else [EPI, *template]
     rejected = [nonzero]
@@ -122,8 +121,7 @@ def _chosen(volumes: list[Volume]) -> tuple[BoolArray, str]:
         rejected += [] if found is None else [found]
     sized = [candidate for candidate in rejected[1:] if candidate.is_sized()] or [nonzero]
     best = min(sized, key=lambda candidate: len(candidate.against))
-    _warn(best, "no rule finds a better one")
-    return best.mask, best.where_from
+    return _taken(best, "no rule finds a better one")
 
 
 def _asked_for(volumes: list[Volume], rule: str) -> tuple[BoolArray, str]:
@@ -134,8 +132,7 @@ def _asked_for(volumes: list[Volume], rule: str) -> tuple[BoolArray, str]:
         raise ImageError(
             f"the mask by the rule {rule!r} is empty; give a mask (first image: {volumes[0].name})"
         )
-    _warn(found, "look at it")
-    return found.mask, found.where_from
+    return _taken(found, "look at it")
 
 
 def _candidate(
@@ -156,12 +153,15 @@ def _warn_of_template() -> None:
     )
 
 
-def _warn(candidate: _Candidate, remark: str) -> None:
+def _taken(candidate: _Candidate, remark: str) -> tuple[BoolArray, str]:
+    """The mask and where it comes from; warns of what speaks against it."""
     if not candidate.against:
-        return
-    others = ", ".join(rule for rule in RULES if rule != candidate.rule)
+        return candidate.mask, candidate.where_from
+    doubts = " and ".join(candidate.against)
+    others = ", ".join(rule for rule in STRATEGIES if rule != candidate.rule)
     warn_user(
-        f"the mask by the rule {candidate.rule!r} is hardly the brain: it {' and '.join(candidate.against)}; "
-        f"{remark}; give a mask or another rule (mask=, --mask): {others}",
+        f"the mask by the rule {candidate.rule!r} is hardly the brain: it {doubts}; {remark}; give a mask or "
+        f"another rule (mask=, --mask): {others}",
         MaskWarning,
     )
+    return candidate.mask, f"{candidate.where_from}; doubtful: it {doubts}"

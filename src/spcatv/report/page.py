@@ -26,6 +26,7 @@ from spcatv.report.components import ComponentPanel, component_panel
 from spcatv.report.content import Table
 from spcatv.report.maps import views_of
 from spcatv.report.material import Material, gather
+from spcatv.report.quality import Quality, quality_section
 from spcatv.report.style import DIVERGING, SEQUENTIAL, colour_table, colour_top, png_uri, shared_top
 from spcatv.report.view import View, ViewFrame, packed, packed_map
 
@@ -107,6 +108,7 @@ class Page:
     halves: Table | None
     selection: sections.Section | None
     samples: sections.Samples | None
+    quality: Quality | None
     run: sections.Run
 
 
@@ -217,6 +219,7 @@ def generate_report(
         halves=sections.halves_table(material),
         selection=None if material.selection is None else selection_section(material.selection),
         samples=sections.samples_section(material),
+        quality=quality_section(material, views),
         run=sections.run_section(material),
     )
     return Report(render(page, payload(material, panels, views)))
