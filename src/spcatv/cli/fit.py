@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> None:
             )
         metrics = write_results(folder, samples, model, config=request.config, halves=halves)
     if not request.quiet:
-        lines = [samples.summary, *groups_text(samples)]
+        lines = groups_text(samples)
         print(summary_text(lines, metrics, request.output, model, verdict))
 
 
@@ -67,6 +67,7 @@ def _fit(request: Request[FitOptions]) -> tuple[SampleSet, SPCATV]:
     if model.alpha is None:
         with input_errors(ValueError):
             check_some_left(np.atleast_1d(model.sparsity), samples.matrix.shape[1])
+    request.announce(samples)
     return samples, model.fit(samples.matrix)
 
 

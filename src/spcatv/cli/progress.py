@@ -191,6 +191,8 @@ def _bar(console: Console, left: TimeLeft) -> Progress:
         Elapsed(),
         console=console,
         transient=True,
+        # what is printed appears above the bar, but goes to the terminal only if it was meant for it
+        redirect_stdout=sys.stdout.isatty(),
     )
 
 

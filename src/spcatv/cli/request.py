@@ -49,6 +49,11 @@ class Request(Generic[OptionsKind]):
         tell(StageStarted("Reading", len(self.files), "inputs"))
         return read_images(self.options, self.files)
 
+    def announce(self, samples: SampleSet) -> None:
+        """Say what was read, and with which mask, before the work starts."""
+        if not self.quiet:
+            print(samples.summary, flush=True)
+
 
 def _print_note(text: str) -> None:
     print(f"spca-tv: note: {text}", file=sys.stderr)
@@ -114,7 +119,7 @@ def _checked_input(options: CommonOptions, sources: Sequence[Source]) -> tuple[S
         if options.surface is not None and options.template is not None:
             raise InputError("give either --surface or --template, not both")
         return files
-    _refuse(options, ("surface", "template", "confounds", "path_column"), "images")
+    _refuse(options, ("surface", "template", "confounds", "path_column", "exclude"), "images")
     if options.standardize:
         raise InputError("--standardize can only be used with images; standardise the array yourself")
     return None

@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> None:
         metrics = write_results(folder, samples, search.best_estimator_, config=request.config, halves=halves)
         write_selection(folder, samples, search, stability)
     if not request.quiet:
-        lines = [samples.summary, *groups_text(samples, request.options.groups), _choice_text(search)]
+        lines = [*groups_text(samples, request.options.groups), _choice_text(search)]
         if stability is not None:
             lines.append(_stability_text(stability))
         print(summary_text(lines, metrics, request.output, search.best_estimator_, verdict))
@@ -76,6 +76,7 @@ def _select(
         labels = group_labels(options, samples)
         options = replace(options, cv=fold_count(options, labels))
         _check_folds(options, samples, labels)
+        request.announce(samples)
         with _workers(client, samples):
             search = _compared(options, samples, labels)
             stability = _resampled(options, samples, labels, search.best_estimator_)

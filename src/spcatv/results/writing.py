@@ -31,6 +31,7 @@ from spcatv.results.folder import (
     HALVES,
     METRICS,
     MIXING,
+    QUALITY,
     REGION_MAPS,
     REGIONS,
     SELECTION,
@@ -124,6 +125,15 @@ HALVES_COLUMNS = {
     "n_splits": "Splits into random halves.",
     "verdict": "found again, one of several equals, or not reproducible.",
 }
+QUALITY_COLUMNS = {
+    "input": "File of the image, and its place in the file where there are several.",
+    "share_missing": "Share of the features in the mask that are NaN or infinite in this image.",
+    "share_zero": "Share of the features in the mask that are exactly 0 in this image.",
+    "distance": "Root mean square difference from the median image, over its median: 1 is usual.",
+    "correlation": "Correlation with the mean of the other images; n/a where one of them is flat.",
+    "outlier": "Whether the image is unlike the others.",
+    "why": "What is unusual about an outlier.",
+}
 
 
 class SampleSet(Protocol):
@@ -152,6 +162,10 @@ class SampleSet(Protocol):
     @property
     def groups(self) -> tuple[str, ...] | None:
         """Labels, equal for samples that stay together in splits and resamples; None if none do."""
+
+    @property
+    def quality(self) -> Sequence[Any]:
+        """How every image compares with the others (`spcatv.images.ImageQuality`); empty for arrays."""
 
     @property
     def summary(self) -> str:
@@ -189,6 +203,8 @@ def write_results(
             for record in halves.reproducibility
         )
         _write_table(folder / HALVES, HALVES_COLUMNS, rows)
+    if samples.quality:
+        _write_table(folder / QUALITY, QUALITY_COLUMNS, map(_quality_cells, samples.quality))
     _write_text(folder / CONFIG, config)
     write_json(folder / DESCRIPTION, _description())
     return metrics
@@ -209,6 +225,12 @@ def _metrics(model: SPCATV, number: int, ceiling: FloatArray) -> dict[str, Any]:
     if record.is_dead:
         known |= dict.fromkeys(OF_LIVE)
     return {name: known[name] if name in known else getattr(record, name) for name in METRICS_COLUMNS}
+
+
+def _quality_cells(image: Any) -> tuple[Any, ...]:
+    correlation = None if math.isnan(image.correlation) else image.correlation
+    shares = (image.share_missing, image.share_zero, image.distance)
+    return (image.name, *shares, correlation, image.outlier, image.why or None)
 
 
 def write_mixing(file: Path, names: Sequence[str], scores: FloatArray) -> None:
