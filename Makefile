@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test test-all browser lint bench reproduce clean help
+.PHONY: demo test test-all browser axe lint bench reproduce clean help
 
 # The modules with the lowest coverage, and the total.
 COVERAGE := -$(PY) -m coverage combine --append --quiet 2>/dev/null; \
@@ -34,6 +34,10 @@ test-all: $(VENV)/.installed-dev browser  ## run all tests, including the slow o
 
 browser: $(VENV)/.installed-dev  ## install Chromium for the tests of reports, where apt and root are available
 	@$(PY) tests/report/browser.py
+
+axe: browser  ## look for accessibility errors in reports with axe-core, which comes from the npm registry
+	mkdir -p tests/artefacts && cd tests/artefacts && npm pack --silent axe-core && tar -xzf axe-core-*.tgz
+	$(PY) -m pytest tests/report/test_report_axe.py
 
 lint: $(VENV)/.installed-dev  ## check style, formatting, types, and the order of imports between modules
 	$(PY) -m ruff check

@@ -90,9 +90,11 @@ def write_grayordinates(folder):
 
 
 def write_people(folder, name="participants.tsv"):
-    """A table of age and diagnosis, one row per image."""
-    rows = "".join(f"{30 + number % 7}\t{'ABB'[number % 3]}\n" for number in range(N_SAMPLES))
-    (folder / name).write_text("age\tdiagnosis\n" + rows)
+    """A table of age and diagnosis, one row per person."""
+    rows = "".join(
+        f"sub-{number:02d}\t{30 + number % 7}\t{'ABB'[number % 3]}\n" for number in range(N_SAMPLES)
+    )
+    (folder / name).write_text("participant_id\tage\tdiagnosis\n" + rows)
 
 
 def masked(n_samples=40):

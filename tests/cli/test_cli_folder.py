@@ -1,7 +1,7 @@
 """The output folder: claimed before the work; it appears whole or not at all."""
 
 import os
-import platform
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,6 +10,7 @@ import pytest
 from cli_files import listing
 
 from spcatv.cli import fit, main
+from spcatv.model import atomic_folder
 from spcatv.results import ResultsError, claimed_folder
 
 
@@ -49,7 +50,7 @@ def test_results_of_an_earlier_run(array, tmp_path, done, refused):
     before = (out / "desc-SPCATV_mixing.tsv").read_text()
     assert "--overwrite is not given" in refused(*run_on(array, out, "--n-components", "1"))
     assert (out / "desc-SPCATV_mixing.tsv").read_text() == before
-    done(*run_on(array, out, "--n-components", "1", "--overwrite"))
+    done(*run_on(array, out, "--n-components", "1", "--overwrite", "--quiet"))
     assert (out / "desc-SPCATV_mixing.tsv").read_text() != before
     (out / "notes.txt").write_text("mine")
     assert "it holds notes.txt" in refused(*run_on(array, out, "--overwrite"))
@@ -108,7 +109,7 @@ def test_without_permission_also_for_root(array, tmp_path, refused, no_work, mon
     assert listing(tmp_path) == ["X.npy"]
 
 
-def test_second_run_is_kept_away_and_a_dead_one_forgotten(tmp_path):
+def test_second_run_is_kept_away(tmp_path):
     out = tmp_path / "out"
     with (
         claimed_folder(out, overwrite=False),
@@ -116,14 +117,104 @@ def test_second_run_is_kept_away_and_a_dead_one_forgotten(tmp_path):
         claimed_folder(out, overwrite=True),
     ):
         pytest.fail("claimed twice")
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
-    (tmp_path / ".out.spca-tv-lock").write_text(f"{gone.pid} {platform.node()}")
-    with claimed_folder(out, overwrite=False):
+    assert listing(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("text", ["", "1 another-machine"])
+def test_a_lock_file_that_was_left_behind_locks_nothing(text, tmp_path):
+    """Such as an empty one, from a full disk."""
+    (tmp_path / ".out.spca-tv-lock").write_text(text)
+    with claimed_folder(tmp_path / "out", overwrite=False):
         pass
-    (tmp_path / ".out.spca-tv-lock").write_text(f"{gone.pid} another-machine")
-    with pytest.raises(ResultsError, match="if no run is left, remove"), claimed_folder(out, overwrite=False):
-        pytest.fail("the other machine may still be at work")
+    assert listing(tmp_path) == ["out"]
+
+
+HOLDER = """
+import sys
+from pathlib import Path
+from spcatv.results import claimed_folder
+
+with claimed_folder(Path(sys.argv[1]), overwrite=True) as folder:
+    (folder / "half.tsv").write_text("half")
+    print("claimed", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def holder():
+    """Starts processes that claim a folder, and write a part of the results."""
+    started = []
+
+    def start(out):
+        command = [sys.executable, "-c", HOLDER, str(out)]
+        started.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+        assert started[-1].stdout.readline() == "claimed\n"
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="kills a process")
+def test_what_a_killed_run_leaves_is_removed_by_the_next(array, tmp_path, holder, done, refused):
+    out = tmp_path / "out"
+    other = holder(tmp_path / "out2")
+    process = holder(out)
+    (partial,) = tmp_path.glob(".out.*.spcatv-partial")
+    assert "another run is writing" in refused(*run_on(array, out))
+    assert partial.is_dir(), "a process holds it"
+    process.kill()
+    process.wait()
+    assert partial.is_dir()
+    foreign = [tmp_path / ".out.backup.spcatv-partial", tmp_path / ".out.0123abcd.spcatv-partial.tar"]
+    for folder in foreign:
+        folder.mkdir()
+    (tmp_path / ".out.0123abcd.spcatv-partial").symlink_to(foreign[0])
+    done(*run_on(array, out))
+    assert not partial.exists()
+    # what is not of our making stays, and so does what another run still writes
+    assert all(folder.is_dir() for folder in foreign)
+    assert (tmp_path / ".out.0123abcd.spcatv-partial").is_symlink()
+    (others,) = tmp_path.glob(".out2.*.spcatv-partial")
+    other.communicate("")
+    assert not others.exists()
+    assert other.returncode == 0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="folders are locked on POSIX only")
+def test_a_folder_that_another_process_writes_without_a_claim_stays(array, tmp_path, done):
+    """As `SPCATV.save` does: it holds its hidden folder, too."""
+    with atomic_folder(tmp_path / "out") as unfinished:
+        done(*run_on(array, tmp_path / "out"))
+        assert unfinished.is_dir()
+        (unfinished / "file").write_text("x")
+        shutil.rmtree(tmp_path / "out")
+    assert listing(tmp_path / "out") == ["file"]
+
+
+def test_a_report_outlives_the_results_that_it_is_about(array, tmp_path, done, capsys):
+    out = tmp_path / "out"
+    done(*run_on(array, out))
+    (out / "desc-SPCATV_report.html").write_text("about the first results")
+    assert main(run_on(array, out, "--n-components", "1", "--overwrite")) == 0
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert said.startswith("spca-tv: note: the ")
+    assert f"files of an earlier run in {out} will be replaced; its report is kept as " in said
+    assert not (out / "desc-SPCATV_report.html").exists()
+    assert (out / "desc-SPCATV_report.old.html").read_text() == "about the first results"
+    # it outlives a second run, too, unless there is a newer one
+    assert main(run_on(array, out, "--overwrite", "--quiet")) == 0
+    assert capsys.readouterr().err == ""
+    assert (out / "desc-SPCATV_report.old.html").read_text() == "about the first results"
+
+
+def test_a_new_folder_needs_no_note(array, tmp_path, capsys):
+    assert main(run_on(array, tmp_path / "out", "--overwrite")) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_failure_leaves_nothing(array, tmp_path, monkeypatch, capsys):
@@ -172,7 +263,7 @@ sys.exit(main(sys.argv[1:]))
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")
-@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("kind", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_real_interruption_of_a_real_process(kind, array, tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-c", WAITING, *run_on(array, tmp_path / "out"), "-vv"],
@@ -183,7 +274,7 @@ def test_real_interruption_of_a_real_process(kind, array, tmp_path):
     )
     assert any("alternation 1" in line for line in process.stderr), "the fit has not begun"
     assert list(tmp_path.glob(".out.*partial")), "the results are written beside the folder first"
-    process.send_signal(kind)
+    process.send_signal(getattr(signal, kind))
     said = process.communicate()[1]
     assert process.returncode == 130, said
     assert "interrupted; nothing was written" in said

@@ -104,7 +104,7 @@ def test_what_is_left_behind(array, tmp_path, done):
     }
     assert listing(tmp_path) == ["X.npy", "fit", "out"], "no lock, no half of a folder"
     neither = ("--n-bootstraps", "0", "--n-splits", "0")
-    done("select", "--array", array, *SMALL, *neither, "--output", out, "--overwrite")
+    done("select", "--array", array, *SMALL, *neither, "--output", out, "--overwrite", "--quiet")
     assert set(listing(out)) - set(listing(tmp_path / "fit")) == {
         "desc-SPCATV_selection.tsv",
         "desc-SPCATV_selection.json",

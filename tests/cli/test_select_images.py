@@ -125,7 +125,9 @@ def test_surfaces(meshes, tmp_path, done):
         if name == "frequency":
             shown = np.concatenate([nib.load(file).agg_data() for file in files])
             assert_array_equal(shown, frequency.astype(np.float32))
-    done("select", folder, "--surface", *meshes, *SMALL, "--overwrite", "--output", tmp_path / "out")
+    done(
+        "select", folder, "--surface", *meshes, *SMALL, "--overwrite", "--quiet", "--output", tmp_path / "out"
+    )
 
 
 def test_cifti(meshes, tmp_path, done):

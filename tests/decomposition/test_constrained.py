@@ -151,7 +151,7 @@ def test_no_component_is_dead_while_there_is_variance(images):
 def test_nothing_left_is_said():
     X = np.zeros((10, 40))
     X[:, 0] = np.random.default_rng(0).standard_normal(10)
-    with pytest.warns(UserWarning, match=r"1 of 2 components are zero \(number 2\).*Lower n_components"):
+    with pytest.warns(UserWarning, match=r"1 of 2 components are dead \(number 2\).*Lower n_components"):
         model = SPCATV(2, alpha=None, sparsity=0.0).fit(X)
     assert model.components_.any(axis=1).tolist() == [True, False]
 

@@ -61,7 +61,7 @@ def test_without_penalties_pca_is_already_the_joint_optimum(overlapping):
 @pytest.mark.parametrize(("alpha", "n_live"), [(0.5, 1), (3.5, 0)])
 def test_null_components_stay_null(overlapping, alpha, n_live):
     X = overlapping[:, :6]
-    with pytest.warns(UserWarning, match=f"{3 - n_live} of 3 components are zero"):
+    with pytest.warns(UserWarning, match=f"{3 - n_live} of 3 components are dead"):
         model = SPCATV(3, structure=grid, alpha=alpha, refine=True).fit(X)
     assert model.refinement_ is not None
     np.testing.assert_allclose(np.linalg.norm(model.components_[:n_live], axis=1), 1)

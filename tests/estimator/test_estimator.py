@@ -141,7 +141,7 @@ def test_more_components_than_rank(shape):
     X = np.zeros(shape)
     X[:, :4] += 3 * scores[:, :1]
     X[:, 4:n_columns] += scores[:, 1:2]
-    with pytest.warns(NullComponentWarning, match=r"3 of 5 components are zero \(number 3, 4, 5\)"):
+    with pytest.warns(NullComponentWarning, match=r"3 of 5 components are dead \(number 3, 4, 5\)"):
         model = SPCATV(5, structure=(n_columns,), alpha=1e-3).fit(X)
     assert (model.components_[2:] == 0).all()
     assert (model.transform(X)[:, 2:] == 0).all()
@@ -164,7 +164,7 @@ def test_vanishing_loadings_are_zeros_and_one_warning(striped):
         model = SPCATV(2, structure=(60,), alpha=8.0).fit(striped)
     messages = [str(warning.message) for warning in caught]
     assert len(messages) == 1
-    assert "2 of 2 components are zero" in messages[0]
+    assert "2 of 2 components are dead" in messages[0]
     assert "alpha (now 8" in messages[0]
     assert (model.components_ == 0).all()
     assert (model.transform(striped) == 0).all()

@@ -103,7 +103,8 @@ def test_a_mask_that_is_no_image(three, tmp_path):
     refused(r"grey: no such file, nor a rule for a mask .*'gm-template'", three, mask="grey")
     refused(r"the mask: not a volume", three, mask=42)
     with_nothing = saved(tmp_path / "nothing.nii.gz", value=0)
-    refused(r"rule 'background' is empty", [with_nothing, with_nothing])
+    refused(r"their mask is empty", [with_nothing, with_nothing])
+    refused(r"rule 'background' is empty", [with_nothing, with_nothing], mask="background")
 
 
 def test_one_image_or_none(three):

@@ -1,5 +1,7 @@
 """Confounds: removed by least squares, from new images with the coefficients of the fit."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ pytest.importorskip("nilearn")
 import nibabel as nib
 import pandas as pd
 
-from spcatv.images import BadFeatureWarning, ImageError, ImageSPCATV, read_cohort
+from spcatv.images import BadFeatureWarning, ImageError, ImageSPCATV, RowOrderWarning, read_cohort
 from spcatv.images.confounds import fit_confounds, read_confounds
 
 SHAPE = (5, 4, 3)
@@ -144,3 +146,30 @@ def test_blocks_of_rows_do_not_matter(data, monkeypatch):
     expected = fit_confounds(X, table).slopes
     monkeypatch.setattr("spcatv.images.confounds.row_blocks", lambda shape: [(0, 7), (7, 8), (8, 20)])
     assert np.allclose(fit_confounds(X, table).slopes, expected)
+
+
+def test_rows_of_a_frame_are_matched_to_files(data, tmp_path):
+    """By participant, whose numbers pandas has read as integers, by the index, or by path."""
+    X, confounds = data
+    files = [tmp_path / f"sub-{number:02d}_map.nii" for number in range(N_IMAGES)]
+    for row, file in zip(X, files, strict=True):
+        nib.save(nib.Nifti1Image(row.reshape(SHAPE), np.eye(4)), file)
+    ages = pd.DataFrame(confounds[:, :1], columns=["age"])
+    people = ages.assign(participant_id=range(N_IMAGES)).sample(frac=1, random_state=0)
+    more = pd.concat([people, pd.DataFrame({"participant_id": [99], "age": [np.nan]})])
+    paths = ages.assign(path=[file.name for file in files])[::-1]
+    mask = np.ones(SHAPE, bool)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RowOrderWarning)
+        expected = read_cohort(files, mask=mask, confounds=confounds[:, :1], dtype="float64").X
+        for table in (people, more, people.set_index("participant_id"), paths):
+            found = read_cohort(files, mask=mask, confounds=table, dtype="float64")
+            np.testing.assert_array_equal(found.X, expected)
+            assert "rows matched by" in found.matched
+            assert found.preparation.confounds.names == ("age",)
+    with pytest.raises(ImageError, match="confounds: no row is about sub-05"):
+        read_cohort(files, mask=mask, confounds=people[people["participant_id"] != 5])
+    with pytest.raises(ImageError, match="confounds: no column is left beside those"):
+        read_cohort(files, mask=mask, confounds=people[["participant_id"]])
+    with pytest.warns(RowOrderWarning, match="row 1 is taken for sub-00_map.nii"):
+        read_cohort(files, mask=mask, confounds=ages)

@@ -67,11 +67,14 @@ def fitted(volumes):
     return model
 
 
-def test_everything_of_spcatv_is_there(fitted):
+def test_everything_of_spcatv_is_there(fitted, volumes):
     for name, value in vars(fitted.estimator_).items():
         if name.endswith("_") and not name.startswith("_"):
             assert getattr(fitted, name) is value, name
-    assert list(fitted.get_feature_names_out()) == ["component_1", "component_2"]
+    names = ["component_1", "component_2"]
+    assert list(fitted.get_feature_names_out()) == names
+    table = clone(fitted).set_output(transform="pandas").fit_transform(volumes.paths)
+    assert list(table.columns) == names
 
 
 def test_fit_transform_is_fit_and_transform(fitted, volumes):

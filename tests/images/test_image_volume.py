@@ -176,7 +176,7 @@ def test_labels_keep_total_variation_inside(volumes, tmp_path):
 def test_computed_mask_is_reported(volumes, capsys):
     model = ImageSPCATV(n_components=1, verbose=1).fit(volumes.paths)
     assert np.array_equal(model.space_.mask, volumes.inside)
-    assert "'background'" in model.mask_report_
+    assert "'nonzero'" in model.mask_report_
     assert f"{volumes.inside.sum():,} of {volumes.inside.size:,} voxels" in model.mask_report_
     assert model.mask_report_ in capsys.readouterr().out
 

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -170,6 +171,14 @@ class Browser:
             deviceScaleFactor=1,
             mobile=False,
         )
+
+    @contextmanager
+    def scheme(self, name):
+        """Prefer a colour scheme, "light" or "dark", for a while."""
+        features = [{"name": "prefers-color-scheme", "value": name}]
+        self.send("Emulation.setEmulatedMedia", features=features)
+        yield
+        self.send("Emulation.setEmulatedMedia", features=[])
 
     def evaluate(self, expression):
         """The value of an expression of JavaScript; promises are waited for."""

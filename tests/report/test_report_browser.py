@@ -10,7 +10,7 @@ from scipy.ndimage import maximum_filter, minimum_filter
 
 from spcatv.report.maps import views_of
 
-WIDTHS = (400, 1600)
+WIDTHS = (400, 1200, 1600)
 
 
 @pytest.fixture
@@ -61,7 +61,9 @@ def test_opens_without_complaint_or_network_and_fits_the_width(browser, pages, a
     assert browser.evaluate("document.documentElement.scrollWidth") <= width, (
         "nothing is cut or scrolls sideways"
     )
-    browser.screenshot(artefacts / f"report-{kind}-{width}.png")
+    for scheme in ("light", "dark"):
+        with browser.scheme(scheme):
+            browser.screenshot(artefacts / f"report-{kind}-{width}-{scheme}.png")
 
 
 def test_numbers_agree_with_the_model_folder(volume_page, volume):
@@ -304,6 +306,10 @@ def test_print_shows_all_components(volume_page, artefacts):
         ".every(e => e.getBoundingClientRect().width > 50)"
     )
     hidden = volume_page.evaluate("getComputedStyle(document.querySelector('[role=tablist]')).display")
+    controls = volume_page.evaluate(
+        "Array.from(document.querySelectorAll('input, select, button, summary, nav a')).filter(e => "
+        "e.getClientRects().length).map(e => e.outerHTML.slice(0, 80))"
+    )
     volume_page.resize(640)  # an A4 page within generous margins
     cut = volume_page.evaluate(
         "Array.from(document.querySelectorAll('table')).filter(t => t.getBoundingClientRect().right > 640)"
@@ -312,6 +318,7 @@ def test_print_shows_all_components(volume_page, artefacts):
     volume_page.resize(1200)
     volume_page.send("Emulation.setEmulatedMedia", media="")
     assert cut == [], "no table goes beyond the paper"
+    assert controls == [], "paper has no use for them"
     assert (shown, hidden) == (["block", "block"], "none")
     assert there, "tables, charts and pictures"
     volume_page.print_to(artefacts / "report-volume.pdf")

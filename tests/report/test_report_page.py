@@ -151,7 +151,7 @@ def test_random_halves_stand_in_the_section_of_stability(line, tmp_path):
     assert "Stability" in headings(html)
     assert "how often each is selected" not in html, "there are no resamples"
     cells = re.findall(r'<td class="text">([^<]*)</td><td>([^<]*)</td><td>(\d)</td>', html)
-    assert cells == [(r.verdict, number(r.dice), str(r.rank)) for r in halves.reproducibility]
+    assert cells == [(r.verdict, number(r.dice, 2), str(r.rank)) for r in halves.reproducibility]
     line.model.save(tmp_path / "model")
     table = tmp_path / "desc-SPCATV_halves.tsv"
     table.write_text("component\trank\tdice\tverdict\n1\t2\t0.2\tmaybe\n2\t1\t0.9\tsure\n")
@@ -293,10 +293,10 @@ def test_a_notebook_gets_a_frame():
 
 def test_empty_and_unfinished_components_are_told():
     X = np.random.default_rng(0).standard_normal((12, 20))
-    with pytest.warns(UserWarning, match="components are zero"):
+    with pytest.warns(UserWarning, match="components are dead"):
         model = SPCATV(2, structure=(20,), alpha=5.0).fit(X)
     html = generate_report(model, data=X).html
-    assert html.count("Components 1 and 2 are empty: the penalties leave no loading.") == 1
+    assert html.count("Components 1 and 2 are dead: the penalty leaves no loading.") == 1
     with pytest.warns(UserWarning, match="was not reached"):
         model = SPCATV(1, structure=(20,), max_iter=1, tol=1e-12).fit(X)
     assert "did not reach the tolerance" in generate_report(model).html

@@ -169,7 +169,7 @@ def test_further_components_are_asked_for_what_the_last_one_was(strong_and_noise
 
 def test_a_null_component_is_not_reproducible(strong_and_noise):
     killed = SPCATV(1, structure=SHAPE, alpha=10.0)
-    with pytest.warns(UserWarning, match="components are zero"):
+    with pytest.warns(UserWarning, match="components are dead"):
         result = split_halves(killed, strong_and_noise, n_splits=2, random_state=0)
     assert verdicts(result) == [NOT_REPRODUCIBLE]
 

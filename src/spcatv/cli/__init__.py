@@ -9,6 +9,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 
 from spcatv.cli.kinds import InputError
@@ -51,5 +52,6 @@ def _exit_code(error: Exception) -> int:
 def _complain(message: str, code: int, *, debug: bool) -> int:
     if debug:
         traceback.print_exc()
-    print(f"spca-tv: error: {' '.join(message.split())}", file=sys.stderr)
+    with suppress(OSError):  # the terminal may be gone
+        print(f"spca-tv: error: {' '.join(message.split())}", file=sys.stderr)
     return code

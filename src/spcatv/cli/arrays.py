@@ -48,6 +48,11 @@ class ArraySamples:
         return Adjustment()
 
     @property
+    def quality(self) -> tuple[()]:
+        """Empty: only images are compared."""
+        return ()
+
+    @property
     def summary(self) -> str:
         """What was read, in one line."""
         places = "no neighbours"

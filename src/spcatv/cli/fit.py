@@ -19,10 +19,14 @@ from spcatv.cli.options import FitOptions
 from spcatv.cli.progress import show_warnings
 from spcatv.cli.request import Request, checked_request
 from spcatv.estimator import SPCATV
+from spcatv.estimator.fitting import dead_components
 from spcatv.estimator.parameters import check_parameters, check_some_left
 from spcatv.progress import listening
-from spcatv.results import SampleSet, claimed_folder, write_results
+from spcatv.results import SampleSet, write_results
+from spcatv.results.folder import CEILING_COLUMN
 
+# Share of the variance below which nothing is left to explain.
+FULL_RANK = 1e-6
 ZEROS_HEADER = ("zeros", "wanted", "smoothness")
 
 
@@ -32,7 +36,7 @@ def run(arguments: argparse.Namespace) -> None:
     display = request.display()
     with (
         rerun_hint_on_interrupt(request.output, arguments.argv),
-        claimed_folder(request.output, overwrite=request.options.overwrite) as folder,
+        request.claimed() as folder,
     ):
         with show_warnings(), display, listening(display):
             samples, model = _fit(request)
@@ -46,7 +50,7 @@ def run(arguments: argparse.Namespace) -> None:
             )
         metrics = write_results(folder, samples, model, config=request.config, halves=halves)
     if not request.quiet:
-        lines = [samples.summary, *groups_text(samples)]
+        lines = groups_text(samples)
         print(summary_text(lines, metrics, request.output, model, verdict))
 
 
@@ -63,6 +67,7 @@ def _fit(request: Request[FitOptions]) -> tuple[SampleSet, SPCATV]:
     if model.alpha is None:
         with input_errors(ValueError):
             check_some_left(np.atleast_1d(model.sparsity), samples.matrix.shape[1])
+    request.announce(samples)
     return samples, model.fit(samples.matrix)
 
 
@@ -70,10 +75,30 @@ def zeros_cells(record: Mapping[str, Any]) -> tuple[str, str, str]:
     """The share of zeros, the share that was wanted, and the smoothness used, for a table."""
     wanted, smoothness = record.get("target_sparsity"), record.get("smoothness")
     return (
-        f"{100 * record['sparsity']:.1f} %",
+        "-" if record["n_nonzero"] == 0 else f"{100 * record['sparsity']:.1f} %",
         "-" if wanted is None else f"{100 * wanted:.1f} %",
         "-" if smoothness is None else f"{smoothness:.3g}",
     )
+
+
+def certificate_cells(record: Mapping[str, Any]) -> tuple[str, str]:
+    """The relative gap, and whether it is within the tolerance; neither says anything of a dead component."""
+    if record["n_nonzero"] == 0:
+        return "-", "dead"
+    return f"{record['relative_gap']:.1e}", "yes" if record["converged"] else "NO"
+
+
+def _count_remarks(metrics: Sequence[Mapping[str, Any]], model: SPCATV) -> list[str]:
+    """What to say of dead components, and of components beyond the rank of the data."""
+    dead = dead_components(model)
+    remarks = [f"Component {k + 1} is dead: {why}." for k, why in dead.items()]
+    rank = 1 + sum(row[CEILING_COLUMN] < 1 - FULL_RANK for row in metrics)
+    if rank < len(metrics) - len(dead):
+        remarks.append(
+            f"{rank} components of PCA explain all of the variance: the data have rank {rank}, and more "
+            f"components than that only divide it anew. Lower --n-components (now {len(metrics)}) to {rank}."
+        )
+    return remarks
 
 
 def summary_text(
@@ -107,13 +132,13 @@ def summary_text(
             str(row["component"]),
             f"{100 * row['explained_variance_ratio']:.2f} %",
             *zeros_cells(row),
-            "-" if row["n_clusters"] is None else str(row["n_clusters"]),
-            f"{row['relative_gap']:.1e}",
-            "yes" if row["converged"] else "NO",
+            str(row["n_clusters"] or "-"),
+            *certificate_cells(row),
             f"{row['seconds']:.2f}",
         )
         for row in metrics
     ]
     remarks = [record.global_remark(k + 1) for k, record in enumerate(model.diagnostics_) if record.is_global]
+    remarks = [*_count_remarks(metrics, model), *remarks]
     said = [verdict, ""] if verdict else []
     return "\n".join([*lines, "", aligned(header, rows), "", *said, *remarks, f"Results: {folder}"])

@@ -75,6 +75,11 @@ class ImageSamples:
         return self.cohort.adjustment
 
     @property
+    def quality(self) -> Sequence[Any]:
+        """How every image compares with the others."""
+        return self.cohort.quality
+
+    @property
     def summary(self) -> str:
         """What was read, in a line, and how confounds were matched, in another."""
         n_dropped = self.cohort.dropped.n_dropped
@@ -113,7 +118,7 @@ def read_images(options: CommonOptions, samples: Sequence[SampleFiles]) -> Image
     }
     confounds = _confounds(options.confounds, options.confounds_columns, options.path_column)
     with _named_errors(options.confounds), read_ahead(samples, options.n_jobs):
-        cohort = read_cohort(_plain(samples), confounds=confounds, **own)
+        cohort = read_cohort(_plain(samples), confounds=confounds, exclude=options.exclude or (), **own)
     if samples_of_one_file(cohort.names):
         warn_user(ONE_FILE.format(samples[0][0].name, len(cohort.names)), UserWarning)
     return ImageSamples(cohort, cohort.space.structure(), own)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from spcatv._util.tables import aligned
-from spcatv.cli.fit import ZEROS_HEADER, zeros_cells
+from spcatv.cli.fit import ZEROS_HEADER, certificate_cells, zeros_cells
 from spcatv.cli.kinds import input_errors
 from spcatv.estimator.parameters import parameters_in_use
 from spcatv.model import ModelError, SavedModel, unpack
@@ -96,8 +96,7 @@ def _components(saved: SavedModel) -> list[str]:
             str(number + 1),
             f"{100 * float(shares[number]):.2f} %",
             *zeros_cells(record),
-            f"{record['relative_gap']:.1e}",
-            "yes" if record["converged"] else "NO",
+            *certificate_cells(record),
             str(record["n_alternations"]),
             f"{record['seconds']:.2f}",
         )

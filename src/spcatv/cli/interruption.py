@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM stop the work: nothing is left behind, and one line says how to start again."""
+"""Ctrl-C, SIGTERM and SIGHUP stop the work: nothing is left behind, and one line says how to start again."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _interrupted(error: BaseException | None) -> bool:
 
 @contextmanager
 def _termination_interrupts() -> Iterator[None]:
-    """Let SIGTERM stop the work as Ctrl-C does, so that it leaves nothing behind."""
+    """Let SIGTERM, and SIGHUP unless it is ignored (nohup), stop the work as Ctrl-C does."""
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may set a signal handler
         return
@@ -47,8 +47,12 @@ def _termination_interrupts() -> Iterator[None]:
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    kinds = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {kind: signal.getsignal(kind) for kind in kinds if signal.getsignal(kind) != signal.SIG_IGN}
+    for kind in before:
+        signal.signal(kind, interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for kind, handler in before.items():
+            signal.signal(kind, handler)

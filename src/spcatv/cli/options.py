@@ -31,8 +31,8 @@ from spcatv.cli import kinds
 from spcatv.cli.kinds import InputError, Kind
 
 BAD_FEATURES = ("drop", "raise")
-# the rules of spcatv.images.volume_mask, which cannot be imported without its extra
-MASK_RULES = ("background", "epi", "whole-brain-template", "gm-template", "wm-template")
+# the rules of spcatv.images.mask_rules, which cannot be imported without its extra
+MASK_RULES = ("nonzero", "background", "epi", "whole-brain-template", "gm-template", "wm-template")
 NO_HEMISPHERE = "-"
 INPUT, MODEL, PENALISED, SELECTION, RUN = "input", "model", "penalised model", "selection", "run"
 HEADINGS = {
@@ -92,7 +92,7 @@ OPTIONS: dict[str, Option] = {
         kinds.path_or(*MASK_RULES),
         INPUT,
         "an image (with labels, total variation stays inside each label), a .npy file for --array, or a "
-        f"rule of nilearn: {', '.join(MASK_RULES)} (default: background for volumes, else everything)",
+        f"rule: {', '.join(MASK_RULES)} (default: the first that fits for volumes, else everything)",
     ),
     "surface": Option(
         kinds.several(kinds.path_or(NO_HEMISPHERE), "LH RH"),
@@ -125,6 +125,12 @@ OPTIONS: dict[str, Option] = {
         kinds.choice(*BAD_FEATURES),
         INPUT,
         "features that are constant, NaN or infinite in some sample: drop and count them, or refuse them",
+    ),
+    "exclude": Option(
+        kinds.several(kinds.text("NAME"), "NAME"),
+        INPUT,
+        "images to leave out: files, with or without their folder and ending, or participants (sub-07)",
+        n_values="+",
     ),
     "n_components": Option(kinds.integer("K"), MODEL, "number of components"),
     "sparsity": Option(
@@ -278,6 +284,7 @@ class CommonOptions:
     confounds_columns: tuple[str, ...] | None = None
     standardize: bool = False
     bad_features: str = "drop"
+    exclude: tuple[str, ...] | None = None
     n_components: int = FIT.n_components
     penalty_units: str | None = FIT.penalty_units
     penalty: str = FIT.penalty

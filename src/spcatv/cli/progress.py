@@ -94,6 +94,8 @@ class LogDisplay(Display):
                     event.objective,
                     event.relative_gap,
                 )
+            case ComponentEnded(diagnostics=found) if found.is_dead:
+                logger.info("%s is dead: its loading is zero, %.2f s", self._component, found.seconds)
             case ComponentEnded(diagnostics=found):
                 logger.info(
                     "%s: objective %.8g, certified relative gap %.2e, %d alternations, %.1f %% zeros, %.2f s",
@@ -189,6 +191,8 @@ def _bar(console: Console, left: TimeLeft) -> Progress:
         Elapsed(),
         console=console,
         transient=True,
+        # what is printed appears above the bar, but goes to the terminal only if it was meant for it
+        redirect_stdout=sys.stdout.isatty(),
     )
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic
@@ -16,7 +18,7 @@ from spcatv.cli.kinds import InputError
 from spcatv.cli.options import CommonOptions, OptionsKind, effective_options, flag
 from spcatv.cli.progress import Display, choose_display, set_up_log
 from spcatv.progress import StageStarted, tell
-from spcatv.results import SampleSet
+from spcatv.results import SampleSet, claimed_folder
 from spcatv.results.folder import CONFIG
 
 
@@ -35,12 +37,26 @@ class Request(Generic[OptionsKind]):
         """The listener that shows the progress."""
         return choose_display(quiet=self.quiet, verbose=self.verbose)
 
+    def claimed(self) -> AbstractContextManager[Path]:
+        """An empty folder that becomes the results folder in the end."""
+        note = None if self.quiet else _print_note
+        return claimed_folder(self.output, overwrite=self.options.overwrite, note=note)
+
     def read(self) -> SampleSet:
         """Read the samples."""
         if self.files is None:
             return read_array(self.options)
         tell(StageStarted("Reading", len(self.files), "inputs"))
         return read_images(self.options, self.files)
+
+    def announce(self, samples: SampleSet) -> None:
+        """Say what was read, and with which mask, before the work starts."""
+        if not self.quiet:
+            print(samples.summary, flush=True)
+
+
+def _print_note(text: str) -> None:
+    print(f"spca-tv: note: {text}", file=sys.stderr)
 
 
 def checked_request(
@@ -103,7 +119,7 @@ def _checked_input(options: CommonOptions, sources: Sequence[Source]) -> tuple[S
         if options.surface is not None and options.template is not None:
             raise InputError("give either --surface or --template, not both")
         return files
-    _refuse(options, ("surface", "template", "confounds", "path_column"), "images")
+    _refuse(options, ("surface", "template", "confounds", "path_column", "exclude"), "images")
     if options.standardize:
         raise InputError("--standardize can only be used with images; standardise the array yourself")
     return None

@@ -22,7 +22,7 @@ from spcatv.cli.progress import show_warnings
 from spcatv.cli.request import Request, checked_request
 from spcatv.estimator import SPCATV
 from spcatv.progress import listening
-from spcatv.results import SampleSet, claimed_folder, write_results, write_selection
+from spcatv.results import SampleSet, write_results, write_selection
 from spcatv.selection import SPCATVCV, dask_backend
 from spcatv.selection.folds import make_folds
 from spcatv.selection.path import setting_text
@@ -38,14 +38,14 @@ def run(arguments: argparse.Namespace) -> None:
     display = request.display()
     with (
         rerun_hint_on_interrupt(request.output, arguments.argv),
-        claimed_folder(request.output, overwrite=request.options.overwrite) as folder,
+        request.claimed() as folder,
     ):
         with show_warnings(), display, listening(display):
             samples, search, stability, (halves, verdict) = _select(request)
         metrics = write_results(folder, samples, search.best_estimator_, config=request.config, halves=halves)
         write_selection(folder, samples, search, stability)
     if not request.quiet:
-        lines = [samples.summary, *groups_text(samples, request.options.groups), _choice_text(search)]
+        lines = [*groups_text(samples, request.options.groups), _choice_text(search)]
         if stability is not None:
             lines.append(_stability_text(stability))
         print(summary_text(lines, metrics, request.output, search.best_estimator_, verdict))
@@ -76,6 +76,7 @@ def _select(
         labels = group_labels(options, samples)
         options = replace(options, cv=fold_count(options, labels))
         _check_folds(options, samples, labels)
+        request.announce(samples)
         with _workers(client, samples):
             search = _compared(options, samples, labels)
             stability = _resampled(options, samples, labels, search.best_estimator_)

@@ -7,10 +7,15 @@ import difflib
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
-from typing import Any
+from typing import Any, NoReturn
 
 # Words that are less alike than this (0 to 1) are not suggested.
 ALIKE = 0.6
+# What to add to messages of argparse.
+ADVICE = {
+    "argument --surface: expected 2 arguments": ", the left and the right surface; for images of one "
+    "hemisphere alone write - for the other one: --surface lh.pial -, or --surface - rh.pial"
+}
 # An option of another command must be more alike than one of the own by this much.
 PREFERENCE = 0.1
 
@@ -35,6 +40,10 @@ class Parser(argparse.ArgumentParser):
         if self.own_command is None:
             self._refuse_unknown_command(words)
         return super().parse_known_args(words, namespace)
+
+    def error(self, message: str) -> NoReturn:
+        """End the program with a message, and with advice where there is some."""
+        super().error(message + ADVICE.get(message, ""))
 
     def _refuse_unknown_options(self, words: Sequence[str]) -> None:
         if {"-h", "--help", "--version"} & set(words):

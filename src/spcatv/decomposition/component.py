@@ -179,6 +179,14 @@ class ComponentDiagnostics:
     n_passes: int | None = None
 
     @property
+    def is_dead(self) -> bool:
+        """Whether the loading is zero: no variance was left, or the penalty leaves nothing.
+
+        A dead component is neither converged nor sparse, whatever its other figures say.
+        """
+        return self.n_nonzero == 0
+
+    @property
     def is_global(self) -> bool:
         """Whether nearly all features vary with the scores, and the scores follow the mean of each sample."""
         share, correlation = self.same_sign or 0.0, self.global_correlation or 0.0

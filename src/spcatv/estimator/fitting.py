@@ -40,6 +40,8 @@ DENSE = 0.05
 NOTABLE_L1 = 0.03
 # Share of the variance that is rounding.
 UNEXPLAINED = 1e-5
+# Why a component is dead although variance is left.
+NOTHING_LEFT = "the penalty leaves no loading"
 
 
 class SparsityWarning(UserWarning):
@@ -47,7 +49,11 @@ class SparsityWarning(UserWarning):
 
 
 class NullComponentWarning(UserWarning):
-    """Some components are zero: the penalty kills them, or the data have no more to explain."""
+    """Some components are dead: the penalty kills them, or the data have no more to explain."""
+
+
+class ComponentCountWarning(UserWarning):
+    """More components are asked for than the data have dimensions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,12 +307,25 @@ def with_parameters(estimator: Any, parameters: Mapping[str, Any]) -> Any:
     return copied
 
 
+def warn_of_count(estimator: Any, shape: tuple[int, int]) -> None:
+    """Warn before a fit of more components than N x P data can have: at most min(N, P), or N - 1 centred."""
+    n_samples, n_features = shape
+    most = min(n_samples - bool(estimator.center), n_features)
+    if estimator.n_components > most:
+        warn_user(
+            f"n_components={estimator.n_components} is more than the rank of the data, which is {most} at "
+            f"most ({n_samples} samples{', centred' if estimator.center else ''}, {n_features} features): "
+            f"{most} components can explain all of the variance. Further ones divide it anew, or are dead.",
+            ComponentCountWarning,
+        )
+
+
 def warn_about(estimator: Any) -> None:
     """Warn of components of a fitted estimator that have not converged, are zero, or are not sparse."""
     missed = [
         f"component {k + 1}: relative gap {record.relative_gap:.2e} after {record.n_alternations}"
         for k, record in enumerate(estimator.diagnostics_)
-        if not record.converged
+        if not record.converged and not record.is_dead
     ]
     if missed:
         warn_user(
@@ -321,14 +340,23 @@ def warn_about(estimator: Any) -> None:
     _warn_of_null(estimator)
 
 
+def dead_components(estimator: Any) -> dict[int, str]:
+    """The dead components of a fitted estimator: from their numbers, counted from 0, to why they are dead."""
+    explained = np.cumsum(estimator.explained_variance_ratio_)
+    return {
+        k: "no variance is left" if k > 0 and explained[k - 1] >= 1 - UNEXPLAINED else NOTHING_LEFT
+        for k, record in enumerate(estimator.diagnostics_)
+        if record.is_dead
+    }
+
+
 def _warn_of_null(estimator: Any) -> None:
-    """Warn of components that are zero, say why, and what to do."""
-    records = estimator.diagnostics_
-    null = [str(k + 1) for k, record in enumerate(records) if record.n_nonzero == 0]
+    """Warn of dead components, say why, and what to do."""
+    n_components, null = len(estimator.diagnostics_), [str(k + 1) for k in dead_components(estimator)]
     if null:
-        why = _why_null(estimator, n_live=len(records) - len(null))
+        why = _why_null(estimator, n_live=n_components - len(null))
         warn_user(
-            f"{len(null)} of {len(records)} components are zero (number {', '.join(null)}): {why}",
+            f"{len(null)} of {n_components} components are dead (number {', '.join(null)}): {why}",
             NullComponentWarning,
         )
 

@@ -25,6 +25,7 @@ from spcatv.estimator.fitting import (
     fit_data,
     store_fit,
     warn_about,
+    warn_of_count,
 )
 from spcatv.estimator.naming import ComponentNamesMixin
 from spcatv.estimator.parameters import check_parameters
@@ -236,6 +237,7 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         data = checked_data(self, X, reset=True, min_samples=2)
         structure = as_structure(self.structure, n_features=data.shape[1])
         centred = centred_data(self, data)
+        warn_of_count(self, data.shape)
         printer = FitPrinter(int(self.verbose)) if self.verbose else SILENT
 
         def attributes(components: FloatArray) -> dict[str, Any]:

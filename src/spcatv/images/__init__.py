@@ -14,15 +14,20 @@ from spcatv.images.cohort import Cohort, InputFile, Preparation, read_cohort
 from spcatv.images.estimator import ImageSPCATV
 from spcatv.images.features import BadFeatureWarning, DropReport
 from spcatv.images.loading import ImageError
+from spcatv.images.quality import ImageQuality, ImageQualityWarning
 from spcatv.images.space import Space
+from spcatv.images.volume_mask import MaskWarning
 
 __all__ = [
     "BadFeatureWarning",
     "Cohort",
     "DropReport",
     "ImageError",
+    "ImageQuality",
+    "ImageQualityWarning",
     "ImageSPCATV",
     "InputFile",
+    "MaskWarning",
     "Preparation",
     "RowOrderWarning",
     "Space",

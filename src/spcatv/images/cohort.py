@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,8 +24,9 @@ from spcatv.images.features import (
     drop_columns,
     find_bad,
 )
-from spcatv.images.formats import listed, space_of
+from spcatv.images.formats import listed, space_of, without
 from spcatv.images.loading import ImageError
+from spcatv.images.quality import ImageQuality, image_quality
 from spcatv.images.space import Samples, Space
 from spcatv.model import file_sha256
 from spcatv.progress import Event, FileRead, listening
@@ -117,6 +118,8 @@ class Cohort:
         How many features were dropped from the mask, and why.
     matched : str
         How the rows of the confounds were matched to the samples, in a sentence; empty if they are in order.
+    quality : tuple of ImageQuality
+        One per sample: how it compares with the others.
     """
 
     X: FloatArray
@@ -127,6 +130,7 @@ class Cohort:
     mask_report: str
     dropped: DropReport
     matched: str = ""
+    quality: tuple[ImageQuality, ...] = ()
 
     @property
     def groups(self) -> tuple[str, ...] | None:
@@ -152,6 +156,7 @@ def read_cohort(
     standardize: bool = False,
     dtype: Any = "float32",
     progress: ReadProgress | None = None,
+    exclude: str | Sequence[str] = (),
 ) -> Cohort:
     """Read images one by one into one array and prepare it for a fit (docs/images.md).
 
@@ -176,6 +181,8 @@ def read_cohort(
         Precision of the data matrix.
     progress : callable, default=None
         Called after every image with its number, the number of all images, and its name.
+    exclude : str or sequence of str, default=()
+        Images to leave out: files, with or without their folder and ending, or participants ("sub-07").
 
     Returns
     -------
@@ -188,7 +195,7 @@ def read_cohort(
     """
     check_rule(bad_features)
     precision = checked_dtype(dtype)
-    items = listed(imgs)
+    items = without(listed(imgs), exclude, surface)
     opened = space_of(items, surface).find(items, mask, surface)
     # check whatever can be wrong before any voxel is read
     if len(opened.names) < 2:
@@ -197,6 +204,7 @@ def read_cohort(
     space, samples, mask_report = opened.place()
     logger.info("%s", mask_report)
     X = _read(samples, space, precision, progress)
+    quality = image_quality(X, samples.names, space.noun)
     X, space, dropped = _without_bad(X, space, bad_features, samples.names)
     fit = None
     if table is not None:
@@ -214,6 +222,7 @@ def read_cohort(
         mask_report=mask_report,
         dropped=dropped,
         matched="" if table is None else table.matched,
+        quality=quality,
     )
 
 

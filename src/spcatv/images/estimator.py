@@ -58,8 +58,8 @@ class ImageSPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transf
     mask : path, image, array, name of a rule, or None, default=None
         Voxels or vertices to use: an image of 0 and 1, or of labels, in the space of the images. With
         labels, total variation stays inside each label. ``None`` takes all of a surface or CIFTI-2 file; for
-        volumes, nilearn computes a mask from their mean (its rule "background"; other rules are "epi",
-        "whole-brain-template", "gm-template" and "wm-template"). Nothing is ever resampled.
+        volumes, it chooses the rule that fits them ("nonzero", "background", "epi", "whole-brain-template";
+        other rules are "gm-template" and "wm-template"). Nothing is ever resampled.
     surface : "fsaverage5", (left, right), mapping or PolyMesh, default=None
         Meshes of the hemispheres, for overlays and CIFTI-2: GIFTI or FreeSurfer surface files, objects
         with `coordinates` and `faces`, or arrays (coords, triangles). SurfaceImages have their own.
@@ -100,6 +100,8 @@ verbose
         How many features were dropped, and why.
     n_dropped_ : int
         Number of dropped features.
+    quality_ : tuple of ImageQuality
+        One per sample of the fit: how it compares with the others; empty after `load`.
 
     Examples
     --------
@@ -169,7 +171,9 @@ verbose
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, imgs: Any, y: Any = None, confounds: Any = None) -> Self:
+    def fit(
+        self, imgs: Any, y: Any = None, confounds: Any = None, *, exclude: str | Sequence[str] = ()
+    ) -> Self:
         """Find the components of images.
 
         Parameters
@@ -179,16 +183,21 @@ verbose
         y : None
             Ignored.
         confounds : path of a TSV or CSV file, DataFrame or array-like of shape (n_images, n_confounds)
-            Regressed out of every voxel or vertex by least squares, with an intercept.
+            Regressed out of every voxel or vertex by least squares, with an intercept. Rows of a table are
+            matched to the images by participant_id or path; those of an array are in their order.
+        exclude : str or sequence of str, default=()
+            Images to leave out: files, with or without their folder and ending, or participants ("sub-07").
 
         Returns
         -------
         self : ImageSPCATV
         """
-        self._fit(imgs, confounds)
+        self._fit(imgs, confounds, exclude)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, confounds: Any = None) -> FloatArray:
+    def fit_transform(
+        self, X: Any, y: Any = None, confounds: Any = None, *, exclude: str | Sequence[str] = ()
+    ) -> FloatArray:
         """Fit images and return their scores; the images are read once.
 
         Parameters
@@ -199,17 +208,19 @@ verbose
             Ignored.
         confounds : table, default=None
             As for `fit`.
+        exclude : str or sequence of str, default=()
+            As for `fit`.
 
         Returns
         -------
         ndarray of shape (n_images, n_components)
         """
-        cohort = self._fit(X, confounds)
+        cohort = self._fit(X, confounds, exclude)
         return self.estimator_.transform(cohort.X)
 
-    def _fit(self, imgs: Any, confounds: Any) -> Cohort:
+    def _fit(self, imgs: Any, confounds: Any, exclude: str | Sequence[str]) -> Cohort:
         check_image_parameters(self)
-        cohort = self._cohort(imgs, confounds)
+        cohort = self._cohort(imgs, confounds, exclude)
         if self.verbose:
             print(f"[ImageSPCATV] {len(cohort.names)} images; {cohort.mask_report}")
         estimator = self._estimator(cohort)
@@ -218,7 +229,7 @@ verbose
         self.adopt_fit(estimator, cohort)
         return cohort
 
-    def _cohort(self, imgs: Any, confounds: Any) -> Cohort:
+    def _cohort(self, imgs: Any, confounds: Any, exclude: str | Sequence[str]) -> Cohort:
         if not isinstance(imgs, Cohort):
             return read_cohort(
                 imgs,
@@ -228,7 +239,10 @@ verbose
                 bad_features=self.bad_features,
                 standardize=bool(self.standardize),
                 dtype=self.dtype,
+                exclude=exclude,
             )
+        if exclude:
+            raise ValueError("a Cohort is read already; give exclude to read_cohort")
         if confounds is not None:
             raise ValueError("the confounds of a Cohort are removed already; give them to read_cohort")
         if (imgs.preparation.scale is not None) != bool(self.standardize):
@@ -248,6 +262,7 @@ verbose
         self.input_files_ = cohort.files
         self.mask_report_ = cohort.mask_report
         self.dropped_ = cohort.dropped
+        self.quality_ = cohort.quality
         self.preparation_ = cohort.preparation
         self._adopt(estimator)
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from spcatv._util.entities import PAIR
+from spcatv._util.excluding import kept_samples
 from spcatv.images.cifti import CiftiSpace
 from spcatv.images.loading import ImageError, image_name, is_path
+from spcatv.images.overlays import by_hemisphere
 from spcatv.images.space import Space
 from spcatv.images.surface import SurfaceSpace
 from spcatv.images.volume import VolumeSpace
@@ -68,3 +71,21 @@ def space_of(imgs: Any, surface: Any) -> type[Space]:
                 f"{image_name(items[0], 0)}, is a {spaces[0].kind} image; all must be of one kind"
             )
     return spaces[0]
+
+
+def without(imgs: Any, exclude: str | Sequence[str], surface: Any) -> Any:
+    """The images that are left without those named by `exclude` (`spcatv._util.excluding`)."""
+    names = [exclude] if isinstance(exclude, str) else list(exclude)
+    if not names:
+        return imgs
+    # a pair of hemispheres is one image, and only paths name overlays
+    pairs = space_of(imgs, surface) is SurfaceSpace and not any(hasattr(item, "mesh") for item in imgs)
+    columns = by_hemisphere(imgs) if pairs else {"": imgs}
+    rows = list(zip(*columns.values(), strict=True))
+    known = [PAIR.join(image_name(item, number) for item in row) for number, row in enumerate(rows)]
+    try:
+        kept = kept_samples(known, names)
+    except ValueError as error:
+        raise ImageError(str(error)) from None
+    chosen = {hemi: [items[number] for number in kept] for hemi, items in columns.items()}
+    return chosen if pairs else chosen[""]

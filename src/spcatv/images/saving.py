@@ -146,6 +146,7 @@ def restore_fitted(saved: SavedModel) -> tuple[dict[str, Any], dict[str, Any], S
             "mask_report_": str(state["mask_report"]),
             "dropped_": DropReport(**read_record(DROPPED, state["dropped"], "the dropped features")),
             "preparation_": preparation,
+            "quality_": (),  # of the images, not of the model: the results folder has it
         }
         parameters = {
             name: value for name, value in estimator.get_params(deep=False).items() if name != "structure"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -64,6 +64,8 @@ class SurfaceSpace(Space):
         surface has any form that `load_meshes` takes; ``None`` takes the meshes of SurfaceImages.
         """
         meshes = load_meshes(_own_mesh(imgs) if surface is None else surface)
+        if is_path(surface):  # the name of a template, which has both hemispheres for images of one
+            meshes = {hemi: mesh for hemi, mesh in meshes.items() if hemi in by_hemisphere(imgs)}
         n_vertices = sum(mesh.n_vertices for mesh in meshes.values())
         if mask is None:
             space = cls(
@@ -113,10 +115,7 @@ class SurfaceSpace(Space):
         """Open overlays and check their hemispheres and vertices against the meshes."""
         sides = by_hemisphere(imgs)
         if set(sides) != set(self.meshes):
-            raise ImageError(
-                f"the images are of the hemispheres {' and '.join(sides)}, the surfaces of "
-                f"{' and '.join(self.meshes)}"
-            )
+            raise ImageError(_other_hemispheres(sides, self.meshes))
         overlays = {
             hemi: tuple(open_overlay(item, number, hemi) for number, item in enumerate(items))
             for hemi, items in sides.items()
@@ -265,6 +264,21 @@ def _is_overlay(path: Path, surface: Any) -> bool:
     if hemisphere_of(path) is not None:
         return True
     return surface is not None if name.endswith(EITHER_NAMES) else path.is_file() and is_curv(path)
+
+
+def _other_hemispheres(images: Iterable[str], meshes: Iterable[str]) -> str:
+    """What is wrong with images and surfaces of other hemispheres, and what to write instead."""
+    message = (
+        f"the images are of the hemispheres {' and '.join(images)}, the surfaces of {' and '.join(meshes)}"
+    )
+    only = [hemi for hemi in meshes if hemi in images]
+    if not set(images) < set(meshes):
+        return f"{message}; name the surfaces of {' and '.join(images)}"
+    written = "lh.pial -" if only == ["left"] else "- rh.pial"
+    return (
+        f"{message}; for {only[0]} alone write --surface {written} on the command line, where - stands for "
+        f"the hemisphere that the images do not have, or surface={{{only[0]!r}: ...}} in Python"
+    )
 
 
 def _own_mesh(imgs: Any) -> Any:

@@ -1,44 +1,50 @@
-"""The mask of volumes: given, or computed by nilearn."""
+"""The mask of volumes: given, or computed by the first rule whose mask looks like a brain."""
 
 from __future__ import annotations
 
-import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import nibabel as nib
 import numpy as np
 
-from spcatv._util.types import FloatArray, IntArray
-from spcatv.images.loading import ImageError, is_path, reading
+from spcatv._util.types import BoolArray, IntArray
+from spcatv._util.warn import warn_user
+from spcatv.images.loading import ImageError, is_path
+from spcatv.images.mask_rules import (
+    BACKGROUND,
+    EMPTIEST,
+    EPI,
+    FULLEST,
+    NEED_VALUES,
+    NONZERO,
+    STRATEGIES,
+    TEMPLATE,
+    Grid,
+    VoxelStatistics,
+    computed,
+    voxel_statistics,
+)
 from spcatv.images.space import checked_labels
 from spcatv.images.volume_files import Volume, difference, open_one
 
-# nilearn's names for its rules, with a function of nilearn.masking and its options; the first two use the
-# values, the others put the MNI152 template on the grid
-STRATEGIES: dict[str, tuple[str, dict[str, str]]] = {
-    "background": ("compute_background_mask", {}),
-    "epi": ("compute_epi_mask", {}),
-    "whole-brain-template": ("compute_brain_mask", {"mask_type": "whole-brain"}),
-    "gm-template": ("compute_brain_mask", {"mask_type": "gm"}),
-    "wm-template": ("compute_brain_mask", {"mask_type": "wm"}),
-}
-NEED_VALUES = ("background", "epi")
-DEFAULT_STRATEGY = "background"
+
+class MaskWarning(UserWarning):
+    """A computed mask that hardly is the brain, or rests on an assumption; look at it."""
 
 
 def find_mask(volumes: list[Volume], mask: Any) -> tuple[IntArray, Any, str]:
     """The mask of opened images on one grid.
 
-    `mask` is an image or array of 0 and 1, or of labels; or the rule, one of `STRATEGIES`, by which nilearn
-    computes it. ``None`` is the rule "background". Returns the labels, int32 of shape (n_x, n_y, n_z) and 0
-    outside the mask; the nibabel image where the maps will lie, the mask's own or the first one; and one
-    line: how many voxels, and where the mask comes from.
+    `mask` is an image or array of 0 and 1, or of labels; or the rule by which it is computed, one of
+    `spcatv.images.mask_rules.STRATEGIES`. ``None`` chooses the rule. Returns the labels, int32 of shape
+    (n_x, n_y, n_z) and 0 outside the mask; the nibabel image where the maps will lie, the mask's own or the
+    first one; and one line: how many voxels, and where the mask comes from.
     """
     first = volumes[0]
     if mask is None or (isinstance(mask, str) and mask in STRATEGIES):
-        strategy = DEFAULT_STRATEGY if mask is None else mask
-        labels, rule = _computed(volumes, strategy)
+        computed_mask, rule = _chosen(volumes) if mask is None else _asked_for(volumes, mask)
+        labels: IntArray = computed_mask.astype(np.int32)
         reference: Any = first.image
     elif isinstance(mask, np.ndarray):
         if mask.shape != first.shape:
@@ -72,37 +78,90 @@ def _given(mask: Any, first: Volume) -> tuple[IntArray, Volume]:
     return checked_labels(values, opened.name), opened
 
 
-def _computed(volumes: list[Volume], strategy: str) -> tuple[IntArray, str]:
-    from nilearn import masking
+@dataclass(frozen=True, eq=False)
+class _Candidate:
+    """The mask by one rule, which is not empty."""
 
-    mean = _mean_image(volumes) if strategy in NEED_VALUES else volumes[0].image
-    name, options = STRATEGIES[strategy]
-    with reading(f"mask by the rule {strategy!r}"), warnings.catch_warnings():
-        # an empty mask is an error here
-        warnings.filterwarnings("ignore", message="Computed an empty mask")
-        image = getattr(masking, name)(mean, **options)
-    labels = np.asanyarray(image.dataobj).astype(np.int32)
-    if labels.ndim == 4:
-        labels = labels[..., 0]
-    if not labels.any():
+    rule: str
+    mask: BoolArray
+    where_from: str
+    against: list[str]  # what speaks against it, as ends of a sentence
+
+    def is_sized(self) -> bool:
+        """Whether the mask could be a brain by its size."""
+        return bool(EMPTIEST <= self.mask.mean() <= FULLEST)
+
+
+def _chosen(volumes: list[Volume]) -> tuple[BoolArray, str]:
+    """The mask by the rule that fits the images, and where it comes from.
+
+    A background of exact zeros or NaN decides. Otherwise the first mask is taken against which nothing
+    speaks: by a background of another constant; by brightness, if the images show intensities; by the
+    template, if the images are in its space. Signed values (contrasts) may be as large in the air as in the
+    brain: for them, brightness comes last.
+    """
+    statistics, grid = voxel_statistics(volumes), Grid(volumes[0])
+    nonzero = _candidate(NONZERO, volumes, statistics, grid)
+    if nonzero is None:
         raise ImageError(
-            f"the mask that nilearn computed by the rule {strategy!r} is empty; give a mask (first image: "
-            f"{volumes[0].name})"
+            f"the images hold nothing but 0 and NaN in most voxels: their mask is empty; give a mask "
+            f"(first image: {volumes[0].name})"
         )
-    of_what = (
-        f" from the mean of {sum(v.n_samples for v in volumes)} images" if strategy in NEED_VALUES else ""
+    if statistics.has_background:
+        return _taken(nonzero, "look at it")
+    template = [TEMPLATE] if grid.in_standard_space else []
+    guesses = [*template, EPI] if statistics.signed else [EPI, *template]
+    rejected = [nonzero]
+    for rule in (BACKGROUND, *guesses):
+        found = _candidate(rule, volumes, statistics, grid)
+        if found is not None and not found.against:
+            if rule == TEMPLATE:
+                _warn_of_template()
+            return found.mask, found.where_from + "; the images have no background of zeros or NaN"
+        rejected += [] if found is None else [found]
+    sized = [candidate for candidate in rejected[1:] if candidate.is_sized()] or [nonzero]
+    best = min(sized, key=lambda candidate: len(candidate.against))
+    return _taken(best, "no rule finds a better one")
+
+
+def _asked_for(volumes: list[Volume], rule: str) -> tuple[BoolArray, str]:
+    """The mask by a rule that was named, and where it comes from."""
+    statistics = voxel_statistics(volumes) if rule in NEED_VALUES else None
+    found = _candidate(rule, volumes, statistics, Grid(volumes[0]))
+    if found is None:
+        raise ImageError(
+            f"the mask by the rule {rule!r} is empty; give a mask (first image: {volumes[0].name})"
+        )
+    return _taken(found, "look at it")
+
+
+def _candidate(
+    rule: str, volumes: list[Volume], statistics: VoxelStatistics | None, grid: Grid
+) -> _Candidate | None:
+    mask, where_from = computed(rule, volumes, statistics)
+    if not mask.any():
+        return None
+    against = grid.objections(mask, guessed=rule != NONZERO) if rule in (*NEED_VALUES, TEMPLATE) else []
+    return _Candidate(rule, mask, where_from, against)
+
+
+def _warn_of_template() -> None:
+    warn_user(
+        "the images have no background of zeros or NaN, so the mask is the brain of the MNI152 template: "
+        "check that the images are in its space, or give a mask (mask=, --mask)",
+        MaskWarning,
     )
-    return labels, f"computed by nilearn's rule {strategy!r}{of_what}"
 
 
-def _mean_image(volumes: list[Volume]) -> nib.Nifti1Image:
-    """The mean of all images, NaN where any image has a NaN; they are read one by one."""
-    total: FloatArray = np.zeros(volumes[0].shape)
-    n_samples = 0
-    for volume in volumes:
-        for frame in volume.frames():
-            # infinite values that cancel are NaN
-            with np.errstate(invalid="ignore"):
-                total += frame
-            n_samples += 1
-    return nib.Nifti1Image((total / n_samples).astype(np.float32), volumes[0].affine)
+def _taken(candidate: _Candidate, remark: str) -> tuple[BoolArray, str]:
+    """The mask and where it comes from; warns of what speaks against it."""
+    if not candidate.against:
+        return candidate.mask, candidate.where_from
+    doubts = " and ".join(candidate.against)
+    others = ", ".join(rule for rule in STRATEGIES if rule != candidate.rule)
+    warn_user(
+        f"the mask by the rule {candidate.rule!r} is hardly the brain: it {doubts}; {remark}; give a mask or "
+        f"another rule (mask=, --mask): {others}",
+        MaskWarning,
+    )
+    return candidate.mask, f"{candidate.where_from}; doubtful: it {doubts}"

@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import secrets
 import shutil
+import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from spcatv._util.locks import locked
 
 # Flags of renameat2 (Linux) and renamex_np (macOS), and the value that means the current directory.
 RENAME_EXCHANGE = 2
@@ -33,13 +37,16 @@ def atomic_folder(
 ) -> Iterator[Path]:
     """Write a folder so that a crash leaves the old folder or the new one, never half of one.
 
+    What a process that was killed has left of the same target is removed first.
+
     Yields an empty folder beside the target. It replaces the target when the body ends, and is removed if the
     body raises. Parents of the target are created. A target that exists must be empty, or `objection`, called
     with it, must return None rather than why it must not be replaced, such as "is not a model". Otherwise a
     ModelError is raised before the body runs.
     """
     place = _checked_place(Path(target), objection)
-    temporary = _new_sibling(place)
+    _clear_stale(place)
+    temporary, hold = _new_sibling(place)
     try:
         yield temporary
         try:
@@ -50,6 +57,8 @@ def atomic_folder(
     finally:
         # now the previous folder after an exchange, or the unfinished one after an error
         shutil.rmtree(temporary, ignore_errors=True)
+        if hold is not None:
+            os.close(hold)
 
 
 def standing_folder(target: Path) -> Path:
@@ -81,17 +90,52 @@ def _checked_place(target: Path, objection: Callable[[Path], str | None] | None)
     return place
 
 
-def _new_sibling(place: Path) -> Path:
-    """Create an empty hidden folder beside the place, with the permissions the place has or would get."""
-    temporary = place.with_name(f".{place.name}.{secrets.token_hex(4)}.spcatv-partial")
+def _new_sibling(place: Path) -> tuple[Path, int | None]:
+    """Create an empty hidden folder beside the place, with the permissions the place has or would get.
+
+    The second value is a descriptor that locks it while this process lives, or None if that cannot be done.
+    """
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        temporary.mkdir()
+        while True:
+            temporary = place.with_name(f".{place.name}.{secrets.token_hex(4)}.spcatv-partial")
+            temporary.mkdir()
+            hold = _hold(temporary)
+            # before it was locked, another process may have taken it for a stale one
+            if temporary.exists():
+                break
         if place.is_dir():
             shutil.copymode(place, temporary)
     except OSError as error:
         raise ModelError(f"cannot write in the folder {place.parent}: {error.strerror or error}") from error
-    return temporary
+    return temporary, hold
+
+
+def _hold(folder: Path) -> int | None:
+    try:
+        return locked(folder)
+    except OSError:
+        return None
+
+
+def _clear_stale(place: Path) -> None:
+    """Remove hidden folders of this place whose process was killed: ours, and held by nobody."""
+    own = re.compile(rf"\.{re.escape(place.name)}\.[0-9a-f]{{8}}\.spcatv-partial")
+    found = place.parent.glob(".*.spcatv-partial") if place.parent.is_dir() else ()
+    for folder in [path for path in found if own.fullmatch(path.name) and _is_own_folder(path)]:
+        hold = _hold(folder)
+        if hold is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+            os.close(hold)
+
+
+def _is_own_folder(path: Path) -> bool:
+    """Whether it is a folder, no link, and belongs to the user who runs this process."""
+    try:
+        about = path.lstat()
+    except OSError:
+        return False  # gone in the meantime
+    return stat.S_ISDIR(about.st_mode) and (os.name != "posix" or about.st_uid == os.geteuid())
 
 
 def _put_in_place(temporary: Path, place: Path) -> None:

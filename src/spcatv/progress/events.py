@@ -28,6 +28,10 @@ class Diagnostics(Protocol):
         """Whether the gap is within the tolerance."""
 
     @property
+    def is_dead(self) -> bool:
+        """Whether the loading is zero."""
+
+    @property
     def sparsity(self) -> float:
         """Share of the loadings that are exactly zero."""
 

@@ -37,6 +37,8 @@ class FitPrinter:
                     f"relative gap {event.relative_gap:.2e}, {time.perf_counter() - self._started:.2f} s",
                     flush=True,
                 )
+            case ComponentEnded(diagnostics=found) if found.is_dead:
+                print(f"{self._component} is dead: its loading is zero, {found.seconds:.2f} s", flush=True)
             case ComponentEnded(diagnostics=found):
                 print(
                     f"{self._component} {'converged' if found.converged else 'NOT converged'}: "

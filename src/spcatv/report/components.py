@@ -167,7 +167,7 @@ def _regions(heavy: tuple[Cluster, ...], clusters: tuple[Cluster, ...], with_lab
     left = clusters[len(listed) :]
     rest = ""
     if left:
-        weight = words.percent(sum(cluster.share for cluster in left), 2)
+        weight = words.percent(sum(cluster.share for cluster in left), 2, least=1e-4)
         rest = f"{words.count(len(left), 'more region')} with {weight} of the weight together, not listed."
     return Regions(
         caption=_regions_caption(with_selected, with_found),

@@ -58,6 +58,7 @@ class Material:
     selection: Selection | None = None
     stability: Stability | None = None
     halves: Sequence[ComponentHalves] | None = None
+    quality: Sequence[Any] = ()  # how every image of the fit compares with the others
 
     @property
     def n_components(self) -> int:
@@ -157,6 +158,7 @@ def gather(
         selection=found.selection,
         stability=resampled,
         halves=found.halves if halves is None else halves.reproducibility,
+        quality=found.quality or getattr(model, "quality_", ()),
     )
 
 

@@ -27,6 +27,7 @@ from spcatv.report.content import Table
 from spcatv.report.maps import views_of
 from spcatv.report.material import Material, gather
 from spcatv.report.methods import Methods, methods
+from spcatv.report.quality import Quality, quality_section
 from spcatv.report.relations import Relation, relations
 from spcatv.report.spectra import TimeCourses, time_courses
 from spcatv.report.style import DIVERGING, SEQUENTIAL, colour_table, colour_top, png_uri, shared_top
@@ -113,6 +114,7 @@ class Page:
     time_courses: TimeCourses | None
     methods: Methods
     samples: sections.Samples | None
+    quality: Quality | None
     run: sections.Run
 
 
@@ -228,6 +230,7 @@ def generate_report(
         time_courses=time_courses(material),
         methods=methods(material, noun, tests),
         samples=sections.samples_section(material),
+        quality=quality_section(material, views),
         run=sections.run_section(material),
     )
     return Report(render(page, payload(material, panels, views)))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spcatv.estimator.fitting import SPARSITY_SLACK
+from spcatv.estimator.fitting import SPARSITY_SLACK, dead_components
 from spcatv.estimator.parameters import parameters_in_use
 from spcatv.report import words
 from spcatv.report.components import ComponentPanel
@@ -17,6 +17,8 @@ from spcatv.report.figures import plot_stability, plot_variance
 from spcatv.report.material import Material
 
 MOST_SAMPLES = 2000
+# in place of a figure that says nothing of a dead component
+DEAD = "–"
 # columns of the summary that the penalised model does not have
 OF_TARGETS = ("Zeros wanted", "Jump", "Smoothness")
 
@@ -60,7 +62,8 @@ def lead(material: Material, noun: str) -> str:
     explain = "It explains" if n_components == 1 else "Together they explain"
     ceiling = ""
     if variance.ceiling is not None:
-        ceiling = f"; PCA, which explains the most, reaches {words.percent(variance.ceiling[-1])}"
+        most = words.percent(variance.ceiling[-1])
+        ceiling = f"; no {words.count(n_components, 'component')} can explain more than {most} (PCA)"
     return (
         f"{words.count(n_components, 'component')} of {n_features:,} {noun}{samples}. {explain} "
         f"{words.percent(together)} of the variance{ceiling}."
@@ -69,17 +72,22 @@ def lead(material: Material, noun: str) -> str:
 
 def warnings(material: Material) -> tuple[str, ...]:
     """What a reader must know first."""
-    empty = [k for k, record in enumerate(material.model.diagnostics_, start=1) if record.n_nonzero == 0]
-    if not empty:
-        return ()
-    subject = f"Component {empty[0]} is" if len(empty) == 1 else f"Components {words.ranges(empty)} are"
-    return (f"{subject} empty: the penalties leave no loading.",)
+    dead, found = dead_components(material.model), []
+    for why in dict.fromkeys(dead.values()):
+        numbers = [k + 1 for k, reason in dead.items() if reason == why]
+        subject = (
+            f"Component {numbers[0]} is" if len(numbers) == 1 else f"Components {words.ranges(numbers)} are"
+        )
+        found.append(f"{subject} dead: {why}.")
+    return tuple(found)
 
 
 def notes(material: Material, noun: str) -> tuple[str, ...]:
     """Where the computation did not give what was asked for."""
     found = []
     for k, record in enumerate(material.model.diagnostics_):
+        if record.is_dead:
+            continue
         if record.jump > 0 and abs(record.sparsity - record.target_sparsity) > SPARSITY_SLACK:
             found.append(
                 f"Component {k + 1} has {words.percent(record.sparsity)} zeros instead of "
@@ -92,7 +100,7 @@ def notes(material: Material, noun: str) -> tuple[str, ...]:
                 f"{material.model.smoothness:g}: with more, its map would be one plateau, in "
                 "which no share of zeros can be chosen."
             )
-        if record.n_nonzero > 0 and not record.converged:
+        if not record.converged:
             found.append(
                 f"Component {k + 1} did not reach the tolerance: its relative gap is "
                 f"{words.number(record.relative_gap, 2)} instead of {words.number(material.model.tol, 2)}."
@@ -106,7 +114,7 @@ def summary(material: Material, panels: tuple[ComponentPanel, ...]) -> Table:
     columns = {
         "Explained variance": [words.percent(share) for share in material.variance.own],
         "Zeros wanted": [_asked(record.target_sparsity) for record in records],
-        "Zeros": [words.percent(record.sparsity) for record in records],
+        "Zeros": [DEAD if record.is_dead else words.percent(record.sparsity) for record in records],
         "Jump": [words.percent(record.jump) if record.jump > 0 else "none" for record in records],
         "Smoothness": [f"{record.smoothness or 0:.3g}" for record in records],
         "Not zero": [f"{record.n_nonzero:,}" for record in records],
@@ -114,10 +122,14 @@ def summary(material: Material, panels: tuple[ComponentPanel, ...]) -> Table:
             f"{panel.n_regions} (+{panel.n_tiny} tiny)" if panel.n_tiny else str(panel.n_regions)
             for panel in panels
         ],
-        "Relative gap": [words.number(record.relative_gap, 2) for record in records],
-        "Converged": ["yes" if record.converged else "no" for record in records],
+        "Relative gap": [
+            DEAD if record.is_dead else words.number(record.relative_gap, 2) for record in records
+        ],
+        "Converged": [
+            "dead" if record.is_dead else "yes" if record.converged else "no" for record in records
+        ],
     }
-    caption = f"The components at a glance. {_asked_sentence(material)}"
+    caption = _asked_sentence(material)
     if material.model.alpha is not None:
         columns = {name: column for name, column in columns.items() if name not in OF_TARGETS}
     elif not any(record.jump > 0 for record in records):
@@ -193,8 +205,8 @@ def stability_section(material: Material) -> Section | None:
         rows.append(
             (
                 str(k + 1),
-                words.number(float(np.median(column))),
-                words.number(float(column.min())),
+                words.number(float(np.median(column)), 2),
+                words.number(float(column.min()), 2),
                 f"{int((frequency >= 0.5).sum()):,}",
                 f"{int((frequency >= 0.9).sum()):,}",
             )
@@ -218,7 +230,7 @@ def halves_table(material: Material) -> Table | None:
     if material.halves is None:
         return None
     rows = tuple(
-        (str(k), half.verdict, words.number(half.dice), str(half.rank))
+        (str(k), half.verdict, words.number(half.dice, 2), str(half.rank))
         for k, half in enumerate(material.halves, start=1)
     )
     caption = (

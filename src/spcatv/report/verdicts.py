@@ -42,7 +42,7 @@ def verdict_of(material: Material, k: int) -> Verdict:
     if material.halves is not None:
         half = material.halves[k]
         levels = {FOUND_AGAIN: GOOD, ONE_OF_EQUALS: UNSURE}
-        return Verdict(getattr(half, "sentence", half.verdict), levels.get(half.verdict, BAD))
+        return Verdict(half.sentence, levels.get(half.verdict, BAD))
     if material.stability is not None:
         return _by_resamples(material, k)
     return Verdict("Stability not checked.", UNKNOWN)

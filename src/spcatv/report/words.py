@@ -7,9 +7,11 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from spcatv.decomposition import ComponentDiagnostics
 
-SMALLEST_PERCENT = 1e-6
+SMALLEST_SHARE = 1e-8
 # regions below this share of a map's weight are counted, but not listed
 SMALLEST_REGION = 1e-3
 # a map with fewer zeros than this is not called sparse
@@ -18,21 +20,23 @@ SPACE = "\u00a0"  # no line break between a number and its unit
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def percent(share: float, digits: int = 3) -> str:
+def percent(share: float, digits: int = 3, *, least: float = SMALLEST_SHARE) -> str:
     """A share as a percentage with a few significant digits, such as "12.4 %" or "4.5 %".
 
-    Below 10 % two digits are enough ("0.00052 %"). Shares that are nearly 1 get the decimals that tell them
-    from 1 ("99.97 %").
+    Below 10 % two digits are enough ("0.00052 %"), and a share below `least` is "less than" that. Shares that
+    are nearly 1 get the decimals that tell them from 1 ("99.97 %").
     """
     value = 100 * float(share)
     if value in (0, 100):
         return f"{value:.0f}{SPACE}%"
-    if abs(value) < SMALLEST_PERCENT:
-        return f"less than {SMALLEST_PERCENT:.6f}{SPACE}%"
+    if abs(share) < least:
+        return f"less than {np.format_float_positional(100 * least, trim='-')}{SPACE}%"
+    if 99.99 < value < 100:
+        return f"more than 99.99{SPACE}%"
     digits = min(digits, 2) if abs(value) < 10 else digits
     decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
     if 99 < value < 100:
-        decimals = max(decimals, min(6, -math.floor(math.log10(100 - value))))
+        decimals = max(decimals, -math.floor(math.log10(100 - value)))
     return f"{value:.{decimals}f}{SPACE}%".replace("-", "−")
 
 
@@ -111,7 +115,7 @@ def certificate(
     loadings shown are unshrunk ones on the support of the certified ones.
     """
     if record.n_nonzero == 0:
-        return ("This component is empty: the penalties leave no loading. Its map and its scores are zero.",)
+        return ("This component is dead, and not a result: its map and its scores are zero.",)
     reached = "which is within" if record.converged else "which misses"
     above = share_above_optimum(record, l2)
     whose, sentences = "Its duality gap", []
@@ -150,7 +154,7 @@ def component_sentence(sparsity: float, n_regions: int, n_tiny: int, noun: str, 
     regions above and below `SMALLEST_REGION` of the weight.
     """
     if n_regions == 0:
-        return "An empty component: the penalties leave nothing of it."
+        return "A dead component: no variance is left for it, or the penalty leaves no loading."
     tiny = (
         "" if n_tiny == 0 else f" (and {n_tiny:,} of less than {percent(SMALLEST_REGION, 1)} of its weight)"
     )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import platform
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from spcatv._util.locks import locked
 from spcatv.model import ModelError, atomic_folder
 
 GENERATOR = "spca-tv"
@@ -21,9 +22,11 @@ CONFIG = f"{TAG}config.toml"
 MIXING = f"{TAG}mixing.tsv"
 METRICS = f"{TAG}metrics.tsv"
 REPORT = f"{TAG}report.html"
+OLD_REPORT = f"{TAG}report.old.html"  # about results that were replaced
 SELECTION = f"{TAG}selection.tsv"
 REGIONS = f"{TAG}regions.tsv"
 HALVES = f"{TAG}halves.tsv"
+QUALITY = f"{TAG}quality.tsv"
 STABILITY = "stability.npz"
 CEILING_COLUMN = "pca_cumulative_explained_variance_ratio"  # of the table of metrics
 # Maps. What surrounds these stems depends on the format: `hemi-L_<stem>.func.gii`, `<stem>.nii.gz`, ...
@@ -67,12 +70,16 @@ def component_maps(folder: Path) -> list[Path]:
 
 
 @contextmanager
-def claimed_folder(folder: Path, *, overwrite: bool) -> Iterator[Path]:
+def claimed_folder(
+    folder: Path, *, overwrite: bool, note: Callable[[str], None] | None = None
+) -> Iterator[Path]:
     """Give an empty folder beside `folder`, which takes its place if the body succeeds.
 
-    `folder` must be new or empty, or with `overwrite` hold nothing but the results of an earlier run. Missing
-    parent folders are created, and removed again on failure. A ResultsError is raised before the body runs if
-    the folder is in use or cannot be written.
+    `folder` must be new or empty, or with `overwrite` hold nothing but the results of an earlier run; `note`
+    is then called with a line about what is replaced, before the body runs. A report among the results is
+    kept under another name: it is about other results than those that take their place. Missing parent
+    folders are created, and removed again on failure. A ResultsError is raised before the body runs if the
+    folder is in use or cannot be written. What a run that was killed has left beside it is removed.
     """
     place = Path(os.path.realpath(folder.expanduser()))
     if os.path.ismount(place):
@@ -87,7 +94,24 @@ def claimed_folder(folder: Path, *, overwrite: bool) -> Iterator[Path]:
             temporary = stack.enter_context(atomic_folder(place, objection=_objection(overwrite=overwrite)))
         except ModelError as error:
             raise ResultsError(f"the output folder cannot be used: {error}") from error
+        if note is not None and place.is_dir() and os.listdir(place):
+            note(_replaced(folder, place))
         yield temporary
+        _keep_report(place, temporary)
+
+
+def _replaced(folder: Path, place: Path) -> str:
+    """What a run is about to replace, in one line."""
+    n_files = sum(path.is_file() and path.name not in (REPORT, OLD_REPORT) for path in place.rglob("*"))
+    kept = f"; its report is kept as {OLD_REPORT}" if (place / REPORT).exists() else ""
+    return f"the {n_files} files of an earlier run in {folder} will be replaced{kept}"
+
+
+def _keep_report(place: Path, temporary: Path) -> None:
+    """Copy a report of earlier results to the new ones, under a name that says what it is."""
+    report = next((place / name for name in (REPORT, OLD_REPORT) if (place / name).is_file()), None)
+    if report is not None:
+        shutil.copy2(report, temporary / OLD_REPORT)
 
 
 def _objection(*, overwrite: bool) -> Callable[[Path], str | None]:
@@ -153,49 +177,33 @@ def _remove_empty(folders: list[Path]) -> None:
 
 @contextmanager
 def _lock(folder: Path) -> Iterator[None]:
-    """Keep other runs from writing to the same folder; the lock of a dead process does not count."""
+    """Keep other runs from writing to the same folder, as long as this process lives."""
     lock = folder.with_name(f".{folder.name}.spca-tv-lock")
-    try:
-        _take(lock)
-    except FileExistsError as error:
-        raise ResultsError(
-            f"another run is writing to the output folder {folder}; wait for it, or choose another with "
-            f"--output (if no run is left, remove {lock})"
-        ) from error
-    except OSError as error:
-        raise _unwritable(folder, error) from error
+    descriptor = _taken(lock, folder)
     try:
         yield
     finally:
         lock.unlink(missing_ok=True)
+        if descriptor is not None:
+            os.close(descriptor)
 
 
-def _take(lock: Path) -> None:
-    mine = f"{os.getpid()} {platform.node()}"
-    try:
-        handle = os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
-    except FileExistsError:
-        if not _is_stale(lock):
-            raise
-        lock.unlink(missing_ok=True)
-        handle = os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(mine)
-
-
-def _is_stale(lock: Path) -> bool:
-    """Whether the process that holds the lock ran on this machine and no longer exists."""
-    try:
-        number, _, node = lock.read_text(encoding="utf-8").partition(" ")
-        pid = int(number)
-    except (OSError, ValueError):
-        return False
-    if node != platform.node() or os.name != "posix":
-        return False
-    try:
-        os.kill(pid, 0)  # signal 0 only asks whether the process exists
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
-    return False
+def _taken(lock: Path, folder: Path) -> int | None:
+    """Take the lock of a folder; None on a file system without locks, where nothing keeps two runs apart."""
+    while True:
+        try:
+            lock.touch(mode=0o644)
+        except OSError as error:
+            raise _unwritable(folder, error) from error
+        try:
+            descriptor = locked(lock)
+        except FileNotFoundError:
+            continue  # the run before has just removed it
+        except OSError:
+            return None
+        if descriptor is None:
+            raise ResultsError(
+                f"another run is writing to the output folder {folder}; wait for it, or choose another with "
+                "--output"
+            )
+        return descriptor

@@ -29,6 +29,7 @@ from spcatv.results.folder import (
     HALVES,
     METRICS,
     MIXING,
+    QUALITY,
     REGIONS,
     SELECTION,
     STABILITY,
@@ -88,6 +89,18 @@ class ComponentHalves(NamedTuple):
         return verdict_sentence(self.verdict, self.n_found, self.n_splits)
 
 
+class QualityRow(NamedTuple):
+    """How one image compares with the others (`spcatv.images.ImageQuality`)."""
+
+    name: str
+    share_missing: float
+    share_zero: float
+    distance: float
+    correlation: float
+    outlier: bool
+    why: str
+
+
 @dataclass(frozen=True, eq=False)
 class Results:
     """A fitted model and what lies beside it."""
@@ -100,6 +113,7 @@ class Results:
     selection: Selection | None = None
     stability: Stability | None = None
     halves: tuple[ComponentHalves, ...] | None = None  # one per component
+    quality: tuple[QualityRow, ...] = ()  # one per image of the fit
     config: str | None = None  # the configuration of the run
     config_file: Path | None = None  # where it lies
 
@@ -137,6 +151,7 @@ def read_results(folder: Path) -> Results:
         selection=read_selection(results),
         stability=read_stability(results, model.structure_, model.components_),
         halves=read_halves(results, n_components),
+        quality=read_quality(results),
         config=_read_text(results / CONFIG),
         config_file=results / CONFIG,
     )
@@ -243,6 +258,26 @@ def read_halves(folder: Path, n_components: int) -> tuple[ComponentHalves, ...] 
 
 def _count(value: float) -> int | None:
     return None if math.isnan(value) else int(value)
+
+
+def read_quality(folder: Path) -> tuple[QualityRow, ...]:
+    """The table of image quality; empty if there is none."""
+    file = folder / QUALITY
+    if not file.is_file():
+        return ()
+    columns = read_columns(file)
+    numbers = QualityRow._fields[1:5]
+    missing = [name for name in ("input", *numbers, "outlier", "why") if name not in columns]
+    if missing:
+        raise ResultsError(f"{file}: has no column {missing[0]}")
+    rows = zip(
+        columns["input"],
+        *(_numbers(columns[name], file).tolist() for name in numbers),
+        (cell == "true" for cell in columns["outlier"]),
+        ("" if cell == "n/a" else cell for cell in columns["why"]),
+        strict=True,
+    )
+    return tuple(QualityRow(*row) for row in rows)
 
 
 def read_found(folder: Path, structure: Structure, components: FloatArray) -> FloatArray | None:

@@ -31,6 +31,7 @@ from spcatv.results.folder import (
     HALVES,
     METRICS,
     MIXING,
+    QUALITY,
     REGION_MAPS,
     REGIONS,
     SELECTION,
@@ -52,13 +53,13 @@ METRICS_COLUMNS = {
     ),
     "objective": "Penalised objective at the end; lower is better.",
     "gap": "Exact duality gap of the loadings for their scores, at most this far from the minimum.",
-    "relative_gap": "The gap over the scale of the problem; below tol where converged.",
+    "relative_gap": "The gap over the scale of the problem; below tol where converged, n/a if dead.",
     "error_bound": "Upper bound on the distance of the unit loadings from the exact ones for their scores.",
-    "converged": "Whether the relative gap is within tol.",
+    "converged": "Whether the relative gap is within tol; n/a for a dead component, whose loadings are zero.",
     "n_alternations": "Alternations of scores and loadings.",
     "n_nonzero": "Loadings that are not zero.",
     "n_certain": "Loadings that are surely not zero in the exact solution for these scores.",
-    "sparsity": "Share of the loadings that are exactly zero.",
+    "sparsity": "Share of the loadings that are exactly zero; n/a for a dead component.",
     "target_sparsity": "The share of zeros that was asked for; n/a in the penalised model.",
     "smoothness": (
         "Weight of the structured penalty in standard deviations of the component's own map, as used in the "
@@ -77,6 +78,8 @@ ENTITY_COLUMNS = {
     "session_id": "Session, from the name of the file or its folder.",
     "run": "Run, from the name of the file.",
 }
+# figures that say nothing of a dead component
+OF_LIVE = ("relative_gap", "error_bound", "converged", "sparsity")
 # columns of cv_results_ without a number in their names; `params` repeats the first of them and is left out
 SELECTION_COLUMNS = {
     "param_sparsity": "Share of the loadings of every component that shall be exactly zero.",
@@ -122,6 +125,15 @@ HALVES_COLUMNS = {
     "n_splits": "Splits into random halves.",
     "verdict": "found again, one of several equals, or not reproducible.",
 }
+QUALITY_COLUMNS = {
+    "input": "File of the image, and its place in the file where there are several.",
+    "share_missing": "Share of the features in the mask that are NaN or infinite in this image.",
+    "share_zero": "Share of the features in the mask that are exactly 0 in this image.",
+    "distance": "Root mean square difference from the median image, over its median: 1 is usual.",
+    "correlation": "Correlation with the mean of the other images; n/a where one of them is flat.",
+    "outlier": "Whether the image is unlike the others.",
+    "why": "What is unusual about an outlier.",
+}
 
 
 class SampleSet(Protocol):
@@ -150,6 +162,10 @@ class SampleSet(Protocol):
     @property
     def groups(self) -> tuple[str, ...] | None:
         """Labels, equal for samples that stay together in splits and resamples; None if none do."""
+
+    @property
+    def quality(self) -> Sequence[Any]:
+        """How every image compares with the others (`spcatv.images.ImageQuality`); empty for arrays."""
 
     @property
     def summary(self) -> str:
@@ -187,6 +203,8 @@ def write_results(
             for record in halves.reproducibility
         )
         _write_table(folder / HALVES, HALVES_COLUMNS, rows)
+    if samples.quality:
+        _write_table(folder / QUALITY, QUALITY_COLUMNS, map(_quality_cells, samples.quality))
     _write_text(folder / CONFIG, config)
     write_json(folder / DESCRIPTION, _description())
     return metrics
@@ -204,7 +222,15 @@ def _metrics(model: SPCATV, number: int, ceiling: FloatArray) -> dict[str, Any]:
             None if structure.n_rows == 0 else len(connected_regions(structure, model.components_[number]))
         ),
     }
+    if record.is_dead:
+        known |= dict.fromkeys(OF_LIVE)
     return {name: known[name] if name in known else getattr(record, name) for name in METRICS_COLUMNS}
+
+
+def _quality_cells(image: Any) -> tuple[Any, ...]:
+    correlation = None if math.isnan(image.correlation) else image.correlation
+    shares = (image.share_missing, image.share_zero, image.distance)
+    return (image.name, *shares, correlation, image.outlier, image.why or None)
 
 
 def write_mixing(file: Path, names: Sequence[str], scores: FloatArray) -> None:

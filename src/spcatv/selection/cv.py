@@ -17,7 +17,7 @@ from spcatv._util.types import FloatArray
 from spcatv._util.warn import warn_user
 from spcatv.data import Adjustment, Data, checked_adjustment
 from spcatv.estimator import SPCATV
-from spcatv.estimator.fitting import checked_data, warn_about
+from spcatv.estimator.fitting import checked_data, warn_about, warn_of_count
 from spcatv.estimator.naming import ComponentNamesMixin
 from spcatv.estimator.parameters import check_parameters
 from spcatv.estimator.reportable import ReportMixin
@@ -271,6 +271,7 @@ transform_method, init, dtype, random_state
         template = self._template()
         rows = self._known_rows(template)
         data = checked_data(self, X, reset=True, min_samples=2)
+        warn_of_count(self, data.shape)
         shared = shareable(data)
         adjustment = checked_adjustment(self.standardize, confounds, data.shape[0])
         structure = as_structure(self.structure, n_features=data.shape[1])

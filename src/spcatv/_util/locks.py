@@ -1,0 +1,32 @@
+"""Locks that end with the process that holds them: a file that is left behind locks nothing."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+if sys.platform != "win32":
+    import fcntl
+
+
+def locked(path: Path) -> int | None:
+    """Lock an existing file or folder; return a descriptor to close, or None if another holder has it.
+
+    A FileNotFoundError means that it is not there, or no longer; any other OSError that the file system, or
+    the operating system, cannot lock it.
+    """
+    if sys.platform == "win32":
+        raise OSError("folders cannot be locked on this system")
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # between opening and locking, the holder before may have removed it, and another one made it anew
+        if not os.path.samestat(os.fstat(descriptor), os.stat(path)):
+            raise FileNotFoundError(f"{path} was replaced")
+    except BaseException as error:
+        os.close(descriptor)
+        if isinstance(error, BlockingIOError):
+            return None
+        raise
+    return descriptor

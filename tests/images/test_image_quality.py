@@ -1,0 +1,185 @@
+"""Quality of images: closed forms, planted faults, and names to leave out."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+pytest.importorskip("nilearn")
+import nibabel as nib
+
+from spcatv._util.excluding import kept_samples
+from spcatv.images import ImageError, ImageQualityWarning, ImageSPCATV, read_cohort
+from spcatv.images.quality import image_quality
+
+NAMES = tuple(f"sub-{number:02d}" for number in range(20))
+
+
+def rows(seed=0, n_samples=20, n_features=400):
+    """Images with a common mean."""
+    rng = np.random.default_rng(seed)
+    common = rng.standard_normal(n_features)
+    return (common + 0.5 * rng.standard_normal((n_samples, n_features))).astype(np.float32)
+
+
+def judged(X, names=NAMES):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = image_quality(X, names[: len(X)], "voxels")
+    return found, [str(one.message) for one in caught if one.category is ImageQualityWarning]
+
+
+def test_figures_are_those_of_the_formula():
+    X = rows(n_samples=9)
+    X[2, :40] = np.nan
+    X[4, :80] = 0
+    found, _ = judged(X)
+    median = np.nanmedian(X, axis=0)
+    distances = np.sqrt(np.nanmean((X - median) ** 2, axis=1))
+    for number, image in enumerate(found):
+        good = np.isfinite(X[number])
+        others = np.nanmean(np.delete(X, number, axis=0), axis=0)
+        assert image.share_missing == pytest.approx(0.1 if number == 2 else 0)
+        assert image.share_zero == pytest.approx(0.2 if number == 4 else 0)
+        assert image.distance == pytest.approx(distances[number] / np.median(distances), rel=1e-5)
+        assert image.correlation == pytest.approx(np.corrcoef(X[number, good], others[good])[0, 1], rel=1e-4)
+
+
+def test_images_that_are_alike_have_no_outlier():
+    for seed in range(30):
+        found, said = judged(rows(seed))
+        assert not any(image.outlier for image in found), seed
+        assert said == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [
+        (lambda x: -x, "correlation -0."),
+        (lambda x: 5 * x, "times the usual distance"),
+        (lambda x: x[::-1], "correlation"),
+        (lambda x: np.where(np.arange(len(x)) < 200, np.nan, x), "50 % missing"),
+        (lambda x: np.where(np.arange(len(x)) < 200, 0, x), "50 % zeros"),
+    ],
+)
+def test_planted_faults_are_found_and_named(fault, why):
+    X = rows()
+    X[7] = fault(X[7])
+    found, said = judged(X)
+    assert [image.name for image in found if image.outlier] == ["sub-07"]
+    assert why in found[7].why
+    (line,) = said
+    assert line.startswith("1 of 20 images is unlike the others: sub-07 (")
+    assert "exclude" in line
+
+
+def test_features_that_are_lost_by_outliers_are_counted():
+    """Two images miss the same half: neither alone costs a feature, but both together do."""
+    X = rows()
+    X[3:5, :200] = np.nan
+    X[9, 199:204] = np.nan
+    (line,) = judged(X)[1]
+    assert "values missing there cost the mask 199 of its 400 voxels" in line
+
+
+def test_many_outliers_are_not_all_named():
+    X = rows()
+    X[:7, :100] = np.nan
+    (line,) = judged(X)[1]
+    assert "sub-04 (25 % missing) and 2 more;" in line
+    assert "sub-05" not in line
+
+
+@pytest.mark.parametrize("value", [0, 3.5, np.nan])
+def test_blank_images_are_refused_by_name(value):
+    X = rows()
+    X[5] = value
+    X[11] = 0
+    what = "NaN everywhere" if np.isnan(value) else f"{value:g} everywhere"
+    with pytest.raises(ImageError, match=rf"sub-05 \({what}\), sub-11 \(0 everywhere\)"):
+        image_quality(X, NAMES, "voxels")
+
+
+def test_images_without_a_common_mean_are_not_judged_by_it():
+    noise = np.random.default_rng(0).standard_normal((7, 60)).astype(np.float32)
+    for n_samples in (2, 3, 7):
+        assert judged(noise[:n_samples])[1] == []
+
+
+def test_a_large_matrix_is_compared_on_some_of_its_features():
+    """Images and features are taken evenly: the figures hardly change."""
+    X = np.tile(rows(n_samples=250), (1, 300))
+    X[100] *= -1
+    found, _ = judged(X, tuple(map(str, range(250))))
+    assert [image.name for image in found if image.outlier] == ["100"]
+
+
+def test_a_cohort_has_its_quality_and_a_model_too(volumes, tmp_path):
+    paths = list(volumes.paths)
+    image = nib.load(paths[4])
+    values = np.asanyarray(image.dataobj).copy()
+    values[: values.shape[0] // 2] = np.nan
+    paths[4] = tmp_path / "sub-05_half.nii.gz"
+    nib.save(nib.Nifti1Image(values, image.affine), paths[4])
+    with pytest.warns(ImageQualityWarning, match=r"sub-05_half\.nii\.gz \(\d+ % missing\); values missing"):
+        model = ImageSPCATV(n_components=1).fit(paths)
+    assert [one.name for one in model.quality_ if one.outlier] == [str(paths[4])]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ImageQualityWarning)
+        model.fit(paths, exclude="sub-05_half")
+        cohort = read_cohort(paths, exclude=["sub-05"])
+    assert len(model.input_names_) == len(cohort.names) == len(paths) - 1
+    assert np.array_equal(cohort.space.mask, volumes.inside)
+    model.save(tmp_path / "model")
+    assert ImageSPCATV.load(tmp_path / "model").quality_ == ()
+    with pytest.raises(ValueError, match="give exclude to read_cohort"):
+        model.fit(cohort, exclude="sub-01")
+
+
+FILES = ("/d/sub-01_map.nii.gz", "/d/sub-02_ses-1_map.nii.gz", "/d/sub-02_ses-2_map.nii.gz", "/e/sub-1/x.nii")
+
+
+@pytest.mark.parametrize(
+    ("names", "kept"),
+    [
+        ("/d/sub-01_map.nii.gz", [1, 2, 3]),
+        ("sub-01_map.nii.gz", [1, 2, 3]),
+        ("sub-01_map", [1, 2, 3]),
+        ("sub-01", [1, 2, 3]),
+        ("01", [1, 2, 3]),
+        ("sub-02", [0, 3]),
+        ("sub-1", [0, 1, 2]),
+        ("x", [0, 1, 2]),
+        ("sub-02 x.nii", [0]),
+    ],
+)
+def test_names_to_leave_out(names, kept):
+    assert kept_samples(FILES, names.split()) == kept
+
+
+def test_either_hemisphere_names_the_pair():
+    pairs = ("a/lh.s1.mgh + a/rh.s1.mgh", "a/lh.s2.mgh + a/rh.s2.mgh")
+    assert kept_samples(pairs, ["rh.s1"]) == [1]
+    assert kept_samples(pairs, ["a/lh.s2.mgh"]) == [0]
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["sub-9"], "sub-9 is none of the 3 images"),
+        (["map.nii"], "map.nii could be any of a/map.nii, b/map.nii; give the path"),
+        (["a/map.nii[3]"], "single volumes cannot be left out"),
+        (["a/map.nii", "b/map.nii", "c.nii"], "no image is left"),
+    ],
+)
+def test_names_that_mean_nothing(names, message):
+    with pytest.raises(ValueError, match=message.replace("[", r"\[")):
+        kept_samples(("a/map.nii", "b/map.nii", "c.nii"), names)
+
+
+def test_hemispheres_are_left_out_together(thickness):
+    cohort = read_cohort(thickness.files["gifti"], surface="fsaverage5", exclude=["sub-03"])
+    assert len(cohort.names) == 11
+    assert not any("sub-03" in name for name in cohort.names)
+    with pytest.raises(ImageError, match="sub-99 is none of the 12 images"):
+        read_cohort(thickness.files["gifti"], surface="fsaverage5", exclude=["sub-99"])
