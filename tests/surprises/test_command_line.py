@@ -1,0 +1,139 @@
+"""The command line where people stumble: mistyped options, dead components, one hemisphere, lost work."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from spcatv.cli import main
+
+
+@pytest.fixture
+def few(tmp_path):
+    """Five samples of forty cells."""
+    np.save(tmp_path / "few.npy", np.random.default_rng(0).standard_normal((5, 40)))
+    return tmp_path / "few.npy"
+
+
+@pytest.fixture
+def of_rank_two(tmp_path):
+    """Twenty samples that two components explain completely."""
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "rank2.npy", rng.standard_normal((20, 2)) @ rng.standard_normal((2, 40)))
+    return tmp_path / "rank2.npy"
+
+
+def row(text, number):
+    """The cells of a component in the printed table, by the words of its header."""
+    header = next(line for line in text.splitlines() if line.startswith("component "))
+    names = re.split(r"\s{2,}", header.strip())
+    line = next(line for line in text.splitlines() if re.match(rf"{number}\s", line))
+    return dict(zip(names, re.split(r"\s{2,}", line.strip()), strict=True))
+
+
+def test_an_option_of_another_command_is_named(capsys):
+    with pytest.raises(SystemExit):
+        main(["fit", "maps/*.nii.gz", "--rule", "stability", "--output", "results"])
+    assert "--rule (an option of spca-tv select)" in capsys.readouterr().err
+
+
+def test_more_components_than_samples_is_said_before_the_work(few, tmp_path, spca_tv):
+    ran = spca_tv("fit", "--array", few, "--shape", "40", "--n-components", "7", "--output", tmp_path / "out")
+    assert ran.code == 0
+    first = ran.err.splitlines()[0]
+    assert "n_components=7 is more than the rank of the data, which is 4 at most (5 samples, centred" in first
+    assert "the data have rank 4" in ran.out
+    assert "Lower --n-components (now 7) to 4." in ran.out
+
+
+def test_components_beyond_the_rank_are_dead_and_neither_converged_nor_sparse(of_rank_two, tmp_path, spca_tv):
+    out = tmp_path / "out"
+    ran = spca_tv("fit", "--array", of_rank_two, "--n-components", "3", "--sparsity", "0", "--output", out)
+    assert ran.code == 0
+    assert "1 of 3 components are dead (number 3)" in ran.err
+    assert row(ran.out, 2)["converged"] == "yes"
+    dead = row(ran.out, 3)
+    assert (dead["converged"], dead["zeros"], dead["relative gap"]) == ("dead", "-", "-")
+    assert "Component 3 is dead: no variance is left." in ran.out
+    lines = [line.split("\t") for line in (out / "desc-SPCATV_metrics.tsv").read_text().splitlines()]
+    written = dict(zip(lines[0], lines[3], strict=True))
+    assert {written[name] for name in ("converged", "sparsity", "relative_gap")} == {"n/a"}
+    assert "dead" in row(spca_tv("info", out).out, 3)["converged"]
+
+
+def test_a_penalty_that_kills_everything_is_said(of_rank_two, tmp_path, spca_tv):
+    weights = ("--alpha", "2", "--l1-ratio", "0.9", "--tv-ratio", "0.05")
+    out = tmp_path / "out"
+    ran = spca_tv("fit", "--array", of_rank_two, "--n-components", "1", *weights, "--output", out)
+    assert ran.code == 0
+    assert "Component 1 is dead: the penalty leaves no loading." in ran.out
+    assert row(ran.out, 1)["converged"] == "dead"
+
+
+def test_one_hemisphere_and_two_surfaces(tmp_path, spca_tv, capsys):
+    nib = pytest.importorskip("nibabel", reason="overlays are read with nibabel (extra `images`)")
+    pytest.importorskip("nilearn", reason="images are read with nilearn (extra `images`)")
+    points = np.array([[0, 0, 1], [1, 0, 0], [0, 1, 0], [-1, 0, 0], [0, -1, 0]], dtype=np.float32)
+    corners = np.array([[0, 1, 2], [0, 2, 3], [0, 3, 4], [0, 4, 1]], dtype=np.int32)
+    for side in ("lh", "rh"):
+        nib.freesurfer.write_geometry(tmp_path / f"{side}.pial", points, corners)
+    rng = np.random.default_rng(0)
+    for number in range(4):
+        nib.freesurfer.write_morph_data(tmp_path / f"lh.sub-{number}.thickness", rng.standard_normal(5))
+    images, surfaces = tmp_path / "lh.*.thickness", (tmp_path / "lh.pial", tmp_path / "rh.pial")
+    command = ("fit", images, "--n-components", "1", "--sparsity", "0.4", "--output", tmp_path / "out")
+    ran = spca_tv(*command, "--surface", *surfaces)
+    assert ran.code == 2
+    assert "for left alone write --surface lh.pial - on the command line" in ran.err
+    with pytest.raises(SystemExit):
+        spca_tv(*command, "--surface", surfaces[0])
+    assert "write - for the other one: --surface lh.pial -" in capsys.readouterr().err
+    assert spca_tv(*command, "--surface", surfaces[0], "-").code == 0
+
+
+def test_overwriting_says_what_goes_and_keeps_a_report(few, tmp_path, spca_tv):
+    out = tmp_path / "out"
+    command = ("fit", "--array", few, "--n-components", "1", "--output", out)
+    assert spca_tv(*command).code == 0
+    (out / "desc-SPCATV_report.html").write_text("a day's work")
+    ran = spca_tv(*command, "--overwrite")
+    assert ran.code == 0
+    assert "will be replaced; its report is kept as desc-SPCATV_report.old.html" in ran.err
+    assert (out / "desc-SPCATV_report.old.html").read_text() == "a day's work"
+    assert not (out / "desc-SPCATV_report.html").exists()
+
+
+STUCK = """
+import sys, time
+import spcatv.cli.fit as fit
+from spcatv.cli import main
+
+def stuck(request):
+    print("working", flush=True)
+    time.sleep(600)
+
+fit._fit = stuck
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="kills a process")
+@pytest.mark.parametrize("kind", ["SIGKILL", "SIGHUP"])
+def test_a_killed_run_leaves_nothing_for_ever(kind, few, tmp_path, spca_tv):
+    out = tmp_path / "out"
+    command = ["fit", "--array", str(few), "--n-components", "1", "--output", str(out)]
+    process = subprocess.Popen([sys.executable, "-c", STUCK, *command], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "working\n"
+    process.send_signal(getattr(signal, kind))
+    process.communicate()
+    left = sorted(path.name for path in tmp_path.iterdir() if path.name.startswith("."))
+    if kind == "SIGHUP":
+        assert (process.returncode, left) == (130, [])
+    else:
+        assert len(left) == 2
+    assert spca_tv(*command).code == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["few.npy", "out"]
