@@ -34,7 +34,7 @@ def _matching(wanted: str, names: Sequence[str]) -> set[int]:
         "path": lambda name: {os.path.abspath(file) for file in files_of(name)},
         "file": lambda name: {os.path.basename(file) for file in files_of(name)},
         "stem": lambda name: {_stem(file) for file in files_of(name)},
-        "participant": lambda name: {f"sub-{entities_of(name).get('sub')}"},
+        "participant": lambda name: {f"sub-{sub}" for key, sub in entities_of(name).items() if key == "sub"},
     }
     for kind, known in kinds.items():
         looked_for = {"path": os.path.abspath(wanted), "participant": f"sub-{wanted.removeprefix('sub-')}"}
