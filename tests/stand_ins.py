@@ -89,6 +89,26 @@ def write_grayordinates(folder):
         nib.save(image, folder / f"sub-{number:02d}.dscalar.nii")
 
 
+def write_runs(folder, n_volumes=60):
+    """Two runs with the tables that fMRIPrep writes beside them."""
+    import nibabel as nib
+    import pandas as pd
+
+    folder.mkdir()
+    places = np.argwhere(box())
+    motion = [f"{kind}_{axis}" for kind in ("trans", "rot") for axis in "xyz"]
+    for number in range(2):
+        rng = np.random.default_rng(number)
+        stem = f"sub-{number:02d}_task-rest"
+        values = np.zeros((*box().shape, n_volumes), dtype=np.float32)
+        values[box()] = 100 + signals(n_volumes, places, seed=number).T
+        image = nib.Nifti1Image(values, np.diag([3.0, 3.0, 3.0, 1.0]))
+        image.header.set_zooms((3, 3, 3, 2.0))
+        nib.save(image, folder / f"{stem}_desc-preproc_bold.nii.gz")
+        columns = {name: rng.standard_normal(n_volumes) for name in [*motion, "white_matter", "csf"]}
+        pd.DataFrame(columns).to_csv(folder / f"{stem}_desc-confounds_timeseries.tsv", sep="\t", index=False)
+
+
 def write_people(folder, name="participants.tsv"):
     """A table of age and diagnosis, one row per person."""
     rows = "".join(
@@ -157,6 +177,7 @@ def images(folder):
     write_surfaces(folder)
     write_grayordinates(folder)
     write_people(folder, "confounds.tsv")
+    write_runs(folder / "fmriprep")
     return {}
 
 

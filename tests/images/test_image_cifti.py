@@ -11,7 +11,7 @@ import nibabel as nib
 from nibabel.cifti2 import BrainModelAxis, Cifti2Image, ScalarAxis, SeriesAxis
 
 from spcatv import SPCATV
-from spcatv.images import ImageError, ImageSPCATV, read_cohort
+from spcatv.images import ImageError, ImageSPCATV, make_reading, read_cohort
 from spcatv.structure import concat, grid, icosphere, mesh
 
 N_IMAGES = 10
@@ -127,7 +127,10 @@ def test_series_and_images_give_the_same_rows(grayordinates, monkeypatch):
     for imgs in (path, series, nib.load(path), [nib.load(p) for p in grayordinates.paths]):
         seen = []
         cohort = read_cohort(
-            imgs, surface=grayordinates.surfaces, progress=lambda *step, seen=seen: seen.append(step)
+            imgs,
+            surface=grayordinates.surfaces,
+            reading=make_reading(standardize_runs=False),
+            progress=lambda *step, seen=seen: seen.append(step),
         )
         assert np.array_equal(cohort.X, expected)
         assert [step[2] for step in seen] == list(cohort.names)
@@ -145,7 +148,9 @@ def test_mask_and_bad_grayordinates(grayordinates):
     values[:, ~keep] = 3
     constant = Cifti2Image(values, (SeriesAxis(0, 1, N_IMAGES), grayordinates.axis))
     with pytest.warns(UserWarning, match="grayordinates were dropped"):
-        dropped = read_cohort(constant, surface=grayordinates.surfaces)
+        dropped = read_cohort(
+            constant, surface=grayordinates.surfaces, reading=make_reading(standardize_runs=False)
+        )
     assert np.array_equal(dropped.X, by_array.X)
     assert dropped.space.structure() == by_array.space.structure()
     assert np.array_equal(dropped.space.columns, by_array.space.columns)

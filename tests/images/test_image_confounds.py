@@ -9,7 +9,14 @@ pytest.importorskip("nilearn")
 import nibabel as nib
 import pandas as pd
 
-from spcatv.images import BadFeatureWarning, ImageError, ImageSPCATV, RowOrderWarning, read_cohort
+from spcatv.images import (
+    BadFeatureWarning,
+    ImageError,
+    ImageSPCATV,
+    RowOrderWarning,
+    make_reading,
+    read_cohort,
+)
 from spcatv.images.confounds import fit_confounds, read_confounds
 
 SHAPE = (5, 4, 3)
@@ -25,11 +32,15 @@ def data():
 
 
 def images(X):
+    """One 4-D image; its volumes are people, so it is not a run to be standardised."""
     return nib.Nifti1Image(np.moveaxis(X.reshape(-1, *SHAPE), 0, -1).astype(np.float32), np.eye(4))
 
 
 def cohort(X, confounds, **more):
-    return read_cohort(images(X), mask=np.ones(SHAPE, bool), confounds=confounds, dtype="float64", **more)
+    reading = make_reading(standardize_runs=False)
+    return read_cohort(
+        images(X), mask=np.ones(SHAPE, bool), confounds=confounds, dtype="float64", reading=reading, **more
+    )
 
 
 def test_residuals_are_those_of_least_squares(data):
@@ -54,7 +65,9 @@ def test_the_unit_and_an_intercept_do_not_matter(data):
 
 def test_new_images_by_the_same_fit(data):
     X, confounds = data
-    model = ImageSPCATV(n_components=2, mask=np.ones(SHAPE, bool), alpha=0.01, dtype="float64")
+    model = ImageSPCATV(
+        n_components=2, mask=np.ones(SHAPE, bool), alpha=0.01, dtype="float64", standardize_runs=False
+    )
     scores = model.fit_transform(images(X), confounds=confounds)
     assert np.allclose(model.transform(images(X), confounds=confounds), scores)
     # one image alone has the scores that it has among others

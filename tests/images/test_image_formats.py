@@ -11,26 +11,29 @@ pytest.importorskip("nilearn")
 
 from spcatv import ImageSPCATV
 from spcatv.images import ImageError, formats, read_cohort
-from spcatv.images.space import Opened, Space, VoxelSet
-from spcatv.progress import FileRead, tell
+from spcatv.images.space import Opened, Samples, Space, VoxelSet
 from spcatv.structure import grid
 
 SHAPE = (5, 4, 3)
 
 
 @dataclass(frozen=True, eq=False)
-class TextSamples:
+class TextSamples(Samples):
     space: "TextSpace"
-    files: tuple[Path, ...]
+    paths: tuple[Path, ...]
+
+    @property
+    def files(self):
+        return self.paths
 
     @property
     def names(self):
         return tuple(map(str, self.files))
 
-    def fill(self, out):
+    def _filled(self, out):
         for number, file in enumerate(self.files):
             out[number] = np.loadtxt(file)[self.space.labels.ravel() != 0]
-            tell(FileRead(number + 1, len(out), str(file)))
+            yield
 
 
 @dataclass(frozen=True, eq=False)

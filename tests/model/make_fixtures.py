@@ -2,7 +2,7 @@
 
 Run it once for every schema version, with the first commit that writes it:
 
-    PYTHONPATH=src python tests/model/make_fixtures.py tests/model/fixtures/schema-2
+    PYTHONPATH=src python tests/model/make_fixtures.py tests/model/fixtures/schema-3
 
 Each model gets a folder of its own with the model folder and ``expected.json``: what the fitted estimator
 said before it was saved. Fixtures are never written again: they stand for the folders that users have.
@@ -92,8 +92,32 @@ def volume():
     nib.save(nib.Nifti1Image(mask, affine), "mask.nii.gz")
     nib.save(nib.Nifti1Image(images, affine), "images.nii.gz")
     confounds = np.random.default_rng(5).standard_normal((N_SAMPLES, 2))
-    model = ImageSPCATV(2, mask=Path("mask.nii.gz"), alpha=0.1, standardize=True)
+    model = ImageSPCATV(2, mask=Path("mask.nii.gz"), alpha=0.1, standardize=True, standardize_runs=False)
     return model.fit("images.nii.gz", confounds=confounds), X, confounds
+
+
+def runs():
+    """Two runs, smoothed and cleaned."""
+    import nibabel as nib
+
+    from spcatv.images import ImageSPCATV
+
+    X = blobs(60, 9)
+    images = np.moveaxis(X.reshape(N_SAMPLES, 5, 4, 3), 0, -1).astype(np.float32)
+    affine = np.diag([2.0, 2.0, 2.0, 1.0])
+    half = N_SAMPLES // 2
+    series = [nib.Nifti1Image(images[..., :half], affine), nib.Nifti1Image(images[..., half:], affine)]
+    model = ImageSPCATV(
+        2,
+        mask=np.ones((5, 4, 3), dtype=np.uint8),
+        alpha=0.05,
+        smoothing_fwhm=1.0,
+        resample=True,
+        standardize_runs=True,
+        detrend=True,
+        t_r=2.0,
+    )
+    return model.fit(series), X
 
 
 def surface():
@@ -124,7 +148,7 @@ def cifti():
     return model.fit("images.dscalar.nii"), X
 
 
-MAKERS = (plain, refined, alphas, wanted, values, volume, surface, cifti)
+MAKERS = (plain, refined, alphas, wanted, values, volume, runs, surface, cifti)
 
 
 def expected(model, X, confounds=None):

@@ -86,7 +86,8 @@ def test_there_are_fixtures_of_every_version():
     assert set(versions) == set(range(1, SCHEMA_VERSION + 1))
     kinds = {"plain", "refined", "alphas", "values", "volume", "surface", "cifti"}
     assert versions.pop(1) == kinds
-    assert all(names == kinds | {"wanted"} for names in versions.values())
+    assert versions.pop(2) == kinds | {"wanted"}
+    assert all(names == kinds | {"wanted", "runs"} for names in versions.values())
     assert set(UPGRADES) == set(range(1, SCHEMA_VERSION))
 
 

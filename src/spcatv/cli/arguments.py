@@ -33,7 +33,8 @@ def _add_argument(group: argparse._ArgumentGroup, name: str, option: Option, def
     if default is not None and option.kind.metavar is not None:
         shown += f" (default: {_shown(default)})"
     if option.kind.metavar is None:
-        shown += f" (default: {'yes' if default else 'no'})"
+        if default is not None:
+            shown += f" (default: {'yes' if default else 'no'})"
         group.add_argument(
             flag(name), action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, help=shown
         )

@@ -18,7 +18,7 @@ from spcatv._util.text_table import read_table
 from spcatv._util.types import FloatArray
 from spcatv._util.warn import warn_user
 from spcatv.cli.inputs import SampleFiles
-from spcatv.cli.kinds import InputError
+from spcatv.cli.kinds import InputError, input_errors
 from spcatv.cli.options import NO_HEMISPHERE, CommonOptions
 from spcatv.data import Adjustment
 from spcatv.estimator import SPCATV
@@ -85,7 +85,8 @@ class ImageSamples:
         n_dropped = self.cohort.dropped.n_dropped
         dropped = f", {n_dropped:,} of them dropped" if n_dropped else ""
         matched = f"\nConfounds: {self.cohort.matched}" if self.cohort.matched else ""
-        return f"Read {len(self.names)} images: {self.cohort.mask_report}{dropped}{matched}"
+        reading = f"; {self.cohort.reading_report}" if self.cohort.reading_report else ""
+        return f"Read {len(self.names)} images: {self.cohort.mask_report}{dropped}{reading}{matched}"
 
     def write_model(self, model: SPCATV, folder: Path) -> None:
         """Write the model folder of an `ImageSPCATV`, and a copy of its loading maps."""
@@ -107,7 +108,9 @@ class ImageSamples:
 def read_images(options: CommonOptions, samples: Sequence[SampleFiles]) -> ImageSamples:
     """Read the images: one file per sample, or the files of its two hemispheres."""
     # imported here: images need an extra
-    from spcatv.images import read_cohort
+    from spcatv.images import make_reading, read_cohort
+    from spcatv.images.run_confounds import check_words
+    from spcatv.images.saving import READING
 
     own: dict[str, Any] = {
         "mask": None if options.mask is None else str(options.mask),
@@ -116,12 +119,18 @@ def read_images(options: CommonOptions, samples: Sequence[SampleFiles]) -> Image
         "standardize": options.standardize,
         "dtype": options.dtype or IMAGE_DTYPE,
     }
+    asked = {name: getattr(options, name) for name in READING}
+    asked["standardize_runs"] = "auto" if options.standardize_runs is None else options.standardize_runs
+    with input_errors(ValueError, TypeError):
+        reading = make_reading(**asked)
+        check_words(reading.run_confounds)
     confounds = _confounds(options.confounds, options.confounds_columns, options.path_column)
     with _named_errors(options.confounds), read_ahead(samples, options.n_jobs):
-        cohort = read_cohort(_plain(samples), confounds=confounds, exclude=options.exclude or (), **own)
+        excluded = options.exclude or ()
+        cohort = read_cohort(_plain(samples), confounds=confounds, exclude=excluded, reading=reading, **own)
     if samples_of_one_file(cohort.names):
         warn_user(ONE_FILE.format(samples[0][0].name, len(cohort.names)), UserWarning)
-    return ImageSamples(cohort, cohort.space.structure(), own)
+    return ImageSamples(cohort, cohort.space.structure(), {**own, **asked})
 
 
 def score_images(

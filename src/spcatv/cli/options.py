@@ -121,6 +121,33 @@ OPTIONS: dict[str, Option] = {
         "paths)",
     ),
     "standardize": Option(kinds.switch(), INPUT, "divide every feature by its standard deviation"),
+    "smoothing_fwhm": Option(
+        kinds.number("MM"), INPUT, "smooth every image with a Gaussian kernel of this width (FWHM, in mm)"
+    ),
+    "resample": Option(
+        kinds.switch(),
+        INPUT,
+        "resample images on other grids, which are refused otherwise: to the grid of the mask, else of the "
+        "first image",
+    ),
+    "standardize_runs": Option(
+        kinds.switch(),
+        INPUT,
+        "centre every run (an image of several volumes) and scale it to unit variance, feature by feature "
+        "(default: yes for 4-D volumes and other time series)",
+    ),
+    "detrend": Option(kinds.switch(), INPUT, "remove the linear trend of every run"),
+    "high_pass": Option(kinds.number("HZ"), INPUT, "remove slower changes from every run, such as 0.01"),
+    "low_pass": Option(kinds.number("HZ"), INPUT, "remove faster changes from every run, such as 0.1"),
+    "t_r": Option(
+        kinds.number("S"), INPUT, "seconds between volumes, for the filters (default: what the files say)"
+    ),
+    "run_confounds": Option(
+        kinds.several(kinds.text("NAME"), "NAME,..."),
+        INPUT,
+        "confounds to remove from every run, from the table of fMRIPrep beside it: columns, patterns, or the "
+        "strategies motion, wm_csf, global_signal and high_pass",
+    ),
     "bad_features": Option(
         kinds.choice(*BAD_FEATURES),
         INPUT,
@@ -283,6 +310,14 @@ class CommonOptions:
     confounds: Path | None = None
     confounds_columns: tuple[str, ...] | None = None
     standardize: bool = False
+    smoothing_fwhm: float | None = None
+    resample: bool = False
+    standardize_runs: bool | None = None
+    detrend: bool = False
+    high_pass: float | None = None
+    low_pass: float | None = None
+    t_r: float | None = None
+    run_confounds: tuple[str, ...] | None = None
     bad_features: str = "drop"
     exclude: tuple[str, ...] | None = None
     n_components: int = FIT.n_components

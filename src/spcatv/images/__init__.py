@@ -15,6 +15,8 @@ from spcatv.images.estimator import ImageSPCATV
 from spcatv.images.features import BadFeatureWarning, DropReport
 from spcatv.images.loading import ImageError
 from spcatv.images.quality import ImageQuality, ImageQualityWarning
+from spcatv.images.reading import Reading, make_reading
+from spcatv.images.runs import RunWarning
 from spcatv.images.space import Space
 from spcatv.images.volume_mask import MaskWarning
 
@@ -29,7 +31,10 @@ __all__ = [
     "InputFile",
     "MaskWarning",
     "Preparation",
+    "Reading",
     "RowOrderWarning",
+    "RunWarning",
     "Space",
+    "make_reading",
     "read_cohort",
 ]

@@ -25,6 +25,7 @@ from spcatv.images.meshes import (
     meshes_state,
     surface_structure,
 )
+from spcatv.images.runs import Run, consecutive
 from spcatv.images.space import (
     Opened,
     Samples,
@@ -247,6 +248,11 @@ class CiftiSamples(Samples):
     def names(self) -> tuple[str, ...]:
         """One name per sample: the file, and the row in it if it holds several."""
         return tuple(name for file in self.opened for name in sample_names(file.name, file.n_samples))
+
+    @cached_property
+    def runs(self) -> tuple[Run, ...]:
+        """One per image; those with an axis of times are time series."""
+        return consecutive((f.name, f.n_samples, (f.file,), f.t_r, f.is_series) for f in self.opened)
 
     @property
     def files(self) -> tuple[Path, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import nibabel as nib
 import numpy as np
-from nibabel.cifti2 import BrainModelAxis, Cifti2Image
+from nibabel.cifti2 import BrainModelAxis, Cifti2Image, SeriesAxis
 
 from spcatv._util.types import Array
 from spcatv.images.loading import ImageError, image_name, is_path, open_volume, reading
@@ -30,6 +30,17 @@ class CiftiFile:
     def n_samples(self) -> int:
         """Number of maps or time points."""
         return int(self.image.shape[0])
+
+    @property
+    def is_series(self) -> bool:
+        """Whether the rows are time points."""
+        return isinstance(self.image.header.get_axis(0), SeriesAxis)
+
+    @property
+    def t_r(self) -> float | None:
+        """Seconds between time points, if the file states them."""
+        axis = self.image.header.get_axis(0)
+        return float(axis.step) if isinstance(axis, SeriesAxis) and axis.unit == "SECOND" else None
 
     @property
     def file(self) -> Path | None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from spcatv._util.entities import natural_groups
-from spcatv._util.types import FloatArray
+from spcatv._util.types import BoolArray, FloatArray
+from spcatv._util.warn import warn_user
 from spcatv.data import Adjustment, as_data
 from spcatv.images.confounds import ConfoundFit, ConfoundTable, fit_confounds, read_confounds
 from spcatv.images.features import (
@@ -26,18 +26,18 @@ from spcatv.images.features import (
 )
 from spcatv.images.formats import listed, space_of, without
 from spcatv.images.loading import ImageError
+from spcatv.images.maskers import is_masker, masker_parts
+from spcatv.images.matrix import ReadProgress, read_matrix
 from spcatv.images.quality import ImageQuality, image_quality
+from spcatv.images.reading import AUTO, NOTHING, Reading
+from spcatv.images.run_confounds import beside, check_words, is_per_run, run_tables
+from spcatv.images.runs import ROUNDING, Run, RunWarning, check_runs, clean_runs
 from spcatv.images.space import Samples, Space
 from spcatv.model import file_sha256
-from spcatv.progress import Event, FileRead, listening
 
 logger = logging.getLogger(__name__)
 
 DTYPES = ("float32", "float64")
-# called after every image with its number (from 1), the number of all images, and its name
-ReadProgress = Callable[[int, int, str], None]
-# the residual of a feature counts as rounding error below this many units in the last place of its values
-ROUNDING = 8
 
 
 @dataclass(frozen=True)
@@ -56,20 +56,34 @@ class Preparation:
     confounds: ConfoundFit | None  # what the confounds explain
     scale: FloatArray | None  # standard deviations that the features are divided by, shape (n_features,)
     dtype: str  # "float32" or "float64"
+    reading: Reading = NOTHING  # what happens while images are read
 
-    def read(self, imgs: Any, confounds: Any = None, *, progress: ReadProgress | None = None) -> FloatArray:
+    def read(
+        self, imgs: Any, confounds: Any = None, *, progress: ReadProgress | None = None, memory: Any = None
+    ) -> FloatArray:
         """The data matrix (n_samples, n_features) of new images of the same kind and space.
 
-        Confounds, with the columns of the fit, are needed if and only if the fit had some.
+        Confounds, with the columns of the fit, are needed if and only if the fit had some; a list of tables
+        holds those of runs.
         """
         items = listed(imgs)
         kind = space_of(items, self.space.as_surface()).kind
         if kind != self.space.kind:
             raise ImageError(f"the model was fitted to {self.space.kind} images, these are {kind} images")
+        if self.reading.resample:
+            items, _ = self.space.resampled(items, self.space.as_mask())
         samples = self.space.open(items)
-        table = self._checked_confounds(confounds, samples.names)
-        X = _read(samples, self.space, self.dtype, progress)
+        per_run = confounds if is_per_run(confounds) else None
+        if per_run is not None and not self.reading.run_confounds:
+            raise ImageError("the model was fitted without confounds of runs; it cannot remove any")
+        table = self._checked_confounds(None if per_run is not None else confounds, samples.names)
+        tables = run_tables(samples.runs, self.reading.run_confounds, per_run)
+        check_runs(samples.runs, self.reading, tables)
+        smooth = _smoothed(samples, self.reading)
+        X = read_matrix(smooth, self.space, self.dtype, progress=progress, memory=memory)
         check_finite(X, samples.names, self.space.noun)
+        if self.reading.cleans:
+            clean_runs(X, samples.runs, self.reading, tables)
         if self.confounds is not None and table is not None:
             self.confounds.remove(X, table)
         if self.scale is not None:
@@ -89,7 +103,7 @@ class Preparation:
         return read_confounds(confounds, names, self.confounds.levels)
 
     def to_images(self, X: npt.ArrayLike, names: tuple[str, ...] = ()) -> Any:
-        """Images in the units of the input, from rows as `read` returns them; confounds stay removed."""
+        """Images from rows as `read` returns them: scale undone, confounds removed and runs cleaned."""
         values = np.asarray(X)
         return self.space.to_images(values if self.scale is None else values * self.scale, names)
 
@@ -120,6 +134,8 @@ class Cohort:
         How the rows of the confounds were matched to the samples, in a sentence; empty if they are in order.
     quality : tuple of ImageQuality
         One per sample: how it compares with the others.
+    reading_report : str
+        One line: what happened to the images while they were read; empty if nothing did.
     """
 
     X: FloatArray
@@ -131,6 +147,7 @@ class Cohort:
     dropped: DropReport
     matched: str = ""
     quality: tuple[ImageQuality, ...] = ()
+    reading_report: str = ""
 
     @property
     def groups(self) -> tuple[str, ...] | None:
@@ -157,6 +174,9 @@ def read_cohort(
     dtype: Any = "float32",
     progress: ReadProgress | None = None,
     exclude: str | Sequence[str] = (),
+    reading: Reading = Reading(),  # noqa: B008 (it is immutable)
+    target_affine: Any = None,
+    memory: Any = None,
 ) -> Cohort:
     """Read images one by one into one array and prepare it for a fit (docs/images.md).
 
@@ -166,13 +186,15 @@ def read_cohort(
         A list of NIfTI files or images, or a 4-D one; surface overlays of one or two hemispheres as
         ``{"left": [...], "right": [...]}``, as (left, right) pairs or as file names that mention their
         hemisphere; nilearn SurfaceImages; or CIFTI-2 files or images.
-    mask : path, image, array, name of one of nilearn's rules, or None, default=None
-        The voxels or vertices to use. With labels, total variation stays inside each label.
+    mask : path, image, array, name of one of nilearn's rules, masker, or None, default=None
+        The voxels or vertices to use. With labels, total variation stays inside each label. A nilearn masker
+        also decides how images are read.
     surface : "fsaverage5", pair, mapping or PolyMesh, default=None
         Meshes of the hemispheres, for overlays and CIFTI-2.
     confounds : path, DataFrame or array-like, default=None
         Regressed out of every feature by least squares. Rows are matched to the images by a column of paths
         or participants (docs/images.md); without one, and in an array, they are in the order of the images.
+        A list of tables, one per image and with one row per volume, is regressed out of each run by itself.
     bad_features : {"drop", "raise"}, default="drop"
         What to do about features that are constant, or NaN or infinite in some sample.
     standardize : bool, default=False
@@ -183,6 +205,12 @@ def read_cohort(
         Called after every image with its number, the number of all images, and its name.
     exclude : str or sequence of str, default=()
         Images to leave out: files, with or without their folder and ending, or participants ("sub-07").
+    reading : Reading, default=Reading()
+        Smoothing, resampling, and the cleaning of runs (`spcatv.images.make_reading`).
+    target_affine : number or array of shape (3, 3) or (4, 4), default=None
+        Resample images and mask to voxels of this size in mm, or with this affine.
+    memory : path or joblib.Memory, default=None
+        Where the values of files are kept after they were read, smoothed and resampled, for the next time.
 
     Returns
     -------
@@ -195,17 +223,36 @@ def read_cohort(
     """
     check_rule(bad_features)
     precision = checked_dtype(dtype)
+    check_words(reading.run_confounds)
     items = without(listed(imgs), exclude, surface)
-    opened = space_of(items, surface).find(items, mask, surface)
+    own_mesh = getattr(getattr(mask, "mask_img", None), "mesh", None)  # of a SurfaceMasker
+    kind = space_of(items, own_mesh if surface is None else surface)
+    if is_masker(mask):
+        mask, reading = masker_parts(mask, items, kind, reading, target_affine)
+    if target_affine is not None:
+        reading = replace(reading, resample=True)
+    if reading.resample:
+        items, mask = kind.resampled(items, mask, target_affine)
+    opened = kind.find(items, mask, surface)
     # check whatever can be wrong before any voxel is read
     if len(opened.names) < 2:
         raise ImageError(f"{opened.names[0]}: one image only; components need at least two")
-    table = None if confounds is None else read_confounds(confounds, opened.names)
+    per_run = confounds if is_per_run(confounds) else None
+    table = None if confounds is None or per_run is not None else read_confounds(confounds, opened.names)
     space, samples, mask_report = opened.place()
-    logger.info("%s", mask_report)
-    X = _read(samples, space, precision, progress)
+    if per_run is not None and not reading.run_confounds:
+        reading = replace(reading, run_confounds=("*",))
+    tables = run_tables(samples.runs, reading.run_confounds, per_run)
+    reading, reading_report = _settled(reading, samples.runs)
+    logger.info("%s", "; ".join(filter(None, (mask_report, reading_report))))
+    check_runs(samples.runs, reading, tables)
+    hashes = {path: file_sha256(path) for path in dict.fromkeys(samples.files)}
+    smooth = _smoothed(samples, reading)
+    X = read_matrix(smooth, space, precision, progress=progress, memory=memory, hashes=hashes)
     quality = image_quality(X, samples.names, space.noun)
     X, space, dropped = _without_bad(X, space, bad_features, samples.names)
+    if reading.cleans:
+        X, space, dropped = _cleaned(X, space, samples.runs, reading, tables, bad_features, dropped)
     fit = None
     if table is not None:
         X, space, fit, dropped = _without_confounds(X, space, table, bad_features, dropped)
@@ -215,15 +262,38 @@ def read_cohort(
         X /= scale
     return Cohort(
         X=X,
-        preparation=Preparation(space=space, confounds=fit, scale=scale, dtype=precision),
+        preparation=Preparation(space=space, confounds=fit, scale=scale, dtype=precision, reading=reading),
         adjustment=Adjustment(standardize, None if table is None else table.values),
         names=samples.names,
-        files=tuple(InputFile(str(path), file_sha256(path)) for path in dict.fromkeys(samples.files)),
+        files=tuple(InputFile(str(path), sha256) for path, sha256 in hashes.items()),
         mask_report=mask_report,
         dropped=dropped,
         matched="" if table is None else table.matched,
         quality=quality,
+        reading_report=reading_report,
     )
+
+
+def _smoothed(samples: Samples, reading: Reading) -> Samples:
+    return samples if reading.smoothing_fwhm is None else samples.smoothed(reading.smoothing_fwhm)
+
+
+def _settled(reading: Reading, runs: tuple[Run, ...]) -> tuple[Reading, str]:
+    """Decide what is "auto", warn about it, and describe in one line what is done to the images."""
+    series = [run for run in runs if run.series]
+    settled = reading.settled(bool(series))
+    unused = [run for run in series if beside(run) is not None] if not reading.run_confounds else []
+    if reading.standardize_runs == AUTO and series:
+        warn_user(
+            f"{len(series)} of {len(runs)} images are runs of several volumes: every run is centred and "
+            "scaled to unit variance; standardize_runs=True (--standardize-runs) asks for this, "
+            "standardize_runs=False (--no-standardize-runs) leaves the values as they are",
+            RunWarning,
+        )
+    hint = (
+        f"{len(unused)} runs have confounds beside them, which are not used (run_confounds=, --run-confounds)"
+    )
+    return settled, "; ".join(filter(None, (settled.described(), hint if unused else "")))
 
 
 def checked_dtype(dtype: Any) -> str:
@@ -237,25 +307,6 @@ def checked_dtype(dtype: Any) -> str:
     return name
 
 
-@dataclass(frozen=True)
-class _ReadListener:
-    """Calls the function that was given as `progress`."""
-
-    progress: ReadProgress
-
-    def hear(self, event: Event, /) -> bool:
-        if isinstance(event, FileRead):
-            self.progress(event.number, event.total, event.name)
-        return False
-
-
-def _read(samples: Samples, space: Space, dtype: str, progress: ReadProgress | None) -> FloatArray:
-    X = np.empty((len(samples.names), space.n_features), dtype=dtype)
-    with nullcontext() if progress is None else listening(_ReadListener(progress)):
-        samples.fill(X)
-    return X
-
-
 def _without_bad(
     X: FloatArray, space: Space, rule: str, names: tuple[str, ...]
 ) -> tuple[FloatArray, Space, DropReport]:
@@ -265,6 +316,24 @@ def _without_bad(
     if report.n_dropped:
         return drop_columns(X, bad.kept), space.keep(bad.kept), report
     return X, space, report
+
+
+def _cleaned(
+    X: FloatArray,
+    space: Space,
+    runs: tuple[Run, ...],
+    reading: Reading,
+    tables: list[FloatArray | None],
+    rule: str,
+    report: DropReport,
+) -> tuple[FloatArray, Space, DropReport]:
+    """Clean the runs; drop or refuse features of which nothing is left in any of them. X is overwritten."""
+    clean_runs(X, runs, reading, tables)
+    kept: BoolArray = np.asarray(X.max(axis=0) != X.min(axis=0))
+    n_constant = check_explained(~kept, rule, space.noun, "the runs are cleaned")
+    if n_constant:
+        X, space = drop_columns(X, kept), space.keep(kept)
+    return X, space, replace(report, n_constant=report.n_constant + n_constant)
 
 
 def _without_confounds(

@@ -18,8 +18,10 @@ from spcatv.estimator import SPCATV
 from spcatv.estimator.naming import ComponentNamesMixin
 from spcatv.estimator.parameters import check_parameters
 from spcatv.estimator.reportable import ReportMixin
-from spcatv.images.cohort import Cohort, ReadProgress, checked_dtype, read_cohort
+from spcatv.images.asked import cohort_for, masker_parameters, reading_for
+from spcatv.images.cohort import Cohort, checked_dtype
 from spcatv.images.features import check_rule
+from spcatv.images.matrix import ReadProgress, checked_memory
 from spcatv.images.saving import KIND, OWN, restore_fitted, save_fitted
 from spcatv.images.space import default_names
 from spcatv.model import SavedModel, read_model
@@ -59,7 +61,10 @@ class ImageSPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transf
         Voxels or vertices to use: an image of 0 and 1, or of labels, in the space of the images. With
         labels, total variation stays inside each label. ``None`` takes all of a surface or CIFTI-2 file; for
         volumes, it chooses the rule that fits them ("nonzero", "background", "epi", "whole-brain-template";
-        other rules are "gm-template" and "wm-template"). Nothing is ever resampled.
+        other rules are "gm-template" and "wm-template"). Or a
+        nilearn masker (NiftiMasker, MultiNiftiMasker, SurfaceMasker, MultiSurfaceMasker), fitted or not: its
+        mask, target space, smoothing and cleaning are used, and the parameters below must not be given
+        beside it.
     surface : "fsaverage5", (left, right), mapping or PolyMesh, default=None
         Meshes of the hemispheres, for overlays and CIFTI-2: GIFTI or FreeSurfer surface files, objects
         with `coordinates` and `faces`, or arrays (coords, triangles). SurfaceImages have their own.
@@ -68,10 +73,36 @@ class ImageSPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transf
         some image: drop them from the mask with a warning that counts them, or raise an error.
     standardize : bool, default=False
         Whether every voxel or vertex is scaled to unit variance (after confounds are removed).
+    smoothing_fwhm : float, default=None
+        Smooth every image with a Gaussian kernel of this width at half its maximum, in mm.
+    resample : bool, default=False
+        Whether images on another grid are resampled: to the grid of the mask, else of the first image.
+        By default they are refused.
+    target_affine : number or array of shape (3, 3) or (4, 4), default=None
+        Resample images and mask to voxels of this size in mm, or with this affine.
+    standardize_runs : "auto", bool, "zscore_sample" or "psc", default="auto"
+        Whether every run (an image of several volumes) is centred and scaled to unit variance, voxel by
+        voxel; "psc": percent of its mean. "auto" does so if any image is a time series: a 4-D volume, a
+        ``.dtseries.nii`` or an overlay with ``_bold`` in its name. The scores then describe changes
+        within runs rather than differences between people.
+    detrend : bool, default=False
+        Whether the linear trend of every run is removed.
+    high_pass, low_pass : float, default=None
+        Cutoffs in Hz of a Butterworth filter for every run.
+    t_r : float, default=None
+        Seconds between volumes, for the filters; by default what the files say.
+    run_confounds : str or sequence of str, default=None
+        Confounds to remove from each run: columns, patterns (``"a_comp_cor_0[0-4]"``) or strategies
+        ("motion", "wm_csf", "global_signal", "high_pass") of the tables that fMRIPrep writes beside the
+        runs, or of those that are given to `fit`.
+    memory : path or joblib.Memory, default=None
+        Where the values of files are kept after they were read, smoothed and resampled, for the next time.
     sparsity, smoothness, alpha, l1_ratio, tv_ratio, penalty_units, penalty, positive, center, \
-global_signal, tol, max_iter, solver, n_init, refine, refit, transform_method, init, random_state, \
-verbose
+global_signal, tol, max_iter, solver, n_init, refine, refit, transform_method, init, random_state
         As for `spcatv.SPCATV`.
+    verbose : int, default=0
+        0 prints nothing, 1 what was read and one line per component, 2 also one line per image and per
+        alternation.
     dtype : {"float32", "float64"}, default="float32"
         Precision of the data matrix and of the fit.
 
@@ -79,8 +110,15 @@ verbose
     ----------
     components_img_ : 4-D Nifti1Image, SurfaceImage or Cifti2Image
         The K loading maps, zero outside the mask.
+    mask_img_ : Nifti1Image, SurfaceImage or Cifti2Image
+        The voxels or vertices that were used: 1 inside, 0 outside.
     masker_ : NiftiMasker, SurfaceMasker or CiftiMasker
-        Fitted; extracts features from images and puts them back, in the order of `components_`.
+        Fitted; extracts features from images and puts them back, in the order of `components_`. nilearn's
+        maskers smooth and clean as the fit did.
+    memory_ : joblib.Memory
+        The cache of `memory`.
+    variance_ : ndarray of shape (n_components,)
+        nilearn's name for `explained_variance_`.
     estimator_ : SPCATV
         The fit on the data matrix. Its fitted attributes are available here as well: ``components_``,
         ``mean_``, ``global_loading_``, ``singular_values_``, ``explained_variance_``,
@@ -89,13 +127,15 @@ verbose
     space_ : Space
         Where the features live; creates and writes images.
     preparation_ : Preparation
-        How images become rows of the data matrix: space, confounds, scale.
+        How images become rows of the data matrix: space, reading, confounds, scale.
     input_names_ : tuple of str
         One per sample of the fit.
     input_files_ : tuple of InputFile
         The files that were read, with the SHA-256 of each.
     mask_report_ : str
         One line: how many features, and where the mask comes from.
+    reading_report_ : str
+        One line: what happened to the images while they were read; empty if nothing did.
     dropped_ : DropReport
         How many features were dropped, and why.
     n_dropped_ : int
@@ -122,6 +162,16 @@ verbose
         surface: Any = None,
         bad_features: str = "drop",
         standardize: bool = False,
+        smoothing_fwhm: float | None = None,
+        resample: bool = False,
+        target_affine: Any = None,
+        standardize_runs: bool | str = "auto",
+        detrend: bool = False,
+        high_pass: float | None = None,
+        low_pass: float | None = None,
+        t_r: float | None = None,
+        run_confounds: str | Sequence[str] | None = None,
+        memory: Any = None,
         sparsity: float | Sequence[float] = FIT.sparsity,
         smoothness: float = FIT.smoothness,
         alpha: float | Sequence[float] | None = FIT.alpha,
@@ -149,6 +199,16 @@ verbose
         self.surface = surface
         self.bad_features = bad_features
         self.standardize = standardize
+        self.smoothing_fwhm = smoothing_fwhm
+        self.resample = resample
+        self.target_affine = target_affine
+        self.standardize_runs = standardize_runs
+        self.detrend = detrend
+        self.high_pass = high_pass
+        self.low_pass = low_pass
+        self.t_r = t_r
+        self.run_confounds = run_confounds
+        self.memory = memory
         self.sparsity = sparsity
         self.smoothness = smoothness
         self.alpha = alpha
@@ -184,7 +244,9 @@ verbose
             Ignored.
         confounds : path of a TSV or CSV file, DataFrame or array-like of shape (n_images, n_confounds)
             Regressed out of every voxel or vertex by least squares, with an intercept. Rows of a table are
-            matched to the images by participant_id or path; those of an array are in their order.
+            matched to the images by participant_id or path; those of an array are in their order. A list
+            of tables, one per run with one row per volume (None for a run without), is regressed out of
+            each run by itself.
         exclude : str or sequence of str, default=()
             Images to leave out: files, with or without their folder and ending, or participants ("sub-07").
 
@@ -220,36 +282,15 @@ verbose
 
     def _fit(self, imgs: Any, confounds: Any, exclude: str | Sequence[str]) -> Cohort:
         check_image_parameters(self)
-        cohort = self._cohort(imgs, confounds, exclude)
+        cohort = cohort_for(self, imgs, confounds, exclude)
         if self.verbose:
-            print(f"[ImageSPCATV] {len(cohort.names)} images; {cohort.mask_report}")
+            reports = filter(None, (cohort.mask_report, cohort.reading_report))
+            print(f"[ImageSPCATV] {len(cohort.names)} images; {'; '.join(reports)}")
         estimator = self._estimator(cohort)
         with forwarded_callbacks(self, estimator):
             estimator.fit(cohort.X)
         self.adopt_fit(estimator, cohort)
         return cohort
-
-    def _cohort(self, imgs: Any, confounds: Any, exclude: str | Sequence[str]) -> Cohort:
-        if not isinstance(imgs, Cohort):
-            return read_cohort(
-                imgs,
-                mask=self.mask,
-                surface=self.surface,
-                confounds=confounds,
-                bad_features=self.bad_features,
-                standardize=bool(self.standardize),
-                dtype=self.dtype,
-                exclude=exclude,
-            )
-        if exclude:
-            raise ValueError("a Cohort is read already; give exclude to read_cohort")
-        if confounds is not None:
-            raise ValueError("the confounds of a Cohort are removed already; give them to read_cohort")
-        if (imgs.preparation.scale is not None) != bool(self.standardize):
-            raise ValueError(
-                f"standardize={self.standardize} does not match the Cohort; give it to read_cohort"
-            )
-        return imgs
 
     def _estimator(self, cohort: Cohort) -> SPCATV:
         """An unfitted SPCATV with the same parameters and the structure of the images."""
@@ -261,6 +302,7 @@ verbose
         self.input_names_ = cohort.names
         self.input_files_ = cohort.files
         self.mask_report_ = cohort.mask_report
+        self.reading_report_ = cohort.reading_report
         self.dropped_ = cohort.dropped
         self.quality_ = cohort.quality
         self.preparation_ = cohort.preparation
@@ -273,6 +315,21 @@ verbose
             setattr(self, name, getattr(estimator, name))
         self.space_ = self.preparation_.space
         self.masker_ = self.space_.masker()
+        if hasattr(self.masker_, "set_params"):
+            self.masker_.set_params(**masker_parameters(self.preparation_.reading))
+        self.memory_ = checked_memory(self.memory)
+
+    @property
+    def mask_img_(self) -> Any:
+        """The mask as an image."""
+        check_is_fitted(self, "estimator_")
+        return self.space_.mask_image()
+
+    @property
+    def variance_(self) -> FloatArray:
+        """The variance that each component explains."""
+        check_is_fitted(self, "estimator_")
+        return self.estimator_.explained_variance_
 
     @property
     def components_img_(self) -> Any:
@@ -296,7 +353,8 @@ verbose
         imgs : images
             Of the kind and in the space of the images of the fit.
         confounds : table, default=None
-            Needed if the fit had confounds; they are removed with the coefficients of the fit.
+            Needed if the fit had confounds; they are removed with the coefficients of the fit. Confounds
+            of runs are a list of tables, or are found beside the runs.
         progress : callable, default=None
             Called after every image with its number, the number of all images, and its name.
 
@@ -305,10 +363,13 @@ verbose
         ndarray of shape (n_images, n_components)
         """
         check_is_fitted(self, "estimator_")
-        return self.estimator_.transform(self.preparation_.read(imgs, confounds, progress=progress))
+        X = self.preparation_.read(imgs, confounds, progress=progress, memory=self.memory)
+        return self.estimator_.transform(X)
 
     def inverse_transform(self, X: Any) -> Any:
         """Images with the given scores, in the units of the input; confounds are not added back.
+
+        If runs were cleaned, the units are those of cleaned runs.
 
         Parameters
         ----------
@@ -335,7 +396,7 @@ verbose
             As for `transform`.
         """
         check_is_fitted(self, "estimator_")
-        return self.estimator_.score(self.preparation_.read(imgs, confounds))
+        return self.estimator_.score(self.preparation_.read(imgs, confounds, memory=self.memory))
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write the fitted model as a folder: JSON, arrays, and the loading maps in ``maps/``.
@@ -387,3 +448,5 @@ def check_image_parameters(model: ImageSPCATV) -> None:
     checked_dtype(model.dtype)
     if not isinstance(model.standardize, (bool, np.bool_)):
         raise TypeError(f"standardize must be True or False, got {model.standardize!r}")
+    checked_memory(model.memory)
+    reading_for(model)

@@ -84,17 +84,17 @@ def drop_columns(X: FloatArray, kept: BoolArray) -> FloatArray:
     return flat[: n_samples * n_kept].reshape(n_samples, n_kept)
 
 
-def check_explained(explained: BoolArray, rule: str, noun: str) -> int:
-    """Raise or warn if the confounds explain some features fully; return how many."""
+def check_explained(
+    explained: BoolArray, rule: str, noun: str, once: str = "the confounds are removed"
+) -> int:
+    """Raise or warn if nothing is left of some features once something is done; return how many."""
     count = int(explained.sum())
     if count == 0:
         return 0
     total = f"{count:,} of {len(explained):,} {noun}"
     if rule == "raise" or count == len(explained):
-        raise ImageError(f"{total} are constant once the confounds are removed: nothing is left of them")
-    warn_user(
-        f"{total} were dropped from the mask: constant once the confounds are removed", BadFeatureWarning
-    )
+        raise ImageError(f"{total} are constant once {once}: nothing is left of them")
+    warn_user(f"{total} were dropped from the mask: constant once {once}", BadFeatureWarning)
     return count
 
 

@@ -103,7 +103,7 @@ def voxel_statistics(volumes: list[Volume]) -> VoxelStatistics:
         n_negative += int(np.count_nonzero(values < 0))
         n_images += 1
     share = n_negative / max(int(n_nonzero.sum()), 1)
-    return VoxelStatistics(volumes[0].image, n_images, total, squares, n_finite, n_nonzero, share)
+    return VoxelStatistics(volumes[0].reference, n_images, total, squares, n_finite, n_nonzero, share)
 
 
 def computed(rule: str, volumes: list[Volume], statistics: VoxelStatistics | None) -> tuple[BoolArray, str]:
@@ -112,7 +112,7 @@ def computed(rule: str, volumes: list[Volume], statistics: VoxelStatistics | Non
     `statistics` may be None for a rule that is not in `NEED_VALUES`.
     """
     if statistics is None or rule not in NEED_VALUES:
-        return _by_nilearn(rule, volumes[0].image), f"computed by nilearn's rule {rule!r}"
+        return _by_nilearn(rule, volumes[0].reference), f"computed by nilearn's rule {rule!r}"
     n_images = statistics.n_images
     if rule == NONZERO:
         mask, share = _nonzero(statistics)
@@ -172,7 +172,7 @@ class Grid:
         """The brain of the MNI152 template on the grid; None in another space, or if it is not in the box."""
         if not self.in_standard_space:
             return None
-        brain = _by_nilearn(TEMPLATE, self.first.image)
+        brain = _by_nilearn(TEMPLATE, self.first.reference)
         return brain if brain.any() else None
 
     def objections(self, mask: BoolArray, *, guessed: bool) -> list[str]:

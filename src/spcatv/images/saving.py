@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +20,19 @@ from spcatv.images.confounds import ConfoundFit
 from spcatv.images.features import DropReport
 from spcatv.images.formats import space_named
 from spcatv.images.loading import is_path
+from spcatv.images.reading import Reading, make_reading
 from spcatv.model import ModelError, SavedModel, file_sha256, pack, unpack, write_model
 from spcatv.model.records import read_record, write_record
-from spcatv.model.schema import DROPPED, IMAGE_FILE, IMAGE_PACKAGES, current_versions
+from spcatv.model.schema import DROPPED, IMAGE_FILE, IMAGE_PACKAGES, IMAGE_READING, current_versions
 
 Arrays = dict[str, Array]
 KIND = "ImageSPCATV"
 MAPS = "maps"
 # parameters that SPCATV does not have; the first two may be objects, which the fitted space replaces
 OBJECTS = ("mask", "surface")
-OWN = (*OBJECTS, "bad_features", "standardize")
+# parameters by the names of the fields of `Reading`
+READING = tuple(item.name for item in fields(Reading))
+OWN = (*OBJECTS, "bad_features", "standardize", *READING, "target_affine", "memory")
 FITTED_SPACE = {"type": "fitted space"}
 
 
@@ -41,6 +44,8 @@ def save_fitted(model: Any, folder: str | os.PathLike[str]) -> Path:
     of_images["names"] = list(model.input_names_)
     of_images["files"] = [write_record(IMAGE_FILE, file) for file in model.input_files_]
     of_images["mask_report"] = model.mask_report_
+    of_images["reading_report"] = model.reading_report_
+    of_images["reading"] = write_record(IMAGE_READING, preparation.reading)
     of_images["dropped"] = write_record(DROPPED, model.dropped_)
     own, own_arrays = _own_parameters(model)
     saved = SavedModel(
@@ -69,6 +74,7 @@ def map_metadata(model: Any) -> dict[str, Any]:
         "Mask": model.mask_report_,
         "NumberOfFeatures": int(model.n_features_in_),
         "Standardized": bool(model.standardize),
+        "Reading": model.reading_report_,
         "ExplainedVarianceRatio": [float(ratio) for ratio in model.explained_variance_ratio_],
         "Penalties": {name: np.asarray(getattr(model, f"{name}_")).tolist() for name in ("l1", "l2", "tv")},
     }
@@ -99,7 +105,8 @@ def _own_parameters(model: Any) -> tuple[dict[str, Any], Arrays]:
     packed: dict[str, Any] = {}
     arrays: Arrays = {}
     for name in OWN:
-        value = getattr(model, name)
+        # a cache is a thing of one computer
+        value = None if name == "memory" else getattr(model, name)
         items = value if isinstance(value, (list, tuple)) else [value]
         if name in OBJECTS and not all(item is None or is_path(item) for item in items):
             packed[name] = FITTED_SPACE
@@ -144,6 +151,7 @@ def restore_fitted(saved: SavedModel) -> tuple[dict[str, Any], dict[str, Any], S
                 InputFile(**read_record(IMAGE_FILE, file, "an image file")) for file in state["files"]
             ),
             "mask_report_": str(state["mask_report"]),
+            "reading_report_": str(state["reading_report"]),
             "dropped_": DropReport(**read_record(DROPPED, state["dropped"], "the dropped features")),
             "preparation_": preparation,
             "quality_": (),  # of the images, not of the model: the results folder has it
@@ -181,6 +189,7 @@ def _read_preparation(state: dict[str, Any], arrays: Mapping[str, Array]) -> Pre
         confounds=confounds,
         scale=arrays["scale"] if state["standardized"] else None,
         dtype=checked_dtype(state["dtype"]),
+        reading=make_reading(**read_record(IMAGE_READING, state["reading"], "how images are read")),
     )
 
 

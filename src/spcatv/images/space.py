@@ -20,6 +20,7 @@ import numpy.typing as npt
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
 from spcatv.images.loading import ImageError
 from spcatv.images.meshes import SurfaceMesh
+from spcatv.images.runs import Run
 from spcatv.progress import FileRead, tell
 from spcatv.structure import Structure
 
@@ -40,6 +41,23 @@ class Samples(ABC):
     @abstractmethod
     def _filled(self, out: FloatArray) -> Iterator[None]:
         """Read one image after the other into the rows of `out`, and yield after every sample."""
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """One per image, in order; empty for a format that knows of no runs."""
+        return ()
+
+    @property
+    def treatment(self) -> Any:
+        """What happens to the values while they are read, beside the mask; the key of a cache."""
+        return None
+
+    def smoothed(self, fwhm: float) -> Self:
+        """The same samples, to be smoothed with a kernel of this width in mm while they are read."""
+        raise ImageError(
+            "smoothing_fwhm: images of this kind cannot be smoothed here; smooth them with other software "
+            "(CIFTI-2: wb_command -cifti-smoothing)"
+        )
 
     def fill(self, out: FloatArray) -> None:
         """Read the samples, one image at a time, into `out` of shape (n_samples, n_features).
@@ -124,6 +142,13 @@ class Space(ABC):
     def find(cls, imgs: Any, mask: Any, surface: Any) -> Opened:
         """Open images of this format; the parameters are those of `spcatv.images.read_cohort`."""
 
+    @classmethod
+    def resampled(cls, imgs: Any, mask: Any, target_affine: Any = None) -> tuple[Any, Any]:
+        """Images and mask, to be resampled to one grid while they are read: that of the mask by default."""
+        raise ImageError(
+            f"resample: {cls.kind} images cannot be resampled here; resample them with other software"
+        )
+
     @property
     @abstractmethod
     def n_features(self) -> int:
@@ -148,6 +173,10 @@ class Space(ABC):
     @abstractmethod
     def _save_maps(self, maps: FloatArray, names: tuple[str, ...], folder: Path, stem: str) -> list[Path]:
         """Write the maps into `folder` in the format of the space."""
+
+    def mask_image(self) -> Any:
+        """The mask as an image object of 0 and 1."""
+        return self.to_images(np.ones((1, self.n_features), dtype=np.float32), ("mask",))
 
     @abstractmethod
     def masker(self) -> Any:

@@ -23,6 +23,7 @@ from spcatv.images.meshes import (
     surface_structure,
 )
 from spcatv.images.overlays import Overlay, both_hemispheres, by_hemisphere, hemisphere_of, open_overlay
+from spcatv.images.runs import Run, consecutive
 from spcatv.images.space import Opened, Samples, Space, VertexSet, checked_labels, sample_names
 from spcatv.structure import Structure, concat
 
@@ -63,7 +64,7 @@ class SurfaceSpace(Space):
         hemisphere beside it. ``None`` takes all vertices; those that never vary are dropped later. The
         surface has any form that `load_meshes` takes; ``None`` takes the meshes of SurfaceImages.
         """
-        meshes = load_meshes(_own_mesh(imgs) if surface is None else surface)
+        meshes = load_meshes(_own_mesh(imgs, mask) if surface is None else surface)
         if is_path(surface):  # the name of a template, which has both hemispheres for images of one
             meshes = {hemi: mesh for hemi, mesh in meshes.items() if hemi in by_hemisphere(imgs)}
         n_vertices = sum(mesh.n_vertices for mesh in meshes.values())
@@ -152,11 +153,15 @@ class SurfaceSpace(Space):
             **{hemi: InMemoryMesh(surface.coords, surface.triangles) for hemi, surface in self.meshes.items()}
         )
 
-    def to_images(self, maps: FloatArray, names: tuple[str, ...] = ()) -> Any:
-        """A `nilearn.surface.SurfaceImage`, one column per map, zero outside the mask."""
+    def surface_image(self, data: Mapping[str, Array]) -> Any:
+        """A `nilearn.surface.SurfaceImage` of values on all vertices of each hemisphere."""
         from nilearn.surface import SurfaceImage
 
-        return SurfaceImage(mesh=self._poly_mesh(), data=self._full(self._checked_maps(maps)))
+        return SurfaceImage(mesh=self._poly_mesh(), data=dict(data))
+
+    def to_images(self, maps: FloatArray, names: tuple[str, ...] = ()) -> Any:
+        """A `nilearn.surface.SurfaceImage`, one column per map, zero outside the mask."""
+        return self.surface_image(self._full(self._checked_maps(maps)))
 
     def _save_maps(self, maps: FloatArray, names: tuple[str, ...], folder: Path, stem: str) -> list[Path]:
         paths = []
@@ -166,13 +171,15 @@ class SurfaceSpace(Space):
             paths.append(path)
         return paths
 
+    def mask_image(self) -> Any:
+        """The mask as a SurfaceImage of True and False."""
+        return self.surface_image({hemi: np.asarray(labels != 0) for hemi, labels in self.labels.items()})
+
     def masker(self) -> Any:
         """A fitted `nilearn.maskers.SurfaceMasker` with the mask."""
         from nilearn.maskers import SurfaceMasker
-        from nilearn.surface import SurfaceImage
 
-        mask = {hemi: np.asarray(labels != 0) for hemi, labels in self.labels.items()}
-        return SurfaceMasker(SurfaceImage(self._poly_mesh(), mask), standardize=None, reports=False).fit()
+        return SurfaceMasker(self.mask_image(), standardize=None, reports=False).fit()
 
     def as_mask(self) -> dict[str, IntArray]:
         """The labels of every hemisphere."""
@@ -226,6 +233,26 @@ class SurfaceSamples(Samples):
 
     space: SurfaceSpace
     overlays: Mapping[str, tuple[Overlay, ...]]
+    fwhm: float | None = None  # width of the kernel that smooths them, in mm
+
+    def smoothed(self, fwhm: float) -> Self:
+        """The same samples, smoothed while they are read."""
+        return replace(self, fwhm=fwhm)
+
+    @property
+    def treatment(self) -> Any:
+        """The width of the kernel."""
+        return self.fwhm
+
+    @cached_property
+    def runs(self) -> tuple[Run, ...]:
+        """One per image. FreeSurfer stacks people in one file: only BIDS' ``_bold`` is a time series."""
+        groups = zip(*self.overlays.values(), strict=True)
+        named = ((" + ".join(overlay.name for overlay in group), group) for group in groups)
+        return consecutive(
+            (name, group[0].n_samples, [overlay.file for overlay in group], None, "_bold." in name)
+            for name, group in named
+        )
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -244,15 +271,35 @@ class SurfaceSamples(Samples):
     def _filled(self, out: FloatArray) -> Iterator[None]:
         rows = iter(out)
         for group in zip(*self.overlays.values(), strict=True):
-            sides = [
+            sides: list[Iterable[Array]] = [
                 overlay.samples(self.space.meshes[hemi].n_vertices, self.space.meshes[hemi].name)
                 for hemi, overlay in zip(self.overlays, group, strict=True)
             ]
-            for values in zip(*sides, strict=True):
+            for values in zip(*self._smoothed(sides), strict=True):
                 row = next(rows)
                 for hemi, side in zip(self.overlays, values, strict=True):
                     row[self.space.slices[hemi]] = side[self.space.labels[hemi] != 0]
                 yield
+
+    def _smoothed(self, sides: list[Iterable[Array]]) -> list[Iterable[Array]]:
+        """The samples of one image on each hemisphere, smoothed as nilearn does.
+
+        NaN and infinite values count as zero for their neighbours, but stay where they were.
+        """
+        if self.fwhm is None:
+            return sides
+        from nilearn.image import smooth_img
+
+        whole = {hemi: np.stack(list(side)) for hemi, side in zip(self.overlays, sides, strict=True)}
+        data = {hemi: values.T.astype(np.float32) for hemi, values in whole.items()}
+        try:
+            smooth = smooth_img(self.space.surface_image(data), self.fwhm).data.parts
+        except (TypeError, ValueError, AttributeError) as error:
+            raise ImageError(
+                "smoothing_fwhm: this version of nilearn cannot smooth surfaces; upgrade it, or smooth the "
+                f"overlays with other software ({error})"
+            ) from error
+        return [np.where(np.isfinite(values), smooth[hemi].T, np.nan) for hemi, values in whole.items()]
 
 
 def _is_overlay(path: Path, surface: Any) -> bool:
@@ -281,15 +328,17 @@ def _other_hemispheres(images: Iterable[str], meshes: Iterable[str]) -> str:
     )
 
 
-def _own_mesh(imgs: Any) -> Any:
+def _own_mesh(imgs: Any, mask: Any) -> Any:
+    """The meshes of SurfaceImages: of the images, else of the mask."""
     first = imgs[0] if isinstance(imgs, (list, tuple)) else imgs
-    if not hasattr(first, "mesh"):
-        where = f"{first}: " if is_path(first) else ""
-        raise ImageError(
-            f"{where}overlays need their surfaces: surface=(left, right) with GIFTI or FreeSurfer surface "
-            "files, or surface='fsaverage5'; on the command line --surface LH RH, or --template fsaverage5"
-        )
-    return first.mesh
+    for item in (first, mask):
+        if hasattr(item, "mesh"):
+            return item.mesh
+    where = f"{first}: " if is_path(first) else ""
+    raise ImageError(
+        f"{where}overlays need their surfaces: surface=(left, right) with GIFTI or FreeSurfer surface "
+        "files, or surface='fsaverage5'; on the command line --surface LH RH, or --template fsaverage5"
+    )
 
 
 def _mask_labels(mask: Any, meshes: Mapping[str, SurfaceMesh]) -> dict[str, IntArray]:

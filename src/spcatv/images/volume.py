@@ -13,9 +13,20 @@ import numpy as np
 from nibabel.affines import voxel_sizes
 
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
-from spcatv.images.loading import ImageError
+from spcatv.images.loading import ImageError, is_path
+from spcatv.images.mask_rules import STRATEGIES
+from spcatv.images.runs import Run, consecutive
 from spcatv.images.space import Opened, Samples, Space, VoxelSet
-from spcatv.images.volume_files import Volume, difference, open_all, plain_header
+from spcatv.images.volume_files import (
+    Volume,
+    difference,
+    nearest,
+    open_all,
+    open_each,
+    open_one,
+    plain_header,
+    target_grid,
+)
 from spcatv.images.volume_mask import find_mask
 from spcatv.structure import GridStructure, grid
 
@@ -62,9 +73,27 @@ class VolumeSpace(Space):
             labels, reference, report = find_mask(volumes, mask)
             affine = np.asarray(reference.affine, dtype=np.float64)
             space = cls(labels=labels, affine=affine, header=plain_header(reference))
-            return space, space.samples(volumes), report
+            n_moved = sum(volume.moved for volume in volumes)
+            moved = f"; {n_moved} of {len(volumes)} images resampled to its grid" if n_moved else ""
+            return space, space.samples(volumes), report + moved
 
         return Opened(tuple(name for opened in volumes for name in opened.names), place)
+
+    @classmethod
+    def resampled(cls, imgs: Any, mask: Any, target_affine: Any = None) -> tuple[list[Volume], Any]:
+        """Images and mask on one grid: that of `target_affine`, else of the mask, else of the first image."""
+        volumes = open_each(imgs)
+        first = volumes[0]
+        is_rule = mask is None or isinstance(mask, np.ndarray) or (is_path(mask) and str(mask) in STRATEGIES)
+        opened = None if is_rule else open_one(mask, str(mask) if is_path(mask) else "the mask")
+        if target_affine is not None:
+            shape, affine = target_grid(first, target_affine)
+        else:
+            chosen = first if opened is None else opened
+            shape, affine = chosen.shape, chosen.affine
+        if opened is not None and opened.n_samples == 1 and difference(opened, shape, affine) is not None:
+            mask = nearest(opened, shape, affine)
+        return [volume.on_grid(shape, affine) for volume in volumes], mask
 
     @cached_property
     def mask(self) -> BoolArray:
@@ -156,6 +185,21 @@ class VolumeSamples(Samples):
 
     space: VolumeSpace
     volumes: tuple[Volume, ...]
+    fwhm: float | None = None  # width of the kernel that smooths them, in mm
+
+    def smoothed(self, fwhm: float) -> Self:
+        """The same samples, smoothed while they are read."""
+        return replace(self, fwhm=fwhm)
+
+    @property
+    def treatment(self) -> Any:
+        """The width of the kernel."""
+        return self.fwhm
+
+    @cached_property
+    def runs(self) -> tuple[Run, ...]:
+        """One per image; a 4-D image counts as a time series."""
+        return consecutive((v.name, v.n_samples, (v.file,), v.t_r, True) for v in self.volumes)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -170,5 +214,15 @@ class VolumeSamples(Samples):
     def _filled(self, out: FloatArray) -> Iterator[None]:
         frames = (frame for volume in self.volumes for frame in volume.frames())
         for row, frame in zip(out, frames, strict=True):
-            row[:] = frame[self.space.mask]
+            row[:] = self._smoothed(frame)[self.space.mask]
             yield
+
+    def _smoothed(self, frame: Array) -> Array:
+        """As nilearn smooths: NaN and infinite values count as zero; but they stay where they were."""
+        if self.fwhm is None:
+            return frame
+        from nilearn.image import smooth_img
+
+        image = nib.Nifti1Image(np.asarray(frame, dtype=np.float32), self.space.affine)
+        values = np.asanyarray(smooth_img(image, self.fwhm).dataobj)
+        return np.where(np.isfinite(frame), values, np.nan)

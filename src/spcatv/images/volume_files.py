@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,14 @@ from nibabel.affines import voxel_sizes
 
 from spcatv._util.types import Array, FloatArray
 from spcatv.images.loading import ImageError, held_open, image_name, is_path, open_volume, reading
+from spcatv.images.runs import header_t_r
 
 # images lie on the same grid if no voxel is displaced by more than this share of a voxel
 SAME_PLACE = 1e-3
 COMPRESSED = (".gz", ".bz2", ".zst", ".mgz")
+RESAMPLE = "resample=True (--resample)"
+# what later versions of nilearn do by default; some versions warn if it is not said
+QUIETLY: dict[str, Any] = {"force_resample": True, "copy_header": True}
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +34,7 @@ class Volume:
     shape: tuple[int, int, int]  # voxels along each axis
     affine: FloatArray  # from voxel indices to millimetres, shape (4, 4)
     n_samples: int  # 1 for a 3-D image, the length of the last axis for a 4-D one
+    moved: bool = False  # whether shape and affine are not those of the image, which is resampled to them
 
     @property
     def names(self) -> list[str]:
@@ -38,13 +44,50 @@ class Volume:
         return [f"{self.name}[{number}]" for number in range(self.n_samples)]
 
     @property
+    def reference(self) -> Any:
+        """An image on the grid of the frames; its values do not matter."""
+        return _like(self.image, np.zeros(self.shape, np.uint8), self.affine) if self.moved else self.image
+
+    @property
     def file(self) -> Path | None:
         """The file that holds the values; None for an array in memory."""
         filename = self.image.get_filename() if nib.is_proxy(self.image.dataobj) else None
         return Path(filename) if filename else None
 
+    @property
+    def t_r(self) -> float | None:
+        """Seconds between volumes, if the header states them."""
+        header = self.image.header
+        if self.n_samples == 1 or not isinstance(header, nib.Nifti1Header):
+            return None
+        return header_t_r(header.get_zooms()[3], header.get_xyzt_units()[1])
+
+    def on_grid(self, shape: tuple[int, int, int], affine: FloatArray) -> Volume:
+        """The same image on another grid, to which its values are resampled when they are read."""
+        if difference(self, shape, affine) is None:
+            return self
+        return replace(self, shape=shape, affine=affine, moved=True)
+
     def frames(self) -> Iterator[Array]:
         """The 3-D arrays of the samples, one after the other; only one is in memory at a time."""
+        for frame in self._own_frames():
+            yield self._resampled(frame) if self.moved else frame
+
+    def _resampled(self, frame: Array) -> Array:
+        """Values on the other grid by cubic splines, as nilearn's maskers do; NaN outside the image."""
+        from nilearn.image import resample_img
+
+        image = nib.Nifti1Image(np.asarray(frame, dtype=np.float32), self.image.affine)
+        with reading(self.name), warnings.catch_warnings():
+            # NaN values are found and named later
+            warnings.filterwarnings("ignore", message="NaNs or infinite values")
+            moved = resample_img(
+                image, target_affine=self.affine, target_shape=self.shape, fill_value=np.nan, **QUIETLY
+            )
+        return np.asanyarray(moved.dataobj)
+
+    def _own_frames(self) -> Iterator[Array]:
+        """The 3-D arrays of the samples on the image's own grid."""
         with reading(self.name):
             if self.image.ndim == 3:
                 yield np.asanyarray(self.image.dataobj)
@@ -58,7 +101,9 @@ class Volume:
 
 
 def open_one(item: Any, name: str) -> Volume:
-    """Open one image (a path or an object) and check its header."""
+    """Open one image (a path or an object, unless it is open) and check its header."""
+    if isinstance(item, Volume):
+        return item
     image = open_volume(item) if is_path(item) else item
     shape = getattr(image, "shape", None)
     affine = getattr(image, "affine", None)
@@ -102,16 +147,67 @@ def _list(numbers: FloatArray) -> str:
     return "(" + ", ".join(f"{number:.4g}" for number in numbers) + ")"
 
 
+def open_each(imgs: Any) -> list[Volume]:
+    """Open a list of images, or one, whatever their grids."""
+    items = list(imgs) if isinstance(imgs, (list, tuple)) else [imgs]
+    return [open_one(item, image_name(item, number)) for number, item in enumerate(items)]
+
+
 def open_all(imgs: Any) -> list[Volume]:
     """Open a list of images, or one, and check that they all lie on the grid of the first."""
-    items = list(imgs) if isinstance(imgs, (list, tuple)) else [imgs]
-    volumes = [open_one(item, image_name(item, number)) for number, item in enumerate(items)]
+    volumes = open_each(imgs)
     first = volumes[0]
     for volume in volumes[1:]:
         how = difference(volume, first.shape, first.affine)
         if how is not None:
-            raise ImageError(f"{volume.name}: {how}; the first image is {first.name}")
+            raise ImageError(
+                f"{volume.name}: {how}; the first image is {first.name}; {RESAMPLE} puts all on one grid"
+            )
     return volumes
+
+
+def target_grid(first: Volume, target_affine: Any) -> tuple[tuple[int, int, int], FloatArray]:
+    """Shape and affine of a grid that covers an image.
+
+    `target_affine` is a voxel size in mm, or an affine of shape (3, 3) or (4, 4).
+    """
+    from nilearn.image import resample_img
+
+    affine = np.asarray(target_affine, dtype=np.float64)
+    affine = affine * np.eye(3) if affine.ndim == 0 else affine
+    if affine.shape not in ((3, 3), (4, 4)) or not np.isfinite(affine).all() or not np.linalg.det(affine):
+        raise ImageError(
+            "target_affine must be a voxel size in mm, or an affine of shape (3, 3) or (4, 4) that can be "
+            f"inverted; got {target_affine!r}"
+        )
+    box = nib.Nifti1Image(np.zeros(first.shape, dtype=np.uint8), first.affine)
+    with reading(first.name):
+        moved = resample_img(box, target_affine=affine, interpolation="nearest", **QUIETLY)
+    n_x, n_y, n_z = map(int, moved.shape)
+    return (n_x, n_y, n_z), np.asarray(moved.affine, dtype=np.float64)
+
+
+def nearest(mask: Volume, shape: tuple[int, int, int], affine: FloatArray) -> nib.Nifti1Image:
+    """A mask on another grid: the label of the nearest voxel, 0 outside."""
+    from nilearn.image import resample_img
+
+    (values,) = mask.frames()
+    image = nib.Nifti1Image(np.asarray(values, dtype=np.float64), mask.affine)
+    with reading(mask.name):
+        moved = resample_img(
+            image, target_affine=affine, target_shape=shape, interpolation="nearest", **QUIETLY
+        )
+    return _like(mask.image, np.asanyarray(moved.dataobj), affine)
+
+
+def _like(image: Any, values: Array, affine: FloatArray) -> nib.Nifti1Image:
+    """An image on another grid of the same space: the codes of its transforms tell which."""
+    new = nib.Nifti1Image(values, affine)
+    if isinstance(image.header, nib.Nifti1Header):
+        for kind in ("qform", "sform"):
+            getattr(new, f"set_{kind}")(affine, int(image.header[f"{kind}_code"]))
+        new.header.set_xyzt_units(xyz=image.header.get_xyzt_units()[0])
+    return new
 
 
 def plain_header(image: Any) -> nib.Nifti1Header:

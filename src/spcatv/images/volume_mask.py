@@ -26,7 +26,7 @@ from spcatv.images.mask_rules import (
     voxel_statistics,
 )
 from spcatv.images.space import checked_labels
-from spcatv.images.volume_files import Volume, difference, open_one
+from spcatv.images.volume_files import RESAMPLE, Volume, difference, open_one
 
 
 class MaskWarning(UserWarning):
@@ -45,12 +45,12 @@ def find_mask(volumes: list[Volume], mask: Any) -> tuple[IntArray, Any, str]:
     if mask is None or (isinstance(mask, str) and mask in STRATEGIES):
         computed_mask, rule = _chosen(volumes) if mask is None else _asked_for(volumes, mask)
         labels: IntArray = computed_mask.astype(np.int32)
-        reference: Any = first.image
+        reference: Any = first.reference
     elif isinstance(mask, np.ndarray):
         if mask.shape != first.shape:
             raise ImageError(f"the mask array has shape {mask.shape}, but the images have {first.shape}")
         labels, rule = checked_labels(mask, "the mask array"), "given as an array"
-        reference = first.image
+        reference = first.reference
     else:
         labels, opened = _given(mask, first)
         rule, reference = f"given ({opened.name})", opened.image
@@ -71,8 +71,8 @@ def _given(mask: Any, first: Volume) -> tuple[IntArray, Volume]:
     how = difference(opened, first.shape, first.affine)
     if how is not None:
         raise ImageError(
-            f"{opened.name}: the mask does not fit the images: it {how} as {first.name}; resample one of "
-            "them (nilearn.image.resample_to_img with interpolation='nearest' for a mask)"
+            f"{opened.name}: the mask does not fit the images: it {how} as {first.name}; "
+            f"{RESAMPLE} resamples the images to the grid of the mask"
         )
     (values,) = opened.frames()
     return checked_labels(values, opened.name), opened

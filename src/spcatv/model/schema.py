@@ -24,10 +24,11 @@ from spcatv.model.records import (
     NUMBER_OR_NUMBERS,
     NUMBERS,
     TEXT,
+    TEXTS,
     Table,
 )
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
 IMAGE_PACKAGES = ("nilearn", "nibabel")  # of models of images
 
@@ -80,6 +81,17 @@ DROPPED: Table = {
     "n_constant": INTEGER,
     "n_not_finite": INTEGER,
     "n_explained": INTEGER,
+}
+# What happens to images while they are read.
+IMAGE_READING: Table = {
+    "smoothing_fwhm": NUMBER_OR_NULL,
+    "resample": BOOLEAN,
+    "standardize_runs": TEXT,
+    "detrend": BOOLEAN,
+    "high_pass": NUMBER_OR_NULL,
+    "low_pass": NUMBER_OR_NULL,
+    "t_r": NUMBER_OR_NULL,
+    "run_confounds": TEXTS,
 }
 
 

@@ -74,4 +74,26 @@ def _alpha_as_parameter(saved: SavedModel) -> SavedModel:
     )
 
 
-UPGRADES: dict[int, Callable[[SavedModel], SavedModel]] = {1: _from_1}
+def _from_2(saved: SavedModel) -> SavedModel:
+    """Nothing happened to images while they were read, and there were no parameters to ask for it."""
+    images = saved.fitted.get("images")
+    if not isinstance(images, dict):
+        return saved
+    nothing: dict[str, object] = dict.fromkeys(("smoothing_fwhm", "high_pass", "low_pass", "t_r"))
+    nothing |= {"resample": False, "detrend": False}
+    reading = {**nothing, "standardize_runs": "none", "run_confounds": []}
+    asked = {
+        **nothing,
+        "standardize_runs": False,
+        "run_confounds": None,
+        "target_affine": None,
+        "memory": None,
+    }
+    return replace(
+        saved,
+        parameters={**asked, **saved.parameters},
+        fitted={**saved.fitted, "images": {"reading": reading, "reading_report": "", **images}},
+    )
+
+
+UPGRADES: dict[int, Callable[[SavedModel], SavedModel]] = {1: _from_1, 2: _from_2}

@@ -1,0 +1,190 @@
+"""Runs: images with several volumes, each cleaned by itself with `nilearn.signal.clean`."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spcatv._util.types import FloatArray
+from spcatv.images.loading import ImageError
+from spcatv.images.reading import Reading
+
+# the residual of a feature counts as rounding error below this many units in the last place of its values
+ROUNDING = 8
+# values that are cleaned at a time: a run is cut into blocks of features, which do not depend on each other
+BLOCK_VALUES = 2**22
+SECONDS = {"msec": 1e-3, "usec": 1e-6}
+# a header that states no unit means seconds, unless that is absurd
+LONGEST = 100.0
+
+
+class RunWarning(UserWarning):
+    """Runs were treated in a way that was not asked for by name."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One image and the samples that it holds: rows ``start <= row < stop`` of the data matrix."""
+
+    name: str  # file name, or place in the list
+    start: int
+    stop: int
+    files: tuple[Path, ...] = ()  # empty for an image in memory
+    t_r: float | None = None  # seconds between volumes, if the image states it
+    series: bool = False  # whether its volumes are taken at successive times, as far as its format tells
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return self.stop - self.start
+
+
+def consecutive(
+    images: Iterable[tuple[str, int, Sequence[Path | None], float | None, bool]],
+) -> tuple[Run, ...]:
+    """Runs one after the other, from the name, number of samples, files, t_r and kind of every image.
+
+    An image with one sample is no time series, whatever its kind.
+    """
+    runs: list[Run] = []
+    stop = 0
+    for name, n_samples, files, t_r, series in images:
+        start, stop = stop, stop + n_samples
+        known = tuple(file for file in files if file is not None)
+        runs.append(Run(name, start, stop, known, t_r, series and n_samples > 1))
+    return tuple(runs)
+
+
+def header_t_r(step: float, unit: str) -> float | None:
+    """Seconds between volumes, from the time step of a header and its unit; None if it states none."""
+    seconds = float(step) * SECONDS.get(unit, 1.0)
+    known = unit in SECONDS or unit == "sec"
+    return seconds if seconds > 0 and (known or seconds < LONGEST) else None
+
+
+def check_runs(runs: Sequence[Run], reading: Reading, confounds: Sequence[FloatArray | None]) -> None:
+    """Refuse runs that cannot be cleaned as asked for, before their values are read; names the first."""
+    if not reading.cleans:
+        return
+    if not runs:
+        raise ImageError(f"images of this kind have no runs that could be cleaned ({reading.described()})")
+    for run, table in zip(runs, confounds, strict=True):
+        if run.n_samples < 2:
+            raise ImageError(
+                f"{run.name}: is a single volume, and runs are cleaned as a whole ({reading.described()}); "
+                "give runs of several volumes only, or leave their values as they are "
+                "(standardize_runs=False, --no-standardize-runs)"
+            )
+        _check_degrees(run, reading, table)
+        if reading.filters:
+            _t_r(run, reading)
+
+
+def clean_runs(
+    X: FloatArray, runs: Sequence[Run], reading: Reading, confounds: Sequence[FloatArray | None]
+) -> None:
+    """Clean every run of X (n_samples, n_features) by itself, in place; `check_runs` comes first.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+    runs : sequence of Run
+        The images of all samples.
+    reading : Reading
+        What to do.
+    confounds : sequence
+        For every run, confounds of shape (n_volumes, n_confounds), or None.
+
+    Raises
+    ------
+    ImageError
+        If a run cannot be cleaned; the message names it.
+    """
+    for run, table in zip(runs, confounds, strict=True):
+        t_r = _t_r(run, reading) if reading.filters else None
+        rows = X[run.start : run.stop]
+        width = max(1, BLOCK_VALUES // run.n_samples)
+        for first in range(0, X.shape[1], width):
+            rows[:, first : first + width] = _cleaned(
+                rows[:, first : first + width], run, reading, table, t_r
+            )
+
+
+def _cleaned(
+    values: FloatArray, run: Run, reading: Reading, confounds: FloatArray | None, t_r: float | None
+) -> FloatArray:
+    """Some features of a run, cleaned; shape (n_volumes, n_features)."""
+    from nilearn.signal import clean
+
+    before = values.astype(np.float64)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # remarks on parameters whose names and values change
+            after = clean(
+                before.copy(),
+                detrend=reading.detrend,
+                standardize=False,
+                confounds=confounds if confounds is not None and confounds.size else None,
+                low_pass=reading.low_pass,
+                high_pass=reading.high_pass,
+                t_r=t_r,
+            )
+    except ValueError as error:
+        reason = " ".join(str(error).split())
+        raise ImageError(f"{run.name}: its {run.n_samples} volumes cannot be cleaned: {reason}") from error
+    return _scaled(np.asarray(after), before, reading.standardize_runs, float(np.finfo(values.dtype).eps))
+
+
+def _scaled(after: FloatArray, before: FloatArray, how: str, precision: float) -> FloatArray:
+    """Centre and scale features of a run, by the names of `SCALINGS`.
+
+    Features of which nothing but rounding errors is left become constant: these must not be scaled up.
+    """
+    mean, level = before.mean(axis=0), after.mean(axis=0)
+    rounding = ROUNDING * precision * (np.abs(mean) + before.std(axis=0))
+    centred: FloatArray = after - level
+    spread = centred.std(axis=0, ddof=1)
+    centred[:, spread <= rounding] = 0
+    if how == "none":
+        return centred + np.where(np.abs(level) <= rounding, 0, level)
+    size = spread if how == "zscore_sample" else np.abs(mean) / 100
+    return centred / np.where(size > rounding, size, np.inf)
+
+
+def _check_degrees(run: Run, reading: Reading, confounds: FloatArray | None) -> None:
+    """Refuse to fit a run by as many regressors as it has volumes: only rounding errors would be left."""
+    n_confounds = 0 if confounds is None else confounds.shape[1]
+    used = 1 + int(reading.detrend) + n_confounds
+    if n_confounds and used >= run.n_samples:
+        raise ImageError(
+            f"{run.name}: has {run.n_samples} volumes, but {n_confounds} confounds are to be removed: "
+            "nothing would be left; choose fewer columns (run_confounds=, --run-confounds)"
+        )
+
+
+def _t_r(run: Run, reading: Reading) -> float:
+    found = reading.t_r or run.t_r or _sidecar_t_r(run.files)
+    if not found:
+        raise ImageError(
+            f"{run.name}: does not state the time between its volumes, which a filter needs; give it in "
+            "seconds (t_r=, --t-r)"
+        )
+    return found
+
+
+def _sidecar_t_r(files: Sequence[Path]) -> float | None:
+    """The RepetitionTime of the JSON file beside a run, as BIDS has it."""
+    for file in files:
+        sidecar = file.with_name(file.name.split(".")[0] + ".json")
+        try:
+            content: Any = json.loads(sidecar.read_text(encoding="utf-8"))
+            return float(content["RepetitionTime"])
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return None
