@@ -1,6 +1,7 @@
 """From files alone: a doubtful mask and a bad image never pass without a word."""
 
 import csv
+from itertools import count
 
 import numpy as np
 import pytest
@@ -39,9 +40,11 @@ def contrasts(shape, n_images=12):
 def fit(tmp_path, capsys):
     """Run ``spca-tv fit``; returns the exit code, what was printed, and the results folder."""
 
+    numbers = count()
+
     def run(*words):
-        out = tmp_path / "results"
-        code = main(["fit", *map(str, words), *SMALL, "--overwrite", "--output", str(out)])
+        out = tmp_path / f"results-{next(numbers)}"
+        code = main(["fit", *map(str, words), *SMALL, "--output", str(out)])
         shown = capsys.readouterr()
         return code, shown.out, shown.err, out
 
