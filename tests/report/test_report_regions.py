@@ -222,10 +222,17 @@ def test_percentages(share, text):
 
 
 @pytest.mark.parametrize(
-    ("p", "text"), [(0.3421, "p = 0.34"), (0.0123, "p = 0.012"), (0.001, "p = 0.001"), (2e-5, "p < 0.001")]
+    ("value", "decimals", "text"),
+    [
+        (-0.004, 2, "0.00"),
+        (-0.006, 2, "−0.01"),
+        (1234.5, 1, "1,234.5"),
+        (float("nan"), 2, "–"),
+        (-0.0, 0, "0"),
+    ],
 )
-def test_p_values(p, text):
-    assert words.p_value(p).replace("\u00a0", " ") == text
+def test_fixed_decimals(value, decimals, text):
+    assert words.fixed(value, decimals) == text
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,6 @@ from spcatv.report.content import Table, heads
 from spcatv.report.material import Material
 from spcatv.report.permutation import SEED, PValues
 
-SMALLEST_P = 0.001
-
 
 @dataclass(frozen=True)
 class Relation:
@@ -56,26 +54,12 @@ def _confounds(material: Material) -> tuple[str, ...]:
     return () if fitted is None else tuple(fitted.names)
 
 
-def p_value(p: float) -> str:
-    """A p-value with the digits that it deserves: "= 0.36", "= 0.036", "= 0.003", "< 0.001"."""
-    if math.isnan(p):
-        return "–"
-    if p < SMALLEST_P:
-        return f"<{words.SPACE}{SMALLEST_P:g}"
-    return f"={words.SPACE}{p:.2f}" if p >= 0.0995 else f"={words.SPACE}{p:.3f}"
-
-
 def _cell(p: float) -> str:
-    return p_value(p).removeprefix(f"={words.SPACE}")
-
-
-def _fixed(value: float) -> str:
-    """A correlation or standardised effect: two decimals, which is more than samples of this size give."""
-    return "–" if math.isnan(value) else f"{value:.2f}".replace("-", "−")
+    return words.p_value(p).removeprefix(f"={words.SPACE}")
 
 
 def _bounds(ends: FloatArray) -> str:
-    return "–" if math.isnan(ends[0]) else f"{_fixed(ends[0])} to {_fixed(ends[1])}"
+    return "–" if math.isnan(ends[0]) else f"{words.fixed(ends[0])} to {words.fixed(ends[1])}"
 
 
 def _scaled(value: float, ends: FloatArray) -> tuple[str, str]:
@@ -84,7 +68,7 @@ def _scaled(value: float, ends: FloatArray) -> tuple[str, str]:
     if not width > 0:
         return words.number(value), "–"
     decimals = max(0, 1 - math.floor(math.log10(width)))
-    texts = [f"{number:,.{decimals}f}".replace("-", "−") for number in (value, *ends)]
+    texts = [words.fixed(number, decimals) for number in (value, *ends)]
     return texts[0], f"{texts[1]} to {texts[2]}"
 
 
@@ -134,20 +118,20 @@ def _with_p(columns: dict[str, list[str]], p: PValues, suffix: str = "") -> None
 
 def _told(p: PValues, k: int) -> str:
     if len(p.alone) == 1:
-        return f"p{words.SPACE}{p_value(p.alone[k])}"
-    return f"p{words.SPACE}{p_value(p.corrected[k])}, corrected over {len(p.alone)} components"
+        return f"p{words.SPACE}{words.p_value(p.alone[k])}"
+    return f"p{words.SPACE}{words.p_value(p.corrected[k])}, corrected over {len(p.alone)} components"
 
 
 def _equals(symbol: str, value: float) -> str:
-    return f"{symbol}{words.SPACE}={words.SPACE}{_fixed(value)}"
+    return f"{symbol}{words.SPACE}={words.SPACE}{words.fixed(value)}"
 
 
 def _of_variable(result: Correlations, name: str, confounds: Sequence[str]) -> Relation:
-    columns = {"Pearson r": [_fixed(r) for r in result.pearson]}
+    columns = {"Pearson r": [words.fixed(r) for r in result.pearson]}
     if result.interval is not None:
         columns["95 % interval"] = [_bounds(ends) for ends in result.interval]
     _with_p(columns, result.pearson_p)
-    columns["Spearman ρ"] = [_fixed(rho) for rho in result.spearman]
+    columns["Spearman ρ"] = [words.fixed(rho) for rho in result.spearman]
     _with_p(columns, result.spearman_p, " of ρ")
     sentences = []
     for k, (r, rho) in enumerate(zip(result.pearson, result.spearman, strict=True)):
@@ -156,7 +140,7 @@ def _of_variable(result: Correlations, name: str, confounds: Sequence[str]) -> R
             ""
             if math.isnan(r)
             else f"Correlation with {name}: {_equals('r', r)}{interval}, {_told(result.pearson_p, k)}; "
-            f"Spearman’s {_equals('ρ', rho)}, p{words.SPACE}{p_value(result.spearman_p.corrected[k])}."
+            f"Spearman’s {_equals('ρ', rho)}, p{words.SPACE}{words.p_value(result.spearman_p.corrected[k])}."
         )
     return _relation(
         name,
@@ -179,7 +163,7 @@ def _of_two_groups(result: Difference, name: str, confounds: Sequence[str]) -> R
     columns = {
         "Difference": list(differences),
         "95 % interval": list(intervals),
-        "Hedges’ g": [_fixed(g) for g in result.effect],
+        "Hedges’ g": [words.fixed(g) for g in result.effect],
         "95 % interval of g": [_bounds(ends) for ends in result.effect_interval],
     }
     _with_p(columns, result.p)

@@ -16,6 +16,7 @@ SMALLEST_SHARE = 1e-8
 SMALLEST_REGION = 1e-3
 # a map with fewer zeros than this is not called sparse
 LEAST_SPARSE = 0.5
+SMALLEST_P = 0.001
 SPACE = "\u00a0"  # no line break between a number and its unit
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -41,10 +42,22 @@ def percent(share: float, digits: int = 3, *, least: float = SMALLEST_SHARE) -> 
 
 
 def p_value(p: float) -> str:
-    """A p-value with the digits that it deserves: "p = 0.34", "p = 0.012", "p < 0.001"."""
-    if p < 0.001:
-        return f"p{SPACE}<{SPACE}0.001"
-    return f"p{SPACE}={SPACE}{p:.{2 if p >= 0.1 else 3}f}"
+    """A p-value with the digits that it deserves: "= 0.36", "= 0.036", "= 0.003", "< 0.001"."""
+    if math.isnan(p):
+        return "–"
+    if p < SMALLEST_P:
+        return f"<{SPACE}{SMALLEST_P:g}"
+    return f"={SPACE}{p:.2f}" if p >= 0.0995 else f"={SPACE}{p:.3f}"
+
+
+def fixed(value: float, decimals: int = 2) -> str:
+    """A number with fixed decimals; what rounds to zero has no sign."""
+    if math.isnan(value):
+        return "–"
+    text = f"{value:,.{decimals}f}"
+    return (
+        text.removeprefix("-") if not any(digit in text for digit in "123456789") else text.replace("-", "−")
+    )
 
 
 def number(value: float, digits: int = 3) -> str:
