@@ -88,11 +88,11 @@ def find(source: Any) -> Results:
             float(source.min_sparsity),
             source.choice_reason_,
         )
-        return Results(model, estimator_state(model), selection=selection)
+        return Results(model, _state(model), selection=selection)
     if not hasattr(source, "get_params"):
         raise ReportError(
-            f"a report is about a fitted SPCATV, ImageSPCATV or SPCATVCV, or a model folder; got "
-            f"{source!r:.80}"
+            "a report is about a fitted SPCATV, SPCATVCV, ImageSPCATV or ImageSPCATVCV, or a model folder; "
+            f"got {source!r:.80}"
         )
     check_is_fitted(source, "components_")
     return Results(source, _state(source))
