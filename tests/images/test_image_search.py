@@ -1,5 +1,7 @@
 """ImageSPCATVCV: the numbers of SPCATVCV on the data matrix, and the habits of scikit-learn."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -102,12 +104,13 @@ def test_wrong_parameters_are_told_before_images_are_opened(wrong, message):
         ImageSPCATVCV(**wrong).fit(["nowhere.nii"])
 
 
-def test_groups_of_the_images_are_kept_together(volumes, monkeypatch):
+def test_groups_of_the_images_are_kept_together(volumes):
     """Where the images know who belongs together no fold tears them apart, and there are not more folds."""
     cohort = read_cohort(volumes.paths, mask=volumes.mask)
-    object.__setattr__(cohort, "groups", tuple(f"sub-{k // 4}" for k in range(12)))
+    cohort = replace(cohort, names=tuple(f"sub-{k // 4}_run-{k % 4}.nii" for k in range(12)))
     found = ImageSPCATVCV(1, sparsity=0.8, smoothness=1.0).fit(cohort)
     assert found.groups_ == cohort.groups
+    assert len(set(found.groups_)) == 3
     assert found.n_splits_ == 3
     own = np.arange(12) // 2
     assert ImageSPCATVCV(1, sparsity=0.8, smoothness=1.0).fit(cohort, groups=own).groups_ == tuple(own)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from inspect import Parameter, signature
 from typing import Any, Self
 
@@ -83,7 +84,15 @@ class ImageSPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEsti
         for name, value in given.arguments.items():
             setattr(self, name, value)
 
-    def fit(self, imgs: Any, y: Any = None, groups: Any = None, confounds: Any = None) -> Self:
+    def fit(
+        self,
+        imgs: Any,
+        y: Any = None,
+        groups: Any = None,
+        confounds: Any = None,
+        *,
+        exclude: str | Sequence[str] = (),
+    ) -> Self:
         """Choose a setting and fit all images with it.
 
         Parameters
@@ -97,24 +106,34 @@ class ImageSPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEsti
             file, where this can be told from the names of the images.
         confounds : table, default=None
             As for `ImageSPCATV.fit`.
+        exclude : str or sequence of str, default=()
+            Images to leave out, as for `ImageSPCATV.fit`; `y` and `groups` are those of the others.
 
         Returns
         -------
         self : ImageSPCATVCV
         """
-        self._fit(imgs, y, groups, confounds)
+        self._fit(imgs, y, groups, confounds, exclude)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, groups: Any = None, confounds: Any = None) -> FloatArray:
+    def fit_transform(
+        self,
+        X: Any,
+        y: Any = None,
+        groups: Any = None,
+        confounds: Any = None,
+        *,
+        exclude: str | Sequence[str] = (),
+    ) -> FloatArray:
         """Fit images and return their scores, shape (n_images, n_components); the images are read once."""
-        cohort = self._fit(X, y, groups, confounds)
+        cohort = self._fit(X, y, groups, confounds, exclude)
         return self.best_estimator_.estimator_.transform(cohort.X)
 
-    def _fit(self, imgs: Any, y: Any, groups: Any, confounds: Any) -> Cohort:
+    def _fit(self, imgs: Any, y: Any, groups: Any, confounds: Any, exclude: str | Sequence[str]) -> Cohort:
         search, reader = self._search(), self._image_model({})
         search.check()
         check_image_parameters(reader)
-        cohort = cohort_for(reader, imgs, confounds)
+        cohort = cohort_for(reader, imgs, confounds, exclude)
         if groups is None:
             groups = cohort.groups
             search.set_params(cv=_at_most(self.cv, groups))
@@ -168,6 +187,7 @@ class ImageSPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEsti
         """Minus the mean squared reconstruction error of the images by the chosen model."""
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.score(imgs, y, confounds)
+
 
 def _at_most(cv: Any, groups: Any) -> Any:
     """Not more folds than groups, where neither their number nor the groups were asked for."""
