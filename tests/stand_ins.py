@@ -234,4 +234,8 @@ PAGES = {
     "docs/selection.md": selection,
 }
 # Docstrings whose examples need more than they say themselves.
-MODULES = {"spcatv.images.estimator": images, "spcatv.selection.cluster": selection}
+MODULES = {
+    "spcatv.images.estimator": images,
+    "spcatv.images.search": images,
+    "spcatv.selection.cluster": selection,
+}

@@ -7,13 +7,18 @@ from spcatv._version import __version__
 
 if TYPE_CHECKING:
     from spcatv.estimator import SPCATV
-    from spcatv.images import ImageSPCATV
+    from spcatv.images import ImageSPCATV, ImageSPCATVCV
     from spcatv.selection import SPCATVCV
 
-__all__ = ["SPCATV", "SPCATVCV", "ImageSPCATV", "__version__"]
+__all__ = ["SPCATV", "SPCATVCV", "ImageSPCATV", "ImageSPCATVCV", "__version__"]
 
 # Imported on first use: `spca-tv --help` needs none of them, and a plain fit needs no images.
-_HOMES = {"SPCATV": "spcatv.estimator", "SPCATVCV": "spcatv.selection", "ImageSPCATV": "spcatv.images"}
+_HOMES = {
+    "SPCATV": "spcatv.estimator",
+    "SPCATVCV": "spcatv.selection",
+    "ImageSPCATV": "spcatv.images",
+    "ImageSPCATVCV": "spcatv.images",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -22,9 +22,9 @@ from spcatv.cli import main, select
 from spcatv.cli.options import GRID_OPTIONS, OPTIONS
 from spcatv.cli.progress import LiveDisplay
 from spcatv.progress import StageAdvanced, StageStarted
-from spcatv.results import read_results
+from spcatv.results import ResultsError, read_results
 from spcatv.results.writing import column_description
-from spcatv.selection import SPCATVCV, chains
+from spcatv.selection import SPCATVCV, chains, component_curve
 from spcatv.stability import bootstrap_components, split_halves
 from spcatv.structure import grid
 
@@ -426,3 +426,38 @@ def test_live_line_counts_chains(array, tmp_path):
 )
 def test_values_on_the_command_line_and_in_a_file(kind, text, value, toml):
     assert kind.read(text) == kind.check(toml) == value
+
+
+def test_the_number_of_components_is_chosen_first(array, tmp_path, done, refused):
+    """Two patches vary: both commands keep two components, write the curve, and keep groups together."""
+    options = ("--shape", "12,10", "--n-components", "auto", "--output")
+    quick = ("--n-splits", "0", "--sparsity", "0.8", "--smoothness", "0.1")
+    X = np.load(array)
+    groups = tmp_path / "groups.tsv"
+    groups.write_text("person\n" + "".join(f"p{row // 2}\n" for row in range(16)))
+    asked, usual = SPCATV(structure=(12, 10), sparsity=0.8, smoothness=0.1), SPCATV(structure=(12, 10))
+    for command, more, expected in (
+        (("fit",), (), component_curve(asked, X, max_components=8)),
+        (
+            ("select", "--groups", f"{groups}:person"),
+            ("--n-bootstraps", "0"),
+            component_curve(usual, X, max_components=4, groups=np.arange(16) // 2),
+        ),
+    ):
+        out = tmp_path / command[0]
+        said = done(*command, "--array", array, *quick, *more, *options, out)
+        assert len(np.load(out / "desc-SPCATV_components.npy")) == 2
+        assert f"Number of components: 2. {expected.choice.reason}" in said
+        read = read_results(out).curve
+        assert_allclose(read.explained.explained, expected.explained)
+        assert read.reason == expected.choice.reason
+        config = tomllib.loads((out / "desc-SPCATV_config.toml").read_text())
+        assert config["n_components"] == "auto"
+    plain = ("fit", "--array", array, "--shape", "12,10", "--output", tmp_path / "other")
+    auto = (*plain, "--n-components", "auto")
+    assert "--max-components goes with --n-components auto" in refused(*plain, "--max-components", "4")
+    assert "--refine changes all" in refused(*auto, "--refine")
+    assert "one --sparsity for all" in refused(*auto, "--sparsity", "0.7", "0.8")
+    (out / "desc-SPCATV_curve.json").write_text("{}")
+    with pytest.raises(ResultsError, match=r"curve\.tsv: must have columns fold_1"):
+        read_results(out)

@@ -15,14 +15,15 @@ from spcatv.cli.halves import verdicts
 from spcatv.cli.inputs import Source
 from spcatv.cli.interruption import rerun_hint_on_interrupt
 from spcatv.cli.kinds import input_errors
+from spcatv.cli.number import check_number, number_text, with_number
 from spcatv.cli.options import FitOptions
 from spcatv.cli.progress import show_warnings
-from spcatv.cli.request import Request, checked_request
+from spcatv.cli.request import checked_request
 from spcatv.estimator import SPCATV
 from spcatv.estimator.fitting import dead_components
 from spcatv.estimator.parameters import check_parameters, check_some_left
 from spcatv.progress import listening
-from spcatv.results import SampleSet, write_results
+from spcatv.results import SampleSet, write_curve, write_results
 from spcatv.results.folder import CEILING_COLUMN
 
 # Share of the variance below which nothing is left to explain.
@@ -39,7 +40,15 @@ def run(arguments: argparse.Namespace) -> None:
         request.claimed() as folder,
     ):
         with show_warnings(), display, listening(display):
-            samples, model = _fit(request)
+            samples = request.read()
+            _check_sparsity(request.options, samples)
+            request.announce(samples)
+            options, curve = with_number(
+                request.options, samples, groups=samples.groups, n_jobs=request.options.n_jobs
+            )
+            parameters = options.model_parameters()
+            model = SPCATV(structure=samples.structure, dtype=samples.dtype, **parameters)
+            model.fit(samples.matrix)
             halves, verdict = verdicts(
                 request.options.n_splits,
                 samples,
@@ -49,26 +58,24 @@ def run(arguments: argparse.Namespace) -> None:
                 n_jobs=request.options.n_jobs,
             )
         metrics = write_results(folder, samples, model, config=request.config, halves=halves)
+        if curve is not None:
+            write_curve(folder, curve)
     if not request.quiet:
-        lines = groups_text(samples)
+        lines = [*groups_text(samples), *number_text(curve)]
         print(summary_text(lines, metrics, request.output, model, verdict))
 
 
 def _checked(options: FitOptions, sources: Sequence[Source]) -> FitOptions:
+    check_number(options)
     check_parameters(SPCATV(**options.model_parameters(), dtype=options.dtype))
     return options
 
 
-def _fit(request: Request[FitOptions]) -> tuple[SampleSet, SPCATV]:
-    """Read the samples and fit them."""
-    samples = request.read()
-    parameters = request.options.model_parameters()
-    model = SPCATV(structure=samples.structure, dtype=samples.dtype, **parameters)
-    if model.alpha is None:
+def _check_sparsity(options: FitOptions, samples: SampleSet) -> None:
+    """Refuse a share of zeros that leaves no feature."""
+    if options.sparsity is not None:
         with input_errors(ValueError):
-            check_some_left(np.atleast_1d(model.sparsity), samples.matrix.shape[1])
-    request.announce(samples)
-    return samples, model.fit(samples.matrix)
+            check_some_left(np.atleast_1d(options.sparsity), samples.matrix.shape[1])
 
 
 def zeros_cells(record: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -28,6 +28,7 @@ FIT_EXAMPLES = """\
 examples:
   spca-tv fit 'maps/*.nii.gz' --output results
   spca-tv fit 'maps/*.nii.gz' --sparsity 0.9 --output results
+  spca-tv fit 'maps/*.nii.gz' --n-components auto --output results
   spca-tv fit 'maps/*.nii.gz' --sparsity 0.7 0.8 0.9 --smoothness 0.5 --output results
   spca-tv fit participants.tsv --mask gm.nii.gz --confounds participants.tsv \\
       --confounds-columns age,sex --output results

@@ -17,13 +17,14 @@ from spcatv.cli.halves import verdicts
 from spcatv.cli.inputs import Source
 from spcatv.cli.interruption import rerun_hint_on_interrupt
 from spcatv.cli.kinds import InputError
+from spcatv.cli.number import check_number, number_text, with_number
 from spcatv.cli.options import SelectOptions
 from spcatv.cli.progress import show_warnings
 from spcatv.cli.request import Request, checked_request
 from spcatv.estimator import SPCATV
 from spcatv.progress import listening
-from spcatv.results import SampleSet, write_results, write_selection
-from spcatv.selection import SPCATVCV, dask_backend
+from spcatv.results import SampleSet, write_curve, write_results, write_selection
+from spcatv.selection import SPCATVCV, ComponentCurve, dask_backend
 from spcatv.selection.folds import make_folds
 from spcatv.selection.path import setting_text
 from spcatv.stability import Bootstrap, SplitHalves, bootstrap_components
@@ -41,11 +42,13 @@ def run(arguments: argparse.Namespace) -> None:
         request.claimed() as folder,
     ):
         with show_warnings(), display, listening(display):
-            samples, search, stability, (halves, verdict) = _select(request)
+            samples, curve, search, stability, (halves, verdict) = _select(request)
         metrics = write_results(folder, samples, search.best_estimator_, config=request.config, halves=halves)
         write_selection(folder, samples, search, stability)
+        if curve is not None:
+            write_curve(folder, curve)
     if not request.quiet:
-        lines = [*groups_text(samples, request.options.groups), _choice_text(search)]
+        lines = [*groups_text(samples, request.options.groups), *number_text(curve), _choice_text(search)]
         if stability is not None:
             lines.append(_stability_text(stability))
         print(summary_text(lines, metrics, request.output, search.best_estimator_, verdict))
@@ -54,6 +57,7 @@ def run(arguments: argparse.Namespace) -> None:
 def _checked(options: SelectOptions, sources: Sequence[Source]) -> SelectOptions:
     """Refuse options that no selection could use, and find the table of the groups."""
     SPCATVCV(**options.search_parameters(), dtype=options.dtype).check()
+    check_number(options)
     if options.alpha == "grid" and options.l1_ratio is not None and min(options.l1_ratio) <= 0:
         raise InputError(
             "--l1-ratio holds 0: without an l1 penalty there is no alpha that kills everything to start "
@@ -68,7 +72,7 @@ def _checked(options: SelectOptions, sources: Sequence[Source]) -> SelectOptions
 
 def _select(
     request: Request[SelectOptions],
-) -> tuple[SampleSet, SPCATVCV, Bootstrap | None, tuple[SplitHalves | None, str]]:
+) -> tuple[SampleSet, ComponentCurve | None, SPCATVCV, Bootstrap | None, tuple[SplitHalves | None, str]]:
     """Read the samples, compare the settings, and resample and split with the chosen one."""
     options = request.options
     with _cluster(options.scheduler) as client:
@@ -78,6 +82,7 @@ def _select(
         _check_folds(options, samples, labels)
         request.announce(samples)
         with _workers(client, samples):
+            options, curve = with_number(options, samples, groups=labels, n_jobs=_n_jobs(options))
             search = _compared(options, samples, labels)
             stability = _resampled(options, samples, labels, search.best_estimator_)
             halves = verdicts(
@@ -88,7 +93,7 @@ def _select(
                 seed=options.seed,
                 n_jobs=_n_jobs(options),
             )
-    return samples, search, stability, halves
+    return samples, curve, search, stability, halves
 
 
 @contextmanager

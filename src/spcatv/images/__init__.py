@@ -17,6 +17,7 @@ from spcatv.images.loading import ImageError
 from spcatv.images.quality import ImageQuality, ImageQualityWarning
 from spcatv.images.reading import Reading, make_reading
 from spcatv.images.runs import RunWarning
+from spcatv.images.search import ImageSPCATVCV
 from spcatv.images.space import Space
 from spcatv.images.volume_mask import MaskWarning
 
@@ -28,6 +29,7 @@ __all__ = [
     "ImageQuality",
     "ImageQualityWarning",
     "ImageSPCATV",
+    "ImageSPCATVCV",
     "InputFile",
     "MaskWarning",
     "Preparation",

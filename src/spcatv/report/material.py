@@ -21,7 +21,7 @@ from spcatv.model.schema import IMAGE_PACKAGES
 from spcatv.report.variance import Variance, variance_of
 from spcatv.results import Results, ResultsError, Scores, Selection, Stability, read_results
 from spcatv.results.folder import MIXING
-from spcatv.results.reading import ComponentHalves, checked_stability, numeric
+from spcatv.results.reading import ComponentHalves, Curve, checked_stability, numeric
 
 # parameters that ImageSPCATV has and SPCATV has not
 OF_IMAGES = ("mask", "surface", "bad_features", "standardize")
@@ -59,6 +59,7 @@ class Material:
     stability: Stability | None = None
     halves: Sequence[ComponentHalves] | None = None
     quality: Sequence[Any] = ()  # how every image of the fit compares with the others
+    curve: Curve | None = None
 
     @property
     def n_components(self) -> int:
@@ -88,11 +89,11 @@ def find(source: Any) -> Results:
             float(source.min_sparsity),
             source.choice_reason_,
         )
-        return Results(model, estimator_state(model), selection=selection)
+        return Results(model, _state(model), selection=selection)
     if not hasattr(source, "get_params"):
         raise ReportError(
-            f"a report is about a fitted SPCATV, ImageSPCATV or SPCATVCV, or a model folder; got "
-            f"{source!r:.80}"
+            "a report is about a fitted SPCATV, SPCATVCV, ImageSPCATV or ImageSPCATVCV, or a model folder; "
+            f"got {source!r:.80}"
         )
     check_is_fitted(source, "components_")
     return Results(source, _state(source))
@@ -159,6 +160,7 @@ def gather(
         stability=resampled,
         halves=found.halves if halves is None else halves.reproducibility,
         quality=found.quality or getattr(model, "quality_", ()),
+        curve=found.curve,
     )
 
 

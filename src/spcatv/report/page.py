@@ -24,6 +24,7 @@ from spcatv.report.choice import selection_section
 from spcatv.report.clusters import parts_of
 from spcatv.report.components import ComponentPanel, component_panel
 from spcatv.report.content import Table
+from spcatv.report.curve import curve_section
 from spcatv.report.maps import views_of
 from spcatv.report.material import Material, gather
 from spcatv.report.methods import Methods, methods
@@ -109,6 +110,7 @@ class Page:
     variance: sections.Section
     stability: sections.Section | None
     halves: Table | None
+    curve: sections.Section | None
     selection: sections.Section | None
     relations: tuple[Relation, ...]
     time_courses: TimeCourses | None
@@ -225,6 +227,7 @@ def generate_report(
         variance=sections.variance_section(material),
         stability=sections.stability_section(material),
         halves=sections.halves_table(material),
+        curve=curve_section(material.curve, material.n_components),
         selection=None if material.selection is None else selection_section(material.selection),
         relations=tests,
         time_courses=time_courses(material),

@@ -2,7 +2,7 @@
 
 from spcatv.results.folder import ResultsError, claimed_folder, report_file
 from spcatv.results.reading import Results, Scores, Selection, Stability, open_model, read_results
-from spcatv.results.writing import SampleSet, write_results, write_selection
+from spcatv.results.writing import SampleSet, write_curve, write_results, write_selection
 
 __all__ = [
     "Results",
@@ -15,6 +15,7 @@ __all__ = [
     "open_model",
     "read_results",
     "report_file",
+    "write_curve",
     "write_results",
     "write_selection",
 ]

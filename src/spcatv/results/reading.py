@@ -26,6 +26,7 @@ from spcatv.model import SavedModel, read_model
 from spcatv.results.folder import (
     CEILING_COLUMN,
     CONFIG,
+    CURVE,
     HALVES,
     METRICS,
     MIXING,
@@ -37,6 +38,7 @@ from spcatv.results.folder import (
     model_folder,
     results_folder,
 )
+from spcatv.selection import ComponentCurve
 from spcatv.stability.halves import verdict_sentence
 from spcatv.structure import Structure
 from spcatv.structure.regions import connected_regions
@@ -102,6 +104,14 @@ class QualityRow(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
+class Curve:
+    """Held-out explained variance by number of components, and why one number was chosen."""
+
+    explained: ComponentCurve
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
 class Results:
     """A fitted model and what lies beside it."""
 
@@ -114,6 +124,7 @@ class Results:
     stability: Stability | None = None
     halves: tuple[ComponentHalves, ...] | None = None  # one per component
     quality: tuple[QualityRow, ...] = ()  # one per image of the fit
+    curve: Curve | None = None  # what the number of components was chosen by
     config: str | None = None  # the configuration of the run
     config_file: Path | None = None  # where it lies
 
@@ -152,6 +163,7 @@ def read_results(folder: Path) -> Results:
         stability=read_stability(results, model.structure_, model.components_),
         halves=read_halves(results, n_components),
         quality=read_quality(results),
+        curve=read_curve(results),
         config=_read_text(results / CONFIG),
         config_file=results / CONFIG,
     )
@@ -254,6 +266,19 @@ def read_halves(folder: Path, n_components: int) -> tuple[ComponentHalves, ...] 
     found, splits = (_numbers(columns.get(name, unknown), file).tolist() for name in counts)
     rows = zip(map(int, rank), dice, columns["verdict"], map(_count, found), map(_count, splits), strict=True)
     return tuple(ComponentHalves(*row) for row in rows)
+
+
+def read_curve(folder: Path) -> Curve | None:
+    """The curve that the number of components was chosen by, if it is there."""
+    file = folder / CURVE
+    if not file.is_file():
+        return None
+    folds = [_numbers(cells, file) for name, cells in read_columns(file).items() if name.startswith("fold_")]
+    choice = file.with_suffix(".json")
+    try:
+        return Curve(ComponentCurve(np.stack(folds)), str(json.loads(_read_text(choice) or "{}")["reason"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise ResultsError(f"{file}: must have columns fold_1, ..., and {choice.name} a reason") from error
 
 
 def _count(value: float) -> int | None:

@@ -25,6 +25,7 @@ from spcatv.estimator import SPCATV
 from spcatv.results.folder import (
     CEILING_COLUMN,
     CONFIG,
+    CURVE,
     DESCRIPTION,
     FREQUENCY_MAPS,
     GENERATOR,
@@ -38,7 +39,7 @@ from spcatv.results.folder import (
     SIGN_MAPS,
     STABILITY,
 )
-from spcatv.selection import SPCATVCV
+from spcatv.selection import SPCATVCV, ComponentCurve
 from spcatv.structure import Structure
 from spcatv.structure.regions import connected_regions
 
@@ -134,6 +135,13 @@ QUALITY_COLUMNS = {
     "outlier": "Whether the image is unlike the others.",
     "why": "What is unusual about an outlier.",
 }
+CURVE_COLUMNS = {
+    "n_components": "Number of components.",
+    "mean_explained": "Explained share of the held-out sum of squares, mean over folds.",
+    "se_explained": "Standard error of that mean.",
+    "gain": "What the last of the components adds.",
+}
+FOLD_COLUMN = "Explained share on fold {}."
 
 
 class SampleSet(Protocol):
@@ -278,6 +286,17 @@ def write_selection(folder: Path, samples: SampleSet, search: SPCATVCV, stabilit
         _write_stability(stability, samples, folder)
         if search.best_estimator_.structure_.n_rows > 0:
             _write_regions(stability, samples, folder)
+
+
+def write_curve(folder: Path, curve: ComponentCurve) -> None:
+    """Write what `--n-components auto` has looked at, and the choice with its reason in the ``.json``."""
+    folds = {f"fold_{k}": FOLD_COLUMN.format(k) for k in range(1, len(curve.explained) + 1)}
+    errors = (None if math.isnan(value) else value for value in curve.standard_error)
+    rows = zip(curve.n_components, curve.mean, errors, curve.gain, *curve.explained, strict=True)
+    columns = {**CURVE_COLUMNS, **folds}
+    _write_text(folder / CURVE, table_text(tuple(columns), rows))
+    choice = {"chosen": curve.choice.n_components, "reason": curve.choice.reason}
+    write_json((folder / CURVE).with_suffix(".json"), {**choice, **_described(columns)})
 
 
 def _write_settings(search: SPCATVCV, folder: Path) -> None:

@@ -18,6 +18,35 @@ from spcatv.selection.path import checked_template, complete_setting
 from spcatv.selection.table import standard_error
 from spcatv.selection.workers import check_failures, shareable, workers
 
+# A component counts if it explains more than this many times what those at the end of the curve explain,
+OUTSTANDING = 2.0
+# by more than this many standard errors over folds. With both, white noise has no component that counts.
+STANDARD_ERRORS = 2.0
+# The end of the curve: its last third.
+TAIL = 3
+MOST_COMPONENTS = 10
+
+
+@dataclass(frozen=True)
+class ComponentChoice:
+    """How many components to keep.
+
+    Attributes
+    ----------
+    n_components : int
+        The number, at least 1.
+    reason : str
+        Why, as a sentence for people.
+    """
+
+    n_components: int
+    reason: str
+
+
+def most_components(n_blocks: int) -> int:
+    """The largest number to look at by default: 10, or half the samples or groups if these are fewer."""
+    return max(1, min(MOST_COMPONENTS, n_blocks // 2))
+
 
 @dataclass(frozen=True, eq=False)
 class ComponentCurve:
@@ -52,6 +81,44 @@ class ComponentCurve:
         return np.diff(self.mean, prepend=0.0)
 
     @property
+    def choice(self) -> ComponentChoice:
+        """The number of components that stand out from the end of the curve.
+
+        Component k adds the share ``g_k`` on a fold. It is compared with ``f``, the mean of what the
+        components of the last third add on that fold, which is what a component explains by chance where
+        more were looked at than there are. It stands out if the mean over folds of ``g_k`` is more than twice
+        that of ``f``, and the mean of ``g_k - f`` more than two of its standard errors. The choice is the
+        last component that stands out, and 1 if none does.
+        """
+        most = len(self.mean)
+        n_tail = max(1, most // TAIL)
+        gains = np.diff(self.explained, axis=1, prepend=0.0)
+        floor = gains[:, -n_tail:].mean(axis=1, keepdims=True)
+        above = gains - floor
+        error = np.nan_to_num(standard_error(above.T))
+        outstanding = (gains.mean(axis=0) > OUTSTANDING * floor.mean()) & (
+            above.mean(axis=0) > STANDARD_ERRORS * error
+        )
+        found = np.flatnonzero(outstanding[: most - n_tail])
+        chosen = int(found[-1]) + 1 if found.size else 1
+        return ComponentChoice(chosen, self._reason(chosen, most - n_tail, stands_out=bool(found.size)))
+
+    def _reason(self, chosen: int, n_candidates: int, *, stands_out: bool) -> str:
+        most, share = len(self.mean), 100 * self.mean[chosen - 1]
+        if not stands_out:
+            return (
+                f"No component stands out: each explains about as much of held-out samples as the last of "
+                f"the {most} looked at, as in noise. One is kept; trust it only if it is found again. (If "
+                f"{most} or more components of equal weight are likely, look at more.)"
+            )
+        more = " There may be more: look at a larger number." if chosen == n_candidates else ""
+        which = "The first component stands" if chosen == 1 else f"The first {chosen} components stand"
+        return (
+            f"{which} out: {share:.1f} % of the held-out variance together, and none after that explains "
+            f"clearly more than the last of the {most} looked at.{more}"
+        )
+
+    @property
     def elbow(self) -> int:
         """The number of components at which the curve bends most.
 
@@ -73,7 +140,7 @@ def component_curve(
     estimator: SPCATV,
     X: Any,
     *,
-    max_components: int = 10,
+    max_components: int = MOST_COMPONENTS,
     cv: Any = 5,
     y: Any = None,
     groups: Any = None,

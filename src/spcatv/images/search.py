@@ -1,0 +1,200 @@
+"""ImageSPCATVCV: sparsity and smoothness of ImageSPCATV chosen by cross-validation on image files."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from inspect import Parameter, signature
+from typing import Any, Self
+
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from spcatv._util.types import FloatArray
+from spcatv.estimator import SPCATV
+from spcatv.estimator.naming import ComponentNamesMixin
+from spcatv.estimator.reportable import ReportMixin
+from spcatv.images.asked import cohort_for
+from spcatv.images.cohort import Cohort
+from spcatv.images.estimator import ImageSPCATV, check_image_parameters
+from spcatv.selection import SPCATVCV
+
+_OF_SEARCH = signature(SPCATVCV).parameters
+_OF_IMAGES = signature(ImageSPCATV).parameters
+# Parameters that say how images are read. The precision is that of images, not that of arrays.
+READING = tuple(name for name in _OF_IMAGES if name not in signature(SPCATV).parameters)
+# What a fitted search has, whatever the data came from.
+FOUND = (
+    "cv_results_",
+    "best_index_",
+    "best_params_",
+    "choice_reason_",
+    "best_score_",
+    "component_curve_",
+    "n_splits_",
+)
+
+
+def _parameters() -> dict[str, Parameter]:
+    """The parameters of both classes with their defaults: first those of reading, then those of SPCATVCV."""
+    found = {"n_components": _OF_SEARCH["n_components"], **{name: _OF_IMAGES[name] for name in READING}}
+    rest = {name: item for name, item in _OF_SEARCH.items() if name not in (*found, "structure")}
+    return {**found, **rest, "dtype": _OF_IMAGES["dtype"]}
+
+
+class ImageSPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEstimator):
+    """ImageSPCATV with its sparsity and smoothness, or its penalties, chosen by cross-validation.
+
+    Images are read once. Every fold removes the confounds and scales the features with coefficients of its
+    own training samples; the mask and the dropped features are those of all samples. The setting that the
+    rule chooses is then fitted to all images (docs/images.md, docs/selection.md).
+
+    Parameters
+    ----------
+    n_components : int, default=3
+        Number of components K.
+    mask, surface, bad_features, standardize, ...
+        How images are read: all parameters of `ImageSPCATV` that `SPCATV` does not have.
+    sparsity, smoothness, alpha, l1_ratio, tv_ratio, cv, rule, n_jobs, ...
+        What is compared and how: all parameters of `SPCATVCV` except ``structure``, which the images have.
+        Sparsity and the others are one value or several to try, with the defaults of `SPCATVCV`.
+    dtype : {"float32", "float64"}, default="float32"
+        Precision of the data matrix and of the fits.
+
+    Attributes
+    ----------
+    best_estimator_ : ImageSPCATV
+        Fitted to all images with the chosen setting; it can be saved, and makes maps of its components.
+    groups_ : tuple or None
+        The group of every sample that folds kept together: those given to `fit`, or those of the images.
+    cv_results_, best_index_, best_params_, choice_reason_, best_score_, component_curve_, n_splits_
+        As in `SPCATVCV`.
+
+    Examples
+    --------
+    >>> from spcatv import ImageSPCATVCV
+    >>> search = ImageSPCATVCV(n_components=3, mask="gm_mask.nii.gz", sparsity=[0.8, 0.9], smoothness=1.0)
+    >>> search = search.fit("derivatives/sub-*_gm.nii.gz")
+    >>> search.best_estimator_.components_img_.to_filename("components.nii.gz")
+    """
+
+    def __init__(self, n_components: int = 3, **parameters: Any) -> None:
+        given = inspect.signature(type(self)).bind(n_components, **parameters)
+        given.apply_defaults()
+        for name, value in given.arguments.items():
+            setattr(self, name, value)
+
+    def fit(
+        self,
+        imgs: Any,
+        y: Any = None,
+        groups: Any = None,
+        confounds: Any = None,
+        *,
+        exclude: str | Sequence[str] = (),
+    ) -> Self:
+        """Choose a setting and fit all images with it.
+
+        Parameters
+        ----------
+        imgs : images or Cohort
+            As for `ImageSPCATV.fit`.
+        y : array-like of shape (n_images,), default=None
+            For the splitter only, which may stratify by it.
+        groups : array-like of shape (n_images,), default=None
+            Images of one group stay on one side of every split. ``None``: those of one person, or of one
+            file, where this can be told from the names of the images.
+        confounds : table, default=None
+            As for `ImageSPCATV.fit`.
+        exclude : str or sequence of str, default=()
+            Images to leave out, as for `ImageSPCATV.fit`; `y` and `groups` are those of the others.
+
+        Returns
+        -------
+        self : ImageSPCATVCV
+        """
+        self._fit(imgs, y, groups, confounds, exclude)
+        return self
+
+    def fit_transform(
+        self,
+        X: Any,
+        y: Any = None,
+        groups: Any = None,
+        confounds: Any = None,
+        *,
+        exclude: str | Sequence[str] = (),
+    ) -> FloatArray:
+        """Fit images and return their scores, shape (n_images, n_components); the images are read once."""
+        cohort = self._fit(X, y, groups, confounds, exclude)
+        return self.best_estimator_.estimator_.transform(cohort.X)
+
+    def _fit(self, imgs: Any, y: Any, groups: Any, confounds: Any, exclude: str | Sequence[str]) -> Cohort:
+        search, reader = self._search(), self._image_model({})
+        search.check()
+        check_image_parameters(reader)
+        cohort = cohort_for(reader, imgs, confounds, exclude)
+        if groups is None:
+            groups = cohort.groups
+            search.set_params(cv=_at_most(self.cv, groups))
+        self.groups_ = None if groups is None else tuple(groups)
+        search.set_params(structure=cohort.space.structure(), dtype=cohort.preparation.dtype)
+        search.fit(cohort.X, y, groups=self.groups_, confounds=cohort.adjustment.confounds)
+        for name in FOUND:
+            setattr(self, name, getattr(search, name))
+        best = search.best_estimator_
+        self.best_estimator_ = self._image_model({"n_components": len(best.components_), **self.best_params_})
+        self.best_estimator_.adopt_fit(best, cohort)
+        return cohort
+
+    def _search(self) -> SPCATVCV:
+        """The search on the data matrix, without a structure."""
+        names = set(_OF_SEARCH) - {"structure"}
+        return SPCATVCV(**{name: getattr(self, name) for name in names})
+
+    def _image_model(self, setting: dict[str, Any]) -> ImageSPCATV:
+        """ImageSPCATV with a setting instead of the values to try."""
+        compared = ("sparsity", "smoothness", "alpha", "l1_ratio", "tv_ratio")
+        own = {name: getattr(self, name) for name in _OF_IMAGES if name not in compared}
+        return ImageSPCATV(**{**own, **setting})
+
+    @property
+    def components_(self) -> FloatArray:
+        """Loadings of the chosen model, shape (n_components, n_features)."""
+        return self.best_estimator_.components_
+
+    @property
+    def components_img_(self) -> Any:
+        """The loading maps of the chosen model as an image."""
+        return self.best_estimator_.components_img_
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of voxels or vertices."""
+        return self.best_estimator_.n_features_in_
+
+    def transform(self, imgs: Any, confounds: Any = None) -> FloatArray:
+        """Scores of images by the chosen model, shape (n_images, n_components)."""
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.transform(imgs, confounds)
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Images with the given scores by the chosen model."""
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.inverse_transform(X)
+
+    def score(self, imgs: Any, y: Any = None, confounds: Any = None) -> float:
+        """Minus the mean squared reconstruction error of the images by the chosen model."""
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.score(imgs, y, confounds)
+
+
+def _at_most(cv: Any, groups: Any) -> Any:
+    """Not more folds than groups, where neither their number nor the groups were asked for."""
+    return cv if cv is not None or groups is None else min(5, len(set(groups)))
+
+
+# scikit-learn, help() and notebooks read the parameters here
+ImageSPCATVCV.__init__.__signature__ = signature(ImageSPCATVCV.__init__).replace(  # type: ignore[attr-defined]
+    parameters=[Parameter("self", Parameter.POSITIONAL_OR_KEYWORD), *_parameters().values()]
+)

@@ -1,0 +1,69 @@
+"""How many components: the rule on curves made for it, and on data whose number is known."""
+
+import numpy as np
+import pytest
+
+from spcatv import SPCATV
+from spcatv.selection import ComponentCurve, component_curve
+from spcatv.selection.components import most_components
+
+
+def curve(gains, n_folds=5):
+    """A curve whose components add the given shares on every fold."""
+    return ComponentCurve(np.tile(np.cumsum(gains), (n_folds, 1)))
+
+
+@pytest.mark.parametrize(
+    ("gains", "expected"),
+    [
+        ((0.3, 0.2, 0.1, 0.01, 0.01, 0.01, 0.01, 0.01, 0.01), 3),
+        ((0.3, 0.01, 0.1, 0.01, 0.01, 0.01, 0.01, 0.01, 0.01), 3),  # one that adds little may stand before
+        ((0.3, 0.019, 0.01, 0.01, 0.01, 0.01), 1),  # less than twice the others
+        ((0.3, 0.021, 0.01, 0.01, 0.01, 0.01), 2),
+        ((0.3, 0.01), 1),
+    ],
+)
+def test_the_last_component_that_stands_out(gains, expected):
+    choice = curve(gains).choice
+    assert choice.n_components == expected
+    assert "out: " in choice.reason
+
+
+def test_the_difference_must_be_sure():
+    """The second component adds three times as much as the others, on all folds or on one of them."""
+    gains = np.tile((0.3, 0.03, 0.01, 0.01, 0.01, 0.01), (5, 1))
+    assert ComponentCurve(np.cumsum(gains, axis=1)).choice.n_components == 2
+    gains[:, 1] = (0.11, 0.01, 0.01, 0.01, 0.01)
+    assert ComponentCurve(np.cumsum(gains, axis=1)).choice.n_components == 1
+
+
+@pytest.mark.parametrize("gains", [(0.01,) * 8, (0.01,), (0.0,) * 5])
+def test_equal_components_do_not_stand_out(gains):
+    choice = curve(gains).choice
+    assert choice.n_components == 1
+    assert choice.reason.startswith("No component stands out")
+    assert "as in noise" in choice.reason
+
+
+def test_a_number_at_the_end_says_that_there_may_be_more():
+    assert "There may be more" in curve((0.3,) * 4 + (0.01,) * 2).choice.reason
+    assert "There may be more" not in curve((0.3,) * 3 + (0.01,) * 3).choice.reason
+
+
+def test_one_fold_has_no_standard_error():
+    assert curve((0.3, 0.2, 0.01, 0.01, 0.01, 0.01), n_folds=1).choice.n_components == 2
+
+
+def test_the_largest_number_to_look_at():
+    assert [most_components(n) for n in (2, 3, 12, 20, 300)] == [1, 1, 6, 10, 10]
+
+
+@pytest.mark.parametrize("n_planted", [0, 1, 3, 5])
+def test_planted_components_are_counted(n_planted):
+    rng = np.random.default_rng(n_planted)
+    X = rng.standard_normal((60, 120))
+    for k in range(n_planted):
+        X[:, 20 * k + 5 : 20 * k + 17] += 1.5 * rng.standard_normal((60, 1))
+    choice = component_curve(SPCATV(structure=(120,), sparsity=0.9), X).choice
+    assert choice.n_components == max(1, n_planted)
+    assert choice.reason.startswith("No component stands out") == (n_planted == 0)
