@@ -97,6 +97,7 @@ def test_everything_that_lies_in_the_folder_is_shown(pages):
         "Selection of the setting",
         "Scores",
         "What the scores go with",
+        "Images and mask",
         "The computation",
         "For the methods section of a paper",
         "What was run",

@@ -39,7 +39,8 @@ def selection_section(selection: Selection) -> Section:
     ]
     chosen = ", ".join(f"{title} {shown[title][best]}" for title in PARAMETERS.values() if title in shown)
     folds = "" if selection.n_folds is None else f" on {selection.n_folds} folds"
-    text = f"{words.count(n_settings, 'setting')} were compared{folds}; chosen: {chosen}."
+    verb = "was" if n_settings == 1 else "were"
+    text = f"{words.count(n_settings, 'setting')} {verb} compared{folds}; chosen: {chosen}."
     return Section(
         " ".join(filter(None, (text, reason_sentence(selection), rule_sentence(selection)))),
         _picture(selection, f"Chosen: {chosen}, with a held-out error of {shown['held-out error'][best]}."),

@@ -102,7 +102,7 @@ def _place(cluster: Cluster) -> str:
 def _what(clusters: tuple[Cluster, ...], sparsity: float) -> str:
     """Where a component is: the place of its heaviest region, or everywhere if the map is not sparse."""
     if not clusters:
-        return "Empty"
+        return "Nowhere"
     main = clusters[0]
     in_brain = main.unit in UNITS_OF_BRAINS
     if not words.is_sparse(sparsity):

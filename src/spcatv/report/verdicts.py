@@ -37,8 +37,8 @@ class Verdict:
 
 def verdict_of(material: Material, k: int) -> Verdict:
     """The verdict on component `k`, from 0: by random halves, otherwise by resamples, otherwise none."""
-    if material.model.diagnostics_[k].n_nonzero == 0:
-        return Verdict("Empty: there is nothing to interpret.", BAD)
+    if material.model.diagnostics_[k].is_dead:
+        return Verdict("Dead: there is nothing to interpret.", BAD)
     if material.halves is not None:
         half = material.halves[k]
         levels = {FOUND_AGAIN: GOOD, ONE_OF_EQUALS: UNSURE}
