@@ -177,7 +177,8 @@ def _selection(material: Material) -> tuple[str, ...]:
     folds = "cross-validation" if selection.n_folds is None else f"{selection.n_folds}-fold cross-validation"
     rule = RULES.get(selection.rule, "one setting was chosen")
     grid = f" ({'; '.join(varied)})" if varied else ""
-    return (f"{words.count(n_settings, 'setting')}{grid} were compared by {folds}; {rule}.",)
+    verb = "was" if n_settings == 1 else "were"
+    return (f"{words.count(n_settings, 'setting')}{grid} {verb} compared by {folds}; {rule}.",)
 
 
 def _stability(material: Material) -> tuple[str, ...]:
