@@ -70,7 +70,11 @@ def test_results_of_an_earlier_version_can_be_replaced(kind, tmp_path):
     report_file(folder).write_text("page")
     with claimed_folder(folder, overwrite=True) as temporary:
         (temporary / "new").write_text("x")
-    assert [file.name for file in folder.iterdir()] == ["new"]
+    # the report is not lost, but it is no longer that of these results
+    assert {file.name: file.read_text() for file in folder.iterdir()} == {
+        "desc-SPCATV_report.old.html": "page",
+        "new": "x",
+    }
 
 
 def test_names_in_the_folder(tmp_path):
