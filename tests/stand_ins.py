@@ -5,6 +5,7 @@ from the start.
 """
 
 import numpy as np
+import pytest
 
 from spcatv import SPCATV
 from spcatv.structure import grid, icosphere
@@ -221,6 +222,17 @@ def selection(folder):
     }
 
 
+def large_data(folder):
+    """A matrix in files of two kinds, and its structure."""
+    h5py = pytest.importorskip("h5py", reason="not installed")
+    pytest.importorskip("distributed", reason="needs the extra dask")
+    X = signals(40, np.argwhere(np.ones((12, 10))))
+    np.save(folder / "X.npy", X)
+    with h5py.File(folder / "X.h5", "w") as file:
+        file["X"] = X
+    return {"structure": grid((12, 10))}
+
+
 PAGES = {
     "README.md": readme,
     "CONTRIBUTING.md": contributing,
@@ -228,6 +240,7 @@ PAGES = {
     "benchmarks/reproduce/README.md": nothing,
     "docs/cli.md": cli,
     "docs/images.md": images,
+    "docs/large-data.md": large_data,
     "docs/method.md": nothing,
     "docs/model-folder.md": model_folder,
     "docs/report.md": report,

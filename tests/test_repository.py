@@ -19,6 +19,8 @@ OPTIONAL = [
     "nilearn",
     "dask",
     "distributed",
+    "h5py",
+    "zarr",
     "cvxpy",
     "pandas",
     "jinja2",

@@ -30,7 +30,8 @@ def test_defaults_are_those_of_the_estimator():
     assert given.pop("random_state") == 0
     assert given == {name: own[name] for name in given}
     # what the command line does not offer is what it decides itself
-    decided = {"structure", "random_state", "verbose", "global_signal"}  # the last one as --regress-global
+    # global_signal is offered as --regress-global
+    decided = {"structure", "random_state", "verbose", "global_signal", "memory_limit"}
     assert set(own) - {item.name for item in fields(FitOptions)} == decided
 
 

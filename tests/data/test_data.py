@@ -97,12 +97,6 @@ def test_what_is_no_data_is_named():
         as_data(np.zeros(3))
 
 
-def test_a_dask_array_is_not_pulled_into_memory(striped):
-    dask_array = pytest.importorskip("dask.array")
-    with pytest.raises(TypeError, match=r"X is a Dask array"):
-        SPCATV(1, structure=(60,)).fit(dask_array.from_array(striped, chunks=(10, 60)))
-
-
 def test_data_with_other_features_are_refused(striped):
     model = SPCATV(1, structure=(60,)).fit(as_data(striped))
     with pytest.raises(ValueError, match="X has 59 features, but SPCATV is expecting 60"):

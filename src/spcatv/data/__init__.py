@@ -15,16 +15,23 @@ from spcatv.data.adjustment import (
 )
 from spcatv.data.array import ArrayData
 from spcatv.data.base import ColumnStatistics, Data, row_blocks
+from spcatv.data.blocked import BlockedData, each_block
+from spcatv.data.dask_array import ChunkWarning, DaskData
 from spcatv.data.global_signal import GlobalSignalRemoved
+from spcatv.data.memory import Budget, checked_memory_limit
 from spcatv.data.operators import CentredData, Centring, DataOperator, DeflatedData, Products, ResidualData
+from spcatv.data.stored import FileReader, MappedData, StoredData, StoreReader, map_reader
 
 __all__ = [
     "AdjustedData",
     "Adjustment",
     "ArrayData",
+    "BlockedData",
     "CentredData",
     "Centring",
+    "ChunkWarning",
     "ColumnStatistics",
+    "DaskData",
     "Data",
     "DataOperator",
     "DeflatedData",
@@ -32,9 +39,13 @@ __all__ = [
     "GlobalSignalRemoved",
     "Products",
     "ResidualData",
+    "StoredData",
     "as_data",
     "checked_adjustment",
+    "checked_memory_limit",
     "confound_fit",
+    "each_block",
+    "in_blocks",
     "row_blocks",
 ]
 
@@ -44,9 +55,10 @@ def as_data(X: Any) -> Data:
 
     Parameters
     ----------
-    X : Data or ndarray of shape (n_samples, n_features)
-        Data are returned as they are. An array may be a memory map, and of any memory order and dtype;
-        what is not float32 or float64 in C order is copied to it, once.
+    X : Data, ndarray, dask.array.Array, or stored array, of shape (n_samples, n_features)
+        Data are returned as they are. A NumPy array may be a memory map, and of any memory order and dtype;
+        what is not float32 or float64 in C order is copied to it, once. Dask arrays and arrays in a file
+        (HDF5, Zarr, or any object with `shape`, `dtype`, `chunks` and slices) are read block by block.
 
     Returns
     -------
@@ -61,10 +73,45 @@ def as_data(X: Any) -> Data:
     array([9., 1.])
     """
     if isinstance(X, np.ndarray):
-        return ArrayData(X)
+        reader = map_reader(X) if isinstance(X, np.memmap) and X.ndim == 2 else None
+        return MappedData(X, reader) if isinstance(reader, FileReader) else ArrayData(X)
     if isinstance(X, Data):
         return X
-    raise TypeError(
-        f"X is a {type(X).__module__}.{type(X).__qualname__}, neither a NumPy array nor an object with the "
-        "methods of spcatv.data.Data; make an array of it first, or a memory map if it is large"
-    )
+    data = in_blocks(X)
+    if data is None:
+        raise TypeError(
+            f"X is a {type(X).__module__}.{type(X).__qualname__}, neither a NumPy array, a Dask array, an "
+            "HDF5 dataset, a Zarr array, nor an object with the methods of spcatv.data.Data; make an array "
+            "of it first, or a memory map if it is large"
+        )
+    return data
+
+
+def in_blocks(
+    X: Any, dtype: Any = None, memory_limit: Any = None, n_components: int = 3
+) -> BlockedData | None:
+    """X as data that are read block by block; None if X is not that kind of array.
+
+    Parameters
+    ----------
+    X : object
+        A Dask array, an HDF5 dataset, a Zarr array or a memory map.
+    dtype : dtype, default=None
+        float32 or float64; what X has, or float64, by default.
+    memory_limit : int, str or None, default=None
+        As in `SPCATV`.
+    n_components : int, default=3
+        Components of the fit: its vectors count towards the limit.
+    """
+    if not all(hasattr(X, name) for name in ("shape", "dtype", "__getitem__")):
+        return None
+    budget = Budget(checked_memory_limit(memory_limit), n_components)
+    if hasattr(X, "__dask_graph__"):
+        return DaskData(X, dtype, budget)
+    if not isinstance(X, np.memmap) and not hasattr(X, "chunks"):
+        return None
+    if len(X.shape) != 2:
+        raise ValueError(f"X must have two dimensions, samples and features; got shape {X.shape}")
+    if np.dtype(X.dtype).kind not in "fiub":
+        raise TypeError(f"X has dtype {X.dtype}; it must be an array of real numbers")
+    return StoredData(map_reader(X) if isinstance(X, np.memmap) else StoreReader(X), dtype, budget)

@@ -10,7 +10,7 @@ features were scaled before, with whatever coefficients, it makes the same adjus
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 
 from spcatv._util.types import FloatArray, IntArray
 from spcatv.data.base import BLOCK_ENTRIES, ColumnStatistics, Data
+from spcatv.data.blocked import BlockWork, Found, each_block
 
 # What is left of a feature counts as rounding error below this many units in the last place of its values.
 ROUNDING = 8
@@ -233,11 +234,9 @@ class AdjustedData:
             raw = self.data.column_statistics(center)
             return ColumnStatistics(raw.mean * self.factor, raw.squared_norms * np.square(self.factor))
         mean: FloatArray = np.zeros(self.shape[1])
-        squares = np.zeros(self.shape[1])
         if center:
             mean = self.transpose_dot(np.full(self.shape[0], 1.0 / self.shape[0]))
-        for _, block in self.blocks():
-            squares += np.square(block - mean).sum(axis=0)
+        squares = self.each_block(lambda _, block: (None, np.square(block - mean).sum(axis=0)))[1]
         return ColumnStatistics(mean, squares)
 
     def gram(self, mean: FloatArray, factor: FloatArray | None = None) -> FloatArray:
@@ -257,8 +256,20 @@ class AdjustedData:
 
     def blocks(self, entries: int = BLOCK_ENTRIES) -> Iterator[tuple[slice, FloatArray]]:
         """All adjusted samples in order, in blocks of about `entries` entries."""
+        rows = self._rows
         for samples, block in self.data.blocks(entries):
-            yield samples, (block - self.confounds[samples] @ self.slopes) * self.factor
+            yield samples, rows(samples, block)
+
+    def each_block(self, work: BlockWork, entries: int = BLOCK_ENTRIES) -> Found:
+        """As `spcatv.data.each_block`."""
+        rows = self._rows  # what travels to workers holds no data
+        return each_block(self.data, lambda samples, block: work(samples, rows(samples, block)), entries)
+
+    @property
+    def _rows(self) -> Callable[[slice, FloatArray], FloatArray]:
+        """Adjusts samples, given their numbers and X there."""
+        confounds, slopes, factor = self.confounds, self.slopes, self.factor
+        return lambda samples, block: (block - confounds[samples] @ slopes) * factor
 
     def take(self, samples: IntArray) -> Data:
         """The given samples of these, adjusted as they are."""

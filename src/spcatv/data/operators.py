@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Protocol
 
 import numpy as np
@@ -17,6 +17,7 @@ from scipy.linalg.blas import daxpy
 
 from spcatv._util.types import FloatArray
 from spcatv.data.base import BLOCK_ENTRIES, ColumnStatistics, Data
+from spcatv.data.blocked import each_block
 from spcatv.data.sketch import CompressedData, compress
 
 # A Gram matrix pays, in time and in memory, if it is small, or small beside the data: of order at most
@@ -169,10 +170,7 @@ class CentredData:
         n_samples, n_features = self.shape
         if n_samples <= n_features:
             return self.data.gram(self.mean)
-        gram = np.zeros((n_features, n_features))
-        for _, block in self.blocks():
-            gram += block.T @ block
-        return gram
+        return each_block(self.data, partial(_feature_gram, self.centring))[1]
 
     def gram(self) -> FloatArray:
         """``X X'`` if N <= P, else ``X'X``, of the centred data; computed once."""
@@ -224,6 +222,12 @@ class CentredData:
         centring = self.centring
         for samples, block in self.data.blocks(entries):
             yield samples, centring.apply(block)
+
+
+def _feature_gram(centring: Centring, _: slice, block: FloatArray) -> tuple[None, FloatArray]:
+    """``X'X`` of some samples."""
+    centred = centring.apply(block)
+    return None, centred.T @ centred
 
 
 @dataclass(frozen=True, eq=False)

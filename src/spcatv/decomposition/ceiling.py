@@ -8,7 +8,7 @@ import numpy as np
 
 from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray
-from spcatv.data import CentredData, Data, GlobalSignalRemoved, as_data
+from spcatv.data import CentredData, Data, GlobalSignalRemoved, as_data, in_blocks
 from spcatv.data.operators import gram_pays
 from spcatv.data.sketch import compress
 from spcatv.decomposition.starts import leading_squares
@@ -41,7 +41,8 @@ def pca_cumulative_variance(
         Never decreasing, at most 1; zeros for data without variance.
     """
     kind = CentredData if global_signal is None else GlobalSignalRemoved
-    data = kind(as_data(X if isinstance(X, Data) else np.asarray(X)), center)
+    known = isinstance(X, (Data, np.ndarray)) or in_blocks(X) is not None
+    data = kind(as_data(X if known else np.asarray(X)), center)
     with one_blas_thread():
         n_vectors = min(n_components, *data.shape)
         if gram_pays(data.shape):

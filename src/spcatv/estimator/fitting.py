@@ -16,7 +16,7 @@ from sklearn.utils.validation import validate_data
 
 from spcatv._util.types import FloatArray
 from spcatv._util.warn import warn_user
-from spcatv.data import CentredData, Centring, Data, GlobalSignalRemoved, as_data
+from spcatv.data import CentredData, Centring, Data, GlobalSignalRemoved, StoredData, as_data, in_blocks
 from spcatv.decomposition import (
     Decomposition,
     LoadingPenalty,
@@ -127,9 +127,13 @@ def checked_data(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) -
     ----------
     estimator : estimator
         Gets ``n_features_in_`` and, where X has them, ``feature_names_in_`` if `reset`; else X must have
-        those. Its parameter `dtype` sets the precision; None keeps that of X.
-    X : array-like or Data of shape (n_samples, n_features)
-        Arrays that are not float32 or float64 in C order are copied, once.
+        those. Its parameter `dtype` sets the precision, where None keeps that of X; its `memory_limit` sets
+        the size of blocks.
+    X : array-like, Dask array, array in a file, or Data, of shape (n_samples, n_features)
+        Arrays in memory that are not float32 or float64 in C order are copied, once. Dask arrays, HDF5
+        datasets, Zarr arrays and memory maps are read block by block, and looked through for NaN when their
+        columns' statistics are computed. Memory maps that fit into memory are used where they lie, and other
+        stored arrays of a single block are read once.
     reset : bool
         Whether this is a fit.
     min_samples : int, default=1
@@ -141,15 +145,16 @@ def checked_data(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) -
     """
     if isinstance(X, Data):
         return _checked_again(estimator, X, reset=reset, min_samples=min_samples)
-    if hasattr(X, "__dask_graph__"):
-        raise TypeError(
-            "X is a Dask array, and would have to be in memory: give X.compute(), or a NumPy memory map of a "
-            "file that it was saved to"
-        )
+    if not isinstance(X, np.ndarray) or isinstance(X, np.memmap):
+        data = in_blocks(X, estimator.dtype, estimator.memory_limit, int(estimator.n_components))
+        in_memory = data.in_memory(X) if isinstance(data, StoredData) else None
+        if data is not None and in_memory is None:
+            return _checked_again(estimator, data, reset=reset, min_samples=min_samples)
+        X = X if in_memory is None else in_memory
     dtype = [np.float64, np.float32] if estimator.dtype is None else np.dtype(estimator.dtype)
     array = validate_data(estimator, X, reset=reset, dtype=dtype, order="C", ensure_min_samples=min_samples)
     # X itself where it serves as it is: what was sent to workers before is recognised by its identity
-    same = type(X) is np.ndarray and X.dtype == array.dtype and np.may_share_memory(X, array)
+    same = type(X) in (np.ndarray, np.memmap) and X.dtype == array.dtype and np.may_share_memory(X, array)
     return as_data(X if same else array)
 
 

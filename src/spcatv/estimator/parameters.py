@@ -22,6 +22,7 @@ from spcatv._util.parameters import (
     Init,
 )
 from spcatv._util.types import FloatArray
+from spcatv.data import checked_memory_limit
 from spcatv.problem import PENALTIES, StructuredPenalty
 
 # A share of zeros must leave at least so much; what is left is rounded to whole features.
@@ -58,6 +59,7 @@ def check_parameters(estimator: Any) -> None:
         _check_choice("solver", estimator.solver, SOLVER_NAMES)
     if estimator.dtype is not None and _dtype_name(estimator.dtype) not in DTYPES:
         raise ValueError(f"dtype must be None, {' or '.join(DTYPES)}, got {estimator.dtype!r}")
+    checked_memory_limit(estimator.memory_limit)
 
 
 def parameters_in_use(parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from spcatv._util.parameters import FIT
 from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray
+from spcatv.data import Centring, each_block
 from spcatv.decomposition import deflation_scores
 from spcatv.estimator.fitting import (
     centred_data,
@@ -116,6 +118,10 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         another fit.
     dtype : {None, "float32", "float64"}, default=None
         Precision of the fit; ``None`` keeps X's own.
+    memory_limit : int, str or None, default=None
+        Bytes, or text such as "2 GB", that the blocks of X and the vectors of a fit may take together, in
+        each process. It sets the sizes of blocks of an X that is read block by block, and is an error if it
+        is too small for one of them. An X that is an array in memory is not counted.
     random_state : int, RandomState instance or None, default=None
         For random starts; nothing else is random.
     verbose : int, default=0
@@ -186,6 +192,7 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         transform_method: str = FIT.transform_method,
         init: str | npt.ArrayLike = FIT.init,
         dtype: npt.DTypeLike | None = None,
+        memory_limit: int | str | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -210,6 +217,7 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         self.transform_method = transform_method
         self.init = init
         self.dtype = dtype
+        self.memory_limit = memory_limit
         self.random_state = random_state
         self.verbose = verbose
 
@@ -224,8 +232,10 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
 
         Parameters
         ----------
-        X : array-like or Data of shape (n_samples, n_features)
+        X : array-like, Dask array, array in a file, or Data, of shape (n_samples, n_features)
             Training data, at least two samples; float32 and float64 in C order are used without a copy.
+            Memory maps, HDF5 datasets and Zarr arrays are read block by block. The workers that hold the
+            blocks of a Dask array do the products with them (docs/large-data.md).
         y : None
             Ignored.
 
@@ -259,7 +269,7 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
 
         Parameters
         ----------
-        X : array-like or Data of shape (n_samples, n_features)
+        X : array-like, Dask array, array in a file, or Data, of shape (n_samples, n_features)
 
         Returns
         -------
@@ -270,9 +280,7 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         data = checked_data(self, X, reset=False)
         components = self.components_.astype(np.float64)
         centring = centring_of(self)
-        products = np.empty((data.shape[0], len(components)))
-        for samples, block in data.blocks():
-            products[samples] = centring.apply(block) @ components.T
+        products, _ = each_block(data, partial(_products, centring, components))
         if self.transform_method == "projection":
             scores = np.linalg.lstsq(components @ components.T, products.T, rcond=None)[0].T
         else:
@@ -284,20 +292,27 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_components)
+        X : array-like or Dask array of shape (n_samples, n_components)
             Scores T.
 
         Returns
         -------
         ndarray of shape (n_samples, n_features)
+            A Dask array of the same chunks of samples if the scores are one: it is computed where it is used.
         """
         check_is_fitted(self)
-        scores = np.asarray(X)
+        is_dask = hasattr(X, "__dask_graph__")
+        scores: Any = X if is_dask else np.asarray(X)
         if scores.ndim != 2 or scores.shape[1] != len(self.components_):
             raise ValueError(
                 f"scores must have shape (n_samples, {len(self.components_)}), one column per component; got "
                 f"{scores.shape}"
             )
+        if is_dask:
+            scores = scores.rechunk({1: -1})
+            chunks = scores.chunks[0], self.mean_.shape
+            meta = np.empty((0, 0), np.result_type(scores.dtype, self.components_.dtype))
+            return scores.map_blocks(np.matmul, self.components_, chunks=chunks, meta=meta) + self.mean_
         return np.asarray(scores @ self.components_ + self.mean_)
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -305,7 +320,7 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like, Dask array, array in a file, or Data, of shape (n_samples, n_features)
         y : None
             Ignored.
 
@@ -319,11 +334,8 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         data = checked_data(self, X, reset=False)
         scores = self.transform(data).astype(np.float64)
         centring, components = centring_of(self), self.components_.astype(np.float64)
-        total = 0.0
-        for samples, block in data.blocks():
-            residual = centring.apply(block) - scores[samples] @ components
-            total += float(np.square(residual).sum())
-        return -total / data.shape[0]
+        _, total = each_block(data, partial(_squared_error, centring, components, scores))
+        return -float(total) / data.shape[0]
 
     def save(self, folder: str | os.PathLike[str], *, inputs: Mapping[str, Any] | None = None) -> Path:
         """Write the fitted model as a folder of JSON and arrays (docs/model-folder.md).
@@ -360,3 +372,17 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
             comes back as "auto", a `structure` that was one as the structure that it made.
         """
         return restore_estimator(cls, read_model(folder, kind="SPCATV"))
+
+
+def _products(
+    centring: Centring, components: FloatArray, _: slice, block: FloatArray
+) -> tuple[FloatArray, None]:
+    """Products of samples with the components, shape (n, K)."""
+    return centring.apply(block) @ components.T, None
+
+
+def _squared_error(
+    centring: Centring, components: FloatArray, scores: FloatArray, samples: slice, block: FloatArray
+) -> tuple[None, float]:
+    """Sum of squares of what the scores (N, K) leave of some samples."""
+    return None, float(np.square(centring.apply(block) - scores[samples] @ components).sum())

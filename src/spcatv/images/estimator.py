@@ -98,7 +98,8 @@ class ImageSPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transf
     memory : path or joblib.Memory, default=None
         Where the values of files are kept after they were read, smoothed and resampled, for the next time.
     sparsity, smoothness, alpha, l1_ratio, tv_ratio, penalty_units, penalty, positive, center, \
-global_signal, tol, max_iter, solver, n_init, refine, refit, transform_method, init, random_state
+global_signal, tol, max_iter, solver, n_init, refine, refit, transform_method, init, memory_limit, \
+random_state
         As for `spcatv.SPCATV`.
     verbose : int, default=0
         0 prints nothing, 1 what was read and one line per component, 2 also one line per image and per
@@ -191,6 +192,7 @@ global_signal, tol, max_iter, solver, n_init, refine, refit, transform_method, i
         transform_method: str = FIT.transform_method,
         init: str | npt.ArrayLike = FIT.init,
         dtype: npt.DTypeLike = "float32",
+        memory_limit: int | str | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -228,6 +230,7 @@ global_signal, tol, max_iter, solver, n_init, refine, refit, transform_method, i
         self.transform_method = transform_method
         self.init = init
         self.dtype = dtype
+        self.memory_limit = memory_limit
         self.random_state = random_state
         self.verbose = verbose
 

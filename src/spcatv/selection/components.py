@@ -193,7 +193,7 @@ def component_curve(
     folds = make_folds(cv, shareable(data), y, groups)
     adjustment = checked_adjustment(standardize, confounds, data.shape[0])
     tasks = ((template, shareable(data), structure, fold, [setting], adjustment) for fold in folds)
-    with workers(n_jobs, StageStarted("Counting components", len(folds), "folds")) as pool:
+    with workers(n_jobs, data, StageStarted("Counting components", len(folds), "folds")) as pool:
         results: list[ChainResult] = list(pool.run(fit_chain, tasks))
     failures = [item for result in results for item in result.failures]
     explained = [item.held_out.shares for result in results for item in result.outcomes if item is not None]

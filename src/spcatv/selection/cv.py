@@ -59,6 +59,7 @@ SHARED = (
     "transform_method",
     "init",
     "dtype",
+    "memory_limit",
     "random_state",
 )
 
@@ -118,7 +119,7 @@ class SPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEstimator
         no fit knows of the samples held out. An "absolute" alpha weighs more on all samples than on a fold,
         by the square root of the ratio of their numbers.
     penalty, positive, center, global_signal, tol, max_iter, solver, n_init, refine, refit, \
-transform_method, init, dtype, random_state
+transform_method, init, dtype, memory_limit, random_state
         As in `SPCATV`.
     verbose : int, default=0
         1: one line per chain of fits, those of one row of the grid on one fold.
@@ -160,7 +161,9 @@ transform_method, init, dtype, random_state
 
     Notes
     -----
-    Memory: X once. Worker processes share one memory map, and the samples of a fold are a part of it.
+    Memory: X once. Worker processes share one memory map, and the samples of a fold are a part of it. An X in
+    a file is read by every worker. Fits of a Dask array run one after the other, each on all workers that
+    hold its blocks.
 
     A fit that fails is named in a `FailedFitWarning`, its scores are NaN, and the others stand. A fold on
     which all fits fail is left out; a setting that fails on another fold cannot be chosen. It is an error
@@ -211,6 +214,7 @@ transform_method, init, dtype, random_state
         transform_method: str = FIT.transform_method,
         init: str | npt.ArrayLike = FIT.init,
         dtype: npt.DTypeLike | None = None,
+        memory_limit: int | str | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -242,6 +246,7 @@ transform_method, init, dtype, random_state
         self.transform_method = transform_method
         self.init = init
         self.dtype = dtype
+        self.memory_limit = memory_limit
         self.random_state = random_state
         self.verbose = verbose
 
@@ -255,7 +260,7 @@ transform_method, init, dtype, random_state
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like, Dask array, array in a file, or Data, of shape (n_samples, n_features)
             Data.
         y : array-like of shape (n_samples,), default=None
             For the splitter only, which may stratify by it.
@@ -280,8 +285,10 @@ transform_method, init, dtype, random_state
         listener = together(*listeners(), LinePrinter("[SPCATVCV] ") if self.verbose else SILENT)
         n_rows = len(ratio_pairs(template, self.l1_ratio, self.tv_ratio)) if rows is None else len(rows)
         n_chains = n_rows * len(folds)
-        listener.hear(StageStarted("Comparing settings", n_chains, "chains of fits", n_at_once(self.n_jobs)))
-        with workers(self.n_jobs) as pool:
+        listener.hear(
+            StageStarted("Comparing settings", n_chains, "chains of fits", n_at_once(self.n_jobs, data))
+        )
+        with workers(self.n_jobs, data) as pool:
             if rows is None:
                 rows = self._rows_for(pool, worker_template, shared, structure, adjustment)
             table, failures = cross_validate(

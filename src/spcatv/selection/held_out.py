@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spcatv._util.types import FloatArray
-from spcatv.data import Centring, Data
+from spcatv.data import Centring, Data, each_block
 from spcatv.decomposition import deflation_scores
 from spcatv.metrics import orthonormal_basis
 
@@ -65,11 +65,13 @@ def held_out(
     """
     projects = transform_method == "projection"
     basis = orthonormal_basis(components) if projects else components
-    total, explained = 0.0, np.zeros(len(components))
-    for _, block in data.blocks():
+
+    def sums(_: slice, block: FloatArray) -> tuple[None, FloatArray]:
+        """The sum of squares of some samples, and what every component explains of it."""
         centred = centring.apply(block)
-        total += float(np.einsum("ij,ij->", centred, centred))
         products = centred @ basis.T
         scores = products if projects else deflation_scores(products, components)
-        explained += np.square(scores).sum(axis=0)
-    return HeldOut(total, np.cumsum(explained))
+        return None, np.r_[np.einsum("ij,ij->", centred, centred), np.square(scores).sum(axis=0)]
+
+    total, *explained = each_block(data, sums)[1]
+    return HeldOut(float(total), np.cumsum(explained))

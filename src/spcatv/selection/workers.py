@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 from joblib import Parallel, delayed, effective_n_jobs
 
 from spcatv._util.warn import warn_user
-from spcatv.data import ArrayData, Data
+from spcatv.data import AdjustedData, ArrayData, DaskData, Data
 from spcatv.progress import Listener, StageAdvanced, StageStarted, listeners, silence, together
 from spcatv.selection.cluster import cluster_workers
 
@@ -99,6 +99,14 @@ class JoblibWorkers:
         return iter(self._pool(delayed(function)(*item) for item in arguments))
 
 
+class NoWorkers:
+    """Runs everything in this process."""
+
+    def run(self, function: Callable[..., T], arguments: Iterable[tuple[Any, ...]]) -> Iterator[T]:
+        """Call ``function(*item)`` for every item."""
+        return (function(*item) for item in arguments)
+
+
 class _CountingWorkers:
     """Workers that tell a listener of every result, as a step of a stage."""
 
@@ -113,7 +121,9 @@ class _CountingWorkers:
 
 
 @contextmanager
-def workers(n_jobs: int | None, stage: StageStarted | None = None) -> Iterator[Workers]:
+def workers(
+    n_jobs: int | None, data: Data | None = None, stage: StageStarted | None = None
+) -> Iterator[Workers]:
     """Workers for a ``with`` block.
 
     They are those of the cluster inside a `dask_backend` block, and otherwise what
@@ -126,28 +136,41 @@ def workers(n_jobs: int | None, stage: StageStarted | None = None) -> Iterator[W
     n_jobs : int or None
         Number of workers, -1 for one per core. ``None`` means 1 unless `joblib.parallel_config` says
         otherwise. A cluster uses all its workers.
+    data : Data, default=None
+        What is fitted. Fits of a Dask array run here, one after the other: the workers that hold its blocks
+        are busy with each of them.
     stage : StageStarted, default=None
         What the listeners of the surrounding blocks hear: the stage now, and a step for every result.
     """
     listener = together(*listeners())
-    with _silent_workers(n_jobs) as pool:
+    with _silent_workers(n_jobs, data) as pool:
         if stage is None:
             yield pool
             return
-        stage = replace(stage, at_once=n_at_once(n_jobs))
+        stage = replace(stage, at_once=n_at_once(n_jobs, data))
         listener.hear(stage)
         yield _CountingWorkers(pool, stage, listener)
 
 
-def n_at_once(n_jobs: int | None) -> int:
-    """How many fits run at the same time; 1 on a cluster, whose workers come and go."""
-    return 1 if cluster_workers() is not None else int(effective_n_jobs(n_jobs))
+def n_at_once(n_jobs: int | None, data: Data | None = None) -> int:
+    """How many fits run at the same time; 1 on a cluster, whose workers come and go, and for a Dask array."""
+    return 1 if cluster_workers() is not None or _on_workers(data) else int(effective_n_jobs(n_jobs))
+
+
+def _on_workers(data: Data | None) -> bool:
+    """Whether the data are a Dask array, adjusted or not."""
+    while isinstance(data, AdjustedData):
+        data = data.data
+    return isinstance(data, DaskData)
 
 
 @contextmanager
-def _silent_workers(n_jobs: int | None) -> Iterator[Workers]:
+def _silent_workers(n_jobs: int | None, data: Data | None) -> Iterator[Workers]:
     cluster = cluster_workers()
     with silence():
+        if _on_workers(data):
+            yield NoWorkers()
+            return
         if cluster is not None:
             yield cluster
             return

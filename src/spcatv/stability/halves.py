@@ -224,7 +224,7 @@ def split_halves(
             f"halves need at least 2 samples or groups each, but there are {len(reference.blocks)}"
         )
     tasks = ((*task, norm_fraction) for task in reference.tasks(random_state, n_fits))
-    with workers(n_jobs, StageStarted("Splitting into halves", n_fits, "splits")) as pool:
+    with workers(n_jobs, reference.data, StageStarted("Splitting into halves", n_fits, "splits")) as pool:
         return _summary(pool.run(_fit_split, tasks), reference.components)
 
 

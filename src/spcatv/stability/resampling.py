@@ -157,7 +157,7 @@ def bootstrap_components(
     n_fits = checked_count(n_resamples, "n_resamples")
     reference = reference_fit(estimator, X, groups, standardize=standardize, confounds=confounds)
     tasks = ((*task, norm_fraction) for task in reference.tasks(random_state, n_fits))
-    with workers(n_jobs, StageStarted("Resampling", n_fits, "resamples")) as pool:
+    with workers(n_jobs, reference.data, StageStarted("Resampling", n_fits, "resamples")) as pool:
         results = pool.run(_fit_resample, tasks)
         return _summary(results, reference.components, reference.structure, norm_fraction)
 

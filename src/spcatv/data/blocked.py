@@ -1,0 +1,249 @@
+"""X in blocks of samples that are too many to be held together: every operation as one pass over the blocks.
+
+A block in memory is an `ArrayData`, so that the products are those of arrays. What differs between kinds of
+storage is who visits the blocks: a loop that reads them one after the other (`spcatv.data.stored`), or the
+workers that hold them (`spcatv.data.dask_array`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from spcatv._util.types import Array, FloatArray, IntArray
+from spcatv.data.array import ArrayData
+from spcatv.data.base import BLOCK_ENTRIES, ColumnStatistics, Data, row_blocks
+
+# What a part of the samples gives: one row per sample or None, and something to add up or None.
+Found = tuple[Any, Any]
+# What is done with a part, the rows of the arguments that belong to its samples, and further arguments.
+Work = Callable[..., Found]
+# What is done with samples `first:last` of X in float64.
+BlockWork = Callable[[slice, FloatArray], Found]
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Moments of the columns of some samples; those of more samples are their sum."""
+
+    n_samples: int
+    mean: FloatArray
+    squared_norms: FloatArray
+
+    def __add__(self, other: Moments) -> Moments:
+        """Moments of both (Chan, Golub and LeVeque, 1983)."""
+        n_samples = self.n_samples + other.n_samples
+        off = other.mean - self.mean
+        mean = self.mean + off * (other.n_samples / n_samples)
+        np.square(off, out=off)
+        off *= self.n_samples * other.n_samples / n_samples
+        off += self.squared_norms
+        off += other.squared_norms
+        return Moments(n_samples, mean, off)
+
+
+def dot(part: ArrayData, v: FloatArray) -> Found:
+    """``X v``."""
+    return part.dot(v), None
+
+
+def transpose_dot(part: ArrayData, u: FloatArray) -> Found:
+    """``X'u``."""
+    return None, part.transpose_dot(u)
+
+
+def there_and_back(part: ArrayData, shift: FloatArray, v: FloatArray) -> Found:
+    """``s = X v - shift`` and ``X's``."""
+    return part.there_and_back(v, shift)
+
+
+def dot_many(part: ArrayData, vectors: FloatArray) -> Found:
+    """``X V'``."""
+    return part.dot_many(vectors), None
+
+
+def there_and_back_many(part: ArrayData, shift: FloatArray, vectors: FloatArray, mean: FloatArray) -> Found:
+    """``S = M V' - shift`` and ``S'M`` for ``M = X - 1 mean'``."""
+    return part.there_and_back_many(vectors, mean, shift)
+
+
+def moments(part: ArrayData, center: bool) -> Found:
+    """Moments of the columns; a ValueError if X is not finite."""
+    check_finite(part.array)
+    found = part.column_statistics(center)
+    return None, Moments(part.shape[0], found.mean, found.squared_norms)
+
+
+def visit_pieces(part: ArrayData, positions: IntArray, work: BlockWork, entries: int) -> Found:
+    """``work(samples, X of them)`` for pieces of samples whose numbers follow each other; X is finite."""
+    ends = np.flatnonzero(np.diff(positions) != 1) + 1
+
+    def found() -> Iterator[tuple[slice, Found]]:
+        for run in np.split(np.arange(len(positions)), ends):
+            samples = slice(int(positions[run[0]]), int(positions[run[-1]]) + 1)
+            begin = int(run[0]) - samples.start
+            for own, block in pieces(samples, part.array, part.samples[run], entries):
+                check_finite(block)
+                yield slice(own.start + begin, own.stop + begin), work(own, block)
+
+    return gathered(len(positions), found())
+
+
+def check_finite(array: FloatArray) -> None:
+    """Raise a ValueError for NaN and infinity, as scikit-learn does for arrays in memory."""
+    with np.errstate(all="ignore"):
+        if np.isfinite(array.sum()):
+            return
+    # a sum of large numbers may overflow
+    if not np.isfinite(array).all():
+        what = "NaN" if np.isnan(array).any() else "infinity or a value too large for its dtype"
+        raise ValueError(f"Input X contains {what}.")
+
+
+def merged(parts: Sequence[Any]) -> Any:
+    """The sum of parts in their order, or None; the parts are not changed."""
+    totals = [part for part in parts if part is not None]
+    if len(totals) < 2:
+        return totals[0] if totals else None
+    total = totals[0] + totals[1]
+    for part in totals[2:]:
+        total += part
+    return total
+
+
+class BlockedData(ABC):
+    """Samples that are read in blocks.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Number of samples N and of features P.
+    dtype : dtype
+        float32 or float64.
+    samples : ndarray of shape (N,), int
+        Which stored rows are the samples, in order.
+    """
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    samples: IntArray
+
+    @abstractmethod
+    def _pass(self, work: Work, own: tuple[Array, ...] = (), shared: tuple[Any, ...] = ()) -> Found:
+        """``work(part, *own rows of its samples, *shared)`` for all parts of the samples.
+
+        Returns
+        -------
+        rows : ndarray of shape (N, ...) or None
+            One row per sample, in order.
+        total : object
+            The sum over parts, in an order that depends on where the blocks begin and on nothing else.
+        """
+
+    @abstractmethod
+    def blocks(self, entries: int = BLOCK_ENTRIES) -> Iterator[tuple[slice, FloatArray]]:
+        """All samples in order, in blocks of about `entries` entries."""
+
+    @abstractmethod
+    def _panels(self) -> Iterator[tuple[slice, ArrayData]]:
+        """All samples, some features at a time: which features, and X there."""
+
+    @abstractmethod
+    def take(self, samples: IntArray) -> Self:
+        """The given samples of these, by their numbers."""
+
+    def each_block(self, work: BlockWork, entries: int = BLOCK_ENTRIES) -> Found:
+        """As `spcatv.data.each_block`; blocks come in the order in which they are stored."""
+        return self._pass(visit_pieces, (np.arange(self.shape[0]),), (work, entries))
+
+    def dot(self, v: FloatArray) -> FloatArray:
+        """``X v``."""
+        return self._pass(dot, (), (v,))[0]
+
+    def transpose_dot(self, u: FloatArray) -> FloatArray:
+        """``X'u``."""
+        return self._pass(transpose_dot, (u,))[1]
+
+    def there_and_back(self, v: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """``s = X v - shift`` and ``X's``."""
+        return self._pass(there_and_back, (shift,), (v,))
+
+    def dot_many(self, vectors: FloatArray) -> FloatArray:
+        """``X V'`` for the rows of V."""
+        return self._pass(dot_many, (), (vectors,))[0]
+
+    def there_and_back_many(
+        self, vectors: FloatArray, mean: FloatArray, shift: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """``S = M V' - shift`` and ``S'M`` for ``M = X - 1 mean'``, shapes (N, K) and (K, P)."""
+        return self._pass(there_and_back_many, (shift,), (vectors, mean))
+
+    def column_statistics(self, center: bool) -> ColumnStatistics:
+        """Means and squared norms of the columns; a ValueError if X is not finite."""
+        found = self._pass(moments, (), (center,))[1]
+        return ColumnStatistics(found.mean, found.squared_norms)
+
+    def gram(self, mean: FloatArray, factor: FloatArray | None = None) -> FloatArray:
+        """``M M'`` for ``M = (X - 1 mean') diag(factor)``, by panels of features."""
+        total = np.zeros((self.shape[0], self.shape[0]))
+        for columns, panel in self._panels():
+            total += panel.gram(mean[columns], None if factor is None else factor[columns])
+        return total
+
+
+def each_block(data: Data, work: BlockWork, entries: int = BLOCK_ENTRIES) -> Found:
+    """Visit all samples in blocks, where they are: on the workers of a cluster if these hold the data.
+
+    Parameters
+    ----------
+    data : Data
+        X.
+    work : callable
+        ``work(samples, block)`` gets the numbers of some samples as a slice and X there in float64, which it
+        may change. It returns one row per sample of the block or None, and something to add up or None.
+    entries : int
+        Entries of X per block, about.
+
+    Returns
+    -------
+    rows : ndarray of shape (N, ...) or None
+        One row per sample, in order.
+    total : object or None
+        The sum over blocks.
+    """
+    own = getattr(data, "each_block", None)
+    if own is not None:
+        return own(work, entries)
+    return gathered(data.shape[0], ((samples, work(samples, b)) for samples, b in data.blocks(entries)))
+
+
+def gathered(n_samples: int, found: Iterable[tuple[Any, Found]]) -> Found:
+    """Put rows in their places, and add up the rest in the order in which it comes."""
+    rows: FloatArray | None = None
+    total: Any = None
+    owned = False  # whether the total is ours to change
+    for positions, (own, part) in found:
+        if own is not None:
+            if rows is None:
+                rows = np.empty((n_samples, *own.shape[1:]))
+            rows[positions] = own
+        if part is None:
+            continue
+        if total is None:
+            total = part
+        elif owned:
+            total += part
+        else:
+            total, owned = total + part, True
+    return rows, total
+
+
+def pieces(samples: slice, array: FloatArray, local: IntArray, entries: int) -> Iterator[Any]:
+    """Samples ``array[local]`` in float64 copies of about `entries` entries, and their numbers."""
+    for first, last in row_blocks((len(local), array.shape[1]), entries):
+        block = array[local[first:last]].astype(np.float64, copy=False)
+        yield slice(samples.start + first, samples.start + last), block

@@ -1,0 +1,351 @@
+"""X in a file: HDF5 datasets, Zarr arrays and memory maps, read one block ahead of the work."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from spcatv._util.types import Array, FloatArray, IntArray
+from spcatv.data.array import ArrayData
+from spcatv.data.base import BLOCK_ENTRIES
+from spcatv.data.blocked import BlockedData, Found, Work, gathered, pieces
+from spcatv.data.memory import Budget
+
+# Bytes that are asked of a store at a time, and that are rather read than skipped.
+PIECE_BYTES = 8 << 20
+SKIP_BYTES = 1 << 20
+
+
+class Reader(Protocol):
+    """Rows of a two-dimensional array in a file; picklable, for workers that can open the file, too."""
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    chunks: tuple[int, int]  # rows and columns that are stored, and have to be read, together
+
+    def fill(self, out: FloatArray, first: int, left: int = 0) -> None:
+        """Read rows from `first` on and columns from `left` on into a float array."""
+
+
+class StoreReader:
+    """Any object with `shape`, `dtype`, `chunks` and slices, such as an HDF5 dataset or a Zarr array."""
+
+    def __init__(self, store: Any) -> None:
+        self.store = store
+        n_rows, n_columns = store.shape
+        self.shape = int(n_rows), int(n_columns)
+        self.dtype = np.dtype(store.dtype)
+        rows, columns = getattr(store, "chunks", None) or (1, 1)
+        self.chunks = max(min(int(rows), n_rows), 1), max(min(int(columns), n_columns), 1)
+
+    def fill(self, out: FloatArray, first: int, left: int = 0) -> None:
+        """Read rows from `first` on and columns from `left` on."""
+        n_rows, n_columns = out.shape
+        right = left + n_columns
+        row_bytes = max(n_columns * self.dtype.itemsize, 1)
+        height = max(PIECE_BYTES // (self.chunks[0] * row_bytes), 1) * self.chunks[0]
+        while n_rows > 0:
+            last = min(first + n_rows, (first // height + 1) * height)
+            piece = out[out.shape[0] - n_rows :][: last - first]
+            try:
+                whole = left == 0 and right == self.shape[1]
+                found = np.asarray(self.store[first:last] if whole else self.store[first:last, left:right])
+            except Exception as error:
+                raise _unreadable(self.store, first, last, f"{type(error).__name__}: {error}") from error
+            if found.shape != piece.shape:
+                raise _unreadable(self.store, first, last, f"it gave an array of shape {found.shape}")
+            piece[...] = found
+            n_rows -= last - first
+            first = last
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        file = getattr(self.store, "file", None)
+        if file is not None and hasattr(file, "filename"):
+            # HDF5 datasets cannot be pickled; another process opens the file again
+            state["store"] = None
+            state["opened"] = type(file), os.path.abspath(file.filename), self.store.name
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        opened = state.pop("opened", None)
+        if opened is not None:
+            kind, filename, name = opened
+            state["store"] = kind(filename, "r")[name]
+        self.__dict__.update(state)
+
+
+def _unreadable(store: Any, first: int, last: int, why: str) -> OSError:
+    return OSError(
+        f"samples {first} to {last - 1} of X could not be read from the {type(store).__module__}."
+        f"{type(store).__qualname__} ({why}); has its file been changed or closed?"
+    )
+
+
+class FileReader:
+    """Rows of a memory map, read from its file with plain reads.
+
+    Plain reads are as fast as the disk, take no more memory than their blocks, and notice a file that has
+    become shorter; a page of a map that is no longer there would end the process.
+    """
+
+    def __init__(self, array: np.memmap[Any, Any], path: Path, offset: int) -> None:
+        self.path, self.offset, self.stride = path, offset, array.strides[0]
+        self.shape: tuple[int, int] = (array.shape[0], array.shape[1])
+        self.dtype = array.dtype
+        self.chunks = 1, 1
+        found = path.stat()
+        self.identity = found.st_dev, found.st_ino
+        self._check_length(found.st_size, self.shape[0])
+
+    def fill(self, out: FloatArray, first: int, left: int = 0) -> None:
+        """Read rows from `first` on and columns from `left` on."""
+        try:
+            with self.path.open("rb", buffering=0) as file:
+                found = os.fstat(file.fileno())
+                if (found.st_dev, found.st_ino) != self.identity:
+                    raise OSError(f"{self.path} was replaced by another file while it was read as X")
+                same = self.dtype == out.dtype and out.flags.c_contiguous
+                # one read for all rows where they follow each other in the file
+                dense = out.shape[1] * self.dtype.itemsize == self.stride
+                most = len(out) if same else PIECE_BYTES // self.stride
+                height = max(most, 1) if dense else 1
+                for begin in range(0, len(out), height):
+                    rows = out[begin : begin + height]
+                    raw = rows if same else np.empty(rows.shape, self.dtype)
+                    file.seek(self.offset + (first + begin) * self.stride + left * self.dtype.itemsize)
+                    self._read(file, raw, first + begin + len(rows))
+                    if not same:
+                        rows[...] = raw
+        except FileNotFoundError as error:
+            raise OSError(f"{self.path} was deleted while it was read as X") from error
+
+    def _read(self, file: Any, raw: Array, last: int) -> None:
+        left = raw.reshape(-1).view(np.uint8)
+        while len(left):
+            count = file.readinto(left)
+            if not count:
+                self._check_length(os.fstat(file.fileno()).st_size, last)
+                raise OSError(f"{self.path} cannot be read up to sample {last - 1} of X")
+            left = left[count:]
+
+    def check(self) -> None:
+        """Raise an OSError if the file has become too short; one that is no longer there is still mapped."""
+        with suppress(FileNotFoundError):
+            found = self.path.stat()
+            if (found.st_dev, found.st_ino) == self.identity:
+                self._check_length(found.st_size, self.shape[0])
+
+    def _check_length(self, size: int, last: int) -> None:
+        end = self.offset + (last - 1) * self.stride + self.shape[1] * self.dtype.itemsize
+        if size < end:
+            raise OSError(
+                f"{self.path} is too short for X: sample {last - 1} ends at byte {end}, but the file has "
+                f"{size} bytes; has it been cut off?"
+            )
+
+
+class MappedData(ArrayData):
+    """Samples of a memory map that fits into memory, read where the system has mapped them.
+
+    A page of a map that its file no longer has would end the process. So every use of the map looks first
+    whether the file is still long enough.
+    """
+
+    def __init__(self, array: Array, reader: FileReader, samples: IntArray | None = None) -> None:
+        self.reader = reader
+        super().__init__(array, samples)
+
+    @property
+    def array(self) -> FloatArray:
+        """The map."""
+        self.reader.check()
+        return self._array
+
+    @array.setter
+    def array(self, array: FloatArray) -> None:
+        self._array = array
+
+    def take(self, samples: IntArray) -> MappedData:
+        """The given samples of these."""
+        return MappedData(self._array, self.reader, self.samples[samples])
+
+
+def map_reader(array: np.memmap[Any, Any]) -> Reader:
+    """A reader of a memory map: of its file where that holds the rows one after the other."""
+    name, whole = array.filename, getattr(array, "_mmap", None)
+    in_rows = array.ndim == 2 and array.strides[1] == array.itemsize and array.strides[0] > 0
+    # a map in mode "c" may differ from its file
+    if name is None or whole is None or array.mode == "c" or not in_rows or not Path(name).exists():
+        return StoreReader(array)
+    import mmap
+
+    begin = np.frombuffer(whole, np.uint8).__array_interface__["data"][0]
+    inside = array.__array_interface__["data"][0] - begin
+    start = array.offset - array.offset % mmap.ALLOCATIONGRANULARITY
+    return FileReader(array, Path(name).absolute(), start + inside)
+
+
+@dataclass(frozen=True, eq=False)
+class _Block:
+    """Rows that are read together, and which samples they are."""
+
+    positions: IntArray | slice  # which samples
+    spans: Sequence[tuple[int, int]]  # stored rows ``first:last`` to read
+    local: IntArray  # the row of each of the samples among those
+
+    @property
+    def height(self) -> int:
+        return sum(last - first for first, last in self.spans)
+
+
+def _block(positions: IntArray | slice, rows: IntArray, skip: int) -> _Block:
+    """Samples `positions`, which are the stored `rows`; gaps below `skip` rows are read."""
+    wanted = np.unique(rows)
+    ends = np.flatnonzero(np.diff(wanted) > skip)
+    firsts, lasts = wanted[np.r_[0, ends + 1]], wanted[np.r_[ends, len(wanted) - 1]] + 1
+    before = np.r_[0, np.cumsum(lasts - firsts)]
+    span = np.searchsorted(firsts, rows, side="right") - 1
+    return _Block(
+        positions, list(zip(firsts.tolist(), lasts.tolist(), strict=True)), before[span] + rows - firsts[span]
+    )
+
+
+class StoredData(BlockedData):
+    """Samples in a file.
+
+    Parameters
+    ----------
+    reader : Reader
+        All stored rows.
+    dtype : dtype, default=None
+        float32 or float64; what X has, or float64, by default.
+    budget : Budget
+        Sizes of blocks.
+    samples : ndarray of int, default=None
+        Which rows are the samples, in order; all of them by default.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        dtype: Any = None,
+        budget: Budget = Budget(),  # noqa: B008
+        samples: IntArray | None = None,
+    ) -> None:
+        n_rows, n_features = reader.shape
+        self.reader, self.budget = reader, budget
+        self.dtype = float_dtype(reader.dtype) if dtype is None else np.dtype(dtype)
+        self.samples = np.arange(n_rows) if samples is None else np.asarray(samples, np.intp)
+        self.shape = len(self.samples), n_features
+        row_bytes = max(n_features * self.dtype.itemsize, 1)
+        self.height = budget.block_rows(row_bytes, reader.chunks[0], n_features)
+        self.skip = max(SKIP_BYTES // row_bytes, reader.chunks[0])
+
+    def in_memory(self, X: Any) -> Array | None:
+        """An array in the place of X, the array that this was made from, if blocks are not worth the effort.
+
+        Returns
+        -------
+        ndarray of shape (n, P) or None
+            A memory map itself, if it fits into memory and need not be converted; all rows, if they are one
+            block; otherwise None.
+        """
+        n_rows, n_features = self.reader.shape
+        serves = isinstance(X, np.memmap) and X.dtype == self.dtype and X.flags.c_contiguous
+        if serves and self.budget.allows_whole(X.nbytes, n_features):
+            return X
+        if n_rows > self.height:
+            return None
+        rows: FloatArray = np.empty(self.reader.shape, self.dtype)
+        self.reader.fill(rows, 0)
+        return rows
+
+    def take(self, samples: IntArray) -> Self:
+        """The given samples of these, by their numbers."""
+        return type(self)(self.reader, self.dtype, self.budget, self.samples[samples])
+
+    def _sorted_blocks(self) -> list[_Block]:
+        """Blocks in the order in which they are stored."""
+        order = np.argsort(self.samples, kind="stable")
+        rows = self.samples[order]
+        in_order = bool((order[:-1] < order[1:]).all())
+        ends = np.flatnonzero(np.diff(rows // self.height)) + 1
+        bounds = np.r_[0, ends, len(rows)]
+        return [
+            _block(slice(a, b) if in_order else order[a:b], rows[a:b], self.skip)
+            for a, b in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
+            if a < b
+        ]
+
+    def _ordered_blocks(self) -> list[_Block]:
+        """Blocks in the order of the samples."""
+        if (self.samples[:-1] <= self.samples[1:]).all():
+            return self._sorted_blocks()
+        return [
+            _block(slice(a, a + self.height), self.samples[a : a + self.height], 1)
+            for a in range(0, len(self.samples), self.height)
+        ]
+
+    def _read(self, blocks: Sequence[_Block]) -> Iterator[tuple[_Block, FloatArray]]:
+        """The rows of every block; a thread reads the next block meanwhile.
+
+        There are two buffers for all blocks: rows are good until the next ones are asked for.
+        """
+        height = max(block.height for block in blocks)
+        buffers = [np.empty((height, self.shape[1]), self.dtype) for _ in blocks[:2]]
+        with ThreadPoolExecutor(1, thread_name_prefix="spcatv-read") as thread:
+            coming = thread.submit(self._fill, buffers[0], blocks[0])
+            for number, block in enumerate(blocks, start=1):
+                rows = coming.result()
+                if number < len(blocks):
+                    coming = thread.submit(self._fill, buffers[number % 2], blocks[number])
+                yield block, rows
+
+    def _fill(self, buffer: FloatArray, block: _Block) -> FloatArray:
+        begin = 0
+        for first, last in block.spans:
+            self.reader.fill(buffer[begin : begin + last - first], first)
+            begin += last - first
+        return buffer[:begin]
+
+    def _pass(self, work: Work, own: tuple[Array, ...] = (), shared: tuple[Any, ...] = ()) -> Found:
+        return gathered(
+            self.shape[0],
+            (
+                (at, work(ArrayData(rows, block.local), *(array[at] for array in own), *shared))
+                for block, rows in self._read(self._sorted_blocks())
+                for at in (block.positions,)
+            ),
+        )
+
+    def blocks(self, entries: int = BLOCK_ENTRIES) -> Iterator[tuple[slice, FloatArray]]:
+        """All samples in order, in blocks of about `entries` entries."""
+        for block, rows in self._read(self._ordered_blocks()):
+            assert isinstance(block.positions, slice)
+            yield from pieces(block.positions, rows, block.local, entries)
+
+    def _panels(self) -> Iterator[tuple[slice, ArrayData]]:
+        """All samples, some features at a time."""
+        block = _block(slice(None), self.samples, self.skip)
+        n_features = self.shape[1]
+        width = self.budget.panel_columns(block.height * self.dtype.itemsize, self.reader.chunks[1])
+        for left in range(0, n_features, width):
+            panel = np.empty((block.height, min(width, n_features - left)), self.dtype)
+            begin = 0
+            for first, last in block.spans:
+                self.reader.fill(panel[begin : begin + last - first], first, left)
+                begin += last - first
+            yield slice(left, left + panel.shape[1]), ArrayData(panel, block.local)
+
+
+def float_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """float32 for float32 in any byte order, otherwise float64."""
+    return np.dtype(np.float32 if dtype.kind == "f" and dtype.itemsize == 4 else np.float64)

@@ -1,0 +1,63 @@
+"""Kinds of arrays in files, for tests."""
+
+import numpy as np
+import pytest
+
+
+class Files:
+    """Makes arrays in files of a folder."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.count = 0
+        self.open = []
+
+    def path(self, suffix):
+        self.count += 1
+        return self.folder / f"X{self.count}{suffix}"
+
+    def mapped(self, X):
+        path = self.path(".npy")
+        np.save(path, X)
+        return np.load(path, mmap_mode="r")
+
+    def hdf5(self, X, mode="r", **options):
+        h5py = pytest.importorskip("h5py", reason="not installed")
+        path = self.path(".h5")
+        with h5py.File(path, "w") as file:
+            file.create_dataset("X", data=X, **options)
+        self.open.append(h5py.File(path, mode))
+        return self.open[-1]["X"]
+
+    def chunked_hdf5(self, X):
+        return self.hdf5(X, chunks=self.chunks(X), compression="gzip")
+
+    def zarr(self, X):
+        zarr = pytest.importorskip("zarr", reason="not installed")
+        store = zarr.open(
+            str(self.path(".zarr")), mode="w", shape=X.shape, chunks=self.chunks(X), dtype=X.dtype
+        )
+        store[...] = X
+        return store
+
+    @staticmethod
+    def chunks(X):
+        return min(4, X.shape[0]), min(7, X.shape[1])
+
+    def close(self):
+        for file in self.open:
+            file.close()
+
+
+class Rows:
+    """An array that counts the samples asked for, and is no NumPy array; `chunks` as given."""
+
+    def __init__(self, X, chunks=None):
+        self.X, self.chunks = X, chunks
+        self.shape, self.dtype = X.shape, X.dtype
+        self.asked = []
+
+    def __getitem__(self, index):
+        rows = index[0] if isinstance(index, tuple) else index
+        self.asked.append((rows.start, rows.stop))
+        return self.X[index]

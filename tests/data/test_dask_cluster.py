@@ -1,0 +1,196 @@
+"""Dask arrays on a real cluster of worker processes: what travels, and workers that are killed on the way."""
+
+import os
+import signal
+import threading
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from spcatv import SPCATV
+from spcatv.data import DaskData
+from spcatv.selection import dask_backend
+from spcatv.stability import bootstrap_components
+from spcatv.structure import grid
+
+distributed = pytest.importorskip("distributed", reason='needs the extra dask: pip install "spca-tv[dask]"')
+da = pytest.importorskip("dask.array")
+
+pytestmark = [
+    pytest.mark.filterwarnings("error:Sending large graph"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:the share of zeros:UserWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def images():
+    """60 images of 20 x 24 pixels with two regions."""
+    rng = np.random.default_rng(0)
+    X = 0.7 * rng.standard_normal((60, 20, 24)) + 1.0
+    X[:, 2:9, 2:11] += 2.0 * rng.standard_normal((60, 1, 1))
+    X[:, 11:18, 12:22] += 1.5 * rng.standard_normal((60, 1, 1))
+    return X.reshape(60, 480)
+
+
+@pytest.fixture(scope="module")
+def model(images):
+    """Makes models that start from given loadings: few passes over the data."""
+    start = SPCATV(2, structure=grid((20, 24)), tol=0.1).fit(images).components_
+
+    def make(**options):
+        return SPCATV(2, structure=grid((20, 24)), **{"init": start, **options})
+
+    return make
+
+
+def blocks_of(X, height=6):
+    """Ten blocks, more than one task adds up."""
+    return da.from_array(X, chunks=(height, -1))
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Four worker processes, one thread each."""
+    with distributed.LocalCluster(
+        n_workers=4, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster):
+    with distributed.Client(cluster) as client:
+        client.wait_for_workers(3)  # one may be gone, and not every one comes back
+        yield client
+
+
+class Traffic(distributed.SchedulerPlugin):
+    """Notes the sizes of results, and the workers on which some of them have been."""
+
+    name = "traffic"
+
+    def __init__(self, scheduler):
+        self.scheduler = scheduler
+        self.sizes = {}
+        self.places = {}
+
+    def follow(self, keys):
+        self.sizes.clear()
+        self.places = {key: set() for key in keys}
+
+    def transition(self, key, start, finish, *args, **kwargs):
+        if finish == "memory" and key not in self.places:
+            self.sizes[key] = self.scheduler.tasks[key].nbytes
+        for followed, workers in self.places.items():
+            workers |= {worker.address for worker in self.scheduler.tasks[followed].who_has}
+
+
+@pytest.fixture
+def traffic(cluster):
+    plugin = Traffic(cluster.scheduler)
+    cluster.scheduler.add_plugin(plugin)
+    yield plugin
+    cluster.scheduler.remove_plugin(plugin.name)
+
+
+def test_vectors_travel_and_blocks_do_not(images, model, client, traffic):
+    X = blocks_of(images).persist()
+    distributed.wait(X)
+    traffic.follow({future.key for future in distributed.futures_of(X)})
+    found = model().fit(X)
+    assert_allclose(found.transform(X), found.transform(images), atol=1e-10)
+    found.score(X)
+    assert [len(workers) for workers in traffic.places.values()] == [1] * 10
+    assert len(traffic.sizes) > 100
+    # the largest are both components with the means
+    assert max(traffic.sizes.values()) < 3.5 * 8 * 480
+
+
+def test_blocks_that_are_loaded_every_time_stay_where_they_are(images, model, client, traffic, tmp_path):
+    """What loads a block is a part of the task that uses it."""
+    np.save(tmp_path / "X.npy", images)
+
+    def load(block_info=None):
+        first, last = block_info[None]["array-location"][0]
+        return np.load(tmp_path / "X.npy")[first:last]
+
+    X = da.map_blocks(load, chunks=((6,) * 10, (480,)), meta=np.empty((0, 0)))
+    found = model().fit(X)
+    assert len(traffic.sizes) > 100
+    assert max(traffic.sizes.values()) < 3.5 * 8 * 480
+    assert_allclose(found.components_, model().fit(images).components_, atol=1e-4)
+
+
+class Death(distributed.SchedulerPlugin):
+    """Tells when the scheduler, which runs in this process, has noticed the death of a worker."""
+
+    def __init__(self, address):
+        self.name = f"death of {address}"
+        self.address = address
+        self.noticed = threading.Event()
+
+    def remove_worker(self, scheduler, worker, **_):
+        if worker == self.address:
+            self.noticed.set()
+
+
+def kill_a_holder(client, cluster, X):
+    """Kill a worker that holds blocks of X, and wait until the scheduler knows."""
+    address = next(addresses[0] for addresses in client.who_has(X).values() if addresses)
+    death = Death(address)
+    cluster.scheduler.add_plugin(death)
+    os.kill(client.run(os.getpid)[address], signal.SIGKILL)
+    assert death.noticed.wait(600)
+
+
+@pytest.mark.parametrize("when", ["before", "during"])
+def test_a_killed_worker_changes_no_number(when, images, model, client, cluster, monkeypatch, tmp_path):
+    X = blocks_of(images).persist()
+    distributed.wait(X)
+    alone = model().fit(X)
+    n_passes = 0
+    computed = DaskData._computed
+    (tmp_path / "one death").touch()
+
+    def deadly(self, tasks, shared, add):
+        nonlocal n_passes
+        n_passes += 1
+        if n_passes == 5 and when == "before":
+            kill_a_holder(client, cluster, X)
+            (tmp_path / "one death").unlink()
+        if n_passes == 5 and when == "during":
+            number, task = tasks[0]
+            tasks = [(number, _Deadly(task, tmp_path / "one death")), *tasks[1:]]
+        return computed(self, tasks, shared, add)
+
+    monkeypatch.setattr(DaskData, "_computed", deadly)
+    found = model().fit(X)
+    assert n_passes > 5
+    assert not (tmp_path / "one death").exists()
+    assert_array_equal(found.components_, alone.components_)
+
+
+class _Deadly:
+    """A task that kills the process it runs in, as long as there is a file."""
+
+    def __init__(self, task, file):
+        self.task, self.file = task, file
+
+    def __call__(self, *arguments):
+        if self.file.exists():
+            self.file.unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self.task(*arguments)
+
+
+def test_fits_of_a_dask_array_are_not_sent_to_workers(images, model, client):
+    """They would wait there for the workers that they keep busy."""
+    X = blocks_of(images, 15).persist()
+    options = {"n_resamples": 1, "random_state": 0, "confounds": np.arange(60.0), "standardize": True}
+    alone = bootstrap_components(model(), images, **options)
+    with dask_backend(client):
+        found = bootstrap_components(model(), X, **options)
+    assert_allclose(found.dice, alone.dice)
