@@ -23,6 +23,7 @@ SECTIONS = {
     "precision": "precision",
     "path": "path",
     "growth": "growth",
+    "rows": "rows",
     "starts": "starts",
     "structures": "structures",
 }

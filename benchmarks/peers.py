@@ -83,7 +83,15 @@ def make_spcatv(case: Case, dtype: str = "float32") -> Job:
         with warnings.catch_warnings(action="ignore"):  # the sparsity shows components that are zero
             answer: dict[str, Any] = timed_fit(model, X)
         records = model.diagnostics_
-        fields = ("relative_gap", "n_alternations", "n_inner_iter", "sparsity", "objective", "converged")
+        fields = (
+            "relative_gap",
+            "n_alternations",
+            "n_inner_iter",
+            "sparsity",
+            "objective",
+            "converged",
+            "n_passes",
+        )
         return answer | {field: [getattr(record, field) for record in records] for field in fields}
 
     return job
