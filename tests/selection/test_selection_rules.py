@@ -91,6 +91,23 @@ def test_a_component_that_dies_on_one_fold_counts_as_dead():
     assert given.least_live.tolist() == [1, 2]
 
 
+def test_dead_components_are_not_counted_as_zeros():
+    given = table(([0.5, 0.5], [0.6, 1.0], 0), ([0.4, 0.4], [1.0, 1.0], 0), ([0.3, 0.3], [0.6, 0.8], 0))
+    given.scores[2].sparsity[1, 1] = 1.0  # dead on the second fold alone
+    results = given.as_dict()
+    np.testing.assert_allclose(results["mean_sparsity_1"], [0.6, np.nan, 0.6])
+    np.testing.assert_allclose(results["mean_sparsity_2"], [np.nan, np.nan, 0.8])
+    np.testing.assert_allclose(results["mean_sparsity"], [0.6, np.nan, 0.7])
+    np.testing.assert_allclose(results["mean_n_live"], [1, 0, 1.5])
+
+
+@pytest.mark.parametrize("rule", ["one_se", "paper"])
+def test_settings_without_any_component(rule):
+    dead = table(([0.0, 0.0], [1.0, 1.0], 0), ([0.0, 0.0], [1.0, 1.0], 0))
+    with pytest.warns(SelectionWarning, match="no setting keeps all 2 components alive"):
+        assert choose(dead, rule, 0.5).index == 0
+
+
 def test_reasons():
     given = table(([0.5, 0.5], [0.9, 0.9], 0.5), ([0.4, 0.4], [0.9, 0.9], 0.6))
     found = "; found again with Dice 0.50"

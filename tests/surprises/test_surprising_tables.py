@@ -99,6 +99,9 @@ def test_shuffled_confounds(fit, maps, shuffled, spca_tv):
     said = spca_tv("transform", folder, *some, "--confounds", shuffled, "--output", maps / "new.tsv")
     assert said.code == 0, said.err
     assert ORDER not in said.err
+    assert (
+        f"Confounds: {shuffled}: rows matched by participant_id; 11 of 14 rows are about others" in said.out
+    )
     assert_allclose(scores(maps / "new.tsv"), scores(folder / mixing)[3:6], atol=1e-4)
 
 
@@ -136,6 +139,10 @@ def test_shuffled_groups_and_variable_of_a_report(fit, maps, shuffled, spca_tv, 
     said = spca_tv("report", folder, "--groups", shuffled, "group", "--variable", shuffled, "age")
     assert said.code == 0, said.err
     assert ORDER not in said.err
+    for what in ("Groups", "Variable"):
+        assert (
+            f"{what}: {shuffled}: rows matched by participant_id; 2 of 14 rows are about others" in said.out
+        )
     assert list(shown["groups"].values) == ["ab"[person % 3 % 2] for person in range(N_PEOPLE)]
     assert [float(age) for age in shown["variable"].values] == [
         20 + 7 * person % 45 for person in range(N_PEOPLE)
@@ -296,6 +303,7 @@ def test_groups_of_a_table_count_before_people(runs, spca_tv, tmp_path, monkeypa
     said = spca_tv("select", folder, *options, "--output", tmp_path / "out")
     assert said.code == 0, said.err
     assert "samples of one site stay together" in said.out
+    assert "rows matched by participant_id" in said.out
     expected = [sites[person] for person in range(1, 9) for _ in range(2)]
     assert [list(groups) for groups in seen] == [expected, expected]
 

@@ -43,6 +43,11 @@ class Match:
         """Whether nothing but the order of the rows was known."""
         return not self.columns
 
+    @property
+    def remark(self) -> str:
+        """How the rows were found, for a summary; empty if `warn_about_order` says it."""
+        return "" if self.surprising else self.sentence
+
     def warn_about_order(self) -> None:
         """Warn if the rows were taken in their order although one side has names."""
         if self.surprising:
@@ -226,11 +231,12 @@ def _by_order(table: Table, names: Sequence[str], path_column: str | None) -> Ma
         )
     sentence = (
         f"{table.source}: rows matched by their order alone: row 1 is taken for {Path(names[0]).name}, row "
-        f"{n_rows} for {Path(names[-1]).name}; a column {PARTICIPANT} (for files named sub-...) or path "
-        "would match them by name"
+        f"{n_rows} for {Path(names[-1]).name}"
     )
     nameless = samples_of_one_file(names) or all(UNNAMED.fullmatch(file) for file in files)
     surprising = not nameless or any(column in table.columns for column in IDENTIFYING)
+    if surprising:
+        sentence += f"; a column {PARTICIPANT} (for files named sub-...) or path would match them by name"
     return Match(tuple(range(n_rows)), (), sentence, surprising)
 
 

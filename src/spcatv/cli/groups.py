@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from spcatv._util.entities import entities_of
-from spcatv._util.matching import match_rows
-from spcatv._util.text_table import TABLE_SUFFIXES, read_table
+from spcatv._util.matching import Match, match_rows
+from spcatv._util.text_table import TABLE_SUFFIXES, Table, read_table
 from spcatv.cli.inputs import Source
 from spcatv.cli.kinds import InputError
 from spcatv.cli.options import SelectOptions
@@ -59,12 +58,17 @@ def group_labels(options: SelectOptions, samples: SampleSet) -> Labels | None:
     """
     if options.groups is None:
         return None if samples.groups is None else np.array(samples.groups)
-    file, column = options.groups
-    table = read_table(Path(file))
-    match = match_rows(table, samples.names, path_column=options.path_column)
-    labels = np.array(table.complete_cells(str(column), match.rows))
+    table, match = _matched(options, samples)
+    labels = np.array(table.complete_cells(str(options.groups[-1]), match.rows))
     match.warn_about_order()
     return labels
+
+
+def _matched(options: SelectOptions, samples: SampleSet) -> tuple[Table, Match]:
+    """The table of the groups, and which of its rows is about which sample."""
+    assert options.groups is not None
+    table = read_table(Path(options.groups[0]))
+    return table, match_rows(table, samples.names, path_column=options.path_column)
 
 
 def fold_count(options: SelectOptions, labels: Labels | None) -> int:
@@ -74,13 +78,15 @@ def fold_count(options: SelectOptions, labels: Labels | None) -> int:
     return min(options.cv, len(set(labels)))
 
 
-def groups_text(samples: SampleSet, groups: Sequence[Any] | None = None) -> list[str]:
+def groups_text(samples: SampleSet, options: SelectOptions | None = None) -> list[str]:
     """Which samples stay together in splits and resamples, in one line; no line if all are on their own.
 
-    `groups` are the table and column that were asked for, or None.
+    `options` name the table and column that were asked for, if any.
     """
-    if groups is not None:
-        return [f"Groups: samples of one {groups[-1]} stay together in folds, resamples and halves"]
+    if options is not None and options.groups is not None:
+        remark = _matched(options, samples)[1].remark
+        line = f"Groups: samples of one {options.groups[-1]} stay together in folds, resamples and halves"
+        return [f"{line} ({remark})" if remark else line]
     labels = samples.groups
     if labels is None:
         return []

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from joblib import effective_n_jobs
 
 from spcatv._util.entities import samples_of_one_file
+from spcatv._util.matching import match_rows
 from spcatv._util.text_table import read_table
 from spcatv._util.types import FloatArray
 from spcatv._util.warn import warn_user
@@ -139,8 +140,8 @@ def score_images(
     confounds: Path | None,
     columns: Sequence[str] | None,
     path_column: str | None,
-) -> tuple[tuple[str, ...], FloatArray]:
-    """Names and scores (n_samples, K) of new images.
+) -> tuple[tuple[str, ...], FloatArray, str]:
+    """Names and scores (n_samples, K) of new images, and how the rows of `confounds` were matched.
 
     If the model was fitted with confounds, `confounds` names theirs; by default, the `columns` of the fit.
     """
@@ -156,7 +157,8 @@ def score_images(
     with _named_errors(confounds):
         table = _confounds(confounds, columns, path_column)
         scores = model.transform(_plain(samples), table, progress=progress)
-    return tuple(names), scores
+        matched = "" if table is None else match_rows(table.table, names, path_column=path_column).remark
+    return tuple(names), scores, matched
 
 
 def _plain(samples: Sequence[SampleFiles]) -> list[Any]:

@@ -35,33 +35,36 @@ def run(arguments: argparse.Namespace) -> None:
         errors.append(ImageError)
     names = () if results.scores is None else results.scores.names
     with input_errors(*errors), show_warnings():
+        groups, variable = (_column(given, names) for given in (arguments.groups, arguments.variable))
         page = generate_report(
             results,
             title=arguments.title,
-            groups=_column(arguments.groups, names),
-            variable=_column(arguments.variable, names),
+            groups=groups[0],
+            variable=variable[0],
             atlas=arguments.atlas,
             atlas_names=arguments.atlas_names,
             background=arguments.background,
         )
     page.save_as_html(output)
     if not arguments.quiet:
+        for title, (_, remark) in {"Groups": groups, "Variable": variable}.items():
+            print(f"{title}: {remark}\n" if remark else "", end="")
         print(f"Report: {output}")
     if arguments.open:
         webbrowser.open(output.resolve().as_uri())
 
 
-def _column(given: Sequence[str] | None, samples: Sequence[str]) -> Column | None:
-    """A column of a table under its name, with one value per sample."""
+def _column(given: Sequence[str] | None, samples: Sequence[str]) -> tuple[Column | None, str]:
+    """A column of a table under its name, with one value per sample, and how its rows were matched."""
     if given is None:
-        return None
+        return None, ""
     from spcatv.report import Column
 
     file, name = given
     table = read_table(Path(file))
     cells = table.column(name)
     if not samples:
-        return Column(name, cells)  # refused later: there are no scores to show it with
+        return Column(name, cells), ""  # refused later: there are no scores to show it with
     match = match_rows(table, samples)
     match.warn_about_order()
-    return Column(name, [cells[row] for row in match.rows])
+    return Column(name, [cells[row] for row in match.rows]), match.remark

@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> None:
         if curve is not None:
             write_curve(folder, curve)
     if not request.quiet:
-        lines = [*groups_text(samples, request.options.groups), *number_text(curve), _choice_text(search)]
+        lines = [*groups_text(samples, request.options), *number_text(curve), _choice_text(search)]
         if stability is not None:
             lines.append(_stability_text(stability))
         print(summary_text(lines, metrics, request.output, search.best_estimator_, verdict))

@@ -30,16 +30,19 @@ def run(arguments: argparse.Namespace) -> None:
                     f"{arguments.model} was fitted to an array: give the new one with --array alone"
                 )
             names, scores = score_array(saved, arguments.array)
+            matched = ""
         else:
             if arguments.array is not None:
                 raise InputError(f"{arguments.model} was fitted to images: name images, not --array")
             files = sample_files(arguments.images, path_column=arguments.path_column)
-            names, scores = score_images(
+            names, scores, matched = score_images(
                 saved, files, arguments.confounds, arguments.confounds_columns, arguments.path_column
             )
     with replacing(arguments.output) as temporary:
         write_mixing(temporary, names, scores)
     if not arguments.quiet:
+        if matched:
+            print(f"Confounds: {matched}")
         samples = "1 sample" if len(names) == 1 else f"{len(names)} samples"
         components = "1 component" if scores.shape[1] == 1 else f"{scores.shape[1]} components"
         print(f"Scores of {samples} on {components}: {arguments.output}")

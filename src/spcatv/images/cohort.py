@@ -131,7 +131,8 @@ class Cohort:
     dropped : DropReport
         How many features were dropped from the mask, and why.
     matched : str
-        How the rows of the confounds were matched to the samples, in a sentence; empty if they are in order.
+        How the rows of the confounds were matched to the samples, in a sentence; empty if a warning says
+        it, or for an array.
     quality : tuple of ImageQuality
         One per sample: how it compares with the others.
     reading_report : str

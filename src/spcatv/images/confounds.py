@@ -32,7 +32,7 @@ class ConfoundTable:
     values: FloatArray  # shape (n_samples, n_confounds)
     names: tuple[str, ...]  # column names; empty if the table has none
     levels: Levels = field(default_factory=dict)  # the levels of every column of text
-    matched: str = ""  # how rows were matched to the images, in a sentence; empty if they are in order
+    matched: str = ""  # how rows were matched to the images, in a sentence; empty if a warning says it
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,8 +192,7 @@ def _coded(frame: Any, source: str, known: Levels | None, match: Match) -> Confo
     if levels and not names:
         raise ImageError(f"{source}: no column has more than one value ({', '.join(levels)})")
     match.warn_about_order()
-    matched = "" if match.by_order else match.sentence
-    return ConfoundTable(np.concatenate(columns, axis=1), tuple(names), levels, matched)
+    return ConfoundTable(np.concatenate(columns, axis=1), tuple(names), levels, match.remark)
 
 
 def _checked(frame: Any, source: str, names: tuple[str, ...], where: Sequence[str]) -> FloatArray:

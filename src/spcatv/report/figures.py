@@ -348,7 +348,7 @@ def _limit_to_models(
     if explained is not None and len(explained) == len(error) and np.isfinite(explained).any():
         nothing = explained < LEAST_EXPLAINED * np.nanmax(explained)
     elif zeros is not None and len(zeros) == len(error):
-        nothing = zeros > MOST_ZEROS
+        nothing = ~(zeros <= MOST_ZEROS)  # NaN: no component lives
     else:
         return
     if best_index is not None:

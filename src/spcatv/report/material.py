@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from spcatv._util.matching import match_rows
+from spcatv._util.text_table import Table, TableError
 from spcatv._util.types import Array, FloatArray
 from spcatv.decomposition.ceiling import pca_cumulative_variance
 from spcatv.estimator import SPCATV
@@ -25,6 +27,8 @@ from spcatv.results.reading import ComponentHalves, Curve, checked_stability, nu
 
 # parameters that ImageSPCATV has and SPCATV has not
 OF_IMAGES = ("mask", "surface", "bad_features", "standardize")
+# what an index of text without a name may hold: names of samples, or of participants
+UNNAMED_INDEX = ("input", "participant")
 
 
 class ReportError(ValueError):
@@ -143,7 +147,6 @@ def gather(
         ceiling = pca_cumulative_variance(
             matrix, len(model.components_), center=bool(model.center), global_signal=model.global_signal
         )
-    n_samples = None if scores is None else len(scores.values)
     return Material(
         model=model,
         title=title or "Structured sparse principal components",
@@ -154,8 +157,8 @@ def gather(
         variance=variance_of(model, None if scores is None else scores.values, ceiling),
         config=found.config,
         scores=scores,
-        groups=_column(groups, "group", n_samples),
-        variable=_variable(variable, n_samples),
+        groups=_column(groups, "group", scores),
+        variable=_variable(variable, scores),
         selection=found.selection,
         stability=resampled,
         halves=found.halves if halves is None else halves.reproducibility,
@@ -182,24 +185,52 @@ def _names(model: Any, names: Sequence[str] | None, n_samples: int) -> tuple[str
     return tuple(f"sample {number}" for number in range(1, n_samples + 1))
 
 
-def _column(column: Any, default: str, n_samples: int | None) -> Column | None:
-    """A column with its name; it must have one value per sample."""
-    if column is None:
+def _column(given: Any, default: str, scores: Scores | None) -> Column | None:
+    """A column with its name, with one value per sample; a Series is matched by an index that has names."""
+    if given is None:
         return None
-    if not isinstance(column, Column):
-        column = Column(str(getattr(column, "name", None) or default), list(column))
-    if n_samples is None:
+    name = str(getattr(given, "name", None) or default)
+    if scores is None:
         raise ReportError(
-            f"{column.name} is given, but there are no scores to show it with: give the data, or a results "
-            f"folder with {MIXING}"
+            f"{name} is given, but there are no scores to show it with: give the data, or a results folder "
+            f"with {MIXING}"
         )
-    if len(column.values) != n_samples:
-        raise ReportError(f"{column.name} has {len(column.values)} values, but there are {n_samples} samples")
+    if isinstance(given, Column):
+        column = given
+    else:
+        index = getattr(given, "index", None)
+        column = Column(name, list(given))
+        if index is not None and not callable(index):  # a list has a method of this name
+            column = Column(name, _by_index(column.values, index, name, scores.names))
+    if len(column.values) != len(scores.values):
+        raise ReportError(
+            f"{name} has {len(column.values)} values, but there are {len(scores.values)} samples"
+        )
     return column
 
 
-def _variable(column: Any, n_samples: int | None) -> Column | None:
-    checked = _column(column, "variable", n_samples)
+def _by_index(values: Sequence[Any], index: Any, name: str, samples: Sequence[str]) -> list[Any]:
+    """Values in the order of the samples, if the index of a Series names participants or samples."""
+    columns: dict[str, list[str]] = {}
+    for number, title in enumerate(index.names):
+        level = index.get_level_values(number)
+        if title is None and any(isinstance(key, str) for key in level):
+            columns |= dict.fromkeys(UNNAMED_INDEX, level.map(str).tolist())
+        elif title is not None:
+            columns[str(title)] = level.map(str).tolist()
+    if not columns:
+        return list(values)
+    rows = tuple(zip(*columns.values(), strict=True))
+    try:
+        match = match_rows(Table(Path(name), tuple(columns), rows), samples)
+    except TableError as error:
+        raise ReportError(str(error)) from error
+    match.warn_about_order()
+    return [values[row] for row in match.rows]
+
+
+def _variable(column: Any, scores: Scores | None) -> Column | None:
+    checked = _column(column, "variable", scores)
     if checked is None:
         return None
     values = numeric(checked.values)

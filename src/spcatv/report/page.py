@@ -153,9 +153,10 @@ def generate_report(
     names : sequence of str, default=None
         Names of the samples of `data`; those of the fit by default.
     groups : sequence of n_samples labels, Series or Column, default=None
-        Groups of the samples, which colour the scores.
+        Groups of the samples, which colour the scores. A Series whose index names participants
+        (``participant_id``) or samples is matched by it; everything else is in the order of the samples.
     variable : sequence of n_samples numbers, Series or Column, default=None
-        Variable against which the scores are drawn.
+        Variable against which the scores are drawn; matched as `groups`.
     atlas : path or sequence of paths, default=None
         Label images that name regions: NIfTI for voxels, GIFTI or ``.annot`` (left, right) for surfaces; or
         the name of an atlas on this machine, see `spcatv.report.atlas.label_features`.

@@ -94,7 +94,7 @@ SELECTION_COLUMNS = {
     "rank_test_score": "Place of the setting by its mean held-out error, 1 for the lowest.",
     "mean_test_explained": "Mean over folds of the explained share of the held-out sum of squares.",
     "se_test_explained": "Standard error of the explained share over folds.",
-    "mean_sparsity": "Mean share of loadings that are exactly zero.",
+    "mean_sparsity": "Mean share of exact zeros, over components that are not zero everywhere.",
     "mean_n_live": "Mean number of components that are not zero.",
     "mean_dice": "Dice index of matched supports, mean over pairs of folds and components.",
     "mean_corrected_dice": "The same without what is due to chance: 0 for chance, 1 for equal supports.",
@@ -104,7 +104,7 @@ SELECTION_COLUMNS = {
 SPLIT_COLUMN = "Held-out error on fold {}."
 NUMBERED_COLUMNS = {
     "mean_test_explained_": "The explained share with the first {} components alone.",
-    "mean_sparsity_": "Mean share of zeros of component {}.",
+    "mean_sparsity_": "Mean share of zeros of component {}, over folds where it is not zero everywhere.",
     "mean_dice_": "Dice index of component {}, mean over pairs of folds; numbered as on the first fold.",
 }
 REGIONS_COLUMNS = {

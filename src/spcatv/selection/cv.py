@@ -132,8 +132,8 @@ transform_method, init, dtype, memory_limit, random_state
         ``mean_test_error``, ``std_test_error``, ``mean_test_score`` (minus the error),
         ``rank_test_score``; explained shares of the held-out sum of
         squares ``mean_test_explained``, ``se_test_explained`` and, with the first k components,
-        ``mean_test_explained_<k>``; ``mean_sparsity``, ``mean_sparsity_<k>``, ``mean_n_live`` (components
-        that are not zero); ``mean_dice``, ``mean_dice_<k>`` and ``mean_corrected_dice`` over pairs of folds;
+        ``mean_test_explained_<k>``; ``mean_n_live`` (components that are not zero), and their shares of
+        zeros ``mean_sparsity`` and ``mean_sparsity_<k>``; ``mean_dice``, ``mean_dice_<k>`` and ``mean_corrected_dice`` over pairs of folds;
         ``n_unconverged``; ``mean_fit_time`` in seconds. NaN where a fit has failed.
     best_index_ : int
         The row chosen.

@@ -59,7 +59,8 @@ def paper_rule(table: SelectionTable, min_sparsity: float = 0.5) -> int:
     -------
     int
     """
-    sparsity = table.mean_sparsity[:, SPARSE_COMPONENTS].min(axis=1, initial=1.0)
+    # dead components are left out
+    sparsity = np.fmin.reduce(table.mean_sparsity[:, SPARSE_COMPONENTS], axis=1, initial=1.0)
     sparse = table.eligible & (sparsity >= min_sparsity)
     if sparse.any():
         return _first_lowest(table.mean_error, sparse)
@@ -99,7 +100,7 @@ def one_standard_error(table: SelectionTable) -> int:
     explained = table.mean_explained[:, -1]
     near = table.eligible & (explained >= explained[best] - standard_error(table.explained[best, :, -1]))
     near[best] = True
-    sparsity = table.mean_sparsity.mean(axis=1)
+    sparsity = np.nan_to_num(table.overall_sparsity)  # a model without components is not sparse
     sparsest = near & (sparsity >= sparsity[near].max() - SAME_SPARSITY)
     return _first_lowest(-_reproducibility(table), sparsest)
 

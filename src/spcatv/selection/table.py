@@ -140,8 +140,18 @@ class SelectionTable:
 
     @property
     def mean_sparsity(self) -> FloatArray:
-        """Mean share of zeros of every component, shape (n_settings, K)."""
-        return self._mean([scores.sparsity for scores in self.scores])
+        """Mean share of zeros of every component over the folds on which it lives, shape (n_settings, K).
+
+        NaN for a component that is dead on all folds, and for settings that were not fitted on all.
+        """
+        zeros = np.stack([scores.sparsity for scores in self.scores])[:, self.used_folds]
+        means = _mean_of_live(np.where(zeros < 1, zeros, np.nan), axis=1)
+        return np.where(self.fitted[:, None], means, np.nan)
+
+    @property
+    def overall_sparsity(self) -> FloatArray:
+        """Mean share of zeros over the components that live, shape (n_settings,); NaN if none does."""
+        return _mean_of_live(self.mean_sparsity, axis=1)
 
     @property
     def n_live(self) -> FloatArray:
@@ -175,13 +185,21 @@ class SelectionTable:
             columns[f"mean_test_explained_{k + 1}"] = self.mean_explained[:, k]
             columns[f"mean_sparsity_{k + 1}"] = self.mean_sparsity[:, k]
             columns[f"mean_dice_{k + 1}"] = np.array([scores.dice[k] for scores in self.scores])
-        columns["mean_sparsity"] = self.mean_sparsity.mean(axis=1)
+        columns["mean_sparsity"] = self.overall_sparsity
         columns["mean_n_live"] = self.n_live
         columns["mean_dice"] = np.array([scores.dice.mean() for scores in self.scores])
         columns["mean_corrected_dice"] = self.corrected_dice
         columns["n_unconverged"] = np.array([scores.n_unconverged for scores in self.scores])
         columns["mean_fit_time"] = self._mean([scores.seconds for scores in self.scores])
         return columns
+
+
+def _mean_of_live(shares: FloatArray, axis: int) -> FloatArray:
+    """Mean along an axis without NaN; NaN where there is nothing else."""
+    known = np.isfinite(shares)
+    count = known.sum(axis=axis)
+    total = np.where(known, shares, 0.0).sum(axis=axis)
+    return np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
 
 
 def standard_error(values: FloatArray) -> FloatArray:
