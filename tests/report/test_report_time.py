@@ -157,6 +157,14 @@ def test_methods_of_a_search_with_resamples_and_halves(line):
     assert "between the two halves of" in said
 
 
+def test_methods_say_which_samples_folds_kept_together(line):
+    groups = np.arange(len(line.X)) // 4
+    search = SPCATVCV(1, structure=(60,), sparsity=[0.5, 0.7], smoothness=1.0, cv=3)
+    said = paragraph(generate_report(search.fit(line.X, groups=groups)).html)
+    assert f"Folds kept all samples of one group together ({len(set(groups))} in all)." in said
+    assert "together" not in paragraph(generate_report(search.fit(line.X)).html)
+
+
 def test_reference_is_that_of_the_citation_file():
     from pathlib import Path
 

@@ -241,6 +241,16 @@ def kept_together(monkeypatch):
     return seen
 
 
+def methods_of(folder):
+    """The methods paragraph of the report of a results folder."""
+    pytest.importorskip("jinja2", reason="reports are made with Jinja2 (extra `report`)")
+    pytest.importorskip("matplotlib", reason="reports are made with matplotlib (extra `report`)")
+    from spcatv.report.material import gather
+    from spcatv.report.methods import methods
+
+    return methods(gather(folder), "voxels", ()).text
+
+
 @pytest.mark.parametrize(
     ("names", "labels", "line"),
     [
@@ -280,6 +290,10 @@ def test_volumes_that_belong_together_stay_together(
     rows = read_tsv(tmp_path / "out" / "desc-SPCATV_selection.tsv")
     assert_array_equal([float(row["mean_test_error"]) for row in rows], together)
     assert not np.allclose(together, torn)
+    noun = line.split("of one ")[1].split()[0]
+    assert f"halves kept all samples of one {noun} together ({len(set(labels))} in all)." in methods_of(
+        tmp_path / "out"
+    )
 
 
 def test_fewer_people_than_folds(runs, spca_tv, tmp_path):
@@ -306,6 +320,24 @@ def test_groups_of_a_table_count_before_people(runs, spca_tv, tmp_path, monkeypa
     assert "rows matched by participant_id" in said.out
     expected = [sites[person] for person in range(1, 9) for _ in range(2)]
     assert [list(groups) for groups in seen] == [expected, expected]
+    assert "Folds, resamples and halves kept all samples of one site together (4 in all)." in methods_of(
+        tmp_path / "out"
+    )
+
+
+def test_the_halves_of_a_fit_are_said_to_keep_people_together(runs, spca_tv, tmp_path):
+    folder = runs(*(f"sub-{person}_run-{run}_bold.nii" for person in range(6) for run in (1, 2)))
+    options = ("--mask", tmp_path / "mask.nii", *FIT, "--n-splits", "2")
+    said = spca_tv("fit", folder, *options, "--output", tmp_path / "out")
+    assert said.code == 0, said.err
+    assert "The halves kept all samples of one person together (6 in all)." in methods_of(tmp_path / "out")
+
+
+def test_samples_on_their_own_are_not_said_to_be_together(maps, spca_tv):
+    options = ("--mask", maps / "mask.nii", *SELECT, "--cv", "2")
+    said = spca_tv("select", maps / "maps", *options, "--output", maps / "out")
+    assert said.code == 0, said.err
+    assert "together" not in methods_of(maps / "out")
 
 
 def test_one_run_alone_is_said(runs, spca_tv, tmp_path):

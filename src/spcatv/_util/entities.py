@@ -85,3 +85,11 @@ def natural_groups(names: Sequence[str]) -> tuple[str, ...] | None:
         if len(set(labels)) == len(names):
             return None
     return None
+
+
+def group_noun(names: Sequence[str], labels: Sequence[object]) -> str:
+    """What the samples of one label share, in one word: a person, a file, or just a group."""
+    people = [f"sub-{entities_of(name).get('sub')}" for name in names]
+    files = [PAIR.join(files_of(name)) for name in names]
+    given = list(labels)
+    return "person" if given == people else "file" if given == files else "group"

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from spcatv._util.entities import entities_of
+from spcatv._util.entities import group_noun
 from spcatv._util.matching import Match, match_rows
 from spcatv._util.text_table import TABLE_SUFFIXES, Table, read_table
 from spcatv.cli.inputs import Source
@@ -90,7 +90,7 @@ def groups_text(samples: SampleSet, options: SelectOptions | None = None) -> lis
     labels = samples.groups
     if labels is None:
         return []
-    kind = "person" if entities_of(samples.names[0]).get("sub") == labels[0].removeprefix("sub-") else "file"
+    kind = group_noun(samples.names, labels)
     return [
         f"Groups: {len(labels)} samples of {len(set(labels))} {PLURAL[kind]}; those of one {kind} stay "
         "together in folds, resamples and halves"

@@ -44,7 +44,9 @@ def run(arguments: argparse.Namespace) -> None:
         with show_warnings(), display, listening(display):
             samples, curve, search, stability, (halves, verdict) = _select(request)
         metrics = write_results(folder, samples, search.best_estimator_, config=request.config, halves=halves)
-        write_selection(folder, samples, search, stability)
+        asked = request.options.groups
+        column = None if asked is None else str(asked[-1])
+        write_selection(folder, samples, search, stability, grouped_by=column)
         if curve is not None:
             write_curve(folder, curve)
     if not request.quiet:

@@ -368,9 +368,10 @@ def _warn_of_null(estimator: Any) -> None:
 
 def _why_null(estimator: Any, n_live: int) -> str:
     if n_live > 0 and estimator.explained_variance_ratio_.sum() >= 1 - UNEXPLAINED:
+        explain = "1 component explains" if n_live == 1 else f"{n_live} components explain"
         return (
-            f"the data have rank {n_live} at most, because {n_live} components explain all of the variance. "
-            f"Lower n_components (now {estimator.n_components}) to {n_live}."
+            f"the data have rank {n_live} at most, because {explain} all of the variance. Lower n_components "
+            f"(now {estimator.n_components}) to {n_live}."
         )
     if estimator.alpha is None and n_live == 0:
         return "the data do not vary."

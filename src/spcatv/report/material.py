@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from spcatv._util.entities import group_noun
 from spcatv._util.matching import match_rows
 from spcatv._util.text_table import Table, TableError
 from spcatv._util.types import Array, FloatArray
@@ -84,7 +85,8 @@ def find(source: Any) -> Results:
     if isinstance(source, (str, os.PathLike)):
         return read_results(Path(source))
     if hasattr(source, "cv_results_") and hasattr(source, "best_estimator_"):
-        model = source.best_estimator_
+        model, groups = source.best_estimator_, source.groups_
+        known = getattr(model, "input_names_", ())
         selection = Selection(
             source.cv_results_,
             int(source.best_index_),
@@ -92,6 +94,8 @@ def find(source: Any) -> Results:
             int(source.n_splits_),
             float(source.min_sparsity),
             source.choice_reason_,
+            "" if groups is None else group_noun(known, groups),
+            None if groups is None else len(set(groups)),
         )
         return Results(model, _state(model), selection=selection)
     if not hasattr(source, "get_params"):

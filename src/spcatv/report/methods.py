@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from spcatv._util.entities import group_noun, natural_groups
 from spcatv.report import words
 from spcatv.report.choice import PARAMETERS, setting_value
 from spcatv.report.material import Material
@@ -58,6 +59,7 @@ def methods(material: Material, noun: str, relations: tuple[Relation, ...]) -> M
         *_model(material.model),
         *_selection(material),
         *_stability(material),
+        _together(material),
         *(relation.method for relation in relations),
         *dict.fromkeys(relation.p_method for relation in relations),
         _software(material),
@@ -179,6 +181,23 @@ def _selection(material: Material) -> tuple[str, ...]:
     grid = f" ({'; '.join(varied)})" if varied else ""
     verb = "was" if n_settings == 1 else "were"
     return (f"{words.count(n_settings, 'setting')}{grid} {verb} compared by {folds}; {rule}.",)
+
+
+def _together(material: Material) -> str:
+    """Which samples stayed together; empty if none did, or if that is not known.
+
+    The command line treats folds, resamples and halves alike. In Python, only the folds are known.
+    """
+    selection, by_command = material.selection, material.config is not None
+    if selection is not None:
+        noun, n_groups = selection.grouped_by, selection.n_groups
+        what = "Folds, resamples and halves" if by_command else "Folds"
+    else:
+        names = getattr(material.model, "input_names_", ())
+        labels = natural_groups(names) if by_command and material.halves else None
+        noun, n_groups = ("", None) if labels is None else (group_noun(names, labels), len(set(labels)))
+        what = "The halves"
+    return f"{what} kept all samples of one {noun} together ({n_groups} in all)." if noun else ""
 
 
 def _stability(material: Material) -> tuple[str, ...]:

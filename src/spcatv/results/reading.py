@@ -62,6 +62,8 @@ class Selection:
     n_folds: int | None = None  # number of folds
     min_sparsity: float | None = None  # share of zeros that the rule "paper" asks for
     reason: str = ""  # why it was chosen, in words; empty if that is not known
+    grouped_by: str = ""  # what samples that folds kept together share; empty if all were on their own
+    n_groups: int | None = None  # number of these groups
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,6 +229,8 @@ def read_selection(folder: Path) -> Selection | None:
         min_sparsity = choice.get("min_sparsity")
         least = None if min_sparsity is None else float(min_sparsity)
         reason = str(choice.get("reason", ""))
+        grouped_by = str(choice.get("grouped_by") or "")
+        n_groups = int(choice["n_groups"]) if grouped_by else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ResultsError(
             f"{choice_file}: must hold best_index, rule and n_folds of the selection ({error!r})"
@@ -234,7 +238,8 @@ def read_selection(folder: Path) -> Selection | None:
     n_settings = len(next(iter(columns.values()), []))
     if not 0 <= best < n_settings:
         raise ResultsError(f"{choice_file}: best_index is {best}, but {file.name} has {n_settings} settings")
-    return Selection(columns, best, rule, None if n_folds is None else int(n_folds), least, reason)
+    n_folds = None if n_folds is None else int(n_folds)
+    return Selection(columns, best, rule, n_folds, least, reason, grouped_by, n_groups)
 
 
 def read_stability(folder: Path, structure: Structure, components: FloatArray) -> Stability | None:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from spcatv._util.entities import entity_columns
+from spcatv._util.entities import entity_columns, group_noun
 from spcatv._util.naming import component_names
 from spcatv._util.types import FloatArray
 from spcatv._version import __version__
@@ -276,12 +276,25 @@ def _description() -> dict[str, Any]:
     }
 
 
-def write_selection(folder: Path, samples: SampleSet, search: SPCATVCV, stability: Any = None) -> None:
+def write_selection(
+    folder: Path,
+    samples: SampleSet,
+    search: SPCATVCV,
+    stability: Any = None,
+    *,
+    grouped_by: str | None = None,
+) -> None:
     """Write what `spca-tv select` adds to the folder that `write_results` has filled for the chosen model.
 
-    `stability` is the `spcatv.stability.Bootstrap` of that model, or None.
+    `stability` is the `spcatv.stability.Bootstrap` of that model, or None. `grouped_by` names the column of
+    the groups, if they come from a table.
     """
-    _write_settings(search, folder)
+    groups = search.groups_
+    together = {
+        "grouped_by": None if groups is None else grouped_by or group_noun(samples.names, groups),
+        "n_groups": None if groups is None else len(set(groups)),
+    }
+    _write_settings(search, together, folder)
     if stability is not None:
         _write_stability(stability, samples, folder)
         if search.best_estimator_.structure_.n_rows > 0:
@@ -299,7 +312,7 @@ def write_curve(folder: Path, curve: ComponentCurve) -> None:
     write_json((folder / CURVE).with_suffix(".json"), {**choice, **_described(columns)})
 
 
-def _write_settings(search: SPCATVCV, folder: Path) -> None:
+def _write_settings(search: SPCATVCV, together: Mapping[str, Any], folder: Path) -> None:
     results = {name: values for name, values in search.cv_results_.items() if name != "params"}
     rows = (
         [None if math.isnan(value) else value for value in row] for row in zip(*results.values(), strict=True)
@@ -312,6 +325,7 @@ def _write_settings(search: SPCATVCV, folder: Path) -> None:
         "best_index": int(search.best_index_),
         "best_params": search.best_params_,
         "n_folds": int(search.n_splits_),
+        **together,
     }
     columns = _described({name: column_description(name) for name in results})
     write_json((folder / SELECTION).with_suffix(".json"), {**choice, **columns})

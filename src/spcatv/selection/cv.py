@@ -133,8 +133,9 @@ transform_method, init, dtype, memory_limit, random_state
         ``rank_test_score``; explained shares of the held-out sum of
         squares ``mean_test_explained``, ``se_test_explained`` and, with the first k components,
         ``mean_test_explained_<k>``; ``mean_n_live`` (components that are not zero), and their shares of
-        zeros ``mean_sparsity`` and ``mean_sparsity_<k>``; ``mean_dice``, ``mean_dice_<k>`` and ``mean_corrected_dice`` over pairs of folds;
-        ``n_unconverged``; ``mean_fit_time`` in seconds. NaN where a fit has failed.
+        zeros ``mean_sparsity`` and ``mean_sparsity_<k>``; ``mean_dice``, ``mean_dice_<k>`` and
+        ``mean_corrected_dice`` over pairs of folds; ``n_unconverged``; ``mean_fit_time`` in seconds. NaN
+        where a fit has failed.
     best_index_ : int
         The row chosen.
     best_params_ : dict
@@ -154,6 +155,8 @@ transform_method, init, dtype, memory_limit, random_state
         confounds and scale. None without either.
     n_splits_ : int
         Number of folds.
+    groups_ : tuple of length n_samples, or None
+        The groups that folds kept together.
     n_features_in_ : int
         Number of features of X.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -299,6 +302,7 @@ transform_method, init, dtype, memory_limit, random_state
         self.adjustment_ = adjustment.fit(data, np.arange(data.shape[0]))
         self._refit(template, self._adjusted(data, adjustment.confounds), structure)
         self.n_splits_ = len(folds)
+        self.groups_ = None if groups is None else tuple(groups)
         return self
 
     def check(self) -> None:
