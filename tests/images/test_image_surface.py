@@ -159,7 +159,10 @@ def test_one_hemisphere(thickness, fsaverage):
         files, surface={"right": fsaverage["right"]}, mask={"right": thickness.cortex["right"]}
     )
     assert np.array_equal(cohort.X, thickness.values["right"][:, thickness.cortex["right"]])
-    with pytest.raises(ImageError, match="hemispheres right, the surfaces of left and right"):
+    with pytest.raises(
+        ImageError,
+        match="of the right hemisphere, the surfaces of the left and the right hemispheres; for right alone",
+    ):
         read_cohort(files, surface=fsaverage)
 
 

@@ -10,7 +10,8 @@ from report_files import write_mixing
 from spcatv import SPCATV
 from spcatv.report import Column, generate_report
 from spcatv.report.methods import REFERENCE, today
-from spcatv.report.spectra import repetition_time, runs, spectra
+from spcatv.report.spectra import repetition_time, run_labels, runs, spectra
+from spcatv.report.volume import mean_image
 from spcatv.selection import SPCATVCV
 from spcatv.stability import bootstrap_components, split_halves
 
@@ -195,3 +196,57 @@ def test_the_button_copies_paragraph_and_reference(browser, tmp_path, line):
         """document.querySelector("[data-copy]").parentElement.querySelector("output").textContent"""
     )
     assert browser.evaluate("window.getSelection().toString()").startswith("Structured sparse principal")
+
+
+def test_time_between_volumes_as_the_images_were_read(series, tmp_path):
+    """What the fit was told counts first, then the header, then the file beside the run."""
+    found = runs(series.model.input_names_)
+    nib = pytest.importorskip("nibabel")
+    from spcatv.images import ImageSPCATV
+
+    files = []
+    for source in series.files[:2]:
+        image = nib.load(source)
+        silent = nib.Nifti1Image(image.get_fdata().astype(np.float32), image.affine)
+        silent.header["pixdim"][4] = 0
+        files.append(tmp_path / source.name)
+        nib.save(silent, files[-1])
+        sidecar = files[-1].with_name(source.name.split(".")[0] + ".json")
+        sidecar.write_text('{"RepetitionTime": 1.5}')
+    beside = ImageSPCATV(1, mask=series.folder / "mask.nii.gz", sparsity=0.9).fit(list(map(str, files)))
+    assert repetition_time(beside, runs(beside.input_names_)) == 1.5
+    told = ImageSPCATV(1, mask=series.folder / "mask.nii.gz", sparsity=0.9, t_r=3.0, high_pass=0.02)
+    told.fit(list(map(str, files)))
+    assert repetition_time(told, found) == 3.0
+    page = text_of(generate_report(told, data=list(map(str, files))).html)
+    assert "A volume was taken every 3 s." in page
+    said = paragraph(page)
+    assert "every run filtered (high-pass 0.02 Hz), every run centred and scaled to unit variance." in said
+
+
+@pytest.mark.parametrize(
+    ("names", "labels"),
+    [
+        (
+            [
+                f"sub-0{k}/sub-0{k}_task-rest_run-{r}_space-X_desc-preproc_bold.nii"
+                for k in (1, 2)
+                for r in (1, 2)
+            ],
+            ["sub-01 run-1", "sub-01 run-2", "sub-02 run-1", "sub-02 run-2"],
+        ),
+        (["sub-01_ses-a_bold.nii", "sub-01_ses-b_bold.nii"], ["ses-a", "ses-b"]),
+        (["a.nii", "b.nii"], ["a.nii", "b.nii"]),
+        (["sub-01_bold.nii"], ["sub-01_bold.nii"]),
+        (["sub-01_x.nii", "sub-01_y.nii", "sub-02_x.nii"], ["sub-01_x.nii", "sub-01_y.nii", "sub-02_x.nii"]),
+    ],
+)
+def test_runs_are_told_apart_by_short_names(names, labels):
+    assert run_labels(names) == labels
+
+
+def test_mask_of_centred_runs_is_not_shown_on_rounding_errors(series):
+    assert not mean_image(series.model).any()
+    page = text_of(generate_report(series.model, data=[str(file) for file in series.files]).html)
+    assert "every run was centred, so that there is no mean image" in page
+    assert "on the mean of the images inside it" not in page

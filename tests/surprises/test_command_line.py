@@ -112,11 +112,11 @@ import sys, time
 import spcatv.cli.fit as fit
 from spcatv.cli import main
 
-def stuck(request):
+def stuck(*_, **__):
     print("working", flush=True)
     time.sleep(600)
 
-fit._fit = stuck
+fit.with_number = stuck  # the step between reading and fitting
 sys.exit(main(sys.argv[1:]))
 """
 
@@ -127,7 +127,7 @@ def test_a_killed_run_leaves_nothing_for_ever(kind, few, tmp_path, spca_tv):
     out = tmp_path / "out"
     command = ["fit", "--array", str(few), "--n-components", "1", "--output", str(out)]
     process = subprocess.Popen([sys.executable, "-c", STUCK, *command], stdout=subprocess.PIPE, text=True)
-    assert process.stdout.readline() == "working\n"
+    assert "working\n" in iter(process.stdout.readline, "")  # what was read comes before
     process.send_signal(getattr(signal, kind))
     process.communicate()
     left = sorted(path.name for path in tmp_path.iterdir() if path.name.startswith("."))
@@ -137,3 +137,24 @@ def test_a_killed_run_leaves_nothing_for_ever(kind, few, tmp_path, spca_tv):
         assert len(left) == 2
     assert spca_tv(*command).code == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["few.npy", "out"]
+
+
+def test_samples_that_are_elsewhere(tmp_path, few, spca_tv):
+    """A folder of folders, and arrays where images are expected: the message names the remedy."""
+    output = ("--output", tmp_path / "out")
+    nested = tmp_path / "bids" / "sub-01" / "func"
+    nested.mkdir(parents=True)
+    (nested / "sub-01_bold.nii.gz").write_bytes(b"")
+    ran = spca_tv("fit", tmp_path / "bids", *output)
+    assert ran.code == 2
+    assert f"not read: give a pattern, such as '{tmp_path / 'bids'}/**/*.nii.gz'" in ran.err
+    ran = spca_tv("fit", few, *output)
+    assert ran.code == 2
+    assert f"{few} is an array, no image: give it with --array {few}" in ran.err
+    (tmp_path / "arrays").mkdir()
+    (tmp_path / "arrays" / few.name).write_bytes(few.read_bytes())
+    ran = spca_tv("fit", tmp_path / "arrays", *output)
+    assert ran.code == 2
+    assert "an array goes with --array FILE, one file with one sample per row" in ran.err
+    (tmp_path / "empty").mkdir()
+    assert spca_tv("fit", tmp_path / "empty", *output).err.endswith(".gii.gz)\n")

@@ -179,3 +179,30 @@ def test_select_reads_as_fit_does(runs, tmp_path, capsys):
     model = ImageSPCATV.load(tmp_path / "selected/model")
     assert model.preparation_.reading.standardize_runs == "zscore_sample"
     assert model.smoothing_fwhm == 4
+
+
+def test_what_cannot_be_cleaned_is_said_with_the_remedy(runs, tmp_path, capsys):
+    code, _, err = fit(capsys, runs, tmp_path / "out", "--high-pass", "0.4")
+    assert code == 2
+    assert (
+        "a volume every 2 s shows frequencies up to 0.25 Hz, and high_pass (0.4 Hz) removes them all" in err
+    )
+    code, _, err = fit(capsys, runs, tmp_path / "out", "--run-confounds", "motoin")
+    assert code == 2
+    assert (
+        "no column is called or matches 'motoin'; there are trans_x, csf, and the strategies motion," in err
+    )
+    single = nib.load(next(runs.glob("*_bold.nii.gz"))).slicer[..., 0]
+    maps = [tmp_path / f"map{number}.nii.gz" for number in (1, 2)]
+    for file in maps:
+        nib.save(single, file)
+    code, _, err = run_cli(capsys, "fit", *maps, "--high-pass", "0.01", "--output", tmp_path / "out")
+    assert code == 2
+    assert "or ask for no cleaning (standardize_runs=False, --no-standardize-runs, and no filter," in err
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_images_and_their_volumes_are_counted(runs, tmp_path, capsys):
+    code, out, _ = fit(capsys, runs, tmp_path / "out", "--n-splits", "0")
+    assert code == 0
+    assert out.startswith(f"Read 4 images, {4 * N_VOLUMES} volumes: mask of ")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from joblib import effective_n_jobs
 
-from spcatv._util.entities import samples_of_one_file
+from spcatv._util.entities import files_of, samples_of_one_file
 from spcatv._util.matching import match_rows
 from spcatv._util.text_table import read_table
 from spcatv._util.types import FloatArray
@@ -87,7 +87,9 @@ class ImageSamples:
         dropped = f", {n_dropped:,} of them dropped" if n_dropped else ""
         matched = f"\nConfounds: {self.cohort.matched}" if self.cohort.matched else ""
         reading = f"; {self.cohort.reading_report}" if self.cohort.reading_report else ""
-        return f"Read {len(self.names)} images: {self.cohort.mask_report}{dropped}{reading}{matched}"
+        n_images = len({tuple(files_of(name)) for name in self.names})
+        volumes = "" if n_images == len(self.names) else f", {len(self.names)} volumes"
+        return f"Read {n_images} images{volumes}: {self.cohort.mask_report}{dropped}{reading}{matched}"
 
     def write_model(self, model: SPCATV, folder: Path) -> None:
         """Write the model folder of an `ImageSPCATV`, and a copy of its loading maps."""

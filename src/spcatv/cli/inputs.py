@@ -20,6 +20,7 @@ Source = str | tuple[str, ...]
 SampleFiles = tuple[Path, ...]
 
 LIST_SUFFIXES = (".txt",)
+ARRAYS = (".npy", ".npz")
 HEMISPHERE_COLUMNS = ("left", "right")
 
 
@@ -59,6 +60,8 @@ def _expand_file(file: Path, path_column: str | None) -> Iterator[SampleFiles]:
         yield from _listed_files(file, path_column)
     elif file.suffix.lower() in TABLE_SUFFIXES:
         yield from _table_files(read_table(file), path_column)
+    elif file.suffix.lower() in ARRAYS:
+        raise InputError(f"{file} is an array, no image: give it with --array {file}")
     else:
         yield (file,)
 
@@ -70,6 +73,17 @@ def _existing(file: Path) -> Path:
     return file
 
 
+def _elsewhere(folder: Path, suffixes: tuple[str, ...]) -> str:
+    """Where the samples of a folder without images may be, for a message; empty if that cannot be told."""
+    found = next((file for file in folder.rglob("*") if file.name.lower().endswith(suffixes)), None)
+    if found is not None:
+        ending = next(suffix for suffix in suffixes[::-1] if found.name.lower().endswith(suffix))
+        return f"; those of its subfolders are not read: give a pattern, such as '{folder}/**/*{ending}'"
+    if any(file.suffix.lower() in ARRAYS for file in folder.iterdir()):
+        return "; an array goes with --array FILE, one file with one sample per row"
+    return ""
+
+
 def _folder_images(folder: Path) -> Iterator[SampleFiles]:
     # imported here: images need an extra
     from spcatv.images.formats import file_suffixes
@@ -79,7 +93,9 @@ def _folder_images(folder: Path) -> Iterator[SampleFiles]:
         file for file in folder.iterdir() if file.name.lower().endswith(suffixes) and file.is_file()
     )
     if not images:
-        raise InputError(f"the folder {folder} holds no image ({', '.join(suffixes)})")
+        raise InputError(
+            f"the folder {folder} holds no image ({', '.join(suffixes)}){_elsewhere(folder, suffixes)}"
+        )
     yield from ((image,) for image in images)
 
 

@@ -66,13 +66,7 @@ class Preparation:
         Confounds, with the columns of the fit, are needed if and only if the fit had some; a list of tables
         holds those of runs.
         """
-        items = listed(imgs)
-        kind = space_of(items, self.space.as_surface()).kind
-        if kind != self.space.kind:
-            raise ImageError(f"the model was fitted to {self.space.kind} images, these are {kind} images")
-        if self.reading.resample:
-            items, _ = self.space.resampled(items, self.space.as_mask())
-        samples = self.space.open(items)
+        samples = self.open(imgs)
         per_run = confounds if is_per_run(confounds) else None
         if per_run is not None and not self.reading.run_confounds:
             raise ImageError("the model was fitted without confounds of runs; it cannot remove any")
@@ -89,6 +83,16 @@ class Preparation:
         if self.scale is not None:
             X /= self.scale
         return X
+
+    def open(self, imgs: Any) -> Any:
+        """Open new images of the same kind and space, without reading their values."""
+        items = listed(imgs)
+        kind = space_of(items, self.space.as_surface()).kind
+        if kind != self.space.kind:
+            raise ImageError(f"the model was fitted to {self.space.kind} images, these are {kind} images")
+        if self.reading.resample:
+            items, _ = self.space.resampled(items, self.space.as_mask())
+        return self.space.open(items)
 
     def _checked_confounds(self, confounds: Any, names: tuple[str, ...]) -> ConfoundTable | None:
         if confounds is None and self.confounds is not None:

@@ -43,6 +43,11 @@ class Reading:
         """Whether anything is done to runs; "auto" must be settled first."""
         return self.standardize_runs != "none" or self.detrend or self.filters or bool(self.run_confounds)
 
+    @property
+    def centres_runs(self) -> bool:
+        """Whether every feature of a run has mean zero afterwards."""
+        return self.standardize_runs not in ("none", AUTO) or self.detrend or self.high_pass is not None
+
     def settled(self, any_series: bool) -> Reading:
         """The same with "auto" decided: runs are standardised if any image is a time series."""
         if self.standardize_runs != AUTO:

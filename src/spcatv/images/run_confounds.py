@@ -125,7 +125,10 @@ def _matches(names: Sequence[str], words: Sequence[str], source: str) -> set[str
         matched = {name for name in names for pattern in patterns if _fits(name, pattern)}
         if not matched and word not in MAY_BE_EMPTY:
             known = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-            raise ImageError(f"{source}: no column is called or matches {word!r}; there are {known}")
+            raise ImageError(
+                f"{source}: no column is called or matches {word!r}; there are {known}, "
+                f"and the strategies {', '.join(STRATEGIES)}"
+            )
         found |= matched
         if word in STRATEGIES:
             found |= {name for name in names if fnmatchcase(name, NOT_STEADY)}

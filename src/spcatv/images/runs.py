@@ -78,12 +78,12 @@ def check_runs(runs: Sequence[Run], reading: Reading, confounds: Sequence[FloatA
         if run.n_samples < 2:
             raise ImageError(
                 f"{run.name}: is a single volume, and runs are cleaned as a whole ({reading.described()}); "
-                "give runs of several volumes only, or leave their values as they are "
-                "(standardize_runs=False, --no-standardize-runs)"
+                "give runs of several volumes only, or ask for no cleaning (standardize_runs=False, "
+                "--no-standardize-runs, and no filter, detrending or confounds of runs)"
             )
         _check_degrees(run, reading, table)
         if reading.filters:
-            _t_r(run, reading)
+            _check_cutoff(run, reading)
 
 
 def clean_runs(
@@ -168,14 +168,29 @@ def _check_degrees(run: Run, reading: Reading, confounds: FloatArray | None) -> 
         )
 
 
+def _check_cutoff(run: Run, reading: Reading) -> None:
+    """Refuse to remove all frequencies that the volumes of a run can show."""
+    t_r = _t_r(run, reading)
+    if reading.high_pass is not None and reading.high_pass >= 0.5 / t_r:
+        raise ImageError(
+            f"{run.name}: a volume every {t_r:g} s shows frequencies up to {0.5 / t_r:g} Hz, and high_pass "
+            f"({reading.high_pass:g} Hz) removes them all; lower it (--high-pass), or correct t_r (--t-r)"
+        )
+
+
 def _t_r(run: Run, reading: Reading) -> float:
-    found = reading.t_r or run.t_r or _sidecar_t_r(run.files)
+    found = reading.t_r or stated_t_r(run)
     if not found:
         raise ImageError(
             f"{run.name}: does not state the time between its volumes, which a filter needs; give it in "
             "seconds (t_r=, --t-r)"
         )
     return found
+
+
+def stated_t_r(run: Run) -> float | None:
+    """Seconds between volumes as the run or the JSON file beside it states them; None if they do not."""
+    return run.t_r or _sidecar_t_r(run.files)
 
 
 def _sidecar_t_r(files: Sequence[Path]) -> float | None:

@@ -315,9 +315,11 @@ def _is_overlay(path: Path, surface: Any) -> bool:
 
 def _other_hemispheres(images: Iterable[str], meshes: Iterable[str]) -> str:
     """What is wrong with images and surfaces of other hemispheres, and what to write instead."""
-    message = (
-        f"the images are of the hemispheres {' and '.join(images)}, the surfaces of {' and '.join(meshes)}"
-    )
+    nouns = [
+        f"the {' and the '.join(sides)} hemisphere{'' if len(sides) == 1 else 's'}"
+        for sides in (list(images), list(meshes))
+    ]
+    message = f"the images are of {nouns[0]}, the surfaces of {nouns[1]}"
     only = [hemi for hemi in meshes if hemi in images]
     if not set(images) < set(meshes):
         return f"{message}; name the surfaces of {' and '.join(images)}"

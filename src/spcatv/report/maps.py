@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from spcatv.report.flat import flat_view
 from spcatv.report.surface import SurfaceView
 from spcatv.report.view import View
-from spcatv.report.volume import field_view, volume_view
+from spcatv.report.volume import field_view, mean_image, volume_view
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,7 +49,7 @@ def plot_components(
 
 def views_of(model: Any, background: str | os.PathLike[str] | None = None) -> tuple[View, ...]:
     """The views of a fitted model: one, or two if it has both surfaces and voxels."""
-    mean = np.asarray(model.mean_, dtype=np.float64)
+    mean = mean_image(model)
     if not hasattr(model, "space_"):
         structure = model.structure_
         if np.ndim(getattr(structure, "labels", 0)) == 3:

@@ -14,7 +14,7 @@ from spcatv.report.content import Chart, Table, chart, heads
 from spcatv.report.material import Material
 from spcatv.report.style import LINE_COLOURS, figure_style, new_figure
 from spcatv.report.view import View
-from spcatv.report.volume import PLANES, VolumeView, mean_grid
+from spcatv.report.volume import PLANES, TEMPLATE, VolumeView, mean_grid, mean_image, slice_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -91,15 +91,19 @@ def _table(quality: Sequence[Any]) -> Table:
 
 
 def _mask_chart(model: Any, view: VolumeView) -> Chart:
-    scale = model.preparation_.scale
-    mean = np.asarray(model.mean_ if scale is None else model.mean_ * scale, dtype=np.float64)
+    mean = mean_image(model)
     corners = _box(model.space_)
-    brain = "" if view.background_name != "MNI152 template" else " Dashed: the brain of the MNI152 template."
+    on_template = view.background_name == TEMPLATE
+    behind, through = "on the mean of the images inside it", "the mean image"
+    if not np.ptp(mean[view.start : view.stop]):
+        behind, through = ("on the MNI152 template", "the template") if on_template else ("alone", "the mask")
+        behind += ": every run was centred, so that there is no mean image"
+    brain = " Dashed: the brain of the MNI152 template." if on_template else ""
     box = "" if corners is None else " Thin frame: the box of the images."
     return chart(
         plot_mask(view, mean, corners),
-        alt=f"Three slices through the mean image with the outline of the mask: {model.mask_report_}.",
-        caption=f"The outline of the mask on the mean of the images inside it.{brain}{box}",
+        alt=f"Three slices through {through} with the outline of the mask: {model.mask_report_}.",
+        caption=f"The outline of the mask {behind}.{brain}{box}",
         photo=True,
     )
 
@@ -121,7 +125,7 @@ def plot_mask(view: VolumeView, mean: FloatArray, box: FloatArray | None = None)
     view : VolumeView
         Where the voxels lie.
     mean : array of shape (n_features,)
-        The mean image.
+        The mean image; the MNI152 template of the view is drawn instead if it is constant.
     box : array of shape (2, 3), default=None
         The lowest and the highest corner of the images, in mm.
     """
@@ -130,7 +134,8 @@ def plot_mask(view: VolumeView, mean: FloatArray, box: FloatArray | None = None)
     middle = np.argwhere(index.values > 0).mean(axis=0).round().astype(int)
     position = index.origin + middle * index.spacing
     outlines = [(index, index.values > 0, {"colors": LINE_COLOURS[1], "linewidths": 1.4})]
-    if view.background is not None and view.background_name == "MNI152 template":
+    if view.background is not None and view.background_name == TEMPLATE:
+        grey = grey or view.background
         dashed = {"colors": LINE_COLOURS[0], "linewidths": 1.0, "linestyles": "dashed"}
         outlines.append((view.background, view.background.values > 0, dashed))
     with figure_style():
@@ -139,8 +144,7 @@ def plot_mask(view: VolumeView, mean: FloatArray, box: FloatArray | None = None)
             axes.set_axis_off()
             axes.set_aspect("equal")
             if grey is not None:
-                shown = np.take(grey.values, middle[fixed], axis=fixed).T
-                ends = [*_ends(index, across), *_ends(index, up)]
+                shown, ends = slice_of(grey, grey.values, position, fixed, across, up)
                 pixels = np.ma.masked_equal(shown, 0)
                 axes.imshow(pixels, cmap="gray", vmin=0, vmax=255, extent=ends, origin="lower")
             for grid, inside, style in outlines:
@@ -159,12 +163,6 @@ def plot_mask(view: VolumeView, mean: FloatArray, box: FloatArray | None = None)
                 )
             axes.set_title(f"{'xyz'[fixed]} = {position[fixed]:.0f}", fontsize=10, loc="center")
     return figure
-
-
-def _ends(grid: Any, axis: int) -> tuple[float, float]:
-    """The edges of a grid along an axis."""
-    low = float(grid.origin[axis] - grid.spacing[axis] / 2)
-    return low, low + float(grid.spacing[axis]) * grid.values.shape[axis]
 
 
 def _centres(grid: Any, axis: int) -> FloatArray:

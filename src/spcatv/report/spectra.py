@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import signal
 
-from spcatv._util.entities import files_of
+from spcatv._util.entities import entity_columns, files_of
 from spcatv._util.types import FloatArray, IntArray
 from spcatv.report import words
 from spcatv.report.content import Chart, Table, chart, heads
@@ -27,7 +26,6 @@ MOST_RUNS = 6  # whose time courses are drawn
 LONGEST_SEGMENT = 256  # of Welch's method, in volumes
 SLOW = 0.1  # Hz: haemodynamic responses are slower
 VOLUME = re.compile(r"\[(\d+)\]$")
-SECONDS = {"sec": 1.0, "msec": 1e-3, "usec": 1e-6}
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,28 +64,22 @@ def repetition_time(model: Any, found: Sequence[Run]) -> float | None:
     given = getattr(getattr(getattr(model, "preparation_", None), "reading", None), "t_r", None)
     if given is not None:
         return float(given)
-    times = {_header_time(Path(files_of(run.name)[0])) for run in found}
+    times = {_stated_time(model, files_of(run.name)) for run in found}
     return times.pop() if len(times) == 1 else None
 
 
-def _header_time(file: Path) -> float | None:
-    """The time step in the header of an image; None if the file is gone or does not say."""
-    import nibabel as nib
-    from nibabel.filebasedimages import ImageFileError
+def _stated_time(model: Any, files: Sequence[str]) -> float | None:
+    """The time between volumes that an image states; None if its files are gone or do not say."""
+    from spcatv.images import ImageError
+    from spcatv.images.runs import stated_t_r
 
-    if not file.is_file():
-        return None
+    image = files[0] if len(files) == 1 else tuple(files)
     try:
-        header = nib.load(file).header
-        if hasattr(header, "get_xyzt_units"):
-            scale = SECONDS.get(header.get_xyzt_units()[1])
-            step = float(header.get_zooms()[3])
-        else:  # CIFTI-2 counts in seconds along a series
-            axis = header.get_axis(0)
-            scale, step = (1.0 if getattr(axis, "unit", "") == "SECOND" else None), float(axis.step)
-    except (ImageFileError, OSError, ValueError, IndexError, AttributeError):
+        (run,) = model.preparation_.open([image]).runs
+    except (ImageError, OSError, ValueError):
         return None
-    return round(step * scale, 6) if scale is not None and step > 0 else None
+    seconds = stated_t_r(run)
+    return None if seconds is None else round(seconds, 6)
 
 
 def spectra(scores: FloatArray, found: Sequence[Run], step: float) -> tuple[FloatArray, FloatArray]:
@@ -177,6 +169,23 @@ def _lag_one(values: FloatArray, found: Sequence[Run]) -> float:
     return sum(float(line[1:] @ line[:-1]) for line in series) / total if total > 0 else 0.0
 
 
+def run_labels(names: Sequence[str]) -> list[str]:
+    """Short names of runs: the entities in which their file names differ, otherwise the file names."""
+    columns = entity_columns(names)
+    differing = {key: cells for key, cells in columns.items() if len(set(cells)) > 1}
+    labels = [
+        " ".join(
+            cell if key.endswith("_id") else f"{key}-{cell}"
+            for key, cell in zip(differing, cells, strict=True)
+            if cell is not None
+        )
+        for cells in zip(*differing.values(), strict=True)
+    ]
+    if len(set(labels)) < len(names):
+        labels = [words.file_names(name) for name in names]
+    return [shortened(label, 18) for label in labels]
+
+
 def plot_time_course(
     values: FloatArray,
     found: Sequence[Run],
@@ -201,7 +210,7 @@ def plot_time_course(
             upper.plot(times, line - middle - number * height, color=colour, linewidth=0.9)
             lower.plot(frequencies, power[number], color=colour, linewidth=0.6, alpha=0.6)
         places = [-number * height for number in range(len(drawn))]
-        upper.set_yticks(places, [shortened(words.file_names(run.name), 18) for run in drawn], fontsize=7)
+        upper.set_yticks(places, run_labels([run.name for run in drawn]), fontsize=7)
         upper.set_xlabel("volume" if step is None else "time (s)")
         upper.set_title(f"Scores on component {component + 1}")
         lower.plot(frequencies, power.mean(axis=0), color="black", linewidth=1.6)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.colors import Normalize
 
 # share of the voxels that must lie in the brain of the template for it to be shown behind them
+TEMPLATE = "MNI152 template"  # name of the usual background
 IN_TEMPLATE = 0.9
 BACKGROUND_STEP = 2.0  # mm
 MARGIN = 4.0  # mm around the brain
@@ -98,10 +99,10 @@ class VolumeView(View):
             panels[1].text(0.5, -0.02, "no loading of this component here", fontsize=8, **place)
         for axes, (fixed, across, up) in zip(panels, PLANES, strict=True):
             if self.background is not None:
-                grey, extent = _slice(self.background, self.background.values, position, fixed, across, up)
+                grey, extent = slice_of(self.background, self.background.values, position, fixed, across, up)
                 shown = np.ma.masked_where(grey == 0, 0.15 + 0.0028 * grey)
                 axes.imshow(shown, cmap="gray", vmin=0, vmax=1, extent=extent, origin="lower")
-            found, extent = _slice(self.index, values, position, fixed, across, up)
+            found, extent = slice_of(self.index, values, position, fixed, across, up)
             picture = np.ma.masked_where(found == 0, found)
             axes.imshow(
                 picture, cmap=DIVERGING, norm=norm, extent=extent, origin="lower", interpolation="none"
@@ -134,7 +135,7 @@ def volume_view(
     if background is None:
         background = "template" if _in_template(coords) else "mean"
     if background == "template":
-        behind, name = _template(), "MNI152 template"
+        behind, name = _template(), TEMPLATE
     elif background == "mean":
         behind, name = mean_grid(index, mean), "mean of the images"
     else:
@@ -172,6 +173,20 @@ def index_grid(voxels: IntArray, affine: FloatArray) -> Grid:
     values = np.zeros(len(points), dtype=np.int32)
     values[inside] = box[tuple(source[inside].T)]
     return Grid(origin, spacing, values.reshape(shape))
+
+
+def mean_image(model: Any) -> FloatArray:
+    """The mean of the images of a fitted model in their own units, shape (n_features,).
+
+    Zero if every run was centred while it was read: what is left is rounding errors.
+    """
+    preparation = getattr(model, "preparation_", None)
+    mean = np.asarray(model.mean_, dtype=np.float64)
+    if preparation is None:
+        return mean
+    if preparation.reading.centres_runs:
+        return np.zeros_like(mean)
+    return mean if preparation.scale is None else mean * preparation.scale
 
 
 def mean_grid(index: Grid, mean: FloatArray) -> Grid | None:
@@ -226,7 +241,7 @@ def _sampled(image: Any, coords: FloatArray | None) -> Grid:
     return Grid(low, np.full(3, BACKGROUND_STEP), grey.reshape(shape))
 
 
-def _slice(
+def slice_of(
     grid: Grid, values: Array, position: FloatArray, fixed: int, across: int, up: int
 ) -> tuple[Array, tuple[float, float, float, float]]:
     """A slice with `up` along its rows, and the place of its edges."""
