@@ -20,7 +20,7 @@ def run_on(array, out, *more):
 
 @pytest.fixture
 def no_work(monkeypatch):
-    monkeypatch.setattr(fit, "_fit", lambda *args: pytest.fail("work was done"))
+    monkeypatch.setattr(fit, "with_number", lambda *args, **more: pytest.fail("work was done"))
 
 
 def test_folders_above_are_made_and_taken_away_again(tmp_path):
@@ -228,10 +228,10 @@ def test_failure_leaves_nothing(array, tmp_path, monkeypatch, capsys):
 
 
 def test_interruption_leaves_nothing_and_says_how_to_run_again(array, tmp_path, monkeypatch, capsys):
-    def interrupt(*args):
+    def interrupt(*args, **more):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fit, "_fit", interrupt)
+    monkeypatch.setattr(fit, "with_number", interrupt)
     argv = run_on(array, tmp_path / "my results")
     assert main(argv) == 130
     said = capsys.readouterr().err

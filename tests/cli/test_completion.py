@@ -58,8 +58,8 @@ def test_bash_completes(script):
     assert completed(text, "spca-tv", "se") == ["select"]
     assert completed(text, "spca-tv", "--v") == ["--version"]
     assert completed(text, "spca-tv", "fit", "--spars") == ["--sparsity"]
-    assert completed(text, "spca-tv", "select", "maps/", "--ru") == ["--rule"]
-    assert completed(text, "spca-tv", "fit", "maps/", "--ru") == []
+    assert completed(text, "spca-tv", "select", "maps/", "--rul") == ["--rule"]
+    assert completed(text, "spca-tv", "fit", "maps/", "--rul") == []
     assert completed(text, "spca-tv", "select", "--rule", "") == ["one_se", "error", "stability", "paper"]
     assert completed(text, "spca-tv", "select", "--rule", "pa") == ["paper"]
     assert completed(text, "spca-tv", "completion", "") == list(SHELLS)

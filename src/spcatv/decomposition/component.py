@@ -153,7 +153,7 @@ class ComponentDiagnostics:
     global_correlation : float or None
         Absolute correlation of the scores with the mean over features of each sample; None likewise.
     n_passes : int or None
-        Passes over the data that the alternation took; None in a model that was read from a folder.
+        Passes over the data that the alternation took; None in models of earlier versions.
     """
 
     objective: float

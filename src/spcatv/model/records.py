@@ -83,6 +83,11 @@ NUMBER_OR_NULL = FieldType(
     lambda value: None if value is None else float(value),
     lambda value: None if value is None else NUMBER.read(value),
 )
+INTEGER_OR_NULL = FieldType(
+    "an integer or null",
+    lambda value: None if value is None else int(value),
+    lambda value: None if value is None else INTEGER.read(value),
+)
 # One number for all components, or one number per component.
 NUMBER_OR_NUMBERS = FieldType(
     "a number or a list of numbers",

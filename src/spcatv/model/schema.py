@@ -19,6 +19,7 @@ from spcatv._version import __version__
 from spcatv.model.records import (
     BOOLEAN,
     INTEGER,
+    INTEGER_OR_NULL,
     NUMBER,
     NUMBER_OR_NULL,
     NUMBER_OR_NUMBERS,
@@ -72,6 +73,7 @@ DIAGNOSTICS: Table = {
     "jump": NUMBER,
     "same_sign": NUMBER_OR_NULL,
     "global_correlation": NUMBER_OR_NULL,
+    "n_passes": INTEGER_OR_NULL,
 }
 REFINEMENT: Table = {"objectives": NUMBERS, "n_cycles": INTEGER, "converged": BOOLEAN}
 # Models of images: one record per file that was read, and one on the features that were dropped.

@@ -75,7 +75,11 @@ def _alpha_as_parameter(saved: SavedModel) -> SavedModel:
 
 
 def _from_2(saved: SavedModel) -> SavedModel:
-    """Nothing happened to images while they were read, and there were no parameters to ask for it."""
+    """Passes were not counted; nothing happened to images while they were read, nor could it be asked for."""
+    records = saved.fitted.get("diagnostics")
+    if isinstance(records, list):
+        counted = [{"n_passes": None, **record} if isinstance(record, dict) else record for record in records]
+        saved = replace(saved, fitted={**saved.fitted, "diagnostics": counted})
     images = saved.fitted.get("images")
     if not isinstance(images, dict):
         return saved
