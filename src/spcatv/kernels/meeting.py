@@ -19,13 +19,15 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
-from spcatv._util.threads import together
+from spcatv._util.threads import threads_for, together
 from spcatv.kernels.compiled import kernel
 
 Marks = npt.NDArray[np.int64]
 
 # Entries of the array between two marks: each has a cache line of its own, and the next one, too.
 APART = 16
+# Entries of vectors that are worth a thread.
+THREAD_ENTRIES = 1 << 17
 # Looks at a mark before other threads get the core.
 SPINS = 2000
 # The system's function that lets other threads have the core.
@@ -71,13 +73,13 @@ def _let_others_run(typing_context: Any) -> Any:
 
 @kernel
 def arrive(marks: Any, number: int, mark: int) -> None:
-    """Set the mark of thread `number`; marks only rise."""
+    """Set a mark; marks only rise."""
     _set_mark(marks, (number + 1) * APART, mark)
 
 
 @kernel
 def wait_for(marks: Any, number: int, mark: int) -> bool:
-    """Wait until thread `number` has reached a mark; False if the work has been called off."""
+    """Wait until mark `number` is high enough; False if the work has been called off."""
     spins = 0
     while _get_mark(marks, (number + 1) * APART) < mark:
         if _get_mark(marks, 0) != 0:
@@ -99,10 +101,32 @@ def meet(marks: Any, number: int, n_threads: int, mark: int) -> bool:
 
 
 def work_together(share: Callable[[int, int, Marks], None], n_threads: int) -> None:
-    """Call ``share(number, n, marks)`` for all of n threads, whose kernels may wait for each other."""
-    marks = np.zeros((n_threads + 1) * APART, dtype=np.int64)
+    """Call ``share(number, n, marks)`` for all of n threads, whose kernels may wait for each other.
+
+    There are two marks for every thread, all 0 at first.
+    """
+    marks = np.zeros((2 * n_threads + 1) * APART, dtype=np.int64)
 
     def stop() -> None:
         marks[0] = 1
 
     together(lambda number, n: share(number, n, marks), n_threads, stop)
+
+
+def bounds(number: int, n_threads: int, n_parts: int) -> tuple[int, int]:
+    """The parts that a thread works on, of all that there are."""
+    return number * n_parts // n_threads, (number + 1) * n_parts // n_threads
+
+
+def on_ranges(share: Callable[[int, int], None], n_entries: int, *, cut: int = 1) -> None:
+    """Call ``share(first, last)`` on every thread, for entries of which none depends on another.
+
+    The ranges are cut at multiples of `cut` entries.
+    """
+    n_parts = -(-n_entries // cut)
+
+    def own(number: int, n_threads: int, _marks: Marks) -> None:
+        first, last = bounds(number, n_threads, n_parts)
+        share(cut * first, min(cut * last, n_entries))
+
+    work_together(own, min(threads_for(n_entries, THREAD_ENTRIES), max(n_parts, 1)))

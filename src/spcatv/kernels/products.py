@@ -17,7 +17,7 @@ from spcatv._util.threads import in_order, threads_for
 from spcatv._util.types import FloatArray, IntArray
 from spcatv.kernels.compiled import kernel
 from spcatv.kernels.lanes import WIDE, any_nonzero, lane_sum, load_wide, splat, store
-from spcatv.kernels.meeting import Marks, meet, work_together
+from spcatv.kernels.meeting import Marks, bounds, meet, work_together
 
 # Columns from which a matrix is cut into panels, and columns per panel.
 WIDE_MATRIX, PANEL = 1 << 17, 4096
@@ -213,11 +213,6 @@ def _moments_share(matrix: Any, index: Any, center: bool, mean: Any, squares: An
                     off = x - panel_mean[j]
                     panel_mean[j] += weight * off
                     panel_squares[j] += off * (x - panel_mean[j])
-
-
-def bounds(number: int, n_threads: int, n_parts: int) -> tuple[int, int]:
-    """The parts that a thread works on, of all that there are."""
-    return number * n_parts // n_threads, (number + 1) * n_parts // n_threads
 
 
 Share = Callable[[int, int, tuple[int, int], Marks], None]
