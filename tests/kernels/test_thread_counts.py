@@ -2,18 +2,22 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_array_equal
 
 from spcatv import SPCATV
 from spcatv._util import threads
 from spcatv.kernels import LoadingTerms, StepSizes, meeting, products, workspace_for
+from spcatv.kernels import edges as edge_kernel
 from spcatv.kernels import grid as grid_kernel
 from spcatv.kernels.box import lay_out
 from spcatv.kernels.judge import SUMMED, smooth_shares
 from spcatv.problem import as_penalty
-from spcatv.structure import grid
+from spcatv.structure import concat, graph, grid, mesh
+from spcatv.structure.shapes import icosphere
 
 RNG = np.random.default_rng(0)
+ADJACENCY = sp.random_array((5000, 5000), density=1e-3, rng=RNG)
 STRUCTURES = {
     "a volume": grid((9, 12, 20)),
     "a masked volume": grid(RNG.random((11, 9, 40)) < 0.7, voxel_size=(1.0, 2.0, 0.5)),
@@ -21,6 +25,9 @@ STRUCTURES = {
     "a picture": grid((60, 33)),
     "four axes": grid(RNG.random((4, 5, 6, 20)) < 0.8),
     "a line": grid(500),
+    "a mesh": mesh(*icosphere(4)),
+    "a graph with weights": graph(ADJACENCY + ADJACENCY.T),
+    "side by side": concat([grid((20, 30)), mesh(*icosphere(2))]),
 }
 
 
@@ -28,6 +35,8 @@ STRUCTURES = {
 def small_parts(monkeypatch):
     """Give even small problems to several threads."""
     monkeypatch.setattr(grid_kernel, "THREAD_CELLS", 1)
+    monkeypatch.setattr(edge_kernel, "THREAD_BLOCKS", 1)
+    monkeypatch.setattr(edge_kernel, "SUMMED", 5)
     monkeypatch.setattr(meeting, "THREAD_ENTRIES", 1)
     monkeypatch.setattr(products, "THREAD_ENTRIES", 1)
 

@@ -37,7 +37,7 @@ from spcatv.kernels.lanes import (
     square_root,
     store,
 )
-from spcatv.kernels.meeting import Marks, arrive, wait_for, work_together
+from spcatv.kernels.meeting import Marks, Part, Team, arrive, wait_for, work_together
 from spcatv.kernels.workspaces import (
     ANISOTROPIC,
     GRAPHNET,
@@ -50,9 +50,6 @@ from spcatv.structure import GridStructure
 
 # Cells that are worth a thread.
 THREAD_CELLS = 1 << 16
-
-Part = tuple[int, int]  # the first slab, and the one behind the last
-Team = tuple[int, int, Marks]  # number of the thread, how many there are, and their marks
 
 
 @kernel

@@ -23,6 +23,8 @@ from spcatv._util.threads import threads_for, together
 from spcatv.kernels.compiled import kernel
 
 Marks = npt.NDArray[np.int64]
+Part = tuple[int, int]  # what a thread works on: the first of it, and the one behind the last
+Team = tuple[int, int, Marks]  # number of a thread, how many there are, and their marks
 
 # Entries of the array between two marks: each has a cache line of its own, and the next one, too.
 APART = 16
