@@ -11,7 +11,7 @@ from spcatv.kernels import LoadingTerms, StepSizes, meeting, products, workspace
 from spcatv.kernels import edges as edge_kernel
 from spcatv.kernels import grid as grid_kernel
 from spcatv.kernels.box import lay_out
-from spcatv.kernels.judge import SUMMED, smooth_shares
+from spcatv.kernels.judge import SUMMED, smooth_shares, structured_value
 from spcatv.problem import as_penalty
 from spcatv.structure import concat, graph, grid, mesh
 from spcatv.structure.shapes import icosphere
@@ -109,6 +109,19 @@ def test_the_judge_has_the_same_bits(monkeypatch, small_parts):
     w = 0.5 * (y - pull - np.clip(y - pull, -0.5, 0.5))
     gap = ((v - w) ** 2 + 0.5 * np.abs(v) - np.clip(y - pull, -0.5, 0.5) * v).sum()
     np.testing.assert_allclose(shares[0], (gap, 0.5 * ((v - y) ** 2 + v**2).sum()))
+
+
+@pytest.mark.parametrize("penalty", ["tv", "graphnet"])
+@pytest.mark.parametrize("shape", [(40, 30, 50), (3, 4)])
+def test_the_value_of_a_penalty_has_the_same_bits(monkeypatch, small_parts, penalty, shape):
+    structure = grid(shape)
+    v = np.random.default_rng(6).standard_normal(structure.n_features)
+    values = []
+    for n_threads in (1, 2, 5):
+        monkeypatch.setattr(threads, "most_threads", lambda n_threads=n_threads: n_threads)
+        values.append(structured_value(structure, v, penalty == "graphnet"))
+    assert values[0] == values[1] == values[2]
+    np.testing.assert_allclose(values[0], as_penalty(penalty).value(structure, structure.forward(v)))
 
 
 def test_parts_are_whole_slabs_of_about_as_many_cells():

@@ -27,6 +27,45 @@ def project_groups(group_ptr: Any, radius: float, dual: Any) -> None:
             dual[r] *= factor
 
 
+def structured_value(structure: Structure, v: FloatArray, graphnet: bool) -> float:
+    """``h(Av)``, in one pass."""
+    matrix, group_ptr = structure.matrix, structure.group_ptr
+    sums = np.zeros(-(-structure.n_groups // SUMMED))
+    on_ranges(
+        lambda first, last: _structured_value(
+            group_ptr, matrix.indptr, matrix.indices, matrix.data, v, graphnet, sums, first, last
+        ),
+        structure.n_groups,
+        cut=SUMMED,
+    )
+    return float(sums.sum())
+
+
+@careful_kernel
+def _structured_value(
+    group_ptr: Any,
+    indptr: Any,
+    indices: Any,
+    data: Any,
+    v: Any,
+    graphnet: bool,
+    sums: Any,
+    first: int,
+    last: int,
+) -> None:
+    for begin in range(first, last, SUMMED):
+        value = 0.0
+        for g in range(begin, min(begin + SUMMED, last)):
+            squares = 0.0
+            for r in range(group_ptr[g], group_ptr[g + 1]):
+                row = 0.0
+                for e in range(indptr[r], indptr[r + 1]):
+                    row += data[e] * v[indices[e]]
+                squares += row * row
+            value += squares if graphnet else np.sqrt(squares)
+        sums[begin // SUMMED] = value
+
+
 def structured_shares(
     structure: Structure, v: FloatArray, dual: FloatArray, graphnet: bool
 ) -> tuple[float, float, float]:
