@@ -245,6 +245,7 @@ PAGES = {
     "docs/model-folder.md": model_folder,
     "docs/report.md": report,
     "docs/selection.md": selection,
+    "docs/threads.md": nothing,
 }
 # Docstrings whose examples need more than they say themselves.
 MODULES = {

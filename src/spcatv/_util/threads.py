@@ -1,18 +1,34 @@
-"""Limit the linear algebra libraries to one thread while a fit runs."""
+"""Threads: how many a computation may use, and a team of them that works on its shares.
+
+What a computation adds up, and in which order, never depends on their number. So every number of threads
+gives the same bits.
+"""
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from queue import SimpleQueue
+from typing import Any, TypeVar
 
+from joblib import cpu_count
+from joblib.parallel import get_active_backend
 from threadpoolctl import ThreadpoolController
+
+T = TypeVar("T")
+
+# Variables that limit threads; joblib sets both for its worker processes.
+VARIABLES = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 _lock = threading.Lock()
 _limits: list[Any] = []
 _n_inside = 0
+# threads of the libraries before `one_blas_thread` limited them
+_limit_outside = 0
 
 
 @cache
@@ -29,9 +45,10 @@ def one_blas_thread() -> Iterator[None]:
     everywhere, and joblib does not oversubscribe the cores. The limit applies to the whole process: when
     several threads fit at the same time, the first fit sets the limit and the last one removes it.
     """
-    global _n_inside
+    global _n_inside, _limit_outside
     with _lock:
         if _n_inside == 0:
+            _limit_outside = _library_limit()
             _limits.append(_controller().limit(limits=1, user_api="blas"))
         _n_inside += 1
     try:
@@ -41,3 +58,219 @@ def one_blas_thread() -> Iterator[None]:
             _n_inside -= 1
             if _n_inside == 0:
                 _limits.pop().restore_original_limits()
+
+
+def _library_limit() -> int:
+    """The fewest threads that a linear algebra or OpenMP library is limited to."""
+    return min((int(library["num_threads"]) for library in _controller().info()), default=sys.maxsize)
+
+
+def _cores() -> int:
+    """Cores that this process may use."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else sys.maxsize
+    return min(allowed, _cores_of_the_machine())
+
+
+@cache
+def _cores_of_the_machine() -> int:
+    # with the share of a container, which is read from files
+    return int(cpu_count())
+
+
+def _variable_limits() -> list[int]:
+    """Numbers of threads that the environment asks for."""
+    # OMP_NUM_THREADS may be a list, one number per level of nested threads
+    texts = (os.environ.get(name, "").split(",")[0].strip() for name in VARIABLES)
+    return [int(text) for text in texts if text.isdecimal() and int(text) > 0]
+
+
+def _is_one_of_many() -> bool:
+    """Whether this thread is a worker beside others, which nobody has given more than one core."""
+    if "distributed" in sys.modules and _is_dask_worker():
+        return True
+    nested = (getattr(get_active_backend()[0], "nesting_level", 0) or 0) > 0
+    # joblib's worker processes are told by the environment how many threads they may use
+    told = threading.current_thread() is threading.main_thread() and bool(_variable_limits())
+    return nested and not told
+
+
+def _is_dask_worker() -> bool:
+    from distributed import get_worker
+
+    try:
+        get_worker()
+    except ValueError:
+        return False
+    return True
+
+
+def most_threads() -> int:
+    """How many threads a computation may use now.
+
+    It is the smallest of: the cores that this process may use, `VARIABLES` of the environment, and the limits
+    that `threadpoolctl` has set. Workers of joblib and Dask use one, unless joblib grants more to a process.
+    """
+    if _is_one_of_many():
+        return 1
+    libraries = _limit_outside if _n_inside else _library_limit()
+    return max(1, min([_cores(), libraries, *_variable_limits()]))
+
+
+def threads_for(work: float, least: float) -> int:
+    """How many threads share some work, each of which gets `least` of it or more."""
+    return 1 if work < 2 * least else min(most_threads(), int(work / least))
+
+
+class _Team:
+    """Threads that wait for work; they are daemons, and never keep a process alive."""
+
+    def __init__(self) -> None:
+        self.free = threading.Lock()
+        self._inboxes: list[SimpleQueue[Any]] = []
+
+    def inboxes(self, count: int) -> list[SimpleQueue[Any]]:
+        """Inboxes of so many threads, which are started when they are first needed."""
+        while len(self._inboxes) < count:
+            inbox: SimpleQueue[Any] = SimpleQueue()
+            threading.Thread(target=_serve, args=(inbox,), name="spcatv", daemon=True).start()
+            self._inboxes.append(inbox)
+        return self._inboxes[:count]
+
+
+def _serve(inbox: SimpleQueue[Any]) -> None:
+    while True:
+        _report_to(*inbox.get())
+
+
+def _report_to(outbox: SimpleQueue[BaseException | None], work: Callable[[], None]) -> None:
+    try:
+        work()
+    except BaseException as error:  # raised again where the work comes from
+        outbox.put(error)
+    else:
+        outbox.put(None)
+
+
+_team = _Team()
+
+
+def _new_team() -> None:
+    global _team
+    _team = _Team()
+
+
+if hasattr(os, "register_at_fork"):
+    # a fork has no threads but the one that called it
+    os.register_at_fork(after_in_child=_new_team)
+
+
+def together(share: Callable[[int, int], None], n_threads: int, stop: Callable[[], None]) -> None:
+    """Call ``share(0, n), ..., share(n - 1, n)`` at the same time, the first of them on this thread.
+
+    The number n is `n_threads`, or 1 where the team is at work for another thread: then the cores are busy.
+    All shares have begun before one may have to wait for another, and all have ended when this returns.
+
+    Parameters
+    ----------
+    share : callable
+        Takes the number of the share, and n.
+    n_threads : int
+        How many shares, at least 1.
+    stop : callable
+        Called when a share has failed or was interrupted: lets the others end early.
+    """
+    team = _team
+    if n_threads == 1 or not team.free.acquire(blocking=False):
+        share(0, 1)
+        return
+    outbox: SimpleQueue[BaseException | None] = SimpleQueue()
+    errors: list[BaseException] = []
+    n_sent = 0
+    try:
+        for number, inbox in enumerate(team.inboxes(n_threads - 1), start=1):
+            inbox.put((outbox, _Share(share, number, n_threads, stop)))
+            n_sent = number
+        share(0, n_threads)
+    except BaseException as error:
+        stop()
+        errors.append(error)
+    while n_sent > 0:
+        try:
+            error_or_none = outbox.get()
+        except KeyboardInterrupt as error:  # the others still use the arrays of the caller
+            stop()
+            errors.append(error)
+            continue
+        n_sent -= 1
+        if error_or_none is not None:
+            errors.append(error_or_none)
+    team.free.release()
+    if errors:
+        raise errors[0]
+
+
+class _Share:
+    """One share of the work of `together`, to be called on a thread of the team."""
+
+    def __init__(
+        self, share: Callable[[int, int], None], number: int, n_threads: int, stop: Callable[[], None]
+    ) -> None:
+        self._share, self._number, self._n_threads, self._stop = share, number, n_threads, stop
+
+    def __call__(self) -> None:
+        try:
+            self._share(self._number, self._n_threads)
+        except BaseException:
+            self._stop()
+            raise
+
+
+def in_order(make: Callable[[int], T], take: Callable[[T], None], n_items: int, n_threads: int) -> None:
+    """``take(make(0)), take(make(1)), ...``: items are made at the same time, and taken one after the other.
+
+    At most `n_threads` items are there at a time. `make` releases the GIL, as products of NumPy do.
+    """
+    line = _Line(n_items)
+
+    def share(_number: int, _n_threads: int) -> None:
+        while (number := line.next_number()) is not None:
+            made = make(number)
+            if not line.wait_for_turn(number):
+                return
+            take(made)
+            line.end_turn()
+
+    together(share, n_threads, line.close)
+
+
+class _Line:
+    """Numbers that threads draw, and whose turn it is."""
+
+    def __init__(self, n_numbers: int) -> None:
+        self._drawn, self._turn, self._end = 0, 0, n_numbers
+        self._closed = False
+        self._changed = threading.Condition()
+
+    def next_number(self) -> int | None:
+        """The next number, from 0 on; None if there are no more."""
+        with self._changed:
+            self._drawn += 1
+            return None if self._closed or self._drawn > self._end else self._drawn - 1
+
+    def wait_for_turn(self, number: int) -> bool:
+        """Wait until it is the turn of a number; False if the line was closed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._turn == number)
+            return not self._closed
+
+    def end_turn(self) -> None:
+        """Let the next number have its turn."""
+        with self._changed:
+            self._turn += 1
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """End all waiting."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import numpy as np
 
+from spcatv._util.threads import in_order, one_blas_thread, threads_for
 from spcatv._util.types import Array, FloatArray, IntArray
 from spcatv.data.base import BLOCK_ENTRIES, ColumnStatistics, Data, row_blocks
-from spcatv.kernels.products import column_moments, rows_times, rows_weighted, there_and_back
+from spcatv.kernels.products import centred_panel, column_moments, dot, there_and_back, transpose_dot
+
+T = TypeVar("T")
 
 # Columns that enter a Gram matrix together: wide enough for a fast product, and for a memory map to be
 # read in long pieces.
 GRAM_COLUMNS = 512
-# Entries of X that enter products with several vectors together.
-PRODUCT_ENTRIES = 1 << 22
+# Entries of the Gram matrices of panels that are there at a time.
+GRAM_ENTRIES = 1 << 26
+# Entries of X that enter products with several vectors together, in at least so many rows, and in so many
+# columns at a time: in the precision of X, and in float64.
+PRODUCT_ENTRIES, PRODUCT_ROWS = 1 << 20, 32
+PRODUCT_COLUMNS, WIDENED_COLUMNS = 1 << 15, 1 << 12
+# Entries that are worth a thread.
+THREAD_ENTRIES = 1 << 20
 # Entries up to which inner products of float32 data may be taken in float32.
 LARGEST_SINGLE = 1e15
 
@@ -49,74 +58,104 @@ class ArrayData:
 
     def dot(self, v: FloatArray) -> FloatArray:
         """``X v``."""
-        out = np.zeros(self.shape[0])
-        rows_times(self.array, self.samples, v, out)
-        return out
+        return dot(self.array, self.samples, v)
 
     def transpose_dot(self, u: FloatArray) -> FloatArray:
         """``X'u``."""
-        out = np.zeros(self.shape[1])
-        rows_weighted(self.array, self.samples, u, out)
-        return out
+        return transpose_dot(self.array, self.samples, u)
 
     def there_and_back(self, v: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``s = X v - shift`` and ``X's``."""
-        scores, back = np.empty(self.shape[0]), np.zeros(self.shape[1])
-        there_and_back(self.array, self.samples, v, shift, scores, back)
-        return scores, back
+        return there_and_back(self.array, self.samples, v, shift)
 
     def dot_many(self, vectors: FloatArray) -> FloatArray:
         """``X V'`` for the rows of V."""
-        out = np.empty((self.shape[0], len(vectors)))
-        transposed = vectors.T
-        for samples, block in self.blocks():
-            out[samples] = block @ transposed
+        out = np.zeros((self.shape[0], len(vectors)))
+
+        def product(samples: slice) -> None:
+            rows = self._rows(samples)
+            for columns in self._panels(WIDENED_COLUMNS):
+                out[samples] += rows[:, columns].astype(np.float64, copy=False) @ vectors[:, columns].T
+
+        self._in_blocks(product, lambda _: None)
         return out
 
     def there_and_back_many(
         self, vectors: FloatArray, mean: FloatArray, shift: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """``S = M V' - shift`` and ``S'M`` for ``M = X - 1 mean'``, sums of blocks in float64."""
-        scores, back = np.empty(shift.shape), np.zeros(vectors.shape)
+        scores, back = -shift.astype(np.float64), np.zeros(vectors.shape)
         thin, middle = vectors.astype(self.dtype), mean.astype(self.dtype)
-        thin_columns = np.ascontiguousarray(thin.T)
-        height = min(max(1, PRODUCT_ENTRIES // self.shape[1]), self.shape[0])
-        centred = np.empty((height, self.shape[1]), self.dtype)
-        for first, last in row_blocks(self.shape, PRODUCT_ENTRIES):
-            block = np.subtract(self._rows(first, last), middle, out=centred[: last - first])
-            part = block @ thin_columns - shift[first:last]
-            scores[first:last] = part
-            back += part.T.astype(self.dtype) @ block
+        panels = self._panels(PRODUCT_COLUMNS)
+
+        def product(samples: slice) -> FloatArray:
+            rows = self._rows(samples)
+            for columns in panels:
+                tile = rows[:, columns] - middle[columns]
+                scores[samples] += tile @ thin[:, columns].T
+            weights = scores[samples].T.astype(self.dtype)
+            part = np.empty(vectors.shape, self.dtype)
+            for columns in panels:
+                if len(panels) > 1:
+                    tile = rows[:, columns] - middle[columns]
+                np.matmul(weights, tile, out=part[:, columns])
+            return part
+
+        def take(part: FloatArray) -> None:
+            nonlocal back
+            back += part
+
+        self._in_blocks(product, take)
         return scores, back
 
-    def _rows(self, first: int, last: int) -> FloatArray:
+    def _panels(self, width: int) -> list[slice]:
+        """All columns, in panels of some width."""
+        return [slice(left, left + width) for left in range(0, self.shape[1], width)]
+
+    def _rows(self, which: slice) -> FloatArray:
         """Some of the samples: a view of the array where they lie one after the other, otherwise a copy."""
-        samples = self.samples[first:last]
+        samples = self.samples[which]
         begin = int(samples[0])
-        if int(samples[-1]) - begin == last - first - 1 and (np.diff(samples) == 1).all():
-            return self.array[begin : begin + last - first]
+        if int(samples[-1]) - begin == len(samples) - 1 and (np.diff(samples) == 1).all():
+            return self.array[begin : begin + len(samples)]
         return self.array[samples]
+
+    def _in_blocks(self, product: Callable[[slice], T], take: Callable[[T], None]) -> None:
+        """Take products of blocks of samples, in order; they are made on several threads."""
+        n_samples, n_features = self.shape
+        height = max(PRODUCT_ROWS, PRODUCT_ENTRIES // n_features)
+        blocks = [slice(*bounds) for bounds in row_blocks(self.shape, height * n_features)]
+        n_threads = min(threads_for(n_samples * n_features, THREAD_ENTRIES), len(blocks))
+        with one_blas_thread():
+            in_order(lambda number: product(blocks[number]), take, len(blocks), n_threads)
 
     def column_statistics(self, center: bool) -> ColumnStatistics:
         """Means and squared norms of the columns."""
-        mean, squared_norms = np.zeros(self.shape[1]), np.zeros(self.shape[1])
-        column_moments(self.array, self.samples, center, mean, squared_norms)
-        return ColumnStatistics(mean, squared_norms)
+        return ColumnStatistics(*column_moments(self.array, self.samples, center))
 
     def gram(self, mean: FloatArray, factor: FloatArray | None = None) -> FloatArray:
         """``M M'`` for ``M = (X - 1 mean') diag(factor)``, in the precision of X, sums in float64."""
         n_samples, n_features = self.shape
         total = np.zeros((n_samples, n_samples))
-        for first in range(0, n_features, GRAM_COLUMNS):
-            columns = slice(first, first + GRAM_COLUMNS)
-            panel = self.array[:, columns][self.samples] - mean[columns]
-            if factor is not None:
-                panel *= factor[columns]
-            if self.dtype == np.float32 and np.abs(panel).max(initial=0.0) < np.sqrt(
-                LARGEST_SINGLE / n_samples
-            ):
-                panel = panel.astype(np.float32)
-            total += panel @ panel.T
+
+        def of_panel(number: int) -> FloatArray:
+            left = number * GRAM_COLUMNS
+            panel = np.empty((n_samples, min(GRAM_COLUMNS, n_features - left)), self.dtype)
+            largest = centred_panel(self.array, self.samples, mean, factor, left, panel)
+            if self.dtype == np.float32 and not largest < np.sqrt(LARGEST_SINGLE / n_samples):
+                panel = panel.astype(np.float64)
+                centred_panel(self.array, self.samples, mean, factor, left, panel)
+            return np.asarray(panel @ panel.T)
+
+        def take(part: FloatArray) -> None:
+            nonlocal total
+            total += part
+
+        n_panels = -(-n_features // GRAM_COLUMNS)
+        n_threads = threads_for(n_samples * n_features, THREAD_ENTRIES)
+        room = max(1, GRAM_ENTRIES // n_samples**2)
+        with one_blas_thread():
+            in_order(of_panel, take, n_panels, min(n_threads, n_panels, room))
         return total
 
     def blocks(self, entries: int = BLOCK_ENTRIES) -> Iterator[tuple[slice, FloatArray]]:

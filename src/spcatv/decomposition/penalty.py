@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from spcatv._util.types import FloatArray
 from spcatv.data import Products
+from spcatv.kernels.judge import structured_value
 from spcatv.problem import LoadingProblem, Penalty, as_penalty
 from spcatv.problem.structured import has_structured_term
 from spcatv.solvers import Solver
@@ -57,9 +58,11 @@ class LoadingPenalty:
 
     def value(self, v: FloatArray) -> float:
         """``l1 ||v||_1 + l2 ||v||_2^2 + tv s(v)``."""
-        rows = self.structure.forward(v)
-        structured = as_penalty(self.penalty).value(self.structure, rows)
-        weights = self.weights
+        penalty, weights = as_penalty(self.penalty), self.weights
+        if penalty.compiled_kernel is None:
+            structured = penalty.value(self.structure, self.structure.forward(v))
+        else:
+            structured = structured_value(self.structure, v, penalty.compiled_kernel == "graphnet")
         return float(weights.l1 * np.abs(v).sum() + weights.l2 * (v @ v) + weights.tv * structured)
 
     def solver(self, method: str | Solver, dtype: npt.DTypeLike) -> WarmSolver:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from spcatv._util.types import BoolArray, FloatArray, IntArray
 from spcatv.kernels.compiled import kernel
+from spcatv.kernels.meeting import on_ranges
 from spcatv.structure import GridStructure
 
 # Cells per chunk: one vector of float32, two of float64.
@@ -34,6 +35,15 @@ class Spans(NamedTuple):
     stop: npt.NDArray[np.int64]  # the cell after its last, likewise
     # spans of slab s are ``slab_ptr[s]:slab_ptr[s + 1]``, shape (n_slabs + 1,)
     slab_ptr: npt.NDArray[np.int64]
+    cells: npt.NDArray[np.int64]  # cells of the spans before slab s, shape (n_slabs + 1,)
+
+    def cut(self, n_parts: int) -> IntArray:
+        """Cut the slabs into at most so many parts of about as many cells each, at least one slab each.
+
+        Slabs of part k are ``bounds[k]:bounds[k + 1]``.
+        """
+        inner = np.searchsorted(self.cells, self.cells[-1] * np.arange(1, n_parts) / n_parts)
+        return np.unique(np.concatenate([[0], inner, [len(self.cells) - 1]]))
 
 
 @dataclass(frozen=True)
@@ -119,7 +129,7 @@ def _crop(structure: GridStructure) -> tuple[GridStructure, list[int]]:
 
 
 @kernel
-def _find_spans(busy: Any, chunks_per_slab: int, n_slabs: int) -> tuple[Any, Any, Any]:
+def _find_spans(busy: Any, chunks_per_slab: int, n_slabs: int) -> tuple[Any, Any, Any, Any]:
     """Find runs of busy chunks inside slabs; short gaps are included, which costs less than a new loop."""
     start = np.empty(len(busy), dtype=np.int64)
     stop = np.empty(len(busy), dtype=np.int64)
@@ -136,25 +146,42 @@ def _find_spans(busy: Any, chunks_per_slab: int, n_slabs: int) -> tuple[Any, Any
             stop[n_spans - 1] = (chunk + 1) * CHUNK
             last_busy = chunk
         slab_ptr[slab + 1] = n_spans
-    return start[:n_spans].copy(), stop[:n_spans].copy(), slab_ptr
+    cells = np.zeros(n_slabs + 1, dtype=np.int64)
+    for slab in range(n_slabs):
+        cells[slab + 1] = cells[slab]
+        for s in range(slab_ptr[slab], slab_ptr[slab + 1]):
+            cells[slab + 1] += stop[s] - start[s]
+    return start[:n_spans].copy(), stop[:n_spans].copy(), slab_ptr, cells
+
+
+def spread(
+    busy: BoolArray, occupied: BoolArray, strides: IntArray, v: FloatArray, w: FloatArray
+) -> BoolArray:
+    """Mark the busy chunks and those with voxels that are neighbours of a busy cell that is not zero."""
+    active = np.empty_like(busy)
+    on_ranges(
+        lambda first, last: _spread(busy, occupied, strides, v, w, active, first // CHUNK, last // CHUNK),
+        len(busy) * CHUNK,
+        cut=CHUNK,
+    )
+    return active
 
 
 @kernel
-def spread(busy: Any, occupied: Any, strides: Any, v: Any, w: Any) -> Any:
-    """Mark the busy chunks and those with voxels that are neighbours of a busy cell that is not zero."""
-    active = busy.copy()
-    for chunk in range(len(busy)):
-        if not busy[chunk]:
-            continue
-        for axis in range(len(strides) - 1):
-            step = strides[axis] // CHUNK
-            for neighbour in (chunk - step, chunk + step):
-                if 0 <= neighbour < len(busy) and occupied[neighbour]:
-                    active[neighbour] = True
-        # along the last axis only the first and the last cell of a chunk have neighbours in another chunk
-        first, last = chunk * CHUNK, (chunk + 1) * CHUNK - 1
-        if chunk > 0 and occupied[chunk - 1] and (v[first] != 0 or w[first] != 0):
-            active[chunk - 1] = True
-        if chunk + 1 < len(busy) and occupied[chunk + 1] and (v[last] != 0 or w[last] != 0):
-            active[chunk + 1] = True
-    return active
+def _spread(
+    busy: Any, occupied: Any, strides: Any, v: Any, w: Any, active: Any, begin: int, end: int
+) -> None:
+    for chunk in range(begin, end):
+        hit = busy[chunk]
+        if occupied[chunk] and not hit:
+            for axis in range(len(strides) - 1):
+                step = strides[axis] // CHUNK
+                hit = hit or (chunk >= step and busy[chunk - step])
+                hit = hit or (chunk + step < len(busy) and busy[chunk + step])
+            # along the last axis only the first and the last cell of a chunk have neighbours in another chunk
+            before, behind = chunk * CHUNK - 1, (chunk + 1) * CHUNK
+            if chunk > 0 and busy[chunk - 1]:
+                hit = hit or v[before] != 0 or w[before] != 0
+            if chunk + 1 < len(busy) and busy[chunk + 1]:
+                hit = hit or v[behind] != 0 or w[behind] != 0
+        active[chunk] = hit

@@ -1,15 +1,21 @@
 """The kernel for meshes and graphs: two passes over blocks of vertices per iteration.
 
 Between two looks at the gap the passes visit only the blocks that are not zero and the blocks next to them.
+
+Several threads work on some of the blocks each, and meet after every pass. Every vertex is computed as on one
+thread, and sums are sums of so many blocks each: the bits are the same.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from spcatv._util.threads import threads_for
+from spcatv._util.types import IntArray
 from spcatv.kernels.balls import into_ball, row_share, surely_into_ball
 from spcatv.kernels.base import ExactShares, GapShares, LoadingTerms, StepSizes
 from spcatv.kernels.compiled import kernel
@@ -32,6 +38,7 @@ from spcatv.kernels.lanes import (
     weighed,
     weighed_at,
 )
+from spcatv.kernels.meeting import Marks, Part, Team, bounds, meet, work_together
 from spcatv.kernels.workspaces import (
     ANISOTROPIC,
     GRAPHNET,
@@ -42,11 +49,14 @@ from spcatv.kernels.workspaces import (
 )
 from spcatv.structure import EdgeStructure
 
+# Blocks that are worth a thread, and blocks that are added up before they are added to the rest.
+THREAD_BLOCKS, SUMMED = 1 << 11, 1 << 8
+
 
 @kernel
 def _residual(arrays: Any, incidence: Any, coupling: float, block: int, lane: int) -> Any:
     """``y - c A'dual`` on the lanes of a block that begin at `lane`."""
-    y, _v, _bar, _dual, _moved, flow = arrays
+    y, _v, _bar, _dual, flow = arrays
     out_ptr, _head, in_ptr, incoming, _weight = incidence
     total = splat(coupling - coupling)
     for e in range(in_ptr[block] + lane, in_ptr[block + 1], BLOCK):
@@ -57,10 +67,10 @@ def _residual(arrays: Any, incidence: Any, coupling: float, block: int, lane: in
 
 
 @kernel
-def _primal_pass(arrays: Any, incidence: Any, blocks: Any, scalars: Any) -> None:
-    y, v, bar, _dual, _moved, _flow = arrays
+def _primal_pass(arrays: Any, incidence: Any, blocks: Any, scalars: Any, part: Any) -> None:
+    y, v, bar, _dual, _flow = arrays
     coupling, tau, low, high, shrink, rho = scalars
-    for b in range(len(blocks)):
+    for b in range(part[0], part[1]):
         for lane in range(0, BLOCK, LANE_BYTES // y.itemsize):
             z = _residual(arrays, incidence, coupling, blocks[b], lane)
             i = blocks[b] * BLOCK + lane
@@ -72,11 +82,13 @@ def _primal_pass(arrays: Any, incidence: Any, blocks: Any, scalars: Any) -> None
 
 
 @kernel
-def _dual_pass(arrays: Any, incidence: Any, blocks: Any, scalars: Any, kind: int) -> None:
-    _y, _v, bar, dual, moved, flow = arrays
+def _dual_pass(
+    arrays: Any, incidence: Any, blocks: Any, scalars: Any, kind: int, moved: Any, part: Any
+) -> None:
+    _y, _v, bar, dual, flow = arrays
     out_ptr, head, _in_ptr, _incoming, weight = incidence
     one, sigma, rho, damping = scalars
-    for b in range(len(blocks)):
+    for b in range(part[0], part[1]):
         first, last = out_ptr[blocks[b]], out_ptr[blocks[b] + 1]
         for lane in range(0, BLOCK, LANE_BYTES // bar.itemsize):
             own = load(bar, blocks[b] * BLOCK + lane)
@@ -98,22 +110,37 @@ def _dual_pass(arrays: Any, incidence: Any, blocks: Any, scalars: Any, kind: int
 
 @kernel
 def _iterate(
-    arrays: Any, incidence: Any, blocks: Any, primal_steps: Any, dual_steps: Any, kind: int, n_iter: int
+    arrays: Any,
+    incidence: Any,
+    blocks: Any,
+    primal_steps: Any,
+    dual_steps: Any,
+    kind: int,
+    n_iter: int,
+    widest: int,
+    part: Any,
+    team: Any,
 ) -> None:
-    """Do `n_iter` primal-dual iterations on the given blocks."""
-    for _ in range(n_iter):
-        _primal_pass(arrays, incidence, blocks, primal_steps)
-        _dual_pass(arrays, incidence, blocks, dual_steps, kind)
+    """Do `n_iter` primal-dual iterations on a thread's part of the blocks, of at most `widest` slots."""
+    number, n_threads, marks = team
+    moved = np.empty(widest, dtype=arrays[0].dtype)
+    for iteration in range(n_iter):
+        _primal_pass(arrays, incidence, blocks, primal_steps, part)
+        if not meet(marks, number, n_threads, 2 * iteration + 1):
+            return
+        _dual_pass(arrays, incidence, blocks, dual_steps, kind, moved, part)
+        if not meet(marks, number, n_threads, 2 * iteration + 2):
+            return
 
 
 @kernel
-def _smooth_shares(arrays: Any, incidence: Any, scalars: Any, busy: Any) -> Any:
+def _smooth_shares(arrays: Any, incidence: Any, scalars: Any, busy: Any, part: Any) -> tuple[float, float]:
     """Write w into `bar`, mark the blocks where v or w is not zero, and return q of v and ``||w||^2``."""
-    y, v, bar, _dual, _moved, _flow = arrays
+    y, v, bar, _dual, _flow = arrays
     coupling, half, low, high = scalars
     smooth = 0.0
     squares = 0.0
-    for block in range(len(busy)):
+    for block in range(part[0], part[1]):
         busy[block] = False
         for lane in range(0, BLOCK, LANE_BYTES // y.itemsize):
             i = block * BLOCK + lane
@@ -131,15 +158,16 @@ def _smooth_shares(arrays: Any, incidence: Any, scalars: Any, busy: Any) -> Any:
 
 @kernel
 def _structured_shares(
-    arrays: Any, incidence: Any, blocks: Any, scalars: Any, kind: int
+    arrays: Any, incidence: Any, blocks: Any, scalars: Any, kind: int, part: Any
 ) -> tuple[float, float]:
     """``h(Ax) + h*(dual) - dual'Ax`` for x = v and x = w."""
-    _y, v, w, dual, _moved, _flow = arrays
+    _y, v, w, dual, _flow = arrays
     out_ptr, head, _in_ptr, _incoming, weight = incidence
     zero, half = scalars
     total_v = 0.0
     total_w = 0.0
-    for block in blocks:
+    for b in range(part[0], part[1]):
+        block = blocks[b]
         for lane in range(0, BLOCK, LANE_BYTES // v.itemsize):
             own_v, own_w = load(v, block * BLOCK + lane), load(w, block * BLOCK + lane)
             squares_v, squares_w = splat(zero), splat(zero)
@@ -159,11 +187,11 @@ def _structured_shares(
 
 
 @kernel
-def _make_feasible(arrays: Any, incidence: Any, radius: float, kind: int) -> None:
+def _make_feasible(arrays: Any, incidence: Any, radius: float, kind: int, part: Any) -> None:
     """Pull groups back whose norm, in float64, is above 1."""
-    _y, _v, _bar, dual, _moved, flow = arrays
+    _y, _v, _bar, dual, flow = arrays
     out_ptr, _head, _in_ptr, _incoming, weight = incidence
-    for block in range(len(out_ptr) - 1):
+    for block in range(part[0], part[1]):
         for lane in range(0, BLOCK, WIDE):
             squares = splat(0.0)
             for e in range(out_ptr[block] + lane, out_ptr[block + 1], BLOCK):
@@ -180,14 +208,15 @@ def _make_feasible(arrays: Any, incidence: Any, radius: float, kind: int) -> Non
 
 @kernel
 def _exact_structured(
-    x: Any, arrays: Any, incidence: Any, blocks: Any, weight: Any, kind: int
+    x: Any, arrays: Any, incidence: Any, blocks: Any, weight: Any, kind: int, part: Any
 ) -> tuple[float, float]:
     """``h(Ax)`` and ``h(Ax) + h*(dual) - dual'Ax`` in float64."""
-    _y, _v, _bar, dual, _moved, _flow = arrays
+    _y, _v, _bar, dual, _flow = arrays
     out_ptr, head, _in_ptr, _incoming, _rounded = incidence
     value = 0.0
     slack = 0.0
-    for block in blocks:
+    for b in range(part[0], part[1]):
+        block = blocks[b]
         for lane in range(0, BLOCK, WIDE):
             own = load_wide(x, block * BLOCK + lane)
             length = splat(0.0)
@@ -206,11 +235,11 @@ def _exact_structured(
 
 
 @kernel
-def _exact_pull(arrays: Any, incidence: Any, weight: Any, out: Any) -> None:
+def _exact_pull(arrays: Any, incidence: Any, weight: Any, out: Any, part: Any) -> None:
     """``A'dual`` in float64 at the places."""
-    _y, _v, _bar, dual, _moved, _flow = arrays
+    _y, _v, _bar, dual, _flow = arrays
     out_ptr, _head, in_ptr, incoming, _rounded = incidence
-    for block in range(len(out_ptr) - 1):
+    for block in range(part[0], part[1]):
         for lane in range(0, BLOCK, WIDE):
             total = splat(0.0)
             for e in range(in_ptr[block] + lane, in_ptr[block + 1], BLOCK):
@@ -230,8 +259,8 @@ class EdgeWorkspace(PlacedWorkspace):
         self._weight = None if layout.weight is None else layout.weight.astype(self._dtype, copy=False)
         # the flow through an edge is its dual variable times its weight: one array where all weights are 1
         self._flow = self._dual if self._weight is None else np.zeros_like(self._dual)
-        moved = np.zeros(int(np.diff(layout.out_ptr).max(initial=0)), dtype=self._dtype)
-        self._arrays = (self._y, self._v, self._bar, self._dual, moved, self._flow)
+        self._widest = int(np.diff(layout.out_ptr).max(initial=0))
+        self._arrays = (self._y, self._v, self._bar, self._dual, self._flow)
         self._incidence = (layout.out_ptr, layout.head, layout.in_ptr, layout.incoming, self._weight)
         self._busy = np.zeros(layout.n_blocks, dtype=bool)
         self._all = self._active = np.arange(layout.n_blocks)
@@ -240,43 +269,70 @@ class EdgeWorkspace(PlacedWorkspace):
         if self._weight is not None:
             np.multiply(self._dual, self._weight, out=self._flow)
 
+    def _on_blocks(self, blocks: IntArray, share: Callable[[Part, Team], None]) -> None:
+        """Call ``share(part, team)`` on every thread, each with its own of the blocks."""
+
+        def own(number: int, n_threads: int, marks: Marks) -> None:
+            share(bounds(number, n_threads, len(blocks)), (number, n_threads, marks))
+
+        work_together(own, threads_for(len(blocks), THREAD_BLOCKS))
+
+    def _sums(self, blocks: IntArray, share: Callable[[Part], tuple[float, float]]) -> tuple[float, float]:
+        """Sums of the two numbers that ``share(part)`` finds for parts of `SUMMED` blocks."""
+        sums = np.zeros((-(-len(blocks) // SUMMED), 2))
+
+        def own(number: int, n_threads: int, _marks: Marks) -> None:
+            for part in range(*bounds(number, n_threads, len(sums))):
+                sums[part] = share((part * SUMMED, min((part + 1) * SUMMED, len(blocks))))
+
+        work_together(own, threads_for(len(blocks), THREAD_BLOCKS))
+        first, second = sums.sum(axis=0)
+        return float(first), float(second)
+
     def advance(self, n_iter: int, steps: StepSizes) -> None:
         """Do `n_iter` primal-dual iterations on the active blocks."""
         tau, sigma, rho = steps
         threshold = tau * self._terms.threshold
         low = self._lower_bound(threshold)
-        _iterate(
-            self._arrays,
-            self._incidence,
-            self._active,
-            self._typed(self._terms.coupling, tau, low, threshold, 1 / (1 + 2 * tau), rho),
-            self._typed(1, sigma, rho, 1 / (1 + 0.5 * sigma)),
-            self._kind,
-            n_iter,
-        )
+        primal = self._typed(self._terms.coupling, tau, low, threshold, 1 / (1 + 2 * tau), rho)
+        dual = self._typed(1, sigma, rho, 1 / (1 + 0.5 * sigma))
+        arrays, incidence, blocks = self._arrays, self._incidence, self._active
+
+        def share(part: Part, team: Team) -> None:
+            _iterate(arrays, incidence, blocks, primal, dual, self._kind, n_iter, self._widest, part, team)
+
+        self._on_blocks(blocks, share)
 
     def gap_shares(self) -> GapShares:
         """Compute the gap of v and of w, and find the active blocks."""
         coupling, threshold = self._terms.coupling, self._terms.threshold
+        arrays, incidence, kind = self._arrays, self._incidence, self._kind
         scalars = self._typed(coupling, 0.5, self._lower_bound(threshold), threshold)
-        smooth, squares = _smooth_shares(self._arrays, self._incidence, scalars, self._busy)
+        smooth, squares = self._sums(
+            self._all, lambda part: _smooth_shares(arrays, incidence, scalars, self._busy, part)
+        )
         active = spread_blocks(self._busy, self._layout.near_ptr, self._layout.near)
         self._active = active if len(active) < WORTH_SKIPPING * len(self._all) else self._all
-        share_v, share_w = _structured_shares(
-            self._arrays, self._incidence, self._parts_with_slack(), self._typed(0, 0.5), self._kind
+        blocks, constants = self._parts_with_slack(), self._typed(0, 0.5)
+        share_v, share_w = self._sums(
+            blocks, lambda part: _structured_shares(arrays, incidence, blocks, constants, kind, part)
         )
         return GapShares(coupling * share_v, smooth, coupling * share_w, squares, self._conjugate(self._dual))
 
     def exact_shares(self, use_minimizer: bool) -> ExactShares:
         """Shares of the exact gap in float64."""
-        layout, coupling = self._layout, self._terms.coupling
-        if self._kind != GRAPHNET:
-            _make_feasible(self._arrays, self._incidence, self._feasible_radius(), self._kind)
+        layout, coupling, kind = self._layout, self._terms.coupling, self._kind
+        arrays, incidence, radius = self._arrays, self._incidence, self._feasible_radius()
+        if kind != GRAPHNET:
+            self._on_blocks(self._all, lambda part, _: _make_feasible(arrays, incidence, radius, kind, part))
         x = self._bar if use_minimizer else self._v
         blocks = self._parts_with_slack()
-        value, slack = _exact_structured(x, self._arrays, self._incidence, blocks, layout.weight, self._kind)
+        value, slack = self._sums(
+            blocks,
+            lambda part: _exact_structured(x, arrays, incidence, blocks, layout.weight, kind, part),
+        )
         pull = np.empty(layout.n_places)
-        _exact_pull(self._arrays, self._incidence, layout.weight, pull)
+        self._on_blocks(self._all, lambda part, _: _exact_pull(arrays, incidence, layout.weight, pull, part))
         pull *= coupling
         return ExactShares(
             pull[layout.place], coupling * value, coupling * slack, self._conjugate(self._dual)

@@ -3,18 +3,24 @@
 A slab's loadings are updated first, then the dual variable of the slab before it, whose forward
 neighbours are known by then: so every array passes through the cache once per iteration. Between two
 looks at the gap the sweep visits only the chunks that are not zero and their neighbours.
+
+Several threads sweep through a part of the slabs each, and wait for their neighbours where the parts meet.
+Every cell is computed as on one thread, and sums are sums of slabs: the bits are the same.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from spcatv._util.threads import threads_for
+from spcatv._util.types import FloatArray
 from spcatv.kernels.balls import into_ball, row_share, surely_into_ball
 from spcatv.kernels.base import ExactShares, GapShares, LoadingTerms, StepSizes
-from spcatv.kernels.box import CHUNK, lay_out, spread
+from spcatv.kernels.box import CHUNK, Spans, lay_out, spread
 from spcatv.kernels.compiled import kernel
 from spcatv.kernels.lanes import (
     LANE_BYTES,
@@ -31,6 +37,7 @@ from spcatv.kernels.lanes import (
     square_root,
     store,
 )
+from spcatv.kernels.meeting import Marks, Part, Team, arrive, wait_for, work_together
 from spcatv.kernels.workspaces import (
     ANISOTROPIC,
     GRAPHNET,
@@ -40,6 +47,9 @@ from spcatv.kernels.workspaces import (
     cached_layout,
 )
 from spcatv.structure import GridStructure
+
+# Cells that are worth a thread.
+THREAD_CELLS = 1 << 16
 
 
 @kernel
@@ -142,86 +152,111 @@ def _sweep(
     dual_steps: Any,
     kind: int,
     n_iter: int,
+    part: Any,
+    team: Any,
 ) -> None:
-    """Do `n_iter` primal-dual iterations."""
+    """Do `n_iter` primal-dual iterations on the slabs of a thread.
+
+    Its first mark counts the primal steps of its first slab, its second mark the dual steps of its last one.
+    The primal step of the first slab needs the dual variable of the slab before, and changes what the dual
+    step of that slab reads; the dual step of the last slab stands to the slab behind it in the same way.
+    """
     edge_bits, strides = layout
-    start, stop, slab_ptr = spans
+    start, stop, slab_ptr, _cells = spans
     pull_weights, step_weights = weights
-    n_slabs = len(slab_ptr) - 1
+    first, last = part
+    number, n_threads, marks = team
     plain_volume = kind == ISOTROPIC and len(strides) == 3
-    for _ in range(n_iter):
-        for slab in range(n_slabs + 1):
-            if slab < n_slabs:
+    for iteration in range(1, n_iter + 1):
+        if number > 0 and not wait_for(marks, 2 * number - 1, iteration - 1):
+            return
+        for slab in range(first, last + 1):
+            if slab < last:
                 for s in range(slab_ptr[slab], slab_ptr[slab + 1]):
                     _primal_span(arrays, pull_weights, strides, start[s], stop[s], primal_steps)
-            if slab > 0:
-                for s in range(slab_ptr[slab - 1], slab_ptr[slab]):
-                    if plain_volume:
-                        _dual_span_3d(arrays, edge_bits, step_weights, strides, start[s], stop[s], dual_steps)
-                    else:
-                        _dual_span(
-                            arrays, edge_bits, step_weights, strides, start[s], stop[s], dual_steps, kind
-                        )
+            if slab == first:
+                arrive(marks, 2 * number, iteration)
+                continue
+            if slab == last and number + 1 < n_threads and not wait_for(marks, 2 * number + 2, iteration):
+                return
+            for s in range(slab_ptr[slab - 1], slab_ptr[slab]):
+                if plain_volume:
+                    _dual_span_3d(arrays, edge_bits, step_weights, strides, start[s], stop[s], dual_steps)
+                else:
+                    _dual_span(arrays, edge_bits, step_weights, strides, start[s], stop[s], dual_steps, kind)
+        arrive(marks, 2 * number + 1, iteration)
 
 
 @kernel
-def _smooth_shares(arrays: Any, strides: Any, spans: Any, weights: Any, scalars: Any, busy: Any) -> Any:
-    """Write w into `bar`, mark the chunks where v or w is not zero, and return q of v and ``||w||^2``."""
+def _smooth_shares(
+    arrays: Any, strides: Any, spans: Any, weights: Any, scalars: Any, busy: Any, sums: Any, part: Any
+) -> None:
+    """Write w into `bar`, mark the chunks where v or w is not zero; q of v and ``||w||^2`` of every slab."""
     y, v, bar, dual = arrays
-    start, stop, _slab_ptr = spans
+    start, stop, slab_ptr, _cells = spans
     half, low, high = scalars
-    smooth = 0.0
-    squares = 0.0
-    busy[:] = False
-    for s in range(len(start)):
-        for i in range(start[s], stop[s], LANE_BYTES // y.itemsize):
-            z = _residual(y, dual, weights, strides, i)
-            b = smaller(larger(z, splat(low)), splat(high))
-            w = (z - b) * splat(half)
-            x = load(v, i)
-            store(bar, i, w)
-            smooth += lane_sum((x - w) * (x - w) + (splat(high) * magnitude(x) - b * x))
-            squares += lane_sum(w * w)
-            if any_nonzero(w) or any_nonzero(x):
-                busy[i // CHUNK] = True
-    return smooth, squares
+    for slab in range(part[0], part[1]):
+        smooth = 0.0
+        squares = 0.0
+        for s in range(slab_ptr[slab], slab_ptr[slab + 1]):
+            busy[start[s] // CHUNK : stop[s] // CHUNK] = False
+            for i in range(start[s], stop[s], LANE_BYTES // y.itemsize):
+                z = _residual(y, dual, weights, strides, i)
+                b = smaller(larger(z, splat(low)), splat(high))
+                w = (z - b) * splat(half)
+                x = load(v, i)
+                store(bar, i, w)
+                smooth += lane_sum((x - w) * (x - w) + (splat(high) * magnitude(x) - b * x))
+                squares += lane_sum(w * w)
+                if any_nonzero(w) or any_nonzero(x):
+                    busy[i // CHUNK] = True
+        sums[slab, 0], sums[slab, 1] = smooth, squares
 
 
 @kernel
 def _structured_shares(
-    arrays: Any, edge_bits: Any, strides: Any, spans: Any, weights: Any, scalars: Any, kind: int
-) -> tuple[float, float]:
-    """``h(Ax) + h*(dual) - dual'Ax`` for x = v and x = w."""
+    arrays: Any,
+    edge_bits: Any,
+    strides: Any,
+    spans: Any,
+    weights: Any,
+    scalars: Any,
+    kind: int,
+    sums: Any,
+    part: Any,
+) -> None:
+    """``h(Ax) + h*(dual) - dual'Ax`` of every slab, for x = v and x = w."""
     _y, v, w, dual = arrays
-    start, stop, _slab_ptr = spans
+    start, stop, slab_ptr, _cells = spans
     zero, half = scalars
-    total_v = 0.0
-    total_w = 0.0
-    for s in range(len(start)):
-        for i in range(start[s], stop[s], LANE_BYTES // v.itemsize):
-            squares_v, squares_w = splat(zero), splat(zero)
-            share_v, share_w = splat(zero), splat(zero)
-            own_v, own_w = load(v, i), load(w, i)
-            for axis in range(len(strides)):
-                weight, ahead = splat(weights[axis]), i + strides[axis]
-                row_v = keep_where(weight * (load(v, ahead) - own_v), edge_bits, i, 1 << axis)
-                row_w = keep_where(weight * (load(w, ahead) - own_w), edge_bits, i, 1 << axis)
-                own_dual = load(dual[axis], i)
-                share_v = share_v + row_share(row_v, own_dual, half, kind)
-                share_w = share_w + row_share(row_w, own_dual, half, kind)
-                if kind == ISOTROPIC:
-                    squares_v = squares_v + row_v * row_v
-                    squares_w = squares_w + row_w * row_w
-            total_v += lane_sum(share_v + square_root(squares_v))
-            total_w += lane_sum(share_w + square_root(squares_w))
-    return total_v, total_w
+    for slab in range(part[0], part[1]):
+        total_v = 0.0
+        total_w = 0.0
+        for s in range(slab_ptr[slab], slab_ptr[slab + 1]):
+            for i in range(start[s], stop[s], LANE_BYTES // v.itemsize):
+                squares_v, squares_w = splat(zero), splat(zero)
+                share_v, share_w = splat(zero), splat(zero)
+                own_v, own_w = load(v, i), load(w, i)
+                for axis in range(len(strides)):
+                    weight, ahead = splat(weights[axis]), i + strides[axis]
+                    row_v = keep_where(weight * (load(v, ahead) - own_v), edge_bits, i, 1 << axis)
+                    row_w = keep_where(weight * (load(w, ahead) - own_w), edge_bits, i, 1 << axis)
+                    own_dual = load(dual[axis], i)
+                    share_v = share_v + row_share(row_v, own_dual, half, kind)
+                    share_w = share_w + row_share(row_w, own_dual, half, kind)
+                    if kind == ISOTROPIC:
+                        squares_v = squares_v + row_v * row_v
+                        squares_w = squares_w + row_w * row_w
+                total_v += lane_sum(share_v + square_root(squares_v))
+                total_w += lane_sum(share_w + square_root(squares_w))
+        sums[slab, 0], sums[slab, 1] = total_v, total_w
 
 
 @kernel
-def _make_feasible(dual: Any, spans: Any, radius: float, kind: int) -> None:
+def _make_feasible(dual: Any, spans: Any, radius: float, kind: int, part: Any) -> None:
     """Pull groups back whose norm, in float64, is above 1."""
-    start, stop, _slab_ptr = spans
-    for s in range(len(start)):
+    start, stop, slab_ptr, _cells = spans
+    for s in range(slab_ptr[part[0]], slab_ptr[part[1]]):
         for i in range(start[s], stop[s], WIDE):
             squares = splat(0.0)
             for axis in range(len(dual)):
@@ -238,37 +273,52 @@ def _make_feasible(dual: Any, spans: Any, radius: float, kind: int) -> None:
 
 @kernel
 def _exact_structured(
-    x: Any, dual: Any, edge_bits: Any, strides: Any, spans: Any, weights: Any, kind: int
-) -> tuple[float, float]:
-    """``h(Ax)`` and ``h(Ax) + h*(dual) - dual'Ax`` in float64."""
-    start, stop, _slab_ptr = spans
-    value = 0.0
-    slack = 0.0
-    for s in range(len(start)):
-        for i in range(start[s], stop[s], WIDE):
-            length = splat(0.0)
-            share = splat(0.0)
-            for axis in range(len(strides)):
-                step = splat(weights[axis]) * (load_wide(x, i + strides[axis]) - load_wide(x, i))
-                row = keep_where(step, edge_bits, i, 1 << axis)
-                entry = load_wide(dual[axis], i)
-                share = share + row_share(row, entry, 0.5, kind)
-                length = length + (magnitude(row) if kind == ANISOTROPIC else row * row)
-            if kind == ISOTROPIC:
-                length = square_root(length)
-                share = share + length
-            value += lane_sum(length)
-            slack += lane_sum(share)
-    return value, slack
+    x: Any,
+    dual: Any,
+    edge_bits: Any,
+    strides: Any,
+    spans: Any,
+    weights: Any,
+    kind: int,
+    sums: Any,
+    part: Any,
+) -> None:
+    """``h(Ax)`` and ``h(Ax) + h*(dual) - dual'Ax`` of every slab, in float64."""
+    start, stop, slab_ptr, _cells = spans
+    for slab in range(part[0], part[1]):
+        value = 0.0
+        slack = 0.0
+        for s in range(slab_ptr[slab], slab_ptr[slab + 1]):
+            for i in range(start[s], stop[s], WIDE):
+                length = splat(0.0)
+                share = splat(0.0)
+                for axis in range(len(strides)):
+                    step = splat(weights[axis]) * (load_wide(x, i + strides[axis]) - load_wide(x, i))
+                    row = keep_where(step, edge_bits, i, 1 << axis)
+                    entry = load_wide(dual[axis], i)
+                    share = share + row_share(row, entry, 0.5, kind)
+                    length = length + (magnitude(row) if kind == ANISOTROPIC else row * row)
+                if kind == ISOTROPIC:
+                    length = square_root(length)
+                    share = share + length
+                value += lane_sum(length)
+                slack += lane_sum(share)
+        sums[slab, 0], sums[slab, 1] = value, slack
 
 
 @kernel
-def _exact_pull(dual: Any, position: Any, strides: Any, spans: Any, weights: Any, out: Any) -> None:
+def _exact_pull(
+    dual: Any, position: Any, strides: Any, spans: Any, weights: Any, out: Any, part: Any
+) -> None:
     """``c A'dual`` in float64, one entry per feature; the weights include c."""
-    start, stop, _slab_ptr = spans
+    start, stop, slab_ptr, _cells = spans
     cells = np.empty(WIDE)
-    j = 0
-    for s in range(len(start)):
+    begin, end = slab_ptr[part[0]], slab_ptr[part[1]]
+    if begin == end:
+        return
+    # features are in the order of their cells
+    j = np.searchsorted(position, start[begin])
+    for s in range(begin, end):
         for i in range(start[s], stop[s], WIDE):
             total = splat(0.0)
             for axis in range(len(strides)):
@@ -276,7 +326,6 @@ def _exact_pull(dual: Any, position: Any, strides: Any, spans: Any, weights: Any
                 step = load_wide(row, i - strides[axis]) - load_wide(row, i)
                 total = total + splat(weights[axis]) * step
             store(cells, 0, total)
-            # features are in the order of their cells
             while j < len(position) and position[j] < i + WIDE:
                 out[j] = cells[position[j] - i]
                 j += 1
@@ -294,6 +343,7 @@ class GridWorkspace(PlacedWorkspace):
         self._pull_weights = self._exact_pull_weights.astype(self._dtype)
         self._arrays = (self._y, self._v, self._bar, self._dual)
         self._busy = np.zeros_like(box.occupied)
+        self._n_occupied = np.count_nonzero(box.occupied)
         self._all = self._active = box.spans(box.occupied)
 
     def set_weights(self, coupling: float, threshold: float) -> None:
@@ -302,46 +352,84 @@ class GridWorkspace(PlacedWorkspace):
         self._exact_pull_weights = coupling * self._box.axis_weights
         self._pull_weights = self._exact_pull_weights.astype(self._dtype)
 
+    def _on_slabs(self, spans: Spans, share: Callable[[Part, Team], None]) -> None:
+        """Call ``share(part, team)`` on every thread, each with its own of the slabs."""
+        bounds = spans.cut(threads_for(spans.cells[-1], THREAD_CELLS))
+
+        def own(number: int, n_threads: int, marks: Marks) -> None:
+            slabs = bounds[number : number + 2] if n_threads > 1 else bounds[[0, -1]]
+            share((int(slabs[0]), int(slabs[1])), (number, n_threads, marks))
+
+        work_together(own, len(bounds) - 1)
+
+    def _sums(self, spans: Spans, share: Callable[[FloatArray, Part], None]) -> tuple[float, float]:
+        """Sums over the slabs of the two numbers that ``share(sums, part)`` finds for each."""
+        sums = np.zeros((len(spans.slab_ptr) - 1, 2))
+        self._on_slabs(spans, lambda part, _: share(sums, part))
+        first, second = sums.sum(axis=0)
+        return float(first), float(second)
+
     def advance(self, n_iter: int, steps: StepSizes) -> None:
         """Do `n_iter` primal-dual iterations on the active chunks."""
         tau, sigma, rho = steps
         threshold = tau * self._terms.threshold
-        _sweep(
-            self._arrays,
-            (self._box.edge_bits, self._box.strides),
-            self._active,
-            (self._pull_weights, (sigma * self._weights).astype(self._dtype)),
-            self._typed(tau, self._lower_bound(threshold), threshold, 1 / (1 + 2 * tau), rho),
-            self._typed(1, rho, 1 / (1 + 0.5 * sigma)),
-            self._kind,
-            n_iter,
-        )
+        layout = self._box.edge_bits, self._box.strides
+        weights = self._pull_weights, (sigma * self._weights).astype(self._dtype)
+        primal = self._typed(tau, self._lower_bound(threshold), threshold, 1 / (1 + 2 * tau), rho)
+        dual = self._typed(1, rho, 1 / (1 + 0.5 * sigma))
+        arrays, spans, kind = self._arrays, self._active, self._kind
+
+        def share(part: Part, team: Team) -> None:
+            _sweep(arrays, layout, spans, weights, primal, dual, kind, n_iter, part, team)
+
+        self._on_slabs(spans, share)
 
     def gap_shares(self) -> GapShares:
         """Compute the gap of v and of w, and find the active chunks."""
-        coupling, threshold, box = self._terms.coupling, self._terms.threshold, self._box
-        scalars = self._typed(0.5, self._lower_bound(threshold), threshold)
-        smooth, squares = _smooth_shares(
-            self._arrays, box.strides, self._all, self._pull_weights, scalars, self._busy
+        coupling, threshold, box, arrays = (
+            self._terms.coupling,
+            self._terms.threshold,
+            self._box,
+            self._arrays,
         )
+        scalars = self._typed(0.5, self._lower_bound(threshold), threshold)
+
+        def smooth_shares(sums: FloatArray, part: Part) -> None:
+            _smooth_shares(
+                arrays, box.strides, self._all, self._pull_weights, scalars, self._busy, sums, part
+            )
+
+        smooth, squares = self._sums(self._all, smooth_shares)
         active = spread(self._busy, box.occupied, box.strides, self._v, self._bar)
-        few = np.count_nonzero(active) < WORTH_SKIPPING * np.count_nonzero(box.occupied)
+        few = np.count_nonzero(active) < WORTH_SKIPPING * self._n_occupied
         self._active = box.spans(active) if few else self._all
         spans, constants = self._parts_with_slack(), self._typed(0, 0.5)
-        share_v, share_w = _structured_shares(
-            self._arrays, box.edge_bits, box.strides, spans, self._weights, constants, self._kind
-        )
+
+        def slack(sums: FloatArray, part: Part) -> None:
+            _structured_shares(
+                arrays, box.edge_bits, box.strides, spans, self._weights, constants, self._kind, sums, part
+            )
+
+        share_v, share_w = self._sums(spans, slack)
         return GapShares(coupling * share_v, smooth, coupling * share_w, squares, self._conjugate(self._dual))
 
     def exact_shares(self, use_minimizer: bool) -> ExactShares:
         """Shares of the exact gap in float64."""
-        box, coupling, spans = self._box, self._terms.coupling, self._parts_with_slack()
-        if self._kind != GRAPHNET:
-            _make_feasible(self._dual, self._all, self._feasible_radius(), self._kind)
+        box, coupling, spans, kind = self._box, self._terms.coupling, self._parts_with_slack(), self._kind
+        dual, pull = self._dual, np.empty(len(box.place))
+        if kind != GRAPHNET:
+            radius = self._feasible_radius()
+            self._on_slabs(self._all, lambda part, _: _make_feasible(dual, self._all, radius, kind, part))
         x = self._bar if use_minimizer else self._v
-        value, slack = _exact_structured(
-            x, self._dual, box.edge_bits, box.strides, spans, box.axis_weights, self._kind
+        value, slack = self._sums(
+            spans,
+            lambda sums, part: _exact_structured(
+                x, dual, box.edge_bits, box.strides, spans, box.axis_weights, kind, sums, part
+            ),
         )
-        pull = np.empty(len(box.place))
-        _exact_pull(self._dual, box.place, box.strides, self._all, self._exact_pull_weights, pull)
-        return ExactShares(pull, coupling * value, coupling * slack, self._conjugate(self._dual))
+        weights = self._exact_pull_weights
+        self._on_slabs(
+            self._all,
+            lambda part, _: _exact_pull(dual, box.place, box.strides, self._all, weights, pull, part),
+        )
+        return ExactShares(pull, coupling * value, coupling * slack, self._conjugate(dual))

@@ -8,7 +8,11 @@ import numpy as np
 
 from spcatv._util.types import FloatArray
 from spcatv.kernels.compiled import careful_kernel
+from spcatv.kernels.meeting import on_ranges
 from spcatv.structure import Structure
+
+# Entries that are added up before they are added to the rest, which costs fewer digits, too.
+SUMMED = 1 << 14
 
 
 @careful_kernel
@@ -21,6 +25,45 @@ def project_groups(group_ptr: Any, radius: float, dual: Any) -> None:
         factor = 1.0 if squares <= radius * radius else radius / np.sqrt(squares)
         for r in range(group_ptr[g], group_ptr[g + 1]):
             dual[r] *= factor
+
+
+def structured_value(structure: Structure, v: FloatArray, graphnet: bool) -> float:
+    """``h(Av)``, in one pass."""
+    matrix, group_ptr = structure.matrix, structure.group_ptr
+    sums = np.zeros(-(-structure.n_groups // SUMMED))
+    on_ranges(
+        lambda first, last: _structured_value(
+            group_ptr, matrix.indptr, matrix.indices, matrix.data, v, graphnet, sums, first, last
+        ),
+        structure.n_groups,
+        cut=SUMMED,
+    )
+    return float(sums.sum())
+
+
+@careful_kernel
+def _structured_value(
+    group_ptr: Any,
+    indptr: Any,
+    indices: Any,
+    data: Any,
+    v: Any,
+    graphnet: bool,
+    sums: Any,
+    first: int,
+    last: int,
+) -> None:
+    for begin in range(first, last, SUMMED):
+        value = 0.0
+        for g in range(begin, min(begin + SUMMED, last)):
+            squares = 0.0
+            for r in range(group_ptr[g], group_ptr[g + 1]):
+                row = 0.0
+                for e in range(indptr[r], indptr[r + 1]):
+                    row += data[e] * v[indices[e]]
+                squares += row * row
+            value += squares if graphnet else np.sqrt(squares)
+        sums[begin // SUMMED] = value
 
 
 def structured_shares(
@@ -62,15 +105,31 @@ def _structured_shares(
     return value, slack, np.sqrt(largest)
 
 
-@careful_kernel
-def smooth_shares(y: Any, pull: Any, v: Any, threshold: float, positive: bool) -> tuple[float, float]:
+def smooth_shares(
+    y: FloatArray, pull: FloatArray, v: FloatArray, threshold: float, positive: bool
+) -> tuple[float, float]:
     """``q = sum_j (v_j - w_j)^2 + k |v_j| - b_j v_j`` and the smooth part of F, for ``y - pull = 2w + b``."""
-    gap = 0.0
-    value = 0.0
-    for j in range(len(v)):
-        z = y[j] - pull[j]
-        b = min(z, threshold) if positive else min(max(z, -threshold), threshold)
-        distance = v[j] - 0.5 * (z - b)
-        gap += distance * distance + (threshold * abs(v[j]) - b * v[j])
-        value += 0.5 * (v[j] - y[j]) * (v[j] - y[j]) + 0.5 * v[j] * v[j]
-    return gap, value
+    sums = np.zeros((-(-len(v) // SUMMED), 2))
+    on_ranges(
+        lambda first, last: _smooth_shares(y, pull, v, threshold, positive, sums, first, last),
+        len(v),
+        cut=SUMMED,
+    )
+    gap, value = sums.sum(axis=0)
+    return float(gap), float(value)
+
+
+@careful_kernel
+def _smooth_shares(
+    y: Any, pull: Any, v: Any, threshold: float, positive: bool, sums: Any, first: int, last: int
+) -> None:
+    for begin in range(first, last, SUMMED):
+        gap = 0.0
+        value = 0.0
+        for j in range(begin, min(begin + SUMMED, last)):
+            z = y[j] - pull[j]
+            b = min(z, threshold) if positive else min(max(z, -threshold), threshold)
+            distance = v[j] - 0.5 * (z - b)
+            gap += distance * distance + (threshold * abs(v[j]) - b * v[j])
+            value += 0.5 * (v[j] - y[j]) * (v[j] - y[j]) + 0.5 * v[j] * v[j]
+        sums[begin // SUMMED, 0], sums[begin // SUMMED, 1] = gap, value

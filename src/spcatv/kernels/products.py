@@ -1,24 +1,44 @@
-"""Products with a data matrix, summed in float64, without a copy of it.
+"""Products with a data matrix, summed in float64, without a copy of it, on several threads.
 
-Four rows are processed together, so that the vector is read once for all four; a block of rows is small
-enough to be still in the cache when it is needed again.
+How sums are cut depends on the shape of the matrix alone, and their parts are added in order, whichever
+thread made which part: so the bits do not depend on the number of threads. A wide matrix is cut into panels
+of columns, any other into blocks of rows. Rows are processed in groups of four, which read the vector
+together, and are still in a cache when they are needed again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from spcatv._util.threads import in_order, threads_for
+from spcatv._util.types import FloatArray, IntArray
 from spcatv.kernels.compiled import kernel
 from spcatv.kernels.lanes import WIDE, any_nonzero, lane_sum, load_wide, splat, store
+from spcatv.kernels.meeting import Marks, bounds, meet, work_together
+
+# Columns from which a matrix is cut into panels, and columns per panel.
+WIDE_MATRIX, PANEL = 1 << 17, 4096
+# Rows of a wide matrix that go through a panel together: the vector is read once for all of them.
+PANEL_ROWS = 64
+# Entries of a wide matrix that go there and back together, in as many rows as hold them, but at least four.
+BLOCK_ENTRIES = 1 << 21
+# Blocks of rows that other matrices are cut into, if they have at least so many rows.
+MOST_BLOCKS, BLOCK_ROWS = 64, 64
+# Entries that are worth a thread.
+THREAD_ENTRIES = 1 << 20
 
 
 @kernel
-def _inner_products(a: Any, b: Any, c: Any, d: Any, vector: Any) -> tuple[float, float, float, float]:
-    """Inner products of four rows with a vector."""
-    n = len(vector)
-    whole = n - n % WIDE
+def _inner_products(
+    a: Any, b: Any, c: Any, d: Any, vector: Any, left: int, right: int
+) -> tuple[float, float, float, float]:
+    """Inner products of four rows with a vector, on some of the columns."""
+    whole = right - (right - left) % WIDE
     p, q, r, s = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
-    for j in range(0, whole, WIDE):
+    for j in range(left, whole, WIDE):
         x = load_wide(vector, j)
         # most loadings are zero, and their columns are not read
         if any_nonzero(x):
@@ -27,38 +47,39 @@ def _inner_products(a: Any, b: Any, c: Any, d: Any, vector: Any) -> tuple[float,
             r = r + load_wide(c, j) * x
             s = s + load_wide(d, j) * x
     sums = lane_sum(p), lane_sum(q), lane_sum(r), lane_sum(s)
-    for j in range(whole, n):
+    for j in range(whole, right):
         x = vector[j]
         sums = sums[0] + a[j] * x, sums[1] + b[j] * x, sums[2] + c[j] * x, sums[3] + d[j] * x
     return sums
 
 
 @kernel
-def _add_multiples(a: Any, b: Any, c: Any, d: Any, p: float, q: float, r: float, s: float, out: Any) -> None:
-    """``out += p a + q b + r c + s d``."""
-    n = len(out)
-    whole = n - n % WIDE
-    for j in range(0, whole, WIDE):
+def _add_multiples(
+    a: Any, b: Any, c: Any, d: Any, p: float, q: float, r: float, s: float, out: Any, left: int, right: int
+) -> None:
+    """``out += p a + q b + r c + s d`` on some of the columns."""
+    whole = right - (right - left) % WIDE
+    for j in range(left, whole, WIDE):
         total = load_wide(out, j) + splat(p) * load_wide(a, j) + splat(q) * load_wide(b, j)
         store(out, j, total + splat(r) * load_wide(c, j) + splat(s) * load_wide(d, j))
-    for j in range(whole, n):
+    for j in range(whole, right):
         out[j] += p * a[j] + q * b[j] + r * c[j] + s * d[j]
 
 
 @kernel
-def rows_times(matrix: Any, index: Any, vector: Any, out: Any) -> None:
-    """``out += matrix[index] @ vector``; the matrix is C-contiguous."""
+def _rows_times(matrix: Any, index: Any, vector: Any, out: Any, left: int, right: int) -> None:
+    """``out += matrix[index] @ vector`` on some of the columns."""
     n = len(index)
     for i in range(0, n, 4):
         b, c, d = index[min(i + 1, n - 1)], index[min(i + 2, n - 1)], index[min(i + 3, n - 1)]
-        sums = _inner_products(matrix[index[i]], matrix[b], matrix[c], matrix[d], vector)
+        sums = _inner_products(matrix[index[i]], matrix[b], matrix[c], matrix[d], vector, left, right)
         for k in range(min(4, n - i)):
             out[i + k] += sums[k]
 
 
 @kernel
-def rows_weighted(matrix: Any, index: Any, weights: Any, out: Any) -> None:
-    """``out += matrix[index].T @ weights``; the matrix is C-contiguous."""
+def _rows_weighted(matrix: Any, index: Any, weights: Any, out: Any, left: int, right: int) -> None:
+    """``out += matrix[index].T @ weights`` on some of the columns."""
     n = len(index)
     for i in range(0, n, 4):
         b, c, d = min(i + 1, n - 1), min(i + 2, n - 1), min(i + 3, n - 1)
@@ -69,18 +90,86 @@ def rows_weighted(matrix: Any, index: Any, weights: Any, out: Any) -> None:
         if weights[i] == 0.0 and q == 0.0 and r == 0.0 and s == 0.0:
             continue
         rows = matrix[index[i]], matrix[index[b]], matrix[index[c]], matrix[index[d]]
-        _add_multiples(rows[0], rows[1], rows[2], rows[3], weights[i], q, r, s, out)
+        _add_multiples(rows[0], rows[1], rows[2], rows[3], weights[i], q, r, s, out, left, right)
 
 
 @kernel
-def there_and_back(matrix: Any, index: Any, vector: Any, shift: Any, scores: Any, out: Any) -> None:
-    """``scores = matrix[index] @ vector - shift`` and ``out += matrix[index].T @ scores``, in one pass."""
+def _dot_share(matrix: Any, index: Any, vector: Any, out: Any, panel: int) -> None:
+    """``out += matrix[index] @ vector``, panel by panel."""
+    n, n_columns = len(index), len(vector)
+    for first in range(0, n, PANEL_ROWS):
+        last = min(first + PANEL_ROWS, n)
+        for left in range(0, n_columns, panel):
+            right = min(left + panel, n_columns)
+            _rows_times(matrix, index[first:last], vector, out[first:last], left, right)
+
+
+@kernel
+def _transpose_panels(matrix: Any, index: Any, weights: Any, out: Any, panels: Any) -> None:
+    """``out += matrix[index].T @ weights`` on the panels of a thread."""
+    for number in range(panels[0], panels[1]):
+        left = number * PANEL
+        _rows_weighted(matrix, index, weights, out, left, min(left + PANEL, len(out)))
+
+
+@kernel
+def _transpose_rows(matrix: Any, index: Any, weights: Any, out: Any) -> None:
+    """``out += matrix[index].T @ weights``."""
+    _rows_weighted(matrix, index, weights, out, 0, len(out))
+
+
+@kernel
+def _there_and_back_rows(matrix: Any, index: Any, vector: Any, shift: Any, scores: Any, out: Any) -> None:
+    """``scores = matrix[index] @ vector - shift`` and ``out += matrix[index].T @ scores``."""
     for first in range(0, len(index), 4):
         rows = index[first : first + 4]
-        block = scores[first : first + 4]
-        block[:] = -shift[first : first + 4]
-        rows_times(matrix, rows, vector, block)
-        rows_weighted(matrix, rows, block, out)
+        group = scores[first : first + 4]
+        group[:] = -shift[first : first + 4]
+        _rows_times(matrix, rows, vector, group, 0, len(vector))
+        _rows_weighted(matrix, rows, group, out, 0, len(out))
+
+
+@kernel
+def _there_and_back_panels(
+    matrix: Any,
+    index: Any,
+    vector: Any,
+    shift: Any,
+    scores: Any,
+    out: Any,
+    partial: Any,
+    panels: Any,
+    team: Any,
+) -> None:
+    """``scores = matrix[index] @ vector - shift`` and ``out += matrix[index].T @ scores``, a thread's share.
+
+    The thread works on its panels, block of rows by block of rows. `partial` (2, n_panels, height) takes the
+    sums of the panels; blocks use one half and the other in turn, so that no thread writes where another
+    still reads.
+    """
+    number, n_threads, marks = team
+    n, n_columns = len(index), len(vector)
+    n_panels, height = partial.shape[1:]
+    block = np.empty(height)
+    for count in range(-(-n // height)):
+        first = count * height
+        rows = index[first : first + height]
+        sums = partial[count % 2]
+        for k in range(panels[0], panels[1]):
+            sums[k, : len(rows)] = 0.0
+            _rows_times(matrix, rows, vector, sums[k], k * PANEL, min((k + 1) * PANEL, n_columns))
+        if not meet(marks, number, n_threads, count + 1):
+            return
+        block[:] = 0.0
+        for k in range(n_panels):
+            for i in range(len(rows)):
+                block[i] += sums[k, i]
+        for i in range(len(rows)):
+            block[i] -= shift[first + i]
+            if number == 0:
+                scores[first + i] = block[i]
+        for k in range(panels[0], panels[1]):
+            _rows_weighted(matrix, rows, block[: len(rows)], out, k * PANEL, min((k + 1) * PANEL, n_columns))
 
 
 # Rows and columns that go through `column_moments` together: the statistics of the columns stay in the
@@ -90,15 +179,30 @@ MOMENT_COLUMNS = 1024
 
 
 @kernel
-def column_moments(matrix: Any, index: Any, center: bool, mean: Any, squares: Any) -> None:
-    """Means of the columns of ``matrix[index]`` and sums of squares about them, into zeros.
+def centred_panel(matrix: Any, index: Any, mean: Any, factor: Any, left: int, out: Any) -> float:
+    """``out = (matrix[index] - mean) * factor`` on as many columns as `out` has; the largest magnitude.
 
-    One pass, by Welford's update, which loses no digits where means are large. Without `center` means stay
-    zero.
+    `factor` may be None.
     """
+    largest = 0.0
+    for i in range(len(index)):
+        row = matrix[index[i], left : left + out.shape[1]]
+        for j in range(len(row)):
+            x = row[j] - mean[left + j]
+            if factor is not None:
+                x *= factor[left + j]
+            out[i, j] = x
+            largest = max(largest, abs(x))
+    return largest
+
+
+@kernel
+def _moments_share(matrix: Any, index: Any, center: bool, mean: Any, squares: Any, panels: Any) -> None:
+    """Welford's update for some panels of columns, which loses no digits where means are large."""
     n, n_columns = len(index), matrix.shape[1]
     for first in range(0, n, MOMENT_ROWS):
-        for left in range(0, n_columns, MOMENT_COLUMNS):
+        for number in range(panels[0], panels[1]):
+            left = number * MOMENT_COLUMNS
             right = min(left + MOMENT_COLUMNS, n_columns)
             panel_mean, panel_squares = mean[left:right], squares[left:right]
             for i in range(first, min(first + MOMENT_ROWS, n)):
@@ -109,3 +213,103 @@ def column_moments(matrix: Any, index: Any, center: bool, mean: Any, squares: An
                     off = x - panel_mean[j]
                     panel_mean[j] += weight * off
                     panel_squares[j] += off * (x - panel_mean[j])
+
+
+Share = Callable[[int, int, tuple[int, int], Marks], None]
+
+
+def _on_parts(share: Share, n_entries: int, n_parts: int) -> None:
+    """Call ``share(number, n_threads, parts, marks)`` on every thread, each with its own of `n_parts`."""
+
+    def own(number: int, n_threads: int, marks: Marks) -> None:
+        share(number, n_threads, bounds(number, n_threads, n_parts), marks)
+
+    work_together(own, min(threads_for(n_entries, THREAD_ENTRIES), n_parts))
+
+
+def _sum_of_blocks(add: Callable[[slice, FloatArray], None], n_rows: int, n_columns: int) -> FloatArray:
+    """The sum of what ``add(rows, zeros)`` adds to zeros (n_columns,) for all blocks of rows."""
+    height = max(BLOCK_ROWS, 4 * -(-n_rows // (4 * MOST_BLOCKS)))
+    n_blocks = -(-n_rows // height)
+    total = np.zeros(n_columns)
+
+    def of_block(number: int) -> FloatArray:
+        part = np.zeros(n_columns)
+        add(slice(number * height, min((number + 1) * height, n_rows)), part)
+        return part
+
+    def take(part: FloatArray) -> None:
+        nonlocal total
+        total += part
+
+    in_order(of_block, take, n_blocks, min(threads_for(n_rows * n_columns, THREAD_ENTRIES), n_blocks))
+    return total
+
+
+def dot(matrix: FloatArray, index: IntArray, vector: FloatArray) -> FloatArray:
+    """``matrix[index] @ vector``; the matrix is C-contiguous."""
+    n_columns = len(vector)
+    out = np.zeros(len(index))
+    panel = PANEL if n_columns >= WIDE_MATRIX else n_columns
+
+    def share(_number: int, _n_threads: int, groups: tuple[int, int], _marks: Marks) -> None:
+        rows = slice(4 * groups[0], 4 * groups[1])
+        _dot_share(matrix, index[rows], vector, out[rows], panel)
+
+    _on_parts(share, len(index) * n_columns, -(-len(index) // 4))
+    return out
+
+
+def transpose_dot(matrix: FloatArray, index: IntArray, weights: FloatArray) -> FloatArray:
+    """``matrix[index].T @ weights``; the matrix is C-contiguous."""
+    n_rows, n_columns = len(index), matrix.shape[1]
+    if n_columns < WIDE_MATRIX:
+        return _sum_of_blocks(
+            lambda rows, out: _transpose_rows(matrix, index[rows], weights[rows], out), n_rows, n_columns
+        )
+    out = np.zeros(n_columns)
+
+    def share(_number: int, _n_threads: int, panels: tuple[int, int], _marks: Marks) -> None:
+        _transpose_panels(matrix, index, weights, out, panels)
+
+    _on_parts(share, n_rows * n_columns, -(-n_columns // PANEL))
+    return out
+
+
+def there_and_back(
+    matrix: FloatArray, index: IntArray, vector: FloatArray, shift: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """``scores = matrix[index] @ vector - shift`` and ``matrix[index].T @ scores``, in one pass."""
+    n_rows, n_columns = len(index), matrix.shape[1]
+    scores = np.empty(n_rows)
+    if n_columns < WIDE_MATRIX:
+
+        def add(rows: slice, out: FloatArray) -> None:
+            _there_and_back_rows(matrix, index[rows], vector, shift[rows], scores[rows], out)
+
+        return scores, _sum_of_blocks(add, n_rows, n_columns)
+    out = np.zeros(n_columns)
+    n_panels = -(-n_columns // PANEL)
+    partial = np.empty((2, n_panels, max(4, BLOCK_ENTRIES // n_columns // 4 * 4)))
+
+    def share(number: int, n_threads: int, panels: tuple[int, int], marks: Marks) -> None:
+        team = (number, n_threads, marks)
+        _there_and_back_panels(matrix, index, vector, shift, scores, out, partial, panels, team)
+
+    _on_parts(share, n_rows * n_columns, n_panels)
+    return scores, out
+
+
+def column_moments(matrix: FloatArray, index: IntArray, center: bool) -> tuple[FloatArray, FloatArray]:
+    """Means of the columns of ``matrix[index]`` and sums of squares about them; zero means unless `center`.
+
+    One pass along the rows.
+    """
+    n_columns = matrix.shape[1]
+    mean, squares = np.zeros(n_columns), np.zeros(n_columns)
+
+    def share(_number: int, _n_threads: int, panels: tuple[int, int], _marks: Marks) -> None:
+        _moments_share(matrix, index, center, mean, squares, panels)
+
+    _on_parts(share, len(index) * n_columns, -(-n_columns // MOMENT_COLUMNS))
+    return mean, squares

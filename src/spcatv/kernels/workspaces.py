@@ -11,6 +11,7 @@ import numpy.typing as npt
 from spcatv._util.types import Array, FloatArray, IntArray
 from spcatv.kernels.base import LoadingTerms
 from spcatv.kernels.compiled import kernel
+from spcatv.kernels.meeting import on_ranges
 from spcatv.structure import Structure
 
 # How the dual variable is kept in its set: group by group, entry by entry, or by damping alone.
@@ -32,22 +33,27 @@ def cached_layout(structure: Structure, make: Callable[[Any], Made]) -> Made:
 
 
 @kernel
-def _pick(source: Any, index: Any, out: Any) -> None:
-    for j in range(len(index)):
+def _pick(source: Any, index: Any, out: Any, first: int, last: int) -> None:
+    for j in range(first, last):
         out[j] = source[index[j]]
 
 
 @kernel
-def _put(source: Any, index: Any, out: Any) -> None:
-    for j in range(len(index)):
+def _put(source: Any, index: Any, out: Any, first: int, last: int) -> None:
+    for j in range(first, last):
         out[index[j]] = source[j]
 
 
 def _picked(source: Array, index: IntArray, dtype: npt.DTypeLike = np.float64) -> FloatArray:
     """Return ``source[index]`` in another precision, without a copy in between."""
     out = np.empty(len(index), dtype=dtype)
-    _pick(source, index, out)
+    on_ranges(lambda first, last: _pick(source, index, out, first, last), len(index))
     return out
+
+
+def _place(source: Array, index: IntArray, out: Array) -> None:
+    """``out[index] = source`` for an index without repetitions."""
+    on_ranges(lambda first, last: _put(source, index, out, first, last), len(index))
 
 
 class CompiledWorkspace:
@@ -124,7 +130,7 @@ class PlacedWorkspace(CompiledWorkspace):
 
     def set_target(self, y: FloatArray) -> None:
         """Take a new y."""
-        _put(y, self._memory.place, self._y)
+        _place(y, self._memory.place, self._y)
         self._active = self._all
 
     def set_weights(self, coupling: float, threshold: float) -> None:
@@ -134,8 +140,8 @@ class PlacedWorkspace(CompiledWorkspace):
 
     def set_state(self, v: FloatArray, dual: FloatArray) -> None:
         """Take v and a dual variable."""
-        _put(v, self._memory.place, self._v)
-        _put(dual, self._memory.slot, self._dual.reshape(-1))
+        _place(v, self._memory.place, self._v)
+        _place(dual, self._memory.slot, self._dual.reshape(-1))
         self._dual_was_set()
         self._active = self._all
 

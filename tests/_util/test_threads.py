@@ -1,0 +1,239 @@
+"""How many threads a computation may use, and that a team of them ends whatever happens."""
+
+import os
+import threading
+import time
+
+import numpy as np
+import pytest
+from joblib import Parallel, delayed
+from threadpoolctl import threadpool_limits
+
+from spcatv._util import threads
+from spcatv._util.threads import in_order, most_threads, one_blas_thread, threads_for, together
+from spcatv.kernels.compiled import kernel
+from spcatv.kernels.meeting import meet, work_together
+
+
+@pytest.fixture
+def sixteen_cores(monkeypatch):
+    for name in threads.VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(threads, "_cores", lambda: 16)
+    with threadpool_limits(limits=16):
+        yield
+
+
+def test_all_cores_by_default(sixteen_cores):
+    assert most_threads() == threads._library_limit() > 0
+
+
+def test_cores_of_the_process_are_counted(monkeypatch):
+    monkeypatch.setattr(threads, "_cores_of_the_machine", lambda: 64)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 3, 5}, raising=False)
+    assert threads._cores() == 3
+    monkeypatch.setattr(threads, "_cores_of_the_machine", lambda: 2)
+    assert threads._cores() == 2
+
+
+@pytest.mark.parametrize("name", threads.VARIABLES)
+@pytest.mark.parametrize(("text", "limit"), [("3", 3), ("2,1", 2), ("0", 8), ("many", 8), ("", 8)])
+def test_variables_of_the_environment(monkeypatch, sixteen_cores, name, text, limit):
+    monkeypatch.setattr(threads, "_library_limit", lambda: 8)
+    monkeypatch.setenv(name, text)
+    assert most_threads() == limit
+
+
+def test_limits_of_threadpoolctl(sixteen_cores):
+    with threadpool_limits(limits=1):
+        assert most_threads() == 1
+        with one_blas_thread():
+            assert most_threads() == 1
+
+
+def test_the_limit_of_a_fit_is_not_one_of_its_own_threads(monkeypatch, sixteen_cores):
+    monkeypatch.setattr(threads, "_library_limit", lambda: 7)
+    with one_blas_thread():
+        monkeypatch.undo()
+        monkeypatch.setattr(threads, "_cores", lambda: 16)
+        for name in threads.VARIABLES:
+            monkeypatch.delenv(name, raising=False)
+        assert threads._library_limit() == 1
+        assert most_threads() == 7
+
+
+def test_workers_of_joblib(monkeypatch, sixteen_cores):
+    monkeypatch.setattr(threads, "_library_limit", lambda: 16)
+    assert Parallel(2, backend="threading")(delayed(most_threads)() for _ in range(3)) == [1, 1, 1]
+    assert Parallel(1)(delayed(most_threads)() for _ in range(2)) == [16, 16]
+
+
+def _most_of_many_cores():
+    threads._cores = lambda: 16
+    threads._library_limit = lambda: 16
+    return most_threads()
+
+
+@pytest.mark.parametrize("granted", [1, 3])
+def test_worker_processes_use_what_joblib_grants(granted):
+    from joblib import parallel_config
+
+    with parallel_config("loky", inner_max_num_threads=granted):
+        assert Parallel(2)(delayed(_most_of_many_cores)() for _ in range(2)) == [granted, granted]
+
+
+def test_forked_workers_use_one_thread(sixteen_cores):
+    assert Parallel(2, backend="multiprocessing")(delayed(_most_of_many_cores)() for _ in range(2)) == [1, 1]
+
+
+def test_tasks_of_dask_use_one_thread():
+    distributed = pytest.importorskip("distributed")
+    with distributed.Client(
+        n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
+    ) as client:
+        assert client.submit(_most_with_cores, pure=False).result() == 1
+    assert _most_with_cores() == 16
+
+
+def _most_with_cores():
+    before = threads._cores, threads._library_limit
+    try:
+        return _most_of_many_cores()
+    finally:
+        threads._cores, threads._library_limit = before
+
+
+def test_little_work_stays_on_one_thread(monkeypatch):
+    monkeypatch.setattr(threads, "most_threads", lambda: 4)
+    assert [threads_for(work, 10) for work in (0, 19, 20, 35, 1000)] == [1, 1, 2, 3, 4]
+
+
+def _nothing():
+    pass
+
+
+def test_shares_are_worked_on_at_the_same_time():
+    barrier = threading.Barrier(4, timeout=30)
+    seen = set()
+
+    def share(number, n_threads):
+        barrier.wait()
+        seen.add((number, n_threads, threading.current_thread()))
+
+    together(share, 4, _nothing)
+    assert sorted(pair[:2] for pair in seen) == [(0, 4), (1, 4), (2, 4), (3, 4)]
+    assert len({pair[2] for pair in seen}) == 4
+
+
+def test_a_busy_team_leaves_the_work_to_the_caller():
+    calls = []
+
+    def share(number, n_threads):
+        if number == 0:
+            together(lambda *inner: calls.append(inner), 3, _nothing)
+
+    together(share, 2, _nothing)
+    assert calls == [(0, 1)]
+    together(lambda *outer: calls.append(outer), 2, _nothing)
+    assert sorted(calls) == [(0, 1), (0, 2), (1, 2)]
+
+
+@pytest.mark.parametrize("failing", [0, 1, 2])
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_an_error_in_a_share_ends_all_of_them(failing, error):
+    stopped = threading.Event()
+    ended = []
+
+    def share(number, n_threads):
+        if number == failing:
+            raise error("no")
+        stopped.wait(timeout=30)
+        ended.append(number)
+
+    with pytest.raises(error, match="no"):
+        together(share, 3, stopped.set)
+    assert sorted(ended) == [number for number in range(3) if number != failing]
+    together(lambda *_: None, 3, _nothing)
+
+
+@kernel
+def _meet_forever(marks, number, n_threads):
+    mark = 1
+    while meet(marks, number, n_threads, mark):
+        mark += 1
+
+
+def test_an_error_ends_kernels_that_wait_for_each_other():
+    _meet_forever(np.array([1] + 99 * [0]), 0, 2)  # compiled beforehand
+
+    def share(number, n_threads, marks):
+        if number == 2:
+            time.sleep(0.01)
+            raise MemoryError("full")
+        _meet_forever(marks, number, n_threads)
+
+    with pytest.raises(MemoryError, match="full"):
+        work_together(share, 3)
+
+
+@kernel
+def _count_the_late(marks, number, n_threads, times, counts):
+    for mark in range(1, times + 1):
+        counts[number, 0] += 1
+        if not meet(marks, number, n_threads, 2 * mark - 1):
+            return
+        for other in range(n_threads):
+            counts[number, 1] += counts[other, 0] != mark
+        if not meet(marks, number, n_threads, 2 * mark):
+            return
+
+
+def test_nobody_leaves_a_meeting_before_the_last_has_come():
+    counts = np.zeros((4, 2), dtype=np.int64)
+    work_together(lambda number, n, marks: _count_the_late(marks, number, n, 200, counts), 4)
+    assert counts.tolist() == [[200, 0]] * 4
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+def test_items_are_taken_in_order(n_threads):
+    taken = []
+
+    def make(number):
+        time.sleep(0.001 * (number % 3))
+        return number
+
+    in_order(make, taken.append, 20, n_threads)
+    assert taken == list(range(20))
+
+
+def test_an_item_that_cannot_be_made():
+    taken = []
+
+    def make(number):
+        if number == 5:
+            raise ValueError("five")
+        return number
+
+    with pytest.raises(ValueError, match="five"):
+        in_order(make, taken.append, 1000, 4)
+    assert taken == list(range(len(taken)))
+    assert len(taken) <= 5
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_fork_has_a_team_of_its_own():
+    together(lambda *_: None, 3, _nothing)
+    child = os.fork()
+    if child == 0:
+        calls = []
+        together(lambda *share: calls.append(share), 3, _nothing)
+        os._exit(0 if sorted(calls) == [(0, 3), (1, 3), (2, 3)] else 1)
+    deadline = time.monotonic() + 60
+    while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    if ended == (0, 0):
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+        pytest.fail("the child hangs")
+    assert os.waitstatus_to_exitcode(ended[1]) == 0
