@@ -17,8 +17,7 @@ from spcatv.kernels.meeting import meet, work_together
 
 @pytest.fixture
 def sixteen_cores(monkeypatch):
-    for name in threads.VARIABLES:
-        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(threads, "_asked_at_start", [])
     monkeypatch.setattr(threads, "_cores", lambda: 16)
     with threadpool_limits(limits=16):
         yield
@@ -40,7 +39,7 @@ def test_cores_of_the_process_are_counted(monkeypatch):
 @pytest.mark.parametrize(("text", "limit"), [("3", 3), ("2,1", 2), ("0", 8), ("many", 8), ("", 8)])
 def test_variables_of_the_environment(monkeypatch, sixteen_cores, name, text, limit):
     monkeypatch.setattr(threads, "_library_limit", lambda: 8)
-    monkeypatch.setenv(name, text)
+    monkeypatch.setattr(threads, "_asked_at_start", threads._asked_for({name: text}))
     assert most_threads() == limit
 
 
@@ -56,8 +55,7 @@ def test_the_limit_of_a_fit_is_not_one_of_its_own_threads(monkeypatch, sixteen_c
     with one_blas_thread():
         monkeypatch.undo()
         monkeypatch.setattr(threads, "_cores", lambda: 16)
-        for name in threads.VARIABLES:
-            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setattr(threads, "_asked_at_start", [])
         assert threads._library_limit() == 1
         assert most_threads() == 7
 
@@ -86,7 +84,7 @@ def test_forked_workers_use_one_thread(sixteen_cores):
     assert Parallel(2, backend="multiprocessing")(delayed(_most_of_many_cores)() for _ in range(2)) == [1, 1]
 
 
-def test_tasks_of_dask_use_one_thread():
+def test_tasks_of_dask_use_one_thread(sixteen_cores):
     distributed = pytest.importorskip("distributed")
     with distributed.Client(
         n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from queue import SimpleQueue
@@ -77,11 +77,15 @@ def _cores_of_the_machine() -> int:
     return int(cpu_count())
 
 
-def _variable_limits() -> list[int]:
+def _asked_for(environment: Mapping[str, str]) -> list[int]:
     """Numbers of threads that the environment asks for."""
     # OMP_NUM_THREADS may be a list, one number per level of nested threads
-    texts = (os.environ.get(name, "").split(",")[0].strip() for name in VARIABLES)
+    texts = (environment.get(name, "").split(",")[0].strip() for name in VARIABLES)
     return [int(text) for text in texts if text.isdecimal() and int(text) > 0]
+
+
+# Read once, as OpenMP does: Dask changes the environment of a process that starts workers.
+_asked_at_start = _asked_for(os.environ)
 
 
 def _is_one_of_many() -> bool:
@@ -90,7 +94,7 @@ def _is_one_of_many() -> bool:
         return True
     nested = (getattr(get_active_backend()[0], "nesting_level", 0) or 0) > 0
     # joblib's worker processes are told by the environment how many threads they may use
-    told = threading.current_thread() is threading.main_thread() and bool(_variable_limits())
+    told = threading.current_thread() is threading.main_thread() and bool(_asked_at_start)
     return nested and not told
 
 
@@ -107,13 +111,13 @@ def _is_dask_worker() -> bool:
 def most_threads() -> int:
     """How many threads a computation may use now.
 
-    It is the smallest of: the cores that this process may use, `VARIABLES` of the environment, and the limits
-    that `threadpoolctl` has set. Workers of joblib and Dask use one, unless joblib grants more to a process.
+    It is the smallest of: the cores that this process may use, `VARIABLES` at its start, and the limits that
+    `threadpoolctl` has set. Workers of joblib and Dask use one, unless joblib grants more to a process.
     """
     if _is_one_of_many():
         return 1
     libraries = _limit_outside if _n_inside else _library_limit()
-    return max(1, min([_cores(), libraries, *_variable_limits()]))
+    return max(1, min([_cores(), libraries, *_asked_at_start]))
 
 
 def threads_for(work: float, least: float) -> int:
