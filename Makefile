@@ -21,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 COVERAGE := -$(PY) -m coverage combine --append --quiet 2>/dev/null; \
 	$(PY) -m coverage report --sort=cover | sed -n '1,12p;$$p'
 
-demo: $(VENV)/.installed-demo  ## simulated images and brains, from files to maps, tables and pictures (under a minute)
+demo: $(VENV)/.installed-demo  ## simulated images and brains, from files to maps, tables and pictures (about a minute)
 	$(PY) -m spcatv demo
 
 test: $(VENV)/.installed-dev browser  ## run the tests and print how much of the code they cover
