@@ -61,3 +61,12 @@ class Rows:
         rows = index[0] if isinstance(index, tuple) else index
         self.asked.append((rows.start, rows.stop))
         return self.X[index]
+
+
+def two_regions(n_images):
+    """Images of 20 x 24 pixels with two regions, shape (n_images, 480)."""
+    rng = np.random.default_rng(0)
+    X = 0.7 * rng.standard_normal((n_images, 20, 24)) + 1.0
+    X[:, 2:9, 2:11] += 2.0 * rng.standard_normal((n_images, 1, 1))
+    X[:, 11:18, 12:22] += 1.5 * rng.standard_normal((n_images, 1, 1))
+    return X.reshape(n_images, 480)

@@ -1,8 +1,9 @@
 """How many threads a computation may use, and that a team of them ends whatever happens."""
 
 import os
+import select
+import signal
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from spcatv._util import threads
 from spcatv._util.threads import in_order, most_threads, one_blas_thread, threads_for, together
 from spcatv.kernels.compiled import kernel
-from spcatv.kernels.meeting import meet, work_together
+from spcatv.kernels.meeting import APART, meet, work_together
 
 
 @pytest.fixture
@@ -166,7 +167,8 @@ def test_an_error_ends_kernels_that_wait_for_each_other():
 
     def share(number, n_threads, marks):
         if number == 2:
-            time.sleep(0.01)
+            while marks[APART] < 1 or marks[2 * APART] < 1:
+                pass  # the others do not wait yet
             raise MemoryError("full")
         _meet_forever(marks, number, n_threads)
 
@@ -195,9 +197,13 @@ def test_nobody_leaves_a_meeting_before_the_last_has_come():
 @pytest.mark.parametrize("n_threads", [1, 2, 5])
 def test_items_are_taken_in_order(n_threads):
     taken = []
+    second_is_made = threading.Event()
 
     def make(number):
-        time.sleep(0.001 * (number % 3))
+        if number == 0 and n_threads > 1:
+            assert second_is_made.wait(60)
+        if number == 1:
+            second_is_made.set()
         return number
 
     in_order(make, taken.append, 20, n_threads)
@@ -222,16 +228,17 @@ def test_an_item_that_cannot_be_made():
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_fork_has_a_team_of_its_own():
     together(lambda *_: None, 3, _nothing)
+    here, there = os.pipe()
     child = os.fork()
     if child == 0:
         calls = []
         together(lambda *share: calls.append(share), 3, _nothing)
-        os._exit(0 if sorted(calls) == [(0, 3), (1, 3), (2, 3)] else 1)
-    deadline = time.monotonic() + 60
-    while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    if ended == (0, 0):
-        os.kill(child, 9)
-        os.waitpid(child, 0)
-        pytest.fail("the child hangs")
-    assert os.waitstatus_to_exitcode(ended[1]) == 0
+        os.write(there, b"yes" if sorted(calls) == [(0, 3), (1, 3), (2, 3)] else b"no")
+        os._exit(0)
+    answered = select.select([here], [], [], 60)[0]
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert answered, "the child hangs"
+    assert os.read(here, 3) == b"yes"
+    os.close(here)
+    os.close(there)

@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 import pytest
-from array_files import Files
+from array_files import Files, two_regions
 from numpy.testing import assert_allclose, assert_array_equal
 
 from spcatv import SPCATV
@@ -23,12 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:the share of zeros:UserWarning")
 
 @pytest.fixture(scope="module")
 def images():
-    """120 images of 20 x 24 pixels with two regions."""
-    rng = np.random.default_rng(0)
-    X = 0.7 * rng.standard_normal((120, 20, 24)) + 1.0
-    X[:, 2:9, 2:11] += 2.0 * rng.standard_normal((120, 1, 1))
-    X[:, 11:18, 12:22] += 1.5 * rng.standard_normal((120, 1, 1))
-    return X.reshape(120, 480)
+    return two_regions(120)
 
 
 def blocks_of(X, height=17):

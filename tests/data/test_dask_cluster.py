@@ -2,10 +2,11 @@
 
 import os
 import signal
-import threading
 
 import numpy as np
 import pytest
+from array_files import two_regions
+from clusters import Death
 from numpy.testing import assert_allclose, assert_array_equal
 
 from spcatv import SPCATV
@@ -27,12 +28,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def images():
-    """60 images of 20 x 24 pixels with two regions."""
-    rng = np.random.default_rng(0)
-    X = 0.7 * rng.standard_normal((60, 20, 24)) + 1.0
-    X[:, 2:9, 2:11] += 2.0 * rng.standard_normal((60, 1, 1))
-    X[:, 11:18, 12:22] += 1.5 * rng.standard_normal((60, 1, 1))
-    return X.reshape(60, 480)
+    return two_regions(60)
 
 
 @pytest.fixture(scope="module")
@@ -122,19 +118,6 @@ def test_blocks_that_are_loaded_every_time_stay_where_they_are(images, model, cl
     assert len(traffic.sizes) > 100
     assert max(traffic.sizes.values()) < 3.5 * 8 * 480
     assert_allclose(found.components_, model().fit(images).components_, atol=1e-4)
-
-
-class Death(distributed.SchedulerPlugin):
-    """Tells when the scheduler, which runs in this process, has noticed the death of a worker."""
-
-    def __init__(self, address):
-        self.name = f"death of {address}"
-        self.address = address
-        self.noticed = threading.Event()
-
-    def remove_worker(self, scheduler, worker, **_):
-        if worker == self.address:
-            self.noticed.set()
 
 
 def kill_a_holder(client, cluster, X):

@@ -3,12 +3,12 @@
 import os
 import signal
 import socket
-import threading
 from contextlib import suppress
 
 import cloudpickle
 import numpy as np
 import pytest
+from clusters import Death
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
@@ -179,19 +179,6 @@ def test_the_death_of_the_only_worker_that_holds_the_data_changes_no_number(clus
         death.noticed.wait()
         together = clone(search).fit(images)
     assert_same(alone, together)
-
-
-class Death(distributed.SchedulerPlugin):
-    """Tells when the scheduler, which runs in this process, has noticed the death of a worker."""
-
-    def __init__(self, address):
-        self.name = f"death of {address}"
-        self.address = address
-        self.noticed = threading.Event()
-
-    def remove_worker(self, scheduler, worker, **_):
-        if worker == self.address:
-            self.noticed.set()
 
 
 def _only_holder(client, nbytes):

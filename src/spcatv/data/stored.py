@@ -58,6 +58,7 @@ class StoreReader:
                 whole = left == 0 and right == self.shape[1]
                 found = np.asarray(self.store[first:last] if whole else self.store[first:last, left:right])
             except Exception as error:
+                # a store is anything with slices, and each library raises errors of its own: name the store
                 raise _unreadable(self.store, first, last, f"{type(error).__name__}: {error}") from error
             if found.shape != piece.shape:
                 raise _unreadable(self.store, first, last, f"it gave an array of shape {found.shape}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -68,6 +68,22 @@ class Samples(ABC):
         with np.errstate(over="ignore"):
             for number, _ in enumerate(self._filled(out), start=1):
                 tell(FileRead(number, len(out), self.names[number - 1]))
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothableSamples(Samples):
+    """Samples that can be smoothed while they are read."""
+
+    fwhm: float | None = field(default=None, kw_only=True)  # width of the kernel in mm
+
+    def smoothed(self, fwhm: float) -> Self:
+        """The same samples, smoothed while they are read."""
+        return replace(self, fwhm=fwhm)
+
+    @property
+    def treatment(self) -> Any:
+        """The width of the kernel."""
+        return self.fwhm
 
 
 def sample_names(name: str, n_samples: int) -> list[str]:

@@ -24,7 +24,7 @@ from spcatv.images.meshes import (
 )
 from spcatv.images.overlays import Overlay, both_hemispheres, by_hemisphere, hemisphere_of, open_overlay
 from spcatv.images.runs import Run, consecutive
-from spcatv.images.space import Opened, Samples, Space, VertexSet, checked_labels, sample_names
+from spcatv.images.space import Opened, SmoothableSamples, Space, VertexSet, checked_labels, sample_names
 from spcatv.structure import Structure, concat
 
 LETTERS = {"left": "L", "right": "R"}
@@ -228,21 +228,11 @@ def _gifti(values: npt.NDArray[np.float32], hemi: str, names: tuple[str, ...]) -
 
 
 @dataclass(frozen=True, eq=False)
-class SurfaceSamples(Samples):
+class SurfaceSamples(SmoothableSamples):
     """Opened overlays with the hemispheres and vertices of their space."""
 
     space: SurfaceSpace
     overlays: Mapping[str, tuple[Overlay, ...]]
-    fwhm: float | None = None  # width of the kernel that smooths them, in mm
-
-    def smoothed(self, fwhm: float) -> Self:
-        """The same samples, smoothed while they are read."""
-        return replace(self, fwhm=fwhm)
-
-    @property
-    def treatment(self) -> Any:
-        """The width of the kernel."""
-        return self.fwhm
 
     @cached_property
     def runs(self) -> tuple[Run, ...]:

@@ -16,7 +16,7 @@ from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
 from spcatv.images.loading import ImageError, is_path
 from spcatv.images.mask_rules import STRATEGIES
 from spcatv.images.runs import Run, consecutive
-from spcatv.images.space import Opened, Samples, Space, VoxelSet
+from spcatv.images.space import Opened, Samples, SmoothableSamples, Space, VoxelSet
 from spcatv.images.volume_files import (
     Volume,
     difference,
@@ -180,21 +180,11 @@ class VolumeSpace(Space):
 
 
 @dataclass(frozen=True, eq=False)
-class VolumeSamples(Samples):
+class VolumeSamples(SmoothableSamples):
     """Opened images on the grid of their space."""
 
     space: VolumeSpace
     volumes: tuple[Volume, ...]
-    fwhm: float | None = None  # width of the kernel that smooths them, in mm
-
-    def smoothed(self, fwhm: float) -> Self:
-        """The same samples, smoothed while they are read."""
-        return replace(self, fwhm=fwhm)
-
-    @property
-    def treatment(self) -> Any:
-        """The width of the kernel."""
-        return self.fwhm
 
     @cached_property
     def runs(self) -> tuple[Run, ...]:

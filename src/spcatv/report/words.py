@@ -54,10 +54,8 @@ def fixed(value: float, decimals: int = 2) -> str:
     """A number with fixed decimals; what rounds to zero has no sign."""
     if math.isnan(value):
         return "–"
-    text = f"{value:,.{decimals}f}"
-    return (
-        text.removeprefix("-") if not any(digit in text for digit in "123456789") else text.replace("-", "−")
-    )
+    rounded = round(value, decimals) + 0.0  # minus zero plus zero is zero
+    return f"{rounded:,.{decimals}f}".replace("-", "−")
 
 
 def number(value: float, digits: int = 3) -> str:
