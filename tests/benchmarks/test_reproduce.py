@@ -27,8 +27,9 @@ def _silent(line):
     pass
 
 
-def test_a_quick_run_writes_its_files(tmp_path, capsys):
+def test_a_quick_run_writes_its_files(tmp_path, capsys, monkeypatch):
     pytest.importorskip("matplotlib")
+    monkeypatch.setattr("benchmarks.reproduce.__main__.QUICK", Size(n_samples=24, side=14))
     main(["--quick", "--n-sets", "2", "--jobs", "1", "--without", "sparse-pca", "--output", str(tmp_path)])
     shown = capsys.readouterr().out
     assert "[2/2" in shown
@@ -168,7 +169,10 @@ def test_regions_are_connected_pieces():
 
 def test_real_data_are_matched_in_sparsity(tmp_path, monkeypatch):
     pytest.importorskip("nilearn")
-    monkeypatch.setattr(realtables, "SHARES", SHARES[1:2])
+    for module in ("real", "realtables"):
+        monkeypatch.setattr(f"benchmarks.reproduce.{module}.SHARES", SHARES[1:2])
+    monkeypatch.setattr("benchmarks.reproduce.realdata.N_SPLITS", 2)
+    monkeypatch.setattr(realtables, "N_SUBSETS", 5 + 2 * 2)
     report = realtables.real_report(tmp_path, None, jobs=1, quick=True, say=_silent)
     for text in (
         "SPCA-TV against",
@@ -182,7 +186,7 @@ def test_real_data_are_matched_in_sparsity(tmp_path, monkeypatch):
     for method in matched_methods(SHARES[1]):
         found = study(store, data, method)
         assert len(found.folds) == 5
-        assert len(found.halves) == 20
+        assert len(found.halves) == 4
         for record in (found.whole, *found.folds, *found.halves):
             assert len(record.values["sparsity"]) == 3
             # total variation takes regions away whole, and the share jumps
