@@ -167,7 +167,7 @@ def test_workers_change_no_bit(images, backend, order, grid_of_settings):
     X = np.tile(np.asarray(images, order=order).astype(np.float32), (1, 80))
     X = np.array(X + 0.1 * np.random.default_rng(1).standard_normal(X.shape), np.float32, order=order)
     assert X.nbytes > 1_000_000
-    search = SPCATVCV(2, structure=(80, 120), cv=2, **grid_of_settings)
+    search = SPCATVCV(2, structure=(80, 120), cv=2, tol=1e-3, **grid_of_settings)
     alone = clone(search).set_params(n_jobs=1).fit(X)
     with parallel_config(backend=backend):
         together = clone(search).set_params(n_jobs=2).fit(X)
