@@ -30,6 +30,7 @@ from spcatv.stability import bootstrap_components, split_halves
 for package in ("nibabel", "nilearn", "matplotlib", "jinja2", "pandas"):
     pytest.importorskip(package, reason="the examples need all extras, which `make test` installs")
 
+pytestmark = pytest.mark.no_cover
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = {page: read_blocks((ROOT / page).read_text(encoding="utf-8")) for page in stand_ins.PAGES}
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))

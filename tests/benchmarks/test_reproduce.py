@@ -19,6 +19,7 @@ from spcatv import SPCATV
 from spcatv.metrics import reconstruction_error
 from spcatv.structure import grid
 
+pytestmark = pytest.mark.no_cover
 TINY = Size(n_sets=2, n_samples=40, side=21)
 FAST = tuple(method for method in SIMULATION_METHODS if method.key in ("elastic-net", "spca-tv-authors"))
 

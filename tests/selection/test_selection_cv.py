@@ -31,6 +31,7 @@ class Chain:
         return "chain"
 
 
+@pytest.mark.no_cover
 @pytest.mark.filterwarnings("ignore::spcatv.estimator.NullComponentWarning")
 @pytest.mark.filterwarnings("ignore::spcatv.selection.SelectionWarning")
 @parametrize_with_checks(
@@ -153,6 +154,7 @@ ALPHA_GRID = {"alpha": "grid", "n_alphas": 3, "l1_ratio": 0.25, "tv_ratio": (0.2
 TARGETS = {"sparsity": (0.6, 0.8), "smoothness": (0.5, 1.0)}
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("backend", "order", "grid_of_settings"),
     [
