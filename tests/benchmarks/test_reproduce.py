@@ -32,8 +32,8 @@ def test_a_quick_run_writes_its_files(tmp_path, capsys, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.setattr("benchmarks.reproduce.__main__.QUICK", Size(n_samples=24, side=14))
     quicker = [
-        dataclasses.replace(method, setting=method.setting | {"search": {**method.setting["search"], "cv": 2}})
-        if "search" in method.setting
+        dataclasses.replace(method, setting=method.setting | {"search": {**search, "cv": 2}})
+        if (search := method.setting.get("search")) is not None
         else method
         for method in SIMULATION_METHODS
     ]
