@@ -8,6 +8,8 @@ import hypothesis
 import numpy as np
 import pytest
 
+from spcatv.cli import halves
+
 # the first call of a kernel compiles it, and the machine may be busy: how long an example takes says nothing
 hypothesis.settings.register_profile(
     "spcatv", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
@@ -19,6 +21,15 @@ def pytest_configure(config):
     """Compile the kernels before any process of the tests needs them."""
     if not hasattr(config, "workerinput"):  # the workers of pytest-xdist come later
         subprocess.run([sys.executable, str(Path(__file__).with_name("warm_kernels.py"))], check=True)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def usual_splits():
+    """Let `spca-tv fit` compare random halves twice by default; the fixture is the number for people."""
+    usual = halves.AUTO_SPLITS
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(halves, "AUTO_SPLITS", 2)
+        yield usual
 
 
 @pytest.fixture(scope="session")

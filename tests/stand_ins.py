@@ -190,7 +190,7 @@ def report(folder):
     write_volumes(folder, "maps/sub-{:02d}.nii.gz")
     write_surfaces(folder)
     write_people(folder)
-    options = ["--n-components", "2", "--quiet", "--output"]
+    options = ["--n-components", "2", "--n-splits", "1", "--quiet", "--output"]
     mask = ["--mask", str(folder / "gm_mask.nii.gz")]
     assert main(["fit", str(folder / "maps"), *mask, *options, str(folder / "results")]) == 0
     meshes = ["--surface", str(folder / "lh.white"), str(folder / "rh.white")]

@@ -24,11 +24,13 @@ from markdown_blocks import read_blocks
 import spcatv
 from spcatv.cli import main
 from spcatv.cli.parser import build_parser
-from spcatv.selection import cluster
+from spcatv.selection import SPCATVCV, cluster, component_curve
+from spcatv.stability import bootstrap_components, split_halves
 
 for package in ("nibabel", "nilearn", "matplotlib", "jinja2", "pandas"):
     pytest.importorskip(package, reason="the examples need all extras, which `make test` installs")
 
+pytestmark = pytest.mark.no_cover
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = {page: read_blocks((ROOT / page).read_text(encoding="utf-8")) for page in stand_ins.PAGES}
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -36,6 +38,18 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 PLACEHOLDER = re.compile(r"[A-Z]{3,}(\.\.\.)?")
 # A minute of work, and tested on its own.
 NOT_RUN = ("demo",)
+# Fits that only repeat others: the examples run with a few of them.
+FEWER = {"n_resamples=100": "n_resamples=2", "n_splits=10": "n_splits=2", "cv=5": "cv=2"}
+FEWER_BY_DEFAULT = {
+    bootstrap_components: {"n_resamples": 2},
+    split_halves: {"n_splits": 2},
+    component_curve: {"cv": 2},
+    SPCATVCV.__init__: {"cv": 2},
+}
+FEWER_OPTIONS = {
+    "fit": ("--n-splits", "1"),
+    "select": ("--n-splits", "1", "--n-bootstraps", "2", "--cv", "2"),
+}
 
 
 def modules_with_examples():
@@ -55,6 +69,10 @@ def own_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(ROOT)  # for the package benchmarks
     monkeypatch.setattr("webbrowser.open", lambda address: None)
+    for function, defaults in FEWER_BY_DEFAULT.items():
+        for name, value in defaults.items():
+            assert name in function.__kwdefaults__
+            monkeypatch.setitem(function.__kwdefaults__, name, value)
     with joblib.parallel_config(backend="threading"):  # processes would take longer to start than to work
         yield tmp_path
 
@@ -106,8 +124,9 @@ def test_pages(page, own_folder, request):
             continue
         where = f"{page}, line {block.line}"
         if block.language == "python":
+            code = re.sub("|".join(FEWER), lambda found: FEWER[found[0]], block.text)
             # as many lines above it as in the page, so that a traceback shows the right one
-            exec(compile("\n" * (block.line - 1) + block.text, str(ROOT / page), "exec"), names)
+            exec(compile("\n" * (block.line - 1) + code, str(ROOT / page), "exec"), names)
         elif block.language == "toml":
             tomllib.loads(block.text)
             Path("run.toml").write_text(block.text, encoding="utf-8")
@@ -145,7 +164,7 @@ def check_command(words, where):
         arguments = build_parser().parse_args(argv)
         if argv[0] not in NOT_RUN and not any(map(PLACEHOLDER.fullmatch, argv)):
             make_room(arguments)
-            assert main(argv) == 0, line
+            assert main([*argv, *FEWER_OPTIONS.get(argv[0], ())]) == 0, line
 
 
 def make_room(arguments: argparse.Namespace):

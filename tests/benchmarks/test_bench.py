@@ -20,6 +20,7 @@ from spcatv import SPCATV
 from spcatv.problem import LoadingProblem
 from spcatv.structure import grid
 
+pytestmark = pytest.mark.no_cover
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -19,6 +19,7 @@ from spcatv import SPCATV
 from spcatv.metrics import reconstruction_error
 from spcatv.structure import grid
 
+pytestmark = pytest.mark.no_cover
 TINY = Size(n_sets=2, n_samples=40, side=21)
 FAST = tuple(method for method in SIMULATION_METHODS if method.key in ("elastic-net", "spca-tv-authors"))
 
@@ -27,8 +28,16 @@ def _silent(line):
     pass
 
 
-def test_a_quick_run_writes_its_files(tmp_path, capsys):
+def test_a_quick_run_writes_its_files(tmp_path, capsys, monkeypatch):
     pytest.importorskip("matplotlib")
+    monkeypatch.setattr("benchmarks.reproduce.__main__.QUICK", Size(n_samples=24, side=14))
+    quicker = [
+        dataclasses.replace(method, setting=method.setting | {"search": {**search, "cv": 2}})
+        if (search := method.setting.get("search")) is not None
+        else method
+        for method in SIMULATION_METHODS
+    ]
+    monkeypatch.setattr("benchmarks.reproduce.__main__.SIMULATION_METHODS", quicker)
     main(["--quick", "--n-sets", "2", "--jobs", "1", "--without", "sparse-pca", "--output", str(tmp_path)])
     shown = capsys.readouterr().out
     assert "[2/2" in shown
@@ -168,7 +177,12 @@ def test_regions_are_connected_pieces():
 
 def test_real_data_are_matched_in_sparsity(tmp_path, monkeypatch):
     pytest.importorskip("nilearn")
-    monkeypatch.setattr(realtables, "SHARES", SHARES[1:2])
+    for module in ("real", "realtables"):
+        monkeypatch.setattr(f"benchmarks.reproduce.{module}.SHARES", SHARES[1:2])
+    for module in ("real", "realdata"):
+        monkeypatch.setattr(f"benchmarks.reproduce.{module}.N_FOLDS", 2)
+    monkeypatch.setattr("benchmarks.reproduce.realdata.N_SPLITS", 1)
+    monkeypatch.setattr(realtables, "N_SUBSETS", 2 + 2)
     report = realtables.real_report(tmp_path, None, jobs=1, quick=True, say=_silent)
     for text in (
         "SPCA-TV against",
@@ -181,8 +195,8 @@ def test_real_data_are_matched_in_sparsity(tmp_path, monkeypatch):
     monkeypatch.setattr(Store, "save", None)  # everything is there already
     for method in matched_methods(SHARES[1]):
         found = study(store, data, method)
-        assert len(found.folds) == 5
-        assert len(found.halves) == 20
+        assert len(found.folds) == 2
+        assert len(found.halves) == 2
         for record in (found.whole, *found.folds, *found.halves):
             assert len(record.values["sparsity"]) == 3
             # total variation takes regions away whole, and the share jumps

@@ -20,7 +20,8 @@ def reference(structure, X, **options):
     return SPCATV(2, structure=structure, alpha=0.05, random_state=0, **options).fit(X)
 
 
-def test_same_as_the_library(array, tmp_path, done):
+def test_same_as_the_library(array, tmp_path, done, usual_splits, monkeypatch):
+    monkeypatch.setattr("spcatv.cli.halves.AUTO_SPLITS", usual_splits)
     said = done("fit", "--array", array, "--shape", "12,10", *OPTIONS, "--output", tmp_path / "out")
     X = np.load(array)
     model = reference((12, 10), X)

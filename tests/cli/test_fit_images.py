@@ -56,7 +56,7 @@ def test_every_way_to_name_images_gives_the_same(volumes, tmp_path, done):
     }
     maps = {}
     for way, given in ways.items():
-        more = ("--mask", tmp_path / "mask.nii.gz", "--n-jobs", 2 if way == "list" else 1)
+        more = ("--mask", tmp_path / "mask.nii.gz", "--n-jobs", 2 if way == "list" else 1, "--n-splits", 0)
         done("fit", *given, *more, *OPTIONS, "--quiet", "--output", tmp_path / way)
         maps[way] = np.asarray(nib.load(tmp_path / way / "desc-SPCATV_components.nii.gz").dataobj)
         assert_array_equal(maps[way], maps["folder"], err_msg=way)

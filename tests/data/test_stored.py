@@ -163,6 +163,7 @@ def model(**options):
     return SPCATV(2, structure=(60,), memory_limit=LIMIT, **options)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("kind", STORES)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_fit_is_that_of_the_array(kind, dtype, wide, files):

@@ -76,6 +76,8 @@ def test_surface_leaves_a_map_a_hemisphere(surface):
 
 def test_a_second_run_replaces_the_first(tmp_path, monkeypatch):
     monkeypatch.setattr(brains, "N_PEOPLE", 12)
+    monkeypatch.setattr(brains, "VOXEL_MM", 8)
+    monkeypatch.setattr(brains, "METHODS", {"SPCA-TV": ("--n-splits", "0")})
     monkeypatch.setattr(
         brains, "draw_volume", lambda *args: pytest.importorskip("matplotlib.figure").Figure()
     )

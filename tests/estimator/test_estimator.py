@@ -46,6 +46,7 @@ INSTANCES = [
 ]
 
 
+@pytest.mark.no_cover
 @pytest.mark.filterwarnings("ignore::spcatv.estimator.NullComponentWarning")
 @pytest.mark.filterwarnings("ignore::spcatv.estimator.SparsityWarning")
 @parametrize_with_checks(INSTANCES)

@@ -58,6 +58,7 @@ def test_the_largest_number_to_look_at():
     assert [most_components(n) for n in (2, 3, 12, 20, 300)] == [1, 1, 6, 10, 10]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("n_planted", [0, 1, 3, 5])
 def test_planted_components_are_counted(n_planted):
     rng = np.random.default_rng(n_planted)

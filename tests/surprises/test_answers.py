@@ -9,6 +9,7 @@ from spcatv.cli import main
 from spcatv.report import generate_report
 from spcatv.results import read_results
 
+pytestmark = pytest.mark.no_cover
 SHAPE = (16, 16)
 PLACES = ((2, 2), (2, 9), (9, 5))
 
@@ -24,8 +25,9 @@ def write_array(file, seed, amplitudes, n_samples=40):
 
 
 @pytest.fixture
-def answer(tmp_path, capsys):
+def answer(tmp_path, capsys, usual_splits, monkeypatch):
     """Fit an array, with 90 % zeros, and return what was printed and the results."""
+    monkeypatch.setattr("spcatv.cli.halves.AUTO_SPLITS", usual_splits)
 
     def run(seed, amplitudes, *options):
         write_array(tmp_path / "X.npy", seed, amplitudes)
@@ -46,7 +48,7 @@ def test_pure_noise_is_called_not_reproducible(answer, seed):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_noise_has_no_number_of_components(answer, seed):
-    said, results = answer(seed, (), "--n-components", "auto")
+    said, results = answer(seed, (), "--n-components", "auto", "--n-splits", "2")
     assert "Number of components: 1. No component stands out" in said
     assert "do not interpret." in said
     assert len(results.model.components_) == 1
@@ -71,7 +73,7 @@ def test_planted_components_are_counted_and_found_again(answer, n_planted, tmp_p
 
 def test_the_report_shows_the_curve(answer, tmp_path):
     pytest.importorskip("jinja2")
-    _, results = answer(1, (1.6, 1.4), "--n-components", "auto")
+    _, results = answer(1, (1.6, 1.4), "--n-components", "auto", "--n-splits", "2")
     html = generate_report(results).html
     assert '<h2 id="curve">Number of components</h2>' in html
     assert f"<p>{results.curve.reason}</p>" in html

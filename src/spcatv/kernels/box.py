@@ -37,13 +37,16 @@ class Spans(NamedTuple):
     slab_ptr: npt.NDArray[np.int64]
     cells: npt.NDArray[np.int64]  # cells of the spans before slab s, shape (n_slabs + 1,)
 
-    def cut(self, n_parts: int) -> IntArray:
+    def cut(self, n_parts: int) -> list[int]:
         """Cut the slabs into at most so many parts of about as many cells each, at least one slab each.
 
         Slabs of part k are ``bounds[k]:bounds[k + 1]``.
         """
+        n_slabs = len(self.cells) - 1
+        if n_parts == 1:  # most problems are small, and ask for this at every look at the gap
+            return [0, n_slabs]
         inner = np.searchsorted(self.cells, self.cells[-1] * np.arange(1, n_parts) / n_parts)
-        return np.unique(np.concatenate([[0], inner, [len(self.cells) - 1]]))
+        return sorted({0, *inner.tolist(), n_slabs})
 
 
 @dataclass(frozen=True)

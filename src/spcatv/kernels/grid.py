@@ -357,8 +357,8 @@ class GridWorkspace(PlacedWorkspace):
         bounds = spans.cut(threads_for(spans.cells[-1], THREAD_CELLS))
 
         def own(number: int, n_threads: int, marks: Marks) -> None:
-            slabs = bounds[number : number + 2] if n_threads > 1 else bounds[[0, -1]]
-            share((int(slabs[0]), int(slabs[1])), (number, n_threads, marks))
+            first, last = (number, number + 1) if n_threads > 1 else (0, -1)
+            share((bounds[first], bounds[last]), (number, n_threads, marks))
 
         work_together(own, len(bounds) - 1)
 
