@@ -225,9 +225,10 @@ def test_positive_picks_the_better_sign():
 def test_float32_stays_float32(striped):
     X = striped.astype(np.float32)
     model = SPCATV(2, structure=(60,), alpha=0.5).fit(X)
-    names = ["components_", "mean_", "singular_values_", "explained_variance_", "explained_variance_ratio_"]
-    for name in names:
+    for name in ["components_", "mean_", "explained_variance_ratio_"]:
         assert getattr(model, name).dtype == np.float32, name
+    for name in ["singular_values_", "explained_variance_"]:  # squares of large numbers leave float32
+        assert getattr(model, name).dtype == np.float64, name
     scores = model.transform(X)
     assert scores.dtype == np.float32
     assert model.inverse_transform(scores).dtype == np.float32

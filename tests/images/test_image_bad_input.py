@@ -269,3 +269,17 @@ def test_a_file_without_permission_is_told_as_such(three, monkeypatch):
     """Root may read everything, so the question itself is answered with no."""
     monkeypatch.setattr("spcatv.images.loading.os.access", lambda *args, **options: False)
     refused(r"a\.nii\.gz: cannot be read \(permission denied\)", three, mask=BOX)
+
+
+@pytest.mark.parametrize(("value", "dtype"), [(1e30, "float32"), (-1e200, "float64")])
+def test_an_image_without_room_for_squares_is_named_while_it_is_read(volumes, tmp_path, value, dtype):
+    image = nib.load(volumes.paths[4])
+    values = np.asanyarray(image.dataobj).astype(np.float64)
+    values[tuple(np.argwhere(volumes.inside)[7])] = value
+    values[tuple(np.argwhere(volumes.inside)[9])] = np.nan
+    damaged = tmp_path / "sub-05_damaged.nii.gz"
+    nib.save(nib.Nifti1Image(values, image.affine), damaged)
+    with pytest.raises(
+        ImageError, match=rf"sub-05_damaged\.nii\.gz: values of up to {abs(value):.3g}".replace("+", r"\+")
+    ):
+        read_cohort([*volumes.paths[:4], damaged], mask=volumes.mask, dtype=dtype)

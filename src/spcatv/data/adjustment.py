@@ -233,6 +233,9 @@ class AdjustedData:
         if len(self.slopes) == 0:
             raw = self.data.column_statistics(center)
             return ColumnStatistics(raw.mean * self.factor, raw.squared_norms * np.square(self.factor))
+        return self._statistics_in_two_passes(center)
+
+    def _statistics_in_two_passes(self, center: bool) -> ColumnStatistics:
         mean: FloatArray = np.zeros(self.shape[1])
         if center:
             mean = self.transpose_dot(np.full(self.shape[0], 1.0 / self.shape[0]))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 from scipy.linalg.blas import daxpy
@@ -18,6 +18,7 @@ from scipy.linalg.blas import daxpy
 from spcatv._util.types import FloatArray
 from spcatv.data.base import BLOCK_ENTRIES, ColumnStatistics, Data
 from spcatv.data.blocked import each_block
+from spcatv.data.scale import ScaledData, ordinary_unit, scaled
 from spcatv.data.sketch import CompressedData, compress
 
 # A Gram matrix pays, in time and in memory, if it is small, or small beside the data: of order at most
@@ -90,6 +91,10 @@ class Centring:
     mean: FloatArray
     global_loading: FloatArray | None = None
 
+    def in_units(self, unit: float) -> Centring:
+        """The same for samples that are `unit` times larger; a global loading has no unit."""
+        return self if unit == 1.0 else Centring(unit * self.mean, self.global_loading)
+
     def apply(self, samples: FloatArray) -> FloatArray:
         """``x - mean - g(x) global_loading``, where ``g(x)`` is the mean over features of ``x - mean``.
 
@@ -122,6 +127,22 @@ class CentredData:
     @cached_property
     def _statistics(self) -> ColumnStatistics:
         return self.data.column_statistics(self.center)
+
+    @property
+    def unit(self) -> float:
+        """What the numbers of this operator are multiples of; 1 at an ordinary scale."""
+        return self.data.unit if isinstance(self.data, ScaledData) else 1.0
+
+    def at_ordinary_scale(self) -> Self:
+        """The same of X scaled by a power of two, if squares of squares of X would leave its precision.
+
+        Raises
+        ------
+        ValueError
+            If float64 has no room for the variances of X.
+        """
+        unit = ordinary_unit(self.data, self._statistics)
+        return self if unit == 1.0 else type(self)(scaled(self.data, unit), self.center)
 
     @property
     def mean(self) -> FloatArray:

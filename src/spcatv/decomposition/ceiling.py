@@ -42,7 +42,7 @@ def pca_cumulative_variance(
     """
     kind = CentredData if global_signal is None else GlobalSignalRemoved
     known = isinstance(X, (Data, np.ndarray)) or in_blocks(X) is not None
-    data = kind(as_data(X if known else np.asarray(X)), center)
+    data = kind(as_data(X if known else np.asarray(X)), center).at_ordinary_scale()
     with one_blas_thread():
         n_vectors = min(n_components, *data.shape)
         if gram_pays(data.shape):

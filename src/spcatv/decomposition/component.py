@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -86,6 +86,19 @@ class Component:
     def is_null(self) -> bool:
         """Whether the loading vector is zero."""
         return not self.v.any()
+
+    def in_units(self, unit: float) -> Component:
+        """The same for data that are `unit` times larger and an l2 that does not grow with them."""
+        return replace(
+            self,
+            v=unit * self.v,
+            back=unit * self.back,
+            scores_norm=unit**2 * self.scores_norm,
+            objective=unit**2 * self.objective,
+            gap=unit**2 * self.gap,
+            scale=unit**2 * self.scale,
+            weights=replace(self.weights, l1=unit * self.weights.l1, tv=unit * self.weights.tv),
+        )
 
     @property
     def n_alternations(self) -> int:
@@ -177,6 +190,28 @@ class ComponentDiagnostics:
     same_sign: float | None = None
     global_correlation: float | None = None
     n_passes: int | None = None
+
+    def in_units(self, unit: float, *, grows: bool, grew: bool) -> ComponentDiagnostics:
+        """The same for data that are `unit` times larger.
+
+        Parameters
+        ----------
+        unit : float
+        grows : bool
+            Whether loadings grew with the data while the alternation went on.
+        grew : bool
+            Whether the final loading grows with the data.
+        """
+        along = unit**2 if grows else unit
+        return replace(
+            self,
+            objective=self.objective * (unit**2 if grew else unit),
+            gap=self.gap * (unit**2 if grew else 1.0),
+            objectives=tuple(along * value for value in self.objectives),
+            inexactness=tuple(along * value for value in self.inexactness),
+            l1=unit * self.l1,
+            tv=unit * self.tv,
+        )
 
     @property
     def is_dead(self) -> bool:

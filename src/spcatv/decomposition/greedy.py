@@ -117,6 +117,31 @@ class Decomposition:
     weights: tuple[Weights, ...]
     fitted: tuple[Component, ...]
 
+    def in_units(self, unit: float) -> Decomposition:
+        """The components of data that are `unit` times larger, for a homogeneous penalty; no warm starts.
+
+        Where the l2 of a loading problem grows with the data, the length of the loading stays. Where it is
+        fixed (a wanted sparsity, joint refinement), the loading grows as well. Objectives are l2 times the
+        square of that length, gaps are the square of it.
+        """
+        if unit == 1.0:
+            return self
+        is_fixed = [record.target_sparsity is not None for record in self.diagnostics]
+        return replace(
+            self,
+            singular_values=unit * self.singular_values,
+            diagnostics=tuple(
+                record.in_units(unit, grows=fixed, grew=fixed or self.refinement is not None)
+                for record, fixed in zip(self.diagnostics, is_fixed, strict=True)
+            ),
+            refinement=None if self.refinement is None else self.refinement.in_units(unit),
+            weights=tuple(
+                Weights(unit * own.l1, own.l2 if fixed else unit * own.l2, unit * own.tv)
+                for own, fixed in zip(self.weights, is_fixed, strict=True)
+            ),
+            fitted=(),
+        )
+
 
 def decompose(
     data: CentredData,

@@ -45,6 +45,14 @@ class Refinement:
     n_cycles: int  # cycles over all components
     converged: bool  # whether every component is certified for the others as they ended
 
+    def in_units(self, unit: float) -> Refinement:
+        """The same for data that are `unit` times larger."""
+        return replace(
+            self,
+            components=tuple(component.in_units(unit) for component in self.components),
+            objectives=tuple(unit**2 * value for value in self.objectives),
+        )
+
 
 def refine_components(
     data: CentredData,

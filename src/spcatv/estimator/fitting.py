@@ -17,6 +17,7 @@ from sklearn.utils.validation import validate_data
 from spcatv._util.types import FloatArray
 from spcatv._util.warn import warn_user
 from spcatv.data import CentredData, Centring, Data, GlobalSignalRemoved, StoredData, as_data, in_blocks
+from spcatv.data.scale import ORDINARY
 from spcatv.decomposition import (
     Decomposition,
     LoadingPenalty,
@@ -27,11 +28,12 @@ from spcatv.decomposition import (
     decompose,
 )
 from spcatv.estimator.parameters import ROUNDING, check_some_left, checked_init
+from spcatv.problem import TotalVariation, as_penalty
 from spcatv.progress import SILENT, Listener
 from spcatv.structure import Structure
 
-# Norms of columns between which float32 has room for squares and penalties.
-SMALLEST_SINGLE, LARGEST_SINGLE = 1e-10, 1e10
+# Largest norms of columns between which squares fit into a precision, for data that cannot be scaled.
+ORDINARY_SQUARES = {np.dtype(np.float32): (1e-16, 1e16), np.dtype(np.float64): ORDINARY[np.dtype(np.float64)]}
 # A share of zeros this close to the wanted one needs no remark.
 SPARSITY_SLACK = 0.01
 # A component of the penalised model with a smaller share of zeros than this is hardly sparse.
@@ -68,8 +70,10 @@ class Fit:
         On the features.
     centring : Centring
         What was subtracted from the samples: means of the columns, and the global signal if asked for.
+    unit : float
+        What the numbers of the decomposition are multiples of: a power of two, 1 at an ordinary scale.
     squared_norm : float
-        ``||X||_F^2`` after that.
+        ``||X||_F^2`` after that, in this unit.
     n_samples : int
         N.
     dtype : dtype
@@ -79,6 +83,7 @@ class Fit:
     decomposition: Decomposition
     structure: Structure
     centring: Centring
+    unit: float
     squared_norm: float
     n_samples: int
     dtype: np.dtype[Any]
@@ -97,9 +102,10 @@ class Fit:
             Whether every component has weights of its own: ``l1_``, ``l2_`` and ``tv_`` are then arrays of
             shape (K,), otherwise numbers.
         """
-        result, dtype = self.decomposition, self.dtype
-        variance = result.singular_values**2
-        share = variance / self.squared_norm if self.squared_norm > 0 else 0 * variance
+        dtype = self.dtype
+        squares = self.decomposition.singular_values**2
+        share = squares / self.squared_norm if self.squared_norm > 0 else 0 * squares
+        result = self.decomposition.in_units(self.unit)
         weights = {
             f"{name}_": np.array([getattr(own, name) for own in result.weights])
             if weights_differ
@@ -109,8 +115,9 @@ class Fit:
         return {
             "components_": result.components.astype(dtype),
             **centring_attributes(self.centring, dtype),
-            "singular_values_": result.singular_values.astype(dtype),
-            "explained_variance_": (variance / (self.n_samples - 1)).astype(dtype),
+            # float32 has no room for the variances of large numbers
+            "singular_values_": result.singular_values,
+            "explained_variance_": result.singular_values**2 / (self.n_samples - 1),
             "explained_variance_ratio_": share.astype(dtype),
             **weights,
             "structure_": self.structure,
@@ -177,7 +184,19 @@ def _checked_again(estimator: Any, data: Data, *, reset: bool, min_samples: int)
 def centred_data(estimator: Any, data: Data) -> CentredData:
     """The data as the parameters of an estimator ask for: centred or not, with or without global signal."""
     kind = CentredData if estimator.global_signal is None else GlobalSignalRemoved
-    return kind(data, bool(estimator.center))
+    centred = kind(data, bool(estimator.center))
+    scaled = centred.at_ordinary_scale()
+    if scaled is centred or isinstance(as_penalty(estimator.penalty), TotalVariation):
+        return scaled
+    # other penalties are not homogeneous: X in another unit is another problem
+    low, high = ORDINARY_SQUARES[data.dtype]
+    if not low < centred.largest_column_norm < high:
+        raise ValueError(
+            f"the largest norm of a column of X is {centred.largest_column_norm:.3g}; with the penalty "
+            f"{estimator.penalty!r} and {data.dtype} it must lie between {low:g} and {high:g}: multiply X "
+            'by a constant, or take penalty="tv"'
+        )
+    return centred
 
 
 def centring_attributes(centring: Centring, dtype: np.dtype[Any]) -> dict[str, Any]:
@@ -200,10 +219,10 @@ def centring_of(estimator: Any) -> Centring:
 def alpha_unit(estimator: Any, data: CentredData) -> float:
     """What alpha = 1 stands for in the objective: ``max_j ||X_j||_2 / N``, or 1 if the penalty is absolute.
 
-    Data without any variance have nothing to scale by, nor anything to fit: 1.
+    In units of the data. Data without any variance have nothing to scale by, nor anything to fit: 1.
     """
     if estimator.penalty_units == "absolute":
-        return 1.0
+        return 1.0 / data.unit
     return data.largest_column_norm / data.shape[0] or 1.0
 
 
@@ -271,13 +290,14 @@ def fit_data(
             f"features ({data.shape[1]} features); set global_signal=None"
         )
     requests = _requests(estimator, data, structure)
-    # squares of very large or small numbers leave float32
-    fits_single = SMALLEST_SINGLE < data.largest_column_norm < LARGEST_SINGLE
+    # squares of very large or small numbers leave float32; data that could be scaled were
+    low, high = ORDINARY[data.data.dtype]
+    is_ordinary = low < data.largest_column_norm < high
     plan = Plan(
         tol=float(estimator.tol),
         max_iter=int(estimator.max_iter),
         method=estimator.solver,
-        dtype=data.data.dtype if fits_single else np.float64,
+        dtype=data.data.dtype if is_ordinary else np.float64,
         init=checked_init(estimator.init, estimator.n_components, data.shape[1]),
         n_init=int(estimator.n_init),
         refine=bool(estimator.refine),
@@ -288,7 +308,8 @@ def fit_data(
     return Fit(
         decomposition=result,
         structure=structure,
-        centring=data.centring,
+        centring=data.centring.in_units(data.unit),
+        unit=data.unit,
         squared_norm=data.squared_norm(),
         n_samples=data.shape[0],
         dtype=data.data.dtype,

@@ -139,7 +139,8 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
     singular_values_ : ndarray of shape (n_components,)
         Norms of the scores of the training samples.
     explained_variance_ : ndarray of shape (n_components,)
-        Variance that each component removes from the data, ``singular_values_**2 / (N - 1)``.
+        Variance that each component removes from the data, ``singular_values_**2 / (N - 1)``; float64,
+        because float32 has no room for squares of large numbers.
     explained_variance_ratio_ : ndarray of shape (n_components,)
         The same as a share of the total variance, without that of a global signal that was taken out.
     l1_, l2_, tv_ : float, or ndarray of shape (n_components,)
@@ -253,7 +254,7 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         def attributes(components: FloatArray) -> dict[str, Any]:
             return {
                 "components_": components.astype(data.dtype),
-                **centring_attributes(centred.centring, data.dtype),
+                **centring_attributes(centred.centring.in_units(centred.unit), data.dtype),
                 "n_features_in_": data.shape[1],
             }
 
@@ -285,6 +286,11 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
             scores = np.linalg.lstsq(components @ components.T, products.T, rcond=None)[0].T
         else:
             scores = deflation_scores(products, components)
+        if not np.abs(scores).max(initial=0.0) <= np.finfo(data.dtype).max:
+            raise ValueError(
+                f"scores of up to {np.abs(scores).max():.3g} are beyond {data.dtype}; give X as float64, or "
+                "divide it by a constant before the fit"
+            )
         return np.asarray(scores.astype(data.dtype))
 
     def inverse_transform(self, X: Any) -> FloatArray:

@@ -24,6 +24,9 @@ from spcatv.images.runs import Run
 from spcatv.progress import FileRead, tell
 from spcatv.structure import Structure
 
+# Largest magnitudes whose squares a precision has room for, with some to spare for sums of them.
+LARGEST = {np.dtype(np.float32): 1e17, np.dtype(np.float64): 1e145}
+
 
 class Samples(ABC):
     """Images that were opened and checked against their space, but not read yet."""
@@ -67,6 +70,7 @@ class Samples(ABC):
         # values too large for float32 become infinite; these are found later
         with np.errstate(over="ignore"):
             for number, _ in enumerate(self._filled(out), start=1):
+                _check_magnitude(out[number - 1], self.names[number - 1])
                 tell(FileRead(number, len(out), self.names[number - 1]))
 
 
@@ -84,6 +88,17 @@ class SmoothableSamples(Samples):
     def treatment(self) -> Any:
         """The width of the kernel."""
         return self.fwhm
+
+
+def _check_magnitude(row: FloatArray, name: str) -> None:
+    """Refuse a sample whose finite values have no squares in the precision that it is read to."""
+    largest, limit = float(np.abs(row[np.isfinite(row)]).max(initial=0.0)), LARGEST[row.dtype]
+    if largest > limit:
+        raise ImageError(
+            f"{name}: values of up to {largest:.3g} in the mask, and {row.dtype} holds squares of numbers up "
+            f"to {limit:g} only. The file is damaged and has to be left out (exclude=, --exclude), or all "
+            "images need a larger unit"
+        )
 
 
 def sample_names(name: str, n_samples: int) -> list[str]:
