@@ -1,5 +1,8 @@
 """Completion scripts: they know every command and option, and a real shell completes with them."""
 
+import os
+import re
+import select
 import shutil
 import subprocess
 
@@ -66,6 +69,76 @@ def test_bash_completes(script):
     # nothing of its own: bash goes on with file names
     assert completed(text, "spca-tv", "fit", "ma") == []
     assert completed(text, "spca-tv", "fit", "--mask", "ma") == []
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="needs fish")
+def test_fish_completes(script, tmp_path):
+    file = tmp_path / "spca-tv.fish"
+    file.write_text(script("fish"))
+
+    def offered(typed):
+        code = f"source {file}; complete -C '{typed}'"
+        done = subprocess.run(["fish", "--no-config", "-c", code], capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+        return [line.split("\t")[0] for line in done.stdout.splitlines()]
+
+    assert offered("spca-tv se") == ["select"]
+    assert offered("spca-tv fit --spars") == ["--sparsity"]
+    assert offered("spca-tv fit maps/ --rul") == []
+    assert sorted(offered("spca-tv select --rule ")) == ["error", "one_se", "paper", "stability"]
+    assert offered(f"spca-tv fit --mask {tmp_path}/spca") == [str(file)]
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="needs zsh")
+def test_zsh_completes(script, tmp_path):
+    pytest.importorskip("pty")
+    file = tmp_path / "_spca-tv"
+    file.write_text(script("zsh"))
+    with Zsh(tmp_path, f"fpath=({tmp_path} $fpath); autoload -U compinit; compinit -u -D") as shell:
+        assert shell.completed("spca-tv se") == "spca-tv select "
+        assert shell.completed("spca-tv fit --spars") == "spca-tv fit --sparsity "
+        assert shell.completed("spca-tv fit maps/ --rul") == "spca-tv fit maps/ --rul"
+        assert shell.completed("spca-tv select --rule pa") == "spca-tv select --rule paper "
+        assert shell.completed(f"spca-tv fit --mask {file}"[:-3]) == f"spca-tv fit --mask {file} "
+
+
+class Zsh:
+    """An interactive zsh in a terminal of its own: completion exists nowhere else."""
+
+    def __init__(self, home, setup):
+        self.setup = f"{setup}; PS1=''; show() {{ print -r -- \"GOT<$BUFFER>\"; BUFFER=''; }}; zle -N show; "
+        self.setup += "bindkey '^G' show; print RE''ADY\n"
+        self.environment = {**os.environ, "HOME": str(home), "TERM": "dumb"}
+
+    def __enter__(self):
+        import pty
+
+        self.terminal, inside = pty.openpty()
+        self.process = subprocess.Popen(
+            ["zsh", "-f", "-i"], stdin=inside, stdout=inside, stderr=inside, env=self.environment
+        )
+        os.close(inside)
+        os.write(self.terminal, self.setup.encode())
+        self.read_until(b"READY")
+        return self
+
+    def __exit__(self, *error):
+        self.process.kill()
+        self.process.wait()
+        os.close(self.terminal)
+
+    def read_until(self, pattern):
+        seen = b""
+        while not (found := re.search(pattern, seen)):
+            ready, _, _ = select.select([self.terminal], [], [], 60)
+            assert ready, seen
+            seen += os.read(self.terminal, 4096)
+        return found
+
+    def completed(self, typed):
+        """The line after a press of the tab key."""
+        os.write(self.terminal, typed.encode() + b"\t\x07")
+        return self.read_until(b"GOT<(.*?)>")[1].decode()
 
 
 @pytest.mark.parametrize(("shell", "check"), [("zsh", ["-n"]), ("fish", ["--no-execute"]), ("bash", ["-n"])])

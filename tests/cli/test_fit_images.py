@@ -95,6 +95,24 @@ def test_transform_gives_the_scores_of_the_fit(volumes, tmp_path, done):
         rtol=1e-4,
         atol=1e-4,
     )
+    fewer = ("--exclude", "sub-03", "sub-07_map", "--output", tmp_path / "fewer.tsv")
+    assert "Scores of 8 samples" in done("transform", tmp_path / "o", volumes, *confounds, *fewer)
+    kept = [row for row in got if row["participant_id"] not in ("sub-03", "sub-07")]
+    assert read_tsv(tmp_path / "fewer.tsv") == kept
+
+
+def test_another_size_of_the_voxels(volumes, tmp_path, done, refused):
+    """The mask is resampled, too, and new images are brought to the grid of the model."""
+    mask, out = ("--mask", tmp_path / "mask.nii.gz"), ("--output", tmp_path / "out")
+    said = done("fit", volumes, *mask, "--target-affine", "6", *OPTIONS, *out)
+    assert "10 of 10 images resampled to its grid" in said
+    maps = nib.load(tmp_path / "out" / "desc-SPCATV_components.nii.gz")
+    assert_array_equal(np.diag(maps.affine)[:3], 6)
+    done("transform", tmp_path / "out", volumes, "--output", tmp_path / "scores.tsv")
+    expected, got = (read_tsv(tmp_path / name) for name in ("out/desc-SPCATV_mixing.tsv", "scores.tsv"))
+    assert_allclose(*([float(row["component_1"]) for row in rows] for rows in (expected, got)), rtol=1e-4)
+    wrong = ("--target-affine", "-2", "--output", tmp_path / "wrong")
+    assert "must be a voxel size above 0 mm" in refused("fit", volumes, *mask, *OPTIONS, *wrong)
 
 
 def octahedron():

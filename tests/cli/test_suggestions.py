@@ -3,6 +3,7 @@
 import pytest
 
 from spcatv.cli import main
+from spcatv.cli.parser import build_parser
 
 
 @pytest.mark.parametrize(
@@ -59,3 +60,10 @@ def test_values_are_no_options(tmp_path, capsys):
 def test_abbreviations_stay_where_they_are_allowed(tmp_path, capsys):
     assert main(["report", str(tmp_path / "none"), "--over"]) == 2
     assert "there is no folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["people.tsv:group"], ["people.tsv", "group"]])
+def test_a_column_of_a_table_in_one_word_or_two(words):
+    parsed = build_parser().parse_args(["report", "--groups", *words, "results", "--variable", "b.csv:age"])
+    assert (str(parsed.model), parsed.groups) == ("results", ["people.tsv", "group"])
+    assert parsed.variable == ["b.csv", "age"]

@@ -88,6 +88,28 @@ def test_interval_of_hedges_g_contains_the_effect_as_often_as_it_says():
     np.testing.assert_allclose(mirrored_ends, -straight_ends[:, ::-1])
 
 
+def test_groups_of_unequal_size_and_variance_are_no_finding(few):
+    """Welch's t keeps its level, where the difference of the means would be found in a fifth of the tests."""
+    rng = np.random.default_rng(0)
+    groups, n_tests = ["a"] * 10 + ["b"] * 40, 200
+    scores = rng.standard_normal((50, n_tests))
+    scores[:10] *= 3
+    found = differences(scores, own_names(50), groups)
+    # four standard errors
+    assert np.mean(found.p.alone <= 0.05) < 0.05 + 4 * np.sqrt(0.05 * 0.95 / n_tests)
+    assert found.how == ""
+
+
+def test_small_groups_beside_large_ones_are_told(scores):
+    assert differences(scores, own_names(), ["a"] * 6 + ["b"] * (N - 6)).how == (
+        "With 6 in the smaller group, p-values are approximate if the variances of the groups differ."
+    )
+    assert differences(scores, own_names(), ["a"] * 18 + ["b"] * (N - 18)).how == ""
+    uneven = differences(scores, own_names(), ["a"] * 6 + ["b"] * 10 + ["c"] * (N - 16))
+    assert "because their variances do" in uneven.how
+    assert differences(scores, own_names(), ["a"] * 13 + ["b"] * 13 + ["c"] * 14).how == ""
+
+
 def test_more_groups_agree_with_scipy(scores):
     label = np.arange(N) % 4
     scores[:, 2] += label

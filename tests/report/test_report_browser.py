@@ -3,11 +3,13 @@
 import json
 import re
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy.ndimage import maximum_filter, minimum_filter
 
+from spcatv.report import generate_report
 from spcatv.report.maps import views_of
 
 WIDTHS = (400, 1200, 1600)
@@ -418,3 +420,22 @@ def test_flat_fields_are_read_with_pointer_and_keys(browser, pages, request, kin
     third = browser.text("#component-1 output")
     assert len({first, second, third}) == 3
     quiet(browser)
+
+
+def test_another_layer_of_a_surface_tells_its_own_value(browser, surface, tmp_path):
+    """Also where nothing was clicked since: the page starts at the heaviest region."""
+    components = surface.model.components_
+    stability = SimpleNamespace(
+        selection_frequency=np.where(components != 0, 0.8, 0.1),
+        sign_consistency=np.where(components != 0, 0.9, 0.0),
+        dice=np.full((4, len(components)), 0.8),
+    )
+    page = generate_report(surface.model, stability=stability).save_as_html(tmp_path / "page.html")
+    browser.open(page)
+    shown = browser.text("#component-1 output")
+    browser.evaluate(
+        "(() => { const s = document.querySelector('#component-1 [data-layer]'); s.value = 'frequency';"
+        "s.dispatchEvent(new Event('change')); })()"
+    )
+    where = shown.partition(" mm: ")[0]
+    assert browser.text("#component-1 output") == f"{where} mm: selected in 80 % of the resampled fits"

@@ -15,6 +15,7 @@ from spcatv.report import generate_report
 from spcatv.report.maps import views_of
 from spcatv.report.material import gather
 from spcatv.report.quality import plot_mask, quality_section
+from spcatv.report.volume import whole_grid
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +45,7 @@ def test_the_page_names_the_outlier_and_shows_mask_and_table(model):
     rows = re.findall(r'<th scope="row" class="text">([^<]*)</th>', section)
     assert rows[0] == "image 20"
     assert len(rows) == 20
-    assert "Three slices through the mean image with the outline of the mask" in section
+    assert "Six slices through the mean image with the outline of the mask" in section
     assert "<details><summary>Quality of 20 images</summary>" in section
     assert 'href="#quality"' in html
 
@@ -66,7 +67,7 @@ def test_a_short_table_is_open(model):
 
 def test_the_outline_lies_around_the_mask_and_the_frame_around_the_box(model):
     (view,) = views_of(model)
-    figure = plot_mask(view, np.asarray(model.mean_), np.array([[-1.5, -1.5, -1.5], [28.5, 34.5, 25.5]]))
+    figure = plot_mask(view.index, box=np.array([[-1.5, -1.5, -1.5], [28.5, 34.5, 25.5]]))
     sagittal = figure.axes[0]
     outline = np.concatenate([path.vertices for path in sagittal.collections[0].get_paths()])
     # voxels 3 to 8 along y and 2 to 6 along z, of 3 mm: the outline is half a voxel outside of their centres
@@ -74,3 +75,47 @@ def test_the_outline_lies_around_the_mask_and_the_frame_around_the_box(model):
     assert np.allclose(outline.max(axis=0), [25.5, 19.5])
     frame = sagittal.lines[0].get_xydata()
     assert np.allclose([frame.min(axis=0), frame.max(axis=0)], [[-1.5, -1.5], [34.5, 25.5]])
+
+
+def test_the_mean_image_is_shown_outside_the_mask_too(tmp_path):
+    """A mask that leaves half of a bright block out, or takes the air, can be seen."""
+    values = np.zeros((8, 9, 7), dtype=np.float32)
+    values[1:7, 2:8, 2:6] = 5
+    values[0, 0, 0] = np.nan
+    rng = np.random.default_rng(0)
+    affine = np.diag([-3.0, 3.0, 3.0, 1.0])  # x grows to the left
+    images = [nib.Nifti1Image(values + rng.random(values.shape, np.float32), affine) for _ in range(4)]
+    mask = np.zeros(values.shape, dtype=np.uint8)
+    mask[1:4, 2:8, 2:6] = 1
+    model = ImageSPCATV(n_components=1, mask=mask).fit(images)
+    mean = np.mean([image.get_fdata() for image in images], axis=0)
+    np.testing.assert_allclose(model.mean_img_.get_fdata(), mean, rtol=1e-6)
+    (view,) = views_of(model)
+    grid = whole_grid(model.mean_img_)
+    picture = plot_mask(view.index, grid).axes[2].images[0].get_array()  # axial, y along its rows
+    assert picture.shape == (9, 8)
+    # bright on both sides of the mask, which lies on the right
+    bright = picture > 128
+    assert bright[2:8, 1:7].all()
+    assert not bright[:2].any()
+    assert not bright[:, 7].any()
+    assert grid.values[7, 0, 0] == 0  # NaN: at the left end, because x grows to the left
+    assert "The mask (orange) on the mean image." in generate_report(model).html
+
+
+def test_centred_runs_have_a_mean_image_and_values_from_a_cache_have_none(tmp_path):
+    rng = np.random.default_rng(0)
+    files = []
+    for number in range(2):
+        values = np.zeros((6, 7, 6, 9), dtype=np.float32)
+        values[1:5, 1:6, 1:5] = 100 + rng.standard_normal((4, 5, 4, 9))
+        files.append(tmp_path / f"run-{number}.nii.gz")
+        nib.save(nib.Nifti1Image(values, np.eye(4)), files[-1])
+    asked = {"n_components": 1, "standardize_runs": True, "memory": str(tmp_path / "cache")}
+    model = ImageSPCATV(**asked).fit(files)
+    assert np.allclose(model.mean_img_.get_fdata()[model.mask_img_.get_fdata() > 0], 100, atol=1)
+    assert "on the mean image" in generate_report(model).html
+    again = ImageSPCATV(**asked).fit(files)
+    assert again.mean_img_ is None
+    html = generate_report(again).html
+    assert "alone: there is no mean image" in html or "on the MNI152 template" in html

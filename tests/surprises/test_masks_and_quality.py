@@ -121,7 +121,9 @@ def test_the_report_shows_outliers_and_mask(brain, tmp_path, fit):
     html = (out / "desc-SPCATV_report.html").read_text(encoding="utf-8")
     assert "1 of 12 images is unlike the others: sub-07_con.nii.gz (" in html
     assert "correlation -0." in html
-    assert "Three slices through the mean image with the outline of the mask" in html
+    assert "Six slices through the mean image with the outline of the mask" in html
+    mean = nib.load(out / "desc-SPCATV_mean.nii.gz").get_fdata()
+    np.testing.assert_allclose(mean, np.mean(maps, axis=0), atol=1e-5)
 
 
 def test_an_all_zero_image(brain, tmp_path, fit):
@@ -170,3 +172,31 @@ def test_the_mask_is_named_before_the_fit(brain, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(SPCATV, "fit", fit)
     assert main(["fit", str(folder), *SMALL, "--output", str(tmp_path / "out")]) == 0
     assert "computed by the rule 'nonzero'" in before[0]
+
+
+def test_the_same_map_twice(brain, tmp_path, fit):
+    """Under another ending it is named; the very same file, or both files of a pair, are refused."""
+    inside, affine = brain
+    maps = [np.where(inside, values, 0) for values in contrasts(inside.shape)]
+    folder = write(tmp_path / "maps", maps, affine)
+    again = folder / "sub-03_con.nii"
+    nib.save(nib.load(folder / "sub-03_con.nii.gz"), again)
+    code, _, complaints, out = fit(folder)
+    assert code == 0
+    assert "1 image holds the same values as another one and would count twice" in complaints
+    assert f"{again.with_suffix('.nii.gz')} (as {again})" in complaints
+    assert [row["input"] for row in quality_rows(out) if row["why"] != "n/a"] == [f"{again}.gz"]
+    code, _, complaints, _ = fit(folder, "--exclude", again)
+    assert (code, complaints) == (0, "")
+    (tmp_path / "link.nii").symlink_to(again)
+    code, _, complaints, _ = fit(again, tmp_path / "link.nii", folder / "sub-01_con.nii.gz")
+    assert code == 2
+    assert f"link.nii is given twice: {again} is the same file" in complaints
+    pairs = tmp_path / "pairs"
+    pairs.mkdir()
+    for number, values in enumerate(maps[:3]):
+        nib.save(nib.Nifti1Pair(values.astype(np.float32), affine), pairs / f"{number}.img")
+    code, _, complaints, _ = fit(pairs / "*")
+    assert code == 2
+    assert "0.hdr and " in complaints
+    assert "0.img are the two files of one image; name one of them, such as '*.img'" in complaints

@@ -72,7 +72,8 @@ def test_people_do_not_differ_by_their_level(runs, tmp_path, capsys):
     code, out, err = fit(capsys, runs, tmp_path / "default")
     assert code == 0
     assert "4 of 4 images are runs of several volumes" in err
-    assert "every run centred and scaled to unit variance" in out
+    assert "every run is centred and scaled to unit variance" in err
+    assert "unit variance" not in out, "one thing is said once"
     assert "4 runs have confounds beside them, which are not used" in out
     scores = scores_of(tmp_path / "default/desc-SPCATV_mixing.tsv")
     assert share_between(scores) < 1e-6

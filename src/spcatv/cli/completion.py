@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from spcatv.cli.parser import build_parser
 
 # Placeholders of the help that stand for files and folders.
-FILES = frozenset({"FILE", "DIR", "TSV", "LH", "RH", "IMAGES", "MODEL"})
+FILES = frozenset({"FILE", "DIR", "TSV", "LH", "RH", "IMAGES", "MODEL", "ATLAS"})
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,9 @@ from spcatv.cli.options import NO_HEMISPHERE, CommonOptions
 from spcatv.data import Adjustment
 from spcatv.estimator import SPCATV
 from spcatv.model import SavedModel
-from spcatv.results.folder import MODEL
+from spcatv.results.folder import MEAN, MODEL
 from spcatv.results.reading import restore_model
+from spcatv.results.writing import write_json
 from spcatv.structure import Structure
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ ONE_FILE = (
     "consecutive volumes, but resamples and halves draw single volumes, and neighbours in time are "
     "alike; with several runs or people, whole runs or people stay together"
 )
+MEAN_TEXT = "Mean of the images as they were read, also outside the mask; NaN where most have no value."
 # precision of images, unless another is asked for
 IMAGE_DTYPE = "float32"
 
@@ -83,16 +85,21 @@ class ImageSamples:
     @property
     def summary(self) -> str:
         """What was read, in a line, and how confounds were matched, in another."""
+        from spcatv.images.reading import AUTO, SCALED
+
         n_dropped = self.cohort.dropped.n_dropped
         dropped = f", {n_dropped:,} of them dropped" if n_dropped else ""
         matched = f"\nConfounds: {self.cohort.matched}" if self.cohort.matched else ""
-        reading = f"; {self.cohort.reading_report}" if self.cohort.reading_report else ""
+        remarks = self.cohort.reading_report.split("; ")
+        if self.parameters["standardize_runs"] == AUTO:  # a warning has said so
+            remarks[0] = remarks[0].removesuffix(SCALED).rstrip(", ")
+        reading = "".join(f"; {remark}" for remark in remarks if remark)
         n_images = len({tuple(files_of(name)) for name in self.names})
         volumes = "" if n_images == len(self.names) else f", {len(self.names)} volumes"
         return f"Read {n_images} images{volumes}: {self.cohort.mask_report}{dropped}{reading}{matched}"
 
     def write_model(self, model: SPCATV, folder: Path) -> None:
-        """Write the model folder of an `ImageSPCATV`, and a copy of its loading maps."""
+        """Write the model folder of an `ImageSPCATV`, a copy of its loading maps, and the mean image."""
         from spcatv.images import ImageSPCATV
         from spcatv.images.saving import MAPS
 
@@ -102,6 +109,9 @@ class ImageSamples:
         image_model.save(folder / MODEL)
         for file in (folder / MODEL / MAPS).iterdir():
             shutil.copyfile(file, folder / file.name)
+        if self.cohort.mean_img is not None:
+            self.cohort.mean_img.to_filename(folder / MEAN)
+            write_json((folder / MEAN).with_suffix("").with_suffix(".json"), {"Description": MEAN_TEXT})
 
     def write_maps(self, maps: FloatArray, folder: Path, stem: str, about: Mapping[str, Any]) -> None:
         """Write maps as images in the space of the input, zero outside the mask."""
@@ -118,6 +128,7 @@ def read_images(options: CommonOptions, samples: Sequence[SampleFiles]) -> Image
     own: dict[str, Any] = {
         "mask": None if options.mask is None else str(options.mask),
         "surface": _surface(options),
+        "target_affine": options.target_affine,
         "bad_features": options.bad_features,
         "standardize": options.standardize,
         "dtype": options.dtype or IMAGE_DTYPE,
@@ -142,6 +153,7 @@ def score_images(
     confounds: Path | None,
     columns: Sequence[str] | None,
     path_column: str | None,
+    exclude: Sequence[str],
 ) -> tuple[tuple[str, ...], FloatArray, str]:
     """Names and scores (n_samples, K) of new images, and how the rows of `confounds` were matched.
 
@@ -158,7 +170,7 @@ def score_images(
 
     with _named_errors(confounds):
         table = _confounds(confounds, columns, path_column)
-        scores = model.transform(_plain(samples), table, progress=progress)
+        scores = model.transform(_plain(samples), table, progress=progress, exclude=exclude)
         matched = "" if table is None else match_rows(table.table, names, path_column=path_column).remark
     return tuple(names), scores, matched
 

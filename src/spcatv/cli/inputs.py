@@ -21,6 +21,8 @@ SampleFiles = tuple[Path, ...]
 
 LIST_SUFFIXES = (".txt",)
 ARRAYS = (".npy", ".npz")
+# an Analyze or NIfTI pair is one image
+HEADER, VALUES = ".hdr", ".img"
 HEMISPHERE_COLUMNS = ("left", "right")
 
 
@@ -134,9 +136,16 @@ def _table_files(table: Table, path_column: str | None) -> Iterator[SampleFiles]
 
 
 def _refuse_repeats(samples: Sequence[SampleFiles]) -> None:
-    seen: set[str] = set()
+    seen: dict[str, Path] = {}
     for file in (file for sample in samples for file in sample):
-        name = os.path.abspath(file)
-        if name in seen:
-            raise InputError(f"{file} is given twice")
-        seen.add(name)
+        name = os.path.realpath(file)
+        if name.endswith(HEADER):
+            name = name.removesuffix(HEADER) + VALUES
+        other = seen.setdefault(name, file)
+        if other is file:
+            continue
+        if other.suffix != file.suffix:
+            raise InputError(
+                f"{other} and {file} are the two files of one image; name one of them, such as '*{VALUES}'"
+            )
+        raise InputError(f"{file} is given twice" + ("" if other == file else f": {other} is the same file"))

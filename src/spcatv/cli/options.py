@@ -130,6 +130,11 @@ OPTIONS: dict[str, Option] = {
         "resample images on other grids, which are refused otherwise: to the grid of the mask, else of the "
         "first image",
     ),
+    "target_affine": Option(
+        kinds.number("MM"),
+        INPUT,
+        "resample images and mask to cubic voxels of this size in mm: the larger, the faster",
+    ),
     "standardize_runs": Option(
         kinds.switch(),
         INPUT,
@@ -322,6 +327,7 @@ class CommonOptions:
     standardize: bool = False
     smoothing_fwhm: float | None = None
     resample: bool = False
+    target_affine: float | None = None
     standardize_runs: bool | None = None
     detrend: bool = False
     high_pass: float | None = None

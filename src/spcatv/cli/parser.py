@@ -14,7 +14,7 @@ from spcatv._version import __version__
 from spcatv.cli import kinds
 from spcatv.cli.arguments import add_arguments, add_verbosity
 from spcatv.cli.options import CommonOptions, FitOptions, SelectOptions
-from spcatv.cli.suggestions import Parser
+from spcatv.cli.suggestions import TABLE_AND_COLUMN, Parser
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[Parser]"
 
@@ -159,6 +159,13 @@ def _add_transform(commands: Subparsers) -> Parser:
         metavar="NAME,...",
         help="columns of --confounds to use (default: those that the model was fitted with)",
     )
+    parser.add_argument(
+        "--exclude",
+        nargs="+",
+        default=(),
+        metavar="NAME",
+        help="images to leave out: files, with or without their folder and ending, or participants (sub-07)",
+    )
     parser.add_argument("--output", type=Path, required=True, metavar="TSV", help="file for the scores")
     parser.add_argument("--overwrite", action="store_true", help="replace the file if it exists")
     add_verbosity(parser)
@@ -190,10 +197,10 @@ def _add_report(commands: Subparsers) -> Parser:
     parser.add_argument("--overwrite", action="store_true", help="replace the file if it exists")
     parser.add_argument("--title", metavar="TEXT", help="heading of the page")
     parser.add_argument(
-        "--groups", nargs=2, metavar=("TSV", "COLUMN"), help="labels of the samples, which colour the scores"
+        "--groups", nargs=2, metavar=TABLE_AND_COLUMN, help="labels of the samples, which colour the scores"
     )
     parser.add_argument(
-        "--variable", nargs=2, metavar=("TSV", "COLUMN"), help="numbers to draw the scores against"
+        "--variable", nargs=2, metavar=TABLE_AND_COLUMN, help="numbers to draw the scores against"
     )
     parser.add_argument(
         "--atlas",

@@ -121,7 +121,7 @@ def _checked_input(options: CommonOptions, sources: Sequence[Source]) -> tuple[S
         return files
     _refuse(options, ("surface", "template", "confounds", "path_column", "exclude"), "images")
     _refuse(options, ("smoothing_fwhm", "standardize_runs", "high_pass", "low_pass", "t_r"), "images")
-    _refuse(options, ("run_confounds",), "images")
+    _refuse(options, ("run_confounds", "target_affine"), "images")
     if options.standardize:
         raise InputError("--standardize can only be used with images; standardise the array yourself")
     for name in ("resample", "detrend"):

@@ -9,6 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, NoReturn
 
+from spcatv._util.text_table import TABLE_SUFFIXES
+from spcatv.cli.kinds import table_column
+
 # Words that are less alike than this (0 to 1) are not suggested.
 ALIKE = 0.6
 # What to add to messages of argparse.
@@ -16,6 +19,9 @@ ADVICE = {
     "argument --surface: expected 2 arguments": ", the left and the right surface; for images of one "
     "hemisphere alone write - for the other one: --surface lh.pial -, or --surface - rh.pial"
 }
+# What an option takes that needs a table and one of its columns.
+TABLE_AND_COLUMN = ("TSV", "COLUMN")
+COLUMN = table_column("TSV:COLUMN", TABLE_SUFFIXES)
 # An option of another command must be more alike than one of the own by this much.
 PREFERENCE = 0.1
 
@@ -39,7 +45,16 @@ class Parser(argparse.ArgumentParser):
         self._refuse_unknown_options(words if self.own_command else _before_command(words))
         if self.own_command is None:
             self._refuse_unknown_command(words)
-        return super().parse_known_args(words, namespace)
+        return super().parse_known_args(self._with_columns_apart(words), namespace)
+
+    def _with_columns_apart(self, words: Sequence[str]) -> list[str]:
+        """Words in which an option that takes a table and a column may be given ``table.tsv:column``."""
+        apart: list[str] = []
+        for option, word in zip(["", *words], words, strict=False):
+            action = self._option_string_actions.get(option)
+            is_pair = action is not None and action.metavar == TABLE_AND_COLUMN
+            apart += map(str, COLUMN.read(word)) if is_pair else [word]
+        return apart
 
     def error(self, message: str) -> NoReturn:
         """End the program with a message, and with advice where there is some."""

@@ -25,7 +25,7 @@ def run(arguments: argparse.Namespace) -> None:
     display = choose_display(quiet=arguments.quiet, verbose=arguments.verbose)
     with show_warnings(), display, listening(display):
         if saved.kind == "SPCATV":
-            if arguments.array is None or arguments.images or arguments.confounds is not None:
+            if arguments.array is None or arguments.images or arguments.confounds or arguments.exclude:
                 raise InputError(
                     f"{arguments.model} was fitted to an array: give the new one with --array alone"
                 )
@@ -36,7 +36,12 @@ def run(arguments: argparse.Namespace) -> None:
                 raise InputError(f"{arguments.model} was fitted to images: name images, not --array")
             files = sample_files(arguments.images, path_column=arguments.path_column)
             names, scores, matched = score_images(
-                saved, files, arguments.confounds, arguments.confounds_columns, arguments.path_column
+                saved,
+                files,
+                arguments.confounds,
+                arguments.confounds_columns,
+                arguments.path_column,
+                arguments.exclude,
             )
     with replacing(arguments.output) as temporary:
         write_mixing(temporary, names, scores)

@@ -32,6 +32,12 @@ ROUNDING = 1e-12
 
 def check_parameters(estimator: Any) -> None:
     """Raise a ValueError or TypeError for the first parameter that is wrong."""
+    if isinstance(estimator.n_components, str) and estimator.n_components == "auto":
+        raise ValueError(
+            "n_components must be an integer >= 1, got 'auto': spcatv.selection.component_curve(estimator, "
+            "X).choice.n_components is the number that held-out samples ask for, which `spca-tv fit "
+            "--n-components auto` uses"
+        )
     for name in ("n_components", "max_iter", "n_init"):
         _check_count(name, getattr(estimator, name))
     _check_sparsity(estimator.sparsity, int(estimator.n_components))

@@ -59,14 +59,20 @@ class Preparation:
     reading: Reading = NOTHING  # what happens while images are read
 
     def read(
-        self, imgs: Any, confounds: Any = None, *, progress: ReadProgress | None = None, memory: Any = None
+        self,
+        imgs: Any,
+        confounds: Any = None,
+        *,
+        progress: ReadProgress | None = None,
+        memory: Any = None,
+        exclude: str | Sequence[str] = (),
     ) -> FloatArray:
         """The data matrix (n_samples, n_features) of new images of the same kind and space.
 
         Confounds, with the columns of the fit, are needed if and only if the fit had some; a list of tables
         holds those of runs.
         """
-        samples = self.open(imgs)
+        samples = self.open(imgs, exclude)
         per_run = confounds if is_per_run(confounds) else None
         if per_run is not None and not self.reading.run_confounds:
             raise ImageError("the model was fitted without confounds of runs; it cannot remove any")
@@ -84,9 +90,9 @@ class Preparation:
             X /= self.scale
         return X
 
-    def open(self, imgs: Any) -> Any:
+    def open(self, imgs: Any, exclude: str | Sequence[str] = ()) -> Any:
         """Open new images of the same kind and space, without reading their values."""
-        items = listed(imgs)
+        items = without(listed(imgs), exclude, self.space.as_surface())
         kind = space_of(items, self.space.as_surface()).kind
         if kind != self.space.kind:
             raise ImageError(f"the model was fitted to {self.space.kind} images, these are {kind} images")
@@ -141,6 +147,9 @@ class Cohort:
         One per sample: how it compares with the others.
     reading_report : str
         One line: what happened to the images while they were read; empty if nothing did.
+    mean_img : Nifti1Image or None
+        The mean of volumes as they were read, also outside the mask; None for other images, and if their
+        values come from a cache.
     """
 
     X: FloatArray
@@ -153,6 +162,7 @@ class Cohort:
     matched: str = ""
     quality: tuple[ImageQuality, ...] = ()
     reading_report: str = ""
+    mean_img: Any = None
 
     @property
     def groups(self) -> tuple[str, ...] | None:
@@ -276,6 +286,7 @@ def read_cohort(
         matched="" if table is None else table.matched,
         quality=quality,
         reading_report=reading_report,
+        mean_img=smooth.mean_img(),
     )
 
 

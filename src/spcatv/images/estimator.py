@@ -143,6 +143,8 @@ random_state
         Number of dropped features.
     quality_ : tuple of ImageQuality
         One per sample of the fit: how it compares with the others; empty after `load`.
+    mean_img_ : Nifti1Image or None
+        The mean of volumes as they were read, also outside the mask; None for other images and after `load`.
 
     Examples
     --------
@@ -308,6 +310,7 @@ random_state
         self.reading_report_ = cohort.reading_report
         self.dropped_ = cohort.dropped
         self.quality_ = cohort.quality
+        self.mean_img_ = cohort.mean_img
         self.preparation_ = cohort.preparation
         self._adopt(estimator)
 
@@ -347,7 +350,12 @@ random_state
         return self.dropped_.n_dropped
 
     def transform(
-        self, imgs: Any, confounds: Any = None, *, progress: ReadProgress | None = None
+        self,
+        imgs: Any,
+        confounds: Any = None,
+        *,
+        progress: ReadProgress | None = None,
+        exclude: str | Sequence[str] = (),
     ) -> FloatArray:
         """Scores of images; the scores of one image do not depend on the others.
 
@@ -360,13 +368,15 @@ random_state
             of runs are a list of tables, or are found beside the runs.
         progress : callable, default=None
             Called after every image with its number, the number of all images, and its name.
+        exclude : str or sequence of str, default=()
+            Images to leave out, as for `fit`.
 
         Returns
         -------
         ndarray of shape (n_images, n_components)
         """
         check_is_fitted(self, "estimator_")
-        X = self.preparation_.read(imgs, confounds, progress=progress, memory=self.memory)
+        X = self.preparation_.read(imgs, confounds, progress=progress, memory=self.memory, exclude=exclude)
         return self.estimator_.transform(X)
 
     def inverse_transform(self, X: Any) -> Any:

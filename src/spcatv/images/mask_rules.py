@@ -11,9 +11,9 @@ from typing import Any
 import nibabel as nib
 import numpy as np
 
-from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
+from spcatv._util.types import BoolArray, FloatArray, IntArray
 from spcatv.images.loading import reading
-from spcatv.images.volume_files import Volume
+from spcatv.images.volume_files import FrameSums, Volume
 
 NONZERO, BACKGROUND, EPI, TEMPLATE = "nonzero", "background", "epi", "whole-brain-template"
 # Functions of nilearn.masking, with their options. The last three lay the MNI152 template on the grid. They
@@ -50,12 +50,15 @@ class VoxelStatistics:
     """What one pass over all images says about every voxel; arrays have the shape of the images."""
 
     image: Any  # the first image, for its grid
-    n_images: int
-    total: FloatArray  # sum of the finite values
-    squares: FloatArray  # sum of their squares
-    n_finite: IntArray  # images with a finite value
+    sums: FrameSums  # of the values
+    squares: FloatArray  # sum of the squares of the finite values
     n_nonzero: IntArray  # images with a finite value other than 0
     share_negative: float  # of all finite values other than 0, those below 0
+
+    @property
+    def n_images(self) -> int:
+        """Number of images."""
+        return self.sums.n_frames
 
     @property
     def signed(self) -> bool:
@@ -74,36 +77,28 @@ class VoxelStatistics:
     @property
     def mean(self) -> FloatArray:
         """The mean of the finite values; NaN where most images have none."""
-        return self._over_images(self.total)
+        return self.sums.mean()
 
     @property
     def strength(self) -> FloatArray:
         """The mean of intensities; the root mean square of signed values, whose mean says little."""
-        return np.sqrt(self._over_images(self.squares)) if self.signed else self.mean
-
-    def _over_images(self, sums: FloatArray) -> FloatArray:
-        known = 2 * self.n_finite > self.n_images
-        return np.where(known, sums / np.maximum(self.n_finite, 1), np.nan)
+        return np.sqrt(self.sums.mean(self.squares)) if self.signed else self.mean
 
 
 def voxel_statistics(volumes: list[Volume]) -> VoxelStatistics:
     """Read all images, one at a time."""
     shape = volumes[0].shape
-    total, squares = np.zeros(shape), np.zeros(shape)
-    n_finite, n_nonzero = np.zeros(shape, dtype=np.int32), np.zeros(shape, dtype=np.int32)
-    n_images = n_negative = 0
+    sums, squares = FrameSums.zeros(shape), np.zeros(shape)
+    n_nonzero = np.zeros(shape, dtype=np.int32)
+    n_negative = 0
     for frame in (frame for volume in volumes for frame in volume.frames()):
-        finite = np.isfinite(frame)
-        values: Array = np.where(finite, frame, 0).astype(np.float64)
-        total += values
+        values = sums.add(frame)
         with np.errstate(over="ignore"):
             squares += values**2
-        n_finite += finite
         n_nonzero += values != 0
         n_negative += int(np.count_nonzero(values < 0))
-        n_images += 1
     share = n_negative / max(int(n_nonzero.sum()), 1)
-    return VoxelStatistics(volumes[0].reference, n_images, total, squares, n_finite, n_nonzero, share)
+    return VoxelStatistics(volumes[0].reference, sums, squares, n_nonzero, share)
 
 
 def computed(rule: str, volumes: list[Volume], statistics: VoxelStatistics | None) -> tuple[BoolArray, str]:
@@ -139,7 +134,7 @@ def _by_nilearn(rule: str, image: Any) -> BoolArray:
 def _nonzero(statistics: VoxelStatistics) -> tuple[BoolArray, str]:
     """Voxels with values in most images; in any image, for maps that are zero almost everywhere (lesions)."""
     most: BoolArray = 2 * statistics.n_nonzero > statistics.n_images
-    some: BoolArray = (statistics.n_nonzero > 0) & (2 * statistics.n_finite > statistics.n_images)
+    some: BoolArray = (statistics.n_nonzero > 0) & (2 * statistics.sums.n_finite > statistics.n_images)
     sparse = 2 * most.sum() < some.sum() and some.mean() <= FULLEST
     return (some, "any") if sparse else (most, "most")
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -29,7 +30,7 @@ MOST_NAMED = 5
 
 
 class ImageQualityWarning(UserWarning):
-    """Some images are unlike the others."""
+    """Some images are unlike the others, or the same as others."""
 
 
 @dataclass(frozen=True)
@@ -43,14 +44,15 @@ class ImageQuality:
     distance: float
     correlation: float  # with the mean of the other images, over features; NaN where one of them is flat
     outlier: bool = False
-    why: str = ""  # what is unusual about an outlier
+    why: str = ""  # what is unusual about an outlier, or which image holds the same values
 
 
 def image_quality(X: FloatArray, names: Sequence[str], noun: str) -> tuple[ImageQuality, ...]:
     """Compare every image with the others; `X` (n_samples, n_features) is read, before features are dropped.
 
     Raises an ImageError if an image is blank: one value everywhere, or none. Warns of outliers in one line,
-    with the number of features that are lost because of missing values in them.
+    with the number of features that are lost because of missing values in them, and of images that hold the
+    same values as another one.
     """
     n_features = X.shape[1]
     blank, n_missing, n_zero = [], [], []
@@ -78,7 +80,39 @@ def image_quality(X: FloatArray, names: Sequence[str], noun: str) -> tuple[Image
         },
     )
     _warn(found, X, noun)
-    return found
+    return _with_repeats(found, _repeats(X))
+
+
+def _repeats(X: FloatArray) -> dict[int, int]:
+    """Rows that equal an earlier one, bit by bit, and the first of these."""
+    seen: dict[int, list[int]] = {}
+    repeats: dict[int, int] = {}
+    for number, row in enumerate(X):
+        alike = seen.setdefault(zlib.crc32(row.tobytes()), [])
+        first = next((k for k in alike if np.array_equal(X[k], row, equal_nan=True)), None)
+        if first is None:
+            alike.append(number)
+        else:
+            repeats[number] = first
+    return repeats
+
+
+def _with_repeats(quality: tuple[ImageQuality, ...], repeats: Mapping[int, int]) -> tuple[ImageQuality, ...]:
+    """The table with a remark on every image that holds the same values as an earlier one; warns of them."""
+    if not repeats:
+        return quality
+    named = [f"{quality[number].name} (as {quality[first].name})" for number, first in repeats.items()]
+    verb = "image holds" if len(named) == 1 else "images hold"
+    warn_user(
+        f"{len(named)} {verb} the same values as another one and would count twice: {_listed(named)}; leave "
+        "out what is not wanted (exclude=, --exclude)",
+        ImageQualityWarning,
+    )
+    table = list(quality)
+    for number, first in repeats.items():
+        why = ", ".join(filter(None, (table[number].why, f"the same values as {quality[first].name}")))
+        table[number] = replace(table[number], why=why)
+    return tuple(table)
 
 
 def _compared(X: FloatArray) -> tuple[FloatArray, FloatArray]:

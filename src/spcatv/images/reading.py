@@ -13,6 +13,8 @@ import numpy as np
 SCALINGS = ("none", "zscore_sample", "psc")
 AUTO = "auto"
 _SWITCHES = {True: "zscore_sample", False: "none", None: "none"}
+# what standardize_runs does by default, in words
+SCALED = "every run centred and scaled to unit variance"
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class Reading:
             )
             steps.append(f"every run filtered ({which})")
         if self.standardize_runs == "zscore_sample":
-            steps.append("every run centred and scaled to unit variance")
+            steps.append(SCALED)
         if self.standardize_runs == "psc":
             steps.append("every run in percent of its mean")
         return ", ".join(steps)

@@ -154,7 +154,9 @@ def restore_fitted(saved: SavedModel) -> tuple[dict[str, Any], dict[str, Any], S
             "reading_report_": str(state["reading_report"]),
             "dropped_": DropReport(**read_record(DROPPED, state["dropped"], "the dropped features")),
             "preparation_": preparation,
-            "quality_": (),  # of the images, not of the model: the results folder has it
+            # of the images, not of the model: the results folder has them
+            "quality_": (),
+            "mean_img_": None,
         }
         parameters = {
             name: value for name, value in estimator.get_params(deep=False).items() if name != "structure"

@@ -62,6 +62,10 @@ class Samples(ABC):
             "(CIFTI-2: wb_command -cifti-smoothing)"
         )
 
+    def mean_img(self) -> Any:
+        """The mean of the images, also outside the mask; None before they are read, and for most formats."""
+        return None
+
     def fill(self, out: FloatArray) -> None:
         """Read the samples, one image at a time, into `out` of shape (n_samples, n_features).
 

@@ -18,6 +18,7 @@ from spcatv.images.mask_rules import STRATEGIES
 from spcatv.images.runs import Run, consecutive
 from spcatv.images.space import Opened, Samples, SmoothableSamples, Space, VoxelSet
 from spcatv.images.volume_files import (
+    FrameSums,
     Volume,
     difference,
     nearest,
@@ -125,7 +126,7 @@ class VolumeSpace(Space):
             how = difference(volume, self.labels.shape, self.affine)
             if how is not None:
                 raise ImageError(f"{volume.name}: {how}, compared with the mask of the model")
-        return VolumeSamples(self, tuple(volumes))
+        return VolumeSamples(self, tuple(volumes), FrameSums.zeros(self.labels.shape))
 
     def to_images(self, maps: FloatArray, names: tuple[str, ...] = ()) -> nib.Nifti1Image:
         """A 4-D float32 image, one volume per map, zero outside the mask."""
@@ -185,6 +186,7 @@ class VolumeSamples(SmoothableSamples):
 
     space: VolumeSpace
     volumes: tuple[Volume, ...]
+    sums: FrameSums  # of all values that were read, also outside the mask
 
     @cached_property
     def runs(self) -> tuple[Run, ...]:
@@ -204,8 +206,16 @@ class VolumeSamples(SmoothableSamples):
     def _filled(self, out: FloatArray) -> Iterator[None]:
         frames = (frame for volume in self.volumes for frame in volume.frames())
         for row, frame in zip(out, frames, strict=True):
-            row[:] = self._smoothed(frame)[self.space.mask]
+            values = self._smoothed(frame)
+            self.sums.add(values)
+            row[:] = values[self.space.mask]
             yield
+
+    def mean_img(self) -> nib.Nifti1Image | None:
+        """The mean of the images as they were read, in the whole box; NaN where most have no value."""
+        if self.sums.n_frames != len(self.names):
+            return None
+        return self.space._image(self.sums.mean().astype(np.float32))
 
     def _smoothed(self, frame: Array) -> Array:
         """As nilearn smooths: NaN and infinite values count as zero; but they stay where they were."""

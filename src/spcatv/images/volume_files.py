@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import nibabel as nib
 import numpy as np
 from nibabel.affines import voxel_sizes
 
-from spcatv._util.types import Array, FloatArray
+from spcatv._util.types import Array, FloatArray, IntArray
 from spcatv.images.loading import ImageError, held_open, image_name, is_path, open_volume, reading
 from spcatv.images.runs import header_t_r
 
@@ -100,6 +100,35 @@ class Volume:
                     yield np.asanyarray(image.dataobj[..., number])
 
 
+@dataclass(eq=False)
+class FrameSums:
+    """Running sums of frames on one grid, for the mean image; finite values only."""
+
+    total: FloatArray  # sum of the values, shape (n_x, n_y, n_z)
+    n_finite: IntArray  # frames with a finite value, same shape
+    n_frames: int = 0
+
+    @classmethod
+    def zeros(cls, shape: tuple[int, ...]) -> Self:
+        """Sums of no frame."""
+        return cls(np.zeros(shape), np.zeros(shape, dtype=np.int32))
+
+    def add(self, frame: Array) -> FloatArray:
+        """Add a frame; returns its values, 0 where they are not finite."""
+        finite = np.isfinite(frame)
+        values: FloatArray = np.where(finite, frame, 0).astype(np.float64)
+        self.total += values
+        self.n_finite += finite
+        self.n_frames += 1
+        return values
+
+    def mean(self, total: FloatArray | None = None) -> FloatArray:
+        """`total`, by default that of the values, over their number; NaN where most frames have none."""
+        known = 2 * self.n_finite > self.n_frames
+        summed = self.total if total is None else total
+        return np.where(known, summed / np.maximum(self.n_finite, 1), np.nan)
+
+
 def open_one(item: Any, name: str) -> Volume:
     """Open one image (a path or an object, unless it is open) and check its header."""
     if isinstance(item, Volume):
@@ -174,11 +203,12 @@ def target_grid(first: Volume, target_affine: Any) -> tuple[tuple[int, int, int]
     from nilearn.image import resample_img
 
     affine = np.asarray(target_affine, dtype=np.float64)
-    affine = affine * np.eye(3) if affine.ndim == 0 else affine
+    if affine.ndim == 0:
+        affine = np.maximum(affine, 0) * np.eye(3)
     if affine.shape not in ((3, 3), (4, 4)) or not np.isfinite(affine).all() or not np.linalg.det(affine):
         raise ImageError(
-            "target_affine must be a voxel size in mm, or an affine of shape (3, 3) or (4, 4) that can be "
-            f"inverted; got {target_affine!r}"
+            "target_affine must be a voxel size above 0 mm, or an affine of shape (3, 3) or (4, 4) that "
+            f"can be inverted; got {target_affine!r}"
         )
     box = nib.Nifti1Image(np.zeros(first.shape, dtype=np.uint8), first.affine)
     with reading(first.name):

@@ -16,6 +16,12 @@ from spcatv.report.permutation import Exchange, PValues, centred, exchange_of, p
 
 FEWEST_UNITS = 4
 LEVEL = 0.95
+# Permutations of Welch's t keep their level if variances differ, but only roughly with fewer units than this
+# in one group and many more in the other.
+FEW_IN_GROUP = 10
+UNEQUAL_SIZES = 2
+FEW = "With {} in the smaller group, p-values are approximate if the variances of the groups differ."
+UNEQUAL = "Groups of so different size may also differ in this test because their variances do."
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +160,8 @@ def differences(
         return None
     if len(kinds) > 2:
         share, p = _between(values, label, exchange)
-        return Spread(tuple(map(str, kinds)), tuple(map(int, counts)), share, p, exchange.sentence)
+        how = f"{exchange.sentence} {UNEQUAL if _is_unequal(counts.tolist()) else ''}".strip()
+        return Spread(tuple(map(str, kinds)), tuple(map(int, counts)), share, p, how)
     if counts.min() < 2:
         return None
     pair = (str(kinds[0]), str(kinds[1]))
@@ -206,6 +213,8 @@ def _independent(
     p = permutation_p_values(welch, exchange, n + m)
     bounds = np.stack([difference - half, difference + half], axis=1)
     how = _with_limit(exchange.sentence, (2 if n == m else 1) / comb(n + m, n))
+    if _is_unequal((n, m)) and min(n, m) < FEW_IN_GROUP:
+        how = f"{how} {FEW.format(min(n, m))}".strip()
     return Difference(names, (n, m), difference, bounds, effect, interval, p, False, how)
 
 
@@ -235,6 +244,10 @@ def _paired(
     bounds = np.stack([mean - half, mean + half], axis=1)
     how = _with_limit(exchange.sentence, 2.0 ** (1 - n))
     return Difference(names, (n, n), mean, bounds, effect, interval, p, True, how)
+
+
+def _is_unequal(counts: Sequence[int]) -> bool:
+    return max(counts) >= UNEQUAL_SIZES * min(counts)
 
 
 def _with_limit(how: str, smallest: float) -> str:

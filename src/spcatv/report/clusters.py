@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from spcatv.images.space import VertexSet, VoxelSet
     from spcatv.report.atlas import FeatureLabels
 
+MIDLINE = 5.0  # mm from the plane between the halves of the brain
+EITHER_SIDE = 0.2  # a region with this share of its voxels in the left and in the right half is in both
 CELLS = {1: "points", 2: "pixels", 3: "voxels"}
 
 
@@ -106,6 +108,7 @@ class Cluster:
     unit: str  # "mm³", "mm²", "pixels", ...
     n_features: int  # number of voxels, vertices or cells
     share: float  # share of the component's sum of squares
+    both_sides: bool = False  # whether a region of a volume lies in both halves of the brain
     label: str = ""  # name at the peak in the atlas; empty if there is none
     # what the region is made of in the atlas: names and shares of its size, largest first
     composition: tuple[tuple[str, float], ...] = ()
@@ -152,6 +155,7 @@ def cluster_table(
                 unit=part.unit,
                 n_features=len(features),
                 share=float(np.square(values[features]).sum()) / total,
+                both_sides=part.unit == "mm³" and _on_both_sides(part.coords[features - part.start, 0]),
                 label="" if labels is None else labels.name_of(peak),
                 composition=() if labels is None else labels.composition(features, part),
                 selected=_mean(frequency, features[heavy[features]]),
@@ -159,6 +163,11 @@ def cluster_table(
             )
         )
     return tuple(table)
+
+
+def _on_both_sides(x: FloatArray) -> bool:
+    """Whether a good part of a region lies left, and another right, of the midline."""
+    return bool(min((x < -MIDLINE).mean(), (x > MIDLINE).mean()) >= EITHER_SIDE)
 
 
 def _mean(values: FloatArray | None, features: IntArray) -> float | None:

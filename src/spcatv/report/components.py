@@ -8,7 +8,7 @@ import numpy as np
 
 from spcatv.report import words
 from spcatv.report.atlas import FeatureLabels
-from spcatv.report.clusters import Cluster, Part, cluster_table
+from spcatv.report.clusters import MIDLINE, Cluster, Part, cluster_table
 from spcatv.report.content import Chart, Head, chart, heads
 from spcatv.report.figures import group_members, plot_convergence, plot_scores
 from spcatv.report.material import Material
@@ -17,7 +17,6 @@ from spcatv.report.verdicts import Verdict, verdict_of
 MOST_REGIONS = 15
 FEWEST_POINTS = 3  # of a convergence curve
 UNITS_OF_BRAINS = {"mm³", "mm²"}
-MIDLINE = 5.0  # mm
 
 
 @dataclass(frozen=True)
@@ -108,11 +107,14 @@ def _what(clusters: tuple[Cluster, ...], sparsity: float) -> str:
     if not words.is_sparse(sparsity):
         return f"{'Brain-wide' if in_brain else 'Everywhere'}: not sparse"
     side = main.part
-    if main.unit == "mm³":
+    if main.both_sides:
+        side = "both sides"
+    elif main.unit == "mm³":
         side = "midline" if abs(main.peak[0]) <= MIDLINE else "left" if main.peak[0] < 0 else "right"
     name = main.label or (main.composition[0][0] if main.composition else "")
     if not name:
-        name = f"{side}, near {_place(main)}{f'{words.SPACE}mm' if in_brain else ''}"
+        peak = "peak at" if main.both_sides else "near"
+        name = f"{side}, {peak} {_place(main)}{f'{words.SPACE}mm' if in_brain else ''}"
     more = "" if len(clusters) == 1 else f", and {words.count(len(clusters) - 1, 'more region')}"
     return f"{name[:1].upper()}{name[1:]}{more}"
 

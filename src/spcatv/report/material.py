@@ -65,6 +65,7 @@ class Material:
     halves: Sequence[ComponentHalves] | None = None
     quality: Sequence[Any] = ()  # how every image of the fit compares with the others
     curve: Curve | None = None
+    mean_img: Any = None  # the mean of volumes, also outside the mask; None if it is not known
 
     @property
     def n_components(self) -> int:
@@ -168,7 +169,17 @@ def gather(
         halves=found.halves if halves is None else halves.reproducibility,
         quality=found.quality or getattr(model, "quality_", ()),
         curve=found.curve,
+        mean_img=_mean_img(found),
     )
+
+
+def _mean_img(found: Results) -> Any:
+    """The mean of volumes, also outside the mask, from the results folder or the model."""
+    if found.mean_file is None:
+        return getattr(found.model, "mean_img_", None)
+    from spcatv.images.loading import open_volume  # needs the extra `images`
+
+    return open_volume(found.mean_file)
 
 
 def _matrix(model: Any, data: Any, confounds: Any) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +14,36 @@ from spcatv.report.content import Chart, Table, chart, heads
 from spcatv.report.material import Material
 from spcatv.report.style import LINE_COLOURS, figure_style, new_figure
 from spcatv.report.view import View
-from spcatv.report.volume import PLANES, TEMPLATE, VolumeView, mean_grid, mean_image, slice_of
+from spcatv.report.volume import (
+    PLANES,
+    TEMPLATE,
+    Grid,
+    VolumeView,
+    mean_grid,
+    mean_image,
+    slice_of,
+    whole_grid,
+)
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 MOST_ROWS = 2000
 LONG = 15  # rows of a table that is folded
 MOST_NAMED = 5
+SAME = "the same values as"  # how the remark on a repeated image begins (`spcatv.images.quality`)
+# axial slices at these shares of the height of the mask: the first one goes through the eyes
+HEIGHTS = (0.2, 0.35, 0.8)
+OF_MASK: dict[str, Any] = {"colors": LINE_COLOURS[1], "linewidths": 1.4}
+# readable on a light and on a dark page
+WRITING: dict[str, Any] = {
+    "color": "white",
+    "va": "top",
+    "fontsize": 10,
+    "bbox": {"facecolor": "black", "edgecolor": "none", "pad": 1.5},
+}
+OF_BRAIN: dict[str, Any] = {"colors": LINE_COLOURS[4], "linewidths": 1.0, "linestyles": "dashed"}
 
 
 @dataclass(frozen=True)
@@ -43,31 +65,39 @@ def quality_section(material: Material, views: Sequence[View]) -> Quality | None
     if model.n_dropped_:
         sentences.append(f"{model.n_dropped_:,} of these {model.space_.noun} were dropped.")
     if material.quality:
-        sentences.append(_outliers(material.quality))
+        sentences.append(_remarks(material.quality))
     slices = [view for view in views if isinstance(view, VolumeView) and view.anatomical]
     return Quality(
         text=" ".join(sentences),
-        mask=_mask_chart(model, slices[0]) if slices else None,
+        mask=_mask_chart(material, slices[0]) if slices else None,
         table=_table(material.quality) if material.quality else None,
         folded=len(material.quality) > LONG,
     )
 
 
-def _outliers(quality: Sequence[Any]) -> str:
-    found = [f"{words.file_names(image.name)} ({image.why})" for image in quality if image.outlier]
-    if not found:
-        return "No image is unlike the others."
-    more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
-    verb = "is" if len(found) == 1 else "are"
-    return (
-        f"{len(found)} of {words.count(len(quality), 'image')} {verb} unlike the others: "
-        f"{', '.join(found[:MOST_NAMED])}{more}."
-    )
+def _remarks(quality: Sequence[Any]) -> str:
+    """Which images are unlike the others, and which hold the values of another one."""
+    outliers = [f"{words.file_names(image.name)} ({image.why})" for image in quality if image.outlier]
+    repeats = [words.file_names(image.name) for image in quality if SAME in image.why]
+    text = "No image is unlike the others."
+    if outliers:
+        verb = "is" if len(outliers) == 1 else "are"
+        n_images = words.count(len(quality), "image")
+        text = f"{len(outliers)} of {n_images} {verb} unlike the others: {_few(outliers)}."
+    if repeats:
+        verb = "holds" if len(repeats) == 1 else "hold"
+        text += f" {words.count(len(repeats), 'image')} {verb} {SAME} another one: {_few(repeats)}."
+    return text
+
+
+def _few(texts: Sequence[str]) -> str:
+    more = f" and {len(texts) - MOST_NAMED} more" if len(texts) > MOST_NAMED else ""
+    return ", ".join(texts[:MOST_NAMED]) + more
 
 
 def _table(quality: Sequence[Any]) -> Table:
     """One row per image, outliers and large distances first."""
-    ordered = sorted(quality, key=lambda image: (not image.outlier, -image.distance))
+    ordered = sorted(quality, key=lambda image: (not image.why, -image.distance))
     rows = tuple(
         (
             words.file_names(image.name),
@@ -90,20 +120,28 @@ def _table(quality: Sequence[Any]) -> Table:
     return Table(caption, columns, rows, id="quality-table", summary=summary, long=True)
 
 
-def _mask_chart(model: Any, view: VolumeView) -> Chart:
-    mean = mean_image(model)
-    corners = _box(model.space_)
+def _mask_chart(material: Material, view: VolumeView) -> Chart:
+    model = material.model
     on_template = view.background_name == TEMPLATE
-    behind, through = "on the mean of the images inside it", "the mean image"
-    if not np.ptp(mean[view.start : view.stop]):
-        behind, through = ("on the MNI152 template", "the template") if on_template else ("alone", "the mask")
-        behind += ": every run was centred, so that there is no mean image"
-    brain = " Dashed: the brain of the MNI152 template." if on_template else ""
+    whole = None if material.mean_img is None else whole_grid(material.mean_img)
+    grey: Grid | None
+    mean = mean_grid(view.index, mean_image(model)[view.start : view.stop])
+    if whole is not None:
+        grey, behind, through = whole, "on the mean image", "the mean image"
+    elif mean is not None:
+        grey, behind, through = mean, "on the mean of the images inside it", "the mean image"
+    elif on_template:
+        grey, behind, through = view.background, f"on the {TEMPLATE}", "the template"
+    else:
+        grey, behind, through = None, "alone: there is no mean image", "the mask"
+    corners = _box(model.space_)
+    brain = view.background if on_template else None
+    dashed = f" Dashed: the brain of the {TEMPLATE}." if on_template else ""
     box = "" if corners is None else " Thin frame: the box of the images."
     return chart(
-        plot_mask(view, mean, corners),
-        alt=f"Three slices through {through} with the outline of the mask: {model.mask_report_}.",
-        caption=f"The outline of the mask {behind}.{brain}{box}",
+        plot_mask(view.index, grey, brain, corners),
+        alt=f"Six slices through {through} with the outline of the mask: {model.mask_report_}.",
+        caption=f"The mask (orange) {behind}.{dashed}{box}",
         photo=True,
     )
 
@@ -117,54 +155,65 @@ def _box(space: Any) -> FloatArray | None:
     return np.array([places.min(axis=0), places.max(axis=0)])
 
 
-def plot_mask(view: VolumeView, mean: FloatArray, box: FloatArray | None = None) -> Figure:
-    """Three slices through the middle of the mask, with its outline on the mean image.
+def plot_mask(
+    index: Grid, grey: Grid | None = None, brain: Grid | None = None, box: FloatArray | None = None
+) -> Figure:
+    """Three slices through the middle of the mask and three more axial ones, with its outline.
 
     Parameters
     ----------
-    view : VolumeView
-        Where the voxels lie.
-    mean : array of shape (n_features,)
-        The mean image; the MNI152 template of the view is drawn instead if it is constant.
+    index : Grid
+        Not 0 inside the mask.
+    grey : Grid, default=None
+        Grey values behind it, 0 where there are none.
+    brain : Grid, default=None
+        Not 0 inside the brain of the template, which is outlined, too.
     box : array of shape (2, 3), default=None
         The lowest and the highest corner of the images, in mm.
     """
-    index = view.index
-    grey = mean_grid(index, mean[view.start : view.stop])
-    middle = np.argwhere(index.values > 0).mean(axis=0).round().astype(int)
-    position = index.origin + middle * index.spacing
-    outlines = [(index, index.values > 0, {"colors": LINE_COLOURS[1], "linewidths": 1.4})]
-    if view.background is not None and view.background_name == TEMPLATE:
-        grey = grey or view.background
-        dashed = {"colors": LINE_COLOURS[0], "linewidths": 1.0, "linestyles": "dashed"}
-        outlines.append((view.background, view.background.values > 0, dashed))
+    inside = np.argwhere(index.values > 0)
+    middle = index.origin + inside.mean(axis=0).round() * index.spacing
+    low, high = (index.origin + end * index.spacing for end in (inside.min(axis=0), inside.max(axis=0)))
+    heights = [low[2] + share * (high[2] - low[2]) for share in HEIGHTS]
+    slices = [(plane, middle) for plane in PLANES]
+    slices += [(PLANES[2], np.array([*middle[:2], height])) for height in heights]
     with figure_style():
-        figure = new_figure(7.5, 2.9)
-        for axes, (fixed, across, up) in zip(figure.subplots(1, 3), PLANES, strict=True):
+        figure = new_figure(7.5, 5.4)
+        for axes, ((fixed, across, up), position) in zip(figure.subplots(2, 3).flat, slices, strict=True):
             axes.set_axis_off()
             axes.set_aspect("equal")
             if grey is not None:
                 shown, ends = slice_of(grey, grey.values, position, fixed, across, up)
                 pixels = np.ma.masked_equal(shown, 0)
                 axes.imshow(pixels, cmap="gray", vmin=0, vmax=255, extent=ends, origin="lower")
-            for grid, inside, style in outlines:
-                place = int(np.round((position[fixed] - grid.origin[fixed]) / grid.spacing[fixed]))
-                if 0 <= place < inside.shape[fixed]:
-                    # a margin, so that the outline is closed at the edges
-                    plane = np.pad(np.take(inside, place, axis=fixed).T.astype(float), 1)
-                    axes.contour(*(_centres(grid, axis) for axis in (across, up)), plane, [0.5], **style)
+            _outline(axes, index, position, (fixed, across, up), OF_MASK)
+            if brain is not None:
+                _outline(axes, brain, position, (fixed, across, up), OF_BRAIN)
             if box is not None:
-                (left, right), (low, high) = box[:, across], box[:, up]
+                (left, right), (bottom, top) = box[:, across], box[:, up]
                 axes.plot(
                     [left, right, right, left, left],
-                    [low, low, high, high, low],
+                    [bottom, bottom, top, top, bottom],
                     color="#888888",
                     linewidth=0.8,
                 )
-            axes.set_title(f"{'xyz'[fixed]} = {position[fixed]:.0f}", fontsize=10, loc="center")
+            place = f"{'xyz'[fixed]} = {words.fixed(position[fixed], 0)} mm"
+            axes.text(0.03, 0.96, place, transform=axes.transAxes, **WRITING)
     return figure
 
 
-def _centres(grid: Any, axis: int) -> FloatArray:
+def _outline(
+    axes: Axes, grid: Grid, position: FloatArray, plane: tuple[int, int, int], style: Mapping[str, Any]
+) -> None:
+    """Draw the edge of the voxels that are not 0."""
+    fixed, across, up = plane
+    inside, _ = slice_of(grid, grid.values > 0, position, fixed, across, up)
+    if inside.any():
+        # a margin, so that the outline is closed at the edges
+        values = np.pad(inside.astype(float), 1)
+        axes.contour(*(_centres(grid, axis) for axis in (across, up)), values, [0.5], **style)
+
+
+def _centres(grid: Grid, axis: int) -> FloatArray:
     """The centres of the voxels along an axis, with one more at either end."""
     return grid.origin[axis] + grid.spacing[axis] * np.arange(-1.0, grid.values.shape[axis] + 1)

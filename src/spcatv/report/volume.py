@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -25,6 +25,7 @@ IN_TEMPLATE = 0.9
 BACKGROUND_STEP = 2.0  # mm
 MARGIN = 4.0  # mm around the brain
 AXIS_ALIGNED = 1e-3
+MOST_VOXELS = 2e6  # of a mean image that is shown
 # fixed axis, axis to the right, axis up
 PLANES = ((0, 1, 2), (1, 0, 2), (2, 0, 1))
 # what lies at the left and the right edge of their pictures: posterior and anterior, left and right
@@ -239,6 +240,24 @@ def _sampled(image: Any, coords: FloatArray | None) -> Grid:
     top = float(np.quantile(sampled[sampled > 0], 0.995)) if (sampled > 0).any() else 1.0
     grey = np.clip(np.round(255 * sampled / top), 0, 255).astype(np.uint8)
     return Grid(low, np.full(3, BACKGROUND_STEP), grey.reshape(shape))
+
+
+def whole_grid(image: Any) -> Grid | None:
+    """Grey values of a mean image in its whole box, 1 to 255, and 0 where it has no value.
+
+    The darkest and the brightest half percent of the values are cut, and voxels of a large image are skipped.
+    None if the image is constant.
+    """
+    step = int(np.ceil((np.prod(image.shape) / MOST_VOXELS) ** (1 / 3)))
+    values = np.asarray(image.dataobj, dtype=np.float32)[::step, ::step, ::step]
+    affine = np.asarray(image.affine, dtype=np.float64) @ np.diag([step, step, step, 1.0])
+    known = np.isfinite(values)
+    low, high = np.quantile(values[known], [0.005, 0.995]) if known.any() else (0.0, 0.0)
+    if not high > low:
+        return None
+    grey = np.where(known, 1 + np.round(254 * np.clip((values - low) / (high - low), 0, 1)), 0)
+    index = index_grid(np.argwhere(known), affine)
+    return replace(index, values=np.concatenate([[0], grey[known]]).astype(np.uint8)[index.values])
 
 
 def slice_of(

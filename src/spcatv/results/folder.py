@@ -28,6 +28,7 @@ REGIONS = f"{TAG}regions.tsv"
 HALVES = f"{TAG}halves.tsv"
 QUALITY = f"{TAG}quality.tsv"
 CURVE = f"{TAG}curve.tsv"
+MEAN = f"{TAG}mean.nii.gz"
 STABILITY = "stability.npz"
 CEILING_COLUMN = "pca_cumulative_explained_variance_ratio"  # of the table of metrics
 # Maps. What surrounds these stems depends on the format: `hemi-L_<stem>.func.gii`, `<stem>.nii.gz`, ...

@@ -28,6 +28,7 @@ from spcatv.results.folder import (
     CONFIG,
     CURVE,
     HALVES,
+    MEAN,
     METRICS,
     MIXING,
     QUALITY,
@@ -127,6 +128,7 @@ class Results:
     halves: tuple[ComponentHalves, ...] | None = None  # one per component
     quality: tuple[QualityRow, ...] = ()  # one per image of the fit
     curve: Curve | None = None  # what the number of components was chosen by
+    mean_file: Path | None = None  # the mean of volumes, also outside the mask
     config: str | None = None  # the configuration of the run
     config_file: Path | None = None  # where it lies
 
@@ -166,6 +168,7 @@ def read_results(folder: Path) -> Results:
         halves=read_halves(results, n_components),
         quality=read_quality(results),
         curve=read_curve(results),
+        mean_file=results / MEAN if (results / MEAN).is_file() else None,
         config=_read_text(results / CONFIG),
         config_file=results / CONFIG,
     )

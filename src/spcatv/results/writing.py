@@ -133,7 +133,7 @@ QUALITY_COLUMNS = {
     "distance": "Root mean square difference from the median image, over its median: 1 is usual.",
     "correlation": "Correlation with the mean of the other images; n/a where one of them is flat.",
     "outlier": "Whether the image is unlike the others.",
-    "why": "What is unusual about an outlier.",
+    "why": "What is unusual about an outlier, or which image holds the same values.",
 }
 CURVE_COLUMNS = {
     "n_components": "Number of components.",

@@ -290,14 +290,18 @@ function surfaceViewer(root, prepared, readout) {
     context.stroke();
   }
 
-  function mark(side, vertex) {
-    marked = { side, vertex };
+  function tell({ side, vertex }) {
     const feature = side.vertices.indexOf(vertex);
     const where = [0, 1, 2].map((axis) => `${"xyz"[axis]} ${formatNumber(Math.round(10 * side.coords[3 * vertex + axis]) / 10, 4)}`);
     const what = feature < 0
       ? "outside the mask"
       : layer.tell(layer.map.values[side.start + feature] * layer.map.step);
     readout.textContent = `${side.name} hemisphere, ${where.join(", ")} mm: ${what}`;
+  }
+
+  function mark(side, vertex) {
+    marked = { side, vertex };
+    tell(marked);
     draw();
   }
 
@@ -356,6 +360,7 @@ function surfaceViewer(root, prepared, readout) {
     show(next) {
       layer = next;
       owner = surfaceOwner(layer);
+      if (marked) tell(marked);
       drawThumbnails();
       draw();
     },
