@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from spcatv.decomposition import (
     WarmStart,
     Weights,
     decompose,
+    prepare,
 )
 from spcatv.estimator.parameters import ROUNDING, check_some_left, checked_init
 from spcatv.progress import SILENT, Listener
@@ -227,10 +228,13 @@ def _requests(
     if estimator.alpha is not None:
         weights = penalty_weights(estimator, data)
         return [LoadingPenalty(structure, own, penalty, positive) for own in weights]
-    smoothness = float(estimator.smoothness)
-    shares = np.broadcast_to(np.asarray(estimator.sparsity, dtype=np.float64), (int(estimator.n_components),))
-    check_some_left(shares, structure.n_features)
-    return [SparsityTarget(structure, share, smoothness, penalty, positive) for share in shares.tolist()]
+    smoothness, shares = float(estimator.smoothness), _sparsities(estimator).tolist()
+    return [SparsityTarget(structure, share, smoothness, penalty, positive) for share in shares]
+
+
+def _sparsities(estimator: Any) -> FloatArray:
+    """The share of zeros that every component is asked for."""
+    return np.broadcast_to(np.asarray(estimator.sparsity, dtype=np.float64), (int(estimator.n_components),))
 
 
 def fit_data(
@@ -265,25 +269,29 @@ def fit_data(
     -------
     Fit
     """
+    if estimator.alpha is None:
+        check_some_left(_sparsities(estimator), structure.n_features)
     if isinstance(data, GlobalSignalRemoved) and data.is_empty:
         raise ValueError(
             'global_signal="regress" leaves nothing to fit: every feature is a multiple of the mean over '
             f"features ({data.shape[1]} features); set global_signal=None"
         )
-    requests = _requests(estimator, data, structure)
-    # squares of very large or small numbers leave float32
-    fits_single = SMALLEST_SINGLE < data.largest_column_norm < LARGEST_SINGLE
     plan = Plan(
         tol=float(estimator.tol),
         max_iter=int(estimator.max_iter),
         method=estimator.solver,
-        dtype=data.data.dtype if fits_single else np.float64,
+        dtype=data.data.dtype,
         init=checked_init(estimator.init, estimator.n_components, data.shape[1]),
         n_init=int(estimator.n_init),
         refine=bool(estimator.refine),
         refit=estimator.refit is not None,
         keep_warm_start=keep_warm_start,
     )
+    prepare(data, plan, int(estimator.n_components))
+    requests = _requests(estimator, data, structure)
+    # squares of very large or small numbers leave float32
+    if not SMALLEST_SINGLE < data.largest_column_norm < LARGEST_SINGLE:
+        plan = replace(plan, dtype=np.float64)
     result = decompose(data, requests, plan, rng=rng, warm_start=warm_start, found=found, listener=listener)
     return Fit(
         decomposition=result,
