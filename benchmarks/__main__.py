@@ -24,6 +24,7 @@ SECTIONS = {
     "path": "path",
     "growth": "growth",
     "rows": "rows",
+    "disk": "disk",
     "starts": "starts",
     "structures": "structures",
 }
@@ -35,6 +36,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to try the suite itself")
     parser.add_argument("--only", action="append", choices=SECTIONS, help="run this section (repeatable)")
     parser.add_argument("--repeats", type=int, default=None, help="interleaved repeats (3; quick: 1)")
+    parser.add_argument(
+        "--disk", type=float, default=0.0, metavar="GB", help="size of the file of section disk (5)"
+    )
     parser.add_argument("--output", type=Path, default=None, help="folder for the results")
     options = parser.parse_args(arguments)
     if options.repeats is None:
@@ -68,7 +72,7 @@ def main(arguments: list[str] | None = None) -> None:
     }
     results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="spcatv-bench-") as scratch:
-        options = Options(Path(scratch), parsed.quick, parsed.repeats)
+        options = Options(Path(scratch), parsed.quick, parsed.repeats, parsed.disk)
         for name in names:
             started = time.perf_counter()
             print(f"== {name}", flush=True)

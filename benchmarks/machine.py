@@ -129,7 +129,8 @@ class PeakMemory:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.bytes = max(self._mark() - self._before, 0)
+        self.mark = self._mark()  # with what it held before
+        self.bytes = max(self.mark - self._before, 0)
 
     @staticmethod
     def _mark() -> int:

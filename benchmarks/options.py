@@ -33,11 +33,14 @@ class Options:
         Tiny sizes, to try the suite itself; the figures mean nothing.
     repeats : int
         Rounds of interleaved measurements; the minimum counts.
+    disk : float
+        Gigabytes of the file of the section `disk`; 0 for its default.
     """
 
     scratch: Path
     quick: bool = False
     repeats: int = 3
+    disk: float = 0.0
 
     @property
     def limit(self) -> float:

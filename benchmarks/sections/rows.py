@@ -22,7 +22,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "90 % zeros": {"alpha": None, "sparsity": 0.9, "penalty_units": "relative"},
     "alpha 0.1": {"alpha": 0.1, "penalty_units": "relative"},
 }
-# Passes beside those of the alternation: column statistics, three of the sketch, the global signal.
+# Passes beside those of the alternation: column statistics, three of the sketch, the global signal. In a file
+# they are three: the first pass of the sketch finds all of this.
 SHARED_PASSES = 5
 
 

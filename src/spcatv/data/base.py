@@ -27,6 +27,16 @@ class ColumnStatistics:
     squared_norms: FloatArray  # ``||X_j - mean_j||^2`` of every column, shape (P,)
 
 
+@dataclass(frozen=True, eq=False)
+class FirstLook:
+    """What a first pass over data in blocks finds, with ``M = X - 1 mean'`` and vectors V (K, P)."""
+
+    statistics: ColumnStatistics  # of the columns
+    row_means: FloatArray  # means over features of every sample of X, shape (N,)
+    scores: FloatArray  # ``S = M V'``, shape (N, K)
+    back: FloatArray  # ``S'M``, shape (K, P)
+
+
 @runtime_checkable
 class Data(Protocol):
     """Raw data X: N samples by P features."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from spcatv._util.types import Array, FloatArray, IntArray
 from spcatv.data.array import ArrayData
-from spcatv.data.base import BLOCK_ENTRIES, ColumnStatistics, Data, row_blocks
+from spcatv.data.base import BLOCK_ENTRIES, ColumnStatistics, Data, FirstLook, row_blocks
 
 # What a part of the samples gives: one row per sample or None, and something to add up or None.
 Found = tuple[Any, Any]
@@ -24,6 +24,10 @@ Found = tuple[Any, Any]
 Work = Callable[..., Found]
 # What is done with samples `first:last` of X in float64.
 BlockWork = Callable[[slice, FloatArray], Found]
+
+
+# Samples whose means stand for those of all while the latter are not known.
+FIRST_SAMPLES = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +48,22 @@ class Moments:
         off += self.squared_norms
         off += other.squared_norms
         return Moments(n_samples, mean, off)
+
+
+@dataclass(eq=False)
+class _FirstSums:
+    """What `first_look` adds up over samples."""
+
+    moments: Moments
+    back: FloatArray
+
+    def __add__(self, other: _FirstSums) -> _FirstSums:
+        return _FirstSums(self.moments + other.moments, self.back + other.back)
+
+    def __iadd__(self, other: _FirstSums) -> _FirstSums:
+        self.moments += other.moments
+        self.back += other.back
+        return self
 
 
 def dot(part: ArrayData, v: FloatArray) -> Found:
@@ -76,6 +96,14 @@ def moments(part: ArrayData, center: bool) -> Found:
     check_finite(part.array)
     found = part.column_statistics(center)
     return None, Moments(part.shape[0], found.mean, found.squared_norms)
+
+
+def first_look(part: ArrayData, vectors: FloatArray, guess: FloatArray, center: bool) -> Found:
+    """Row means and ``S = M V'`` as rows, column moments and ``S'M``, for ``M = X - 1 guess'``."""
+    _, sums = moments(part, center)
+    n_samples, n_features = part.shape
+    scores, back = part.there_and_back_many(vectors, guess, np.zeros((n_samples, len(vectors))))
+    return np.column_stack([part.dot(np.full(n_features, 1.0 / n_features)), scores]), _FirstSums(sums, back)
 
 
 def visit_pieces(part: ArrayData, positions: IntArray, work: BlockWork, entries: int) -> Found:
@@ -186,6 +214,19 @@ class BlockedData(ABC):
         """Means and squared norms of the columns; a ValueError if X is not finite."""
         found = self._pass(moments, (), (center,))[1]
         return ColumnStatistics(found.mean, found.squared_norms)
+
+    def first_look(self, vectors: FloatArray, center: bool) -> FirstLook:
+        """Statistics, a check for NaN, and products with centred data whose means are not known yet."""
+        few = self.take(np.arange(min(FIRST_SAMPLES, self.shape[0])))
+        # the products of data that are nearly centred lose no digits
+        guess = few.column_statistics(True).mean if center else np.zeros(self.shape[1])
+        rows, sums = self._pass(first_look, (), (vectors, guess, center))
+        found = ColumnStatistics(sums.moments.mean, sums.moments.squared_norms)
+        off = found.mean - guess
+        weights = vectors @ off
+        return FirstLook(
+            found, rows[:, 0], rows[:, 1:] - weights, sums.back - self.shape[0] * np.outer(weights, off)
+        )
 
     def gram(self, mean: FloatArray, factor: FloatArray | None = None) -> FloatArray:
         """``M M'`` for ``M = (X - 1 mean') diag(factor)``, by panels of features."""

@@ -61,6 +61,10 @@ class GlobalSignalRemoved(CentredData):
         signal, loading = self.global_signal, self._loading
         return super().dot_many(vectors) - np.outer(signal, vectors @ loading)
 
+    def first_products(self, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """As `there_and_back_many`: the global signal has to be known first."""
+        return self.there_and_back_many(vectors)
+
     def there_and_back_many(self, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``S = M V'`` and ``S'M`` for ``M = X - 1 mean' - g b'``."""
         signal, loading = self.global_signal, self._loading

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.linalg.blas import daxpy
 
 from spcatv._util.types import FloatArray
-from spcatv.data.base import BLOCK_ENTRIES, ColumnStatistics, Data
+from spcatv.data.base import BLOCK_ENTRIES, ColumnStatistics, Data, FirstLook
 from spcatv.data.blocked import each_block
 from spcatv.data.scale import ScaledData, ordinary_unit, scaled
 from spcatv.data.sketch import CompressedData, compress
@@ -126,7 +126,19 @@ class CentredData:
 
     @cached_property
     def _statistics(self) -> ColumnStatistics:
-        return self.data.column_statistics(self.center)
+        look = getattr(self.data, "first_look", None)
+        if look is None:
+            return self.data.column_statistics(self.center)
+        return self._keep(look(np.zeros((0, self.shape[1])), self.center))
+
+    def _keep(self, found: FirstLook) -> ColumnStatistics:
+        vars(self).update(_statistics=found.statistics, _row_means=found.row_means)
+        return found.statistics
+
+    @cached_property
+    def _row_means(self) -> FloatArray:
+        n_features = self.shape[1]
+        return self.data.dot(np.full(n_features, 1.0 / n_features))
 
     @property
     def unit(self) -> float:
@@ -153,8 +165,9 @@ class CentredData:
     def global_signal(self) -> FloatArray:
         """``g = X 1 / P``: the mean over features of each centred sample, shape (N,); zeros if rounding."""
         n_samples, n_features = self.shape
-        signal = CentredData.dot(self, np.full(n_features, 1.0 / n_features))
-        squares = self._statistics.squared_norms.sum() + n_samples * (self.mean @ self.mean)
+        mean = self.mean
+        signal = self._row_means - mean.mean()
+        squares = self._statistics.squared_norms.sum() + n_samples * (mean @ mean)
         rounding = ROUNDINGS * np.finfo(self.data.dtype).eps * np.sqrt(squares / n_features)
         return signal if np.linalg.norm(signal) > rounding else np.zeros(n_samples)
 
@@ -220,6 +233,15 @@ class CentredData:
     def there_and_back_many(self, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``S = (X - 1 mean') V'`` (N, K) and ``S'(X - 1 mean')`` (K, P) for the rows of V (K, P)."""
         return self.data.there_and_back_many(vectors, self.mean, np.zeros((self.shape[0], len(vectors))))
+
+    def first_products(self, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """As `there_and_back_many`. Data in blocks of which nothing is known tell their statistics, too."""
+        look = getattr(self.data, "first_look", None)
+        if look is None or "_statistics" in vars(self):
+            return self.there_and_back_many(vectors)
+        found = look(vectors, self.center)
+        self._keep(found)
+        return found.scores, found.back
 
     @cached_property
     def _sketches(self) -> list[tuple[int, CompressedData]]:

@@ -105,7 +105,8 @@ def compress(data: CentredData, n_directions: int, tol: float | None = None) -> 
         if len(block) == 0:
             break
         krylov = np.concatenate([krylov, block])
-        of_block, block = data.there_and_back_many(block)
+        products = data.first_products if number == 1 else data.there_and_back_many
+        of_block, block = products(block)
         scores, back = np.concatenate([scores, of_block], axis=1), np.concatenate([back, block])
         if tol is None and number == PASSES:
             break

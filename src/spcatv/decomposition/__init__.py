@@ -2,7 +2,7 @@
 
 from spcatv.decomposition.component import Component, ComponentDiagnostics
 from spcatv.decomposition.continuation import WarmStart
-from spcatv.decomposition.greedy import Decomposition, Plan, decompose, deflation_scores
+from spcatv.decomposition.greedy import Decomposition, Plan, decompose, deflation_scores, prepare
 from spcatv.decomposition.penalty import LoadingPenalty, Weights
 from spcatv.decomposition.target import SparsityTarget
 
@@ -17,4 +17,5 @@ __all__ = [
     "Weights",
     "decompose",
     "deflation_scores",
+    "prepare",
 ]

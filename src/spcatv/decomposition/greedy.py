@@ -143,6 +143,12 @@ class Decomposition:
         )
 
 
+def prepare(data: CentredData, plan: Plan, n_components: int) -> None:
+    """Compress large data, once for all components; what is not known of them yet is found on the way."""
+    if not gram_pays(data.shape):
+        data.compressed(plan.n_directions + n_components)
+
+
 def decompose(
     data: CentredData,
     requests: Sequence[Request],
@@ -188,8 +194,7 @@ def decompose(
     limits = Limits(plan.tol, plan.max_iter, keep, listener)
     # one for all components: its memory layout and step sizes are worth keeping
     solver = requests[0].solver(plan.method, plan.dtype)
-    if not gram_pays(data.shape):
-        data.compressed(plan.n_directions + len(requests))  # once for all components
+    prepare(data, plan, len(requests))
     for number in range(len(records), len(requests)):
         started = time.perf_counter()
         listener.hear(ComponentStarted(number + 1, len(requests), plan.tol))

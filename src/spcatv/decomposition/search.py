@@ -14,7 +14,7 @@ from spcatv.decomposition.component import Component
 from spcatv.decomposition.constrained import alternate_to_sparsity
 from spcatv.decomposition.continuation import ComponentStart
 from spcatv.decomposition.penalty import LoadingPenalty
-from spcatv.decomposition.target import SparsityTarget
+from spcatv.decomposition.target import TARGET_L2, SparsityTarget
 from spcatv.progress import SILENT
 from spcatv.solvers.warm import WARM_TAU, WarmSolver
 
@@ -85,8 +85,10 @@ def best_component(
         first = best_component(compressed, request, starts, silent, solver=solver)
         if first.is_null:
             return first
-        solver.restart_from(first.v, first.dual)
-        final = component_from(data, request, first.u, limits, solver=solver)
+        # its scores are in the range that the data were compressed to, where X'u is known
+        l2 = TARGET_L2 if isinstance(request, SparsityTarget) else request.weights.l2
+        known = ComponentStart(first.back / (data.shape[0] * l2), first.v, first.dual, loss=0.0)
+        final = continued_component(data, request, known, limits, solver=solver)
         return replace(final, n_inner_iter=final.n_inner_iter + first.n_inner_iter)
     if len(starts) == 1:
         solver.restart()

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from spcatv.decomposition import (
     WarmStart,
     Weights,
     decompose,
+    prepare,
 )
 from spcatv.estimator.parameters import ROUNDING, check_some_left, checked_init
 from spcatv.problem import TotalVariation, as_penalty
@@ -185,6 +187,10 @@ def centred_data(estimator: Any, data: Data) -> CentredData:
     """The data as the parameters of an estimator ask for: centred or not, with or without global signal."""
     kind = CentredData if estimator.global_signal is None else GlobalSignalRemoved
     centred = kind(data, bool(estimator.center))
+    if hasattr(data, "first_look"):
+        # the first pass of the sketch tells the statistics, too; numbers beyond its range are found below
+        with np.errstate(all="ignore"), suppress(ValueError, np.linalg.LinAlgError):
+            prepare(centred, _plan(estimator, centred, keep_warm_start=False), int(estimator.n_components))
     scaled = centred.at_ordinary_scale()
     if scaled is centred or isinstance(as_penalty(estimator.penalty), TotalVariation):
         return scaled
@@ -246,10 +252,28 @@ def _requests(
     if estimator.alpha is not None:
         weights = penalty_weights(estimator, data)
         return [LoadingPenalty(structure, own, penalty, positive) for own in weights]
-    smoothness = float(estimator.smoothness)
-    shares = np.broadcast_to(np.asarray(estimator.sparsity, dtype=np.float64), (int(estimator.n_components),))
-    check_some_left(shares, structure.n_features)
-    return [SparsityTarget(structure, share, smoothness, penalty, positive) for share in shares.tolist()]
+    smoothness, shares = float(estimator.smoothness), _sparsities(estimator).tolist()
+    return [SparsityTarget(structure, share, smoothness, penalty, positive) for share in shares]
+
+
+def _sparsities(estimator: Any) -> FloatArray:
+    """The share of zeros that every component is asked for."""
+    return np.broadcast_to(np.asarray(estimator.sparsity, dtype=np.float64), (int(estimator.n_components),))
+
+
+def _plan(estimator: Any, data: CentredData, *, keep_warm_start: bool) -> Plan:
+    """How to fit, in the precision of the data."""
+    return Plan(
+        tol=float(estimator.tol),
+        max_iter=int(estimator.max_iter),
+        method=estimator.solver,
+        dtype=data.data.dtype,
+        init=checked_init(estimator.init, estimator.n_components, data.shape[1]),
+        n_init=int(estimator.n_init),
+        refine=bool(estimator.refine),
+        refit=estimator.refit is not None,
+        keep_warm_start=keep_warm_start,
+    )
 
 
 def fit_data(
@@ -284,26 +308,20 @@ def fit_data(
     -------
     Fit
     """
+    if estimator.alpha is None:
+        check_some_left(_sparsities(estimator), structure.n_features)
     if isinstance(data, GlobalSignalRemoved) and data.is_empty:
         raise ValueError(
             'global_signal="regress" leaves nothing to fit: every feature is a multiple of the mean over '
             f"features ({data.shape[1]} features); set global_signal=None"
         )
+    plan = _plan(estimator, data, keep_warm_start=keep_warm_start)
+    prepare(data, plan, int(estimator.n_components))
     requests = _requests(estimator, data, structure)
     # squares of very large or small numbers leave float32; data that could be scaled were
     low, high = ORDINARY[data.data.dtype]
-    is_ordinary = low < data.largest_column_norm < high
-    plan = Plan(
-        tol=float(estimator.tol),
-        max_iter=int(estimator.max_iter),
-        method=estimator.solver,
-        dtype=data.data.dtype if is_ordinary else np.float64,
-        init=checked_init(estimator.init, estimator.n_components, data.shape[1]),
-        n_init=int(estimator.n_init),
-        refine=bool(estimator.refine),
-        refit=estimator.refit is not None,
-        keep_warm_start=keep_warm_start,
-    )
+    if not low < data.largest_column_norm < high:
+        plan = replace(plan, dtype=np.float64)
     result = decompose(data, requests, plan, rng=rng, warm_start=warm_start, found=found, listener=listener)
     return Fit(
         decomposition=result,
