@@ -99,4 +99,4 @@ def test_ceiling_has_no_unit():
 
 
 def test_scaled_data_are_data():
-    check_data(lambda X: scaled(as_data(4.0 * X), 4.0))
+    check_data(lambda X: scaled(as_data(4.0 * X), 4.0, np.zeros(X.shape[1])))

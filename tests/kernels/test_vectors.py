@@ -21,4 +21,4 @@ def test_weighted_sum_is_the_sum(x, a, b, data):
 
 @given(arrays(np.float64, st.integers(0, 40), elements=st.sampled_from([-2.0, -0.0, 0.0, 1e-300, 0.5, 3.0])))
 def test_counts_are_those_of_numpy(x):
-    assert count_above(x, 0.5) == (np.count_nonzero(x), (np.abs(x) > 0.5).sum())
+    assert count_above(x, 0.5) == (np.abs(x) > 0.5).sum()

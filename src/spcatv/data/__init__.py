@@ -14,10 +14,11 @@ from spcatv.data.adjustment import (
     confound_fit,
 )
 from spcatv.data.array import ArrayData
-from spcatv.data.base import ColumnStatistics, Data, row_blocks
+from spcatv.data.base import ColumnStatistics, Data, is_on_gpu, row_blocks
 from spcatv.data.blocked import BlockedData, each_block
 from spcatv.data.dask_array import ChunkWarning, DaskData
 from spcatv.data.global_signal import GlobalSignalRemoved
+from spcatv.data.gpu import gpu_array_data, lies_on_gpu, on_device
 from spcatv.data.memory import Budget, checked_memory_limit
 from spcatv.data.operators import CentredData, Centring, DataOperator, DeflatedData, Products, ResidualData
 from spcatv.data.stored import FileReader, MappedData, StoredData, StoreReader, map_reader
@@ -45,7 +46,11 @@ __all__ = [
     "checked_memory_limit",
     "confound_fit",
     "each_block",
+    "gpu_array_data",
     "in_blocks",
+    "is_on_gpu",
+    "lies_on_gpu",
+    "on_device",
     "row_blocks",
 ]
 
@@ -55,7 +60,7 @@ def as_data(X: Any) -> Data:
 
     Parameters
     ----------
-    X : Data, ndarray, dask.array.Array, or stored array, of shape (n_samples, n_features)
+    X : Data, ndarray, dask.array.Array, stored array, or array on a GPU, of shape (n_samples, n_features)
         Data are returned as they are. A NumPy array may be a memory map, and of any memory order and dtype;
         what is not float32 or float64 in C order is copied to it, once. Dask arrays and arrays in a file
         (HDF5, Zarr, or any object with `shape`, `dtype`, `chunks` and slices) are read block by block.
@@ -77,6 +82,8 @@ def as_data(X: Any) -> Data:
         return MappedData(X, reader) if isinstance(reader, FileReader) else ArrayData(X)
     if isinstance(X, Data):
         return X
+    if lies_on_gpu(X):
+        return gpu_array_data(X, None)
     data = in_blocks(X)
     if data is None:
         raise TypeError(

@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from spcatv._util.devices import beside, gpu_module, to_host
 from spcatv._util.types import FloatArray, IntArray
-from spcatv.data.base import BLOCK_ENTRIES, ColumnStatistics, Data
+from spcatv.data.base import BLOCK_ENTRIES, ColumnStatistics, Data, is_on_gpu
 from spcatv.data.blocked import BlockWork, Found, each_block
 
 # What is left of a feature counts as rounding error below this many units in the last place of its values.
@@ -51,7 +52,10 @@ class FittedAdjustment:
                 f"confounds must have one row per sample and the {len(self.mean)} columns of the fit, shape "
                 f"({data.shape[0]}, {len(self.mean)}); got {table.shape}"
             )
-        return AdjustedData(data, table - self.mean, self.slopes, self.factor)
+        slopes, factor = self.slopes, self.factor
+        if is_on_gpu(data):
+            slopes, factor = (gpu_module().asarray(values) for values in (slopes, factor))
+        return AdjustedData(data, table - self.mean, slopes, factor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,11 +88,10 @@ class Adjustment:
             return fitted
         raw = part.column_statistics(True)
         left = fitted.apply(part, self.of(samples)).column_statistics(True)
-        spread = np.sqrt(left.squared_norms / part.shape[0])
-        size = np.abs(raw.mean) + np.sqrt(raw.squared_norms / part.shape[0])
+        spread = np.sqrt(to_host(left.squared_norms) / part.shape[0])
+        size = np.abs(to_host(raw.mean)) + np.sqrt(to_host(raw.squared_norms) / part.shape[0])
         varies = spread > ROUNDING * np.finfo(part.dtype).eps * size
-        factor = np.divide(1.0, spread, out=np.zeros_like(spread), where=varies)
-        return FittedAdjustment(mean, slopes, factor)
+        return FittedAdjustment(mean, slopes, _quotient(1.0, spread, varies))
 
     def adjusted(self, data: Data, samples: IntArray, *others: IntArray) -> tuple[Data, ...]:
         """Some samples of `data` and then others, all adjusted with the coefficients of the first."""
@@ -151,7 +154,12 @@ def confound_fit(data: Data, confounds: FloatArray | None) -> tuple[FloatArray, 
         )
     # the rows of the pseudo-inverse sum to zero, so the means of X do not matter
     solver = np.linalg.pinv(centred / units) / units[:, None]
-    return mean, np.stack([data.transpose_dot(row) for row in solver])
+    return mean, np.stack([to_host(data.transpose_dot(row)) for row in solver])
+
+
+def _quotient(a: Any, b: FloatArray, where: Any) -> FloatArray:
+    """``a / b`` where a condition holds, and 0 elsewhere."""
+    return np.where(where, a / np.where(where, b, 1.0), 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,10 +193,15 @@ class AdjustedData:
         """The precision of X."""
         return self.data.dtype
 
+    @property
+    def on_gpu(self) -> bool:
+        """Whether X is on a GPU."""
+        return is_on_gpu(self.data)
+
     def dot(self, v: FloatArray) -> FloatArray:
         """``X v`` of the adjusted X."""
         scaled = self.factor * v
-        return self.data.dot(scaled) - self.confounds @ (self.slopes @ scaled)
+        return self.data.dot(scaled) - self.confounds @ to_host(self.slopes @ scaled)
 
     def transpose_dot(self, u: FloatArray) -> FloatArray:
         """``X'u`` of the adjusted X."""
@@ -197,20 +210,21 @@ class AdjustedData:
     def there_and_back(self, v: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``s = X v - shift`` and ``X's`` of the adjusted X."""
         scaled = self.factor * v
-        scores, back = self.data.there_and_back(scaled, shift + self.confounds @ (self.slopes @ scaled))
+        removed = self.confounds @ to_host(self.slopes @ scaled)
+        scores, back = self.data.there_and_back(scaled, shift + removed)
         return scores, self._back(back, scores)
 
     def _back(self, back: FloatArray, u: FloatArray) -> FloatArray:
         """``X'u`` of the adjusted X from that of X, in place."""
         if len(self.slopes):
-            back -= (u @ self.confounds) @ self.slopes
+            back -= beside(u @ self.confounds, self.slopes) @ self.slopes
         back *= self.factor
         return back
 
     def dot_many(self, vectors: FloatArray) -> FloatArray:
         """``X V'`` of the adjusted X, for the rows of V."""
         scaled = vectors * self.factor
-        return self.data.dot_many(scaled) - self.confounds @ (self.slopes @ scaled.T)
+        return self.data.dot_many(scaled) - self.confounds @ to_host(self.slopes @ scaled.T)
 
     def there_and_back_many(
         self, vectors: FloatArray, mean: FloatArray, shift: FloatArray
@@ -218,15 +232,15 @@ class AdjustedData:
         """``S = M V' - shift`` and ``S'M`` for the adjusted X less its means, M."""
         scaled = vectors * self.factor
         raw_mean = self._raw_mean(mean)
-        removed = self.confounds @ (self.slopes @ scaled.T)
+        removed = self.confounds @ to_host(self.slopes @ scaled.T)
         scores, back = self.data.there_and_back_many(scaled, raw_mean, shift + removed)
         if len(self.slopes):
-            back -= (scores.T @ self.confounds) @ self.slopes
+            back -= beside(scores.T @ self.confounds, self.slopes) @ self.slopes
         return scores, back * self.factor
 
     def _raw_mean(self, mean: FloatArray) -> FloatArray:
         """Means of the adjusted features in units of X; 0 where the factor is."""
-        return np.divide(mean, self.factor, out=np.zeros_like(mean), where=self.factor != 0)
+        return _quotient(mean, self.factor, self.factor != 0)
 
     def column_statistics(self, center: bool) -> ColumnStatistics:
         """Means and squared norms of the adjusted columns."""
@@ -236,11 +250,12 @@ class AdjustedData:
         return self._statistics_in_two_passes(center)
 
     def _statistics_in_two_passes(self, center: bool) -> ColumnStatistics:
-        mean: FloatArray = np.zeros(self.shape[1])
+        mean = np.zeros_like(self.factor)
         if center:
             mean = self.transpose_dot(np.full(self.shape[0], 1.0 / self.shape[0]))
-        squares = self.each_block(lambda _, block: (None, np.square(block - mean).sum(axis=0)))[1]
-        return ColumnStatistics(mean, squares)
+        middle = to_host(mean)
+        squares = self.each_block(lambda _, block: (None, np.square(block - middle).sum(axis=0)))[1]
+        return ColumnStatistics(mean, beside(squares, mean))
 
     def gram(self, mean: FloatArray, factor: FloatArray | None = None) -> FloatArray:
         """``(X - 1 mean')(X - 1 mean')'`` of the adjusted X, its features multiplied by `factor`."""
@@ -249,12 +264,12 @@ class AdjustedData:
         raw_mean = self._raw_mean(mean)
         gram = self.data.gram(raw_mean, both)
         left_out = np.where(self.factor == 0, mean if factor is None else mean * factor, 0.0)
-        gram += left_out @ left_out
+        gram += float(left_out @ left_out)
         if len(self.slopes) == 0:
             return gram
         slopes = self.slopes * both
-        cross = self.data.dot_many(slopes * both) - slopes @ (raw_mean * both)
-        mixed = (cross - 0.5 * self.confounds @ (slopes @ slopes.T)) @ self.confounds.T
+        cross = self.data.dot_many(slopes * both) - to_host(slopes @ (raw_mean * both))
+        mixed = (cross - 0.5 * self.confounds @ to_host(slopes @ slopes.T)) @ self.confounds.T
         return gram - mixed - mixed.T
 
     def blocks(self, entries: int = BLOCK_ENTRIES) -> Iterator[tuple[slice, FloatArray]]:
@@ -271,7 +286,7 @@ class AdjustedData:
     @property
     def _rows(self) -> Callable[[slice, FloatArray], FloatArray]:
         """Adjusts samples, given their numbers and X there."""
-        confounds, slopes, factor = self.confounds, self.slopes, self.factor
+        confounds, slopes, factor = self.confounds, to_host(self.slopes), to_host(self.factor)
         return lambda samples, block: (block - confounds[samples] @ slopes) * factor
 
     def take(self, samples: IntArray) -> Data:

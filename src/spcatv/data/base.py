@@ -82,6 +82,11 @@ class Data(Protocol):
         """The given samples, in the given order and as often as given, without a copy of X."""
 
 
+def is_on_gpu(data: Any) -> bool:
+    """Whether products with the data are taken on a GPU, and vectors of length P lie there."""
+    return bool(getattr(data, "on_gpu", False))
+
+
 def row_blocks(shape: tuple[int, int], entries: int = BLOCK_ENTRIES) -> Iterator[tuple[int, int]]:
     """Bounds of blocks of rows with at most about `entries` entries each."""
     height = max(1, entries // shape[1])

@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from spcatv._util.devices import to_host
 from spcatv._util.types import Array, FloatArray, IntArray
 from spcatv.data.array import ArrayData
 from spcatv.data.base import BLOCK_ENTRIES, ColumnStatistics, Data, FirstLook, row_blocks
@@ -219,13 +220,16 @@ class BlockedData(ABC):
         """Statistics, a check for NaN, and products with centred data whose means are not known yet."""
         few = self.take(np.arange(min(FIRST_SAMPLES, self.shape[0])))
         # the products of data that are nearly centred lose no digits
-        guess = few.column_statistics(True).mean if center else np.zeros(self.shape[1])
+        guess = few.column_statistics(True).mean if center else np.zeros_like(vectors, shape=self.shape[1:])
         rows, sums = self._pass(first_look, (), (vectors, guess, center))
         found = ColumnStatistics(sums.moments.mean, sums.moments.squared_norms)
         off = found.mean - guess
         weights = vectors @ off
         return FirstLook(
-            found, rows[:, 0], rows[:, 1:] - weights, sums.back - self.shape[0] * np.outer(weights, off)
+            found,
+            rows[:, 0],
+            rows[:, 1:] - to_host(weights),
+            sums.back - self.shape[0] * np.outer(weights, off),
         )
 
     def gram(self, mean: FloatArray, factor: FloatArray | None = None) -> FloatArray:

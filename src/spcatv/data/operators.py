@@ -13,28 +13,25 @@ from functools import cached_property, partial
 from typing import Protocol, Self
 
 import numpy as np
-from scipy.linalg.blas import daxpy
 
+from spcatv._util.devices import beside, gpu_module, to_host
 from spcatv._util.types import FloatArray
-from spcatv.data.base import BLOCK_ENTRIES, ColumnStatistics, Data, FirstLook
+from spcatv.data.base import BLOCK_ENTRIES, ColumnStatistics, Data, FirstLook, is_on_gpu
 from spcatv.data.blocked import each_block
 from spcatv.data.scale import ScaledData, ordinary_unit, scaled
 from spcatv.data.sketch import CompressedData, compress
+from spcatv.kernels.vectors import add_multiple
 
 # A Gram matrix pays, in time and in memory, if it is small, or small beside the data: of order at most
 # SMALL_GRAM, or at most LARGEST_GRAM and a GRAM_SHARE of the longer side.
 SMALL_GRAM = 64
 LARGEST_GRAM = 3000
 GRAM_SHARE = 0.05
+# On a GPU products are cheap, and eigenvectors, which the CPU computes, are not.
+LARGEST_GPU_GRAM = 512
 # Row means below this many roundings of an entry of X are rounding, not a signal. A few would do for X
 # itself, but data whose row means were removed before carry the roundings of the larger numbers they had.
 ROUNDINGS = 100.0
-
-
-def gram_pays(shape: tuple[int, int]) -> bool:
-    """Whether to decompose the Gram matrix of the shorter side rather than to iterate with products."""
-    short, long = min(shape), max(shape)
-    return short <= SMALL_GRAM or short <= min(LARGEST_GRAM, GRAM_SHARE * long)
 
 
 class Products(Protocol):
@@ -74,6 +71,10 @@ class DataOperator(Products, Protocol):
 
     def gram(self) -> FloatArray:
         """``X X'`` if N <= P, else ``X'X``; float64."""
+
+    @property
+    def gram_pays(self) -> bool:
+        """Whether to decompose the Gram matrix of the shorter side rather than to iterate with products."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,12 +125,23 @@ class CentredData:
         """Number of samples N and of features P."""
         return self.data.shape
 
+    @property
+    def gram_pays(self) -> bool:
+        """Whether to decompose the Gram matrix rather than to iterate with products."""
+        short, long = min(self.shape), max(self.shape)
+        largest = LARGEST_GPU_GRAM if is_on_gpu(self.data) else LARGEST_GRAM
+        return short <= SMALL_GRAM or short <= min(largest, GRAM_SHARE * long)
+
+    def vectors(self, values: FloatArray) -> FloatArray:
+        """NumPy vectors of length P where those of the data lie."""
+        return gpu_module().asarray(values) if is_on_gpu(self.data) else values
+
     @cached_property
     def _statistics(self) -> ColumnStatistics:
         look = getattr(self.data, "first_look", None)
         if look is None:
             return self.data.column_statistics(self.center)
-        return self._keep(look(np.zeros((0, self.shape[1])), self.center))
+        return self._keep(look(self.vectors(np.zeros((0, self.shape[1]))), self.center))
 
     def _keep(self, found: FirstLook) -> ColumnStatistics:
         vars(self).update(_statistics=found.statistics, _row_means=found.row_means)
@@ -138,7 +150,7 @@ class CentredData:
     @cached_property
     def _row_means(self) -> FloatArray:
         n_features = self.shape[1]
-        return self.data.dot(np.full(n_features, 1.0 / n_features))
+        return self.data.dot(self.vectors(np.full(n_features, 1.0 / n_features)))
 
     @property
     def unit(self) -> float:
@@ -154,7 +166,7 @@ class CentredData:
             If float64 has no room for the variances of X.
         """
         unit = ordinary_unit(self.data, self._statistics)
-        return self if unit == 1.0 else type(self)(scaled(self.data, unit), self.center)
+        return self if unit == 1.0 else type(self)(scaled(self.data, unit, self.mean), self.center)
 
     @property
     def mean(self) -> FloatArray:
@@ -166,15 +178,15 @@ class CentredData:
         """``g = X 1 / P``: the mean over features of each centred sample, shape (N,); zeros if rounding."""
         n_samples, n_features = self.shape
         mean = self.mean
-        signal = self._row_means - mean.mean()
-        squares = self._statistics.squared_norms.sum() + n_samples * (mean @ mean)
+        signal = self._row_means - float(mean.mean())
+        squares = float(self._statistics.squared_norms.sum()) + n_samples * float(mean @ mean)
         rounding = ROUNDINGS * np.finfo(self.data.dtype).eps * np.sqrt(squares / n_features)
         return signal if np.linalg.norm(signal) > rounding else np.zeros(n_samples)
 
     @property
     def centring(self) -> Centring:
         """What turns other samples into rows of this operator."""
-        return Centring(self.mean)
+        return Centring(to_host(self.mean))
 
     @property
     def column_squared_norms(self) -> FloatArray:
@@ -184,7 +196,7 @@ class CentredData:
     @cached_property
     def largest_column_norm(self) -> float:
         """``max_j ||X_j||_2`` over the centred columns."""
-        return float(np.sqrt(self.column_squared_norms.max()))
+        return float(np.sqrt(float(self.column_squared_norms.max())))
 
     @cached_property
     def _squared_norm(self) -> float:
@@ -212,22 +224,24 @@ class CentredData:
 
     def dot(self, v: FloatArray) -> FloatArray:
         """``(X - 1 mean') v``."""
-        return self.data.dot(v) - self.mean @ v
+        v = beside(v, self.mean)
+        return self.data.dot(v) - float(self.mean @ v)
 
     def dot_many(self, vectors: FloatArray) -> FloatArray:
         """``(X - 1 mean') V'``."""
-        return self.data.dot_many(vectors) - vectors @ self.mean
+        vectors = beside(vectors, self.mean)
+        return self.data.dot_many(vectors) - to_host(vectors @ self.mean)
 
     def transpose_dot(self, u: FloatArray) -> FloatArray:
         """``(X - 1 mean')' u``."""
         back = self.data.transpose_dot(u)
-        daxpy(self.mean, back, a=-u.sum())
+        add_multiple(back, -float(u.sum()), self.mean)
         return back
 
     def shifted_there_and_back(self, v: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``s = (X - 1 mean') v - shift`` (shift of shape (N,)) and ``(X - 1 mean')' s``."""
-        scores, back = self.data.there_and_back(v, shift + self.mean @ v)
-        daxpy(self.mean, back, a=-scores.sum())
+        scores, back = self.data.there_and_back(v, shift + float(self.mean @ v))
+        add_multiple(back, -float(scores.sum()), self.mean)
         return scores, back
 
     def there_and_back_many(self, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -286,13 +300,20 @@ class ResidualData:
         """Number of samples N and of features P."""
         return self.base.shape
 
+    @property
+    def gram_pays(self) -> bool:
+        """Whether to decompose the Gram matrix rather than to iterate with products."""
+        return self.base.gram_pays
+
     def dot(self, v: FloatArray) -> FloatArray:
         """``(base - scores' loadings) v``."""
-        return self.base.dot(v) - self.scores.T @ (self.loadings @ v)
+        v = beside(v, self.loadings)
+        return self.base.dot(v) - self.scores.T @ to_host(self.loadings @ v)
 
     def dot_many(self, vectors: FloatArray) -> FloatArray:
         """``(base - scores' loadings) V'``."""
-        return self.base.dot_many(vectors) - self.scores.T @ (self.loadings @ vectors.T)
+        vectors = beside(vectors, self.loadings)
+        return self.base.dot_many(vectors) - self.scores.T @ to_host(self.loadings @ vectors.T)
 
     def transpose_dot(self, u: FloatArray) -> FloatArray:
         """``(base - scores' loadings)' u``."""
@@ -302,19 +323,20 @@ class ResidualData:
 
     def there_and_back(self, v: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``R v`` and ``R'R v`` of the residual R."""
-        scores, back = self.base.shifted_there_and_back(v, self.scores.T @ (self.loadings @ v))
+        scores, back = self.base.shifted_there_and_back(v, self.scores.T @ to_host(self.loadings @ v))
         self.add_removed(scores, -1.0, back)
         return scores, back
 
     def add_removed(self, u: FloatArray, factor: float, out: FloatArray) -> None:
         """``out += factor loadings' (scores u)``, in place (float64, shape (P,))."""
         for loading, coefficient in zip(self.loadings, self.scores @ u, strict=True):
-            daxpy(loading, out, a=factor * coefficient)
+            add_multiple(out, factor * float(coefficient), loading)
 
     def blocks(self, entries: int = BLOCK_ENTRIES) -> Iterator[tuple[slice, FloatArray]]:
         """The samples of the residual in blocks."""
+        loadings = to_host(self.loadings)
         for samples, block in self.base.blocks(entries):
-            yield samples, block - self.scores[:, samples].T @ self.loadings
+            yield samples, block - self.scores[:, samples].T @ loadings
 
     def compressed(self, n_directions: int) -> CompressedData:
         """The residual of the compressed data."""
@@ -324,7 +346,7 @@ class ResidualData:
     @cached_property
     def _cross(self) -> tuple[FloatArray, FloatArray]:
         """``base @ loadings'`` (N, K) and ``loadings @ loadings'`` (K, K)."""
-        return self.base.dot_many(self.loadings), self.loadings @ self.loadings.T
+        return self.base.dot_many(self.loadings), to_host(self.loadings @ self.loadings.T)
 
     def squared_norm(self) -> float:
         """``||base - scores' loadings||_F^2``."""
@@ -343,9 +365,10 @@ class ResidualData:
             base, loadings = self._cross
             mixed = base @ self.scores
             return gram - mixed - mixed.T + self.scores.T @ loadings @ self.scores
-        base_scores = np.stack([self.base.transpose_dot(score) for score in self.scores])
-        mixed = self.loadings.T @ base_scores
-        return gram - mixed - mixed.T + self.loadings.T @ (self.scores @ self.scores.T) @ self.loadings
+        base_scores = np.stack([to_host(self.base.transpose_dot(score)) for score in self.scores])
+        loadings = to_host(self.loadings)
+        mixed = loadings.T @ base_scores
+        return gram - mixed - mixed.T + loadings.T @ (self.scores @ self.scores.T) @ loadings
 
 
 class DeflatedData(ResidualData):

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from spcatv._util.devices import beside, to_host
 from spcatv._util.types import FloatArray, IntArray
 from spcatv.data.adjustment import AdjustedData
 from spcatv.data.base import ColumnStatistics, Data
@@ -35,9 +36,9 @@ class ScaledData(AdjustedData):
         self, vectors: FloatArray, mean: FloatArray, shift: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """``S = M V' - shift`` and ``S'M`` for ``M = X / unit - 1 mean'``, in float64."""
-        scores = self.dot_many(vectors) - vectors @ mean - shift
+        scores = self.dot_many(vectors) - to_host(vectors @ mean) - shift
         back = np.stack([self.transpose_dot(np.ascontiguousarray(own)) for own in scores.T])
-        return scores, back - np.outer(scores.sum(axis=0), mean)
+        return scores, back - np.outer(beside(scores.sum(axis=0), mean), mean)
 
     def column_statistics(self, center: bool) -> ColumnStatistics:
         """Means and squared norms of the scaled columns; squares of X itself may have lost digits."""
@@ -45,15 +46,14 @@ class ScaledData(AdjustedData):
 
     def take(self, samples: IntArray) -> Data:
         """The given samples of these, in the same unit."""
-        return scaled(self.data.take(samples), self.unit)
+        return scaled(self.data.take(samples), self.unit, self.factor)
 
 
-def scaled(data: Data, unit: float) -> ScaledData:
-    """``X / unit`` for a power of two."""
+def scaled(data: Data, unit: float, like: FloatArray) -> ScaledData:
+    """``X / unit`` for a power of two; `like` (P,) is a vector that lies where those of the data do."""
     n_samples, n_features = data.shape
-    return ScaledData(
-        data, np.zeros((n_samples, 0)), np.zeros((0, n_features)), np.full(n_features, 1.0 / unit)
-    )
+    nothing = np.zeros_like(like, shape=(0, n_features))
+    return ScaledData(data, np.zeros((n_samples, 0)), nothing, np.full_like(like, 1.0 / unit))
 
 
 def ordinary_unit(data: Data, statistics: ColumnStatistics) -> float:
@@ -73,7 +73,7 @@ def ordinary_unit(data: Data, statistics: ColumnStatistics) -> float:
     """
     squares = statistics.squared_norms
     largest = float(squares.max())
-    if not np.isfinite(squares.sum()):
+    if not np.isfinite(float(squares.sum())):
         feature = int(np.argmax(np.where(np.isfinite(squares), squares, np.inf)))
         raise ValueError(
             f"X is too large: the sum of squares is beyond float64 (first at feature {feature}), so there "

@@ -11,8 +11,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.linalg import eigh, qr
+from scipy.linalg import eigh
 
+from spcatv._util.devices import beside, to_host
 from spcatv._util.types import FloatArray
 
 if TYPE_CHECKING:
@@ -48,27 +49,27 @@ class CompressedData:
 
     def dot(self, v: FloatArray) -> FloatArray:
         """``U B v``, shape (N,)."""
-        return np.asarray(self.basis @ (self.rows @ v))
+        return self.basis @ to_host(self.rows @ beside(v, self.rows))
 
     def transpose_dot(self, u: FloatArray) -> FloatArray:
         """``B'U'u``, shape (P,)."""
-        return np.asarray((self.basis.T @ u) @ self.rows)
+        return beside(self.basis.T @ u, self.rows) @ self.rows
 
     def there_and_back(self, v: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``U B v`` and ``B'B v``."""
         inner = self.rows @ v
-        return self.basis @ inner, inner @ self.rows
+        return self.basis @ to_host(inner), inner @ self.rows
 
     def add_removed(self, u: FloatArray, factor: float, out: FloatArray) -> None:
         """Nothing: what is compressed is all there is."""
 
     def without(self, scores: FloatArray, loadings: FloatArray) -> CompressedData:
         """``U (B - U'T'V)``: compressed data less ``T'V`` for scores T (K, N) and loadings V (K, P)."""
-        return CompressedData(self.basis, self.rows - (scores @ self.basis).T @ loadings)
+        return CompressedData(self.basis, self.rows - beside((scores @ self.basis).T, loadings) @ loadings)
 
     @cached_property
     def _spectrum(self) -> tuple[FloatArray, FloatArray]:
-        values, vectors = eigh(self.rows @ self.rows.T)
+        values, vectors = eigh(to_host(self.rows @ self.rows.T))
         return np.maximum(values[::-1], 0.0), vectors[:, ::-1]
 
     def leading_squares(self, n_vectors: int) -> tuple[FloatArray, FloatArray]:
@@ -95,8 +96,8 @@ def compress(data: CentredData, n_directions: int, tol: float | None = None) -> 
     CompressedData
     """
     width = min(n_directions + FURTHER, *data.shape)
-    block: FloatArray = np.random.default_rng(0).standard_normal((width, data.shape[1]))
-    krylov: FloatArray = np.zeros((0, data.shape[1]))
+    block = data.vectors(np.random.default_rng(0).standard_normal((width, data.shape[1])))
+    krylov: FloatArray = block[:0]
     scores: FloatArray = np.zeros((data.shape[0], 0))
     back = krylov
     before = 0.0
@@ -119,7 +120,7 @@ def compress(data: CentredData, n_directions: int, tol: float | None = None) -> 
     values, rotation = eigh(scores.T @ scores)
     kept = values > values[-1] * len(values) * np.finfo(data.data.dtype).eps
     turn = rotation[:, kept][:, ::-1] / np.sqrt(values[kept][::-1])
-    return CompressedData(scores @ turn, turn.T @ back)
+    return CompressedData(scores @ turn, beside(turn.T, back) @ back)
 
 
 def _new_directions(block: FloatArray, known: FloatArray) -> FloatArray:
@@ -127,8 +128,8 @@ def _new_directions(block: FloatArray, known: FloatArray) -> FloatArray:
     room = min(len(block), block.shape[1] - len(known))
     for _ in range(2):  # once is not enough in floating point
         block = block - (block @ known.T) @ known
-        directions, sizes, _ = qr(block.T, mode="economic", pivoting=True, check_finite=False)
-        lengths = np.abs(np.diag(sizes))
-        room = min(room, int(np.count_nonzero(lengths > NEW * lengths.max(initial=0.0))))
-        block = np.asarray(directions[:, :room].T)
+        squares, turn = eigh(to_host(block @ block.T), check_finite=False)
+        room = min(room, int(np.count_nonzero(squares > NEW**2 * squares.max(initial=0.0))))
+        turn = turn[:, len(squares) - room :] / np.sqrt(squares[len(squares) - room :])
+        block = beside(turn.T, block) @ block
     return block

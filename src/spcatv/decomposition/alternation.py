@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from spcatv._util.devices import frozen
 from spcatv._util.types import FloatArray
 from spcatv.data import Products
 from spcatv.decomposition.component import Component
@@ -191,5 +192,4 @@ def _pushed(state: _Alternation, u_before: FloatArray, before: LoadingProblem, p
     ahead = state.u + push * (state.u - u_before)
     length = float(np.linalg.norm(ahead))
     y = weighted_sum((1 + push) / length, own.y, -push / length, before.y)
-    y.flags.writeable = False
-    return replace(own, y=y)
+    return replace(own, y=frozen(y))

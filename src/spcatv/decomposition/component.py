@@ -85,7 +85,7 @@ class Component:
     @cached_property
     def is_null(self) -> bool:
         """Whether the loading vector is zero."""
-        return not self.v.any()
+        return not bool(self.v.any())
 
     def in_units(self, unit: float) -> Component:
         """The same for data that are `unit` times larger and an l2 that does not grow with them."""
@@ -265,7 +265,7 @@ def diagnose(
     """
     n_features = component.v.size
     distance = float(np.sqrt(component.gap))
-    n_certain = count_above(component.v, distance)[1]
+    n_certain = count_above(component.v, distance)
     n_nonzero = int(np.count_nonzero(loading))
     # the alternation knows X'u, unless users see other scores than it ended with
     covariance = component.back if is_final and component.back.size else data.transpose_dot(scores)
@@ -312,7 +312,7 @@ def _unit_distance(distance: float, length: float) -> float:
 
 def unit_loading(v: FloatArray, out: FloatArray | None = None) -> FloatArray:
     """Scale v to unit norm, the first entry of largest magnitude positive; zeros stay zeros."""
-    length = np.linalg.norm(v) or 1.0
+    length = float(np.linalg.norm(v)) or 1.0
     top, bottom = int(v.argmax()), int(v.argmin())
-    rises = (v[top], -top) >= (-v[bottom], -bottom)
+    rises = (float(v[top]), -top) >= (-float(v[bottom]), -bottom)
     return np.divide(v, length if rises else -length, out=out)

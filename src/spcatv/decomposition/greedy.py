@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from spcatv._util.devices import beside, to_host
 from spcatv._util.parameters import Init
 from spcatv._util.types import FloatArray
 from spcatv.data import CentredData, DataOperator, DeflatedData
-from spcatv.data.operators import gram_pays
 from spcatv.decomposition.alternation import Limits
 from spcatv.decomposition.component import (
     Component,
@@ -145,7 +145,7 @@ class Decomposition:
 
 def prepare(data: CentredData, plan: Plan, n_components: int) -> None:
     """Compress large data, once for all components; what is not known of them yet is found on the way."""
-    if not gram_pays(data.shape):
+    if not data.gram_pays:
         data.compressed(plan.n_directions + n_components)
 
 
@@ -212,7 +212,7 @@ def decompose(
         if listener.hear(ComponentEnded(number + 1, len(requests), records[-1], deflation.components)):
             break
     result = Decomposition(
-        components=deflation.components,
+        components=to_host(deflation.components),
         singular_values=np.linalg.norm(deflation.scores, axis=1),
         diagnostics=tuple(records),
         refinement=None,
@@ -236,7 +236,7 @@ def _refined(
         refinement = refine_components(
             data, penalties, greedy.fitted, limits=limits, method=plan.method, dtype=plan.dtype
         )
-    components = np.stack([unit_loading(component.v) for component in refinement.components])
+    components = np.stack([unit_loading(to_host(component.v)) for component in refinement.components])
     if plan.refit:
         components = _refitted(data, components, positive=requests[0].positive)
     scores = deflation_scores(data.dot_many(components), components)
@@ -265,7 +265,7 @@ def _refitted(data: CentredData, components: FloatArray, *, positive: bool) -> F
     deflation = _Deflation(data, len(components), refit=True, positive=positive)
     for loading in components:
         deflation.refit(loading)
-    return deflation.components
+    return to_host(deflation.components)
 
 
 class _Deflation:
@@ -276,7 +276,7 @@ class _Deflation:
         self._data, self._positive = data, positive
         self._n_removed = 0
         self._scores = np.zeros((n_components, data.shape[0]))
-        self._components = np.zeros((n_components, data.shape[1]))
+        self._components = np.zeros_like(data.mean, shape=(n_components, data.shape[1]))
 
     @property
     def scores(self) -> FloatArray:
@@ -303,15 +303,16 @@ class _Deflation:
             self.refit(component.v)
             return
         direction = self._components[self._n_removed]
-        unit_loading(component.v, out=direction)
-        length = float(component.v @ direction)
+        loading = beside(component.v, direction)
+        unit_loading(loading, out=direction)
+        length = float(loading @ direction)
         if length != 0:
             self._scores[self._n_removed] = component.scores_norm / length * component.u
         self._n_removed += 1
 
     def refit(self, loading: FloatArray) -> None:
         """Remove the unshrunk loading on the support of a given one."""
-        if loading.any():
+        if bool(loading.any()):
             residual = self.residual()
             direction = unit_loading(refit_on_support(residual, loading, positive=self._positive))
             self._components[self._n_removed] = direction
@@ -334,14 +335,13 @@ class _ComponentFitter:
     def fit(self, residual: DataOperator, warm_start: WarmStart | None, killed: Weights | None) -> Component:
         """Fit; `killed` are the weights that have just killed a component of this residual, if so."""
         fixed = self.request.weights if isinstance(self.request, LoadingPenalty) else None
-        null = self._null(residual.shape)
         if residual.squared_norm() <= RANK_FLOOR * self.data.squared_norm():
-            return null
+            return self._null(residual.shape)
         if fixed is not None:
             tried = killed == fixed and isinstance(self.plan.init, str) and self.plan.init != "random"
             # nothing was removed and nothing else would be tried, or no scores would do
             if tried or fixed.l1 * self.data.shape[0] >= self.data.largest_column_norm:
-                return null
+                return self._null(residual.shape)
         l2 = TARGET_L2 if fixed is None else fixed.l2
         start = None if warm_start is None else warm_start.start(self.number, residual, l2)
         if start is not None:
@@ -349,7 +349,7 @@ class _ComponentFitter:
             if not continued.is_null:
                 return continued
         found = self._from_starts(residual)
-        return null if found.is_null and fixed is None else found
+        return self._null(residual.shape) if found.is_null and fixed is None else found
 
     def _null(self, shape: tuple[int, int]) -> Component:
         """The component of data that have nothing left to explain."""
@@ -359,7 +359,7 @@ class _ComponentFitter:
         return replace(null_component(shape), target_sparsity=request.sparsity, smoothness=request.smoothness)
 
     def _from_starts(self, residual: DataOperator) -> Component:
-        found = null_component(residual.shape)
+        found: Component | None = None
         for starts in self._start_rounds(residual):
             if len(starts) == 0:
                 continue
@@ -370,11 +370,11 @@ class _ComponentFitter:
                 list(candidates),
                 self.limits,
                 solver=self.solver,
-                compressed=None if gram_pays(residual.shape) else residual.compressed(self.plan.n_directions),
+                compressed=None if residual.gram_pays else residual.compressed(self.plan.n_directions),
             )
             if not found.is_null:
                 break
-        return found
+        return null_component(residual.shape) if found is None else found
 
     def _start_rounds(self, residual: DataOperator) -> list[FloatArray]:
         """Starts to compare, and spare ones for when the penalty kills all of those."""

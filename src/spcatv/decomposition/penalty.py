@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import numpy.typing as npt
 
+from spcatv._util.devices import frozen, to_host
 from spcatv._util.types import FloatArray
 from spcatv.data import Products
 from spcatv.kernels.judge import structured_value
+from spcatv.kernels.vectors import absolute_sum, squared_length
 from spcatv.problem import LoadingProblem, Penalty, as_penalty
 from spcatv.problem.structured import has_structured_term
 from spcatv.solvers import Solver
@@ -42,9 +43,8 @@ class LoadingPenalty:
     def problem_at(self, y: FloatArray) -> LoadingProblem:
         """The loading problem at y (P,). Takes ownership of y and makes it read-only."""
         l2 = self.weights.l2
-        y.flags.writeable = False
         return LoadingProblem(
-            y,
+            frozen(y),
             self.structure,
             l1=self.weights.l1 / l2,
             tv=self.weights.tv / l2,
@@ -60,10 +60,10 @@ class LoadingPenalty:
         """``l1 ||v||_1 + l2 ||v||_2^2 + tv s(v)``."""
         penalty, weights = as_penalty(self.penalty), self.weights
         if penalty.compiled_kernel is None:
-            structured = penalty.value(self.structure, self.structure.forward(v))
+            structured = penalty.value(self.structure, self.structure.forward(to_host(v)))
         else:
             structured = structured_value(self.structure, v, penalty.compiled_kernel == "graphnet")
-        return float(weights.l1 * np.abs(v).sum() + weights.l2 * (v @ v) + weights.tv * structured)
+        return weights.l1 * absolute_sum(v) + weights.l2 * squared_length(v) + weights.tv * structured
 
     def solver(self, method: str | Solver, dtype: npt.DTypeLike) -> WarmSolver:
         """A warm solver for this penalty."""

@@ -174,8 +174,9 @@ def _residual_of_others(data: CentredData, blocks: Sequence[Component], k: int) 
 
 
 def _residual(data: CentredData, blocks: Sequence[Component]) -> ResidualData:
+    nothing = np.zeros_like(data.mean, shape=(0, data.shape[1]))
     scores = np.array([block.u for block in blocks]).reshape(-1, data.shape[0])
-    loadings = np.array([block.v for block in blocks]).reshape(-1, data.shape[1])
+    loadings = np.stack([block.v for block in blocks]) if blocks else nothing
     return ResidualData(data, scores, loadings)
 
 

@@ -50,7 +50,7 @@ class Threshold:
 
     def apply(self, z: FloatArray) -> FloatArray:
         """``S(z, l1)``, shape (P,)."""
-        return np.asarray(z - np.clip(z, -self.l1, self.l1))
+        return z - np.clip(z, -self.l1, self.l1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +124,8 @@ class SparsityTarget:
         if l1 > 0 and len(core) > max(PLATEAU * size, 2) and len(core) > PLATEAU_CORE * len(around):
             return self._beside_plateau(magnitudes, float(np.median(core)), noise)
         if l1 >= magnitudes.max():  # features of the same height, such as copies of one
-            l1 = float(magnitudes[magnitudes < l1].max(initial=0.0))
+            below = magnitudes[magnitudes < l1]
+            l1 = float(below.max()) if len(below) else 0.0
         return self._threshold(magnitudes, l1, jump=0.0)
 
     def _beside_plateau(self, magnitudes: FloatArray, height: float, noise: float) -> Threshold:

@@ -17,7 +17,18 @@ from sklearn.utils.validation import validate_data
 
 from spcatv._util.types import FloatArray
 from spcatv._util.warn import warn_user
-from spcatv.data import CentredData, Centring, Data, GlobalSignalRemoved, StoredData, as_data, in_blocks
+from spcatv.data import (
+    CentredData,
+    Centring,
+    Data,
+    GlobalSignalRemoved,
+    StoredData,
+    as_data,
+    gpu_array_data,
+    in_blocks,
+    lies_on_gpu,
+    on_device,
+)
 from spcatv.data.scale import ORDINARY
 from spcatv.decomposition import (
     Decomposition,
@@ -152,6 +163,13 @@ def checked_data(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) -
     -------
     Data
     """
+    if lies_on_gpu(X):
+        if estimator.device == "cpu":
+            raise ValueError(
+                f'X is a {type(X).__module__}.{type(X).__qualname__} on a GPU; set device="cuda", or copy X '
+                "to the memory of the machine first"
+            )
+        X = gpu_array_data(X, estimator.dtype)
     if isinstance(X, Data):
         return _checked_again(estimator, X, reset=reset, min_samples=min_samples)
     if not isinstance(X, np.ndarray) or isinstance(X, np.memmap):
@@ -184,8 +202,9 @@ def _checked_again(estimator: Any, data: Data, *, reset: bool, min_samples: int)
 
 
 def centred_data(estimator: Any, data: Data) -> CentredData:
-    """The data as the parameters of an estimator ask for: centred or not, with or without global signal."""
+    """The data as an estimator asks for: on its device, centred or not, with or without global signal."""
     kind = CentredData if estimator.global_signal is None else GlobalSignalRemoved
+    data = on_device(data, estimator.device, int(estimator.n_components))
     centred = kind(data, bool(estimator.center))
     if hasattr(data, "first_look"):
         # the first pass of the sketch tells the statistics, too; numbers beyond its range are found below

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from spcatv._util.devices import to_host
 from spcatv._util.parameters import FIT
 from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray
@@ -122,6 +123,9 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         Bytes, or text such as "2 GB", that the blocks of X and the vectors of a fit may take together, in
         each process. It sets the sizes of blocks of an X that is read block by block, and is an error if it
         is too small for one of them. An X that is an array in memory is not counted.
+    device : {"cpu", "cuda"}, default="cpu"
+        Where the fit runs. "cuda": on an NVIDIA GPU, with CuPy (docs/gpu.md). X is copied there, unless it
+        is there already; one that is larger than the GPU's memory travels there block by block.
     random_state : int, RandomState instance or None, default=None
         For random starts; nothing else is random.
     verbose : int, default=0
@@ -194,6 +198,7 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         init: str | npt.ArrayLike = FIT.init,
         dtype: npt.DTypeLike | None = None,
         memory_limit: int | str | None = None,
+        device: str = "cpu",
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -219,6 +224,7 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         self.init = init
         self.dtype = dtype
         self.memory_limit = memory_limit
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
 
@@ -233,7 +239,7 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
 
         Parameters
         ----------
-        X : array-like, Dask array, array in a file, or Data, of shape (n_samples, n_features)
+        X : array-like, Dask array, array in a file or on a GPU, or Data, of shape (n_samples, n_features)
             Training data, at least two samples; float32 and float64 in C order are used without a copy.
             Memory maps, HDF5 datasets and Zarr arrays are read block by block. The workers that hold the
             blocks of a Dask array do the products with them (docs/large-data.md).
@@ -253,7 +259,7 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
 
         def attributes(components: FloatArray) -> dict[str, Any]:
             return {
-                "components_": components.astype(data.dtype),
+                "components_": to_host(components).astype(data.dtype),
                 **centring_attributes(centred.centring.in_units(centred.unit), data.dtype),
                 "n_features_in_": data.shape[1],
             }

@@ -99,7 +99,7 @@ class ImageSPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transf
         Where the values of files are kept after they were read, smoothed and resampled, for the next time.
     sparsity, smoothness, alpha, l1_ratio, tv_ratio, penalty_units, penalty, positive, center, \
 global_signal, tol, max_iter, solver, n_init, refine, refit, transform_method, init, memory_limit, \
-random_state
+device, random_state
         As for `spcatv.SPCATV`.
     verbose : int, default=0
         0 prints nothing, 1 what was read and one line per component, 2 also one line per image and per
@@ -195,6 +195,7 @@ random_state
         init: str | npt.ArrayLike = FIT.init,
         dtype: npt.DTypeLike = "float32",
         memory_limit: int | str | None = None,
+        device: str = "cpu",
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -233,6 +234,7 @@ random_state
         self.init = init
         self.dtype = dtype
         self.memory_limit = memory_limit
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
 

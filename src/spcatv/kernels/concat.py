@@ -28,8 +28,8 @@ class ConcatWorkspace:
     ) -> None:
         parts = structure.parts
         self._parts = [make(part, terms, dtype) for part in parts]
-        self._features = np.cumsum([part.n_features for part in parts])[:-1]
-        self._rows = np.cumsum([part.n_rows for part in parts])[:-1]
+        self._features = np.cumsum([part.n_features for part in parts])[:-1].tolist()
+        self._rows = np.cumsum([part.n_rows for part in parts])[:-1].tolist()
 
     @property
     def dtype(self) -> np.dtype[Any]:

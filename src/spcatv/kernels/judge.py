@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from spcatv._util.devices import on_gpu
 from spcatv._util.types import FloatArray
+from spcatv.kernels import cuda
 from spcatv.kernels.compiled import careful_kernel
 from spcatv.kernels.meeting import on_ranges
 from spcatv.structure import Structure
@@ -29,6 +31,8 @@ def project_groups(group_ptr: Any, radius: float, dual: Any) -> None:
 
 def structured_value(structure: Structure, v: FloatArray, graphnet: bool) -> float:
     """``h(Av)``, in one pass."""
+    if on_gpu(v):
+        return cuda.structured_value(structure, v, graphnet)
     matrix, group_ptr = structure.matrix, structure.group_ptr
     sums = np.zeros(-(-structure.n_groups // SUMMED))
     on_ranges(
@@ -109,6 +113,8 @@ def smooth_shares(
     y: FloatArray, pull: FloatArray, v: FloatArray, threshold: float, positive: bool
 ) -> tuple[float, float]:
     """``q = sum_j (v_j - w_j)^2 + k |v_j| - b_j v_j`` and the smooth part of F, for ``y - pull = 2w + b``."""
+    if on_gpu(v):
+        return cuda.smooth_shares(y, pull, v, threshold, positive)
     sums = np.zeros((-(-len(v) // SUMMED), 2))
     on_ranges(
         lambda first, last: _smooth_shares(y, pull, v, threshold, positive, sums, first, last),

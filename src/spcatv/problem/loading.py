@@ -10,15 +10,16 @@ and h is a structured penalty: "tv", ``h(z) = sum_g ||z_g||_2``, "graphnet", ``h
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg.blas import ddot
 
+from spcatv._util.devices import as_vector, beside, frozen, on_gpu, to_host
 from spcatv._util.types import FloatArray
 from spcatv.kernels.judge import smooth_shares
+from spcatv.kernels.vectors import squared_length
 from spcatv.problem.composite import CompositeProblem, GapKind
 from spcatv.problem.penalties import Penalty, as_penalty
 from spcatv.structure import Structure, as_structure
@@ -86,15 +87,17 @@ class LoadingProblem(CompositeProblem):
     tv: float = 0.0
     positive: bool = False
     penalty: Penalty = "tv"
+    _squared_length: float = field(init=False, repr=False)  # of y
 
     def __post_init__(self) -> None:
-        y = np.asarray(self.y, dtype=np.float64)
-        if y.flags.writeable:
+        y = as_vector(self.y)
+        if not on_gpu(y) and y.flags.writeable:
             y = y.copy()
         if y.ndim != 1:
             raise ValueError(f"y must be a vector with one entry per feature; got shape {y.shape}")
         # a sum of squares is quicker than a test of every entry; where it overflows, all may still be finite
-        bad = 0 if np.isfinite(ddot(y, y)) else int((~np.isfinite(y)).sum())
+        squares = squared_length(y)
+        bad = 0 if np.isfinite(squares) else int((~np.isfinite(y)).sum())
         if bad:
             raise ValueError(f"y has {bad} NaN or infinite entries of {y.size}; all must be finite")
         structure: Any = self.structure  # whatever as_structure takes
@@ -108,8 +111,8 @@ class LoadingProblem(CompositeProblem):
                 raise ValueError(f"{name} must be a finite number >= 0, got {weight}")
             object.__setattr__(self, name, weight)
         as_penalty(self.penalty)  # raises if there is no such penalty
-        y.flags.writeable = False
-        object.__setattr__(self, "y", y)
+        object.__setattr__(self, "y", frozen(y))
+        object.__setattr__(self, "_squared_length", squares)
         object.__setattr__(self, "structure", structure)
 
     @property
@@ -119,14 +122,18 @@ class LoadingProblem(CompositeProblem):
 
     def _loading(self, v: npt.ArrayLike) -> FloatArray:
         """Return v as a float64 vector; compiled loops do not check its length."""
-        vector = np.asarray(v, dtype=np.float64)
+        vector = beside(as_vector(v), self.y)
         if vector.shape != self.y.shape:
             raise ValueError(f"v must have shape {self.y.shape}, one entry per feature; got {vector.shape}")
         return vector
 
+    def on_host(self) -> LoadingProblem:
+        """The same problem with y in the memory of the machine."""
+        return replace(self, y=to_host(self.y)) if on_gpu(self.y) else self
+
     def scale(self) -> float:
         """``1/2 ||y||^2 = F(0)``, the unit of a relative gap."""
-        return 0.5 * float(self.y @ self.y)
+        return 0.5 * self._squared_length
 
     def value(self, v: npt.ArrayLike) -> float:
         """``F(v)``; infinite where `positive` forbids v."""
@@ -135,7 +142,7 @@ class LoadingProblem(CompositeProblem):
             return float("inf")
         residual = v - self.y
         smooth = 0.5 * float(residual @ residual) + 0.5 * float(v @ v)
-        return smooth + self.structured_value(v) + self.l1 * float(np.abs(v).sum())
+        return smooth + self.structured_value(to_host(v)) + self.l1 * float(np.abs(v).sum())
 
     def _split(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Split z into the minimiser ``w`` for a dual variable and the l1 subgradient ``b``: z = 2 w + b."""
@@ -144,16 +151,20 @@ class LoadingProblem(CompositeProblem):
 
     def minimizer(self, alpha: npt.ArrayLike) -> FloatArray:
         """``v(alpha) = S(y - c A'alpha, k) / 2``: the best v for a fixed dual variable."""
-        return self._split(self.y - self.dual_pull(self._checked_dual(alpha)))[0]
+        return self._split(self.y - self._pull_at(alpha))[0]
+
+    def _pull_at(self, alpha: npt.ArrayLike) -> FloatArray:
+        """``c A'alpha`` where y lies."""
+        return beside(self.dual_pull(self._checked_dual(alpha)), self.y)
 
     def certificate(self, v: npt.ArrayLike, alpha: npt.ArrayLike) -> Certificate:
         """Compute everything that the gap of (v, alpha) needs except y; alpha must be feasible."""
         v, dual = self._loading(v), self._checked_dual(alpha)
-        value, slack = self.structured_penalty.value_and_slack(self.structure, v, dual)
+        value, slack = self.structured_penalty.value_and_slack(self.structure, to_host(v), dual)
         forbidden = self.positive and bool((v < 0).any())
         return Certificate(
             v=v,
-            pull=self.dual_pull(dual),
+            pull=self._pull_at(dual),
             penalty=np.inf if forbidden else self.tv * value + self.l1 * float(np.abs(v).sum()),
             structured_gap=np.inf if forbidden else self.tv * slack,
             conjugate=self.conjugate(dual),

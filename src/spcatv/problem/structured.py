@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from spcatv._util.devices import to_host
 from spcatv._util.types import FloatArray
 from spcatv.structure import Structure
 from spcatv.structure.penalty import StructuredPenalty
@@ -45,7 +46,7 @@ class StructuredProblem:
 
     def _checked_dual(self, alpha: npt.ArrayLike) -> FloatArray:
         """Return a dual variable as a float64 vector; compiled loops do not check its length."""
-        dual = np.asarray(alpha, dtype=np.float64)
+        dual = np.asarray(to_host(alpha), dtype=np.float64)
         if dual.shape != (self.structure.n_rows,):
             raise ValueError(
                 f"alpha must have shape ({self.structure.n_rows},), one entry per row of the operator; got "

@@ -17,7 +17,7 @@ import numpy as np
 
 from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray
-from spcatv.data import Adjustment, Data, as_data
+from spcatv.data import Adjustment, Data, as_data, on_device
 from spcatv.estimator import SPCATV
 from spcatv.estimator.fitting import Fit
 from spcatv.metrics import threshold_loadings
@@ -101,7 +101,8 @@ def fit_chain(
     outcomes: list[Outcome | None] = [None] * len(settings)
     try:
         with one_blas_thread():
-            train, test = adjustment.adjusted(as_data(X), fold.train, fold.test)
+            data = on_device(as_data(X), estimator.device, int(estimator.n_components))
+            train, test = adjustment.adjusted(data, fold.train, fold.test)
     except FIT_FAILURES as error:
         return ChainResult(tuple(outcomes), (failure(f"fold {fold.number + 1}", error),))
     fitter = PathFitter(estimator, train, structure)

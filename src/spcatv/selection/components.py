@@ -16,7 +16,7 @@ from spcatv.selection.chains import ChainResult, fit_chain
 from spcatv.selection.folds import make_folds
 from spcatv.selection.path import checked_template, complete_setting
 from spcatv.selection.table import standard_error
-from spcatv.selection.workers import check_failures, shareable, workers
+from spcatv.selection.workers import check_failures, placed, shareable, workers
 
 # A component counts if it explains more than this many times what those at the end of the curve explain,
 OUTSTANDING = 2.0
@@ -189,6 +189,7 @@ def component_curve(
         )
     template, data, structure = checked_template(clone(estimator).set_params(n_components=max_components), X)
     template.set_params(structure=None)
+    data = placed(data, template, n_jobs)
     setting = complete_setting(estimator, {})
     folds = make_folds(cv, shareable(data), y, groups)
     adjustment = checked_adjustment(standardize, confounds, data.shape[0])

@@ -38,7 +38,7 @@ from spcatv.selection.search import (
     values,
 )
 from spcatv.selection.table import SelectionTable
-from spcatv.selection.workers import Workers, check_failures, n_at_once, shareable, workers
+from spcatv.selection.workers import Workers, check_failures, n_at_once, placed, shareable, workers
 from spcatv.structure import Structure, as_structure
 
 # Parameters of SPCATV that are the same for every setting.
@@ -60,6 +60,7 @@ SHARED = (
     "init",
     "dtype",
     "memory_limit",
+    "device",
     "random_state",
 )
 
@@ -119,7 +120,7 @@ class SPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEstimator
         no fit knows of the samples held out. An "absolute" alpha weighs more on all samples than on a fold,
         by the square root of the ratio of their numbers.
     penalty, positive, center, global_signal, tol, max_iter, solver, n_init, refine, refit, \
-transform_method, init, dtype, memory_limit, random_state
+transform_method, init, dtype, memory_limit, device, random_state
         As in `SPCATV`.
     verbose : int, default=0
         1: one line per chain of fits, those of one row of the grid on one fold.
@@ -218,6 +219,7 @@ transform_method, init, dtype, memory_limit, random_state
         init: str | npt.ArrayLike = FIT.init,
         dtype: npt.DTypeLike | None = None,
         memory_limit: int | str | None = None,
+        device: str = "cpu",
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -250,6 +252,7 @@ transform_method, init, dtype, memory_limit, random_state
         self.init = init
         self.dtype = dtype
         self.memory_limit = memory_limit
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
 
@@ -280,6 +283,7 @@ transform_method, init, dtype, memory_limit, random_state
         rows = self._known_rows(template)
         data = checked_data(self, X, reset=True, min_samples=2)
         warn_of_count(self, data.shape)
+        data = placed(data, self, self.n_jobs)
         shared = shareable(data)
         adjustment = checked_adjustment(self.standardize, confounds, data.shape[0])
         structure = as_structure(self.structure, n_features=data.shape[1])

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from spcatv._util.devices import beside
 from spcatv._util.types import FloatArray
-from spcatv.data import Centring, Data, each_block
+from spcatv.data import Centring, Data, each_block, is_on_gpu
 from spcatv.decomposition import deflation_scores
 from spcatv.metrics import orthonormal_basis
 
@@ -65,6 +66,10 @@ def held_out(
     """
     projects = transform_method == "projection"
     basis = orthonormal_basis(components) if projects else components
+    if is_on_gpu(data):
+        total, products = _by_products(basis, centring, data)
+        scores = products if projects else deflation_scores(products, components)
+        return HeldOut(total, np.cumsum(np.square(scores).sum(axis=0)))
 
     def sums(_: slice, block: FloatArray) -> tuple[None, FloatArray]:
         """The sum of squares of some samples, and what every component explains of it."""
@@ -75,3 +80,20 @@ def held_out(
 
     total, *explained = each_block(data, sums)[1]
     return HeldOut(float(total), np.cumsum(explained))
+
+
+def _by_products(basis: FloatArray, centring: Centring, data: Data) -> tuple[float, FloatArray]:
+    """Sum of squares of the centred samples, and their products with a basis, by products with X alone."""
+    n_samples, n_features = data.shape
+    own = data.column_statistics(True)
+    mean = beside(centring.mean, own.mean)
+    off = own.mean - mean
+    total = float(own.squared_norms.sum()) + n_samples * float(off @ off)
+    products = data.dot_many(beside(basis, mean)) - basis @ centring.mean
+    loading = centring.global_loading
+    if loading is not None:
+        sides = np.stack([np.full(n_features, 1.0 / n_features), loading])
+        signal, along = (data.dot_many(beside(sides, mean)) - sides @ centring.mean).T
+        total += float(loading @ loading) * float(signal @ signal) - 2.0 * float(signal @ along)
+        products -= np.outer(signal, basis @ loading)
+    return total, products

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 from joblib import Parallel, delayed, effective_n_jobs
 
 from spcatv._util.warn import warn_user
-from spcatv.data import AdjustedData, ArrayData, DaskData, Data
+from spcatv.data import AdjustedData, ArrayData, DaskData, Data, on_device
 from spcatv.progress import Listener, StageAdvanced, StageStarted, listeners, silence, together
 from spcatv.selection.cluster import cluster_workers
 
@@ -176,6 +176,15 @@ def _silent_workers(n_jobs: int | None, data: Data | None) -> Iterator[Workers]:
             return
         with Parallel(n_jobs=n_jobs, return_as="generator") as pool:
             yield JoblibWorkers(pool)
+
+
+def placed(data: Data, estimator: Any, n_jobs: int | None) -> Data:
+    """The data on the estimator's device, once for all fits if they run in this process.
+
+    Worker processes move their data themselves, each to the GPU that it sees.
+    """
+    here = cluster_workers() is None and n_at_once(n_jobs, data) == 1
+    return on_device(data, estimator.device, int(estimator.n_components)) if here else data
 
 
 def shareable(data: Data) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from spcatv._util.devices import to_host
 from spcatv._util.types import FloatArray
 from spcatv.problem import Certificate, Judgement, LoadingProblem
 from spcatv.solvers.base import Solution, SolverError, Status, TracePoint, relative
@@ -144,8 +145,12 @@ class PrimalDualSolver:
         self, problem: LoadingProblem, stalled: Answer, tol: float, max_iter: int, seconds: float
     ) -> Answer:
         """Let the accelerated dual gradient continue from where the primal-dual iteration stalled."""
+        # which works with the operator itself, on the CPU
         other = dual_gradient(
-            problem, tol=tol / problem.scale(), max_iter=max_iter - stalled.n_iter, alpha0=self.dual()
+            problem.on_host(),
+            tol=tol / problem.scale(),
+            max_iter=max_iter - stalled.n_iter,
+            alpha0=to_host(self.dual()),
         )
         certificate, judgement = stalled.certificate, stalled.judgement
         if other.gap < stalled.judgement.gap:

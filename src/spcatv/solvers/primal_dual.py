@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg.blas import dasum
 
+from spcatv._util.devices import on_gpu
 from spcatv._util.types import FloatArray
 from spcatv.kernels import GapShares, LoadingTerms, StepSizes, Workspace, workspace_for
+from spcatv.kernels.cuda import workspace_on_gpu
+from spcatv.kernels.vectors import absolute_sum
 from spcatv.problem import Certificate, LoadingProblem
 from spcatv.solvers.base import SolverError, Status, TracePoint
 
@@ -61,7 +63,8 @@ class PrimalDual:
     def __init__(self, problem: LoadingProblem, dtype: npt.DTypeLike) -> None:
         terms = LoadingTerms(problem.tv, problem.l1, problem.positive, problem.structured_penalty)
         self.tau = FIRST_TAU
-        self._workspace: Workspace = workspace_for(problem.structure, terms, dtype)
+        make = workspace_on_gpu if on_gpu(problem.y) else workspace_for
+        self._workspace: Workspace = make(problem.structure, terms, dtype)
         self._weights = problem.tv, problem.l1
         self._feasible = True
         self.set_target(problem)
@@ -103,7 +106,7 @@ class PrimalDual:
         return Certificate(
             v=v,
             pull=shares.pull,
-            penalty=np.inf if forbidden else shares.structured_value + problem.l1 * dasum(v),
+            penalty=np.inf if forbidden else shares.structured_value + problem.l1 * absolute_sum(v),
             structured_gap=np.inf if forbidden else shares.structured_gap,
             conjugate=shares.conjugate,
         )

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
+from spcatv._util.devices import to_host
 from spcatv._util.types import FloatArray
 from spcatv.problem import Certificate, LoadingProblem
 from spcatv.solvers import Solver, solve
@@ -119,7 +120,7 @@ class WarmRestarts:
 
     def restart_from(self, v: FloatArray, dual: FloatArray, *, tau: float | None = None) -> None:
         """Start the next step from here."""
-        self._start = (v, dual)
+        self._start = (to_host(v), to_host(dual))
 
     def step(self, problem: LoadingProblem, tol: float, reduction: float = 0.0) -> CertifiedLoading:
         """Solve from the last answer."""
@@ -130,7 +131,8 @@ class WarmRestarts:
         with warnings.catch_warnings():
             # a step may end early: the alternation goes on, and reports what it has reached in the end
             warnings.simplefilter("ignore", ConvergenceWarning)
-            solution = solve(problem, self._method, tol=tol / scale, v0=v0, alpha0=dual0)
+            # these solvers work on the CPU
+            solution = solve(problem.on_host(), self._method, tol=tol / scale, v0=v0, alpha0=dual0)
         self._start = (solution.v, solution.alpha)
         certificate = problem.certificate(solution.v, solution.alpha)
         return CertifiedLoading.judged(problem, certificate, solution.n_iter)

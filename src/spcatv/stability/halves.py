@@ -218,7 +218,7 @@ def split_halves(
     [(1, 'found again'), (2, 'not reproducible')]
     """
     n_fits = checked_count(n_splits, "n_splits")
-    reference = reference_fit(estimator, X, groups, standardize=standardize, confounds=confounds)
+    reference = reference_fit(estimator, X, groups, n_jobs, standardize=standardize, confounds=confounds)
     if len(reference.blocks) < 4:
         raise ValueError(
             f"halves need at least 2 samples or groups each, but there are {len(reference.blocks)}"

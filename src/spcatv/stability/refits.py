@@ -12,11 +12,11 @@ from sklearn.utils import check_random_state
 
 from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray, IntArray
-from spcatv.data import Adjustment, CentredData, Data, as_data, checked_adjustment
+from spcatv.data import Adjustment, CentredData, Data, as_data, checked_adjustment, on_device
 from spcatv.estimator import SPCATV
 from spcatv.estimator.fitting import Fit, centred_data, fit_data, with_parameters
 from spcatv.selection.path import checked_template
-from spcatv.selection.workers import shareable
+from spcatv.selection.workers import placed, shareable
 from spcatv.structure import Structure
 
 
@@ -55,10 +55,17 @@ class Reference:
 
 
 def reference_fit(
-    estimator: SPCATV, X: Any, groups: Any, *, standardize: bool = False, confounds: Any = None
+    estimator: SPCATV,
+    X: Any,
+    groups: Any,
+    n_jobs: int | None,
+    *,
+    standardize: bool = False,
+    confounds: Any = None,
 ) -> Reference:
     """Check the arguments, and fit all samples unless the estimator is fitted already."""
     template, data, structure = checked_template(clone(estimator), X)
+    data = placed(data, template, n_jobs)
     adjustment = checked_adjustment(standardize, confounds, data.shape[0])
     fitted = estimator
     if not hasattr(estimator, "components_"):
@@ -95,7 +102,8 @@ def _seeds(random_state: Any, n_seeds: int) -> list[np.random.SeedSequence]:
 def some_samples(template: SPCATV, X: Any, samples: IntArray, adjustment: Adjustment) -> CentredData:
     """Some samples, as often as given, adjusted with their own coefficients; X is not copied."""
     with one_blas_thread():
-        (adjusted,) = adjustment.adjusted(as_data(X), samples)
+        data = on_device(as_data(X), template.device, int(template.n_components))
+        (adjusted,) = adjustment.adjusted(data, samples)
     return centred_data(template, adjusted)
 
 

@@ -155,7 +155,7 @@ def bootstrap_components(
     [([20, 39], 1.0)]
     """
     n_fits = checked_count(n_resamples, "n_resamples")
-    reference = reference_fit(estimator, X, groups, standardize=standardize, confounds=confounds)
+    reference = reference_fit(estimator, X, groups, n_jobs, standardize=standardize, confounds=confounds)
     tasks = ((*task, norm_fraction) for task in reference.tasks(random_state, n_fits))
     with workers(n_jobs, reference.data, StageStarted("Resampling", n_fits, "resamples")) as pool:
         results = pool.run(_fit_resample, tasks)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from spcatv._util.devices import to_host
 from spcatv._util.types import FloatArray
 from spcatv.data import Data, as_data
 
@@ -67,6 +68,7 @@ def _check_example(data: Data, X: FloatArray, rng: np.random.Generator, example:
 
     def same(name: str, found: Any, expected: FloatArray, tolerance: float = TOLERANCE) -> None:
         where = f"{example}: {name}"
+        found = to_host(found)
         assert isinstance(found, np.ndarray), f"{where} is a {type(found).__name__}, not a NumPy array"
         assert found.dtype == np.float64, f"{where} has dtype {found.dtype}, not float64"
         assert found.shape == expected.shape, f"{where} has shape {found.shape}, not {expected.shape}"

@@ -1,0 +1,272 @@
+"""X on a GPU: as a whole, or block by block where it is too large for the GPU's memory.
+
+Vectors of length P are CuPy arrays in float64, vectors of length N are NumPy arrays. NumPy vectors of length
+P are taken, too, and copied to the GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from spcatv._util.devices import DeviceError, gpu_module, on_gpu, to_host
+from spcatv._util.types import Array, FloatArray, IntArray
+from spcatv.data.adjustment import AdjustedData
+from spcatv.data.array import ArrayData
+from spcatv.data.base import BLOCK_ENTRIES, ColumnStatistics, Data, row_blocks
+from spcatv.data.blocked import BlockWork, Found, Work, gathered
+from spcatv.data.memory import Budget, bytes_text
+from spcatv.data.stored import MappedData, Reader, StoredData, StoreReader
+from spcatv.kernels.cuda import launch, module
+
+# What DLPack calls the memory of an NVIDIA GPU.
+DLPACK_CUDA = 2
+# Entries that one thread adds up at least, and the most pieces that the columns are divided into.
+PIECE_ENTRIES, MOST_PIECES = 64, 1024
+# Threads that keep a GPU busy.
+BUSY = 1 << 18
+# Entries of X that enter matrix products together.
+PANEL_ENTRIES = 1 << 26
+# Share of the free memory of the GPU that X may take; the rest is for vectors and the loading solver.
+MEMORY_SHARE = 0.6
+# Most bytes of X that travel to the GPU together.
+STREAMED_BYTES = 1 << 28
+
+
+class GPUData:
+    """Samples of a CuPy array of shape (n, P), which is read where it lies.
+
+    The array is float32 or float64 in C order. `samples` (N,) tells which rows are the samples, in order; all
+    of them by default.
+    """
+
+    on_gpu = True
+
+    def __init__(self, array: Any, samples: IntArray | None = None) -> None:
+        if array.ndim != 2:
+            raise ValueError(f"X must have two dimensions, samples and features; got shape {array.shape}")
+        self.array = array
+        self.samples: IntArray = np.arange(len(array)) if samples is None else np.asarray(samples, np.intp)
+        self._cupy = gpu_module()
+        self._rows = self._cupy.asarray(self.samples.astype(np.int64))
+        self._module = module("products", np.dtype(array.dtype).name)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of samples N and of features P."""
+        return len(self.samples), self.array.shape[1]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The precision of the array."""
+        return np.dtype(self.array.dtype)
+
+    def _by_columns(self, name: str, vector: Any) -> FloatArray:
+        """Run a kernel that sums over the samples; shape (P,)."""
+        n_samples, n_features = self.shape
+        n_pieces = max(1, min(BUSY // n_features, n_samples // PIECE_ENTRIES))
+        part = self._cupy.empty((n_pieces, n_features))
+        where = self.array, np.int64(n_features), self._rows, np.int64(n_samples)
+        launch(self._module.get_function(name), part.size, *where, vector, np.int32(n_pieces), part)
+        return part[0] if n_pieces == 1 else part.sum(axis=0)
+
+    def dot(self, v: FloatArray) -> FloatArray:
+        """``X v``, a NumPy array."""
+        n_samples, n_features = self.shape
+        n_pieces = max(1, min(MOST_PIECES, n_features // PIECE_ENTRIES))
+        part = self._cupy.empty((n_samples, n_pieces))
+        where = self.array, np.int64(n_features), self._rows, np.int64(n_samples)
+        launch(
+            self._module.get_function("dot"),
+            part.size,
+            *(*where, self._cupy.ascontiguousarray(v, dtype=np.float64), np.int32(n_pieces), part),
+        )
+        return to_host(part.sum(axis=1))
+
+    def transpose_dot(self, u: FloatArray) -> FloatArray:
+        """``X'u``, a CuPy array."""
+        return self._by_columns("transpose_dot", self._cupy.asarray(u, dtype=np.float64))
+
+    def there_and_back(self, v: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """``s = X v - shift`` and ``X's``."""
+        scores = self.dot(v) - shift
+        return scores, self.transpose_dot(scores)
+
+    def dot_many(self, vectors: FloatArray) -> FloatArray:
+        """``X V'`` for the rows of V, a NumPy array."""
+        if len(vectors) == 0:
+            return np.zeros((self.shape[0], 0))
+        return np.stack([self.dot(vector) for vector in vectors], axis=1)
+
+    def _panels(self, mean: Any) -> Iterator[tuple[slice, Any]]:
+        """The samples less the means, some features at a time, in the precision of X."""
+        n_samples, n_features = self.shape
+        whole = n_samples == len(self.array) and bool((self.samples == np.arange(n_samples)).all())
+        for left, right in row_blocks((n_features, n_samples), PANEL_ENTRIES):
+            columns = slice(left, right)
+            panel = self.array[:, columns] if whole else self.array[self._rows, columns]
+            yield columns, panel - mean[columns].astype(self.dtype)
+
+    def there_and_back_many(
+        self, vectors: FloatArray, mean: FloatArray, shift: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """``S = M V' - shift`` (NumPy) and ``S'M`` (CuPy) for ``M = X - 1 mean'``."""
+        cupy = self._cupy
+        thin, middle = cupy.asarray(vectors, dtype=self.dtype), cupy.asarray(mean, dtype=np.float64)
+        scores = cupy.asarray(-np.asarray(shift, dtype=np.float64))
+        for columns, panel in self._panels(middle):
+            scores += panel @ thin[:, columns].T
+        weights, back = scores.T.astype(self.dtype), cupy.empty(thin.shape)
+        for columns, panel in self._panels(middle):
+            back[:, columns] = weights @ panel
+        return to_host(scores), back
+
+    def column_statistics(self, center: bool) -> ColumnStatistics:
+        """Means and squared norms of the columns; a ValueError if X is not finite."""
+        n_samples, n_features = self.shape
+        mean = self._cupy.zeros(n_features)
+        if center:
+            mean = self.transpose_dot(np.full(n_samples, 1.0 / n_samples))
+        squares = self._by_columns("squares", mean)
+        if not np.isfinite(float(squares.sum())) and not bool(np.isfinite(self.array).all()):
+            what = (
+                "NaN" if bool(np.isnan(self.array).any()) else "infinity or a value too large for its dtype"
+            )
+            raise ValueError(f"Input X contains {what}.")
+        return ColumnStatistics(mean, squares)
+
+    def gram(self, mean: FloatArray, factor: FloatArray | None = None) -> FloatArray:
+        """``M M'`` for ``M = (X - 1 mean') diag(factor)``, in the precision of X, sums in float64."""
+        cupy = self._cupy
+        total = cupy.zeros((self.shape[0], self.shape[0]))
+        scale = None if factor is None else cupy.asarray(factor, dtype=self.dtype)
+        for columns, panel in self._panels(cupy.asarray(mean, dtype=np.float64)):
+            scaled = panel if scale is None else panel * scale[columns]
+            total += scaled @ scaled.T
+        return to_host(total)
+
+    def blocks(self, entries: int = BLOCK_ENTRIES) -> Iterator[tuple[slice, FloatArray]]:
+        """All samples in order, in blocks of about `entries` entries, as NumPy arrays."""
+        for first, last in row_blocks(self.shape, entries):
+            yield (
+                slice(first, last),
+                to_host(self.array[self._rows[first:last]]).astype(np.float64, copy=False),
+            )
+
+    def take(self, samples: IntArray) -> Data:
+        """The given samples of these."""
+        return GPUData(self.array, self.samples[samples])
+
+
+class StreamedData(StoredData):
+    """Samples that travel to the GPU block by block, on every pass; the next block is read meanwhile."""
+
+    on_gpu = True
+
+    def _pass(self, work: Work, own: tuple[Array, ...] = (), shared: tuple[Any, ...] = ()) -> Found:
+        upload = gpu_module().asarray
+        shared = tuple(upload(item) if isinstance(item, np.ndarray) else item for item in shared)
+
+        def found() -> Iterator[tuple[Any, Found]]:
+            for block, rows in self._read(self._sorted_blocks()):
+                at = block.positions
+                yield at, work(GPUData(upload(rows), block.local), *(array[at] for array in own), *shared)
+
+        return gathered(self.shape[0], found())
+
+    def each_block(self, work: BlockWork, entries: int = BLOCK_ENTRIES) -> Found:
+        """As `spcatv.data.each_block`, on the CPU."""
+        return gathered(self.shape[0], ((own, work(own, block)) for own, block in self.blocks(entries)))
+
+    def _panels(self) -> Iterator[tuple[slice, Any]]:
+        """All samples, some features at a time, on the GPU."""
+        for columns, panel in super()._panels():
+            yield columns, GPUData(gpu_module().asarray(panel.array), panel.samples)
+
+
+def lies_on_gpu(X: Any) -> bool:
+    """Whether X is an array of any library that lies in the memory of an NVIDIA GPU."""
+    if on_gpu(X):
+        return True
+    where = getattr(X, "__dlpack_device__", None)
+    return where is not None and not isinstance(X, np.ndarray) and where()[0] == DLPACK_CUDA
+
+
+def gpu_array_data(X: Any, dtype: Any) -> GPUData:
+    """An array on the GPU as data: not copied if it is float32 or float64 in C order."""
+    cupy = gpu_module()
+    array = X if on_gpu(X) else cupy.from_dlpack(X)
+    single = array.dtype == np.float32 if dtype is None else np.dtype(dtype) == np.float32
+    return GPUData(cupy.ascontiguousarray(array, dtype=np.float32 if single else np.float64))
+
+
+def on_device(data: Data, device: str, n_components: int) -> Data:
+    """Data where they are to be fitted.
+
+    Parameters
+    ----------
+    data : Data
+        X.
+    device : {"cpu", "cuda"}
+        "cuda": data that take at most `MEMORY_SHARE` of the free memory of the GPU are copied to it; larger
+        ones travel to it block by block on every pass.
+    n_components : int
+        Components of the fit, whose vectors take memory, too.
+
+    Returns
+    -------
+    Data
+    """
+    if device == "cpu" or isinstance(data, (GPUData, StreamedData)):
+        return data
+    if isinstance(data, AdjustedData):
+        upload = gpu_module().asarray
+        base = on_device(data.data, device, n_components)
+        return replace(data, data=base, slopes=upload(data.slopes), factor=upload(data.factor))
+    if not isinstance(data, (ArrayData, StoredData)):
+        raise DeviceError(
+            f'device="cuda" takes arrays and files, not {type(data).__name__}; fit a Dask array on the CPUs '
+            'of its workers (device="cpu"), or write it to a file that the machine with the GPU can read'
+        )
+    n_bytes = data.shape[0] * data.shape[1] * data.dtype.itemsize
+    vectors = Budget(None, n_components).vector_bytes(data.shape[1])
+    free = _free_bytes()
+    if vectors > free:
+        raise DeviceError(
+            f"the GPU has {bytes_text(free)} of free memory, and vectors of {data.shape[1]} features take "
+            f'{bytes_text(vectors)}; use device="cpu"'
+        )
+    if n_bytes <= MEMORY_SHARE * (free - vectors):
+        return _uploaded(data)
+    if isinstance(data, StoredData):
+        reader: Reader = data.reader
+        budget = data.budget
+    else:
+        reader = data.reader if isinstance(data, MappedData) else StoreReader(data.array)
+        budget = Budget(None, n_components)
+    streamed = StreamedData(reader, data.dtype, budget, data.samples)
+    rows = int(min(STREAMED_BYTES, 0.2 * (free - vectors)) // (data.shape[1] * data.dtype.itemsize))
+    streamed.height = max(1, rows)
+    return streamed
+
+
+def _uploaded(data: ArrayData | StoredData) -> GPUData:
+    cupy = gpu_module()
+    if isinstance(data, ArrayData):
+        return GPUData(cupy.asarray(data.array), data.samples)
+    array = cupy.empty(data.shape, data.dtype)
+    for samples, block in data.blocks():
+        array[samples] = cupy.asarray(block.astype(data.dtype))
+    return GPUData(array)
+
+
+def _free_bytes() -> float:
+    """Bytes that may still be taken on the GPU: what is free, or what CuPy's own limit leaves."""
+    cupy = gpu_module()
+    pool = cupy.get_default_memory_pool()
+    free = float(cupy.cuda.runtime.memGetInfo()[0]) + pool.free_bytes()
+    limit = pool.get_limit()
+    return min(free, limit - pool.used_bytes()) if limit else free

@@ -1,0 +1,434 @@
+"""The primal-dual iteration on a GPU: workspaces whose state and vectors are CuPy arrays.
+
+A grid without periodic axes lies in the padded box of the CPU's kernel; every other structure is its sparse
+operator. Both iterate with two kernels, one per feature and one per group. The iterations between two looks
+at the gap are recorded once as a CUDA graph, so that all of them are one launch. Gaps are evaluated where the
+state lies, in float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
+from importlib import resources
+from typing import Any, TypeGuard
+
+import numpy as np
+import numpy.typing as npt
+
+from spcatv._util.devices import gpu_module, to_host
+from spcatv._util.types import FloatArray, IntArray
+from spcatv.kernels.base import ExactShares, GapShares, LoadingTerms, StepSizes, Workspace
+from spcatv.kernels.box import fits_a_box, lay_out
+from spcatv.kernels.concat import ConcatWorkspace
+from spcatv.kernels.reference import ReferenceWorkspace
+from spcatv.kernels.workspaces import (
+    ANISOTROPIC,
+    GRAPHNET,
+    ISOTROPIC,
+    CompiledWorkspace,
+    cached_layout,
+)
+from spcatv.structure import ConcatStructure, GridStructure, Structure
+
+# Threads per block, and the most threads that add up one sum each.
+BLOCK = 256
+SUMMING = 1 << 17
+# Axes of a box that the kernels have arguments for.
+MOST_AXES = 3
+# The operator's entries and the dual variable are numbered by 32 bits.
+MOST_ENTRIES = 2**31
+
+
+@cache
+def module(name: str, dtype: str, n_axes: int = 0) -> Any:
+    """Compile a source for one precision and number of axes; CuPy keeps the binary on disk."""
+    folder = resources.files("spcatv.kernels") / "cuda_source"
+    source = "".join((folder / f"{part}.cu").read_text() for part in ("common", name))
+    real = "float" if dtype == "float32" else "double"
+    options = ("--std=c++14", f"-DREAL={real}", f"-DAXES={n_axes}")
+    return gpu_module().RawModule(code=source, options=options)
+
+
+def launch(function: Any, n: int, *arguments: Any) -> None:
+    """Run a kernel with one thread for each of n items."""
+    function((max(1, -(-n // BLOCK)),), (BLOCK,), arguments)
+
+
+def summed(n_sums: int, n: int, run: Callable[[int, Any], None]) -> list[float]:
+    """Sums over n items: ``run(n_threads, sums)`` leaves one piece per thread in sums (n_sums, n_threads)."""
+    n_threads = BLOCK * max(1, min(SUMMING, n) // BLOCK)
+    sums = gpu_module().empty((n_sums, n_threads))
+    run(n_threads, sums)
+    return [float(total) for total in to_host(sums.sum(axis=1))]
+
+
+def workspace_on_gpu(structure: Structure, terms: LoadingTerms, dtype: npt.DTypeLike) -> Workspace:
+    """The fastest workspace on a GPU; a penalty without a kernel is computed on the CPU."""
+    if terms.penalty.compiled_kernel is None:
+        return HostWorkspace(ReferenceWorkspace(structure, terms))
+    if _fits(structure):
+        return GridGPUWorkspace(structure, terms, dtype)
+    if isinstance(structure, ConcatStructure) and all(_fits(part) for part in structure.parts):
+        return ConcatWorkspace(structure, terms, dtype, workspace_on_gpu)
+    return SparseGPUWorkspace(structure, terms, dtype)
+
+
+def _fits(structure: Structure) -> TypeGuard[GridStructure]:
+    """Whether the kernels for boxes can compute a structure."""
+    return fits_a_box(structure) and len(cached_layout(structure, lay_out).strides) <= MOST_AXES
+
+
+class GPUWorkspace(CompiledWorkspace):
+    """What GPU workspaces have in common: scalars in a table that recorded iterations read, and sums.
+
+    A subclass launches the kernels for its layout of v, bar, w and the dual variable.
+    """
+
+    _n: int  # features
+    _n_sums: int  # what exact sums go over
+    _y: Any
+    _v: Any
+    _w: Any  # minimiser of the last look
+    _dual: Any
+
+    def __init__(
+        self, terms: LoadingTerms, dtype: npt.DTypeLike, isotropic: bool, source: str, n_axes: int = 0
+    ) -> None:
+        super().__init__(terms, dtype, isotropic)
+        self._cupy = gpu_module()
+        self._module = module(source, self._dtype.name, n_axes)
+        self._scalars = self._cupy.zeros(9, self._dtype)
+        self._in_table: tuple[float, ...] = ()
+        self._graphs: dict[tuple[int, float], Any] = {}
+        self._typed_kind = np.int32(self._kind)
+
+    def _iterate(self, rho: Any) -> None:
+        """One primal and one dual step with the relaxation rho."""
+        raise NotImplementedError
+
+    def _look(self, n_threads: int, sums: Any) -> None:
+        """w, and sums: smooth share, ``||w||^2``, slacks of v and w, sum of squares of the dual variable."""
+        raise NotImplementedError
+
+    def _project(self, radius: np.float64) -> None:
+        """Pull groups of the dual variable back into balls of a radius."""
+        raise NotImplementedError
+
+    def _exact(self, x: Any, pull: Any, n_threads: int, sums: Any) -> None:
+        """``c A'dual``, and sums: ``h(Ax)``, its slack, sum of squares of the dual variable."""
+        raise NotImplementedError
+
+    def _kernel(self, name: str) -> Any:
+        return self._module.get_function(name)
+
+    def _set_scalars(self, tau: float, sigma: float) -> None:
+        """Put weights and step sizes into the table, unless they are there."""
+        if (self._terms.coupling, self._terms.threshold, tau, sigma) == self._in_table:
+            return
+        threshold = self._terms.threshold
+        values = (
+            self._terms.coupling,
+            threshold,
+            self._lower_bound(threshold),
+            tau,
+            self._lower_bound(tau * threshold),
+            tau * threshold,
+            1 / (1 + 2 * tau),
+            sigma,
+            1 / (1 + 0.5 * sigma),
+        )
+        self._kernel("set_scalars")((1,), (1,), (self._scalars, *self._typed(*values)))
+        self._in_table = self._terms.coupling, threshold, tau, sigma
+
+    def set_target(self, y: FloatArray) -> None:
+        """Take a new y."""
+        self._y[...] = self._cupy.asarray(y)
+
+    def clear(self) -> None:
+        """Set v and the dual variable to zero."""
+        self._v.fill(0)
+        self._dual.fill(0)
+
+    def advance(self, n_iter: int, steps: StepSizes) -> None:
+        """Do `n_iter` primal-dual iterations, as one graph."""
+        tau, sigma, rho = steps
+        self._set_scalars(tau, sigma)
+        if (n_iter, rho) not in self._graphs:
+            self._graphs[n_iter, rho] = self._recorded(n_iter, *self._typed(rho))
+        self._graphs[n_iter, rho].launch()
+
+    def _recorded(self, n_iter: int, rho: Any) -> Any:
+        """Iterations as a CUDA graph; recording needs a stream of its own, and runs nothing."""
+        stream = self._cupy.cuda.Stream(non_blocking=True)
+        with stream:
+            stream.begin_capture()
+            for _ in range(n_iter):
+                self._iterate(rho)
+            return stream.end_capture()
+
+    def gap_shares(self) -> GapShares:
+        """Compute the gap of v and of w."""
+        coupling = self._terms.coupling
+        if self._in_table[:2] != (coupling, self._terms.threshold):
+            self._set_scalars(0.0, 0.0)
+        smooth, squares, slack_v, slack_w, entries = summed(5, self._n, self._look)
+        return GapShares(coupling * slack_v, smooth, coupling * slack_w, squares, self._conjugate_of(entries))
+
+    def exact_shares(self, use_minimizer: bool) -> ExactShares:
+        """Shares of the exact gap in float64."""
+        pull, coupling = self._cupy.empty(self._n), self._terms.coupling
+        if self._kind != GRAPHNET:
+            self._project(np.float64(self._feasible_radius()))
+        x = self._w if use_minimizer else self._v
+        value, slack, entries = summed(3, self._n_sums, partial(self._exact, x, pull))
+        return ExactShares(pull, coupling * value, coupling * slack, self._conjugate_of(entries))
+
+    def _conjugate_of(self, squares: float) -> float:
+        return 0.25 * self._terms.coupling * squares if self._kind == GRAPHNET else 0.0
+
+
+class GridGPUWorkspace(GPUWorkspace):
+    """Workspace on the padded box of a grid without periodic axes; w lies where bar did."""
+
+    def __init__(self, structure: GridStructure, terms: LoadingTerms, dtype: npt.DTypeLike) -> None:
+        layout = cached_layout(structure, _box_on_gpu)
+        super().__init__(terms, dtype, structure.isotropic, "grid", layout.n_axes)
+        zeros, n_cells = self._cupy.zeros, layout.n_cells
+        self._n = self._n_sums = layout.n
+        self._layout = layout
+        self._box = layout.arguments
+        self._y = zeros(self._n, self._dtype)
+        self._v, self._w = zeros(n_cells, self._dtype), zeros(n_cells, self._dtype)
+        self._dual = zeros(layout.n_axes * n_cells, self._dtype)
+
+    def set_state(self, v: FloatArray, dual: FloatArray) -> None:
+        """Take v and a dual variable."""
+        self._v[self._layout.place] = self._cupy.asarray(v).astype(self._dtype)
+        self._dual[self._layout.slot] = self._cupy.asarray(dual).astype(self._dtype)
+
+    def _iterate(self, rho: Any) -> None:
+        state = self._y, self._v, self._w, self._dual, self._scalars, rho
+        launch(self._kernel("primal"), self._n, *self._box, *state)
+        edges = self._layout.edges, self._typed_kind
+        launch(self._kernel("dual"), self._n, *self._box, *edges, *state[2:])
+
+    def _look(self, n_threads: int, sums: Any) -> None:
+        state = self._y, self._v, self._w, self._dual
+        launch(self._kernel("look"), n_threads, *self._box, *state, self._scalars, sums[:2])
+        edges = self._layout.edges, self._typed_kind
+        launch(self._kernel("slacks"), n_threads, *self._box, *edges, *state[1:], sums[2:])
+
+    def _project(self, radius: np.float64) -> None:
+        launch(self._kernel("project"), self._n, *self._box, self._typed_kind, self._dual, radius)
+
+    def _exact(self, x: Any, pull: Any, n_threads: int, sums: Any) -> None:
+        scalars = np.float64(self._terms.coupling), pull, sums
+        edges = self._layout.edges, self._typed_kind
+        launch(self._kernel("exact"), n_threads, *self._box, *edges, x, self._dual, *scalars)
+
+    def get_v(self) -> FloatArray:
+        """Return the iterate v."""
+        return self._v[self._layout.place].astype(np.float64)
+
+    def get_w(self) -> FloatArray:
+        """Return the minimiser w of the last look."""
+        return self._w[self._layout.place].astype(np.float64)
+
+    def get_dual(self) -> FloatArray:
+        """Return the dual variable."""
+        return self._dual[self._layout.slot]
+
+
+class SparseGPUWorkspace(GPUWorkspace):
+    """Workspace over the sparse operator itself; works for every structure."""
+
+    def __init__(self, structure: Structure, terms: LoadingTerms, dtype: npt.DTypeLike) -> None:
+        super().__init__(terms, dtype, isotropic=True, source="sparse")
+        zeros = self._cupy.zeros
+        self._groups, self._rows, self._columns = cached_layout(structure, _operator_on_gpu)
+        self._n, self._n_sums = structure.n_features, structure.n_groups
+        self._work_rows = (*self._rows[:2], self._rows[2].astype(self._dtype))
+        self._work_columns = (*self._columns[:2], self._columns[2].astype(self._dtype))
+        self._y, self._v, self._w, self._bar = (zeros(self._n, self._dtype) for _ in range(4))
+        self._dual, self._moved = (zeros(structure.n_rows, self._dtype) for _ in range(2))
+
+    def set_state(self, v: FloatArray, dual: FloatArray) -> None:
+        """Take v and a dual variable."""
+        self._v[...] = self._cupy.asarray(v)
+        self._dual[...] = self._cupy.asarray(dual)
+
+    def _iterate(self, rho: Any) -> None:
+        state = self._y, self._v, self._bar, self._dual, self._scalars, rho
+        launch(self._kernel("primal"), self._n, np.int32(self._n), *self._work_columns, *state)
+        rows = (*self._groups, *self._work_rows, self._typed_kind)
+        moved = self._bar, self._dual, self._moved, self._scalars, rho
+        launch(self._kernel("dual"), self._n_sums, *rows, *moved)
+
+    def _look(self, n_threads: int, sums: Any) -> None:
+        state = self._y, self._v, self._w, self._dual
+        columns = (np.int32(self._n), *self._work_columns)
+        launch(self._kernel("look"), n_threads, *columns, *state, self._scalars, sums[:2])
+        rows = (*self._groups, *self._rows, self._typed_kind)
+        launch(self._kernel("slacks"), n_threads, *rows, *state[1:], sums[2:])
+
+    def _project(self, radius: np.float64) -> None:
+        launch(self._kernel("project"), self._n_sums, *self._groups, self._dual, radius)
+
+    def _exact(self, x: Any, pull: Any, n_threads: int, sums: Any) -> None:
+        rows = (*self._groups, *self._rows, self._typed_kind)
+        launch(self._kernel("exact"), n_threads, *rows, x, self._dual, sums)
+        columns = (np.int32(self._n), *self._columns)
+        coupling = np.float64(self._terms.coupling)
+        launch(self._kernel("exact_pull"), self._n, *columns, self._dual, coupling, pull)
+
+    def get_v(self) -> FloatArray:
+        """Return the iterate v."""
+        return self._v.astype(np.float64)
+
+    def get_w(self) -> FloatArray:
+        """Return the minimiser w of the last look."""
+        return self._w.astype(np.float64)
+
+    def get_dual(self) -> FloatArray:
+        """Return the dual variable."""
+        return self._dual.copy()
+
+
+@dataclass(frozen=True, eq=False)
+class _BoxOnGPU:
+    """A box (spcatv/kernels/box.py) on the GPU."""
+
+    n_axes: int
+    n: int  # features
+    n_cells: int
+    strides: tuple[int, ...]
+    weights: tuple[float, ...]  # of the axes
+    place: Any  # cell of every feature, int32
+    edges: Any  # bits of every cell, uint8
+    slot_on_host: IntArray
+
+    @cached_property
+    def slot(self) -> Any:
+        """Place of every row of the operator in the dual variable; needed only to read or set one."""
+        return gpu_module().asarray(self.slot_on_host)
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """What all kernels on a box begin with."""
+        missing = (0,) * (MOST_AXES - self.n_axes)
+        sizes = (np.int32(size) for size in (self.n, self.n_cells, *self.strides, *missing))
+        return (self.place, *sizes, *(np.float64(weight) for weight in (*self.weights, *missing)))
+
+
+def _box_on_gpu(structure: GridStructure) -> _BoxOnGPU:
+    box, asarray = cached_layout(structure, lay_out), gpu_module().asarray
+    if len(box.strides) * box.n_cells >= MOST_ENTRIES:
+        raise ValueError(
+            f"the grid has {box.n_cells} cells with its padding, more than the GPU kernels number"
+        )
+    return _BoxOnGPU(
+        n_axes=len(box.strides),
+        n=len(box.place),
+        n_cells=box.n_cells,
+        strides=tuple(box.strides.tolist()),
+        weights=tuple(box.axis_weights.tolist()),
+        place=asarray(box.place.astype(np.int32)),
+        edges=asarray(box.edge_bits),
+        slot_on_host=box.slot,
+    )
+
+
+def _operator_on_gpu(structure: Structure) -> tuple[Any, Any, Any]:
+    """Groups, and the compressed rows of A and of A' with values in float64, on the GPU."""
+    matrix, asarray = structure.matrix, gpu_module().asarray
+    if max(matrix.nnz, *matrix.shape) >= MOST_ENTRIES:
+        raise ValueError(f"the structure has {matrix.nnz} entries, more than the GPU kernels number")
+    rows, columns = (
+        (asarray(half.indptr.astype(np.int32)), asarray(half.indices.astype(np.int32)), asarray(half.data))
+        for half in (matrix, matrix.T.tocsr())
+    )
+    groups = asarray(structure.group_ptr.astype(np.int32)), np.int32(structure.n_groups)
+    return groups, rows, columns
+
+
+def structured_value(structure: Structure, v: FloatArray, graphnet: bool) -> float:
+    """``h(Av)`` in float64, for v on the GPU."""
+    if _fits(structure):
+        box = cached_layout(structure, _box_on_gpu)
+        kind = GRAPHNET if graphnet else ISOTROPIC if structure.isotropic else ANISOTROPIC
+        x = gpu_module().zeros(box.n_cells)
+        x[box.place] = v
+        function = module("grid", "float64", box.n_axes).get_function("value")
+        arguments = (*box.arguments, box.edges, np.int32(kind), x)
+        n_items = box.n
+    else:
+        groups, rows, _ = cached_layout(structure, _operator_on_gpu)
+        function = module("sparse", "float64").get_function("value")
+        arguments = (*groups, *rows, np.int32(GRAPHNET if graphnet else ISOTROPIC), v)
+        n_items = structure.n_groups
+    return summed(1, n_items, lambda n_threads, sums: launch(function, n_threads, *arguments, sums))[0]
+
+
+def smooth_shares(
+    y: FloatArray, pull: FloatArray, v: FloatArray, threshold: float, positive: bool
+) -> tuple[float, float]:
+    """As `spcatv.kernels.judge.smooth_shares`, for vectors on the GPU."""
+    function = module("vectors", "float64").get_function("smooth_shares")
+    arguments = np.int32(len(v)), y, pull, v, np.float64(threshold), np.int32(positive)
+    gap, value = summed(2, len(v), lambda n_threads, sums: launch(function, n_threads, *arguments, sums))
+    return gap, value
+
+
+class HostWorkspace:
+    """A workspace of the CPU for vectors that lie on a GPU."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Precision of the state."""
+        return self._workspace.dtype
+
+    def set_target(self, y: FloatArray) -> None:
+        """Take a new y."""
+        self._workspace.set_target(to_host(y))
+
+    def set_weights(self, coupling: float, threshold: float) -> None:
+        """Take other weights c and k."""
+        self._workspace.set_weights(coupling, threshold)
+
+    def set_state(self, v: FloatArray, dual: FloatArray) -> None:
+        """Take v and a dual variable."""
+        self._workspace.set_state(to_host(v), to_host(dual))
+
+    def clear(self) -> None:
+        """Set v and the dual variable to zero."""
+        self._workspace.clear()
+
+    def advance(self, n_iter: int, steps: StepSizes) -> None:
+        """Do `n_iter` primal-dual iterations."""
+        self._workspace.advance(n_iter, steps)
+
+    def gap_shares(self) -> GapShares:
+        """Compute the gap of v and of w."""
+        return self._workspace.gap_shares()
+
+    def exact_shares(self, use_minimizer: bool) -> ExactShares:
+        """Shares of the exact gap."""
+        shares = self._workspace.exact_shares(use_minimizer)
+        return shares._replace(pull=gpu_module().asarray(shares.pull))
+
+    def get_v(self) -> FloatArray:
+        """Return the iterate v."""
+        return gpu_module().asarray(self._workspace.get_v())
+
+    def get_w(self) -> FloatArray:
+        """Return the minimiser w of the last look."""
+        return gpu_module().asarray(self._workspace.get_w())
+
+    def get_dual(self) -> FloatArray:
+        """Return the dual variable."""
+        return gpu_module().asarray(self._workspace.get_dual())

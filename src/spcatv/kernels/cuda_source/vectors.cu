@@ -1,0 +1,16 @@
+// Sums over vectors of length P in float64.
+
+extern "C" __global__ void smooth_shares(int n, const double* y, const double* pull, const double* v,
+                                         double threshold, int positive, double* sums)
+{
+    double gap = 0, value = 0;
+    FOR_ALL(j, n) {
+        double z = y[j] - pull[j];
+        double b = positive ? (z < threshold ? z : threshold) : clipped(z, -threshold, threshold);
+        double distance = v[j] - 0.5 * (z - b);
+        gap += distance * distance + (threshold * absolute(v[j]) - b * v[j]);
+        value += 0.5 * (v[j] - y[j]) * (v[j] - y[j]) + 0.5 * v[j] * v[j];
+    }
+    sums[THREAD] = gap;
+    sums[THREADS + THREAD] = value;
+}
