@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from spcatv._util.entities import PAIR
 from spcatv.decomposition import ComponentDiagnostics
 
 SMALLEST_SHARE = 1e-8
@@ -82,8 +83,15 @@ def quantity(size: float, unit: str) -> str:
 
 
 def file_names(name: str) -> str:
-    """The name of a sample without folders; two hemispheres are joined by a plus."""
-    return " + ".join(os.path.basename(part) for part in name.split(" + "))
+    """The name of a sample without folders; two hemispheres as in "sub-01_hemi-{L,R}_thickness.shape.gii"."""
+    names = [os.path.basename(part) for part in name.split(PAIR)]
+    if len(names) != 2 or names[0] == names[1]:
+        return names[0]
+    start = os.path.commonprefix(names)
+    rest = [part.removeprefix(start) for part in names]
+    end = os.path.commonprefix([part[::-1] for part in rest])[::-1]
+    left, right = (part.removesuffix(end) for part in rest)
+    return f"{start}{{{left},{right}}}{end}"
 
 
 def count(n: int, noun: str) -> str:
