@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -87,11 +88,15 @@ def file_names(name: str) -> str:
     names = [os.path.basename(part) for part in name.split(PAIR)]
     if len(names) != 2 or names[0] == names[1]:
         return names[0]
-    start = os.path.commonprefix(names)
-    rest = [part.removeprefix(start) for part in names]
-    end = os.path.commonprefix([part[::-1] for part in rest])[::-1]
-    left, right = (part.removesuffix(end) for part in rest)
-    return f"{start}{{{left},{right}}}{end}"
+    start = _common_start(*names)
+    left, right = (part.removeprefix(start) for part in names)
+    end = _common_start(left[::-1], right[::-1])[::-1]
+    return f"{start}{{{left.removesuffix(end)},{right.removesuffix(end)}}}{end}"
+
+
+def _common_start(one: str, other: str) -> str:
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
+    return "".join(letter for letter, _ in same)
 
 
 def count(n: int, noun: str) -> str:
