@@ -55,6 +55,17 @@ def test_smoothing_fills_no_missing_value(fine):
     assert np.isfinite(cohort.X).all()
 
 
+def test_resampled_images_keep_their_background():
+    """Splines swing around zero: the mask is found with the values that the images hold."""
+    values = np.zeros((20, 20, 20), np.float32)
+    values[6:14, 6:14, 6:14] = 1
+    rng = np.random.default_rng(0)
+    images = [nib.Nifti1Image(values * (1 + rng.random(values.shape, np.float32)), FINE) for _ in range(4)]
+    cohort = read_cohort(images, target_affine=3.0)
+    assert "computed by the rule 'nonzero'" in cohort.mask_report
+    assert cohort.space.n_features * 27 == pytest.approx(16**3, rel=0.2)
+
+
 def test_the_mask_is_computed_from_images_as_they_are(fine):
     plain, smooth = (read_cohort(fine, reading=make_reading(smoothing_fwhm=fwhm)) for fwhm in (None, 8))
     assert np.array_equal(plain.space.mask, smooth.space.mask)

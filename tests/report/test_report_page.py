@@ -8,11 +8,11 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from report_files import write_mixing, write_selection, write_stability
+from report_files import blobs, write_mixing, write_selection, write_stability
 
 from spcatv import SPCATV
 from spcatv.report import Column, Report, ReportError, generate_report
-from spcatv.report.words import number
+from spcatv.report.words import file_names, fixed
 from spcatv.selection import SPCATVCV
 from spcatv.stability import bootstrap_components, split_halves
 
@@ -152,7 +152,7 @@ def test_random_halves_stand_in_the_section_of_stability(line, tmp_path):
     assert "Stability" in headings(html)
     assert "how often each is selected" not in html, "there are no resamples"
     cells = re.findall(r'<td class="text">([^<]*)</td><td>([^<]*)</td><td>(\d)</td>', html)
-    assert cells == [(r.verdict, number(r.dice, 2), str(r.rank)) for r in halves.reproducibility]
+    assert cells == [(r.verdict, fixed(r.dice), str(r.rank)) for r in halves.reproducibility]
     line.model.save(tmp_path / "model")
     table = tmp_path / "desc-SPCATV_halves.tsv"
     table.write_text("component\trank\tdice\tverdict\n1\t2\t0.2\tmaybe\n2\t1\t0.9\tsure\n")
@@ -330,3 +330,27 @@ def test_views_without_a_loading_say_so(cifti, image):
     assert blank > 0
     assert html.count("No loading of this component here.") == blank
     assert "No loading of this component here." not in generate_report(image.model).html
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("maps/sub-01_gm.nii.gz", "sub-01_gm.nii.gz"),
+        ("a/run.nii[3]", "run.nii[3]"),
+        ("d/s_hemi-L_t.shape.gii + d/s_hemi-R_t.shape.gii", "s_hemi-{L,R}_t.shape.gii"),
+        ("one/lh.thickness + one/rh.thickness", "{l,r}h.thickness"),
+        ("left/01.mgh + right/01.mgh", "01.mgh"),
+        ("aa.gii + aaa.gii", "aa{,a}.gii"),
+    ],
+)
+def test_names_of_samples_are_short(name, shown):
+    assert file_names(name) == shown
+
+
+def test_a_sample_that_makes_a_component_alone_is_named():
+    X = blobs(np.arange(40.0)[:, None])
+    X[5] *= 20
+    model = SPCATV(1, structure=(40,)).fit(X)
+    assert "sample 6 alone makes 9" in generate_report(model, data=X).html
+    X[5] /= 20
+    assert "alone makes" not in generate_report(model, data=X).html

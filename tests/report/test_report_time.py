@@ -1,6 +1,8 @@
 """Time courses, power spectra, and the methods paragraph."""
 
 import re
+from copy import copy
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -101,6 +103,18 @@ def test_versions_of_the_image_packages_are_kept(series, tmp_path):
     for source in (series.model, tmp_path / "model"):
         said = paragraph(generate_report(source).html)
         assert f"nilearn {nilearn.__version__}, nibabel {nibabel.__version__}" in said
+
+
+def test_methods_tell_the_smoothness_that_was_used(image):
+    """A smoothness that leaves no share of zeros to choose is lowered; a paper must say so."""
+    model = copy(image.model)
+    for used, text in (
+        ((1.0, 1.0), "with a weight of 1 (in standard deviations"),
+        ((0.24, 1.0), "with a weight of 1, lowered to 0.24, 1 for the components in turn so that"),
+    ):
+        records = zip(image.model.diagnostics_, used, strict=True)
+        model.diagnostics_ = [replace(record, smoothness=weight) for record, weight in records]
+        assert text in paragraph(generate_report(model).html)
 
 
 def test_methods_of_images(volume, monkeypatch):

@@ -91,7 +91,7 @@ def voxel_statistics(volumes: list[Volume]) -> VoxelStatistics:
     sums, squares = FrameSums.zeros(shape), np.zeros(shape)
     n_nonzero = np.zeros(shape, dtype=np.int32)
     n_negative = 0
-    for frame in (frame for volume in volumes for frame in volume.frames()):
+    for frame in (frame for volume in volumes for frame in volume.with_own_values().frames()):
         values = sums.add(frame)
         with np.errstate(over="ignore"):
             squares += values**2

@@ -35,6 +35,7 @@ class Volume:
     affine: FloatArray  # from voxel indices to millimetres, shape (4, 4)
     n_samples: int  # 1 for a 3-D image, the length of the last axis for a 4-D one
     moved: bool = False  # whether shape and affine are not those of the image, which is resampled to them
+    interpolation: str = "continuous"  # how: by cubic splines, or "nearest"
 
     @property
     def names(self) -> list[str]:
@@ -68,13 +69,20 @@ class Volume:
             return self
         return replace(self, shape=shape, affine=affine, moved=True)
 
+    def with_own_values(self) -> Volume:
+        """The same image, with values that it holds at the nearest voxels if it is resampled.
+
+        Splines swing around zero near an edge, so that a background of zeros would be lost.
+        """
+        return replace(self, interpolation="nearest")
+
     def frames(self) -> Iterator[Array]:
         """The 3-D arrays of the samples, one after the other; only one is in memory at a time."""
         for frame in self._own_frames():
             yield self._resampled(frame) if self.moved else frame
 
     def _resampled(self, frame: Array) -> Array:
-        """Values on the other grid by cubic splines, as nilearn's maskers do; NaN outside the image."""
+        """Values on the other grid, by cubic splines as nilearn's maskers do; NaN outside the image."""
         from nilearn.image import resample_img
 
         image = nib.Nifti1Image(np.asarray(frame, dtype=np.float32), self.image.affine)
@@ -82,7 +90,12 @@ class Volume:
             # NaN values are found and named later
             warnings.filterwarnings("ignore", message="NaNs or infinite values")
             moved = resample_img(
-                image, target_affine=self.affine, target_shape=self.shape, fill_value=np.nan, **QUIETLY
+                image,
+                target_affine=self.affine,
+                target_shape=self.shape,
+                interpolation=self.interpolation,
+                fill_value=np.nan,
+                **QUIETLY,
             )
         return np.asanyarray(moved.dataobj)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from spcatv._util.types import FloatArray
 from spcatv.report import words
 from spcatv.report.atlas import FeatureLabels
 from spcatv.report.clusters import MIDLINE, Cluster, Part, cluster_table
@@ -16,6 +18,8 @@ from spcatv.report.verdicts import Verdict, verdict_of
 
 MOST_REGIONS = 15
 FEWEST_POINTS = 3  # of a convergence curve
+FEWEST_SAMPLES = 8  # of which one may stand out
+MOST_OF_ONE = 0.5  # share of the scores' variance that one of them should not make alone
 UNITS_OF_BRAINS = {"mm³", "mm²"}
 
 
@@ -245,13 +249,23 @@ def _scores(material: Material, k: int) -> Chart | None:
     caption = (
         f"{len(values)} samples. Highest: {words.file_names(names[high])} ({words.number(values[high])}); "
         f"lowest: {words.file_names(names[low])} ({words.number(values[low])}). "
-        f"{_against(material, values)}"
+        f"{_alone(values, names)}{_against(material, values)}"
     )
     alt = (
         f"Scores of {len(values)} samples on component {k + 1}, from {words.number(values.min())} to "
         f"{words.number(values.max())}, median {words.number(float(np.median(values)))}."
     )
     return chart(figure, alt=alt, caption=caption.strip())
+
+
+def _alone(values: FloatArray, names: Sequence[str]) -> str:
+    """A sentence about a sample that makes most of the scores' variance by itself; empty if none does."""
+    squares = np.square(values - values.mean())
+    top = int(np.argmax(squares))
+    if len(values) < FEWEST_SAMPLES or squares[top] < MOST_OF_ONE * squares.sum() or not squares[top]:
+        return ""
+    share = words.percent(squares[top] / squares.sum(), 2)
+    return f"{words.file_names(names[top])} alone makes {share} of their variance: look at it. "
 
 
 def _against(material: Material, values: np.ndarray) -> str:

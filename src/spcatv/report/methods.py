@@ -137,8 +137,8 @@ def _model(model: Any) -> tuple[str, ...]:
         zeros = " to ".join(dict.fromkeys(f"{100 * share:g}" for share in (shares[0], shares[-1])))
         found = (
             f"Every loading map was required to be exactly zero in {zeros}{words.SPACE}% of the features, "
-            f"and smoothed by {penalty} with a weight of {model.smoothness:g} (in standard deviations of "
-            "the component’s own map)."
+            f"and smoothed by {penalty} with {_weights(model)} (in standard deviations of the component’s "
+            "own map)."
         )
     else:
         alphas = ", ".join(f"{alpha:.4g}" for alpha in np.atleast_1d(model.alpha))
@@ -161,6 +161,16 @@ def _model(model: Any) -> tuple[str, ...]:
         f"{reached}."
     )
     return found, *extras, exact
+
+
+def _weights(model: Any) -> str:
+    """The smoothness that was asked for, and those that were used if they are lower."""
+    used = [record.smoothness for record in model.diagnostics_ if record.smoothness is not None]
+    asked = f"a weight of {model.smoothness:g}"
+    if all(weight == model.smoothness for weight in used):
+        return asked
+    shown = ", ".join(f"{weight:.3g}" for weight in used)
+    return f"{asked}, lowered to {shown} for the components in turn so that this share could be reached"
 
 
 def _selection(material: Material) -> tuple[str, ...]:

@@ -230,7 +230,7 @@ def halves_table(material: Material) -> Table | None:
     if material.halves is None:
         return None
     rows = tuple(
-        (str(k), half.verdict, words.number(half.dice, 2), str(half.rank))
+        (str(k), half.verdict, words.fixed(half.dice), str(half.rank))
         for k, half in enumerate(material.halves, start=1)
     )
     caption = (

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
 
+from spcatv._util.entities import PAIR
 from spcatv.decomposition import ComponentDiagnostics
 
 SMALLEST_SHARE = 1e-8
@@ -82,8 +84,19 @@ def quantity(size: float, unit: str) -> str:
 
 
 def file_names(name: str) -> str:
-    """The name of a sample without folders; two hemispheres are joined by a plus."""
-    return " + ".join(os.path.basename(part) for part in name.split(" + "))
+    """The name of a sample without folders; two hemispheres as in "sub-01_hemi-{L,R}_thickness.shape.gii"."""
+    names = [os.path.basename(part) for part in name.split(PAIR)]
+    if len(names) != 2 or names[0] == names[1]:
+        return names[0]
+    start = _common_start(*names)
+    left, right = (part.removeprefix(start) for part in names)
+    end = _common_start(left[::-1], right[::-1])[::-1]
+    return f"{start}{{{left.removesuffix(end)},{right.removesuffix(end)}}}{end}"
+
+
+def _common_start(one: str, other: str) -> str:
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
+    return "".join(letter for letter, _ in same)
 
 
 def count(n: int, noun: str) -> str:
