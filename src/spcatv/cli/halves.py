@@ -22,27 +22,9 @@ def verdicts(
 ) -> tuple[SplitHalves | None, str]:
     """Compare random halves of the samples as often as `--n-splits` asks for.
 
-    Parameters
-    ----------
-    n_splits : int or "auto"
-        Splits, 0 for none; "auto" makes ten where the data allow it.
-    samples : SampleSet
-        The data of the fit.
-    model : SPCATV
-        Fitted.
-    groups : array-like of shape (n_samples,) or None
-        Samples of one group stay in one half.
-    seed : int
-        Of the splits.
-    n_jobs : int or None
-        Workers.
-
-    Returns
-    -------
-    halves : SplitHalves or None
-        None if no halves were fitted.
-    lines : str
-        The verdicts, one line per component, or the reason why there are none; empty if none are wanted.
+    "auto" makes ten splits where the data allow it. Samples of one group stay in one half. Returns the
+    halves, None if none were fitted; and the verdicts, one line per component, or the reason why there are
+    none.
     """
     if n_splits == 0:
         return None, ""

@@ -248,20 +248,10 @@ def diagnose(
     *,
     is_final: bool,
 ) -> ComponentDiagnostics:
-    """What is known about a component.
+    """What is known about a component, as the penalised problem gives it.
 
-    Parameters
-    ----------
-    component : Component
-        As the penalised problem gives it.
-    seconds : float
-        How long it took.
-    data : CentredData
-        The data before deflation, N x P.
-    loading, scores : ndarray of shape (P,) and (N,)
-        The unit loading and the scores that users see.
-    is_final : bool
-        Whether they are those of the component, which were not fitted again.
+    `data` are those before deflation. Users see the unit `loading` (P,) and the `scores` (N,), which are
+    those of the component only if they are final: if it was not fitted again.
     """
     n_features = component.v.size
     distance = float(np.sqrt(component.gap))

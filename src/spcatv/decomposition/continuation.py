@@ -15,24 +15,13 @@ from spcatv.kernels.vectors import weighted_sum
 
 @dataclass(frozen=True, eq=False)
 class ComponentStart:
-    """Where the alternation of one component begins.
+    """Where the alternation of one component begins."""
 
-    Attributes
-    ----------
-    y : ndarray of shape (P,)
-        ``X'u / (N l2)`` for the scores of another setting, or for those that two of them point to.
-    v : ndarray of shape (P,)
-        Loading vector, likewise, in the length that the present l2 gives it.
-    dual : ndarray of shape (n_rows,)
-        Dual variable, likewise; not always feasible.
-    loss : float
-        `Component.first_loss` of the other setting.
-    """
-
+    # ``X'u / (N l2)``, shape (P,), for the scores of another setting, or for those that two of them point to
     y: FloatArray
-    v: FloatArray
-    dual: FloatArray
-    loss: float
+    v: FloatArray  # loading vector, likewise, in the length that the present l2 gives it, shape (P,)
+    dual: FloatArray  # dual variable, likewise; not always feasible, shape (n_rows,)
+    loss: float  # `Component.first_loss` of the other setting
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,22 +30,14 @@ LARGEST_MISS = 0.05
 
 @dataclass(frozen=True)
 class Threshold:
-    """How a loading follows from its smoothed map: ``v = S(z, l1)``.
+    """How a loading follows from its smoothed map: ``v = S(z, l1)``."""
 
-    Attributes
-    ----------
-    l1 : float
-        The threshold.
-    jump : float
-        Share of the features that lie at one height, in a plateau of the map in which the wanted share of
-        zeros falls; 0 if there is none. The plateau is zero as a whole, or not at all.
-    is_off : bool
-        Whether the share of zeros is far from the wanted one: the plateau is large, or the structured
-        penalty leaves more zeros by itself, or nothing but noise.
-    """
-
-    l1: float
+    l1: float  # the threshold
+    # share of the features that lie at one height, in a plateau of the map in which the wanted share of
+    # zeros falls; 0 if there is none. The plateau is zero as a whole, or not at all.
     jump: float
+    # whether the share of zeros is far from the wanted one: the plateau is large, or the structured
+    # penalty leaves more zeros by itself, or nothing but noise
     is_off: bool
 
     def apply(self, z: FloatArray) -> FloatArray:

@@ -120,18 +120,10 @@ def checked_template(estimator: SPCATV, X: Any) -> tuple[SPCATV, Data, Structure
 
 @dataclass(frozen=True, eq=False)
 class PathFit:
-    """One setting of a path, fitted.
+    """One setting of a path, fitted."""
 
-    Attributes
-    ----------
-    setting : mapping
-        Sparsity and smoothness, or alpha and the ratios.
-    fit : Fit
-        Its fit, with warm starts for others.
-    """
-
-    setting: Setting
-    fit: Fit
+    setting: Setting  # sparsity and smoothness, or alpha and the ratios
+    fit: Fit  # its fit, with warm starts for others
 
     @property
     def alpha(self) -> float:
@@ -170,15 +162,7 @@ class PathFitter:
         return fitted
 
     def fit_from(self, setting: Setting, near: Sequence[PathFit]) -> PathFit:
-        """Fit a setting apart from the path, from one or two given fits.
-
-        Parameters
-        ----------
-        setting : mapping
-            Sparsity and smoothness, or alpha and the ratios.
-        near : sequence of PathFit
-            Fits to start from, the nearer one last; from the estimator's `init` without any.
-        """
+        """Fit a setting apart from the path: from given fits, the nearer one last, or from `init`."""
         estimator = with_setting(self._template, setting)
         check_parameters(estimator)
         rng = check_random_state(deepcopy(estimator.random_state))
