@@ -39,11 +39,6 @@ class Match:
     surprising: bool = False  # whether rows were taken in their order although one side has names
 
     @property
-    def by_order(self) -> bool:
-        """Whether nothing but the order of the rows was known."""
-        return not self.columns
-
-    @property
     def remark(self) -> str:
         """How the rows were found, for a summary; empty if `warn_about_order` says it."""
         return "" if self.surprising else self.sentence

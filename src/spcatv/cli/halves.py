@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from spcatv.cli.number import parts_of
 from spcatv.estimator import SPCATV
 from spcatv.results import SampleSet
 from spcatv.stability import SplitHalves, split_halves
@@ -32,26 +33,12 @@ def verdicts(
     if not reason:
         n_splits = AUTO_SPLITS if n_splits == AUTO else int(n_splits)
         try:
-            halves = _split(n_splits, samples, model, groups=groups, seed=seed, n_jobs=n_jobs)
+            parts = parts_of(samples, groups, n_jobs)
+            halves = split_halves(model, samples.matrix, n_splits=n_splits, random_state=seed, **parts)
             return halves, _sentences(halves)
         except ValueError as error:  # the fit of all samples has gone well, and is kept
             reason = str(error)
     return None, f"Not known which components are reproducible: {reason}."
-
-
-def _split(
-    n_splits: int, samples: SampleSet, model: SPCATV, *, groups: Any, seed: int, n_jobs: int | None
-) -> SplitHalves:
-    return split_halves(
-        model,
-        samples.matrix,
-        n_splits=n_splits,
-        groups=groups,
-        standardize=samples.adjustment.standardize,
-        confounds=samples.adjustment.confounds,
-        random_state=seed,
-        n_jobs=n_jobs,
-    )
 
 
 def _objection(samples: SampleSet, groups: Any) -> str:
