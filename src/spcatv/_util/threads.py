@@ -176,15 +176,7 @@ def together(share: Callable[[int, int], None], n_threads: int, stop: Callable[[
 
     The number n is `n_threads`, or 1 where the team is at work for another thread: then the cores are busy.
     All shares have begun before one may have to wait for another, and all have ended when this returns.
-
-    Parameters
-    ----------
-    share : callable
-        Takes the number of the share, and n.
-    n_threads : int
-        How many shares, at least 1.
-    stop : callable
-        Called when a share has failed or was interrupted: lets the others end early.
+    `stop` is called when a share has failed or was interrupted: it lets the others end early.
     """
     team = _team
     if n_threads == 1 or not team.free.acquire(blocking=False):

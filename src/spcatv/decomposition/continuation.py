@@ -26,21 +26,11 @@ class ComponentStart:
 
 @dataclass(frozen=True, eq=False)
 class WarmStart:
-    """Components of the same data, fitted with other weights.
+    """Components of the same data, fitted with other weights."""
 
-    Attributes
-    ----------
-    last : sequence of Component
-        Components of the setting before the present one.
-    older : sequence of Component
-        Those of the setting before that, if the path runs straight; else empty.
-    ahead : float
-        The step to the present setting over the last step.
-    """
-
-    last: Sequence[Component]
-    older: Sequence[Component] = ()
-    ahead: float = 0.0
+    last: Sequence[Component]  # components of the setting before the present one
+    older: Sequence[Component] = ()  # those of the setting before that, if the path runs straight; else empty
+    ahead: float = 0.0  # the step to the present setting over the last step
 
     def start(self, number: int, residual: DataOperator, l2: float) -> ComponentStart | None:
         """Where component `number` starts on a residual with another l2; None if it has vanished.

@@ -134,16 +134,8 @@ class PathFit:
 class PathFitter:
     """Fits settings to the same data, each from others that it has fitted.
 
-    Parameters
-    ----------
-    template : SPCATV
-        Everything but the settings, valid; it is not changed.
-    data : Data
-        Training data.
-    structure : Structure
-        On the features.
-    listener : Listener
-        Told of the components and alternations of every fit.
+    The template has everything but the settings; it is valid, and not changed. The listener is told of the
+    components and alternations of every fit.
     """
 
     def __init__(
