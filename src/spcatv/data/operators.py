@@ -81,7 +81,7 @@ class Centring:
     """What is subtracted from samples before anything else, whether a fit has seen them or not."""
 
     mean: FloatArray  # means of the columns of the training samples, shape (P,)
-    # coefficients of the columns on the global signal (docs/method.md section 1.4), shape (P,); None if it stays
+    # coefficients of the columns on the global signal (docs/method.md section 1.4), shape (P,); None: kept
     global_loading: FloatArray | None = None
 
     def in_units(self, unit: float) -> Centring:

@@ -35,8 +35,8 @@ class Component:
     inexactness: tuple[float, ...]
     n_inner_iter: int  # iterations of the loading solver, all alternations together
     back: FloatArray  # ``X_0'u`` for the data X_0 before deflation, shape (P,); empty if v is zero
-    # warm start: feasible dual variable that the last v-step ended with, shape (n_rows,); empty unless a later
-    # fit starts from here
+    # warm start: feasible dual variable that the last v-step ended with, shape (n_rows,); empty unless a
+    # later fit starts from here
     dual: FloatArray
     weights: Weights  # absolute weights of the penalties
     # warm start: by how much the relative gap of the first v-step grew when its scores changed

@@ -72,8 +72,8 @@ class Plan:
 class Decomposition:
     """K components of a data matrix."""
 
-    # unit loading vectors with a deterministic sign, shape (K, P); zeros where the penalty killed one. Unshrunk
-    # if the plan asks for it.
+    # unit loading vectors with a deterministic sign, shape (K, P); zeros where the penalty killed one.
+    # Unshrunk if the plan asks for it.
     components: FloatArray
     # norms of the scores, each after the components before it have been removed, shape (K,)
     singular_values: FloatArray
