@@ -8,7 +8,7 @@ PYTHON ?=
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 BENCH_ARGS ?=
 REPRODUCE_ARGS ?=
-PYTEST_ARGS ?= -n 2 --dist loadfile
+PYTEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
 
 # Installation compiles no modules (see below), so Python must be allowed to store what it compiles on import.
 unexport PYTHONDONTWRITEBYTECODE

@@ -16,11 +16,22 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("spcatv")
 
+LONG_FILES = (
+    *("test_report_browser", "test_demo_brains", "test_dask_cluster", "test_documentation"),
+    *("test_selection_dask", "test_answers", "test_stored", "test_dask_array", "test_selection_cv"),
+    *("test_reproduce", "test_estimator", "test_cli_folder", "test_report_figures", "test_report_page"),
+)
+
 
 def pytest_configure(config):
     """Compile the kernels before any process of the tests needs them."""
     if not hasattr(config, "workerinput"):  # the workers of pytest-xdist come later
         subprocess.run([sys.executable, str(Path(__file__).with_name("warm_kernels.py"))], check=True)
+
+
+def pytest_collection_modifyitems(items):
+    """Begin with the files that take longest, so that no worker is left alone with one in the end."""
+    items.sort(key=lambda item: LONG_FILES.index(item.path.stem) if item.path.stem in LONG_FILES else 99)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -124,11 +124,11 @@ def test_order_only_without_names():
     for given in (table(age=["1", "2", "3"]), table(participant_id=["x", "y", "z"])):
         match = match_rows(given, names)
         assert match.rows == (0, 1, 2)
-        assert match.by_order
+        assert match.columns == ()
         assert match.surprising
         assert "row 1 is taken for con_1.nii, row 3 for con_3.nii" in match.sentence
     match = match_rows(table(age=["1"] * 8), NAMES)
-    assert match.by_order
+    assert match.columns == ()
     assert match.surprising, "the files have names"
     assert "no row is about sub-01" in refused(table(participant_id=["x"] * 8), NAMES)
     assert "has 2 rows, but there are 3 samples" in refused(table(age=["1", "2"]), names)
@@ -145,4 +145,4 @@ def test_order_is_no_surprise_where_nothing_has_a_name():
 
 def test_other_columns_that_are_called_subject():
     """A column of another name than participant_id counts only if it holds participants of the samples."""
-    assert match_rows(table(subject=[f"s{row % 4}" for row in range(8)]), NAMES).by_order
+    assert match_rows(table(subject=[f"s{row % 4}" for row in range(8)]), NAMES).columns == ()

@@ -1,4 +1,4 @@
-"""`spca-tv select --scheduler` on a real cluster of worker processes, and where there is none."""
+"""`spca-tv select --scheduler` on a cluster, here of threads, and where there is none."""
 
 import socket
 import sys
@@ -41,7 +41,12 @@ def test_the_same_numbers_on_a_cluster(array, tmp_path, done):
     command = ("select", "--array", array, *SMALL)
     done(*command, "--output", tmp_path / "alone")
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
+        n_workers=2,
+        threads_per_worker=1,
+        processes=False,
+        protocol="tcp",
+        dashboard_address=":0",
+        silence_logs=50,
     ) as cluster:
         address = cluster.scheduler_address
         done(*command, "--scheduler", address, "--output", tmp_path / "together")

@@ -39,11 +39,6 @@ class Match:
     surprising: bool = False  # whether rows were taken in their order although one side has names
 
     @property
-    def by_order(self) -> bool:
-        """Whether nothing but the order of the rows was known."""
-        return not self.columns
-
-    @property
     def remark(self) -> str:
         """How the rows were found, for a summary; empty if `warn_about_order` says it."""
         return "" if self.surprising else self.sentence
@@ -64,23 +59,8 @@ def match_rows(table: Table, names: Sequence[str], *, path_column: str | None = 
        One row holds for all samples of that participant.
     3. By order, only if the table has no such column or the names have no entities.
 
-    Parameters
-    ----------
-    table : Table
-        The table; rows about others than the samples are left out.
-    names : sequence of str
-        Names of the samples (`spcatv._util.entities`).
-    path_column : str, default=None
-        The column of paths, if it has another name than usual.
-
-    Returns
-    -------
-    Match
-
-    Raises
-    ------
-    TableError
-        Samples without a row, with two rows, or without a participant are named, at most five of them.
+    Rows about others are left out. A TableError names samples without a row, with two rows, or without a
+    participant, at most five of them.
     """
     for column in dict.fromkeys([path_column, *POSSIBLE_PATHS]):
         if column in table.columns:

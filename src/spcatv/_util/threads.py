@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
@@ -146,10 +146,13 @@ def _serve(inbox: SimpleQueue[Any]) -> None:
         _report_to(*inbox.get())
 
 
-def _report_to(outbox: SimpleQueue[BaseException | None], work: Callable[[], None]) -> None:
+def _report_to(
+    outbox: SimpleQueue[BaseException | None], work: Callable[[], None], stop: Callable[[], None]
+) -> None:
     try:
         work()
     except BaseException as error:  # raised again where the work comes from
+        stop()
         outbox.put(error)
     else:
         outbox.put(None)
@@ -173,15 +176,7 @@ def together(share: Callable[[int, int], None], n_threads: int, stop: Callable[[
 
     The number n is `n_threads`, or 1 where the team is at work for another thread: then the cores are busy.
     All shares have begun before one may have to wait for another, and all have ended when this returns.
-
-    Parameters
-    ----------
-    share : callable
-        Takes the number of the share, and n.
-    n_threads : int
-        How many shares, at least 1.
-    stop : callable
-        Called when a share has failed or was interrupted: lets the others end early.
+    `stop` is called when a share has failed or was interrupted: it lets the others end early.
     """
     team = _team
     if n_threads == 1 or not team.free.acquire(blocking=False):
@@ -192,7 +187,7 @@ def together(share: Callable[[int, int], None], n_threads: int, stop: Callable[[
     n_sent = 0
     try:
         for number, inbox in enumerate(team.inboxes(n_threads - 1), start=1):
-            inbox.put((outbox, _Share(share, number, n_threads, stop)))
+            inbox.put((outbox, partial(share, number, n_threads), stop))
             n_sent = number
         share(0, n_threads)
     except BaseException as error:
@@ -211,22 +206,6 @@ def together(share: Callable[[int, int], None], n_threads: int, stop: Callable[[
     team.free.release()
     if errors:
         raise errors[0]
-
-
-class _Share:
-    """One share of the work of `together`, to be called on a thread of the team."""
-
-    def __init__(
-        self, share: Callable[[int, int], None], number: int, n_threads: int, stop: Callable[[], None]
-    ) -> None:
-        self._share, self._number, self._n_threads, self._stop = share, number, n_threads, stop
-
-    def __call__(self) -> None:
-        try:
-            self._share(self._number, self._n_threads)
-        except BaseException:
-            self._stop()
-            raise
 
 
 def in_order(make: Callable[[int], T], take: Callable[[T], None], n_items: int, n_threads: int) -> None:

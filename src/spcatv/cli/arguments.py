@@ -14,10 +14,7 @@ from spcatv.cli.options import HEADINGS, RUN, CommonOptions, Option, flag, optio
 def add_arguments(parser: argparse.ArgumentParser, kind: type[CommonOptions]) -> argparse._ArgumentGroup:
     """Declare every option of a command; options that are not given stay out of the parsed arguments.
 
-    Returns
-    -------
-    argparse group
-        The last group, for further options of the run.
+    Returns the last group, for further options of the run.
     """
     defaults = {item.name: item.default for item in fields(kind)}
     options = options_of(kind)

@@ -117,18 +117,7 @@ def summary_text(
 ) -> str:
     """What to print at the end: what was read and done, the components, and where the results are.
 
-    Parameters
-    ----------
-    lines : sequence of str
-        What was read and done.
-    metrics : sequence of mapping
-        One per component, from `write_results`.
-    folder : Path
-        The results folder.
-    model : SPCATV
-        Fitted.
-    verdict : str
-        Which components are reproducible, from `verdicts`; may be empty.
+    `metrics` come from `write_results`; the `verdict`, which may be empty, from `verdicts`.
     """
     header = (
         *("component", "variance", *ZEROS_HEADER),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from spcatv.cli.number import parts_of
 from spcatv.estimator import SPCATV
 from spcatv.results import SampleSet
 from spcatv.stability import SplitHalves, split_halves
@@ -22,27 +23,9 @@ def verdicts(
 ) -> tuple[SplitHalves | None, str]:
     """Compare random halves of the samples as often as `--n-splits` asks for.
 
-    Parameters
-    ----------
-    n_splits : int or "auto"
-        Splits, 0 for none; "auto" makes ten where the data allow it.
-    samples : SampleSet
-        The data of the fit.
-    model : SPCATV
-        Fitted.
-    groups : array-like of shape (n_samples,) or None
-        Samples of one group stay in one half.
-    seed : int
-        Of the splits.
-    n_jobs : int or None
-        Workers.
-
-    Returns
-    -------
-    halves : SplitHalves or None
-        None if no halves were fitted.
-    lines : str
-        The verdicts, one line per component, or the reason why there are none; empty if none are wanted.
+    "auto" makes ten splits where the data allow it. Samples of one group stay in one half. Returns the
+    halves, None if none were fitted; and the verdicts, one line per component, or the reason why there are
+    none.
     """
     if n_splits == 0:
         return None, ""
@@ -50,26 +33,12 @@ def verdicts(
     if not reason:
         n_splits = AUTO_SPLITS if n_splits == AUTO else int(n_splits)
         try:
-            halves = _split(n_splits, samples, model, groups=groups, seed=seed, n_jobs=n_jobs)
+            parts = parts_of(samples, groups, n_jobs)
+            halves = split_halves(model, samples.matrix, n_splits=n_splits, random_state=seed, **parts)
             return halves, _sentences(halves)
         except ValueError as error:  # the fit of all samples has gone well, and is kept
             reason = str(error)
     return None, f"Not known which components are reproducible: {reason}."
-
-
-def _split(
-    n_splits: int, samples: SampleSet, model: SPCATV, *, groups: Any, seed: int, n_jobs: int | None
-) -> SplitHalves:
-    return split_halves(
-        model,
-        samples.matrix,
-        n_splits=n_splits,
-        groups=groups,
-        standardize=samples.adjustment.standardize,
-        confounds=samples.adjustment.confounds,
-        random_state=seed,
-        n_jobs=n_jobs,
-    )
 
 
 def _objection(samples: SampleSet, groups: Any) -> str:

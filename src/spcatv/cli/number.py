@@ -57,14 +57,21 @@ def with_number(
             samples.matrix,
             max_components=most,
             cv=min(N_FOLDS, n_blocks),
-            groups=groups,
-            standardize=samples.adjustment.standardize,
-            confounds=samples.adjustment.confounds,
-            n_jobs=n_jobs,
+            **parts_of(samples, groups, n_jobs),
         )
     except ValueError as error:
         raise InputError(f"--n-components auto: {error}") from error
     return replace(options, n_components=curve.choice.n_components), curve
+
+
+def parts_of(samples: SampleSet, groups: Any, n_jobs: int | None) -> dict[str, Any]:
+    """How folds, resamples and halves treat their part of the samples, as arguments of the functions."""
+    return {
+        "groups": groups,
+        "standardize": samples.adjustment.standardize,
+        "confounds": samples.adjustment.confounds,
+        "n_jobs": n_jobs,
+    }
 
 
 def number_text(curve: ComponentCurve | None) -> list[str]:

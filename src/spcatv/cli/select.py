@@ -17,7 +17,7 @@ from spcatv.cli.halves import verdicts
 from spcatv.cli.inputs import Source
 from spcatv.cli.interruption import rerun_hint_on_interrupt
 from spcatv.cli.kinds import InputError
-from spcatv.cli.number import check_number, number_text, with_number
+from spcatv.cli.number import check_number, number_text, parts_of, with_number
 from spcatv.cli.options import SelectOptions
 from spcatv.cli.progress import show_warnings
 from spcatv.cli.request import Request, checked_request
@@ -152,11 +152,8 @@ def _resampled(
         model,
         samples.matrix,
         n_resamples=options.n_bootstraps,
-        groups=labels,
-        standardize=samples.adjustment.standardize,
-        confounds=samples.adjustment.confounds,
         random_state=options.seed,
-        n_jobs=_n_jobs(options),
+        **parts_of(samples, labels, _n_jobs(options)),
     )
 
 

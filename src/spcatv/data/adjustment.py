@@ -27,21 +27,12 @@ ROUNDING = 8
 
 @dataclass(frozen=True, eq=False)
 class FittedAdjustment:
-    """Coefficients of an adjustment.
+    """Coefficients of an adjustment."""
 
-    Attributes
-    ----------
-    mean : ndarray of shape (C,)
-        Means of the confounds.
-    slopes : ndarray of shape (C, P)
-        Least-squares coefficients of the features on the confounds.
-    factor : ndarray of shape (P,)
-        One over the standard deviations of what is left, 0 for features of which nothing is left; ones
-        without standardisation.
-    """
-
-    mean: FloatArray
-    slopes: FloatArray
+    mean: FloatArray  # means of the confounds, shape (C,)
+    slopes: FloatArray  # least-squares coefficients of the features on the confounds, shape (C, P)
+    # one over the standard deviations of what is left, 0 for features of which nothing is left; ones without
+    # standardisation; shape (P,)
     factor: FloatArray
 
     def apply(self, data: Data, confounds: FloatArray | None = None) -> Data:
@@ -60,17 +51,10 @@ class FittedAdjustment:
 
 @dataclass(frozen=True, eq=False)
 class Adjustment:
-    """What is done to samples before a fit, with coefficients of the samples of that fit.
+    """What is done to samples before a fit, with coefficients of the samples of that fit."""
 
-    Parameters
-    ----------
-    standardize : bool, default=False
-        Whether every feature is divided by its standard deviation.
-    confounds : ndarray of shape (n_samples, n_confounds), default=None
-        Confounds of all samples, removed first; finite numbers.
-    """
-
-    standardize: bool = False
+    standardize: bool = False  # whether every feature is divided by its standard deviation
+    # confounds of all samples, removed first, shape (n_samples, n_confounds); finite numbers
     confounds: FloatArray | None = None
 
     def of(self, samples: IntArray) -> FloatArray | None:
@@ -122,21 +106,9 @@ def checked_adjustment(standardize: Any, confounds: Any, n_samples: int) -> Adju
 
 
 def confound_fit(data: Data, confounds: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-    """Least squares of every feature on the confounds and an intercept.
+    """Least squares of every feature on the confounds (N, C), which may be None, and an intercept.
 
-    Parameters
-    ----------
-    data : Data
-        N samples by P features.
-    confounds : ndarray of shape (N, C), or None
-        None is a table without columns.
-
-    Returns
-    -------
-    mean : ndarray of shape (C,)
-        Means of the confounds.
-    slopes : ndarray of shape (C, P)
-        Coefficients.
+    Returns the means of the confounds, shape (C,), and the coefficients, shape (C, P).
     """
     n_samples, n_features = data.shape
     if confounds is None:
@@ -164,24 +136,12 @@ def _quotient(a: Any, b: FloatArray, where: Any) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class AdjustedData:
-    """``(X - confounds slopes) diag(factor)`` as data.
+    """``(X - confounds slopes) diag(factor)`` as data."""
 
-    Parameters
-    ----------
-    data : Data
-        X, N samples by P features.
-    confounds : ndarray of shape (N, C)
-        Centred confounds.
-    slopes : ndarray of shape (C, P)
-        Coefficients.
-    factor : ndarray of shape (P,)
-        What the features are multiplied by.
-    """
-
-    data: Data
-    confounds: FloatArray
-    slopes: FloatArray
-    factor: FloatArray
+    data: Data  # X, N samples by P features
+    confounds: FloatArray  # centred confounds, shape (N, C)
+    slopes: FloatArray  # coefficients, shape (C, P)
+    factor: FloatArray  # what the features are multiplied by, shape (P,)
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -96,18 +96,10 @@ def machine_memory() -> float:
 
 @dataclass(frozen=True)
 class Budget:
-    """Sizes of blocks.
+    """Sizes of blocks."""
 
-    Attributes
-    ----------
-    limit : int or None
-        Bytes that the blocks of X and the vectors of a fit may take together.
-    n_components : int
-        Components of the fit.
-    """
-
-    limit: int | None = None
-    n_components: int = 3
+    limit: int | None = None  # bytes that the blocks of X and the vectors of a fit may take together
+    n_components: int = 3  # components of the fit
 
     def vector_bytes(self, n_features: int) -> int:
         """Bytes of all vectors of length P that a fit holds at a time."""
@@ -121,21 +113,9 @@ class Budget:
         return n_bytes + self.vector_bytes(n_features) <= self.limit
 
     def block_rows(self, row_bytes: int, fewest: int, n_features: int) -> int:
-        """Samples per block.
+        """Samples per block, a multiple of `fewest`: those that are stored, and have to be read, together.
 
-        Parameters
-        ----------
-        row_bytes : int
-            Bytes that a sample takes while it is read.
-        fewest : int
-            Samples that are stored together, and have to be read together.
-        n_features : int
-            P, the length of the vectors.
-
-        Returns
-        -------
-        int
-            A multiple of `fewest`.
+        A sample takes `row_bytes` while it is read; the vectors of a fit have the length `n_features`.
         """
         smallest = fewest * row_bytes
         size = max(BLOCK_BYTES, min(BLOCK_ROWS * row_bytes, LARGEST_BLOCK_BYTES))

@@ -79,17 +79,10 @@ class DataOperator(Products, Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Centring:
-    """What is subtracted from samples before anything else, whether a fit has seen them or not.
+    """What is subtracted from samples before anything else, whether a fit has seen them or not."""
 
-    Attributes
-    ----------
-    mean : ndarray of shape (P,)
-        Means of the columns of the training samples.
-    global_loading : ndarray of shape (P,) or None
-        Coefficients of the columns on the global signal (docs/method.md section 1.4); None if it stays.
-    """
-
-    mean: FloatArray
+    mean: FloatArray  # means of the columns of the training samples, shape (P,)
+    # coefficients of the columns on the global signal (docs/method.md section 1.4), shape (P,); None: kept
     global_loading: FloatArray | None = None
 
     def in_units(self, unit: float) -> Centring:
@@ -97,15 +90,9 @@ class Centring:
         return self if unit == 1.0 else Centring(unit * self.mean, self.global_loading)
 
     def apply(self, samples: FloatArray) -> FloatArray:
-        """``x - mean - g(x) global_loading``, where ``g(x)`` is the mean over features of ``x - mean``.
+        """``x - mean - g(x) global_loading`` of samples (n, P).
 
-        Parameters
-        ----------
-        samples : ndarray of shape (n, P), float64
-
-        Returns
-        -------
-        ndarray of shape (n, P)
+        ``g(x)`` is the mean over features of ``x - mean``.
         """
         centred = samples - self.mean
         if self.global_loading is not None:

@@ -19,25 +19,11 @@ CEILING_TOL = 1e-5
 def pca_cumulative_variance(
     X: Any, n_components: int, *, center: bool = True, global_signal: str | None = None
 ) -> FloatArray:
-    """Share of the data's sum of squares that the first 1, ..., K principal components span.
+    """Share of the data's sum of squares that the first 1, ..., K principal components span, shape (K,).
 
     No other K directions span more (Eckart and Young, 1936), so that this is the ceiling of any sparse PCA.
-
-    Parameters
-    ----------
-    X : array-like or Data of shape (n_samples, n_features)
-        Data; float32 and float64 in C order are not copied.
-    n_components : int
-        K.
-    center : bool, default=True
-        Whether the columns' means are subtracted first.
-    global_signal : {None, "regress"}, default=None
-        Whether the mean over features of every sample is regressed out after that.
-
-    Returns
-    -------
-    ndarray of shape (K,)
-        Never decreasing, at most 1; zeros for data without variance.
+    Zeros for data without variance. The columns are centred first, and after that the global signal is
+    regressed out, where asked for.
     """
     kind = CentredData if global_signal is None else GlobalSignalRemoved
     known = isinstance(X, (Data, np.ndarray)) or in_blocks(X) is not None

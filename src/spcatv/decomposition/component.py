@@ -20,67 +20,33 @@ GLOBAL_CORRELATION = 0.8
 
 @dataclass(frozen=True, eq=False)
 class Component:
-    """A loading vector and its scores, each the best for the other, and how good that is.
+    """A loading vector and its scores, each the best for the other, and how good that is."""
 
-    Attributes
-    ----------
-    v : ndarray of shape (P,)
-        Loading vector as the problem gives it (its length is set by l2); zeros if the penalty kills it.
-    u : ndarray of shape (N,)
-        ``Xv / ||Xv||``; zeros if v is.
-    scores_norm : float
-        ``||Xv||``.
-    objective : float
-        Penalised objective ``f(u, v)``.
-    gap : float
-        Exact duality gap of v for u, in units of F (``l2`` times smaller than f's).
-    scale : float
-        ``1/2 ||y||^2`` for u, what the gap is relative to.
-    converged : bool
-        Whether ``gap <= tol * scale``.
-    objectives, inexactness : tuple of float
-        After every alternation: the objective, and how far its v-step may have been from its minimum
-        (both in units of f).
-    n_inner_iter : int
-        Iterations of the loading solver, all alternations together.
-    back : ndarray of shape (P,), or of shape (0,)
-        ``X_0'u`` for the data X_0 before deflation. Empty if v is zero.
-    dual : ndarray of shape (n_rows,), or of shape (0,)
-        Warm start: feasible dual variable that the last v-step ended with. Empty unless a later fit starts
-        from here.
-    weights : Weights
-        Absolute weights of the penalties.
-    first_loss : float
-        Warm start: by how much the relative gap of the first v-step grew when its scores changed.
-    smoothness : float or None
-        For a wanted sparsity: the smoothness that was used in the end.
-    jump : float
-        For a wanted sparsity: the share of the features that leave the loading as a whole where the target
-        lies, so that it could not be met; 0 if it was.
-    target_sparsity : float or None
-        The wanted sparsity.
-    n_passes : int
-        Passes over the data.
-    """
-
+    # loading vector as the problem gives it, shape (P,): l2 sets its length; zeros if the penalty kills it
     v: FloatArray
-    u: FloatArray
-    scores_norm: float
-    objective: float
-    gap: float
-    scale: float
-    converged: bool
-    objectives: tuple[float, ...]
+    u: FloatArray  # ``Xv / ||Xv||``; zeros if v is, shape (N,)
+    scores_norm: float  # ``||Xv||``
+    objective: float  # penalised objective ``f(u, v)``
+    gap: float  # exact duality gap of v for u, in units of F (``l2`` times smaller than f's)
+    scale: float  # ``1/2 ||y||^2`` for u, what the gap is relative to
+    converged: bool  # whether ``gap <= tol * scale``
+    objectives: tuple[float, ...]  # after every alternation
+    # how far the v-step of every alternation may have been from its minimum, in units of f
     inexactness: tuple[float, ...]
-    n_inner_iter: int
-    back: FloatArray
+    n_inner_iter: int  # iterations of the loading solver, all alternations together
+    back: FloatArray  # ``X_0'u`` for the data X_0 before deflation, shape (P,); empty if v is zero
+    # warm start: feasible dual variable that the last v-step ended with, shape (n_rows,); empty unless a
+    # later fit starts from here
     dual: FloatArray
-    weights: Weights
+    weights: Weights  # absolute weights of the penalties
+    # warm start: by how much the relative gap of the first v-step grew when its scores changed
     first_loss: float = 0.0
-    smoothness: float | None = None
+    smoothness: float | None = None  # for a wanted sparsity: the smoothness that was used in the end
+    # for a wanted sparsity: the share of the features that leave the loading as a whole where the
+    # target lies, so that it could not be met; 0 if it was
     jump: float = 0.0
-    target_sparsity: float | None = None
-    n_passes: int = 0
+    target_sparsity: float | None = None  # the wanted sparsity
+    n_passes: int = 0  # passes over the data
 
     @cached_property
     def is_null(self) -> bool:
@@ -248,20 +214,10 @@ def diagnose(
     *,
     is_final: bool,
 ) -> ComponentDiagnostics:
-    """What is known about a component.
+    """What is known about a component, as the penalised problem gives it.
 
-    Parameters
-    ----------
-    component : Component
-        As the penalised problem gives it.
-    seconds : float
-        How long it took.
-    data : CentredData
-        The data before deflation, N x P.
-    loading, scores : ndarray of shape (P,) and (N,)
-        The unit loading and the scores that users see.
-    is_final : bool
-        Whether they are those of the component, which were not fitted again.
+    `data` are those before deflation. Users see the unit `loading` (P,) and the `scores` (N,), which are
+    those of the component only if they are final: if it was not fitted again.
     """
     n_features = component.v.size
     distance = float(np.sqrt(component.gap))

@@ -42,34 +42,16 @@ FIRST_PUSH, PUSH_GROWTH, LONGEST_PUSH, DAMPING = 0.5, 1.5, 4.0, -0.5
 
 @dataclass(frozen=True, eq=False)
 class _Point:
-    """A loading with its best scores, and how good the smoothed map behind it is for them.
+    """A loading with its best scores, and how good the smoothed map behind it is for them."""
 
-    Attributes
-    ----------
-    u : ndarray of shape (N,)
-        ``X v / ||X v||``.
-    r : ndarray of shape (P,)
-        ``X'u / N``.
-    v : ndarray of shape (P,)
-        The loading.
-    scores_norm : float
-        ``||X v||``.
-    threshold : Threshold
-        How v follows from the smoothed map.
-    tv : float
-        Weight of the structured penalty.
-    gap, scale : float
-        Gap of the smoothed map for r, and what it is relative to.
-    """
-
-    u: FloatArray
-    r: FloatArray
-    v: FloatArray
-    scores_norm: float
-    threshold: Threshold
-    tv: float
-    gap: float
-    scale: float
+    u: FloatArray  # ``X v / ||X v||``, shape (N,)
+    r: FloatArray  # ``X'u / N``, shape (P,)
+    v: FloatArray  # the loading, shape (P,)
+    scores_norm: float  # ``||X v||``
+    threshold: Threshold  # how v follows from the smoothed map
+    tv: float  # weight of the structured penalty
+    gap: float  # of the smoothed map for r
+    scale: float  # what the gap is relative to
 
     @property
     def relative_gap(self) -> float:
@@ -92,23 +74,9 @@ def alternate_to_sparsity(
 ) -> Component:
     """Alternate v and u until v has the wanted zeros and its smoothed map is certified for its own u.
 
-    Parameters
-    ----------
-    data : Products
-        Centred and deflated data, N x P.
-    target : SparsityTarget
-        What the component is asked for.
-    start : ndarray of shape (N,) or ComponentStart
-        Unit scores to start from, or a component of another target.
-    limits : Limits
-        When to stop, and who is told.
-    solver : WarmSolver
-        Solves the smoothing problems; keeps its state for a later call.
-
-    Returns
-    -------
-    Component
-        Its gap is that of the smoothed map; the threshold is exact.
+    The data are centred and deflated. The alternation starts from unit scores (N,), or from a component of
+    another target; the solver keeps its state for a later call. The gap of the result is that of the smoothed
+    map; the threshold is exact.
     """
     r = _first_map(data, target, start, solver)
     alternation = _Alternation(data, target, limits.tol, solver)

@@ -15,43 +15,22 @@ from spcatv.kernels.vectors import weighted_sum
 
 @dataclass(frozen=True, eq=False)
 class ComponentStart:
-    """Where the alternation of one component begins.
+    """Where the alternation of one component begins."""
 
-    Attributes
-    ----------
-    y : ndarray of shape (P,)
-        ``X'u / (N l2)`` for the scores of another setting, or for those that two of them point to.
-    v : ndarray of shape (P,)
-        Loading vector, likewise, in the length that the present l2 gives it.
-    dual : ndarray of shape (n_rows,)
-        Dual variable, likewise; not always feasible.
-    loss : float
-        `Component.first_loss` of the other setting.
-    """
-
+    # ``X'u / (N l2)``, shape (P,), for the scores of another setting, or for those that two of them point to
     y: FloatArray
-    v: FloatArray
-    dual: FloatArray
-    loss: float
+    v: FloatArray  # loading vector, likewise, in the length that the present l2 gives it, shape (P,)
+    dual: FloatArray  # dual variable, likewise; not always feasible, shape (n_rows,)
+    loss: float  # `Component.first_loss` of the other setting
 
 
 @dataclass(frozen=True, eq=False)
 class WarmStart:
-    """Components of the same data, fitted with other weights.
+    """Components of the same data, fitted with other weights."""
 
-    Attributes
-    ----------
-    last : sequence of Component
-        Components of the setting before the present one.
-    older : sequence of Component
-        Those of the setting before that, if the path runs straight; else empty.
-    ahead : float
-        The step to the present setting over the last step.
-    """
-
-    last: Sequence[Component]
-    older: Sequence[Component] = ()
-    ahead: float = 0.0
+    last: Sequence[Component]  # components of the setting before the present one
+    older: Sequence[Component] = ()  # those of the setting before that, if the path runs straight; else empty
+    ahead: float = 0.0  # the step to the present setting over the last step
 
     def start(self, number: int, residual: DataOperator, l2: float) -> ComponentStart | None:
         """Where component `number` starts on a residual with another l2; None if it has vanished.

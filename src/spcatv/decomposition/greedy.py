@@ -48,39 +48,18 @@ SPARE_STARTS = 2
 
 @dataclass(frozen=True)
 class Plan:
-    """How to fit: everything but the data and the penalties.
+    """How to fit: everything but the data and the penalties."""
 
-    Attributes
-    ----------
-    tol : float
-        Largest duality gap relative to the scale of each loading problem.
-    max_iter : int
-        Most alternations per component.
-    method : str or callable
-        Loading solver.
-    dtype : dtype
-        Working precision of the loading solver.
-    init : {"svd", "structured", "random"} or ndarray of shape (K, P)
-        Where the alternation starts.
-    n_init : int
-        Starts compared.
-    refine : bool
-        Whether the components are refined jointly.
-    refit : bool
-        Whether loadings are fitted again on their supports, without penalties; refinement comes first.
-    keep_warm_start : bool
-        Whether the components keep what fits with other weights start from.
-    """
-
-    tol: float
-    max_iter: int
-    method: str | Solver
-    dtype: npt.DTypeLike
-    init: Init | FloatArray
-    n_init: int
-    refine: bool
+    tol: float  # largest duality gap relative to the scale of each loading problem
+    max_iter: int  # most alternations per component
+    method: str | Solver  # loading solver
+    dtype: npt.DTypeLike  # working precision of the loading solver
+    init: Init | FloatArray  # where the alternation starts: a rule, or loadings of shape (K, P)
+    n_init: int  # starts compared
+    refine: bool  # whether the components are refined jointly
+    # whether loadings are fitted again on their supports, without penalties; refinement comes first
     refit: bool = False
-    keep_warm_start: bool = False
+    keep_warm_start: bool = False  # whether the components keep what fits with other weights start from
 
     @property
     def n_directions(self) -> int:
@@ -91,30 +70,18 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Decomposition:
-    """K components of a data matrix.
+    """K components of a data matrix."""
 
-    Attributes
-    ----------
-    components : ndarray of shape (K, P)
-        Unit loading vectors with a deterministic sign; zeros where the penalty killed one. Unshrunk if the
-        plan asks for it.
-    singular_values : ndarray of shape (K,)
-        Norms of the scores, each after the components before it have been removed.
-    diagnostics : tuple of ComponentDiagnostics
-        One record per component; objective and certificate are those of the penalised loading.
-    refinement : Refinement or None
-        What joint refinement did, if it was asked for.
-    weights : tuple of Weights
-        Absolute weights of the penalties, one per component.
-    fitted : tuple of Component
-        The penalised components before refinement, for warm starts; empty unless the plan keeps them.
-    """
-
+    # unit loading vectors with a deterministic sign, shape (K, P); zeros where the penalty killed one.
+    # Unshrunk if the plan asks for it.
     components: FloatArray
+    # norms of the scores, each after the components before it have been removed, shape (K,)
     singular_values: FloatArray
+    # one record per component; objective and certificate are those of the penalised loading
     diagnostics: tuple[ComponentDiagnostics, ...]
-    refinement: Refinement | None
-    weights: tuple[Weights, ...]
+    refinement: Refinement | None  # what joint refinement did, if it was asked for
+    weights: tuple[Weights, ...]  # absolute weights of the penalties, one per component
+    # the penalised components before refinement, for warm starts; empty unless the plan keeps them
     fitted: tuple[Component, ...]
 
     def in_units(self, unit: float) -> Decomposition:
@@ -161,27 +128,10 @@ def decompose(
 ) -> Decomposition:
     """Fit K components by deflation, refined jointly if the plan says so.
 
-    Parameters
-    ----------
-    data : CentredData
-        The data, N x P.
-    requests : sequence of LoadingPenalty or SparsityTarget
-        What each component is asked for: weights, or a share of zeros.
-    plan : Plan
-        How to fit.
-    rng : RandomState
-        Source of random starts.
-    warm_start : WarmStart, default=None
-        Fits of the same data with other weights to start from, ahead of the plan's `init`.
-    found : Decomposition, default=None
-        Components of the same data that come first and stay as they are; they keep their warm starts.
-    listener : Listener
-        Told of components and alternations; may stop early.
-
-    Returns
-    -------
-    Decomposition
-        With fewer than K components only if the listener stopped it.
+    A request says what a component is asked for: weights, or a share of zeros. Random starts come from `rng`;
+    `warm_start` are fits of the same data with other weights to start from, ahead of the plan's `init`. The
+    components of `found`, of the same data, come first and stay as they are; they keep their warm starts. The
+    listener is told of components and alternations, and may stop early: only then are there fewer than K.
     """
     keep = plan.refine or plan.keep_warm_start
     fitted: list[Component] = [] if found is None else list(found.fitted)
@@ -397,21 +347,10 @@ class _ComponentFitter:
 
 
 def deflation_scores(products: FloatArray, components: FloatArray) -> FloatArray:
-    """Scores by successive deflation from the products with all loadings (docs/method.md section 5.2).
+    """Scores (n, K) by successive deflation, from the products ``X V'`` of centred samples with all loadings.
 
     ``t_k = x_k v_k`` with ``x_{k+1} = x_k - t_k v_k'`` is the unit triangular system
-    ``t_k = x v_k - sum_{i < k} t_i (v_i'v_k)``.
-
-    Parameters
-    ----------
-    products : ndarray of shape (n, K)
-        ``X V'`` for centred samples.
-    components : ndarray of shape (K, P)
-        Unit loading vectors V.
-
-    Returns
-    -------
-    ndarray of shape (n, K)
+    ``t_k = x v_k - sum_{i < k} t_i (v_i'v_k)`` (docs/method.md section 5.2).
     """
     overlap = components @ components.T
     scores = np.array(products)

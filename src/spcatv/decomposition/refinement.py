@@ -126,19 +126,9 @@ def refine_to_sparsity(
 ) -> Refinement:
     """Cycle over components of a wanted sparsity, each fitted anew to the residual of the others.
 
-    Ends when all of them are certified as they stand. The share of zeros stays as wanted; no objective falls
-    from one cycle to the next, and the one that is recorded is J for the weights of that moment.
-
-    Parameters
-    ----------
-    data, components, limits, method, dtype
-        As in `refine_components`.
-    targets : sequence of SparsityTarget
-        Those that the components were fitted to.
-
-    Returns
-    -------
-    Refinement
+    As `refine_components`, with the targets that the components were fitted to. Ends when all of them are
+    certified as they stand. The share of zeros stays as wanted; no objective falls from one cycle to the
+    next, and the one that is recorded is J for the weights of that moment.
     """
     n_samples = data.shape[0]
     # the loss sets the length of a loading: v = S(z, l) for z in units of X'u, not of X'u / N

@@ -14,25 +14,11 @@ MOST_POWER_STEPS = 500
 
 
 def refit_on_support(data: DataOperator, loading: FloatArray, *, positive: bool) -> FloatArray:
-    """The unit loading that explains most of the data among those with the zeros of a given one.
+    """The unit loading that explains most of the data among those with the zeros of a given one, shape (P,).
 
-    It is the leading right singular vector of the data restricted to the support. Non-negative loadings are
-    found by power iterations from the given one, each of which explains more than the one before; some of
-    them may become zero.
-
-    Parameters
-    ----------
-    data : DataOperator
-        Centred and deflated data, N x P.
-    loading : ndarray of shape (P,)
-        The penalised loading; not all zero.
-    positive : bool
-        Whether loadings are kept non-negative.
-
-    Returns
-    -------
-    ndarray of shape (P,)
-        Of unit length, up to its sign.
+    It is the leading right singular vector of the data (centred and deflated) restricted to the support, up
+    to its sign. Non-negative loadings are found by power iterations from the given one, each of which
+    explains more than the one before; some of them may become zero.
     """
     support = loading != 0
     if positive:

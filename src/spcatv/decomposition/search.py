@@ -57,28 +57,10 @@ def best_component(
 ) -> Component:
     """Alternate from every start coarsely, and from the best of them to the full tolerance.
 
-    The best has the lowest penalised objective. A start that the penalty kills at once counts as objective
-    0, so that any live one beats it; the component is null if all of them are. Among components of the same
-    sparsity, see `_merit`.
-
-    Parameters
-    ----------
-    data : Products
-        Centred and deflated data, N x P.
-    request : LoadingPenalty or SparsityTarget
-        What the component is asked for.
-    starts : sequence of ndarray of shape (N,)
-        Unit scores to start from.
-    limits : Limits
-        When to stop, and who is told.
-    solver : WarmSolver
-        Solves the v-steps.
-    compressed : Products, default=None
-        The data compressed, on which alternations are cheap: all but the last ones are done there.
-
-    Returns
-    -------
-    Component
+    A start is unit scores (N,). The best has the lowest penalised objective. A start that the penalty kills
+    at once counts as objective 0, so that any live one beats it; the component is null if all of them are.
+    Among components of the same sparsity, see `_merit`. With compressed data, on which alternations are
+    cheap, all but the last ones are done there.
     """
     if compressed is not None:
         silent = replace(limits, keep_warm_start=True, listener=SILENT)

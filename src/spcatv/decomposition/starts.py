@@ -81,16 +81,7 @@ def leading_eigenvectors_of(
 ) -> tuple[FloatArray, FloatArray]:
     """Largest eigenvalues (descending) and eigenvectors (as rows) of a symmetric matrix, by products with it.
 
-    Parameters
-    ----------
-    apply : callable
-        The product of the matrix with a vector.
-    size : int
-        Order of the matrix.
-    n_vectors : int
-        How many.
-    start : ndarray of shape (size,), default=None
-        A guess of the first eigenvector.
+    `start` is a guess of the first eigenvector.
     """
     if n_vectors >= size:
         # Lanczos finds fewer vectors than there are

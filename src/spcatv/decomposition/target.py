@@ -30,22 +30,14 @@ LARGEST_MISS = 0.05
 
 @dataclass(frozen=True)
 class Threshold:
-    """How a loading follows from its smoothed map: ``v = S(z, l1)``.
+    """How a loading follows from its smoothed map: ``v = S(z, l1)``."""
 
-    Attributes
-    ----------
-    l1 : float
-        The threshold.
-    jump : float
-        Share of the features that lie at one height, in a plateau of the map in which the wanted share of
-        zeros falls; 0 if there is none. The plateau is zero as a whole, or not at all.
-    is_off : bool
-        Whether the share of zeros is far from the wanted one: the plateau is large, or the structured
-        penalty leaves more zeros by itself, or nothing but noise.
-    """
-
-    l1: float
+    l1: float  # the threshold
+    # share of the features that lie at one height, in a plateau of the map in which the wanted share of
+    # zeros falls; 0 if there is none. The plateau is zero as a whole, or not at all.
     jump: float
+    # whether the share of zeros is far from the wanted one: the plateau is large, or the structured
+    # penalty leaves more zeros by itself, or nothing but noise
     is_off: bool
 
     def apply(self, z: FloatArray) -> FloatArray:
@@ -55,28 +47,15 @@ class Threshold:
 
 @dataclass(frozen=True, eq=False)
 class SparsityTarget:
-    """A component of a wanted sparsity (docs/method.md section 7).
+    """A component of a wanted sparsity (docs/method.md section 7)."""
 
-    Parameters
-    ----------
-    structure : Structure
-        On the P features.
-    sparsity : float
-        Share of the loadings that shall be exactly zero, 0 <= sparsity < 1.
-    smoothness : float
-        Weight of the structured penalty, in units of the contrast of the component's map ``r = X'u / N``,
-        which is the standard deviation of its entries.
-    penalty : {"tv", "graphnet"} or StructuredPenalty
-        Form of the structured penalty.
-    positive : bool
-        Whether loadings are kept non-negative.
-    """
-
-    structure: Structure
-    sparsity: float
+    structure: Structure  # on the P features
+    sparsity: float  # share of the loadings that shall be exactly zero, 0 <= sparsity < 1
+    # weight of the structured penalty, in units of the contrast of the component's map ``r = X'u / N``,
+    # which is the standard deviation of its entries
     smoothness: float
-    penalty: Penalty = "tv"
-    positive: bool = False
+    penalty: Penalty = "tv"  # form of the structured penalty
+    positive: bool = False  # whether loadings are kept non-negative
 
     @property
     def n_zeros(self) -> int:
@@ -104,16 +83,7 @@ class SparsityTarget:
     def threshold(self, z: FloatArray, noise: float) -> Threshold:
         """The threshold that leaves the wanted zeros of a smoothed map z (P,).
 
-        Parameters
-        ----------
-        z : ndarray of shape (P,)
-            The map.
-        noise : float
-            Error of its entries, by which a plateau is recognised; 0 to look for none.
-
-        Returns
-        -------
-        Threshold
+        A plateau is recognised by the error of the entries, `noise`; 0 looks for none.
         """
         n_zeros, size = self.n_zeros, z.size
         magnitudes = np.abs(z)

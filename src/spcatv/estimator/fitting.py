@@ -73,33 +73,17 @@ class ComponentCountWarning(UserWarning):
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """Components of some data, and what an estimator needs to describe them.
+    """Components of some data, and what an estimator needs to describe them."""
 
-    Attributes
-    ----------
-    decomposition : Decomposition
-        The components.
-    structure : Structure
-        On the features.
-    centring : Centring
-        What was subtracted from the samples: means of the columns, and the global signal if asked for.
-    unit : float
-        What the numbers of the decomposition are multiples of: a power of two, 1 at an ordinary scale.
-    squared_norm : float
-        ``||X||_F^2`` after that, in this unit.
-    n_samples : int
-        N.
-    dtype : dtype
-        Precision of the data.
-    """
-
-    decomposition: Decomposition
-    structure: Structure
+    decomposition: Decomposition  # the components
+    structure: Structure  # on the features
+    # what was subtracted from the samples: means of the columns, and the global signal if asked for
     centring: Centring
+    # what the numbers of the decomposition are multiples of: a power of two, 1 at an ordinary scale
     unit: float
-    squared_norm: float
-    n_samples: int
-    dtype: np.dtype[Any]
+    squared_norm: float  # ``||X||_F^2`` after that, in this unit
+    n_samples: int  # N
+    dtype: np.dtype[Any]  # precision of the data
 
     @property
     def components(self) -> FloatArray:
@@ -109,11 +93,7 @@ class Fit:
     def attributes(self, *, weights_differ: bool) -> dict[str, Any]:
         """The fitted attributes of an estimator.
 
-        Parameters
-        ----------
-        weights_differ : bool
-            Whether every component has weights of its own: ``l1_``, ``l2_`` and ``tv_`` are then arrays of
-            shape (K,), otherwise numbers.
+        ``l1_``, ``l2_`` and ``tv_`` are numbers, or arrays of shape (K,) where the weights differ.
         """
         dtype = self.dtype
         squares = self.decomposition.singular_values**2
@@ -143,25 +123,13 @@ class Fit:
 def checked_data(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) -> Data:
     """X as checked data: finite numbers, at least `min_samples` samples, the features that were seen in fit.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Gets ``n_features_in_`` and, where X has them, ``feature_names_in_`` if `reset`; else X must have
-        those. Its parameter `dtype` sets the precision, where None keeps that of X; its `memory_limit` sets
-        the size of blocks.
-    X : array-like, Dask array, array in a file, or Data, of shape (n_samples, n_features)
-        Arrays in memory that are not float32 or float64 in C order are copied, once. Dask arrays, HDF5
-        datasets, Zarr arrays and memory maps are read block by block, and looked through for NaN when their
-        columns' statistics are computed. Memory maps that fit into memory are used where they lie, and other
-        stored arrays of a single block are read once.
-    reset : bool
-        Whether this is a fit.
-    min_samples : int, default=1
-        Fewest samples.
+    In a fit (`reset`) the estimator gets ``n_features_in_`` and, where X has them, ``feature_names_in_``. Its
+    `dtype` sets the precision, where None keeps that of X; its `memory_limit` sets the size of blocks.
 
-    Returns
-    -------
-    Data
+    Arrays in memory that are not float32 or float64 in C order are copied, once. Dask arrays, HDF5 datasets,
+    Zarr arrays and memory maps are read block by block, and looked through for NaN when their columns'
+    statistics are computed. Memory maps that fit into memory are used where they lie, and other stored arrays
+    of a single block are read once.
     """
     if lies_on_gpu(X):
         if estimator.device == "cpu":
@@ -306,26 +274,10 @@ def fit_data(
     found: Decomposition | None = None,
     listener: Listener = SILENT,
 ) -> Fit:
-    """Fit checked data with the parameters of an estimator, which is not changed.
+    """Fit checked data with the valid parameters of an estimator, which is not changed.
 
-    Parameters
-    ----------
-    estimator : SPCATV
-        Valid parameters.
-    data : CentredData
-        The data.
-    structure : Structure
-        On the features.
-    rng : RandomState
-        Source of random starts.
-    keep_warm_start : bool, default=False
-        Whether fits with other weights will start from this one.
-    warm_start, found, listener
-        As in `spcatv.decomposition.decompose`.
-
-    Returns
-    -------
-    Fit
+    Random starts come from `rng`. With `keep_warm_start`, fits with other weights can start from this one.
+    `warm_start`, `found` and `listener` are those of `spcatv.decomposition.decompose`.
     """
     if estimator.alpha is None:
         check_some_left(_sparsities(estimator), structure.n_features)

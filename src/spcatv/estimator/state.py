@@ -30,21 +30,11 @@ DEFAULT_PENALTY = "tv"
 
 
 def estimator_state(estimator: Any, *, inputs: Mapping[str, Any] | None = None) -> SavedModel:
-    """Describe a fitted SPCATV by JSON and arrays.
+    """Describe a fitted SPCATV by JSON and arrays; `inputs` say what it was fitted to.
 
-    Parameters
-    ----------
-    estimator : SPCATV
-        Fitted, with valid parameters.
-    inputs : mapping, default=None
-        JSON: what it was fitted to.
-
-    Returns
-    -------
-    SavedModel
-        Of kind "SPCATV". Instead of a function given as `structure`, it holds the structure that the
-        function made. A function given as `solver` and a penalty of a class of your own cannot be kept:
-        the defaults "auto" and "tv" replace them, with a warning.
+    Instead of a function given as `structure`, the result holds the structure that the function made. A
+    function given as `solver` and a penalty of a class of your own cannot be kept: the defaults "auto" and
+    "tv" replace them, with a warning.
     """
     check_parameters(estimator)
     arrays: Arrays = {name: np.asarray(getattr(estimator, f"{name}_")) for name in ARRAYS}
@@ -74,20 +64,11 @@ def estimator_state(estimator: Any, *, inputs: Mapping[str, Any] | None = None) 
 
 
 def restore_estimator(make: Callable[..., Estimator], saved: SavedModel) -> Estimator:
-    """Make the fitted estimator that `estimator_state` has described.
+    """Make the fitted estimator that `estimator_state` has described, with the same numbers to the last bit.
 
-    Parameters
-    ----------
-    make : type
-        SPCATV, or a subclass with the same parameters.
-    saved : SavedModel
-        From `spcatv.model.read_model`; the type and shape of every entry are checked.
-
-    Returns
-    -------
-    SPCATV
-        Fitted, with the same numbers to the last bit. Of a joint refinement it has the joint objectives,
-        not the components; those are in ``components_`` and ``diagnostics_``.
+    `make` is SPCATV or a subclass with the same parameters; the type and shape of every entry are checked. Of
+    a joint refinement the estimator has the joint objectives, not the components; those are in
+    ``components_`` and ``diagnostics_``.
     """
     fitted, arrays = saved.fitted, saved.arrays
     structure = structure_from_state(fitted.get("structure"), arrays)

@@ -35,28 +35,10 @@ def is_masker(mask: Any) -> bool:
 def masker_parts(
     masker: Any, imgs: Any, space: type[Space], reading: Reading, target_affine: Any = None
 ) -> tuple[Any, Reading]:
-    """The mask of a masker, and how it reads images.
+    """The mask of a masker of nilearn, and how it reads images.
 
-    Parameters
-    ----------
-    masker : NiftiMasker, MultiNiftiMasker, SurfaceMasker or MultiSurfaceMasker
-        Fitted, or not: then a copy is fitted to the images, unless it has a mask.
-    imgs : images
-    space : type
-        Their format.
-    reading : Reading
-    target_affine : None
-        What was asked for beside the masker; nothing that the masker decides.
-
-    Returns
-    -------
-    mask : Nifti1Image, SurfaceImage or None
-    reading : Reading
-
-    Raises
-    ------
-    ImageError
-        Names the parameter that cannot be used.
+    A masker that is neither fitted nor has a mask is fitted to the images, as a copy. What was asked for
+    beside it must not be what the masker decides: an ImageError names the parameter that cannot be used.
     """
     kind = type(masker).__name__
     if kind not in (*VOLUME_MASKERS, *SURFACE_MASKERS):

@@ -69,14 +69,9 @@ def _entities(file: Path) -> set[tuple[str, str]]:
 def run_tables(runs: Sequence[Run], words: Sequence[str], given: Any = None) -> list[FloatArray | None]:
     """The confounds of every run, shape (n_volumes, n_confounds), or None for a run without.
 
-    Parameters
-    ----------
-    runs : sequence of Run
-    words : sequence of str
-        Columns, patterns of columns or strategies; without any, there are no confounds.
-    given : sequence, default=None
-        One table per run (path, DataFrame, array of two dimensions, or None for a run without confounds).
-        By default, the tables beside the runs.
+    The words are columns, patterns of columns or strategies; without any, there are no confounds. `given`
+    holds one table per run (path, DataFrame, array of two dimensions, or None for a run without confounds);
+    by default, those beside the runs.
     """
     if not words:
         return [None] * len(runs)

@@ -91,20 +91,8 @@ def clean_runs(
 ) -> None:
     """Clean every run of X (n_samples, n_features) by itself, in place; `check_runs` comes first.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-    runs : sequence of Run
-        The images of all samples.
-    reading : Reading
-        What to do.
-    confounds : sequence
-        For every run, confounds of shape (n_volumes, n_confounds), or None.
-
-    Raises
-    ------
-    ImageError
-        If a run cannot be cleaned; the message names it.
+    The confounds of a run have shape (n_volumes, n_confounds), or are None. An ImageError names a run that
+    cannot be cleaned.
     """
     for run, table in zip(runs, confounds, strict=True):
         t_r = _t_r(run, reading) if reading.filters else None

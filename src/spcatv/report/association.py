@@ -66,18 +66,9 @@ class Spread:
 def correlations(scores: FloatArray, names: Sequence[str], variable: Sequence[float]) -> Correlations | None:
     """Pearson's and Spearman's correlations with a variable, NaN where it is not known.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_samples, K)
-    names : sequence of n_samples str
-        They tell which samples come from one participant or run.
-    variable : sequence of n_samples floats
-
-    Returns
-    -------
-    Correlations or None
-        None if fewer than four units are left, or the variable does not vary. The interval of r is Fisher's:
-        ``tanh(atanh(r) +- 1.96 / sqrt(n - 3))``.
+    The scores have shape (n_samples, K); the names tell which samples come from one participant or run. None
+    if fewer than four units are left, or the variable does not vary. The interval of r is Fisher's:
+    ``tanh(atanh(r) +- 1.96 / sqrt(n - 3))``.
     """
     given = np.asarray(variable, dtype=np.float64)
     known = np.flatnonzero(np.isfinite(given)).tolist()
@@ -132,21 +123,11 @@ def _correlation(across: FloatArray, values: FloatArray, exchange: Exchange) -> 
 def differences(
     scores: FloatArray, names: Sequence[str], groups: Sequence[Any]
 ) -> Difference | Spread | None:
-    """How the scores differ between groups.
+    """How the scores, of shape (n_samples, K), differ between groups: a Difference of two, a Spread of more.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_samples, K)
-    names : sequence of n_samples str
-        They tell which samples come from one participant or run.
-    groups : sequence of n_samples labels
-        Samples without a label (empty or ``n/a``) are left out.
-
-    Returns
-    -------
-    Difference, Spread or None
-        A Difference for two groups, a Spread for more. None if there is one group only, if one of two groups
-        has a single unit, or if there are more groups than half of the units.
+    The names tell which samples come from one participant or run. Samples without a label (empty or ``n/a``)
+    are left out. None if there is one group only, if one of two groups has a single unit, or if there are
+    more groups than half of the units.
     """
     texts = [str(label) for label in groups]
     known = np.array([k for k, text in enumerate(texts) if text.strip().lower() not in MISSING], dtype=int)

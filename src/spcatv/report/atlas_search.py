@@ -59,25 +59,10 @@ def is_name(atlas: str | os.PathLike[str]) -> bool:
 
 
 def find_atlas(name: str, *, voxels: bool, n_vertices: int) -> NamedAtlas:
-    """The atlas of this name that fits a model.
+    """The atlas of this name that fits a model with voxels, or with so many vertices, 0 for none.
 
-    Parameters
-    ----------
-    name : str
-        Capitals and punctuation do not matter. A part of the name is enough if only one atlas has it.
-    voxels : bool
-        Whether the model has voxels.
-    n_vertices : int
-        Vertices that a label file must have at least; 0 if the model has no surfaces.
-
-    Returns
-    -------
-    NamedAtlas
-
-    Raises
-    ------
-    ReportError
-        If there is no such atlas, or several; the message says what was looked for, and where.
+    Capitals and punctuation do not matter, and a part of the name is enough if only one atlas has it. A
+    ReportError says what was looked for, and where, if there is no such atlas, or several.
     """
     places = _places()
     known = [

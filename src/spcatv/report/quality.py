@@ -160,16 +160,9 @@ def plot_mask(
 ) -> Figure:
     """Three slices through the middle of the mask and three more axial ones, with its outline.
 
-    Parameters
-    ----------
-    index : Grid
-        Not 0 inside the mask.
-    grey : Grid, default=None
-        Grey values behind it, 0 where there are none.
-    brain : Grid, default=None
-        Not 0 inside the brain of the template, which is outlined, too.
-    box : array of shape (2, 3), default=None
-        The lowest and the highest corner of the images, in mm.
+    `index` is not 0 inside the mask, and `brain` inside the brain of the template, which is outlined, too.
+    `grey` holds the grey values behind them, 0 where there are none. `box` holds the lowest and the highest
+    corner of the images in mm, shape (2, 3).
     """
     inside = np.argwhere(index.values > 0)
     middle = index.origin + inside.mean(axis=0).round() * index.spacing

@@ -83,21 +83,11 @@ def _stated_time(model: Any, files: Sequence[str]) -> float | None:
 
 
 def spectra(scores: FloatArray, found: Sequence[Run], step: float) -> tuple[FloatArray, FloatArray]:
-    """Power spectra of the scores by Welch's method, each with area one.
+    """Power spectra of the scores (n_samples, K) by Welch's method, each with area one.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_samples, K)
-    found : sequence of Run
-    step : float
-        Time between volumes: seconds give a frequency axis in Hz, 1 gives cycles per volume.
-
-    Returns
-    -------
-    frequencies : ndarray of shape (F,)
-        The same for all runs: segments are as long as the shortest run, and at most 256 volumes.
-    power : ndarray of shape (n_runs, K, F)
-        Linear trends are removed; zero for scores that are constant.
+    Returns the frequencies (F,) and the power (n_runs, K, F). A `step` between volumes in seconds gives a
+    frequency axis in Hz, 1 gives cycles per volume. Segments are as long as the shortest run, and at most 256
+    volumes. Linear trends are removed; the power of constant scores is zero.
     """
     length = min(LONGEST_SEGMENT, *(len(run.samples) for run in found))
     power = []

@@ -30,43 +30,22 @@ from spcatv.structure import Structure
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """One setting on one fold.
+    """One setting on one fold."""
 
-    Attributes
-    ----------
-    held_out : HeldOut
-        Sums of squares of the held-out samples.
-    sparsity : ndarray of shape (K,)
-        Shares of the loadings that are exactly zero.
-    supports : ndarray of shape (K, P)
-        Loadings cut to 99 % of their norm (`spcatv.metrics.threshold_loadings`).
-    converged : bool
-        Whether every component has reached the tolerance.
-    seconds : float
-        Wall-clock time of the fit.
-    """
-
-    held_out: HeldOut
-    sparsity: FloatArray
+    held_out: HeldOut  # sums of squares of the held-out samples
+    sparsity: FloatArray  # shares of the loadings that are exactly zero, shape (K,)
+    # loadings cut to 99 % of their norm (`spcatv.metrics.threshold_loadings`), shape (K, P)
     supports: FloatArray
-    converged: bool
-    seconds: float
+    converged: bool  # whether every component has reached the tolerance
+    seconds: float  # wall-clock time of the fit
 
 
 @dataclass(frozen=True, eq=False)
 class ChainResult:
-    """What a chain gives.
+    """What a chain gives."""
 
-    Attributes
-    ----------
-    outcomes : tuple of Outcome or None
-        One per setting, in the order given; None where the fit failed.
-    failures : tuple of Failure
-        Those that failed.
-    """
-
-    outcomes: tuple[Outcome | None, ...]
-    failures: tuple[Failure, ...]
+    outcomes: tuple[Outcome | None, ...]  # one per setting, in the order given; None where the fit failed
+    failures: tuple[Failure, ...]  # those that failed
 
 
 def fit_chain(
@@ -79,24 +58,9 @@ def fit_chain(
 ) -> ChainResult:
     """Fit all settings to the training samples of a fold, and score the samples that it holds out.
 
-    Parameters
-    ----------
-    estimator : SPCATV
-        Everything but the settings and the structure, valid.
-    X : ndarray or Data of shape (n_samples, n_features)
-        Checked data.
-    structure : Structure
-        On the features; an argument of its own, so that it travels to a worker once.
-    fold : Fold
-        Samples to fit and samples to score.
-    settings : sequence of mapping
-        A row of the grid: values of sparsity with one smoothness, or values of alpha with the same ratios.
-    adjustment : Adjustment
-        Made with coefficients of the training samples.
-
-    Returns
-    -------
-    ChainResult
+    The settings are a row of the grid: values of sparsity with one smoothness, or of alpha with the same
+    ratios. The structure is an argument of its own, so that it travels to a worker once. The adjustment is
+    made with coefficients of the training samples.
     """
     outcomes: list[Outcome | None] = [None] * len(settings)
     try:

@@ -13,39 +13,18 @@ from spcatv.data import Data
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """One split of the samples.
+    """One split of the samples."""
 
-    Attributes
-    ----------
-    number : int
-        From 0.
-    train, test : ndarray of int
-        Samples to fit, and samples held out.
-    """
-
-    number: int
-    train: IntArray
-    test: IntArray
+    number: int  # from 0
+    train: IntArray  # samples to fit
+    test: IntArray  # samples held out
 
 
 def make_folds(cv: Any, X: Any, y: Any = None, groups: Any = None) -> list[Fold]:
     """Split the samples as `cv` says, and make sure that no group is torn apart.
 
-    Parameters
-    ----------
-    cv : int, scikit-learn splitter, iterable of (train, test), or None
-        An int is a number of folds: `GroupKFold` if there are groups, otherwise `KFold` without shuffling.
-        ``None``: 5.
-    X : array or Data of shape (n_samples, n_features)
-        Data; splitters that look at values of X need an array.
-    y : array-like of shape (n_samples,), default=None
-        Passed to the splitter, for instance classes to stratify by.
-    groups : array-like of shape (n_samples,), default=None
-        Samples of one group, such as the visits of one subject, stay on one side of every split.
-
-    Returns
-    -------
-    list of Fold
+    A number of folds (None: 5) means `GroupKFold` if there are groups, otherwise `KFold` without shuffling.
+    `y` is passed to the splitter, for instance classes to stratify by.
     """
     # imported here: scikit-learn's model selection costs more to import than all of this package
     from sklearn.model_selection import GroupKFold, KFold, check_cv

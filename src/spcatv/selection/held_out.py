@@ -15,18 +15,10 @@ from spcatv.metrics import orthonormal_basis
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Sums of squares of held-out samples.
+    """Sums of squares of held-out samples."""
 
-    Attributes
-    ----------
-    total : float
-        ``||X||_F^2`` of the samples, centred as those of the fit.
-    explained : ndarray of shape (K,)
-        How much of it the first 1, ..., K components explain.
-    """
-
-    total: float
-    explained: FloatArray
+    total: float  # ``||X||_F^2`` of the samples, centred as those of the fit
+    explained: FloatArray  # how much of it the first 1, ..., K components explain, shape (K,)
 
     @property
     def errors(self) -> FloatArray:
@@ -44,25 +36,11 @@ def held_out(
 ) -> HeldOut:
     """Score samples for every number of components at once.
 
-    Deflation is greedy, so that the first k components of a fit are the fit of k components, and every step
-    of it is a projection (docs/method.md section 5.1): what component k explains of a sample is its score
-    squared, and no reconstruction needs to be made. With ``transform_method="projection"`` it is what the
-    span of the first k loadings adds.
-
-    Parameters
-    ----------
-    components : ndarray of shape (K, P)
-        Unit loading vectors.
-    centring : Centring
-        Of the training samples.
-    data : Data
-        The samples to score.
-    transform_method : {"deflation", "projection"}
-        How scores are made.
-
-    Returns
-    -------
-    HeldOut
+    The components are unit loadings (K, P), the centring is that of the training samples. Deflation is
+    greedy, so that the first k components of a fit are the fit of k components, and every step of it is a
+    projection (docs/method.md section 5.1): what component k explains of a sample is its score squared, and
+    no reconstruction needs to be made. With ``transform_method="projection"`` it is what the span of the
+    first k loadings adds.
     """
     projects = transform_method == "projection"
     basis = orthonormal_basis(components) if projects else components

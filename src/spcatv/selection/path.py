@@ -120,18 +120,10 @@ def checked_template(estimator: SPCATV, X: Any) -> tuple[SPCATV, Data, Structure
 
 @dataclass(frozen=True, eq=False)
 class PathFit:
-    """One setting of a path, fitted.
+    """One setting of a path, fitted."""
 
-    Attributes
-    ----------
-    setting : mapping
-        Sparsity and smoothness, or alpha and the ratios.
-    fit : Fit
-        Its fit, with warm starts for others.
-    """
-
-    setting: Setting
-    fit: Fit
+    setting: Setting  # sparsity and smoothness, or alpha and the ratios
+    fit: Fit  # its fit, with warm starts for others
 
     @property
     def alpha(self) -> float:
@@ -142,16 +134,8 @@ class PathFit:
 class PathFitter:
     """Fits settings to the same data, each from others that it has fitted.
 
-    Parameters
-    ----------
-    template : SPCATV
-        Everything but the settings, valid; it is not changed.
-    data : Data
-        Training data.
-    structure : Structure
-        On the features.
-    listener : Listener
-        Told of the components and alternations of every fit.
+    The template has everything but the settings; it is valid, and not changed. The listener is told of the
+    components and alternations of every fit.
     """
 
     def __init__(
@@ -170,15 +154,7 @@ class PathFitter:
         return fitted
 
     def fit_from(self, setting: Setting, near: Sequence[PathFit]) -> PathFit:
-        """Fit a setting apart from the path, from one or two given fits.
-
-        Parameters
-        ----------
-        setting : mapping
-            Sparsity and smoothness, or alpha and the ratios.
-        near : sequence of PathFit
-            Fits to start from, the nearer one last; from the estimator's `init` without any.
-        """
+        """Fit a setting apart from the path: from given fits, the nearer one last, or from `init`."""
         estimator = with_setting(self._template, setting)
         check_parameters(estimator)
         rng = check_random_state(deepcopy(estimator.random_state))

@@ -30,34 +30,18 @@ class SelectionWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Choice:
-    """The setting that a rule chooses.
+    """The setting that a rule chooses."""
 
-    Attributes
-    ----------
-    index : int
-        Its number.
-    reason : str
-        Why, in words.
-    """
-
-    index: int
-    reason: str
+    index: int  # its number
+    reason: str  # why, in words
 
 
 def paper_rule(table: SelectionTable, min_sparsity: float = 0.5) -> int:
     """The paper's rule: lowest held-out error among settings with sparse second and third components.
 
-    Parameters
-    ----------
-    table : SelectionTable
-        Scores.
-    min_sparsity : float, default=0.5
-        Share of zeros, as a mean over folds, that each of the two must have; with fewer components, those
-        that there are. If no setting is sparse enough, the one that comes closest is taken, with a warning.
-
-    Returns
-    -------
-    int
+    `min_sparsity` is the share of zeros, as a mean over folds, that each of the two must have; with fewer
+    components, those that there are. If no setting is sparse enough, the one that comes closest is taken,
+    with a warning.
     """
     # dead components are left out
     sparsity = np.fmin.reduce(table.mean_sparsity[:, SPARSE_COMPONENTS], axis=1, initial=1.0)
@@ -85,15 +69,6 @@ def one_standard_error(table: SelectionTable) -> int:
     The best setting is that with the lowest mean error. The standard error is that of its explained share
     over folds: errors as they stand differ more between folds than between any two settings. Of settings
     that are equally sparse, the most reproducible one is taken.
-
-    Parameters
-    ----------
-    table : SelectionTable
-        Scores; at least two folds.
-
-    Returns
-    -------
-    int
     """
     _check_folds(table, "one_se")
     best = lowest_error(table)
@@ -106,17 +81,7 @@ def one_standard_error(table: SelectionTable) -> int:
 
 
 def highest_stability(table: SelectionTable) -> int:
-    """The most reproducible setting: highest Dice index over folds, corrected for chance.
-
-    Parameters
-    ----------
-    table : SelectionTable
-        Scores; at least two folds.
-
-    Returns
-    -------
-    int
-    """
+    """The most reproducible setting: highest Dice index over folds, corrected for chance."""
     _check_folds(table, "stability")
     return _first_lowest(-_reproducibility(table), table.eligible)
 

@@ -90,33 +90,10 @@ def cross_validate(
     adjustment: Adjustment,
     listener: Listener,
 ) -> tuple[SelectionTable, list[Failure]]:
-    """Fit every setting on every fold.
+    """Fit every setting of the grid on every fold; returns scores in the order given, and fits that failed.
 
-    Parameters
-    ----------
-    pool : Workers
-        Where the chains run.
-    template : SPCATV
-        Everything but the settings and the structure.
-    X : ndarray or Data of shape (n_samples, n_features)
-        Checked data.
-    structure : Structure
-        On the features.
-    folds : sequence of Fold
-        Splits of the samples.
-    rows : sequence of Row
-        The grid.
-    adjustment : Adjustment
-        Of the samples of every fold.
-    listener : Listener
-        Hears of every chain that is done (`StageAdvanced`).
-
-    Returns
-    -------
-    table : SelectionTable
-        Scores of all settings, in the order given.
-    failures : list of Failure
-        Fits that failed.
+    The template has everything but the settings and the structure. The listener hears of every chain that is
+    done (`StageAdvanced`).
     """
     chains = [(template, X, structure, fold, row, adjustment) for row in rows for fold in folds]
     results = pool.run(fit_chain, chains)

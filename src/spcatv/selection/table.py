@@ -18,33 +18,19 @@ from spcatv.selection.path import Setting
 
 @dataclass(frozen=True, eq=False)
 class SettingScores:
-    """What one setting gives on all folds; NaN where its fit has failed.
+    """What one setting gives on all folds; NaN where its fit has failed."""
 
-    Attributes
-    ----------
-    error : ndarray of shape (n_folds,)
-        Held-out reconstruction errors ``||X - X_hat||_F`` with all components.
-    explained : ndarray of shape (n_folds, K)
-        Shares of the held-out sum of squares that the first 1, ..., K components explain.
-    sparsity : ndarray of shape (n_folds, K)
-        Shares of zeros of every component.
-    dice, corrected_dice : ndarray of shape (K,)
-        Mean pairwise Dice index of matched supports over folds, and the same without what is due to chance
-        (`spcatv.metrics.pairwise_dice`); NaN with fewer than two fits. Components are numbered as on the
-        first fold.
-    n_unconverged : int
-        Fits that did not reach their tolerance.
-    seconds : ndarray of shape (n_folds,)
-        Wall-clock times of the fits.
-    """
-
+    # held-out reconstruction errors ``||X - X_hat||_F`` with all components, shape (n_folds,)
     error: FloatArray
+    # shares of the held-out sum of squares, shape (n_folds, K), that the first 1, ..., K components explain
     explained: FloatArray
-    sparsity: FloatArray
+    sparsity: FloatArray  # shares of zeros of every component, shape (n_folds, K)
+    # mean pairwise Dice index of matched supports over folds, shape (K,) (`spcatv.metrics.pairwise_dice`);
+    # NaN with fewer than two fits. Components are numbered as on the first fold.
     dice: FloatArray
-    corrected_dice: FloatArray
-    n_unconverged: int
-    seconds: FloatArray
+    corrected_dice: FloatArray  # the same without what is due to chance, shape (K,)
+    n_unconverged: int  # fits that did not reach their tolerance
+    seconds: FloatArray  # wall-clock times of the fits, shape (n_folds,)
 
 
 def score_setting(outcomes: Sequence[Outcome | None], n_components: int) -> SettingScores:
@@ -75,17 +61,10 @@ class SelectionTable:
 
     A fold on which every fit has failed is left out for all settings alike. A setting that has failed on one
     of the others cannot be compared: folds differ more from each other than settings do. Its means are NaN.
-
-    Attributes
-    ----------
-    params : tuple of mapping
-        Sparsity and smoothness of every setting, or alpha and the ratios.
-    scores : tuple of SettingScores
-        In the same order.
     """
 
-    params: tuple[Setting, ...]
-    scores: tuple[SettingScores, ...]
+    params: tuple[Setting, ...]  # sparsity and smoothness of every setting, or alpha and the ratios
+    scores: tuple[SettingScores, ...]  # in the same order
 
     @property
     def fold_errors(self) -> FloatArray:

@@ -52,15 +52,7 @@ class FailedFitWarning(UserWarning):
 
 
 def check_failures(failures: Sequence[Failure], n_left: int) -> None:
-    """Warn of fits that failed, by name; raise a ValueError if no fit is left.
-
-    Parameters
-    ----------
-    failures : sequence of Failure
-        What went wrong.
-    n_left : int
-        Fits that went well.
-    """
+    """Warn of fits that failed, by name; raise a ValueError if no fit is left."""
     if not failures:
         return
     if n_left == 0:
@@ -124,23 +116,15 @@ class _CountingWorkers:
 def workers(
     n_jobs: int | None, data: Data | None = None, stage: StageStarted | None = None
 ) -> Iterator[Workers]:
-    """Workers for a ``with`` block.
+    """Workers for a ``with`` block: ``n_jobs`` of them, as in joblib; a cluster uses all it has.
 
-    They are those of the cluster inside a `dask_backend` block, and otherwise what
-    `joblib.parallel_config` says, by default processes. joblib sends large arrays to processes once per
-    block, as memory maps that they share.
-    Listeners do not hear the fits in the block, wherever these run; collect the listeners before it.
+    They are those of the cluster inside a `dask_backend` block, and otherwise what `joblib.parallel_config`
+    says, by default processes. joblib sends large arrays to processes once per block, as memory maps that
+    they share. Fits of a Dask array run here, one after the other: the workers that hold its blocks are busy
+    with each.
 
-    Parameters
-    ----------
-    n_jobs : int or None
-        Number of workers, -1 for one per core. ``None`` means 1 unless `joblib.parallel_config` says
-        otherwise. A cluster uses all its workers.
-    data : Data, default=None
-        What is fitted. Fits of a Dask array run here, one after the other: the workers that hold its blocks
-        are busy with each of them.
-    stage : StageStarted, default=None
-        What the listeners of the surrounding blocks hear: the stage now, and a step for every result.
+    Listeners do not hear the fits in the block, wherever these run. Those of the surrounding blocks hear of
+    the `stage`, if there is one: now, and of a step for every result.
     """
     listener = together(*listeners())
     with _silent_workers(n_jobs, data) as pool:

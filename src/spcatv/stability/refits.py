@@ -22,30 +22,14 @@ from spcatv.structure import Structure
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """The fit of all samples, and what fits of some of them need.
+    """The fit of all samples, and what fits of some of them need."""
 
-    Attributes
-    ----------
-    template : SPCATV
-        The parameters, without the structure.
-    data : Data
-        All samples.
-    structure : Structure
-        On the features.
-    components : ndarray of shape (K, P)
-        Components of all samples.
-    blocks : list of ndarray of int
-        Samples that stay together: those of one group, or every sample alone.
-    adjustment : Adjustment
-        Of the samples of every fit.
-    """
-
-    template: SPCATV
-    data: Data
-    structure: Structure
-    components: FloatArray
-    blocks: list[IntArray]
-    adjustment: Adjustment
+    template: SPCATV  # the parameters, without the structure
+    data: Data  # all samples
+    structure: Structure  # on the features
+    components: FloatArray  # components of all samples, shape (K, P)
+    blocks: list[IntArray]  # samples that stay together: those of one group, or every sample alone
+    adjustment: Adjustment  # of the samples of every fit
 
     def tasks(self, random_state: Any, n_tasks: int) -> Iterator[tuple[Any, ...]]:
         """Arguments for workers: all of this, a seed of its own, and the number of the task from 1."""

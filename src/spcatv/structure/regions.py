@@ -12,23 +12,12 @@ from spcatv.structure import Structure
 
 
 def connected_regions(structure: Structure, loading: npt.ArrayLike) -> list[IntArray]:
-    """Divide the support of a loading into connected regions of one sign.
+    """Divide the support of a loading, of shape (n_features,), into connected regions of one sign.
 
     Two features are neighbours if an operator row involves both (a difference, an edge, a gradient), or if
-    they belong to a group whose rows involve one feature each (a group lasso). A feature without
-    neighbours in the support is a region of its own.
-
-    Parameters
-    ----------
-    structure : Structure
-        On the P features.
-    loading : array-like of shape (n_features,)
-        Regions consist of nonzero entries.
-
-    Returns
-    -------
-    list of ndarray of int
-        Features of every region in ascending order; regions by decreasing sum of squares, then by index.
+    they belong to a group whose rows involve one feature each (a group lasso). A feature without neighbours
+    in the support is a region of its own. The features of a region ascend; regions come by decreasing sum of
+    squares, then by index.
     """
     vector = np.asarray(loading, dtype=np.float64)
     if vector.shape != (structure.n_features,):
