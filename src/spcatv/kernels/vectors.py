@@ -32,3 +32,12 @@ def count_above(x: Any, bound: float) -> tuple[int, int]:
         n_nonzero += x[j] != 0
         n_above += abs(x[j]) > bound
     return n_nonzero, n_above
+
+
+@careful_kernel
+def absolute_sum(x: Any) -> float:
+    """``sum_j |x_j|``; that of BLAS depends on where x lies in memory."""
+    total = 0.0
+    for j in range(len(x)):
+        total += abs(x[j])
+    return total

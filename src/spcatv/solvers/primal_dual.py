@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg.blas import dasum
 
 from spcatv._util.types import FloatArray
 from spcatv.kernels import GapShares, LoadingTerms, StepSizes, Workspace, workspace_for
+from spcatv.kernels.vectors import absolute_sum
 from spcatv.problem import Certificate, LoadingProblem
 from spcatv.solvers.base import SolverError, Status, TracePoint
 
@@ -103,7 +103,7 @@ class PrimalDual:
         return Certificate(
             v=v,
             pull=shares.pull,
-            penalty=np.inf if forbidden else shares.structured_value + problem.l1 * dasum(v),
+            penalty=np.inf if forbidden else shares.structured_value + problem.l1 * absolute_sum(v),
             structured_gap=np.inf if forbidden else shares.structured_gap,
             conjugate=shares.conjugate,
         )
