@@ -1,7 +1,6 @@
-"""Compile the kernels in a process of its own, so that all processes of the tests load the same code.
+"""Compile the kernels in a process of its own, so that the processes of the tests need not, all at once.
 
-The process that compiles a kernel may differ from those that load it in the last digits of a sum; tests
-that compare processes bit by bit must not meet it. A second call finds everything compiled.
+A second call finds everything compiled.
 """
 
 import warnings

@@ -166,9 +166,16 @@ def _new_team() -> None:
     _team = _Team()
 
 
+def wait_for_at_fork(lock: Any) -> None:
+    """Let a fork wait until no other thread holds a lock: in the child nobody would ever release it."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
+
+
 if hasattr(os, "register_at_fork"):
     # a fork has no threads but the one that called it
     os.register_at_fork(after_in_child=_new_team)
+wait_for_at_fork(_lock)
 
 
 def together(share: Callable[[int, int], None], n_threads: int, stop: Callable[[], None]) -> None:

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from spcatv.kernels.compiled import kernel
+from spcatv.kernels.compiled import inlined_kernel
 from spcatv.kernels.lanes import inverse_root, larger, magnitude, smaller, splat
 from spcatv.kernels.workspaces import ANISOTROPIC, GRAPHNET
 
 
-@kernel
+@inlined_kernel
 def into_ball(squares: Any, one: float) -> Any:
     """``1 / max(1, norm)`` for squared norms in the working precision."""
     return inverse_root(larger(squares, splat(one)))
 
 
-@kernel
+@inlined_kernel
 def surely_into_ball(squares: Any, radius: float) -> Any:
     """The same in float64, with a radius so far below 1 that rounding cannot lift the norm above 1."""
     return smaller(splat(radius) * inverse_root(larger(squares, splat(0.5))), splat(1.0))
 
 
-@kernel
+@inlined_kernel
 def row_share(row: Any, dual: Any, half: float, kind: int) -> Any:
     """What an operator row and its dual variable add to the slack, except the norm of an isotropic group."""
     if kind == GRAPHNET:

@@ -7,6 +7,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from numba import njit
+from numba.core.compiler_lock import global_compiler_lock
+
+from spcatv._util.threads import wait_for_at_fork
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -17,6 +20,13 @@ FAST_MATH = {"reassoc", "contract", "nsz", "arcp", "nnan", "ninf"}
 
 # The judge of all solvers must see a NaN where there is one.
 CAREFUL_MATH = {"reassoc", "contract", "nsz"}
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+wait_for_at_fork(global_compiler_lock)
+
+
+def kernel(function: F) -> F:
+    """Compile a function of arrays and scalars: cached on disk, without the GIL, single-threaded."""
+    return _compile(function, FAST_MATH)
 
 
 def careful_kernel(function: F) -> F:
@@ -24,24 +34,29 @@ def careful_kernel(function: F) -> F:
     return _compile(function, CAREFUL_MATH)
 
 
+def inlined_kernel(function: F) -> F:
+    """Compile a part of other kernels, as often as they need it.
+
+    A call between compiled kernels would go to whichever copy of the callee this process has loaded first:
+    the one that was compiled alone, or one that was compiled again with a caller, in which sums may be in
+    another order. There are no such calls: a part becomes part of the kernel.
+    """
+    return njit(forceinline=True, fastmath=FAST_MATH, **OPTIONS)(function)
+
+
 def _compile(function: F, fast_math: set[str]) -> F:
-    options: dict[str, Any] = {"nogil": True, "fastmath": fast_math, "error_model": "numpy"}
     try:
-        compiled: F = njit(cache=True, **options)(function)
+        compiled: F = njit(cache=True, fastmath=fast_math, **OPTIONS)(function)
     except RuntimeError as error:
         if "no locator available" not in str(error):
             raise
         # neither the folder of the package nor the home folder can be written
         warnings.warn(
-            "compiled kernels cannot be kept between processes, because no folder for them is writable; "
-            "set NUMBA_CACHE_DIR to one that is",
+            "compiled kernels cannot be kept between processes, because no folder for them is writable; set "
+            "NUMBA_CACHE_DIR to a folder of your own. Processes run the code that they find there, so nobody "
+            "else must be able to write to it",
             RuntimeWarning,
             stacklevel=2,
         )
-        compiled = njit(**options)(function)
+        compiled = njit(fastmath=fast_math, **OPTIONS)(function)
     return compiled
-
-
-def kernel(function: F) -> F:
-    """Compile a function of arrays and scalars: cached on disk, without the GIL, single-threaded."""
-    return _compile(function, FAST_MATH)

@@ -18,7 +18,7 @@ from spcatv._util.threads import threads_for
 from spcatv._util.types import IntArray
 from spcatv.kernels.balls import into_ball, row_share, surely_into_ball
 from spcatv.kernels.base import ExactShares, GapShares, LoadingTerms, StepSizes
-from spcatv.kernels.compiled import kernel
+from spcatv.kernels.compiled import inlined_kernel, kernel
 from spcatv.kernels.incidence import BLOCK, arrange, spread_blocks
 from spcatv.kernels.lanes import (
     LANE_BYTES,
@@ -53,7 +53,7 @@ from spcatv.structure import EdgeStructure
 THREAD_BLOCKS, SUMMED = 1 << 11, 1 << 8
 
 
-@kernel
+@inlined_kernel
 def _residual(arrays: Any, incidence: Any, coupling: float, block: int, lane: int) -> Any:
     """``y - c A'dual`` on the lanes of a block that begin at `lane`."""
     y, _v, _bar, _dual, flow = arrays
@@ -66,7 +66,7 @@ def _residual(arrays: Any, incidence: Any, coupling: float, block: int, lane: in
     return load(y, block * BLOCK + lane) - splat(coupling) * total
 
 
-@kernel
+@inlined_kernel
 def _primal_pass(arrays: Any, incidence: Any, blocks: Any, scalars: Any, part: Any) -> None:
     y, v, bar, _dual, _flow = arrays
     coupling, tau, low, high, shrink, rho = scalars
@@ -81,7 +81,7 @@ def _primal_pass(arrays: Any, incidence: Any, blocks: Any, scalars: Any, part: A
             store(v, i, old + splat(rho) * (candidate - old))
 
 
-@kernel
+@inlined_kernel
 def _dual_pass(
     arrays: Any, incidence: Any, blocks: Any, scalars: Any, kind: int, moved: Any, part: Any
 ) -> None:

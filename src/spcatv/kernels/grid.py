@@ -21,7 +21,7 @@ from spcatv._util.types import FloatArray
 from spcatv.kernels.balls import into_ball, row_share, surely_into_ball
 from spcatv.kernels.base import ExactShares, GapShares, LoadingTerms, StepSizes
 from spcatv.kernels.box import CHUNK, Spans, lay_out, spread
-from spcatv.kernels.compiled import kernel
+from spcatv.kernels.compiled import inlined_kernel, kernel
 from spcatv.kernels.lanes import (
     LANE_BYTES,
     WIDE,
@@ -52,7 +52,7 @@ from spcatv.structure import GridStructure
 THREAD_CELLS = 1 << 16
 
 
-@kernel
+@inlined_kernel
 def _residual_3d(y: Any, dual: Any, weights: Any, strides: Any, i: int) -> Any:
     """``y - c A'dual`` on the lanes at cell i of a volume."""
     a, b, c = dual[0], dual[1], dual[2]
@@ -64,7 +64,7 @@ def _residual_3d(y: Any, dual: Any, weights: Any, strides: Any, i: int) -> Any:
     )
 
 
-@kernel
+@inlined_kernel
 def _residual(y: Any, dual: Any, weights: Any, strides: Any, i: int) -> Any:
     """``y - c A'dual`` on the lanes at cell i."""
     z = load(y, i)
@@ -74,7 +74,7 @@ def _residual(y: Any, dual: Any, weights: Any, strides: Any, i: int) -> Any:
     return z
 
 
-@kernel
+@inlined_kernel
 def _primal_span(arrays: Any, weights: Any, strides: Any, first: int, last: int, scalars: Any) -> None:
     y, v, bar, dual = arrays
     tau, low, high, shrink, rho = scalars
@@ -92,7 +92,7 @@ def _primal_span(arrays: Any, weights: Any, strides: Any, first: int, last: int,
         store(v, i, old + splat(rho) * (candidate - old))
 
 
-@kernel
+@inlined_kernel
 def _moved(bar: Any, row: Any, edge_bits: Any, weight: float, stride: int, bit: int, i: int) -> Any:
     """``dual + sigma A bar`` along one axis, zero where there is no edge."""
     return keep_where(
@@ -100,7 +100,7 @@ def _moved(bar: Any, row: Any, edge_bits: Any, weight: float, stride: int, bit: 
     )
 
 
-@kernel
+@inlined_kernel
 def _dual_span_3d(
     arrays: Any, edge_bits: Any, weights: Any, strides: Any, first: int, last: int, scalars: Any
 ) -> None:
@@ -119,7 +119,7 @@ def _dual_span_3d(
         store(c, i, keep * load(c, i) + factor * r)
 
 
-@kernel
+@inlined_kernel
 def _dual_span(
     arrays: Any, edge_bits: Any, weights: Any, strides: Any, first: int, last: int, scalars: Any, kind: int
 ) -> None:

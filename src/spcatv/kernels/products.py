@@ -15,7 +15,7 @@ import numpy as np
 
 from spcatv._util.threads import in_order, threads_for
 from spcatv._util.types import FloatArray, IntArray
-from spcatv.kernels.compiled import kernel
+from spcatv.kernels.compiled import inlined_kernel, kernel
 from spcatv.kernels.lanes import WIDE, any_nonzero, lane_sum, load_wide, splat, store
 from spcatv.kernels.meeting import Marks, bounds, meet, work_together
 
@@ -31,7 +31,7 @@ MOST_BLOCKS, BLOCK_ROWS = 64, 64
 THREAD_ENTRIES = 1 << 20
 
 
-@kernel
+@inlined_kernel
 def _inner_products(
     a: Any, b: Any, c: Any, d: Any, vector: Any, left: int, right: int
 ) -> tuple[float, float, float, float]:
@@ -53,7 +53,7 @@ def _inner_products(
     return sums
 
 
-@kernel
+@inlined_kernel
 def _add_multiples(
     a: Any, b: Any, c: Any, d: Any, p: float, q: float, r: float, s: float, out: Any, left: int, right: int
 ) -> None:
@@ -66,7 +66,7 @@ def _add_multiples(
         out[j] += p * a[j] + q * b[j] + r * c[j] + s * d[j]
 
 
-@kernel
+@inlined_kernel
 def _rows_times(matrix: Any, index: Any, vector: Any, out: Any, left: int, right: int) -> None:
     """``out += matrix[index] @ vector`` on some of the columns."""
     n = len(index)
@@ -77,7 +77,7 @@ def _rows_times(matrix: Any, index: Any, vector: Any, out: Any, left: int, right
             out[i + k] += sums[k]
 
 
-@kernel
+@inlined_kernel
 def _rows_weighted(matrix: Any, index: Any, weights: Any, out: Any, left: int, right: int) -> None:
     """``out += matrix[index].T @ weights`` on some of the columns."""
     n = len(index)

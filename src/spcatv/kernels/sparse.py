@@ -10,13 +10,13 @@ import scipy.sparse as sp
 
 from spcatv._util.types import Array, FloatArray
 from spcatv.kernels.base import ExactShares, GapShares, LoadingTerms, StepSizes
-from spcatv.kernels.compiled import kernel
+from spcatv.kernels.compiled import inlined_kernel, kernel
 from spcatv.kernels.judge import project_groups, structured_shares
 from spcatv.kernels.workspaces import GRAPHNET, CompiledWorkspace
 from spcatv.structure import Structure
 
 
-@kernel
+@inlined_kernel
 def _pull(indptr: Any, indices: Any, data: Any, dual: Any, j: int, zero: float) -> float:
     total = zero
     for e in range(indptr[j], indptr[j + 1]):

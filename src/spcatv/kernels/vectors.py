@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dasum, daxpy, ddot
+from scipy.linalg.blas import daxpy, ddot
 
 from spcatv._util.devices import on_gpu
 from spcatv._util.types import FloatArray
@@ -44,7 +44,7 @@ def squared_length(x: FloatArray) -> float:
 
 def absolute_sum(x: FloatArray) -> float:
     """``||x||_1`` of a vector in float64."""
-    return float(np.abs(x).sum()) if on_gpu(x) else float(dasum(x))
+    return float(np.abs(x).sum()) if on_gpu(x) else float(_absolute_sum(x))
 
 
 def count_above(x: FloatArray, bound: float) -> int:
@@ -58,3 +58,12 @@ def _count_above(x: Any, bound: float) -> int:
     for j in range(len(x)):
         n_above += abs(x[j]) > bound
     return n_above
+
+
+@careful_kernel
+def _absolute_sum(x: Any) -> float:
+    # that of BLAS depends on where x lies in memory
+    total = 0.0
+    for j in range(len(x)):
+        total += abs(x[j])
+    return total
