@@ -24,6 +24,7 @@ SECTIONS = {
     "path": "path",
     "growth": "growth",
     "rows": "rows",
+    "files": "files",
     "starts": "starts",
     "structures": "structures",
 }

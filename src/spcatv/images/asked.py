@@ -33,6 +33,9 @@ def cohort_for(model: Any, imgs: Any, confounds: Any = None, exclude: str | Sequ
             reading=reading_for(model),
             target_affine=model.target_affine,
             memory=model.memory,
+            cache=model.cache,
+            memory_limit=model.memory_limit,
+            n_components=model.n_components,
             exclude=exclude,
         )
     if exclude:
