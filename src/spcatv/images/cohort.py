@@ -36,6 +36,7 @@ from spcatv.images.run_confounds import beside, check_words, is_per_run, run_tab
 from spcatv.images.runs import ROUNDING, Run, RunWarning, check_runs, clean_runs
 from spcatv.images.space import Samples, Space
 from spcatv.images.voxel_statistics import kept_statistics
+from spcatv.progress import StageStarted, tell
 
 logger = logging.getLogger(__name__)
 
@@ -217,6 +218,7 @@ def read_cohort(
     cache: Any = None,
     memory_limit: Any = None,
     n_components: int = 3,
+    n_jobs: int | None = None,
 ) -> Cohort:
     """Read images on all cores into one matrix and prepare it for a fit (docs/images.md).
 
@@ -258,6 +260,9 @@ def read_cohort(
         As for `spcatv.SPCATV`. A matrix that does not fit stays in the cache, and is read block by block.
     n_components : int, default=3
         Components of the fits to come: their vectors count towards the limit.
+    n_jobs : int, default=None
+        Threads that read files, if they shall be more than the cores: on a slow or remote disk. -1 is one per
+        core.
 
     Returns
     -------
@@ -271,7 +276,7 @@ def read_cohort(
     check_rule(bad_features)
     precision = checked_dtype(dtype)
     check_words(reading.run_confounds)
-    storage = Storage.asked(cache, memory_limit, n_components)
+    storage = Storage.asked(cache, memory_limit, n_components, n_jobs)
     items = without(listed(imgs), exclude, surface)
     own_mesh = getattr(getattr(mask, "mask_img", None), "mesh", None)  # of a SurfaceMasker
     kind = space_of(items, own_mesh if surface is None else surface)
@@ -297,6 +302,7 @@ def read_cohort(
     logger.info("%s", "; ".join(filter(None, (mask_report, reading_report))))
     check_runs(samples.runs, reading, tables)
     smooth = _smoothed(samples, reading)
+    tell(StageStarted("Reading", len(samples.names), "images", storage.n_threads))
     found = read_matrix(smooth, space, precision, progress=progress, memory=memory, storage=storage)
     X: Any = found.X
     quality = image_quality(X, samples.names, space.noun)

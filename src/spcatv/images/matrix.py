@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from joblib import Memory
+from joblib import Memory, effective_n_jobs
 
 from spcatv._util.threads import in_order, most_threads
 from spcatv._util.types import FloatArray
@@ -48,12 +48,20 @@ class Storage:
 
     cache: Path | None = None
     budget: Budget = Budget()  # noqa: RUF009 (it is immutable)
+    n_jobs: int | None = None  # threads that read files, if more than the cores are wanted
 
     @classmethod
-    def asked(cls, cache: Any, memory_limit: Any, n_components: Any = 3) -> Storage:
+    def asked(
+        cls, cache: Any, memory_limit: Any, n_components: Any = 3, n_jobs: int | None = None
+    ) -> Storage:
         """From the parameters of these names; TypeError and ValueError name the one that is wrong."""
         n_vectors = n_components if isinstance(n_components, int) else 3
-        return cls(checked_cache(cache), Budget(checked_memory_limit(memory_limit), n_vectors))
+        return cls(checked_cache(cache), Budget(checked_memory_limit(memory_limit), n_vectors), n_jobs)
+
+    @property
+    def n_threads(self) -> int:
+        """How many threads read files."""
+        return max(most_threads(), 1 if self.n_jobs is None else int(effective_n_jobs(self.n_jobs)))
 
     def in_memory(self, shape: tuple[int, int], dtype: str) -> bool:
         """Whether a matrix of this shape is held in memory."""
@@ -83,7 +91,10 @@ class Storage:
                 f"{what}: name a folder for its rows, with {bytes_text(n_bytes)} of free space "
                 "(cache=, --cache)"
             )
-        self.budget.block_rows(shape[1] * np.dtype(dtype).itemsize, 1, shape[1])
+        try:
+            self.budget.block_rows(shape[1] * np.dtype(dtype).itemsize, 1, shape[1])
+        except ValueError as error:
+            raise ImageError(str(error)) from error
 
 
 def is_storable(samples: Samples) -> bool:
@@ -120,7 +131,7 @@ def read_matrix(
         if memory is not None and is_storable(samples):
             return _remembered(samples, space, shape, dtype, memory)
         if storage.cache is None or not is_storable(samples):
-            return _in_memory(samples, shape, dtype)
+            return _in_memory(samples, shape, dtype, storage.n_threads)
         rows = stored_rows(samples, space, dtype, storage)
         X = StoredRows.open(rows, storage.budget)
         hashes = zip(samples.runs, rows.sha256, strict=True)
@@ -152,7 +163,7 @@ def read_batches(
             yield part, np.asarray(stored[part])
             continue
         X: FloatArray = np.empty((part.stop - part.start, space.n_features), dtype)
-        _read_each(samples, batch, X, most_threads())
+        _read_each(samples, batch, X, storage.n_threads)
         yield part, X
 
 
@@ -175,12 +186,12 @@ def _batches(
     yield range(first, len(samples.runs))
 
 
-def _in_memory(samples: Samples, shape: tuple[int, int], dtype: str) -> ReadValues:
+def _in_memory(samples: Samples, shape: tuple[int, int], dtype: str, n_threads: int) -> ReadValues:
     X: FloatArray = np.empty(shape, dtype)
     if samples.images() is None or not samples.runs:
         samples.fill(X)
         return ReadValues(X, _hashes(samples))
-    return ReadValues(X, _read_each(samples, range(len(samples.runs)), X, most_threads(), of_fit=True))
+    return ReadValues(X, _read_each(samples, range(len(samples.runs)), X, n_threads, of_fit=True))
 
 
 def _hashes(samples: Samples) -> dict[Path, str]:
@@ -272,7 +283,7 @@ def stored_rows(samples: Samples, space: Space, dtype: str, storage: Storage) ->
     largest = max(origin.n_rows for origin in origins) * space.n_features * np.dtype(dtype).itemsize
     limit = storage.budget.limit
     room = min(MOST_IN_FLIGHT, machine_memory() // PARTS if limit is None else limit // PARTS)
-    n_threads = min(most_threads(), len(origins), max(1, int(room // largest)))
+    n_threads = min(storage.n_threads, len(origins), max(1, int(room // largest)))
     with _warnings_restored():
         return open_store(storage.cache, kind).complete(origins, make, done, n_threads)
 
@@ -308,7 +319,7 @@ def _remembered(
 
 def _filled(samples: Samples, shape: tuple[int, int], dtype: str, key: Any = None) -> FloatArray:
     """Read the samples; `key` stands for them in a cache."""
-    return np.asarray(_in_memory(samples, shape, dtype).X)
+    return np.asarray(_in_memory(samples, shape, dtype, most_threads()).X)
 
 
 def checked_memory(memory: Any) -> Memory:
