@@ -66,13 +66,15 @@ def test_the_results_are_those_without_a_cache(volumes, tmp_path, capsys, done):
     assert f'cache = "{tmp_path / "cache"}"' in config.read_text()
 
 
-def test_too_little_memory_asks_for_a_cache(volumes, tmp_path, refused):
+def test_too_little_memory_asks_for_a_cache(volumes, tmp_path, refused, capsys):
     asked = ("fit", volumes, "--mask", tmp_path / "mask.nii.gz", *OPTIONS, "--output", tmp_path / "out")
     message = refused(*asked, "--memory", "5kB")
     assert "does not fit into 5 kB: name a folder for its rows" in message
     assert "--cache" in message
     assert "too small for 210 features" in refused(*asked, "--memory", "5kB", "--cache", tmp_path / "cache")
-    assert "a size such as 4GB" in refused(*asked, "--memory", "much")
+    with pytest.raises(SystemExit, match="2"):
+        main([*map(str, asked), "--memory", "much"])
+    assert "must be a size such as 4GB, 500MB or 1.5GiB, got 'much'" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 

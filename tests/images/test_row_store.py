@@ -15,7 +15,7 @@ pytest.importorskip("nilearn")
 from spcatv._util.locks import locked
 from spcatv.images import row_store
 from spcatv.images.loading import ImageError
-from spcatv.images.row_store import CacheError, Kind, Origin, open_store, wider_rows
+from spcatv.images.row_store import CacheError, Kind, Origin, known_rows, open_store
 from spcatv.progress import Message, listening
 
 N_FILES, N_FEATURES = 6, 5
@@ -232,12 +232,13 @@ def test_rows_with_more_features_serve_for_fewer(files):
     places = np.array([7, 2, 9, 4, 0])
     complete(files, kind=Kind(KIND.about, places, "float32"))
     origins = [Origin(path.name, (path,), 1) for path in files.paths]
-    rows = wider_rows(files.cache, Kind(KIND.about, np.array([2, 7, 0]), "float32"), origins)
+    rows = known_rows(files.cache, Kind(KIND.about, np.array([2, 7, 0]), "float32"), origins)
     assert places[rows.columns].tolist() == [2, 7, 0]
-    assert wider_rows(files.cache, Kind(KIND.about, np.array([2, 3]), "float32"), origins) is None
-    assert wider_rows(files.cache, Kind({"space": "other"}, np.array([2, 7]), "float32"), origins) is None
+    assert known_rows(files.cache, Kind(KIND.about, np.array([2, 3]), "float32"), origins) is None
+    assert known_rows(files.cache, Kind({"space": "other"}, np.array([2, 7]), "float32"), origins) is None
+    assert known_rows(files.cache, Kind(KIND.about, places, "float32"), origins).columns is None
     files.paths[0].write_text("changed")
-    assert wider_rows(files.cache, Kind(KIND.about, np.array([2, 7, 0]), "float32"), origins) is None
+    assert known_rows(files.cache, Kind(KIND.about, np.array([2, 7, 0]), "float32"), origins) is None
 
 
 PROCESSES = """

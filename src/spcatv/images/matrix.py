@@ -18,7 +18,7 @@ from spcatv._util.types import FloatArray
 from spcatv.data import checked_memory_limit
 from spcatv.data.memory import BLOCK_BYTES, PARTS, Budget, bytes_text, machine_memory
 from spcatv.images.loading import ImageError
-from spcatv.images.row_store import Kind, Origin, Rows, checked_cache, digest, open_store, wider_rows
+from spcatv.images.row_store import Kind, Origin, Rows, checked_cache, digest, known_rows, open_store
 from spcatv.images.rows import StoredRows
 from spcatv.images.space import Samples, Space
 from spcatv.model import file_sha256
@@ -267,11 +267,11 @@ def stored_rows(samples: Samples, space: Space, dtype: str, storage: Storage) ->
         for run, image in zip(samples.runs, images, strict=True)
     ]
     done = _teller(samples)
-    wider = wider_rows(storage.cache, kind, origins)
-    if wider is not None:
+    known = known_rows(storage.cache, kind, origins)
+    if known is not None:
         for number in range(len(origins)):
             done(number)
-        return wider
+        return known
 
     def make(number: int) -> tuple[FloatArray, tuple[str, ...]]:
         origin = origins[number]

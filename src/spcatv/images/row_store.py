@@ -20,7 +20,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -421,14 +421,15 @@ def _described(folder: Path) -> tuple[Any, Any]:
         return None, None
 
 
-def wider_rows(cache: Path, kind: Kind, origins: Sequence[Origin]) -> Rows | None:
-    """Rows of all images in a store of the same kind that has more features; None if there are none.
+def known_rows(cache: Path, kind: Kind, origins: Sequence[Origin]) -> Rows | None:
+    """Rows of all images in a store of this kind, or in one with more features; None if there are none.
 
-    A fit drops features from its mask: new images of the same files are then read with a smaller mask.
+    A fit drops features from its mask: the same images are then read with a smaller mask as new ones.
     """
     states = [origin.state() for origin in origins]
     wanted = json.loads(json.dumps(kind.described))
-    for folder in sorted(cache.glob(f"{PREFIX}*")):
+    own = cache / kind.name
+    for folder in (own, *sorted(set(cache.glob(f"{PREFIX}*")) - {own})):
         about, places = _described(folder)
         if about != wanted or places.ndim != 1 or not np.isin(kind.places, places).all():
             continue
@@ -436,10 +437,9 @@ def wider_rows(cache: Path, kind: Kind, origins: Sequence[Origin]) -> Rows | Non
         known = store.entries()
         if not all(state in known for state in states):
             continue
-        entries = store.intact([known[state] for state in states])
-        if None not in entries:
+        entries = [entry for entry in store.intact([known[state] for state in states]) if entry is not None]
+        if len(entries) == len(states):
             order = np.argsort(places)
             columns = order[np.searchsorted(places, kind.places, sorter=order)]
-            rows = Rows.of(store, [entry for entry in entries if entry is not None])
-            return Rows(store, rows.numbers, rows.sha256, columns)
+            return replace(Rows.of(store, entries), columns=None if folder == own else columns)
     return None
