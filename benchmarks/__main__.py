@@ -25,6 +25,7 @@ SECTIONS = {
     "growth": "growth",
     "rows": "rows",
     "disk": "disk",
+    "files": "files",
     "starts": "starts",
     "structures": "structures",
 }

@@ -223,8 +223,10 @@ def selection(folder):
 
 
 def large_data(folder):
-    """A matrix in files of two kinds, and its structure."""
+    """A matrix in files of two kinds, and its structure; and images."""
     h5py = pytest.importorskip("h5py", reason="not installed")
+    pytest.importorskip("nilearn", reason="needs the extra images")
+    write_volumes(folder, "maps/sub-{:02d}.nii.gz")
     pytest.importorskip("distributed", reason="needs the extra dask")
     X = signals(40, np.argwhere(np.ones((12, 10))))
     np.save(folder / "X.npy", X)

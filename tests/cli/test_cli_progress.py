@@ -10,7 +10,7 @@ import pytest
 
 from spcatv import SPCATV
 from spcatv.cli import main
-from spcatv.cli.progress import Display, LiveDisplay, LogDisplay, choose_display, share_done
+from spcatv.cli.progress import Display, LiveDisplay, LogDisplay, NoteDisplay, choose_display, share_done
 from spcatv.cli.time_left import TimeLeft, duration
 from spcatv.progress import (
     AlternationEnded,
@@ -124,10 +124,10 @@ def test_choice_of_the_display(on_a_terminal):
 
 def test_no_live_line_without_a_terminal_or_without_rich(monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
-    assert type(choose_display(quiet=False, verbose=0)) is Display
+    assert type(choose_display(quiet=False, verbose=0)) is NoteDisplay
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     monkeypatch.setitem(sys.modules, "rich.console", None)
-    assert type(choose_display(quiet=False, verbose=0)) is Display
+    assert type(choose_display(quiet=False, verbose=0)) is NoteDisplay
 
 
 @pytest.mark.parametrize("level", ["-v", "-vv"])

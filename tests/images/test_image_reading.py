@@ -201,15 +201,15 @@ def test_memory_reads_files_once(fine, tmp_path, monkeypatch):
 
     first = read()
     assert np.array_equal(read(), first)
-    assert len(filled) == 1
+    assert len(filled) == len(paths)  # one image at a time
     assert not np.array_equal(read(fwhm=5), first)
-    assert len(filled) == 2
+    assert len(filled) == 2 * len(paths)
     assert np.array_equal(read(files=paths[::-1]), first[::-1])
-    assert len(filled) == 3
+    assert len(filled) == 3 * len(paths)
     # another content under the same name is read
     nib.save(fine[1], paths[0])
     assert np.array_equal(read()[0], first[1])
-    assert len(filled) == 4
+    assert len(filled) == 4 * len(paths)
 
 
 def test_verbose_tells_every_image(fine, capsys):

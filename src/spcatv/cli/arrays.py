@@ -14,7 +14,8 @@ import numpy as np
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
 from spcatv.cli.kinds import InputError
 from spcatv.cli.options import CommonOptions
-from spcatv.data import Adjustment
+from spcatv.data import Adjustment, checked_memory_limit, row_blocks
+from spcatv.data.memory import bytes_text
 from spcatv.estimator import SPCATV
 from spcatv.model import SavedModel, file_sha256
 from spcatv.results.folder import COMPONENT_MAPS, MODEL
@@ -23,6 +24,8 @@ from spcatv.results.writing import write_json
 from spcatv.structure import GridStructure, Structure, grid
 
 TEXT_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+# values of an array that are looked at together
+BLOCK_ENTRIES = 1 << 22
 ARRAY_SUFFIXES = (".npy", ".npz", *TEXT_DELIMITERS)
 
 
@@ -89,8 +92,9 @@ def read_array(options: CommonOptions) -> ArraySamples:
     if len(data) < 2:
         raise InputError(f"{file} holds {len(data)} sample; at least two are needed")
     labels = _labels(options, data.shape[1:])
+    _check_room(data, labels, options)
     X = data_matrix(data, labels, file)
-    if options.dtype is not None:
+    if options.dtype is not None and not isinstance(X, np.memmap):  # a map is converted block by block
         X = X.astype(options.dtype, copy=False)
     kept = _usable(X, options)
     if not kept.all():
@@ -102,6 +106,7 @@ def read_array(options: CommonOptions) -> ArraySamples:
             )
         labels = labels.copy()
         labels[labels != 0] = np.where(kept, labels[labels != 0], 0)
+        _check_room(X, labels, options)
         X = X[:, kept]
     files = {"array": file} if options.mask is None else {"array": file, "mask": Path(options.mask)}
     return ArraySamples(
@@ -112,6 +117,19 @@ def read_array(options: CommonOptions) -> ArraySamples:
         files=files,
         n_dropped=int(np.count_nonzero(~kept)),
     )
+
+
+def _check_room(data: Array, labels: IntArray | None, options: CommonOptions) -> None:
+    """Refuse to copy the cells in the mask out of a file if they do not fit into `--memory`."""
+    limit = checked_memory_limit(options.memory)
+    if limit is None or labels is None or labels.all() or not isinstance(data, np.memmap):
+        return
+    n_bytes = len(data) * int(np.count_nonzero(labels)) * data.itemsize
+    if n_bytes > limit:
+        raise InputError(
+            f"the cells of {options.array} that can be used take {bytes_text(n_bytes)}, more than --memory "
+            f"{options.memory}: write an array without the others, or raise --memory"
+        )
 
 
 def _sample_names(file: Path, n_samples: int) -> tuple[str, ...]:
@@ -145,7 +163,7 @@ def load_array(file: Path) -> Array:
         raise InputError(f"cannot read {file} as an array: {error}") from error
     if data.dtype.kind not in "fiub":
         raise InputError(f"{file} does not hold real numbers, but {data.dtype}")
-    return np.asarray(data)
+    return data
 
 
 def _only_array(file: Path) -> Array:
@@ -218,8 +236,12 @@ def data_matrix(data: Array, labels: IntArray | None, file: Path) -> FloatArray:
 
 def _usable(X: FloatArray, options: CommonOptions) -> BoolArray:
     """True for features that vary and are finite in every sample; refuse the others if asked to."""
-    kept: BoolArray = np.asarray(np.isfinite(X).all(axis=0))
-    kept[kept] = (X[:, kept] != X[:1, kept]).any(axis=0)
+    kept = np.ones(X.shape[1], dtype=bool)
+    varies = np.zeros(X.shape[1], dtype=bool)
+    for first, last in row_blocks(X.shape, BLOCK_ENTRIES):
+        kept &= np.isfinite(X[first:last]).all(axis=0)
+        varies |= (X[first:last] != X[0]).any(axis=0)
+    kept &= varies
     n_bad = int(np.count_nonzero(~kept))
     what = f"of {X.shape[1]} features of {options.array} are constant, NaN or infinite in some sample"
     if n_bad == X.shape[1]:

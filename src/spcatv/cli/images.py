@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from joblib import effective_n_jobs
 
 from spcatv._util.entities import files_of, samples_of_one_file
 from spcatv._util.matching import match_rows
@@ -27,12 +23,11 @@ from spcatv.model import SavedModel
 from spcatv.results.folder import MEAN, MODEL
 from spcatv.results.reading import restore_model
 from spcatv.results.writing import write_json
+from spcatv.selection.components import MOST_COMPONENTS
 from spcatv.structure import Structure
 
 if TYPE_CHECKING:
     from spcatv.images import Cohort, ImageSPCATV
-
-CHUNK = 2**20
 
 ONE_FILE = (
     "{}: all {} samples are volumes of one file and count as separate samples: folds are blocks of "
@@ -139,9 +134,19 @@ def read_images(options: CommonOptions, samples: Sequence[SampleFiles]) -> Image
         reading = make_reading(**asked)
         check_words(reading.run_confounds)
     confounds = _confounds(options.confounds, options.confounds_columns, options.path_column)
-    with _named_errors(options.confounds), read_ahead(samples, options.n_jobs):
-        excluded = options.exclude or ()
-        cohort = read_cohort(_plain(samples), confounds=confounds, exclude=excluded, reading=reading, **own)
+    n_components = options.n_components if isinstance(options.n_components, int) else options.max_components
+    with _named_errors(options.confounds):
+        cohort = read_cohort(
+            _plain(samples),
+            confounds=confounds,
+            exclude=options.exclude or (),
+            reading=reading,
+            cache=options.cache,
+            memory_limit=options.memory,
+            n_components=n_components or MOST_COMPONENTS,
+            n_jobs=options.n_jobs,
+            **own,
+        )
     if samples_of_one_file(cohort.names):
         warn_user(ONE_FILE.format(samples[0][0].name, len(cohort.names)), UserWarning)
     return ImageSamples(cohort, cohort.space.structure(), {**own, **asked})
@@ -154,12 +159,16 @@ def score_images(
     columns: Sequence[str] | None,
     path_column: str | None,
     exclude: Sequence[str],
+    *,
+    cache: Path | None = None,
+    memory: str | None = None,
 ) -> tuple[tuple[str, ...], FloatArray, str]:
     """Names and scores (n_samples, K) of new images, and how the rows of `confounds` were matched.
 
     If the model was fitted with confounds, `confounds` names theirs; by default, the `columns` of the fit.
     """
     model: ImageSPCATV = restore_model(saved)
+    model.set_params(cache=cache, memory_limit=memory or model.memory_limit)
     fitted = model.preparation_.confounds
     if columns is None and fitted is not None and fitted.columns:
         columns = fitted.columns
@@ -211,42 +220,3 @@ def _named_errors(confounds: Path | None) -> Iterator[None]:
         if confounds is not None and message.startswith("confounds:"):
             message = f"{confounds}:{message.removeprefix('confounds:')}"
         raise InputError(message) from error
-
-
-@contextmanager
-def read_ahead(samples: Sequence[SampleFiles], n_jobs: int) -> Iterator[None]:
-    """Let threads read the files before they are needed, so that they are in the cache of the system.
-
-    The images are still decoded one by one, and only one is in memory at a time; but decoding no longer waits
-    for a slow or remote disk. `n_jobs` counts the thread that decodes: 1 reads nothing ahead, -1 is one
-    thread per core.
-    """
-    files = [file for sample in samples for file in sample]
-    places = count()
-    stop = threading.Event()
-
-    def work() -> None:
-        # next() on a counter is atomic in Python: no two threads get the same file
-        while not stop.is_set() and (place := next(places)) < len(files):
-            _touch(files[place], stop)
-
-    n_threads = min(effective_n_jobs(n_jobs) - 1, len(files))
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(n_threads)]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
-
-
-def _touch(file: Path, stop: threading.Event) -> None:
-    """Read a file and discard it; errors are reported when the file is needed."""
-    try:
-        with file.open("rb", buffering=0) as stream:
-            while not stop.is_set() and stream.read(CHUNK):
-                pass
-    except OSError:
-        return

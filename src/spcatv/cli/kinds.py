@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -109,6 +110,17 @@ def choice(*choices: str) -> Kind:
 def text(metavar: str) -> Kind:
     """Any text that is not empty."""
     check = _checked("a text that is not empty", lambda v: isinstance(v, str) and bool(v.strip()), str)
+    return Kind(check, check, metavar)
+
+
+def size(metavar: str = "SIZE") -> Kind:
+    """An amount of memory, in the words of `SPCATV(memory_limit=...)`."""
+    written = re.compile(r"\s*(\d+\.?\d*|\.\d+)\s*([kmgt]?(i?b)?)\s*", re.IGNORECASE)
+    check = _checked(
+        "a size such as 4GB, 500MB or 1.5GiB",
+        lambda v: isinstance(v, str) and bool(written.fullmatch(v)),
+        str,
+    )
     return Kind(check, check, metavar)
 
 

@@ -47,7 +47,7 @@ def with_number(
     if options.command != "fit":
         ways = (*TARGET_PARAMETERS, *PENALISED_PARAMETERS)
         parameters = {name: value for name, value in parameters.items() if name not in ways}
-    n_blocks = len(samples.matrix) if groups is None else len(set(groups))
+    n_blocks = samples.matrix.shape[0] if groups is None else len(set(groups))
     if n_blocks < 2:
         raise InputError("--n-components auto needs at least two groups of samples")
     most = options.max_components or most_components(n_blocks)

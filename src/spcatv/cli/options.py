@@ -164,6 +164,12 @@ OPTIONS: dict[str, Option] = {
         "images to leave out: files, with or without their folder and ending, or participants (sub-07)",
         n_values="+",
     ),
+    "cache": Option(
+        kinds.path("DIR"),
+        INPUT,
+        "folder that keeps what was read of the images, one row per sample, for the next run on the same "
+        "files; needed if the rows of all images do not fit into memory, or into --memory",
+    ),
     "n_components": Option(
         kinds.word_or("auto", kinds.integer("K")),
         MODEL,
@@ -266,11 +272,17 @@ OPTIONS: dict[str, Option] = {
         "auto for 10 where the samples are enough for halves and the data are not too large",
     ),
     "output": Option(kinds.path("DIR"), RUN, "folder for the results; it must be new or empty"),
+    "memory": Option(
+        kinds.size(),
+        RUN,
+        "memory that the data and the vectors of a fit may take in each process, such as 4GB (default: half "
+        "of what there is); larger data are read from disk, block by block",
+    ),
     "n_jobs": Option(
         kinds.workers(),
         RUN,
-        "threads that read files ahead, which helps on a slow or remote disk, and worker processes of a "
-        "selection, -1 for one per core; any number gives the same result",
+        "worker processes of a selection, -1 for one per core, and threads that read files where these are "
+        "more than the cores, which helps on a slow or remote disk; any number gives the same result",
     ),
     "scheduler": Option(
         kinds.text("ADDRESS"),
@@ -336,6 +348,7 @@ class CommonOptions:
     run_confounds: tuple[str, ...] | None = None
     bad_features: str = "drop"
     exclude: tuple[str, ...] | None = None
+    cache: Path | None = None
     n_components: int | str = FIT.n_components
     max_components: int | None = None
     penalty_units: str | None = FIT.penalty_units
@@ -354,6 +367,7 @@ class CommonOptions:
     dtype: str | None = None
     seed: int = 0
     output: Path | None = None
+    memory: str | None = None
     n_jobs: int = 1
     overwrite: bool = False
 
@@ -364,6 +378,8 @@ class CommonOptions:
         given = {name: value for name, value in values.items() if name in offered and value is not None}
         if self.regress_global:
             given["global_signal"] = "regress"
+        if self.memory is not None:
+            given["memory_limit"] = self.memory
         if self.n_components == "auto":
             del given["n_components"]
         return {**given, "random_state": self.seed}

@@ -166,6 +166,15 @@ def _add_transform(commands: Subparsers) -> Parser:
         metavar="NAME",
         help="images to leave out: files, with or without their folder and ending, or participants (sub-07)",
     )
+    parser.add_argument(
+        "--cache", type=Path, metavar="DIR", help="folder that keeps what was read, as for `spca-tv fit`"
+    )
+    parser.add_argument(
+        "--memory",
+        type=kinds.size().read,
+        metavar="SIZE",
+        help="memory that the images may take, such as 4GB; more are read in parts, one after the other",
+    )
     parser.add_argument("--output", type=Path, required=True, metavar="TSV", help="file for the scores")
     parser.add_argument("--overwrite", action="store_true", help="replace the file if it exists")
     add_verbosity(parser)

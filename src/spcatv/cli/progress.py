@@ -58,6 +58,16 @@ class Display:
         return False
 
 
+class NoteDisplay(Display):
+    """Prints messages only."""
+
+    def hear(self, event: Event, /) -> bool:
+        """Print the text of a message."""
+        if isinstance(event, Message):
+            print(f"spca-tv: note: {event.text}", file=sys.stderr, flush=True)
+        return False
+
+
 class LogDisplay(Display):
     """Logs files, stages and components as information, and alternations for debugging."""
 
@@ -130,6 +140,8 @@ class LiveDisplay(Display):
     def hear(self, event: Event, /) -> bool:
         """Redraw the line."""
         match event:
+            case Message(text):
+                self._bar.console.print(f"spca-tv: note: {text}", markup=False, highlight=False)
             case FileRead(number, total):
                 self._left.steps_done(number, total)
                 self._bar.update(self._task, completed=number, total=total, note=f"file {number}/{total}")
@@ -197,17 +209,17 @@ def _bar(console: Console, left: TimeLeft) -> Progress:
 
 
 def choose_display(*, quiet: bool, verbose: int) -> Display:
-    """The display for this run: log lines if asked for, a live line on a terminal, else nothing."""
+    """The display for this run: log lines if asked for, a live line on a terminal, else messages only."""
     if quiet:
         return Display()
     if verbose:
         return LogDisplay()
     if not sys.stderr.isatty():
-        return Display()
+        return NoteDisplay()
     try:
         from rich.console import Console
     except ImportError:  # the live line is an optional comfort of the extra `images`
-        return Display()
+        return NoteDisplay()
     return LiveDisplay(Console(stderr=True))
 
 

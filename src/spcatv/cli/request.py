@@ -17,7 +17,6 @@ from spcatv.cli.inputs import SampleFiles, Source, sample_files
 from spcatv.cli.kinds import InputError
 from spcatv.cli.options import CommonOptions, OptionsKind, effective_options, flag
 from spcatv.cli.progress import Display, choose_display, set_up_log
-from spcatv.progress import StageStarted, tell
 from spcatv.results import SampleSet, claimed_folder
 from spcatv.results.folder import CONFIG
 
@@ -46,7 +45,6 @@ class Request(Generic[OptionsKind]):
         """Read the samples."""
         if self.files is None:
             return read_array(self.options)
-        tell(StageStarted("Reading", len(self.files), "inputs"))
         return read_images(self.options, self.files)
 
     def announce(self, samples: SampleSet) -> None:
@@ -119,7 +117,7 @@ def _checked_input(options: CommonOptions, sources: Sequence[Source]) -> tuple[S
         if options.surface is not None and options.template is not None:
             raise InputError("give either --surface or --template, not both")
         return files
-    _refuse(options, ("surface", "template", "confounds", "path_column", "exclude"), "images")
+    _refuse(options, ("surface", "template", "confounds", "path_column", "exclude", "cache"), "images")
     _refuse(options, ("smoothing_fwhm", "standardize_runs", "high_pass", "low_pass", "t_r"), "images")
     _refuse(options, ("run_confounds", "target_affine"), "images")
     if options.standardize:

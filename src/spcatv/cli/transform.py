@@ -42,6 +42,8 @@ def run(arguments: argparse.Namespace) -> None:
                 arguments.confounds_columns,
                 arguments.path_column,
                 arguments.exclude,
+                cache=arguments.cache,
+                memory=arguments.memory,
             )
     with replacing(arguments.output) as temporary:
         write_mixing(temporary, names, scores)

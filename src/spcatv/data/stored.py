@@ -153,6 +153,27 @@ class FileReader:
             )
 
 
+class ColumnReader:
+    """Some columns of another reader's rows."""
+
+    def __init__(self, reader: Reader, columns: IntArray) -> None:
+        self.reader, self.columns = reader, columns
+        self.shape = reader.shape[0], len(columns)
+        self.dtype = reader.dtype
+        self.chunks = reader.chunks[0], 1
+
+    def fill(self, out: FloatArray, first: int, left: int = 0) -> None:
+        """Read rows from `first` on and columns from `left` on."""
+        columns = self.columns[left : left + out.shape[1]]
+        begin, end = int(columns.min()), int(columns.max()) + 1
+        height = max(PIECE_BYTES // ((end - begin) * out.itemsize), 1)
+        raw: FloatArray = np.empty((min(height, len(out)), end - begin), out.dtype)
+        for top in range(0, len(out), height):
+            piece = raw[: len(out) - top]
+            self.reader.fill(piece, first + top, begin)
+            np.take(piece, columns - begin, axis=1, out=out[top : top + len(piece)], mode="clip")
+
+
 class MappedData(ArrayData):
     """Samples of a memory map that fits into memory, read where the system has mapped them.
 
@@ -272,6 +293,15 @@ class StoredData(BlockedData):
     def take(self, samples: IntArray) -> Self:
         """The given samples of these, by their numbers."""
         return type(self)(self.reader, self.dtype, self.budget, self.samples[samples])
+
+    def columns(self, features: IntArray) -> Self:
+        """The given features of all samples, by their numbers."""
+        return type(self)(ColumnReader(self.reader, features), self.dtype, self.budget, self.samples)
+
+    def rows(self) -> Iterator[FloatArray]:
+        """Every sample, in order and in the dtype of X; good until the next one is asked for."""
+        for block, rows in self._read(self._ordered_blocks()):
+            yield from (rows[number] for number in block.local.tolist())
 
     def _sorted_blocks(self) -> list[_Block]:
         """Blocks in the order in which they are stored."""

@@ -9,6 +9,8 @@ from spcatv.images.cohort import Cohort, read_cohort
 from spcatv.images.reading import Reading, make_reading
 from spcatv.images.run_confounds import check_words
 from spcatv.images.saving import READING
+from spcatv.progress import SILENT, listening
+from spcatv.progress.printing import LinePrinter
 
 
 def reading_for(model: Any) -> Reading:
@@ -21,20 +23,25 @@ def reading_for(model: Any) -> Reading:
 def cohort_for(model: Any, imgs: Any, confounds: Any = None, exclude: str | Sequence[str] = ()) -> Cohort:
     """Images as the parameters of an estimator ask for; a Cohort is checked against them and returned."""
     if not isinstance(imgs, Cohort):
-        return read_cohort(
-            imgs,
-            mask=model.mask,
-            surface=model.surface,
-            confounds=confounds,
-            bad_features=model.bad_features,
-            standardize=bool(model.standardize),
-            dtype=model.dtype,
-            progress=_print_image if model.verbose > 1 else None,
-            reading=reading_for(model),
-            target_affine=model.target_affine,
-            memory=model.memory,
-            exclude=exclude,
-        )
+        printer = LinePrinter("[ImageSPCATV] ", steps=False) if model.verbose else SILENT
+        with listening(printer):
+            return read_cohort(
+                imgs,
+                mask=model.mask,
+                surface=model.surface,
+                confounds=confounds,
+                bad_features=model.bad_features,
+                standardize=bool(model.standardize),
+                dtype=model.dtype,
+                progress=_print_image if model.verbose > 1 else None,
+                reading=reading_for(model),
+                target_affine=model.target_affine,
+                memory=model.memory,
+                cache=model.cache,
+                memory_limit=model.memory_limit,
+                n_components=model.n_components,
+                exclude=exclude,
+            )
     if exclude:
         raise ValueError("a Cohort is read already; give exclude to read_cohort")
     if confounds is not None:

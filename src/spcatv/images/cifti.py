@@ -108,6 +108,10 @@ class CiftiSpace(Space):
         """The column of the files behind every feature, shape (P,)."""
         return np.concatenate([*self._cortex_columns.values(), self._voxel_columns])
 
+    def places(self) -> IntArray:
+        """The column of the files behind every feature."""
+        return self.columns
+
     @property
     def n_features(self) -> int:
         """Number of grayordinates in the mask."""
@@ -248,6 +252,10 @@ class CiftiSamples(Samples):
     def names(self) -> tuple[str, ...]:
         """One name per sample: the file, and the row in it if it holds several."""
         return tuple(name for file in self.opened for name in sample_names(file.name, file.n_samples))
+
+    def images(self) -> list[CiftiSamples]:
+        """The samples of every image."""
+        return [replace(self, opened=(file,)) for file in self.opened]
 
     @cached_property
     def runs(self) -> tuple[Run, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from spcatv._util.entities import natural_groups
-from spcatv._util.types import BoolArray, FloatArray
+from spcatv._util.types import FloatArray
 from spcatv._util.warn import warn_user
-from spcatv.data import Adjustment, as_data
+from spcatv.data import AdjustedData, Adjustment
+from spcatv.images.cleaning import cleaned_rows
 from spcatv.images.confounds import ConfoundFit, ConfoundTable, fit_confounds, read_confounds
 from spcatv.images.features import (
     DropReport,
@@ -27,13 +28,15 @@ from spcatv.images.features import (
 from spcatv.images.formats import listed, space_of, without
 from spcatv.images.loading import ImageError
 from spcatv.images.maskers import is_masker, masker_parts
-from spcatv.images.matrix import ReadProgress, read_matrix
+from spcatv.images.matrix import ReadProgress, Storage, heard, read_batches, read_matrix
 from spcatv.images.quality import ImageQuality, image_quality
 from spcatv.images.reading import AUTO, NOTHING, Reading
+from spcatv.images.rows import StoredRows, data_of
 from spcatv.images.run_confounds import beside, check_words, is_per_run, run_tables
 from spcatv.images.runs import ROUNDING, Run, RunWarning, check_runs, clean_runs
 from spcatv.images.space import Samples, Space
-from spcatv.model import file_sha256
+from spcatv.images.voxel_statistics import kept_statistics
+from spcatv.progress import StageStarted, tell
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +75,20 @@ class Preparation:
         Confounds, with the columns of the fit, are needed if and only if the fit had some; a list of tables
         holds those of runs.
         """
+        with heard(progress):
+            (X,) = self.batches(imgs, confounds, memory=memory, exclude=exclude)
+        return X
+
+    def batches(
+        self,
+        imgs: Any,
+        confounds: Any = None,
+        *,
+        memory: Any = None,
+        exclude: str | Sequence[str] = (),
+        storage: Storage = Storage(),  # noqa: B008 (it is immutable)
+    ) -> Iterator[FloatArray]:
+        """The same matrix in parts, one after the other, each of whole images; one part if it fits."""
         samples = self.open(imgs, exclude)
         per_run = confounds if is_per_run(confounds) else None
         if per_run is not None and not self.reading.run_confounds:
@@ -80,15 +97,19 @@ class Preparation:
         tables = run_tables(samples.runs, self.reading.run_confounds, per_run)
         check_runs(samples.runs, self.reading, tables)
         smooth = _smoothed(samples, self.reading)
-        X = read_matrix(smooth, self.space, self.dtype, progress=progress, memory=memory)
-        check_finite(X, samples.names, self.space.noun)
-        if self.reading.cleans:
-            clean_runs(X, samples.runs, self.reading, tables)
-        if self.confounds is not None and table is not None:
-            self.confounds.remove(X, table)
-        if self.scale is not None:
-            X /= self.scale
-        return X
+        for part, X in read_batches(smooth, self.space, self.dtype, memory=memory, storage=storage):
+            check_finite(X, samples.names[part], self.space.noun)
+            if self.reading.cleans:
+                inside = [
+                    place for place, run in enumerate(samples.runs) if part.start <= run.start < part.stop
+                ]
+                runs = [samples.runs[place].moved(-part.start) for place in inside]
+                clean_runs(X, runs, self.reading, [tables[place] for place in inside])
+            if self.confounds is not None and table is not None:
+                self.confounds.removed(X, table.of(part))
+            if self.scale is not None:
+                X /= self.scale
+            yield X
 
     def open(self, imgs: Any, exclude: str | Sequence[str] = ()) -> Any:
         """Open new images of the same kind and space, without reading their values."""
@@ -124,8 +145,10 @@ class Cohort:
 
     Attributes
     ----------
-    X : ndarray of shape (n_samples, n_features)
-        One row per image, not centred; confounds removed and scaled if asked for.
+    X : ndarray or Data of shape (n_samples, n_features)
+        One row per image, not centred; confounds removed and scaled if asked for. Data if the rows lie in a
+        cache on disk because they do not fit into memory; `SPCATV` and all that takes data matrices read
+        them block by block.
     preparation : Preparation
         How the rows were made, to treat new images in the same way.
     adjustment : Adjustment
@@ -152,7 +175,7 @@ class Cohort:
         values come from a cache.
     """
 
-    X: FloatArray
+    X: Any
     preparation: Preparation
     adjustment: Adjustment
     names: tuple[str, ...]
@@ -192,8 +215,12 @@ def read_cohort(
     reading: Reading = Reading(),  # noqa: B008 (it is immutable)
     target_affine: Any = None,
     memory: Any = None,
+    cache: Any = None,
+    memory_limit: Any = None,
+    n_components: int = 3,
+    n_jobs: int | None = None,
 ) -> Cohort:
-    """Read images one by one into one array and prepare it for a fit (docs/images.md).
+    """Read images on all cores into one matrix and prepare it for a fit (docs/images.md).
 
     Parameters
     ----------
@@ -226,6 +253,16 @@ def read_cohort(
         Resample images and mask to voxels of this size in mm, or with this affine.
     memory : path or joblib.Memory, default=None
         Where the values of files are kept after they were read, smoothed and resampled, for the next time.
+    cache : path, default=None
+        Folder that keeps one row per sample on disk, for the next time and for matrices that are larger than
+        memory (docs/large-data.md).
+    memory_limit : int, str or None, default=None
+        As for `spcatv.SPCATV`. A matrix that does not fit stays in the cache, and is read block by block.
+    n_components : int, default=3
+        Components of the fits to come: their vectors count towards the limit.
+    n_jobs : int, default=None
+        Threads that read files, if they shall be more than the cores: on a slow or remote disk. -1 is one per
+        core.
 
     Returns
     -------
@@ -239,11 +276,13 @@ def read_cohort(
     check_rule(bad_features)
     precision = checked_dtype(dtype)
     check_words(reading.run_confounds)
+    storage = Storage.asked(cache, memory_limit, n_components, n_jobs)
     items = without(listed(imgs), exclude, surface)
     own_mesh = getattr(getattr(mask, "mask_img", None), "mesh", None)  # of a SurfaceMasker
     kind = space_of(items, own_mesh if surface is None else surface)
     if is_masker(mask):
-        mask, reading = masker_parts(mask, items, kind, reading, target_affine)
+        with kept_statistics(storage.cache):
+            mask, reading = masker_parts(mask, items, kind, reading, target_affine)
     if target_affine is not None:
         reading = replace(reading, resample=True)
     if reading.resample:
@@ -254,33 +293,39 @@ def read_cohort(
         raise ImageError(f"{opened.names[0]}: one image only; components need at least two")
     per_run = confounds if is_per_run(confounds) else None
     table = None if confounds is None or per_run is not None else read_confounds(confounds, opened.names)
-    space, samples, mask_report = opened.place()
+    with kept_statistics(storage.cache):
+        space, samples, mask_report = opened.place()
     if per_run is not None and not reading.run_confounds:
         reading = replace(reading, run_confounds=("*",))
     tables = run_tables(samples.runs, reading.run_confounds, per_run)
     reading, reading_report = _settled(reading, samples.runs)
     logger.info("%s", "; ".join(filter(None, (mask_report, reading_report))))
     check_runs(samples.runs, reading, tables)
-    hashes = {path: file_sha256(path) for path in dict.fromkeys(samples.files)}
     smooth = _smoothed(samples, reading)
-    X = read_matrix(smooth, space, precision, progress=progress, memory=memory, hashes=hashes)
+    tell(StageStarted("Reading", len(samples.names), "images", storage.n_threads))
+    found = read_matrix(smooth, space, precision, progress=progress, memory=memory, storage=storage)
+    X: Any = found.X
     quality = image_quality(X, samples.names, space.noun)
     X, space, dropped = _without_bad(X, space, bad_features, samples.names)
     if reading.cleans:
-        X, space, dropped = _cleaned(X, space, samples.runs, reading, tables, bad_features, dropped)
+        if isinstance(X, StoredRows):
+            X = cleaned_rows(X, smooth, space, reading, tables, storage)
+        else:
+            clean_runs(X, samples.runs, reading, tables)
+        X, space, dropped = _without_constant(X, space, bad_features, dropped)
     fit = None
     if table is not None:
         X, space, fit, dropped = _without_confounds(X, space, table, bad_features, dropped)
     scale = None
     if standardize:
         scale = _column_spread(X)[1].astype(precision)
-        X /= scale
+        X = _scaled(X, scale)
     return Cohort(
-        X=X,
+        X=X.data if isinstance(X, StoredRows) else X,
         preparation=Preparation(space=space, confounds=fit, scale=scale, dtype=precision, reading=reading),
         adjustment=Adjustment(standardize, None if table is None else table.values),
         names=samples.names,
-        files=tuple(InputFile(str(path), sha256) for path, sha256 in hashes.items()),
+        files=tuple(InputFile(str(path), found.sha256[path]) for path in dict.fromkeys(samples.files)),
         mask_report=mask_report,
         dropped=dropped,
         matched="" if table is None else table.matched,
@@ -323,10 +368,8 @@ def checked_dtype(dtype: Any) -> str:
     return name
 
 
-def _without_bad(
-    X: FloatArray, space: Space, rule: str, names: tuple[str, ...]
-) -> tuple[FloatArray, Space, DropReport]:
-    """Drop or refuse features that are constant, NaN or infinite. X is overwritten."""
+def _without_bad(X: Any, space: Space, rule: str, names: tuple[str, ...]) -> tuple[Any, Space, DropReport]:
+    """Drop or refuse features that are constant, NaN or infinite. An array X is overwritten."""
     bad = find_bad(X)
     report = apply_rule(bad, rule, space.noun, names)
     if report.n_dropped:
@@ -334,18 +377,9 @@ def _without_bad(
     return X, space, report
 
 
-def _cleaned(
-    X: FloatArray,
-    space: Space,
-    runs: tuple[Run, ...],
-    reading: Reading,
-    tables: list[FloatArray | None],
-    rule: str,
-    report: DropReport,
-) -> tuple[FloatArray, Space, DropReport]:
-    """Clean the runs; drop or refuse features of which nothing is left in any of them. X is overwritten."""
-    clean_runs(X, runs, reading, tables)
-    kept: BoolArray = np.asarray(X.max(axis=0) != X.min(axis=0))
+def _without_constant(X: Any, space: Space, rule: str, report: DropReport) -> tuple[Any, Space, DropReport]:
+    """Drop or refuse features of which cleaning has left nothing in any run. An array X is overwritten."""
+    kept = ~find_bad(X).constant
     n_constant = check_explained(~kept, rule, space.noun, "the runs are cleaned")
     if n_constant:
         X, space = drop_columns(X, kept), space.keep(kept)
@@ -353,22 +387,34 @@ def _cleaned(
 
 
 def _without_confounds(
-    X: FloatArray, space: Space, table: ConfoundTable, rule: str, report: DropReport
-) -> tuple[FloatArray, Space, ConfoundFit, DropReport]:
-    """Remove the confounds; drop or refuse features that they explain fully. X is overwritten."""
+    X: Any, space: Space, table: ConfoundTable, rule: str, report: DropReport
+) -> tuple[Any, Space, ConfoundFit, DropReport]:
+    """Remove the confounds; drop or refuse features that they explain fully. An array X is overwritten."""
     mean, before = _column_spread(X)
     fit = fit_confounds(X, table)
-    fit.remove(X, table)
-    after = _column_spread(X)[1]
+    left = fit.removed(X, table)
+    after = _column_spread(left)[1]
     explained = after <= ROUNDING * np.finfo(X.dtype).eps * (np.abs(mean) + before)
     n_explained = check_explained(explained, rule, space.noun)
     if n_explained:
-        X, space = drop_columns(X, ~explained), space.keep(~explained)
         fit = replace(fit, slopes=fit.slopes[:, ~explained])
-    return X, space, fit, replace(report, n_explained=n_explained)
+        X, space = drop_columns(X, ~explained), space.keep(~explained)
+        left = fit.removed(X, table) if isinstance(X, StoredRows) else X
+    return left, space, fit, replace(report, n_explained=n_explained)
 
 
-def _column_spread(X: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _column_spread(X: Any) -> tuple[FloatArray, FloatArray]:
     """Means and standard deviations of the features, in float64."""
-    found = as_data(X).column_statistics(center=True)
-    return found.mean, np.sqrt(found.squared_norms / len(X))
+    found = data_of(X).column_statistics(center=True)
+    return found.mean, np.sqrt(found.squared_norms / X.shape[0])
+
+
+def _scaled(X: Any, scale: FloatArray) -> Any:
+    """X over the scale of its features: an array in place, rows on disk whenever they are read."""
+    if isinstance(X, np.ndarray):
+        X /= scale
+        return X
+    if isinstance(X, AdjustedData):
+        return replace(X, factor=1.0 / scale)
+    n_samples, n_features = X.shape
+    return AdjustedData(data_of(X), np.zeros((n_samples, 0)), np.zeros((0, n_features)), 1.0 / scale)

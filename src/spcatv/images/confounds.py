@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,10 @@ from spcatv._util.matching import (
 )
 from spcatv._util.text_table import Table, TableError, read_table
 from spcatv._util.types import FloatArray
-from spcatv.data import as_data, confound_fit, row_blocks
+from spcatv.data import AdjustedData, confound_fit, row_blocks
 from spcatv.images.categories import Levels, given_columns, indicator_name, indicators, levels_of, text_values
 from spcatv.images.loading import ImageError, is_path
+from spcatv.images.rows import data_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +34,10 @@ class ConfoundTable:
     names: tuple[str, ...]  # column names; empty if the table has none
     levels: Levels = field(default_factory=dict)  # the levels of every column of text
     matched: str = ""  # how rows were matched to the images, in a sentence; empty if a warning says it
+
+    def of(self, samples: slice) -> ConfoundTable:
+        """The rows of some samples."""
+        return replace(self, values=self.values[samples])
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,11 +62,14 @@ class ConfoundFit:
         """The columns of the table, in words."""
         return ", ".join(self.columns) or f"{len(self.mean)} columns"
 
-    def remove(self, X: FloatArray, table: ConfoundTable) -> None:
-        """Remove what the confounds explain from X, in place."""
+    def removed(self, X: Any, table: ConfoundTable) -> Any:
+        """X without what the confounds explain: an array in place, rows on disk whenever they are read."""
         centred = self._ordered(table) - self.mean
+        if not isinstance(X, np.ndarray):
+            return AdjustedData(data_of(X), centred, self.slopes, np.ones(X.shape[1]))
         for first, last in row_blocks(X.shape):
             X[first:last] -= centred[first:last] @ self.slopes
+        return X
 
     def _ordered(self, table: ConfoundTable) -> FloatArray:
         """The columns of a new table in the order of the fit."""
@@ -77,10 +85,10 @@ class ConfoundFit:
         return table.values
 
 
-def fit_confounds(X: FloatArray, table: ConfoundTable) -> ConfoundFit:
+def fit_confounds(X: Any, table: ConfoundTable) -> ConfoundFit:
     """Least squares of every column of X (n_samples, n_features) on the confounds and an intercept."""
     try:
-        mean, slopes = confound_fit(as_data(X), table.values)
+        mean, slopes = confound_fit(data_of(X), table.values)
     except ValueError as error:
         raise ImageError(str(error)) from error
     return ConfoundFit(mean=mean, slopes=slopes.astype(X.dtype), names=table.names, levels=table.levels)

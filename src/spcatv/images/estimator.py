@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,7 +21,7 @@ from spcatv.estimator.reportable import ReportMixin
 from spcatv.images.asked import cohort_for, masker_parameters, reading_for
 from spcatv.images.cohort import Cohort, checked_dtype
 from spcatv.images.features import check_rule
-from spcatv.images.matrix import ReadProgress, checked_memory
+from spcatv.images.matrix import ReadProgress, Storage, checked_memory, heard
 from spcatv.images.saving import KIND, OWN, restore_fitted, save_fitted
 from spcatv.images.space import default_names
 from spcatv.model import SavedModel, read_model
@@ -97,6 +97,10 @@ class ImageSPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transf
         runs, or of those that are given to `fit`.
     memory : path or joblib.Memory, default=None
         Where the values of files are kept after they were read, smoothed and resampled, for the next time.
+    cache : path, default=None
+        Folder on disk for one row per image, in which the next fit, selection or `transform` of the same
+        files finds them. Needed if the data matrix does not fit into memory, or into `memory_limit`: it then
+        stays on disk (docs/large-data.md).
     sparsity, smoothness, alpha, l1_ratio, tv_ratio, penalty_units, penalty, positive, center, \
 global_signal, tol, max_iter, solver, n_init, refine, refit, transform_method, init, memory_limit, \
 device, random_state
@@ -175,6 +179,7 @@ device, random_state
         t_r: float | None = None,
         run_confounds: str | Sequence[str] | None = None,
         memory: Any = None,
+        cache: str | os.PathLike[str] | None = None,
         sparsity: float | Sequence[float] = FIT.sparsity,
         smoothness: float = FIT.smoothness,
         alpha: float | Sequence[float] | None = FIT.alpha,
@@ -214,6 +219,7 @@ device, random_state
         self.t_r = t_r
         self.run_confounds = run_confounds
         self.memory = memory
+        self.cache = cache
         self.sparsity = sparsity
         self.smoothness = smoothness
         self.alpha = alpha
@@ -378,8 +384,16 @@ device, random_state
         ndarray of shape (n_images, n_components)
         """
         check_is_fitted(self, "estimator_")
-        X = self.preparation_.read(imgs, confounds, progress=progress, memory=self.memory, exclude=exclude)
-        return self.estimator_.transform(X)
+        with heard(progress):
+            parts = self._batches(imgs, confounds, exclude)
+            return np.concatenate([self.estimator_.transform(X) for X in parts])
+
+    def _batches(self, imgs: Any, confounds: Any, exclude: str | Sequence[str] = ()) -> Iterator[FloatArray]:
+        """The data matrix of new images, as much at a time as fits into memory."""
+        storage = Storage.asked(self.cache, self.memory_limit)
+        return self.preparation_.batches(
+            imgs, confounds, memory=self.memory, exclude=exclude, storage=storage
+        )
 
     def inverse_transform(self, X: Any) -> Any:
         """Images with the given scores, in the units of the input; confounds are not added back.
@@ -411,7 +425,8 @@ device, random_state
             As for `transform`.
         """
         check_is_fitted(self, "estimator_")
-        return self.estimator_.score(self.preparation_.read(imgs, confounds, memory=self.memory))
+        found = [(self.estimator_.score(X), len(X)) for X in self._batches(imgs, confounds)]
+        return sum(score * n_samples for score, n_samples in found) / sum(n for _, n in found)
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write the fitted model as a folder: JSON, arrays, and the loading maps in ``maps/``.
@@ -464,4 +479,7 @@ def check_image_parameters(model: ImageSPCATV) -> None:
     if not isinstance(model.standardize, (bool, np.bool_)):
         raise TypeError(f"standardize must be True or False, got {model.standardize!r}")
     checked_memory(model.memory)
+    Storage.asked(model.cache, model.memory_limit)
+    if model.memory is not None and model.cache is not None:
+        raise ValueError("memory and cache both keep what was read; give one of them")
     reading_for(model)

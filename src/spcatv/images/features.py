@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spcatv._util.types import Array, BoolArray, FloatArray
+from spcatv._util.types import Array, BoolArray
 from spcatv._util.warn import warn_user
 from spcatv.images.loading import ImageError
 
@@ -55,8 +55,9 @@ class DropReport:
         return self.n_constant + self.n_not_finite + self.n_explained
 
 
-def find_bad(X: FloatArray) -> BadFeatures:
-    """Look for bad features in X, shape (n_samples, n_features), one sample at a time."""
+def find_bad(X: Any) -> BadFeatures:
+    """Look for bad features in X, shape (n_samples, n_features), in memory or not, one sample at a time."""
+    reference = X[0]
     varies = np.zeros(X.shape[1], dtype=bool)
     finite = np.ones(X.shape[1], dtype=bool)
     first_sample = None
@@ -65,18 +66,20 @@ def find_bad(X: FloatArray) -> BadFeatures:
         if first_sample is None and not good.all():
             first_sample = number
         finite &= good
-        varies |= row != X[0]
+        varies |= row != reference
     return BadFeatures(constant=finite & ~varies, not_finite=~finite, first_sample=first_sample)
 
 
-def drop_columns(X: FloatArray, kept: BoolArray) -> FloatArray:
-    """The kept columns of C-contiguous X, moved together in its memory: a view, of shape (n_samples, n_kept).
+def drop_columns(X: Any, kept: BoolArray) -> Any:
+    """The kept columns of X, shape (n_samples, n_kept): a view; those of an array are moved together in it.
 
-    Row i of the result ends no later than row i of X. Rows that are moved in order therefore never overwrite
-    a row that is still to be moved.
+    X is a C-contiguous array, or rows on disk. Row i of the result ends no later than row i of X. Rows that
+    are moved in order therefore never overwrite a row that is still to be moved.
     """
     if kept.all():
         return X
+    if not isinstance(X, np.ndarray):
+        return X[:, kept]
     n_samples, n_kept = len(X), int(kept.sum())
     flat = X.reshape(-1)
     for number in range(n_samples):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import binascii
 import gzip
+import io
 import os
 import struct
 import zlib
@@ -36,6 +37,8 @@ UNREADABLE = (
     HeaderDataError,
     WrapStructError,
 )
+GZIP_MAGIC = b"\x1f\x8b"
+GZIP_WINDOW = 16 + zlib.MAX_WBITS  # a header and a checksum of gzip around the data
 # FreeSurfer's curv files: a magic number, then the numbers of vertices, faces, and values per vertex
 CURV_MAGIC = b"\xff\xff\xff"
 CURV_HEADER = struct.Struct(">3siii")
@@ -100,6 +103,19 @@ def held_open(path: Path, image_class: Any) -> Iterator[Any]:
     """An image whose file stays open, so that all slices of a compressed file cost one pass."""
     with ImageOpener(path) as file:
         yield image_class.from_stream(file.fobj)
+
+
+def unzipped(path: Path, image_class: Any) -> Any:
+    """An image in memory from a file that was compressed as a whole, decompressed in one go.
+
+    nibabel would decompress in small pieces, with Python at work between them, which other threads wait for.
+    """
+    content, parts = path.read_bytes(), []
+    while content.startswith(GZIP_MAGIC):  # a file may have several members
+        decoder = zlib.decompressobj(GZIP_WINDOW)
+        parts.append(decoder.decompress(content))
+        content = decoder.unused_data
+    return image_class.from_stream(io.BytesIO(parts[0] if len(parts) == 1 else b"".join(parts)))
 
 
 def open_gifti(path: str | Path) -> nib.gifti.GiftiImage:

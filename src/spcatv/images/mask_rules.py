@@ -11,9 +11,10 @@ from typing import Any
 import nibabel as nib
 import numpy as np
 
-from spcatv._util.types import BoolArray, FloatArray, IntArray
+from spcatv._util.types import BoolArray
 from spcatv.images.loading import reading
-from spcatv.images.volume_files import FrameSums, Volume
+from spcatv.images.volume_files import Volume
+from spcatv.images.voxel_statistics import FULLEST, VoxelStatistics
 
 NONZERO, BACKGROUND, EPI, TEMPLATE = "nonzero", "background", "epi", "whole-brain-template"
 # Functions of nilearn.masking, with their options. The last three lay the MNI152 template on the grid. They
@@ -28,12 +29,7 @@ NILEARN: dict[str, tuple[str, dict[str, Any]]] = {
 STRATEGIES = (NONZERO, *NILEARN)
 NEED_VALUES = (NONZERO, BACKGROUND, EPI)
 
-# images with a larger share of negative values show differences or effects, not intensities
-SIGNED = 0.05
-# a voxel that is neither 0 nor NaN in more than this share of the images is no background
-RARELY = 0.1
 # what speaks against a mask: shares of the box, of a face of the box, and of the mask
-FULLEST = 0.6
 EMPTIEST = 0.05
 COVERED_FACE = 0.25
 MOST_FACES = 2
@@ -43,62 +39,6 @@ STANDARD_CODES = (3, 4)
 SCANNER_CODE = 1
 # a box around most of the template's brain, in mm
 BRAIN_BOX = np.array([(-66.0, -98.0, -45.0), (66.0, 66.0, 72.0)])
-
-
-@dataclass(frozen=True, eq=False)
-class VoxelStatistics:
-    """What one pass over all images says about every voxel; arrays have the shape of the images."""
-
-    image: Any  # the first image, for its grid
-    sums: FrameSums  # of the values
-    squares: FloatArray  # sum of the squares of the finite values
-    n_nonzero: IntArray  # images with a finite value other than 0
-    share_negative: float  # of all finite values other than 0, those below 0
-
-    @property
-    def n_images(self) -> int:
-        """Number of images."""
-        return self.sums.n_frames
-
-    @property
-    def signed(self) -> bool:
-        """Whether the images show differences or effects of both signs."""
-        return self.share_negative > SIGNED
-
-    @property
-    def has_background(self) -> bool:
-        """Whether zeros or NaN surround the brain: at most `FULLEST` of the box has values more than rarely.
-
-        One image without that background is not enough to hide it.
-        """
-        often = self.n_nonzero > max(1.0, RARELY * self.n_images)
-        return bool(often.mean() <= FULLEST)
-
-    @property
-    def mean(self) -> FloatArray:
-        """The mean of the finite values; NaN where most images have none."""
-        return self.sums.mean()
-
-    @property
-    def strength(self) -> FloatArray:
-        """The mean of intensities; the root mean square of signed values, whose mean says little."""
-        return np.sqrt(self.sums.mean(self.squares)) if self.signed else self.mean
-
-
-def voxel_statistics(volumes: list[Volume]) -> VoxelStatistics:
-    """Read all images, one at a time."""
-    shape = volumes[0].shape
-    sums, squares = FrameSums.zeros(shape), np.zeros(shape)
-    n_nonzero = np.zeros(shape, dtype=np.int32)
-    n_negative = 0
-    for frame in (frame for volume in volumes for frame in volume.with_own_values().frames()):
-        values = sums.add(frame)
-        with np.errstate(over="ignore"):
-            squares += values**2
-        n_nonzero += values != 0
-        n_negative += int(np.count_nonzero(values < 0))
-    share = n_negative / max(int(n_nonzero.sum()), 1)
-    return VoxelStatistics(volumes[0].reference, sums, squares, n_nonzero, share)
 
 
 def computed(rule: str, volumes: list[Volume], statistics: VoxelStatistics | None) -> tuple[BoolArray, str]:

@@ -9,10 +9,10 @@ import nibabel as nib
 import numpy as np
 
 from spcatv.images.loading import ImageError
-from spcatv.images.mask_rules import voxel_statistics
 from spcatv.images.reading import Reading, make_reading
 from spcatv.images.space import Space
 from spcatv.images.volume_files import Volume, open_each
+from spcatv.images.voxel_statistics import voxel_statistics
 
 VOLUME_MASKERS = ("NiftiMasker", "MultiNiftiMasker")
 SURFACE_MASKERS = ("SurfaceMasker", "MultiSurfaceMasker")

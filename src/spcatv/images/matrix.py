@@ -1,24 +1,113 @@
-"""The values of images as one matrix: read from files, or taken from a cache."""
+"""The values of images as one matrix: read on all cores, into memory or into a cache on disk."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from joblib import Memory
+from joblib import Memory, effective_n_jobs
 
+from spcatv._util.threads import in_order, most_threads
 from spcatv._util.types import FloatArray
+from spcatv.data import checked_memory_limit
+from spcatv.data.memory import BLOCK_BYTES, PARTS, Budget, bytes_text, machine_memory
+from spcatv.images.loading import ImageError
+from spcatv.images.row_store import Kind, Origin, Rows, checked_cache, digest, known_rows, open_store
+from spcatv.images.rows import StoredRows
 from spcatv.images.space import Samples, Space
 from spcatv.model import file_sha256
-from spcatv.progress import Event, FileRead, listening, tell
+from spcatv.progress import Event, FileRead, listeners, listening, silence, together
 
 # called after every image with its number (from 1), the number of all images, and its name
 ReadProgress = Callable[[int, int, str], None]
+Matrix = FloatArray | StoredRows
+
+# Share of the memory that a matrix may take where neither a limit nor a cache was asked for.
+LARGEST_SHARE = 0.9
+# Bytes of images that are read at the same time, at most.
+MOST_IN_FLIGHT = 1 << 30
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Where the data matrix may be.
+
+    Attributes
+    ----------
+    cache : Path or None
+        Folder of rows on disk.
+    budget : Budget
+        How much memory the matrix, or its blocks, and the vectors of a fit may take.
+    """
+
+    cache: Path | None = None
+    budget: Budget = Budget()  # noqa: RUF009 (it is immutable)
+    n_jobs: int | None = None  # threads that read files, if more than the cores are wanted
+
+    @classmethod
+    def asked(
+        cls, cache: Any, memory_limit: Any, n_components: Any = 3, n_jobs: int | None = None
+    ) -> Storage:
+        """From the parameters of these names; TypeError and ValueError name the one that is wrong."""
+        n_vectors = n_components if isinstance(n_components, int) else 3
+        return cls(checked_cache(cache), Budget(checked_memory_limit(memory_limit), n_vectors), n_jobs)
+
+    @property
+    def n_threads(self) -> int:
+        """How many threads read files."""
+        return max(most_threads(), 1 if self.n_jobs is None else int(effective_n_jobs(self.n_jobs)))
+
+    def in_memory(self, shape: tuple[int, int], dtype: str) -> bool:
+        """Whether a matrix of this shape is held in memory."""
+        n_bytes = shape[0] * shape[1] * np.dtype(dtype).itemsize
+        if self.budget.allows_whole(n_bytes, shape[1]):
+            return True
+        return (
+            self.cache is None and self.budget.limit is None and n_bytes <= LARGEST_SHARE * machine_memory()
+        )
+
+    def check(self, samples: Samples, shape: tuple[int, int], dtype: str) -> None:
+        """Refuse a matrix for which there is no room, before anything is read."""
+        if self.in_memory(shape, dtype):
+            return
+        n_bytes = shape[0] * shape[1] * np.dtype(dtype).itemsize
+        limit = self.budget.limit
+        room = f"the memory of {bytes_text(machine_memory())}" if limit is None else f"{bytes_text(limit)}"
+        what = (
+            f"the data matrix ({shape[0]:,} x {shape[1]:,}, {bytes_text(n_bytes)}) does not fit into {room}"
+        )
+        if not is_storable(samples):
+            raise ImageError(
+                f"{what}, and images that are no files cannot be kept on disk; write files first"
+            )
+        if self.cache is None:
+            raise ImageError(
+                f"{what}: name a folder for its rows, with {bytes_text(n_bytes)} of free space "
+                "(cache=, --cache)"
+            )
+        try:
+            self.budget.block_rows(shape[1] * np.dtype(dtype).itemsize, 1, shape[1])
+        except ValueError as error:
+            raise ImageError(str(error)) from error
+
+
+def is_storable(samples: Samples) -> bool:
+    """Whether the samples come from files that can be recognised, and read one by one."""
+    return samples.images() is not None and bool(samples.runs) and all(run.files for run in samples.runs)
+
+
+@dataclass(frozen=True, eq=False)
+class ReadValues:
+    """What was read: one row per sample, and the SHA-256 of every file that was looked at for it."""
+
+    X: Matrix
+    sha256: dict[Path, str]
 
 
 def read_matrix(
@@ -28,33 +117,209 @@ def read_matrix(
     *,
     progress: ReadProgress | None = None,
     memory: Any = None,
-    hashes: Mapping[Path, str] | None = None,
-) -> FloatArray:
+    storage: Storage = Storage(),  # noqa: B008 (it is immutable)
+) -> ReadValues:
     """The values of all samples, shape (n_samples, n_features), not yet cleaned.
 
-    With `memory`, they are kept and found again by the SHA-256 of the files (`hashes`, if they are known) and
-    by what happens to the values on the way. Images in memory are not kept: to hash them takes about as long
-    as to read them.
+    With `memory`, they are kept and found again by the SHA-256 of the files and by what happens to the values
+    on the way. Images in memory are not kept: to hash them takes about as long as to read them. With a
+    cache (`storage`), rows are kept on disk, and stay there if the matrix is too large for the memory.
     """
     shape = (len(samples.names), space.n_features)
-    with nullcontext() if progress is None else listening(_ReadListener(progress)):
-        if memory is None or not samples.runs or not all(run.files for run in samples.runs):
-            return _filled(samples, shape, dtype)
-        known = hashes or {path: file_sha256(path) for path in dict.fromkeys(samples.files)}
-        key = ([known[path] for path in samples.files], space.state(), samples.treatment)
-        cached = checked_memory(memory).cache(_filled, ignore=["samples"])
-        is_kept = bool(cached.check_call_in_cache(samples, shape, dtype, key))
-        X = np.require(cached(samples, shape, dtype, key), requirements="W")
-        for number, name in enumerate(samples.names if is_kept else (), start=1):
-            tell(FileRead(number, len(X), name))
-    return X
+    storage.check(samples, shape, dtype)
+    with heard(progress):
+        if memory is not None and is_storable(samples):
+            return _remembered(samples, space, shape, dtype, memory)
+        if storage.cache is None or not is_storable(samples):
+            return _in_memory(samples, shape, dtype, storage.n_threads)
+        rows = stored_rows(samples, space, dtype, storage)
+        X = StoredRows.open(rows, storage.budget)
+        hashes = zip(samples.runs, rows.sha256, strict=True)
+        known = {path: sha for run, found in hashes for path, sha in zip(run.files, found, strict=True)}
+        return ReadValues(np.asarray(X) if storage.in_memory(shape, dtype) else X, known)
+
+
+def read_batches(
+    samples: Samples,
+    space: Space,
+    dtype: str,
+    *,
+    memory: Any = None,
+    storage: Storage = Storage(),  # noqa: B008 (it is immutable)
+) -> Iterator[tuple[slice, FloatArray]]:
+    """The values of new samples, as many whole images at a time as fit into memory; not yet cleaned.
+
+    Yields which samples, and their values; one batch if all fit into memory.
+    """
+    if memory is not None or samples.images() is None or not samples.runs:
+        yield slice(0, len(samples.names)), np.asarray(read_matrix(samples, space, dtype, memory=memory).X)
+        return
+    stored: Any = None
+    if storage.cache is not None and is_storable(samples):
+        stored = StoredRows.open(stored_rows(samples, space, dtype, storage), Budget())
+    for batch in _batches(samples, (len(samples.names), space.n_features), dtype, storage):
+        part = slice(samples.runs[batch[0]].start, samples.runs[batch[-1]].stop)
+        if stored is not None:
+            yield part, np.asarray(stored[part])
+            continue
+        X: FloatArray = np.empty((part.stop - part.start, space.n_features), dtype)
+        _read_each(samples, batch, X, storage.n_threads)
+        yield part, X
+
+
+def _batches(
+    samples: Samples, shape: tuple[int, int], dtype: str, storage: Storage
+) -> Iterator[Sequence[int]]:
+    """The numbers of consecutive images whose rows fit into memory together."""
+    numbers = range(len(samples.runs))
+    if storage.in_memory(shape, dtype):
+        yield numbers
+        return
+    limit = storage.budget.limit
+    room = BLOCK_BYTES * PARTS if limit is None else limit // PARTS
+    most = max(room // (shape[1] * np.dtype(dtype).itemsize), 1)
+    first = 0
+    for number in numbers:
+        if samples.runs[number].stop - samples.runs[first].start > most and number > first:
+            yield range(first, number)
+            first = number
+    yield range(first, len(samples.runs))
+
+
+def _in_memory(samples: Samples, shape: tuple[int, int], dtype: str, n_threads: int) -> ReadValues:
+    X: FloatArray = np.empty(shape, dtype)
+    if samples.images() is None or not samples.runs:
+        samples.fill(X)
+        return ReadValues(X, _hashes(samples))
+    return ReadValues(X, _read_each(samples, range(len(samples.runs)), X, n_threads, of_fit=True))
+
+
+def _hashes(samples: Samples) -> dict[Path, str]:
+    return {path: file_sha256(path) for path in dict.fromkeys(samples.files)}
+
+
+def _read_each(
+    samples: Samples, numbers: Sequence[int], X: FloatArray, n_threads: int, *, of_fit: bool = False
+) -> dict[Path, str]:
+    """Read consecutive images into the rows of X, several at the same time.
+
+    Those of a fit are also summed up, and the SHA-256 of their files are returned.
+    """
+    hashes: dict[Path, str] = {}
+    done, images = _teller(samples), samples.images()
+    assert images is not None
+    start = samples.runs[numbers[0]].start
+
+    def make(place: int) -> Any:
+        number = numbers[place]
+        run = samples.runs[number]
+        try:
+            found = {path: file_sha256(path) for path in run.files} if of_fit else {}
+            image = images[number].summing() if of_fit else images[number]
+            _read(image, X[run.start - start : run.stop - start])
+            return number, image, found
+        except Exception as error:  # the first image that cannot be read is named, not any one of them
+            return error
+
+    def take(made: Any) -> None:
+        if isinstance(made, Exception):
+            raise made
+        number, image, found = made
+        hashes.update(found)
+        samples.add_sums(image)
+        done(number)
+
+    with _warnings_restored():
+        in_order(make, take, len(numbers), min(n_threads, len(numbers)))
+    return hashes
+
+
+def _read(image: Samples, rows: FloatArray) -> None:
+    """Read one image into its rows, on any thread."""
+    with silence():
+        image.fill(rows)
+
+
+def _teller(samples: Samples) -> Callable[[int], None]:
+    """Tells the listeners of this thread that an image has been read; may be called on any thread."""
+    hear, names = together(*listeners()).hear, samples.names
+
+    def done(number: int) -> None:
+        run = samples.runs[number]
+        for sample in range(run.start, run.stop):
+            hear(FileRead(sample + 1, len(names), names[sample]))
+
+    return done
+
+
+def _warnings_restored() -> Any:
+    """Filters of warnings as they were; threads that change them at the same time may leave theirs behind."""
+    return warnings.catch_warnings()
+
+
+def stored_rows(samples: Samples, space: Space, dtype: str, storage: Storage) -> Rows:
+    """The rows of all samples in the cache; what is not there yet is read and kept."""
+    assert storage.cache is not None
+    images, kind = samples.images(), row_kind(samples, space, dtype)
+    assert images is not None
+    origins = [
+        Origin(run.name, run.files, run.n_samples, image.made_with)
+        for run, image in zip(samples.runs, images, strict=True)
+    ]
+    done = _teller(samples)
+    known = known_rows(storage.cache, kind, origins)
+    if known is not None:
+        for number in range(len(origins)):
+            done(number)
+        return known
+
+    def make(number: int) -> tuple[FloatArray, tuple[str, ...]]:
+        origin = origins[number]
+        hashes = tuple(file_sha256(path) for path in origin.files)
+        rows: FloatArray = np.empty((origin.n_rows, space.n_features), dtype)
+        _read(images[number], rows)
+        return rows, hashes
+
+    largest = max(origin.n_rows for origin in origins) * space.n_features * np.dtype(dtype).itemsize
+    limit = storage.budget.limit
+    room = min(MOST_IN_FLIGHT, machine_memory() // PARTS if limit is None else limit // PARTS)
+    n_threads = min(storage.n_threads, len(origins), max(1, int(room // largest)))
+    with _warnings_restored():
+        return open_store(storage.cache, kind).complete(origins, make, done, n_threads)
+
+
+def row_kind(samples: Samples, space: Space, dtype: str, **further: Any) -> Kind:
+    """What rows depend on beside their files: where the features are, and what happens to the values."""
+    values, arrays = space.state()
+    places = space.places()
+    # labels say which features there are, and a header how maps are written
+    where = {
+        name: digest(array)
+        for name, array in sorted(arrays.items())
+        if places is None or not name.startswith(("labels", "header"))
+    }
+    about = {"space": space.kind, "values": values, "where": where, "treatment": samples.treatment}
+    return Kind({**about, **further}, np.arange(space.n_features) if places is None else places, dtype)
+
+
+def _remembered(
+    samples: Samples, space: Space, shape: tuple[int, int], dtype: str, memory: Any
+) -> ReadValues:
+    """Read, or taken from a joblib.Memory."""
+    known = _hashes(samples)
+    key = ([known[path] for path in samples.files], space.state(), samples.treatment)
+    cached = checked_memory(memory).cache(_filled, ignore=["samples"])
+    is_kept = bool(cached.check_call_in_cache(samples, shape, dtype, key))
+    X = np.require(cached(samples, shape, dtype, key), requirements="W")
+    done = _teller(samples)
+    for number in range(len(samples.runs) if is_kept else 0):
+        done(number)
+    return ReadValues(X, known)
 
 
 def _filled(samples: Samples, shape: tuple[int, int], dtype: str, key: Any = None) -> FloatArray:
     """Read the samples; `key` stands for them in a cache."""
-    X = np.empty(shape, dtype=dtype)
-    samples.fill(X)
-    return X
+    return np.asarray(_in_memory(samples, shape, dtype, most_threads()).X)
 
 
 def checked_memory(memory: Any) -> Memory:
@@ -64,6 +329,11 @@ def checked_memory(memory: Any) -> Memory:
     if memory is not None and not isinstance(memory, (str, os.PathLike)):
         raise TypeError(f"memory must be a path, a joblib.Memory or None, got {memory!r}")
     return Memory(memory, verbose=0)
+
+
+def heard(progress: ReadProgress | None) -> AbstractContextManager[None]:
+    """A ``with`` block in which a function is called after every image."""
+    return nullcontext() if progress is None else listening(_ReadListener(progress))
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -47,8 +48,10 @@ class ImageQuality:
     why: str = ""  # what is unusual about an outlier, or which image holds the same values
 
 
-def image_quality(X: FloatArray, names: Sequence[str], noun: str) -> tuple[ImageQuality, ...]:
+def image_quality(X: Any, names: Sequence[str], noun: str) -> tuple[ImageQuality, ...]:
     """Compare every image with the others; `X` (n_samples, n_features) is read, before features are dropped.
+
+    It may lie on disk: it is passed over row by row, a few times.
 
     Raises an ImageError if an image is blank: one value everywhere, or none. Warns of outliers in one line,
     with the number of features that are lost because of missing values in them, and of images that hold the
@@ -83,7 +86,7 @@ def image_quality(X: FloatArray, names: Sequence[str], noun: str) -> tuple[Image
     return _with_repeats(found, _repeats(X))
 
 
-def _repeats(X: FloatArray) -> dict[int, int]:
+def _repeats(X: Any) -> dict[int, int]:
     """Rows that equal an earlier one, bit by bit, and the first of these."""
     seen: dict[int, list[int]] = {}
     repeats: dict[int, int] = {}
@@ -115,7 +118,7 @@ def _with_repeats(quality: tuple[ImageQuality, ...], repeats: Mapping[int, int])
     return tuple(table)
 
 
-def _compared(X: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _compared(X: Any) -> tuple[FloatArray, FloatArray]:
     """Relative distances from the median image, and correlations with the mean of the others, shape (N,)."""
     n_finite = np.zeros(X.shape[1], dtype=np.int64)
     total = np.zeros(X.shape[1])
@@ -142,10 +145,10 @@ def _correlation(a: FloatArray, b: FloatArray) -> float:
     return float((a * b).sum()) / size if size > 0 else float("nan")
 
 
-def _median_image(X: FloatArray, usable: BoolArray) -> FloatArray:
+def _median_image(X: Any, usable: BoolArray) -> FloatArray:
     """The median of the finite values of every usable feature, over some of the samples; NaN elsewhere."""
     n_samples, n_features = X.shape
-    rows = X[:: -(-n_samples // MOST_IN_MEDIAN)]
+    rows = np.asarray(X[:: -(-n_samples // MOST_IN_MEDIAN)])
     median = np.full(n_features, np.nan)
     width = max(1, BLOCK // len(rows))
     for start in range(0, n_features, width):
@@ -209,7 +212,7 @@ def _far(values: FloatArray, least: float) -> BoolArray:
     return np.greater(values - middle, max(FAR * spread, least), where=known, out=known.copy())
 
 
-def _warn(quality: Sequence[ImageQuality], X: FloatArray, noun: str) -> None:
+def _warn(quality: Sequence[ImageQuality], X: Any, noun: str) -> None:
     outliers = np.array([image.outlier for image in quality])
     if not outliers.any():
         return
@@ -224,7 +227,7 @@ def _warn(quality: Sequence[ImageQuality], X: FloatArray, noun: str) -> None:
     )
 
 
-def _n_lost(X: FloatArray, outliers: BoolArray) -> int:
+def _n_lost(X: Any, outliers: BoolArray) -> int:
     """How many features are missing in an outlier, but in no other image."""
     missing = {True: np.zeros(X.shape[1], dtype=bool), False: np.zeros(X.shape[1], dtype=bool)}
     for row, outlier in zip(X, outliers.tolist(), strict=True):

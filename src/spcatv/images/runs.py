@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,10 @@ class Run:
         """Number of samples."""
         return self.stop - self.start
 
+    def moved(self, by: int) -> Run:
+        """The same run at another place in the data matrix."""
+        return replace(self, start=self.start + by, stop=self.stop + by)
+
 
 def consecutive(
     images: Iterable[tuple[str, int, Sequence[Path | None], float | None, bool]],
@@ -56,7 +60,7 @@ def consecutive(
     stop = 0
     for name, n_samples, files, t_r, series in images:
         start, stop = stop, stop + n_samples
-        known = tuple(file for file in files if file is not None)
+        known = () if None in files else tuple(file for file in files if file is not None)
         runs.append(Run(name, start, stop, known, t_r, series and n_samples > 1))
     return tuple(runs)
 
@@ -95,7 +99,7 @@ def clean_runs(
     cannot be cleaned.
     """
     for run, table in zip(runs, confounds, strict=True):
-        t_r = _t_r(run, reading) if reading.filters else None
+        t_r = time_step(run, reading)
         rows = X[run.start : run.stop]
         width = max(1, BLOCK_VALUES // run.n_samples)
         for first in range(0, X.shape[1], width):
@@ -164,6 +168,11 @@ def _check_cutoff(run: Run, reading: Reading) -> None:
             f"{run.name}: a volume every {t_r:g} s shows frequencies up to {0.5 / t_r:g} Hz, and high_pass "
             f"({reading.high_pass:g} Hz) removes them all; lower it (--high-pass), or correct t_r (--t-r)"
         )
+
+
+def time_step(run: Run, reading: Reading) -> float | None:
+    """Seconds between the volumes of a run; None if nothing depends on them."""
+    return _t_r(run, reading) if reading.filters else None
 
 
 def _t_r(run: Run, reading: Reading) -> float:

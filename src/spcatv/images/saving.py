@@ -32,7 +32,8 @@ MAPS = "maps"
 OBJECTS = ("mask", "surface")
 # parameters by the names of the fields of `Reading`
 READING = tuple(item.name for item in fields(Reading))
-OWN = (*OBJECTS, "bad_features", "standardize", *READING, "target_affine", "memory")
+KEPT = (*OBJECTS, "bad_features", "standardize", *READING, "target_affine", "memory")
+OWN = (*KEPT, "cache")  # a folder of one computer
 FITTED_SPACE = {"type": "fitted space"}
 
 
@@ -104,7 +105,7 @@ def _files(value: Any) -> list[Path]:
 def _own_parameters(model: Any) -> tuple[dict[str, Any], Arrays]:
     packed: dict[str, Any] = {}
     arrays: Arrays = {}
-    for name in OWN:
+    for name in KEPT:
         # a cache is a thing of one computer
         value = None if name == "memory" else getattr(model, name)
         items = value if isinstance(value, (list, tuple)) else [value]
@@ -161,7 +162,7 @@ def restore_fitted(saved: SavedModel) -> tuple[dict[str, Any], dict[str, Any], S
         parameters = {
             name: value for name, value in estimator.get_params(deep=False).items() if name != "structure"
         }
-        for name in OWN:
+        for name in KEPT:
             given = saved.parameters[name]
             stands_in = {"mask": preparation.space.as_mask, "surface": preparation.space.as_surface}
             parameters[name] = stands_in[name]() if given == FITTED_SPACE else unpack(given, saved.arrays)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -50,10 +50,26 @@ class Samples(ABC):
         """One per image, in order; empty for a format that knows of no runs."""
         return ()
 
+    def images(self) -> Sequence[Samples] | None:
+        """The samples of every image of `runs` by itself, to be read in any order; None if they cannot be."""
+        return None
+
+    def summing(self) -> Samples:
+        """The same samples, which sum up for `mean_img` what is read."""
+        return self
+
+    def add_sums(self, image: Samples) -> None:  # noqa: B027 (most have none)
+        """Take over what one of `images` has summed up."""
+
     @property
     def treatment(self) -> Any:
         """What happens to the values while they are read, beside the mask; the key of a cache."""
         return None
+
+    @property
+    def made_with(self) -> str:
+        """The software that changes the values while they are read, with its version; empty if none does."""
+        return ""
 
     def smoothed(self, fwhm: float) -> Self:
         """The same samples, to be smoothed with a kernel of this width in mm while they are read."""
@@ -188,6 +204,13 @@ class Space(ABC):
     @abstractmethod
     def n_features(self) -> int:
         """Number of features P."""
+
+    def places(self) -> IntArray | None:
+        """The number of every feature among all that the images have, shape (P,); None if it is not known.
+
+        The values of a feature depend on its place and on `state` without the labels, and on nothing else.
+        """
+        return None
 
     @abstractmethod
     def structure(self) -> Structure:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -95,6 +96,10 @@ class SurfaceSpace(Space):
         return {
             hemi: slice(end - size, end) for (hemi, size), end in zip(self._sizes.items(), ends, strict=True)
         }
+
+    def places(self) -> IntArray:
+        """The numbers of the vertices, those of the right hemisphere after all of the left."""
+        return np.flatnonzero(np.concatenate(list(self.labels.values())))
 
     def structure(self) -> Structure:
         """Differences along the edges of the meshes, hemispheres side by side."""
@@ -233,6 +238,19 @@ class SurfaceSamples(SmoothableSamples):
 
     space: SurfaceSpace
     overlays: Mapping[str, tuple[Overlay, ...]]
+
+    @property
+    def made_with(self) -> str:
+        """The version of nilearn, if it smooths."""
+        return "" if self.fwhm is None else f"nilearn {version('nilearn')}"
+
+    def images(self) -> list[SurfaceSamples]:
+        """The samples of every image."""
+        groups = zip(*self.overlays.values(), strict=True)
+        return [
+            replace(self, overlays={hemi: (one,) for hemi, one in zip(self.overlays, group, strict=True)})
+            for group in groups
+        ]
 
     @cached_property
     def runs(self) -> tuple[Run, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -106,6 +107,21 @@ class VolumeSpace(Space):
         """Number of voxels in the mask."""
         return int(np.count_nonzero(self.labels))
 
+    def places(self) -> IntArray:
+        """The numbers of the voxels in the box, in C order."""
+        return np.flatnonzero(self.mask)
+
+    @cached_property
+    def _fortran_places(self) -> IntArray:
+        """The numbers of the voxels in the box in the order of a NIfTI file."""
+        return np.ravel_multi_index(np.nonzero(self.mask), self.mask.shape, order="F")
+
+    def inside(self, frame: Array) -> Array:
+        """The values of a 3-D array in the mask, shape (P,)."""
+        if frame.flags.f_contiguous:
+            return frame.reshape(-1, order="F")[self._fortran_places]
+        return frame[self.mask]
+
     def structure(self) -> GridStructure:
         """Differences of neighbouring voxels inside each label, over `neighbour_distances`."""
         return grid(self.labels, voxel_size=neighbour_distances(self.affine))
@@ -186,7 +202,26 @@ class VolumeSamples(SmoothableSamples):
 
     space: VolumeSpace
     volumes: tuple[Volume, ...]
-    sums: FrameSums  # of all values that were read, also outside the mask
+    sums: FrameSums | None  # of all values that were read, also outside the mask; None if nobody asks
+
+    @property
+    def made_with(self) -> str:
+        """The version of nilearn, if it smooths or resamples."""
+        is_changed = self.fwhm is not None or any(volume.moved for volume in self.volumes)
+        return f"nilearn {version('nilearn')}" if is_changed else ""
+
+    def images(self) -> list[VolumeSamples]:
+        """The samples of every image."""
+        return [replace(self, volumes=(volume,), sums=None) for volume in self.volumes]
+
+    def summing(self) -> VolumeSamples:
+        """The same samples with sums of their own."""
+        return replace(self, sums=FrameSums.zeros(self.space.labels.shape))
+
+    def add_sums(self, image: Samples) -> None:
+        """Add the sums of an image."""
+        if self.sums is not None and isinstance(image, VolumeSamples) and image.sums is not None:
+            self.sums.merge(image.sums)
 
     @cached_property
     def runs(self) -> tuple[Run, ...]:
@@ -207,13 +242,14 @@ class VolumeSamples(SmoothableSamples):
         frames = (frame for volume in self.volumes for frame in volume.frames())
         for row, frame in zip(out, frames, strict=True):
             values = self._smoothed(frame)
-            self.sums.add(values)
-            row[:] = values[self.space.mask]
+            if self.sums is not None:
+                self.sums.add(values)
+            row[:] = self.space.inside(values)
             yield
 
     def mean_img(self) -> nib.Nifti1Image | None:
         """The mean of the images as they were read, in the whole box; NaN where most have no value."""
-        if self.sums.n_frames != len(self.names):
+        if self.sums is None or self.sums.n_frames != len(self.names):
             return None
         return self.space._image(self.sums.mean().astype(np.float32))
 

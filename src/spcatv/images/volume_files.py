@@ -14,7 +14,7 @@ import numpy as np
 from nibabel.affines import voxel_sizes
 
 from spcatv._util.types import Array, FloatArray, IntArray
-from spcatv.images.loading import ImageError, held_open, image_name, is_path, open_volume, reading
+from spcatv.images.loading import ImageError, held_open, image_name, is_path, open_volume, reading, unzipped
 from spcatv.images.runs import header_t_r
 
 # images lie on the same grid if no voxel is displaced by more than this share of a voxel
@@ -102,10 +102,13 @@ class Volume:
     def _own_frames(self) -> Iterator[Array]:
         """The 3-D arrays of the samples on the image's own grid."""
         with reading(self.name):
-            if self.image.ndim == 3:
-                yield np.asanyarray(self.image.dataobj)
-                return
             file = self.file
+            if self.image.ndim == 3:
+                image = (
+                    self.image if file is None or file.suffix != ".gz" else unzipped(file, type(self.image))
+                )
+                yield np.asanyarray(image.dataobj)
+                return
             compressed = file is not None and file.suffix in COMPRESSED
             opened = held_open(file, type(self.image)) if file and compressed else nullcontext(self.image)
             with opened as image:
@@ -134,6 +137,12 @@ class FrameSums:
         self.n_finite += finite
         self.n_frames += 1
         return values
+
+    def merge(self, other: FrameSums) -> None:
+        """Add the sums of other frames."""
+        self.total += other.total
+        self.n_finite += other.n_finite
+        self.n_frames += other.n_frames
 
     def mean(self, total: FloatArray | None = None) -> FloatArray:
         """`total`, by default that of the values, over their number; NaN where most frames have none."""

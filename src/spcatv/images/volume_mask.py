@@ -15,18 +15,16 @@ from spcatv.images.mask_rules import (
     BACKGROUND,
     EMPTIEST,
     EPI,
-    FULLEST,
     NEED_VALUES,
     NONZERO,
     STRATEGIES,
     TEMPLATE,
     Grid,
-    VoxelStatistics,
     computed,
-    voxel_statistics,
 )
 from spcatv.images.space import checked_labels
 from spcatv.images.volume_files import RESAMPLE, Volume, difference, open_one
+from spcatv.images.voxel_statistics import FULLEST, VoxelStatistics, voxel_statistics
 
 
 class MaskWarning(UserWarning):

@@ -1,0 +1,73 @@
+"""Rows on disk that are looked through like those of an array, a block at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from spcatv._util.types import FloatArray
+from spcatv.data import Data, StoredData, as_data
+from spcatv.data.memory import Budget
+from spcatv.data.stored import map_reader
+from spcatv.images.row_store import Rows
+
+
+class StoredRows:
+    """Rows of a store, shape (n_samples, n_features): iterated and sliced, but never held as a whole.
+
+    Attributes
+    ----------
+    data : StoredData
+        The same as data for a fit.
+    """
+
+    def __init__(self, data: StoredData) -> None:
+        self.data = data
+
+    @classmethod
+    def open(cls, rows: Rows, budget: Budget) -> StoredRows:
+        """Rows of a store, in blocks of the size that the budget allows."""
+        reader = map_reader(rows.store.array(int(rows.numbers.max()) + 1))
+        data = StoredData(reader, rows.store.dtype, budget, rows.numbers)
+        return cls(data if rows.columns is None else data.columns(rows.columns))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of samples and of features."""
+        return self.data.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """float32 or float64."""
+        return self.data.dtype
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[FloatArray]:
+        """Every row; good until the next one is asked for."""
+        return self.data.rows()
+
+    def __getitem__(self, key: Any) -> Any:
+        """A row by its number; or slices and masks of rows and columns, which are not read yet."""
+        rows, columns = key if isinstance(key, tuple) else (key, slice(None))
+        data = self.data
+        if not (isinstance(columns, slice) and columns == slice(None)):
+            data = data.columns(np.arange(self.shape[1])[columns])
+        if isinstance(rows, int):
+            return next(data.take(np.array([rows])).rows()).copy()
+        return StoredRows(data.take(np.arange(len(self))[rows]))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> FloatArray:
+        """All rows in memory."""
+        out: FloatArray = np.empty(self.shape, self.dtype)
+        for number, row in enumerate(self):
+            out[number] = row
+        return out if dtype is None else out.astype(dtype, copy=False)
+
+
+def data_of(X: Any) -> Data:
+    """A matrix as data: an array, rows on disk, or data."""
+    return X.data if isinstance(X, StoredRows) else as_data(X)
