@@ -17,9 +17,12 @@ from typing import Any
 import numpy as np
 
 from spcatv._util.types import FloatArray, IntArray
+from spcatv.data.array import ArrayData
 from spcatv.data.base import BLOCK_ENTRIES, ColumnStatistics, Data
-from spcatv.data.blocked import BlockWork, Found, each_block
+from spcatv.data.blocked import BlockWork, Found, each_block, moments
 
+# Entries of X that are adjusted or enter a product together.
+PRODUCT_ENTRIES = 1 << 20
 # What is left of a feature counts as rounding error below this many units in the last place of its values.
 ROUNDING = 8
 
@@ -151,7 +154,11 @@ def confound_fit(data: Data, confounds: FloatArray | None) -> tuple[FloatArray, 
         )
     # the rows of the pseudo-inverse sum to zero, so the means of X do not matter
     solver = np.linalg.pinv(centred / units) / units[:, None]
-    return mean, np.stack([data.transpose_dot(row) for row in solver])
+
+    def product(samples: slice, block: FloatArray) -> Found:
+        return None, solver[:, samples] @ block
+
+    return mean, each_block(data, product, PRODUCT_ENTRIES)[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,6 +191,11 @@ class AdjustedData:
     def dtype(self) -> np.dtype[Any]:
         """The precision of X."""
         return self.data.dtype
+
+    @property
+    def is_distributed(self) -> bool:
+        """Whether the blocks of X are on other machines."""
+        return bool(getattr(self.data, "is_distributed", False))
 
     def dot(self, v: FloatArray) -> FloatArray:
         """``X v`` of the adjusted X."""
@@ -233,11 +245,8 @@ class AdjustedData:
         if len(self.slopes) == 0:
             raw = self.data.column_statistics(center)
             return ColumnStatistics(raw.mean * self.factor, raw.squared_norms * np.square(self.factor))
-        mean: FloatArray = np.zeros(self.shape[1])
-        if center:
-            mean = self.transpose_dot(np.full(self.shape[0], 1.0 / self.shape[0]))
-        squares = self.each_block(lambda _, block: (None, np.square(block - mean).sum(axis=0)))[1]
-        return ColumnStatistics(mean, squares)
+        found = self.each_block(lambda _, block: moments(ArrayData(block), center), PRODUCT_ENTRIES)[1]
+        return ColumnStatistics(found.mean, found.squared_norms)
 
     def gram(self, mean: FloatArray, factor: FloatArray | None = None) -> FloatArray:
         """``(X - 1 mean')(X - 1 mean')'`` of the adjusted X, its features multiplied by `factor`."""

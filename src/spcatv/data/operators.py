@@ -30,12 +30,6 @@ GRAM_SHARE = 0.05
 ROUNDINGS = 100.0
 
 
-def gram_pays(shape: tuple[int, int]) -> bool:
-    """Whether to decompose the Gram matrix of the shorter side rather than to iterate with products."""
-    short, long = min(shape), max(shape)
-    return short <= SMALL_GRAM or short <= min(LARGEST_GRAM, GRAM_SHARE * long)
-
-
 class Products(Protocol):
     """What the alternation needs of the data: an N x P operator."""
 
@@ -58,6 +52,10 @@ class Products(Protocol):
 
 class DataOperator(Products, Protocol):
     """What a fit needs of the data beside products: their size, and where to start."""
+
+    @property
+    def gram_pays(self) -> bool:
+        """Whether to decompose the Gram matrix of the shorter side rather than to iterate with products."""
 
     def dot_many(self, vectors: FloatArray) -> FloatArray:
         """``X V'`` for the rows of V (K, P), in one pass over the data; shape (N, K)."""
@@ -118,6 +116,13 @@ class CentredData:
     def shape(self) -> tuple[int, int]:
         """Number of samples N and of features P."""
         return self.data.shape
+
+    @property
+    def gram_pays(self) -> bool:
+        """Whether the Gram matrix of the shorter side is cheap: never where only vectors should travel."""
+        short, long = min(self.shape), max(self.shape)
+        small = short <= SMALL_GRAM or short <= min(LARGEST_GRAM, GRAM_SHARE * long)
+        return small and not getattr(self.data, "is_distributed", False)
 
     @cached_property
     def _statistics(self) -> ColumnStatistics:
@@ -264,6 +269,11 @@ class ResidualData:
     def shape(self) -> tuple[int, int]:
         """Number of samples N and of features P."""
         return self.base.shape
+
+    @property
+    def gram_pays(self) -> bool:
+        """As for the data before deflation."""
+        return self.base.gram_pays
 
     def dot(self, v: FloatArray) -> FloatArray:
         """``(base - scores' loadings) v``."""

@@ -9,7 +9,6 @@ import numpy as np
 from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray
 from spcatv.data import CentredData, Data, GlobalSignalRemoved, as_data, in_blocks
-from spcatv.data.operators import gram_pays
 from spcatv.data.sketch import compress
 from spcatv.decomposition.starts import leading_squares
 
@@ -45,7 +44,7 @@ def pca_cumulative_variance(
     data = kind(as_data(X if known else np.asarray(X)), center)
     with one_blas_thread():
         n_vectors = min(n_components, *data.shape)
-        if gram_pays(data.shape):
+        if data.gram_pays:
             largest, _ = leading_squares(data, n_vectors)
         else:
             largest, _ = compress(data, n_vectors, CEILING_TOL).leading_squares(n_vectors)

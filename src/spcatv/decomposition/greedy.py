@@ -12,7 +12,6 @@ import numpy.typing as npt
 from spcatv._util.parameters import Init
 from spcatv._util.types import FloatArray
 from spcatv.data import CentredData, DataOperator, DeflatedData
-from spcatv.data.operators import gram_pays
 from spcatv.decomposition.alternation import Limits
 from spcatv.decomposition.component import (
     Component,
@@ -27,6 +26,7 @@ from spcatv.decomposition.refinement import Refinement, refine_components, refin
 from spcatv.decomposition.refit import refit_on_support
 from spcatv.decomposition.search import Request, best_component, continued_component
 from spcatv.decomposition.starts import (
+    DIFFUSED_DIRECTIONS,
     diffused_scores,
     random_scores,
     scores_of_loading,
@@ -83,10 +83,19 @@ class Plan:
     keep_warm_start: bool = False
 
     @property
+    def n_starts(self) -> int:
+        """Singular vectors of a residual that are starts, without spare ones."""
+        return max(self.n_init, STRUCTURED_STARTS) if self._is_structured else self.n_init
+
+    @property
     def n_directions(self) -> int:
         """Singular vectors of a residual that starts are taken from."""
-        structured = isinstance(self.init, str) and self.init == "structured"
-        return SPARE_STARTS + (max(self.n_init, STRUCTURED_STARTS) if structured else self.n_init)
+        n_directions = self.n_starts + SPARE_STARTS
+        return max(n_directions, DIFFUSED_DIRECTIONS) if self._is_structured else n_directions
+
+    @property
+    def _is_structured(self) -> bool:
+        return isinstance(self.init, str) and self.init == "structured"
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +129,7 @@ class Decomposition:
 
 def prepare(data: CentredData, plan: Plan, n_components: int) -> None:
     """Compress large data, once for all components; what is not known of them yet is found on the way."""
-    if not gram_pays(data.shape):
+    if not data.gram_pays:
         data.compressed(plan.n_directions + n_components)
 
 
@@ -345,7 +354,7 @@ class _ComponentFitter:
                 list(candidates),
                 self.limits,
                 solver=self.solver,
-                compressed=None if gram_pays(residual.shape) else residual.compressed(self.plan.n_directions),
+                compressed=None if residual.gram_pays else residual.compressed(self.plan.n_directions),
             )
             if not found.is_null:
                 break
@@ -361,7 +370,7 @@ class _ComponentFitter:
             return [first, singular_scores(residual, SPARE_STARTS)]
         if init == "random":
             return [random_scores(n_samples, n_init, self.rng)]
-        n_starts = self.plan.n_directions - SPARE_STARTS
+        n_starts = self.plan.n_starts
         leading = singular_scores(residual, n_starts + SPARE_STARTS)
         first, spare = leading[:n_starts], leading[n_starts:]
         if init == "structured":

@@ -16,7 +16,6 @@ from scipy.special import ive
 
 from spcatv._util.types import FloatArray
 from spcatv.data import CentredData, DataOperator, as_data, row_blocks
-from spcatv.data.operators import gram_pays
 from spcatv.structure import Structure
 
 # A start needs no more digits than the alternation will look at.
@@ -60,7 +59,7 @@ def leading_squares(data: DataOperator, n_vectors: int) -> tuple[FloatArray, Flo
     Shapes (n,) and (n, N), with n at most `n_vectors` and the shorter side of the data. Large data are
     compressed first: their values are a little too small. Otherwise both are exact.
     """
-    if not gram_pays(data.shape) and n_vectors < data.shape[0]:
+    if not data.gram_pays:
         return data.compressed(n_vectors).leading_squares(n_vectors)
     values, vectors = _leading_eigenvectors(data.gram(), n_vectors)
     if data.shape[0] > data.shape[1]:
@@ -115,7 +114,7 @@ def diffused_scores(data: DataOperator, structure: Structure, n_starts: int) -> 
     """
     if structure.norm_squared() == 0:
         return singular_scores(data, n_starts)
-    if gram_pays(data.shape):
+    if data.gram_pays:
         return _diffused_scores(data, structure, n_starts)
     compressed = data.compressed(max(n_starts, DIFFUSED_DIRECTIONS))
     few = CentredData(as_data(compressed.rows), center=False)
