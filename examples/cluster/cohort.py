@@ -1,7 +1,7 @@
 """What the scripts for Slurm and Kubernetes share: options, X as blocks that workers read, and the fit.
 
-X is a file that every worker can open: ``X.npy``, a Zarr array ``X.zarr``, or the dataset ``X`` of an HDF5 file
-``X.h5``, with one row per sample. Its features are the voxels of a mask, ``mask.npy``.
+X is a file that every worker can open, with one row per sample: ``X.npy``, a Zarr array ``X.zarr``, or the
+dataset ``X`` of an HDF5 file ``X.h5``. Its features are the voxels of a mask, ``mask.npy``.
 """
 
 import argparse
@@ -91,21 +91,14 @@ def fit(client, options):
         X = X.persist()
         distributed.wait(X)
     else:
-        print(
-            f"X takes {X.nbytes / 1e9:.0f} GB of the {memory / 1e9:.0f} GB of all workers: it is read again on "
-            "every pass",
-            flush=True,
-        )
+        print("X does not fit into the memory of all workers: every pass reads it again", flush=True)
     started = time.perf_counter()
     model = SPCATV(
         options.components, structure=grid(np.load(options.mask)), sparsity=options.sparsity, verbose=1
     ).fit(X)
-    n_passes = [record.n_passes for record in model.diagnostics_]
-    print(
-        f"{X.shape[0]} x {X.shape[1]}, {options.components} components: {time.perf_counter() - started:.1f} s, "
-        f"3 + {sum(n_passes)} passes over X",
-        flush=True,
-    )
+    seconds, n_passes = time.perf_counter() - started, sum(record.n_passes for record in model.diagnostics_)
+    size = f"{X.shape[0]} x {X.shape[1]}, {options.components} components"
+    print(f"{size}: {seconds:.1f} s, 3 + {n_passes} passes over X", flush=True)
     model.save(options.output)
     np.save(options.output.with_name(f"{options.output.name}-scores.npy"), model.transform(X))
     return model
