@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from spcatv import SPCATV
-from spcatv.data import CentredData, as_data
+from spcatv.data import CentredData, as_data, operators
 from spcatv.decomposition.refit import refit_on_support
 from spcatv.selection import path
 
@@ -68,6 +68,31 @@ def test_any_shape(shape):
     found = refit_on_support(CentredData(as_data(X)), loading, positive=False)
     expected = leading(X - X.mean(axis=0), np.array([0, 2, 5]))
     assert_allclose(found * np.sign(found @ expected), expected, atol=1e-6)
+
+
+def test_large_data_take_one_pass_per_step(monkeypatch):
+    monkeypatch.setattr(operators, "SMALL_GRAM", 0)
+    X = _data(n_samples=200)
+    data = CentredData(as_data(X))
+    support = np.r_[5:20, 40:45]
+    loading = np.zeros(60)
+    loading[support] = 1.0
+    data.compressed(2)
+    n_passes = 0
+    there_and_back = CentredData.there_and_back
+
+    def counted(self, v):
+        nonlocal n_passes
+        n_passes += 1
+        return there_and_back(self, v)
+
+    monkeypatch.setattr(CentredData, "there_and_back", counted)
+    for name in ("dot", "transpose_dot", "there_and_back_many"):
+        monkeypatch.setattr(CentredData, name, None)
+    found = refit_on_support(data, loading, positive=False)
+    expected = leading(X - X.mean(axis=0), support)
+    assert_allclose(found * np.sign(found @ expected), expected, atol=1e-5)
+    assert 1 <= n_passes <= 10
 
 
 def test_a_support_of_one_feature_is_a_unit_vector():

@@ -18,9 +18,12 @@ import numpy as np
 
 from spcatv._util.devices import beside, gpu_module, to_host
 from spcatv._util.types import FloatArray, IntArray
+from spcatv.data.array import ArrayData
 from spcatv.data.base import BLOCK_ENTRIES, ColumnStatistics, Data, is_on_gpu
-from spcatv.data.blocked import BlockWork, Found, each_block
+from spcatv.data.blocked import BlockWork, Found, each_block, moments
 
+# Entries of X that are adjusted or enter a product together.
+PRODUCT_ENTRIES = 1 << 20
 # What is left of a feature counts as rounding error below this many units in the last place of its values.
 ROUNDING = 8
 
@@ -126,7 +129,13 @@ def confound_fit(data: Data, confounds: FloatArray | None) -> tuple[FloatArray, 
         )
     # the rows of the pseudo-inverse sum to zero, so the means of X do not matter
     solver = np.linalg.pinv(centred / units) / units[:, None]
-    return mean, np.stack([to_host(data.transpose_dot(row)) for row in solver])
+    if is_on_gpu(data):
+        return mean, np.stack([to_host(data.transpose_dot(row)) for row in solver])
+
+    def product(samples: slice, block: FloatArray) -> Found:
+        return None, solver[:, samples] @ block
+
+    return mean, each_block(data, product, PRODUCT_ENTRIES)[1]
 
 
 def _quotient(a: Any, b: FloatArray, where: Any) -> FloatArray:
@@ -157,6 +166,11 @@ class AdjustedData:
     def on_gpu(self) -> bool:
         """Whether X is on a GPU."""
         return is_on_gpu(self.data)
+
+    @property
+    def is_distributed(self) -> bool:
+        """Whether the blocks of X are on other machines."""
+        return bool(getattr(self.data, "is_distributed", False))
 
     def dot(self, v: FloatArray) -> FloatArray:
         """``X v`` of the adjusted X."""
@@ -207,15 +221,12 @@ class AdjustedData:
         if len(self.slopes) == 0:
             raw = self.data.column_statistics(center)
             return ColumnStatistics(raw.mean * self.factor, raw.squared_norms * np.square(self.factor))
-        return self._statistics_in_two_passes(center)
+        return self._exact_statistics(center)
 
-    def _statistics_in_two_passes(self, center: bool) -> ColumnStatistics:
-        mean = np.zeros_like(self.factor)
-        if center:
-            mean = self.transpose_dot(np.full(self.shape[0], 1.0 / self.shape[0]))
-        middle = to_host(mean)
-        squares = self.each_block(lambda _, block: (None, np.square(block - middle).sum(axis=0)))[1]
-        return ColumnStatistics(mean, beside(squares, mean))
+    def _exact_statistics(self, center: bool) -> ColumnStatistics:
+        """Statistics of the adjusted samples themselves."""
+        found = self.each_block(lambda _, block: moments(ArrayData(block), center), PRODUCT_ENTRIES)[1]
+        return ColumnStatistics(beside(found.mean, self.factor), beside(found.squared_norms, self.factor))
 
     def gram(self, mean: FloatArray, factor: FloatArray | None = None) -> FloatArray:
         """``(X - 1 mean')(X - 1 mean')'`` of the adjusted X, its features multiplied by `factor`."""

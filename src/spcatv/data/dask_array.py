@@ -71,6 +71,9 @@ class DaskData(BlockedData):
         Which rows are the samples, in order; all of them by default.
     """
 
+    # a fit avoids what would move X
+    is_distributed = True
+
     def __init__(self, array: Any, dtype: Any = None, budget: Budget = Budget()) -> None:  # noqa: B008
         self.array = _in_row_chunks(array)
         self.dtype = float_dtype(self.array.dtype) if dtype is None else np.dtype(dtype)
@@ -121,7 +124,7 @@ class DaskData(BlockedData):
             yield from pieces(samples, rows, np.arange(len(rows)), entries)
 
     def _panels(self) -> Iterator[tuple[slice, ArrayData]]:
-        """All samples, some features at a time; no message is longer than a vector of length P."""
+        """All samples, some features at a time, sent to this process; a fit never asks for them."""
         n_samples, n_features = self.shape
         width = self.budget.panel_columns(n_samples * self.dtype.itemsize, 1)
         tallest = max(self.array.chunks[0])

@@ -57,6 +57,10 @@ class Products(Protocol):
 class DataOperator(Products, Protocol):
     """What a fit needs of the data beside products: their size, and where to start."""
 
+    @property
+    def gram_pays(self) -> bool:
+        """Whether to decompose the Gram matrix of the shorter side rather than to iterate with products."""
+
     def dot_many(self, vectors: FloatArray) -> FloatArray:
         """``X V'`` for the rows of V (K, P), in one pass over the data; shape (N, K)."""
 
@@ -71,10 +75,6 @@ class DataOperator(Products, Protocol):
 
     def gram(self) -> FloatArray:
         """``X X'`` if N <= P, else ``X'X``; float64."""
-
-    @property
-    def gram_pays(self) -> bool:
-        """Whether to decompose the Gram matrix of the shorter side rather than to iterate with products."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,10 +114,11 @@ class CentredData:
 
     @property
     def gram_pays(self) -> bool:
-        """Whether to decompose the Gram matrix rather than to iterate with products."""
+        """Whether the Gram matrix of the shorter side is cheap: never where only vectors should travel."""
         short, long = min(self.shape), max(self.shape)
         largest = LARGEST_GPU_GRAM if is_on_gpu(self.data) else LARGEST_GRAM
-        return short <= SMALL_GRAM or short <= min(largest, GRAM_SHARE * long)
+        small = short <= SMALL_GRAM or short <= min(largest, GRAM_SHARE * long)
+        return small and not getattr(self.data, "is_distributed", False)
 
     def vectors(self, values: FloatArray) -> FloatArray:
         """NumPy vectors of length P where those of the data lie."""
@@ -289,7 +290,7 @@ class ResidualData:
 
     @property
     def gram_pays(self) -> bool:
-        """Whether to decompose the Gram matrix rather than to iterate with products."""
+        """As for the data before deflation."""
         return self.base.gram_pays
 
     def dot(self, v: FloatArray) -> FloatArray:

@@ -42,7 +42,7 @@ class ScaledData(AdjustedData):
 
     def column_statistics(self, center: bool) -> ColumnStatistics:
         """Means and squared norms of the scaled columns; squares of X itself may have lost digits."""
-        return self._statistics_in_two_passes(center)
+        return self._exact_statistics(center)
 
     def take(self, samples: IntArray) -> Data:
         """The given samples of these, in the same unit."""

@@ -27,6 +27,7 @@ from spcatv.decomposition.refinement import Refinement, refine_components, refin
 from spcatv.decomposition.refit import refit_on_support
 from spcatv.decomposition.search import Request, best_component, continued_component
 from spcatv.decomposition.starts import (
+    DIFFUSED_DIRECTIONS,
     diffused_scores,
     random_scores,
     scores_of_loading,
@@ -62,10 +63,19 @@ class Plan:
     keep_warm_start: bool = False  # whether the components keep what fits with other weights start from
 
     @property
+    def n_starts(self) -> int:
+        """Singular vectors of a residual that are starts, without spare ones."""
+        return max(self.n_init, STRUCTURED_STARTS) if self._is_structured else self.n_init
+
+    @property
     def n_directions(self) -> int:
         """Singular vectors of a residual that starts are taken from."""
-        structured = isinstance(self.init, str) and self.init == "structured"
-        return SPARE_STARTS + (max(self.n_init, STRUCTURED_STARTS) if structured else self.n_init)
+        n_directions = self.n_starts + SPARE_STARTS
+        return max(n_directions, DIFFUSED_DIRECTIONS) if self._is_structured else n_directions
+
+    @property
+    def _is_structured(self) -> bool:
+        return isinstance(self.init, str) and self.init == "structured"
 
 
 @dataclass(frozen=True, eq=False)
@@ -336,7 +346,7 @@ class _ComponentFitter:
             return [first, singular_scores(residual, SPARE_STARTS)]
         if init == "random":
             return [random_scores(n_samples, n_init, self.rng)]
-        n_starts = self.plan.n_directions - SPARE_STARTS
+        n_starts = self.plan.n_starts
         leading = singular_scores(residual, n_starts + SPARE_STARTS)
         first, spare = leading[:n_starts], leading[n_starts:]
         if init == "structured":

@@ -60,7 +60,7 @@ def leading_squares(data: DataOperator, n_vectors: int) -> tuple[FloatArray, Flo
     Shapes (n,) and (n, N), with n at most `n_vectors` and the shorter side of the data. Large data are
     compressed first: their values are a little too small. Otherwise both are exact.
     """
-    if not data.gram_pays and n_vectors < data.shape[0]:
+    if not data.gram_pays:
         return data.compressed(n_vectors).leading_squares(n_vectors)
     values, vectors = _leading_eigenvectors(data.gram(), n_vectors)
     if data.shape[0] > data.shape[1]:
