@@ -26,6 +26,7 @@ SECTIONS = {
     "rows": "rows",
     "disk": "disk",
     "files": "files",
+    "gpu": "gpu",
     "starts": "starts",
     "structures": "structures",
 }

@@ -283,7 +283,7 @@ def make_module():
         if isinstance(x, ndarray) and dtype in (None, x.dtype)
         else ndarray(np.array(_unwrap(x), dtype=dtype))
     )
-    cupy.ascontiguousarray = lambda x, dtype=None: ndarray(np.ascontiguousarray(_unwrap(x), dtype=dtype))
+    cupy.ascontiguousarray = lambda x: ndarray(np.ascontiguousarray(x.array))
     cupy.from_dlpack = lambda x: x if isinstance(x, ndarray) else ndarray(np.from_dlpack(x))
     for name in ("concatenate", "stack", "matmul", "sort"):
         setattr(cupy, name, _made(getattr(np, name)))

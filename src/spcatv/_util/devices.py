@@ -12,15 +12,13 @@ import numpy as np
 
 from spcatv._util.types import FloatArray
 
-DEVICES = ("cpu", "cuda")
-
 HOW_TO_INSTALL = (
     'pip install "spca-tv[gpu12]" for CUDA 12, or "spca-tv[gpu13]" for CUDA 13 (nvidia-smi tells which one '
     "the driver supports)"
 )
 
 
-class DeviceError(RuntimeError):
+class DeviceError(ValueError):
     """A GPU is asked for, and there is none, or the package that talks to it is missing."""
 
 
@@ -71,3 +69,9 @@ def gpu_module() -> Any:
     if n_gpus == 0:
         raise DeviceError('device="cuda" needs an NVIDIA GPU, and this machine has none; use device="cpu"')
     return cupy
+
+
+def check_device(device: str) -> None:
+    """Raise a `DeviceError` if a device is not at hand."""
+    if device == "cuda":
+        gpu_module()

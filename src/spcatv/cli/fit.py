@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from spcatv._util.devices import check_device
 from spcatv._util.tables import aligned
 from spcatv.cli.groups import groups_text
 from spcatv.cli.halves import verdicts
@@ -68,6 +69,7 @@ def run(arguments: argparse.Namespace) -> None:
 def _checked(options: FitOptions, sources: Sequence[Source]) -> FitOptions:
     check_number(options)
     check_parameters(SPCATV(**options.model_parameters(), dtype=options.dtype))
+    check_device(options.device)
     return options
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
 from spcatv._util.parameters import (
+    DEVICES,
     DTYPES,
     FIT,
     INITS,
@@ -278,6 +279,11 @@ OPTIONS: dict[str, Option] = {
         "memory that the data and the vectors of a fit may take in each process, such as 4GB (default: half "
         "of what there is); larger data are read from disk, block by block",
     ),
+    "device": Option(
+        kinds.choice(*DEVICES),
+        RUN,
+        "where fits run: cuda is an NVIDIA GPU, with CuPy installed (docs/gpu.md)",
+    ),
     "n_jobs": Option(
         kinds.workers(),
         RUN,
@@ -368,6 +374,7 @@ class CommonOptions:
     seed: int = 0
     output: Path | None = None
     memory: str | None = None
+    device: str = "cpu"
     n_jobs: int = 1
     overwrite: bool = False
 
@@ -380,6 +387,7 @@ class CommonOptions:
             given["global_signal"] = "regress"
         if self.memory is not None:
             given["memory_limit"] = self.memory
+        given["device"] = self.device
         if self.n_components == "auto":
             del given["n_components"]
         return {**given, "random_state": self.seed}

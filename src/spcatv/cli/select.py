@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from spcatv._util.devices import check_device
 from spcatv.cli.fit import summary_text
 from spcatv.cli.groups import Labels, find_groups, fold_count, group_labels, groups_text
 from spcatv.cli.halves import verdicts
@@ -60,6 +61,8 @@ def _checked(options: SelectOptions, sources: Sequence[Source]) -> SelectOptions
     """Refuse options that no selection could use, and find the table of the groups."""
     SPCATVCV(**options.search_parameters(), dtype=options.dtype).check()
     check_number(options)
+    if options.scheduler is None:
+        check_device(options.device)
     if options.alpha == "grid" and options.l1_ratio is not None and min(options.l1_ratio) <= 0:
         raise InputError(
             "--l1-ratio holds 0: without an l1 penalty there is no alpha that kills everything to start "

@@ -6,7 +6,7 @@ P are taken, too, and copied to the GPU.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from spcatv.data.array import ArrayData
 from spcatv.data.base import BLOCK_ENTRIES, ColumnStatistics, Data, row_blocks
 from spcatv.data.blocked import BlockWork, Found, Work, gathered
 from spcatv.data.memory import Budget, bytes_text
-from spcatv.data.stored import MappedData, Reader, StoredData, StoreReader
+from spcatv.data.stored import Block, MappedData, Reader, StoredData, StoreReader
 from spcatv.kernels.cuda import launch, module
 
 # What DLPack calls the memory of an NVIDIA GPU.
@@ -64,6 +64,10 @@ class GPUData:
         """The precision of the array."""
         return np.dtype(self.array.dtype)
 
+    def _vector(self, values: Any) -> Any:
+        """A vector as the kernels want it: float64, one entry after the other, on the GPU."""
+        return self._cupy.ascontiguousarray(self._cupy.asarray(values, dtype=np.float64))
+
     def _by_columns(self, name: str, vector: Any) -> FloatArray:
         """Run a kernel that sums over the samples; shape (P,)."""
         n_samples, n_features = self.shape
@@ -82,13 +86,13 @@ class GPUData:
         launch(
             self._module.get_function("dot"),
             part.size,
-            *(*where, self._cupy.ascontiguousarray(v, dtype=np.float64), np.int32(n_pieces), part),
+            *(*where, self._vector(v), np.int32(n_pieces), part),
         )
         return to_host(part.sum(axis=1))
 
     def transpose_dot(self, u: FloatArray) -> FloatArray:
         """``X'u``, a CuPy array."""
-        return self._by_columns("transpose_dot", self._cupy.asarray(u, dtype=np.float64))
+        return self._by_columns("transpose_dot", self._vector(u))
 
     def there_and_back(self, v: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``s = X v - shift`` and ``X's``."""
@@ -165,6 +169,22 @@ class StreamedData(StoredData):
     """Samples that travel to the GPU block by block, on every pass; the next block is read meanwhile."""
 
     on_gpu = True
+    source: ArrayData | None = None  # the array that the reader reads, if it can be read where it lies
+
+    def _read(self, blocks: Sequence[Block]) -> Iterator[tuple[Block, FloatArray]]:
+        """The rows of every block, without a copy on the way where they lie one after the other in memory."""
+        if self.source is None or any(len(block.spans) > 1 for block in blocks):
+            yield from super()._read(blocks)
+            return
+        for block in blocks:
+            ((first, last),) = block.spans
+            yield block, self.source.array[first:last]
+
+    def take(self, samples: IntArray) -> StreamedData:
+        """The given samples of these."""
+        taken = super().take(samples)
+        taken.height, taken.source = self.height, self.source
+        return taken
 
     def _pass(self, work: Work, own: tuple[Array, ...] = (), shared: tuple[Any, ...] = ()) -> Found:
         upload = gpu_module().asarray
@@ -200,7 +220,8 @@ def gpu_array_data(X: Any, dtype: Any) -> GPUData:
     cupy = gpu_module()
     array = X if on_gpu(X) else cupy.from_dlpack(X)
     single = array.dtype == np.float32 if dtype is None else np.dtype(dtype) == np.float32
-    return GPUData(cupy.ascontiguousarray(array, dtype=np.float32 if single else np.float64))
+    wanted = np.float32 if single else np.float64
+    return GPUData(cupy.ascontiguousarray(array.astype(wanted, copy=False)))
 
 
 def on_device(data: Data, device: str, n_components: int) -> Data:
@@ -248,6 +269,7 @@ def on_device(data: Data, device: str, n_components: int) -> Data:
         reader = data.reader if isinstance(data, MappedData) else StoreReader(data.array)
         budget = Budget(None, n_components)
     streamed = StreamedData(reader, data.dtype, budget, data.samples)
+    streamed.source = data if isinstance(data, ArrayData) else None
     rows = int(min(STREAMED_BYTES, 0.2 * (free - vectors)) // (data.shape[1] * data.dtype.itemsize))
     streamed.height = max(1, rows)
     return streamed

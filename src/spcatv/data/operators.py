@@ -15,7 +15,7 @@ from typing import Protocol, Self
 import numpy as np
 
 from spcatv._util.devices import beside, gpu_module, to_host
-from spcatv._util.types import FloatArray
+from spcatv._util.types import Array, FloatArray
 from spcatv.data.base import BLOCK_ENTRIES, ColumnStatistics, Data, FirstLook, is_on_gpu
 from spcatv.data.blocked import each_block
 from spcatv.data.scale import ScaledData, ordinary_unit, scaled
@@ -120,7 +120,7 @@ class CentredData:
         small = short <= SMALL_GRAM or short <= min(largest, GRAM_SHARE * long)
         return small and not getattr(self.data, "is_distributed", False)
 
-    def vectors(self, values: FloatArray) -> FloatArray:
+    def vectors(self, values: Array) -> Array:
         """NumPy vectors of length P where those of the data lie."""
         return gpu_module().asarray(values) if is_on_gpu(self.data) else values
 

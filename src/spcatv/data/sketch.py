@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 from scipy.linalg import eigh
 
 from spcatv._util.devices import beside, to_host
@@ -96,7 +97,7 @@ def compress(data: CentredData, n_directions: int, tol: float | None = None) -> 
     CompressedData
     """
     width = min(n_directions + FURTHER, *data.shape)
-    block = data.vectors(np.random.default_rng(0).standard_normal((width, data.shape[1])))
+    block: FloatArray = data.vectors(_random_signs(width, data.shape[1])).astype(np.float64)
     krylov: FloatArray = block[:0]
     scores: FloatArray = np.zeros((data.shape[0], 0))
     back = krylov
@@ -121,6 +122,13 @@ def compress(data: CentredData, n_directions: int, tol: float | None = None) -> 
     kept = values > values[-1] * len(values) * np.finfo(data.data.dtype).eps
     turn = rotation[:, kept][:, ::-1] / np.sqrt(values[kept][::-1])
     return CompressedData(scores @ turn, beside(turn.T, back) @ back)
+
+
+def _random_signs(n_vectors: int, length: int) -> npt.NDArray[np.int8]:
+    """Vectors of random signs: they find a range as well as normal numbers do, and are made much faster."""
+    n_bytes = -(-n_vectors * length // 8)
+    bits = np.unpackbits(np.random.default_rng(0).integers(0, 256, n_bytes, dtype=np.uint8))
+    return (2 * bits[: n_vectors * length].view(np.int8) - 1).reshape(n_vectors, length)
 
 
 def _new_directions(block: FloatArray, known: FloatArray) -> FloatArray:

@@ -216,7 +216,7 @@ def map_reader(array: np.memmap[Any, Any]) -> Reader:
 
 
 @dataclass(frozen=True, eq=False)
-class _Block:
+class Block:
     """Rows that are read together, and which samples they are."""
 
     positions: IntArray | slice  # which samples
@@ -225,17 +225,18 @@ class _Block:
 
     @property
     def height(self) -> int:
+        """Rows to read."""
         return sum(last - first for first, last in self.spans)
 
 
-def _block(positions: IntArray | slice, rows: IntArray, skip: int) -> _Block:
+def _block(positions: IntArray | slice, rows: IntArray, skip: int) -> Block:
     """Samples `positions`, which are the stored `rows`; gaps below `skip` rows are read."""
     wanted = np.unique(rows)
     ends = np.flatnonzero(np.diff(wanted) > skip)
     firsts, lasts = wanted[np.r_[0, ends + 1]], wanted[np.r_[ends, len(wanted) - 1]] + 1
     before = np.r_[0, np.cumsum(lasts - firsts)]
     span = np.searchsorted(firsts, rows, side="right") - 1
-    return _Block(
+    return Block(
         positions, list(zip(firsts.tolist(), lasts.tolist(), strict=True)), before[span] + rows - firsts[span]
     )
 
@@ -303,7 +304,7 @@ class StoredData(BlockedData):
         for block, rows in self._read(self._ordered_blocks()):
             yield from (rows[number] for number in block.local.tolist())
 
-    def _sorted_blocks(self) -> list[_Block]:
+    def _sorted_blocks(self) -> list[Block]:
         """Blocks in the order in which they are stored."""
         order = np.argsort(self.samples, kind="stable")
         rows = self.samples[order]
@@ -316,7 +317,7 @@ class StoredData(BlockedData):
             if a < b
         ]
 
-    def _ordered_blocks(self) -> list[_Block]:
+    def _ordered_blocks(self) -> list[Block]:
         """Blocks in the order of the samples."""
         if (self.samples[:-1] <= self.samples[1:]).all():
             return self._sorted_blocks()
@@ -325,7 +326,7 @@ class StoredData(BlockedData):
             for a in range(0, len(self.samples), self.height)
         ]
 
-    def _read(self, blocks: Sequence[_Block]) -> Iterator[tuple[_Block, FloatArray]]:
+    def _read(self, blocks: Sequence[Block]) -> Iterator[tuple[Block, FloatArray]]:
         """The rows of every block; a thread reads the next block meanwhile.
 
         There are two buffers for all blocks: rows are good until the next ones are asked for.
@@ -340,7 +341,7 @@ class StoredData(BlockedData):
                     coming = thread.submit(self._fill, buffers[number % 2], blocks[number])
                 yield block, rows
 
-    def _fill(self, buffer: FloatArray, block: _Block) -> FloatArray:
+    def _fill(self, buffer: FloatArray, block: Block) -> FloatArray:
         begin = 0
         for first, last in block.spans:
             self.reader.fill(buffer[begin : begin + last - first], first)

@@ -90,9 +90,10 @@ class SparsityTarget:
         l1 = float(np.partition(magnitudes, n_zeros - 1)[n_zeros - 1]) if n_zeros > 0 else 0.0
         if magnitudes.max() <= FAINT * noise:
             return Threshold(l1, jump=0.0, is_off=True)
-        core, around = (magnitudes[np.abs(magnitudes - l1) <= width * noise] for width in (1, 10))
-        if l1 > 0 and len(core) > max(PLATEAU * size, 2) and len(core) > PLATEAU_CORE * len(around):
-            return self._beside_plateau(magnitudes, float(np.median(core)), noise)
+        distance = np.abs(magnitudes - l1)
+        n_core, n_around = (int(np.count_nonzero(distance <= width * noise)) for width in (1, 10))
+        if l1 > 0 and n_core > max(PLATEAU * size, 2) and n_core > PLATEAU_CORE * n_around:
+            return self._beside_plateau(magnitudes, float(np.median(magnitudes[distance <= noise])), noise)
         if l1 >= magnitudes.max():  # features of the same height, such as copies of one
             below = magnitudes[magnitudes < l1]
             l1 = float(below.max()) if len(below) else 0.0

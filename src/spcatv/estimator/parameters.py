@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from spcatv._util.devices import DEVICES, gpu_module
 from spcatv._util.parameters import (
+    DEVICES,
     DTYPES,
     FIT,
     GLOBAL_SIGNALS,
@@ -68,8 +68,6 @@ def check_parameters(estimator: Any) -> None:
         raise ValueError(f"dtype must be None, {' or '.join(DTYPES)}, got {estimator.dtype!r}")
     checked_memory_limit(estimator.memory_limit)
     _check_choice("device", estimator.device, DEVICES)
-    if estimator.device == "cuda":
-        gpu_module()  # raises if there is no GPU
 
 
 def parameters_in_use(parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -35,6 +35,8 @@ from spcatv.structure import ConcatStructure, GridStructure, Structure
 # Threads per block, and the most threads that add up one sum each.
 BLOCK = 256
 SUMMING = 1 << 17
+# Items that a thread adds up at least.
+ITEMS_PER_PIECE = 4
 # Axes of a box that the kernels have arguments for.
 MOST_AXES = 3
 # The operator's entries and the dual variable are numbered by 32 bits.
@@ -58,10 +60,12 @@ def launch(function: Any, n: int, *arguments: Any) -> None:
 
 def summed(n_sums: int, n: int, run: Callable[[int, Any], None]) -> list[float]:
     """Sums over n items: ``run(n_threads, sums)`` leaves one piece per thread in sums (n_sums, n_threads)."""
-    n_threads = BLOCK * max(1, min(SUMMING, n) // BLOCK)
-    sums = gpu_module().empty((n_sums, n_threads))
-    run(n_threads, sums)
-    return [float(total) for total in to_host(sums.sum(axis=1))]
+    n_threads = BLOCK * max(1, min(SUMMING, n // ITEMS_PER_PIECE) // BLOCK)
+    pieces, few = gpu_module().empty((n_sums, n_threads)), gpu_module().empty((n_sums, BLOCK))
+    run(n_threads, pieces)
+    add_up = module("vectors", "float64").get_function("add_up")
+    add_up((n_sums,), (BLOCK,), (pieces, np.int32(n_sums), np.int32(n_threads), few))
+    return to_host(few).sum(axis=1).tolist()
 
 
 def workspace_on_gpu(structure: Structure, terms: LoadingTerms, dtype: npt.DTypeLike) -> Workspace:
@@ -369,6 +373,33 @@ def structured_value(structure: Structure, v: FloatArray, graphnet: bool) -> flo
         arguments = (*groups, *rows, np.int32(GRAPHNET if graphnet else ISOTROPIC), v)
         n_items = structure.n_groups
     return summed(1, n_items, lambda n_threads, sums: launch(function, n_threads, *arguments, sums))[0]
+
+
+def adjoint(structure: Structure, dual: FloatArray) -> FloatArray:
+    """``A'dual`` in float64, for a dual variable on the GPU."""
+    out = gpu_module().empty(structure.n_features)
+    dual = dual.astype(np.float64, copy=False)
+    if _fits(structure):
+        box = cached_layout(structure, _box_on_gpu)
+        padded = gpu_module().zeros(box.n_axes * box.n_cells)
+        padded[box.slot] = dual
+        function = module("grid", "float64", box.n_axes).get_function("adjoint")
+        launch(function, box.n, *box.arguments, padded, out)
+    else:
+        _, _, columns = cached_layout(structure, _operator_on_gpu)
+        function = module("sparse", "float64").get_function("exact_pull")
+        launch(function, len(out), np.int32(len(out)), *columns, dual, np.float64(1.0), out)
+    return out
+
+
+def inner_product(x: FloatArray, y: FloatArray) -> tuple[float, float]:
+    """``x'y`` and ``||x||_1`` in float64, for vectors on the GPU."""
+    function = module("vectors", "float64").get_function("products")
+    arguments = np.int32(len(x)), x, y
+    inner, magnitudes = summed(
+        2, len(x), lambda n_threads, sums: launch(function, n_threads, *arguments, sums)
+    )
+    return inner, magnitudes
 
 
 def smooth_shares(

@@ -10,6 +10,7 @@ from scipy.linalg.blas import daxpy, ddot
 from spcatv._util.devices import on_gpu
 from spcatv._util.types import FloatArray
 from spcatv.kernels.compiled import careful_kernel, kernel
+from spcatv.kernels.cuda import inner_product
 
 
 @kernel
@@ -39,12 +40,12 @@ def add_multiple(out: FloatArray, a: float, x: FloatArray) -> None:
 
 def squared_length(x: FloatArray) -> float:
     """``x'x`` of a vector in float64."""
-    return float(x @ x) if on_gpu(x) else float(ddot(x, x))
+    return inner_product(x, x)[0] if on_gpu(x) else float(ddot(x, x))
 
 
 def absolute_sum(x: FloatArray) -> float:
     """``||x||_1`` of a vector in float64."""
-    return float(np.abs(x).sum()) if on_gpu(x) else float(_absolute_sum(x))
+    return inner_product(x, x)[1] if on_gpu(x) else float(_absolute_sum(x))
 
 
 def count_above(x: FloatArray, bound: float) -> int:

@@ -11,13 +11,14 @@ and h is a structured penalty: "tv", ``h(z) = sum_g ||z_g||_2``, "graphnet", ``h
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from spcatv._util.devices import as_vector, beside, frozen, on_gpu, to_host
 from spcatv._util.types import FloatArray
+from spcatv.kernels.cuda import adjoint
 from spcatv.kernels.judge import smooth_shares
 from spcatv.kernels.vectors import squared_length
 from spcatv.problem.composite import CompositeProblem, GapKind
@@ -155,6 +156,8 @@ class LoadingProblem(CompositeProblem):
 
     def _pull_at(self, alpha: npt.ArrayLike) -> FloatArray:
         """``c A'alpha`` where y lies."""
+        if on_gpu(alpha) and self.has_structure:
+            return self.tv * adjoint(self.structure, cast(Any, alpha))
         return beside(self.dual_pull(self._checked_dual(alpha)), self.y)
 
     def certificate(self, v: npt.ArrayLike, alpha: npt.ArrayLike) -> Certificate:

@@ -29,6 +29,16 @@ extern "C" __global__ void set_scalars(real* s, real a0, real a1, real a2, real 
     }
 }
 
+// pieces of n_sums sums, (n_sums, n_pieces), added up to (n_sums, THREADS / n_sums)
+extern "C" __global__ void add_up(const double* __restrict__ pieces, int n_sums, int n_pieces, double* out)
+{
+    int width = THREADS / n_sums, sum = THREAD / width;
+    if (sum >= n_sums) return;
+    double total = 0;
+    for (int k = THREAD % width; k < n_pieces; k += width) total += pieces[sum * n_pieces + k];
+    out[THREAD] = total;
+}
+
 // one primal step of a feature: what v becomes, and what it is extrapolated to
 __device__ inline void primal_step(real* v, real* bar, real y, real pull, const real* s, real rho)
 {

@@ -170,3 +170,9 @@ extern "C" __global__ void value(BOX, const unsigned char* __restrict__ edges, i
     FOR_ALL(t, n) total += length_at(box, edges[place[t]], kind, x, place[t], rows);
     sums[THREAD] = total;
 }
+
+extern "C" __global__ void adjoint(BOX, const real* __restrict__ dual, double* __restrict__ out)
+{
+    MAKE_BOX;
+    FOR_ALL(t, n) out[t] = pull_at<double>(box, dual, place[t]);
+}

@@ -14,3 +14,15 @@ extern "C" __global__ void smooth_shares(int n, const double* y, const double* p
     sums[THREAD] = gap;
     sums[THREADS + THREAD] = value;
 }
+
+extern "C" __global__ void products(int n, const double* __restrict__ x, const double* __restrict__ y,
+                                    double* sums)
+{
+    double inner = 0, magnitudes = 0;
+    FOR_ALL(j, n) {
+        inner += x[j] * y[j];
+        magnitudes += absolute(x[j]);
+    }
+    sums[THREAD] = inner;
+    sums[THREADS + THREAD] = magnitudes;
+}
