@@ -12,7 +12,7 @@ import pytest
 import spcatv
 
 ROOT = Path(__file__).resolve().parents[1]
-EXTRAS = {"bench", "images", "report", "dask", "dev", "all"}
+EXTRAS = {"bench", "images", "report", "dask", "gpu12", "gpu13", "dev", "all"}
 OPTIONAL = [
     "matplotlib",
     "nibabel",
@@ -21,6 +21,7 @@ OPTIONAL = [
     "distributed",
     "h5py",
     "zarr",
+    "cupy",
     "cvxpy",
     "pandas",
     "jinja2",
@@ -158,5 +159,5 @@ def test_the_layout_in_contributing_is_the_import_contract(layers):
 def test_tests_mirror_the_package():
     folders = {file.parent.name for file in (ROOT / "tests").glob("*/test_*.py")}
     packages = {file.parent.name for file in (ROOT / "src" / "spcatv").glob("*/__init__.py")}
-    assert folders - {"benchmarks", "surprises"} <= packages
+    assert folders - {"benchmarks", "gpu", "surprises"} <= packages
     assert packages - {"_util"} <= folders
