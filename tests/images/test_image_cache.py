@@ -242,7 +242,7 @@ def test_sums_for_a_mask_are_kept_on_the_way(cohort, tmp_path, unzipped, monkeyp
         monkeypatch.setattr(voxel_statistics, "_parts", own)
         found = voxel_statistics.voxel_statistics(opened)
     assert unzipped == [path.name[:6] for path in cohort[8:]]
-    assert np.array_equal(found.total, expected.total)
+    assert np.array_equal(found.sums.total, expected.sums.total)
     assert np.array_equal(found.n_nonzero, expected.n_nonzero)
     assert found.share_negative == expected.share_negative
 

@@ -280,6 +280,7 @@ for number in range(1, 2 * N_FILES + 1):
     status = os.waitpid(forked(lambda: die_in_write(files, number)), 0)[1]
     assert status == signal.SIGKILL, status
     complete(files)
+    complete(files)  # now everything is there
     print(len(files.read))
 
 def count(files, name):

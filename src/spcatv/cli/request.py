@@ -17,6 +17,7 @@ from spcatv.cli.inputs import SampleFiles, Source, sample_files
 from spcatv.cli.kinds import InputError
 from spcatv.cli.options import CommonOptions, OptionsKind, effective_options, flag
 from spcatv.cli.progress import Display, choose_display, set_up_log
+from spcatv.progress import StageStarted, tell
 from spcatv.results import SampleSet, claimed_folder
 from spcatv.results.folder import CONFIG
 
@@ -45,6 +46,7 @@ class Request(Generic[OptionsKind]):
         """Read the samples."""
         if self.files is None:
             return read_array(self.options)
+        tell(StageStarted("Reading", len(self.files), "inputs"))
         return read_images(self.options, self.files)
 
     def announce(self, samples: SampleSet) -> None:

@@ -36,7 +36,6 @@ from spcatv.images.run_confounds import beside, check_words, is_per_run, run_tab
 from spcatv.images.runs import ROUNDING, Run, RunWarning, check_runs, clean_runs
 from spcatv.images.space import Samples, Space
 from spcatv.images.voxel_statistics import kept_statistics
-from spcatv.progress import StageStarted, tell
 
 logger = logging.getLogger(__name__)
 
@@ -302,7 +301,6 @@ def read_cohort(
     logger.info("%s", "; ".join(filter(None, (mask_report, reading_report))))
     check_runs(samples.runs, reading, tables)
     smooth = _smoothed(samples, reading)
-    tell(StageStarted("Reading", len(samples.names), "images", storage.n_threads))
     found = read_matrix(smooth, space, precision, progress=progress, memory=memory, storage=storage)
     X: Any = found.X
     quality = image_quality(X, samples.names, space.noun)

@@ -20,6 +20,7 @@ from spcatv.images.runs import Run, consecutive
 from spcatv.images.space import Opened, Samples, SmoothableSamples, Space, VoxelSet
 from spcatv.images.volume_files import (
     FrameSums,
+    KeptFrame,
     Volume,
     difference,
     nearest,
@@ -142,7 +143,8 @@ class VolumeSpace(Space):
             how = difference(volume, self.labels.shape, self.affine)
             if how is not None:
                 raise ImageError(f"{volume.name}: {how}, compared with the mask of the model")
-        return VolumeSamples(self, tuple(volumes), FrameSums.zeros(self.labels.shape))
+        n_samples = sum(volume.n_samples for volume in volumes)
+        return VolumeSamples(self, tuple(volumes), FrameSums.zeros(self.labels.shape, n_samples))
 
     def to_images(self, maps: FloatArray, names: tuple[str, ...] = ()) -> nib.Nifti1Image:
         """A 4-D float32 image, one volume per map, zero outside the mask."""
@@ -202,7 +204,8 @@ class VolumeSamples(SmoothableSamples):
 
     space: VolumeSpace
     volumes: tuple[Volume, ...]
-    sums: FrameSums | None  # of all values that were read, also outside the mask; None if nobody asks
+    # of all values that were read, also outside the mask; None if nobody asks
+    sums: FrameSums | KeptFrame | None
 
     @property
     def made_with(self) -> str:
@@ -216,11 +219,16 @@ class VolumeSamples(SmoothableSamples):
 
     def summing(self) -> VolumeSamples:
         """The same samples with sums of their own."""
-        return replace(self, sums=FrameSums.zeros(self.space.labels.shape))
+        n_samples, shape = len(self.names), self.space.labels.shape
+        return replace(self, sums=KeptFrame() if n_samples == 1 else FrameSums.zeros(shape, n_samples))
 
     def add_sums(self, image: Samples) -> None:
         """Add the sums of an image."""
-        if self.sums is not None and isinstance(image, VolumeSamples) and image.sums is not None:
+        if not isinstance(self.sums, FrameSums) or not isinstance(image, VolumeSamples):
+            return
+        if isinstance(image.sums, KeptFrame):
+            self.sums.add(image.sums.frame)
+        elif image.sums is not None:
             self.sums.merge(image.sums)
 
     @cached_property
@@ -249,9 +257,9 @@ class VolumeSamples(SmoothableSamples):
 
     def mean_img(self) -> nib.Nifti1Image | None:
         """The mean of the images as they were read, in the whole box; NaN where most have no value."""
-        if self.sums is None or self.sums.n_frames != len(self.names):
+        if not isinstance(self.sums, FrameSums) or self.sums.n_frames != len(self.names):
             return None
-        return self.space._image(self.sums.mean().astype(np.float32))
+        return self.space._image(self.sums.mean(dtype=np.float32))
 
     def _smoothed(self, frame: Array) -> Array:
         """As nilearn smooths: NaN and infinite values count as zero; but they stay where they were."""

@@ -125,18 +125,18 @@ class FrameSums:
     n_frames: int = 0
 
     @classmethod
-    def zeros(cls, shape: tuple[int, ...]) -> Self:
-        """Sums of no frame."""
-        return cls(np.zeros(shape), np.zeros(shape, dtype=np.int32))
+    def zeros(cls, shape: tuple[int, ...], most: int) -> Self:
+        """Sums of no frame, to which `most` frames are added at most."""
+        return cls(np.zeros(shape), np.zeros(shape, dtype=np.min_scalar_type(most)))
 
-    def add(self, frame: Array) -> FloatArray:
-        """Add a frame; returns its values, 0 where they are not finite."""
-        finite = np.isfinite(frame)
-        values: FloatArray = np.where(finite, frame, 0).astype(np.float64)
-        self.total += values
-        self.n_finite += finite
+    def add(self, frame: Array) -> None:
+        """Add a frame, one slice after the other."""
+        for place in range(frame.shape[2]):
+            values = frame[..., place]
+            finite = np.isfinite(values)
+            self.total[..., place] += np.where(finite, values, 0)
+            self.n_finite[..., place] += finite
         self.n_frames += 1
-        return values
 
     def merge(self, other: FrameSums) -> None:
         """Add the sums of other frames."""
@@ -144,11 +144,22 @@ class FrameSums:
         self.n_finite += other.n_finite
         self.n_frames += other.n_frames
 
-    def mean(self, total: FloatArray | None = None) -> FloatArray:
+    def mean(self, total: FloatArray | None = None, dtype: Any = np.float64) -> FloatArray:
         """`total`, by default that of the values, over their number; NaN where most frames have none."""
-        known = 2 * self.n_finite > self.n_frames
+        mean: FloatArray = np.full(self.total.shape, np.nan, dtype=dtype)
         summed = self.total if total is None else total
-        return np.where(known, summed / np.maximum(self.n_finite, 1), np.nan)
+        known = self.n_finite > self.n_frames // 2
+        return np.divide(summed, self.n_finite, out=mean, where=known, casting="same_kind")
+
+
+class KeptFrame:
+    """The last frame in the place of sums, to be added to others later: smaller than sums of its own."""
+
+    frame: Array
+
+    def add(self, frame: Array) -> None:
+        """Keep a frame."""
+        self.frame = frame
 
 
 def open_one(item: Any, name: str) -> Volume:

@@ -116,6 +116,7 @@ def voxel_statistics(volumes: list[Volume]) -> VoxelStatistics:
 
     with warnings.catch_warnings():  # threads that filter warnings at the same time may leave filters behind
         in_order(make, take, len(left), min(most_threads(), max(len(left), 1)))
+    hear(StageStarted("Reading", len(volumes), "inputs"))  # the stage that goes on with this mask
     return VoxelStatistics(
         image=volumes[0].reference,
         sums=FrameSums(sums["total"], sums["n_finite"], int(sums["n_images"][0])),
