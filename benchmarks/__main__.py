@@ -26,6 +26,7 @@ SECTIONS = {
     "rows": "rows",
     "disk": "disk",
     "files": "files",
+    "cluster": "cluster",
     "starts": "starts",
     "structures": "structures",
 }
