@@ -59,7 +59,7 @@ def run(options: Options) -> dict[str, Any]:
                 plain += [worker.call("plain") for _ in range(PLAIN_PASSES)]
         write_cohort(path, min(size, EQUAL_BYTES), mask)
         with Worker(make_comparison, path, mask, threads=THREADS) as worker:
-            equal = {name: worker.call(setting) for name, setting in SETTINGS.items()}
+            equal = {name: worker.call(setting, limit=3600.0) for name, setting in SETTINGS.items()}
     finally:
         path.unlink(missing_ok=True)
     return {

@@ -89,6 +89,17 @@ def test_a_fit_is_that_of_the_array(dtype, images):
         assert_array_equal(model().fit(blocks_of(X)).components_, found.components_)
 
 
+@pytest.mark.parametrize("init", ["svd", "structured"])
+def test_a_fit_to_few_samples_moves_no_block_either(init, images, monkeypatch):
+    """In memory so few start from their Gram matrix, which would need blocks of two workers at a time."""
+    expected = model(init=init).fit(images[:40])
+    for name in ("gram", "blocks", "_panels", "_fetched"):
+        monkeypatch.setattr(DaskData, name, None)
+    found = model(init=init).fit(blocks_of(images[:40]))
+    assert all(record.converged for record in found.diagnostics_)
+    assert_allclose(found.components_, expected.components_, atol=1e-3)
+
+
 def test_dtype_is_a_parameter(images):
     assert model(dtype="float32").fit(blocks_of(images)).components_.dtype == np.float32
     whole = np.round(images * 10).astype(int)
