@@ -8,6 +8,7 @@ PYTHON ?=
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 BENCH_ARGS ?=
 REPRODUCE_ARGS ?=
+GPU ?= gpu12
 PYTEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
 
 # Installation compiles no modules (see below), so Python must be allowed to store what it compiles on import.
@@ -15,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test test-all browser axe lint bench reproduce clean help
+.PHONY: demo test test-all test-gpu bench-gpu browser axe lint bench reproduce clean help
 
 # The modules with the lowest coverage, and the total.
 COVERAGE := -$(PY) -m coverage combine --append --quiet 2>/dev/null; \
@@ -31,6 +32,14 @@ test: $(VENV)/.installed-dev browser  ## run the tests and print how much of the
 test-all: $(VENV)/.installed-dev browser  ## run all tests, including the slow ones and those on real data
 	$(PY) -m pytest -m "" --cov --cov-report= $(PYTEST_ARGS)
 	@$(COVERAGE)
+
+test-gpu: $(VENV)/.installed-dev  ## run the tests of fits on a GPU on a real one (GPU=gpu13 for CUDA 13)
+	$(PIP_INSTALL) -e ".[$(GPU)]"
+	SPCATV_TEST_GPU=1 $(PY) -m pytest tests/gpu
+
+bench-gpu: $(VENV)/.installed-bench  ## measure fits on a GPU against the CPU (GPU=gpu13 for CUDA 13)
+	$(PIP_INSTALL) -e ".[$(GPU)]"
+	$(PY) -m benchmarks --only gpu $(BENCH_ARGS)
 
 browser: $(VENV)/.installed-dev  ## install Chromium for the tests of reports, where apt and root are available
 	@$(PY) tests/report/browser.py

@@ -27,6 +27,7 @@ SECTIONS = {
     "disk": "disk",
     "files": "files",
     "gpu": "gpu",
+    "cluster": "cluster",
     "starts": "starts",
     "structures": "structures",
 }

@@ -235,12 +235,20 @@ def large_data(folder):
     return {"structure": grid((12, 10))}
 
 
+def on_cluster(folder):
+    """Nothing: the page makes its own data."""
+    pytest.importorskip("zarr", reason="not installed")
+    pytest.importorskip("distributed", reason="needs the extra dask")
+    return {}
+
+
 PAGES = {
     "README.md": readme,
     "CONTRIBUTING.md": contributing,
     "benchmarks/README.md": nothing,
     "benchmarks/reproduce/README.md": nothing,
     "docs/cli.md": cli,
+    "docs/cluster.md": on_cluster,
     "docs/images.md": images,
     "docs/large-data.md": large_data,
     "docs/method.md": nothing,

@@ -15,8 +15,9 @@ import numpy as np
 from spcatv import SPCATV
 from spcatv.structure import grid
 
-# Bytes of a block of X: many times what travels for it, and a small share of the memory of a worker.
-BLOCK_BYTES = 256_000_000
+# Samples of a block of X, at least, so that it is many times what travels for it; and bytes, at least, so
+# that there are not too many tasks. A worker needs memory for two such blocks per thread.
+BLOCK_SAMPLES, BLOCK_BYTES = 128, 128_000_000
 # Share of the memory of all workers that X may take; the rest is for vectors and for Dask itself.
 X_SHARE = 0.5
 # Seconds to wait for workers, which may have to wait in a queue themselves.
@@ -71,7 +72,7 @@ def blocks_of(path):
     """X as a Dask array. Its blocks are read by workers, and read again if a worker is lost."""
     X = open_matrix(path)
     n_samples, n_features = X.shape
-    height = max(1, BLOCK_BYTES // (n_features * X.dtype.itemsize))
+    height = max(BLOCK_SAMPLES, BLOCK_BYTES // (n_features * X.dtype.itemsize))
     stored = (getattr(X, "chunks", None) or (1,))[0]
     height = max(1, height // stored) * stored  # whole chunks of the file
     heights = tuple(min(height, n_samples - first) for first in range(0, n_samples, height))

@@ -21,8 +21,6 @@ def description(options):
         image=options.image,
         n_workers=options.workers,
         worker_command=["dask-worker", "--nthreads", str(options.threads), "--memory-limit", options.memory],
-        # products run on one thread for each block, so that blocks do not compete for cores
-        env={"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"},
         idle_timeout=1800,  # seconds after which the cluster is removed if this script is gone
     )
     pod = spec["spec"]["worker"]["spec"]

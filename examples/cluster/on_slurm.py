@@ -25,8 +25,7 @@ def slurm_cluster(options):
         interface=options.interface,  # such as ib0: vectors travel over the fast network
         local_directory=options.scratch,
         log_directory="slurm-logs",
-        # products run on one thread for each block, so that blocks do not compete for cores
-        job_script_prologue=["export OMP_NUM_THREADS=1", "export NUMBA_NUM_THREADS=1"],
+        job_script_prologue=options.prologue,
     )
 
 
@@ -37,6 +36,7 @@ def main():
     options.add_argument("--walltime", default="12:00:00", help="longer than the fit")
     options.add_argument("--interface", help="network between the workers, such as ib0")
     options.add_argument("--scratch", default="/tmp", help="folder of each worker on its own disk")
+    options.add_argument("--prologue", nargs="*", default=[], help='such as "module load python"')
     chosen = options.parse_args()
     with local_cluster(chosen) if chosen.local else slurm_cluster(chosen) as cluster:
         cluster.scale(chosen.workers)

@@ -49,7 +49,7 @@ def test_the_scripts_fit_a_cohort(script, name, cohort, tmp_path, monkeypatch, c
     monkeypatch.setattr(distributed, "LocalCluster", local)
     monkeypatch.syspath_prepend(SCRIPTS)
     sys.modules.pop("cohort", None)
-    options = ["--local", "--workers=2", "--threads=1", "--memory=500MB", "--components=1", "--sparsity=0.7"]
+    options = ["--local", "--workers=2", "--threads=1", "--memory=64GB", "--components=1", "--sparsity=0.7"]
     paths = [str(tmp_path / file) for file in (name, "mask.npy", "model")]
     monkeypatch.setattr(sys, "argv", [script, *paths, *options])
     runpy.run_path(str(SCRIPTS / script), run_name="__main__")

@@ -1,6 +1,7 @@
 """Dask arrays: products where the blocks are, and the same numbers as in memory."""
 
 import threading
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from spcatv import SPCATV
 from spcatv.data import ChunkWarning, DaskData, as_data
 from spcatv.data.memory import Budget
+from spcatv.progress import StageAdvanced, StageStarted, listening
 from spcatv.selection import SPCATVCV
 from spcatv.stability import bootstrap_components
 from spcatv.structure import grid
@@ -87,6 +89,17 @@ def test_a_fit_is_that_of_the_array(dtype, images):
         assert_array_equal(model().fit(blocks_of(X)).components_, found.components_)
 
 
+@pytest.mark.parametrize("init", ["svd", "structured"])
+def test_a_fit_to_few_samples_moves_no_block_either(init, images, monkeypatch):
+    """In memory so few start from their Gram matrix, which would need blocks of two workers at a time."""
+    expected = model(init=init).fit(images[:40])
+    for name in ("gram", "blocks", "_panels", "_fetched"):
+        monkeypatch.setattr(DaskData, name, None)
+    found = model(init=init).fit(blocks_of(images[:40]))
+    assert all(record.converged for record in found.diagnostics_)
+    assert_allclose(found.components_, expected.components_, atol=1e-3)
+
+
 def test_dtype_is_a_parameter(images):
     assert model(dtype="float32").fit(blocks_of(images)).components_.dtype == np.float32
     whole = np.round(images * 10).astype(int)
@@ -104,11 +117,32 @@ def test_scores_in_blocks_give_samples_in_blocks(images):
         fitted.inverse_transform(da.zeros((3, 5)))
 
 
+class Heard:
+    """Notes the stages and steps of a selection."""
+
+    def __init__(self):
+        self.events = []
+
+    def hear(self, event):
+        self.events.append(event)
+        return False
+
+    def kinds(self):
+        return Counter(e for e in self.events if isinstance(e, (StageStarted, StageAdvanced)))
+
+
 def test_selection_and_bootstrap(images):
     images, confounds = images[:60], np.arange(60.0)[:, None]
-    search = SPCATVCV(2, structure=grid((20, 24)), sparsity=(0.5, 0.7), smoothness=1.0, cv=2, n_jobs=2)
-    alone = SPCATVCV(**search.get_params()).fit(images, confounds=confounds)
-    found = search.fit(blocks_of(images), confounds=confounds)
+    options = {"structure": grid((20, 24)), "sparsity": (0.5, 0.7), "smoothness": 1.0, "cv": 2, "n_jobs": 2}
+    # few samples in memory start from their Gram matrix, and blocks from a sketch: both end at the same point
+    search = SPCATVCV(2, **options, tol=1e-9)
+    heard = []
+    for X in (images, blocks_of(images)):
+        with listening(told := Heard()):
+            heard.append((SPCATVCV(**search.get_params()).fit(X, confounds=confounds), told.kinds()))
+    (alone, events), (found, events_of_blocks) = heard
+    assert events == events_of_blocks
+    assert events.total() > 2
     for name in ("mean_test_error", "mean_dice"):
         assert_allclose(found.cv_results_[name], alone.cv_results_[name], rtol=1e-6)
     assert_allclose(found.components_, alone.components_, atol=1e-6)

@@ -10,7 +10,7 @@ from clusters import Death
 from numpy.testing import assert_allclose, assert_array_equal
 
 from spcatv import SPCATV, SPCATVCV
-from spcatv.data import Adjustment, DaskData, as_data
+from spcatv.data import Adjustment, DaskData, as_data, dask_array
 from spcatv.decomposition.ceiling import pca_cumulative_variance
 from spcatv.selection import dask_backend
 from spcatv.stability import bootstrap_components
@@ -223,6 +223,25 @@ class _Deadly:
             self.file.unlink()
             os.kill(os.getpid(), signal.SIGKILL)
         return self.task(*arguments)
+
+
+def set_pause(share, dask_worker):
+    """The share of its memory at which a worker pauses."""
+    dask_worker.memory_manager.memory_pause_fraction = share
+
+
+def test_a_worker_without_memory_is_an_error_not_a_wait(images, model, client, cluster, monkeypatch):
+    X = blocks_of(images).persist()
+    distributed.wait(X)
+    monkeypatch.setattr(dask_array, "MOST_LOOKS", 2)
+    address = next(iter(client.who_has(X).values()))[0]
+    client.run(set_pause, 1e-9, workers=[address])
+    try:
+        with pytest.raises(MemoryError, match=r"paused 1 of the \d workers that hold X.*more memory"):
+            model().fit(X)
+    finally:
+        client.run(set_pause, 0.8, workers=[address])
+    assert_allclose(as_data(X).dot(np.ones(480)), images.sum(axis=1))
 
 
 def test_fits_of_a_dask_array_are_not_sent_to_workers(images, model, client):

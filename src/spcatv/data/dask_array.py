@@ -30,6 +30,8 @@ FAN_IN = 8
 NUMBER_BYTES = 8
 # Seconds after which a pass looks whether all workers are still there.
 LOOK_SECONDS = 1.0
+# So many looks in a row at a worker whose memory is full: it will not go on by itself.
+MOST_LOOKS = 60
 
 Graph = dict[Any, Any]
 
@@ -233,14 +235,26 @@ def _at_home(client: Any, delayed: Sequence[Any], holders: Mapping[Any, Sequence
 
     homes = {address for addresses in holders.values() for address in addresses}
     results = client.compute(list(delayed))
+    n_looks = 0
     while True:
         try:
             distributed.wait(results, timeout=LOOK_SECONDS)
             return list(client.gather(results))
         except distributed.TimeoutError:
-            if not homes <= set(client.nthreads()):
+            workers = client.scheduler_info(n_workers=-1)["workers"]
+            lost = not homes <= set(workers)
+            full = [address for address in homes & set(workers) if workers[address]["status"] == "paused"]
+            n_looks = n_looks + 1 if full else 0
+            if lost or n_looks == MOST_LOOKS:
                 client.cancel(results, force=True)
+            if lost:
                 return None
+            if n_looks == MOST_LOOKS:
+                raise MemoryError(
+                    f"Dask has paused {len(full)} of the {len(homes)} workers that hold X, because their "
+                    f"memory is full ({', '.join(sorted(full)[:3])}): take more workers, more memory for "
+                    "each, or smaller blocks, or do not persist X"
+                ) from None
 
 
 class _Constant:
