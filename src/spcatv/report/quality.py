@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 2000
 LONG = 15  # rows of a table that is folded
 MOST_NAMED = 5
-SAME = "the same values as"  # how the remark on a repeated image begins (`spcatv.images.quality`)
+SAME = "the same values as"  # how the remark on a repeated image begins (`spcatv._util.quality`)
 # axial slices at these shares of the height of the mask: the first one goes through the eyes
 HEIGHTS = (0.2, 0.35, 0.8)
 OF_MASK: dict[str, Any] = {"colors": LINE_COLOURS[1], "linewidths": 1.4}
