@@ -265,5 +265,5 @@ def test_mask_of_centred_runs_is_not_shown_on_rounding_errors(series):
     loaded = copy(series.model)
     loaded.mean_img_ = None  # as after `load`: what is left is the mean of centred runs
     page = generate_report(loaded).html
-    assert "The mask (orange) alone: there is no mean image." in page
+    assert "The mask (orange) on the MNI152 template." in page
     assert "on the mean" not in page
