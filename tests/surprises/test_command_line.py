@@ -158,3 +158,27 @@ def test_samples_that_are_elsewhere(tmp_path, few, spca_tv):
     assert "an array goes with --array FILE, one file with one sample per row" in ran.err
     (tmp_path / "empty").mkdir()
     assert spca_tv("fit", tmp_path / "empty", *output).err.endswith(".gii.gz)\n")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (
+            lambda X: X[7, :6].fill(np.nan),
+            "[7] (50 % missing); values missing there cost the field 60 of its 120",
+        ),
+        (lambda X: X[7].fill(0), "X.npy[7] (0 everywhere): the same value, or none, in all 120 features"),
+        (lambda X: np.copyto(X[9], X[3]), "X.npy[9] (as X.npy[3])"),
+        (lambda X: np.multiply(X[7], 50, out=X[7]), "times the usual distance from the median sample"),
+    ],
+)
+def test_bad_samples_of_an_array_are_named(spoil, said, tmp_path, spca_tv, monkeypatch):
+    """Faces, temperatures: what is said about images is said about samples of other fields."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 12, 10)) + 2 * rng.standard_normal((30, 1, 1))
+    spoil(X)
+    np.save(tmp_path / "X.npy", X)
+    monkeypatch.chdir(tmp_path)
+    ran = spca_tv("fit", "--array", "X.npy", "--n-components", "1", "--n-splits", "0", "--output", "out")
+    assert ran.code == 0
+    assert said in ran.err

@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from spcatv._util.quality import BlankError, ImageQualityWarning, Wording, sample_quality
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
+from spcatv._util.warn import warn_user
 from spcatv.cli.kinds import InputError
 from spcatv.cli.options import CommonOptions
 from spcatv.data import Adjustment, checked_memory_limit, row_blocks
@@ -27,6 +29,10 @@ TEXT_DELIMITERS = {".csv": ",", ".tsv": "\t"}
 # values of an array that are looked at together
 BLOCK_ENTRIES = 1 << 22
 ARRAY_SUFFIXES = (".npy", ".npz", *TEXT_DELIMITERS)
+# samples are compared with each other if they and their bytes are not more than this
+MOST_COMPARED = 20_000
+MOST_BYTES = 1 << 31
+WORDING = Wording("sample", "samples", "features", "the field", "")
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +58,7 @@ class ArraySamples:
 
     @property
     def quality(self) -> tuple[()]:
-        """Empty: only images are compared."""
+        """Empty: the table is for images."""
         return ()
 
     @property
@@ -96,14 +102,16 @@ def read_array(options: CommonOptions) -> ArraySamples:
     X = data_matrix(data, labels, file)
     if options.dtype is not None and not isinstance(X, np.memmap):  # a map is converted block by block
         X = X.astype(options.dtype, copy=False)
+    names = _sample_names(file, len(X))
     kept = _usable(X, options)
-    if not kept.all():
-        if labels is None:
-            raise InputError(
-                f"{int((~kept).sum())} of {X.shape[1]} features of {file} are constant, NaN or infinite in "
-                "some sample; take these columns out, or give the shape of the field with --shape, on which "
-                "they can be left out"
-            )
+    if labels is None and not kept.all():
+        raise InputError(
+            f"{int((~kept).sum())} of {X.shape[1]} features of {file} are constant, NaN or infinite in some "
+            "sample; take these columns out, or give the shape of the field with --shape, on which they can "
+            "be left out"
+        )
+    _warn_of_bad_samples(X, names)
+    if labels is not None and not kept.all():
         labels = labels.copy()
         labels[labels != 0] = np.where(kept, labels[labels != 0], 0)
         _check_room(X, labels, options)
@@ -111,7 +119,7 @@ def read_array(options: CommonOptions) -> ArraySamples:
     files = {"array": file} if options.mask is None else {"array": file, "mask": Path(options.mask)}
     return ArraySamples(
         matrix=X,
-        names=_sample_names(file, len(X)),
+        names=names,
         structure=_field_structure(labels, options),
         dtype=options.dtype,
         files=files,
@@ -130,6 +138,16 @@ def _check_room(data: Array, labels: IntArray | None, options: CommonOptions) ->
             f"the cells of {options.array} that can be used take {bytes_text(n_bytes)}, more than --memory "
             f"{options.memory}: write an array without the others, or raise --memory"
         )
+
+
+def _warn_of_bad_samples(X: FloatArray, names: tuple[str, ...]) -> None:
+    """Warn of samples that are unlike the others, or the same; a blank one is no error, unlike in images."""
+    if len(X) > MOST_COMPARED or X.nbytes > MOST_BYTES:
+        return
+    try:
+        sample_quality(X, names, WORDING)
+    except BlankError as error:
+        warn_user(str(error), ImageQualityWarning)
 
 
 def _sample_names(file: Path, n_samples: int) -> tuple[str, ...]:

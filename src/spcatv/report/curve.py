@@ -29,7 +29,8 @@ def curve_section(curve: Curve | None, n_chosen: int) -> Section | None:
         caption="Mean over folds, with one standard error. The vertical line marks the chosen number.",
     )
     columns = heads("Components", "Held-out variance explained", "Added by the last")
-    return Section(curve.reason, picture, Table("Number of components", columns, rows, id="curve-table"))
+    caption = "Held-out variance by number of components"
+    return Section(curve.reason, picture, Table(caption, columns, rows, id="curve-table"))
 
 
 def plot_curve(curve: Curve, n_chosen: int) -> Figure:

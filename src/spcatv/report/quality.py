@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 2000
 LONG = 15  # rows of a table that is folded
 MOST_NAMED = 5
-SAME = "the same values as"  # how the remark on a repeated image begins (`spcatv.images.quality`)
+SAME = "the same values as"  # how the remark on a repeated image begins (`spcatv._util.quality`)
 # axial slices at these shares of the height of the mask: the first one goes through the eyes
 HEIGHTS = (0.2, 0.35, 0.8)
 OF_MASK: dict[str, Any] = {"colors": LINE_COLOURS[1], "linewidths": 1.4}
@@ -43,6 +43,7 @@ WRITING: dict[str, Any] = {
     "fontsize": 10,
     "bbox": {"facecolor": "black", "edgecolor": "none", "pad": 1.5},
 }
+TINT = 0.2  # a mask that fills the box has no edge inside of it
 OF_BRAIN: dict[str, Any] = {"colors": LINE_COLOURS[4], "linewidths": 1.0, "linestyles": "dashed"}
 
 
@@ -179,7 +180,7 @@ def plot_mask(
                 shown, ends = slice_of(grey, grey.values, position, fixed, across, up)
                 pixels = np.ma.masked_equal(shown, 0)
                 axes.imshow(pixels, cmap="gray", vmin=0, vmax=255, extent=ends, origin="lower")
-            _outline(axes, index, position, (fixed, across, up), OF_MASK)
+            _outline(axes, index, position, (fixed, across, up), OF_MASK, TINT)
             if brain is not None:
                 _outline(axes, brain, position, (fixed, across, up), OF_BRAIN)
             if box is not None:
@@ -196,15 +197,23 @@ def plot_mask(
 
 
 def _outline(
-    axes: Axes, grid: Grid, position: FloatArray, plane: tuple[int, int, int], style: Mapping[str, Any]
+    axes: Axes,
+    grid: Grid,
+    position: FloatArray,
+    plane: tuple[int, int, int],
+    style: Mapping[str, Any],
+    tint: float = 0.0,
 ) -> None:
-    """Draw the edge of the voxels that are not 0."""
+    """Draw the edge of the voxels that are not 0, and tint what is inside."""
     fixed, across, up = plane
     inside, _ = slice_of(grid, grid.values > 0, position, fixed, across, up)
     if inside.any():
         # a margin, so that the outline is closed at the edges
         values = np.pad(inside.astype(float), 1)
-        axes.contour(*(_centres(grid, axis) for axis in (across, up)), values, [0.5], **style)
+        places = [_centres(grid, axis) for axis in (across, up)]
+        axes.contour(*places, values, [0.5], **style)
+        if tint:
+            axes.contourf(*places, values, [0.5, 1.5], colors=[style["colors"]], alpha=tint)
 
 
 def _centres(grid: Grid, axis: int) -> FloatArray:

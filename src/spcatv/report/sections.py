@@ -260,7 +260,7 @@ def samples_section(material: Material) -> Samples | None:
     return Samples(
         text="How strongly every sample shows each component. The pictures are with the components.",
         summary=f"Scores of {words.count(len(scores.names), 'sample')}{more}",
-        table=Table("Scores", columns, tuple(rows), id="scores-table", long=True),
+        table=Table("Scores of all samples", columns, tuple(rows), id="scores-table", long=True),
     )
 
 

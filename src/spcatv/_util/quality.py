@@ -1,0 +1,258 @@
+"""How every sample compares with the others: a table of quality, and which samples are outliers."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from spcatv._util.types import BoolArray, FloatArray
+from spcatv._util.warn import warn_user
+
+# An outlier lies this many robust standard deviations (1.4826 median absolute deviations) beyond the median,
+# and at least this far, so that images which are all alike have none. Distances are compared by their
+# logarithm and correlations by Fisher's z, which makes their distributions about symmetric.
+FAR = 4.0
+MAD_TO_DEVIATION = 1.4826
+LEAST = {"share_missing": 0.05, "share_zero": 0.1, "distance": np.log(1.5), "correlation": 0.4}
+# fewer images have no usual distance and correlation
+FEWEST = 8
+# images with a lower median correlation have no mean in common with which they could disagree
+COMMON = 0.3
+# images are compared on at most so many features, with the median of at most so many images, evenly spaced
+MOST_FEATURES = 50_000
+MOST_IN_MEDIAN = 101
+BLOCK = 2**22  # values that are sorted at a time
+MOST_NAMED = 5
+
+
+class BlankError(ValueError):
+    """Some samples hold one value everywhere, or none."""
+
+
+class ImageQualityWarning(UserWarning):
+    """Some images are unlike the others, or the same as others."""
+
+
+@dataclass(frozen=True)
+class ImageQuality:
+    """One image among the others. All values are those of the features in the mask."""
+
+    name: str
+    share_missing: float  # share of the features that are NaN or infinite
+    share_zero: float  # share of the features that are exactly 0
+    # root mean square of the difference from the median image, over the median of all images: 1 is usual
+    distance: float
+    correlation: float  # with the mean of the other images, over features; NaN where one of them is flat
+    outlier: bool = False
+    why: str = ""  # what is unusual about an outlier, or which image holds the same values
+
+
+@dataclass(frozen=True)
+class Wording:
+    """How messages call the samples and their features, and what to do about bad ones."""
+
+    sample: str  # "image"
+    samples: str  # "images"
+    features: str  # "voxels"
+    whole: str  # what they are part of: "the mask"
+    remedy: str  # how to leave samples out
+
+
+def sample_quality(X: Any, names: Sequence[str], wording: Wording) -> tuple[ImageQuality, ...]:
+    """Compare every sample with the others; `X` (n_samples, n_features) is read, before features are dropped.
+
+    It may lie on disk: it is passed over row by row, a few times.
+
+    Raises a BlankError if a sample is blank: one value everywhere, or none. Warns of outliers in one line,
+    with the number of features that are lost because of missing values in them, and of samples that hold the
+    same values as another one.
+    """
+    n_features = X.shape[1]
+    blank, n_missing, n_zero = [], [], []
+    for name, row in zip(names, X, strict=True):
+        finite = np.isfinite(row)
+        values = row if finite.all() else row[finite]
+        if not len(values) or (n_features > 1 and values.min() == values.max()):
+            blank.append(f"{name} ({f'{values[0]:g} everywhere' if len(values) else 'NaN everywhere'})")
+        n_missing.append(n_features - len(values))
+        n_zero.append(n_features - np.count_nonzero(row))
+    # if all samples are blank, the rule for bad features says so
+    if 0 < len(blank) < len(X):
+        raise BlankError(
+            f"{_listed(blank)}: the same value, or none, in all {n_features:,} {wording.features} of "
+            f"{wording.whole}; leave out such {wording.samples}{wording.remedy}"
+        )
+    distance, correlation = _compared(X[:, :: -(-n_features // MOST_FEATURES)])
+    found = _judged(
+        names,
+        {
+            "share_missing": np.array(n_missing) / n_features,
+            "share_zero": np.array(n_zero) / n_features,
+            "distance": distance,
+            "correlation": correlation,
+        },
+        wording.sample,
+    )
+    _warn(found, X, wording)
+    return _with_repeats(found, _repeats(X), wording)
+
+
+def _repeats(X: Any) -> dict[int, int]:
+    """Rows that equal an earlier one, bit by bit, and the first of these."""
+    seen: dict[int, list[int]] = {}
+    repeats: dict[int, int] = {}
+    for number, row in enumerate(X):
+        alike = seen.setdefault(zlib.crc32(row.tobytes()), [])
+        first = next((k for k in alike if np.array_equal(X[k], row, equal_nan=True)), None)
+        if first is None:
+            alike.append(number)
+        else:
+            repeats[number] = first
+    return repeats
+
+
+def _with_repeats(
+    quality: tuple[ImageQuality, ...], repeats: Mapping[int, int], wording: Wording
+) -> tuple[ImageQuality, ...]:
+    """The table with a remark on every image that holds the same values as an earlier one; warns of them."""
+    if not repeats:
+        return quality
+    named = [f"{quality[number].name} (as {quality[first].name})" for number, first in repeats.items()]
+    verb = f"{wording.sample} holds" if len(named) == 1 else f"{wording.samples} hold"
+    warn_user(
+        f"{len(named)} {verb} the same values as another one and would count twice: {_listed(named)}; leave "
+        f"out what is not wanted{wording.remedy}",
+        ImageQualityWarning,
+    )
+    table = list(quality)
+    for number, first in repeats.items():
+        why = ", ".join(filter(None, (table[number].why, f"the same values as {quality[first].name}")))
+        table[number] = replace(table[number], why=why)
+    return tuple(table)
+
+
+def _compared(X: Any) -> tuple[FloatArray, FloatArray]:
+    """Relative distances from the median image, and correlations with the mean of the others, shape (N,)."""
+    n_finite = np.zeros(X.shape[1], dtype=np.int64)
+    total = np.zeros(X.shape[1])
+    for row in X:
+        finite = np.isfinite(row)
+        n_finite += finite
+        total += np.where(finite, row, 0)
+    usable = 2 * n_finite > max(len(X), 2)  # in most images, and in two at least
+    median = _median_image(X, usable)
+    distance, correlation = np.zeros(len(X)), np.full(len(X), np.nan)
+    for number, row in enumerate(X):
+        good = np.flatnonzero(usable & np.isfinite(row))
+        values = row[good].astype(np.float64)
+        if len(values):
+            distance[number] = np.sqrt(np.mean((values - median[good]) ** 2))
+            correlation[number] = _correlation(values, (total[good] - values) / (n_finite[good] - 1))
+    usual = float(np.median(distance)) or float(distance.max()) or 1.0
+    return distance / usual, correlation
+
+
+def _correlation(a: FloatArray, b: FloatArray) -> float:
+    a, b = a - a.mean(), b - b.mean()
+    size = float(np.sqrt((a * a).sum() * (b * b).sum()))
+    return float((a * b).sum()) / size if size > 0 else float("nan")
+
+
+def _median_image(X: Any, usable: BoolArray) -> FloatArray:
+    """The median of the finite values of every usable feature, over some of the samples; NaN elsewhere."""
+    n_samples, n_features = X.shape
+    rows = np.asarray(X[:: -(-n_samples // MOST_IN_MEDIAN)])
+    median = np.full(n_features, np.nan)
+    width = max(1, BLOCK // len(rows))
+    for start in range(0, n_features, width):
+        # one feature per row, so that its values lie side by side
+        block = np.ascontiguousarray(rows[:, start : start + width].T)
+        finite = np.isfinite(block)
+        whole = finite.all(axis=1)
+        found = np.full(len(block), np.nan)
+        found[whole] = np.median(block[whole], axis=1)
+        for feature in np.flatnonzero(~whole & finite.any(axis=1) & usable[start : start + width]):
+            found[feature] = np.median(block[feature, finite[feature]])
+        median[start : start + width] = found
+    return median
+
+
+def _judged(names: Sequence[str], columns: dict[str, FloatArray], sample: str) -> tuple[ImageQuality, ...]:
+    """The table with its outliers and what is unusual about them."""
+    texts = {
+        "share_missing": "{:.0f} % missing",
+        "share_zero": "{:.0f} % zeros",
+        "distance": f"{{:.1f}} times the usual distance from the median {sample}",
+        "correlation": "correlation {:.2f} with the mean of the others",
+    }
+    scales = {"distance": _logarithm, "correlation": _minus_fisher_z}
+    reasons: list[list[str]] = [[] for _ in names]
+    for column, values in columns.items():
+        if column in scales and len(names) < FEWEST:
+            continue
+        if column == "correlation" and not np.median(values) >= COMMON:
+            continue
+        compared = scales[column](values) if column in scales else values
+        for number in np.flatnonzero(_far(compared, LEAST[column])):
+            shown = 100 * values[number] if column.startswith("share") else values[number]
+            reasons[number].append(texts[column].format(shown))
+    return tuple(
+        ImageQuality(
+            name,
+            **{column: float(values[number]) for column, values in columns.items()},
+            outlier=bool(why),
+            why=", ".join(why),
+        )
+        for number, (name, why) in enumerate(zip(names, reasons, strict=True))
+    )
+
+
+def _logarithm(distance: FloatArray) -> FloatArray:
+    return np.log(np.maximum(distance, np.finfo(np.float64).tiny))
+
+
+def _minus_fisher_z(correlation: FloatArray) -> FloatArray:
+    return -np.arctanh(np.clip(correlation, -0.999999, 0.999999))
+
+
+def _far(values: FloatArray, least: float) -> BoolArray:
+    """Which values lie far above the median; NaN never does."""
+    known = np.isfinite(values)
+    if not known.any():
+        return known
+    middle = np.median(values[known])
+    spread = MAD_TO_DEVIATION * float(np.median(np.abs(values[known] - middle)))
+    return np.greater(values - middle, max(FAR * spread, least), where=known, out=known.copy())
+
+
+def _warn(quality: Sequence[ImageQuality], X: Any, wording: Wording) -> None:
+    outliers = np.array([image.outlier for image in quality])
+    if not outliers.any():
+        return
+    named = [f"{image.name} ({image.why})" for image in quality if image.outlier]
+    lost = _n_lost(X, outliers)
+    size = f"{lost:,} of its {X.shape[1]:,} {wording.features}"
+    cost = f"; values missing there cost {wording.whole} {size}" if lost else ""
+    verb, them = ("is", "it") if len(named) == 1 else ("are", "them")
+    warn_user(
+        f"{len(named)} of {len(quality)} {wording.samples} {verb} unlike the others: {_listed(named)}{cost}; "
+        f"look at {them}, or leave {them} out{wording.remedy}",
+        ImageQualityWarning,
+    )
+
+
+def _n_lost(X: Any, outliers: BoolArray) -> int:
+    """How many features are missing in an outlier, but in no other image."""
+    missing = {True: np.zeros(X.shape[1], dtype=bool), False: np.zeros(X.shape[1], dtype=bool)}
+    for row, outlier in zip(X, outliers.tolist(), strict=True):
+        missing[outlier] |= ~np.isfinite(row)
+    return int(np.count_nonzero(missing[True] & ~missing[False]))
+
+
+def _listed(texts: Sequence[str]) -> str:
+    more = f" and {len(texts) - MOST_NAMED} more" if len(texts) > MOST_NAMED else ""
+    return ", ".join(texts[:MOST_NAMED]) + more
