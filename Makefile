@@ -8,6 +8,7 @@ PYTHON ?=
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 BENCH_ARGS ?=
 REPRODUCE_ARGS ?=
+N ?= 5000
 PYTEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
 
 # Installation compiles no modules (see below), so Python must be allowed to store what it compiles on import.
@@ -15,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test test-all browser axe lint bench reproduce clean help
+.PHONY: demo test test-all browser axe lint bench fuzz reproduce clean help
 
 # The modules with the lowest coverage, and the total.
 COVERAGE := -$(PY) -m coverage combine --append --quiet 2>/dev/null; \
@@ -47,6 +48,9 @@ lint: $(VENV)/.installed-dev  ## check style, formatting, types, and the order o
 
 bench: $(VENV)/.installed-bench  ## measure speed and compare with other packages, 20 minutes (BENCH_ARGS=--quick: one)
 	$(PY) -m benchmarks $(BENCH_ARGS)
+
+fuzz: $(VENV)/.installed-dev  ## damage inputs of every kind and see that each is read or named, 10 minutes (N=5000)
+	$(PY) tests/fuzz/harness.py $(N)
 
 reproduce: $(VENV)/.installed-bench  ## reproduce the paper's Table I, resumable (REPRODUCE_ARGS=real: on real data)
 	$(PY) -m benchmarks.reproduce $(REPRODUCE_ARGS)
