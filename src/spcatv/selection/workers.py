@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Protocol, TypeVar
 
 from joblib import Parallel, delayed, effective_n_jobs
+from joblib.parallel import MultiprocessingBackend, get_active_backend
 
 from spcatv._util.warn import warn_user
 from spcatv.data import AdjustedData, ArrayData, DaskData, Data, on_device
@@ -19,6 +25,8 @@ T = TypeVar("T")
 # What data or a machine can do to a fit. Other errors are mistakes in the call or in the program: they would
 # come back in every fit, and are raised at once.
 FIT_FAILURES = (ArithmeticError, MemoryError, OSError, RuntimeError, ValueError)
+# Seconds between two looks of a worker process at its parent.
+PARENT_SECONDS = 2.0
 # Failures that a warning spells out; the rest are counted.
 MOST_NAMED = 5
 
@@ -80,15 +88,93 @@ class Workers(Protocol):
         ...
 
 
-class JoblibWorkers:
-    """Workers of a `joblib.Parallel` pool."""
+class LostWorkerWarning(UserWarning):
+    """A worker process has died; what it worked on is done again."""
 
-    def __init__(self, pool: Any) -> None:
-        self._pool = pool
+
+class JoblibWorkers:
+    """Workers of a `joblib.Parallel` pool.
+
+    If a worker process dies, what is done is kept and the rest is done again by new workers, once.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        As for `workers`.
+    """
+
+    def __init__(self, n_jobs: int | None) -> None:
+        self._n_jobs = n_jobs
+        self._pool = self._new_pool()
+
+    def _new_pool(self) -> Any:
+        if isinstance(get_active_backend()[0], MultiprocessingBackend):
+            raise ValueError(
+                "joblib's backend 'multiprocessing' waits for ever for a worker that died; take 'loky', "
+                "which is joblib's default, or 'threading'"
+            )
+        return Parallel(n_jobs=self._n_jobs, return_as="generator_unordered").__enter__()
+
+    def close(self) -> None:
+        """Let the workers go."""
+        self._pool.__exit__(None, None, None)
 
     def run(self, function: Callable[..., T], arguments: Iterable[tuple[Any, ...]]) -> Iterator[T]:
         """Call ``function(*item)`` for every item, on all workers."""
-        return iter(self._pool(delayed(function)(*item) for item in arguments))
+        left = dict(enumerate(arguments))
+        n_calls, turn = len(left), 0
+        early: dict[int, T] = {}  # results whose turn has not come yet
+        n_done_first: int | None = None  # when the first worker died
+        while left:
+            error: BaseException | None = None
+            try:
+                parent = os.getpid()
+                calls = [delayed(_numbered)(parent, number, function, item) for number, item in left.items()]
+                for number, result in self._pool(calls):
+                    del left[number]
+                    early[number] = result
+                    while turn in early:
+                        yield early.pop(turn)
+                        turn += 1
+            except BrokenProcessPool as broken:
+                error = broken
+            if not left:
+                return
+            n_done = n_calls - len(left)
+            if n_done_first is not None:
+                raise RuntimeError(
+                    f"worker processes died twice, when {n_done_first} and when {n_done} of {n_calls} fits "
+                    "were done: they were killed, or memory ran out. Take fewer workers (n_jobs, --n-jobs), "
+                    "or a machine with more memory"
+                ) from error
+            n_done_first = n_done
+            warn_user(
+                f"a worker process died when {n_done} of {n_calls} fits were done: it was killed, or memory "
+                f"ran out. The other {len(left)} are done again",
+                LostWorkerWarning,
+            )
+            # what is left of the old pool must not be heard by the new one
+            self.close()
+            self._pool = self._new_pool()
+
+
+def _numbered(parent: int, number: int, function: Callable[..., T], item: tuple[Any, ...]) -> tuple[int, T]:
+    """Call ``function(*item)``, in a process that ends with its parent."""
+    if os.getppid() == parent:
+        _end_with(parent)
+    return number, function(*item)
+
+
+@cache
+def _end_with(parent: int) -> None:
+    """End this process soon after its parent: a parent that is killed cannot end its workers."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(PARENT_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="spcatv-parent", daemon=True).start()
 
 
 class NoWorkers:
@@ -158,8 +244,8 @@ def _silent_workers(n_jobs: int | None, data: Data | None) -> Iterator[Workers]:
         if cluster is not None:
             yield cluster
             return
-        with Parallel(n_jobs=n_jobs, return_as="generator") as pool:
-            yield JoblibWorkers(pool)
+        with closing(JoblibWorkers(n_jobs)) as pool:
+            yield pool
 
 
 def placed(data: Data, estimator: Any, n_jobs: int | None) -> Data:
