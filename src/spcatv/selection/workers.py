@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 from joblib import Parallel, delayed, effective_n_jobs
+from joblib.parallel import MultiprocessingBackend, get_active_backend
 
 from spcatv._util.warn import warn_user
 from spcatv.data import AdjustedData, ArrayData, DaskData, Data, on_device
@@ -80,15 +82,77 @@ class Workers(Protocol):
         ...
 
 
-class JoblibWorkers:
-    """Workers of a `joblib.Parallel` pool."""
+class LostWorkerWarning(UserWarning):
+    """A worker process has died; what it worked on is done again."""
 
-    def __init__(self, pool: Any) -> None:
-        self._pool = pool
+
+class JoblibWorkers:
+    """Workers of a `joblib.Parallel` pool.
+
+    If a worker process dies, what is done is kept and the rest is done again by new workers, once.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        As for `workers`.
+    """
+
+    def __init__(self, n_jobs: int | None) -> None:
+        self._n_jobs = n_jobs
+        self._pool = self._new_pool()
+
+    def _new_pool(self) -> Any:
+        if isinstance(get_active_backend()[0], MultiprocessingBackend):
+            raise ValueError(
+                "joblib's backend 'multiprocessing' waits for ever for a worker that died; take 'loky', "
+                "which is joblib's default, or 'threading'"
+            )
+        return Parallel(n_jobs=self._n_jobs, return_as="generator_unordered").__enter__()
+
+    def close(self) -> None:
+        """Let the workers go."""
+        self._pool.__exit__(None, None, None)
 
     def run(self, function: Callable[..., T], arguments: Iterable[tuple[Any, ...]]) -> Iterator[T]:
         """Call ``function(*item)`` for every item, on all workers."""
-        return iter(self._pool(delayed(function)(*item) for item in arguments))
+        left = dict(enumerate(arguments))
+        n_calls, turn = len(left), 0
+        early: dict[int, T] = {}  # results whose turn has not come yet
+        n_done_first: int | None = None  # when the first worker died
+        while left:
+            error: BaseException | None = None
+            try:
+                calls = [delayed(_numbered)(number, function, item) for number, item in left.items()]
+                for number, result in self._pool(calls):
+                    del left[number]
+                    early[number] = result
+                    while turn in early:
+                        yield early.pop(turn)
+                        turn += 1
+            except BrokenProcessPool as broken:
+                error = broken
+            if not left:
+                return
+            n_done = n_calls - len(left)
+            if n_done_first is not None:
+                raise RuntimeError(
+                    f"worker processes died twice, when {n_done_first} and when {n_done} of {n_calls} fits "
+                    "were done: they were killed, or memory ran out. Take fewer workers (n_jobs, --n-jobs), "
+                    "or a machine with more memory"
+                ) from error
+            n_done_first = n_done
+            warn_user(
+                f"a worker process died when {n_done} of {n_calls} fits were done: it was killed, or memory "
+                f"ran out. The other {len(left)} are done again",
+                LostWorkerWarning,
+            )
+            # what is left of the old pool must not be heard by the new one
+            self.close()
+            self._pool = self._new_pool()
+
+
+def _numbered(number: int, function: Callable[..., T], item: tuple[Any, ...]) -> tuple[int, T]:
+    return number, function(*item)
 
 
 class NoWorkers:
@@ -158,8 +222,8 @@ def _silent_workers(n_jobs: int | None, data: Data | None) -> Iterator[Workers]:
         if cluster is not None:
             yield cluster
             return
-        with Parallel(n_jobs=n_jobs, return_as="generator") as pool:
-            yield JoblibWorkers(pool)
+        with closing(JoblibWorkers(n_jobs)) as pool:
+            yield pool
 
 
 def placed(data: Data, estimator: Any, n_jobs: int | None) -> Data:

@@ -1,0 +1,32 @@
+"""Files that are written completely or not at all."""
+
+import os
+
+import pytest
+
+from spcatv._util.files import replacing
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no umask")
+@pytest.mark.parametrize(("umask", "mode"), [(0o077, 0o600), (0o022, 0o644), (0o002, 0o664)])
+def test_the_umask_says_who_may_read_a_file(tmp_path, umask, mode):
+    path = tmp_path / "report.html"
+    before = os.umask(umask)
+    try:
+        with replacing(path) as temporary:
+            temporary.write_text("page")
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o777 == mode
+    assert path.read_text() == "page"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_error_leaves_the_old_file(tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text("old")
+    with pytest.raises(KeyError), replacing(path) as temporary:
+        temporary.write_text("half")
+        raise KeyError
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
