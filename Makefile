@@ -9,6 +9,7 @@ PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 BENCH_ARGS ?=
 REPRODUCE_ARGS ?=
 GPU ?= gpu12
+N ?= 5000
 PYTEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
 
 # Installation compiles no modules (see below), so Python must be allowed to store what it compiles on import.
@@ -16,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test test-all test-gpu bench-gpu browser axe lint bench reproduce clean help
+.PHONY: demo test test-all test-gpu bench-gpu browser axe lint bench fuzz reproduce clean help
 
 # The modules with the lowest coverage, and the total.
 COVERAGE := -$(PY) -m coverage combine --append --quiet 2>/dev/null; \
@@ -56,6 +57,9 @@ lint: $(VENV)/.installed-dev  ## check style, formatting, types, and the order o
 
 bench: $(VENV)/.installed-bench  ## measure speed and compare with other packages, 20 minutes (BENCH_ARGS=--quick: one)
 	$(PY) -m benchmarks $(BENCH_ARGS)
+
+fuzz: $(VENV)/.installed-dev  ## damage inputs of every kind and see that each is read or named, 10 minutes (N=5000)
+	$(PY) tests/fuzz/harness.py $(N)
 
 reproduce: $(VENV)/.installed-bench  ## reproduce the paper's Table I, resumable (REPRODUCE_ARGS=real: on real data)
 	$(PY) -m benchmarks.reproduce $(REPRODUCE_ARGS)

@@ -25,8 +25,13 @@ def test_the_umask_says_who_may_read_a_file(tmp_path, umask, mode):
 def test_an_error_leaves_the_old_file(tmp_path):
     path = tmp_path / "report.html"
     path.write_text("old")
-    with pytest.raises(KeyError), replacing(path) as temporary:
-        temporary.write_text("half")
-        raise KeyError
+
+    def fail():
+        with replacing(path) as temporary:
+            temporary.write_text("half")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 TABLE_SUFFIXES = (".tsv", ".csv")
+# Bytes of a table, and magnitude of a number in it, beyond which something is wrong.
+LARGEST_TABLE = 2**28
+LARGEST_NUMBER = 1e150
 MISSING = ("", "n/a", "na", "nan", "null", "none")
 
 
@@ -48,23 +52,45 @@ class Table:
         """As `complete_cells`, but numbers if all of the cells can be."""
         cells = self.complete_cells(name, rows)
         try:
-            return [float(cell) for cell in cells]
+            numbers = [number(cell) for cell in cells]
         except ValueError:
             return cells
+        for row, found in zip(rows, numbers, strict=True):
+            if abs(found) > LARGEST_NUMBER and math.isfinite(found):
+                raise TableError(
+                    f"{self.source}: the value of {name} in row {row + 1} is {found:g}; numbers up to "
+                    f"{LARGEST_NUMBER:g} can be squared"
+                )
+        return numbers
+
+
+def number(cell: str) -> float:
+    """The number in a cell; a ValueError if it is not written in plain digits (``1_000``, ``１２``)."""
+    if "_" in cell or not cell.isascii():
+        raise ValueError(f"{cell!r} is no number")
+    return float(cell)
 
 
 def read_table(file: Path) -> Table:
     """Read a table with a header; cells are stripped and stay strings."""
     try:
-        text = file.read_text(encoding="utf-8-sig")
+        with file.open("rb") as opened:
+            content = opened.read(LARGEST_TABLE + 1)
+        if len(content) > LARGEST_TABLE:
+            raise TableError(f"{file} is too large for a table: more than {LARGEST_TABLE:,} bytes")
+        text = content.decode("utf-8-sig")
     except OSError as error:
         raise TableError(f"cannot read the table {file} ({error.strerror})") from error
     except UnicodeDecodeError as error:
         raise TableError(f"{file} is not a table: it is not a text file in UTF-8") from error
     delimiter = "," if file.suffix.lower() == ".csv" else "\t"
-    lines = [
-        tuple(cell.strip() for cell in line) for line in csv.reader(io.StringIO(text), delimiter=delimiter)
-    ]
+    try:
+        lines = [
+            tuple(cell.strip() for cell in line)
+            for line in csv.reader(io.StringIO(text), delimiter=delimiter)
+        ]
+    except csv.Error as error:  # such as a cell of more than 131,072 characters
+        raise TableError(f"{file} is not a table: {error}") from error
     lines = [line for line in lines if any(line)]
     if not lines:
         raise TableError(f"{file} is empty; it should hold a header and one row per sample")

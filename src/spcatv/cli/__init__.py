@@ -14,6 +14,7 @@ from importlib import import_module
 
 from spcatv.cli.kinds import InputError
 from spcatv.cli.parser import build_parser
+from spcatv.cli.saying import complain
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -53,5 +54,5 @@ def _complain(message: str, code: int, *, debug: bool) -> int:
     if debug:
         traceback.print_exc()
     with suppress(OSError):  # the terminal may be gone
-        print(f"spca-tv: error: {' '.join(message.split())}", file=sys.stderr)
+        complain("error", message)
     return code

@@ -26,6 +26,10 @@ from spcatv.structure import GridStructure, Structure, grid
 TEXT_DELIMITERS = {".csv": ",", ".tsv": "\t"}
 # values of an array that are looked at together
 BLOCK_ENTRIES = 1 << 22
+# deflate makes files smaller by at most this factor
+MOST_COMPRESSED = 1032
+# Largest magnitude whose squares float64 has room for, with some to spare for sums of them.
+LARGEST = 1e145
 ARRAY_SUFFIXES = (".npy", ".npz", *TEXT_DELIMITERS)
 
 
@@ -159,8 +163,10 @@ def load_array(file: Path) -> Array:
             data = _text_array(file, TEXT_DELIMITERS[suffix])
     except FileNotFoundError as error:
         raise InputError(f"no such file: {file}") from error
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(f"cannot read {file} as an array: {error}") from error
+    except InputError:
+        raise
+    except Exception as error:  # NumPy and its decoders raise nearly anything for a damaged file
+        raise InputError(f"cannot read {file} as an array: {error or type(error).__name__}") from error
     if data.dtype.kind not in "fiub":
         raise InputError(f"{file} does not hold real numbers, but {data.dtype}")
     return data
@@ -174,7 +180,23 @@ def _only_array(file: Path) -> Array:
                 f"{file} holds {len(archive.files)} arrays ({', '.join(archive.files)}); keep one, or call "
                 "it X"
             )
+        _check_entry(file, name)
         return np.asarray(archive[name])
+
+
+def _check_entry(file: Path, name: str) -> None:
+    """Refuse an entry of an .npz file that declares more than it holds, before it gets memory."""
+    with zipfile.ZipFile(file) as archive:
+        entry = next(one for one in archive.infolist() if one.filename in (name, f"{name}.npy"))
+        if entry.file_size > MOST_COMPRESSED * max(entry.compress_size, 1):
+            raise ValueError(f"its entry {name} declares {entry.file_size:,} bytes, more than it can hold")
+        with archive.open(entry) as opened:
+            version = np.lib.format.read_magic(opened)
+            read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+            if version in read:
+                shape, _, dtype = read[version](opened)
+                if math.prod(shape) * dtype.itemsize > entry.file_size:
+                    raise ValueError(f"its entry {name} declares the shape {shape}, but is too short for it")
 
 
 def _text_array(file: Path, delimiter: str) -> FloatArray:
@@ -234,12 +256,26 @@ def data_matrix(data: Array, labels: IntArray | None, file: Path) -> FloatArray:
     return X if labels.all() else X[:, labels.reshape(-1) != 0]
 
 
+def _check_magnitude(block: FloatArray, finite: BoolArray, first: int, options: CommonOptions) -> None:
+    """Refuse samples, numbered from `first` on, with finite values that have no squares in float64."""
+    if not np.max(np.abs(block), where=finite, initial=0.0) > LARGEST:
+        return
+    of_sample = np.max(np.abs(block), axis=1, where=finite, initial=0.0)
+    number = int(np.argmax(of_sample > LARGEST))
+    raise InputError(
+        f"{options.array}: sample {first + number} holds values of up to {of_sample[number]:.3g}; numbers up to "
+        f"{LARGEST:g} can be squared in float64. The file is damaged, or needs a larger unit"
+    )
+
+
 def _usable(X: FloatArray, options: CommonOptions) -> BoolArray:
     """True for features that vary and are finite in every sample; refuse the others if asked to."""
     kept = np.ones(X.shape[1], dtype=bool)
     varies = np.zeros(X.shape[1], dtype=bool)
     for first, last in row_blocks(X.shape, BLOCK_ENTRIES):
-        kept &= np.isfinite(X[first:last]).all(axis=0)
+        finite = np.isfinite(X[first:last])
+        _check_magnitude(X[first:last], finite, first, options)
+        kept &= finite.all(axis=0)
         varies |= (X[first:last] != X[0]).any(axis=0)
     kept &= varies
     n_bad = int(np.count_nonzero(~kept))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,11 @@ from spcatv.cli.kinds import InputError
 from spcatv.cli.options import OPTIONS, CommonOptions, Option, options_of
 from spcatv.cli.suggestions import closest
 
+# Bytes of a configuration, and dots in a key, beyond which something is wrong.
+LARGEST_CONFIG = 2**25
+MOST_DOTS = 50
+# what cannot be part of a key with dots
+NO_KEY = re.compile(r"""[^\w"'. \t-]""")
 # options that do not change the results
 VERBOSITY = ("quiet", "verbose")
 
@@ -48,7 +54,17 @@ def read_config(file: Path, kind: type[CommonOptions]) -> dict[str, Any]:
 
 def _parsed(file: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        with file.open("rb") as opened:
+            content = opened.read(LARGEST_CONFIG + 1)
+        if len(content) > LARGEST_CONFIG:
+            raise InputError(f"{file} is too large for a configuration: more than {LARGEST_CONFIG:,} bytes")
+        text = content.decode("utf-8")
+        # keys of many parts take the parser a time and memory that grow with their square
+        if any(part.count(".") > MOST_DOTS for part in NO_KEY.split(text)):
+            raise InputError(f"{file}: a key has more than {MOST_DOTS} dots; options have none")
+        return tomllib.loads(text.replace("\r\n", "\n"))
+    except RecursionError as error:
+        raise InputError(f"{file} is not valid TOML: it is nested too deeply") from error
     except OSError as error:
         raise InputError(f"cannot read the configuration {file} ({error.strerror})") from error
     except UnicodeDecodeError as error:

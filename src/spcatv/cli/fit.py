@@ -20,6 +20,7 @@ from spcatv.cli.number import check_number, number_text, with_number
 from spcatv.cli.options import FitOptions
 from spcatv.cli.progress import show_warnings
 from spcatv.cli.request import checked_request
+from spcatv.cli.saying import say
 from spcatv.estimator import SPCATV
 from spcatv.estimator.fitting import dead_components
 from spcatv.estimator.parameters import check_parameters, check_some_left
@@ -63,7 +64,7 @@ def run(arguments: argparse.Namespace) -> None:
             write_curve(folder, curve)
     if not request.quiet:
         lines = [*groups_text(samples), *number_text(curve)]
-        print(summary_text(lines, metrics, request.output, model, verdict))
+        say(summary_text(lines, metrics, request.output, model, verdict))
 
 
 def _checked(options: FitOptions, sources: Sequence[Source]) -> FitOptions:

@@ -12,6 +12,7 @@ import numpy as np
 from spcatv._util.tables import aligned
 from spcatv.cli.fit import ZEROS_HEADER, certificate_cells, zeros_cells
 from spcatv.cli.kinds import input_errors
+from spcatv.cli.saying import say
 from spcatv.estimator.parameters import parameters_in_use
 from spcatv.model import ModelError, SavedModel, unpack
 from spcatv.results import open_model
@@ -24,7 +25,9 @@ def run(arguments: argparse.Namespace) -> None:
     """Read the model and print it."""
     with input_errors(ModelError):
         saved = open_model(arguments.model)
-    print(json.dumps(as_json(saved), indent=2) if arguments.json else as_text(saved))
+    with saved.naming_source():
+        text = json.dumps(as_json(saved), indent=2) if arguments.json else as_text(saved)
+    say(text)
 
 
 def as_json(saved: SavedModel) -> dict[str, Any]:

@@ -23,6 +23,8 @@ LIST_SUFFIXES = (".txt",)
 ARRAYS = (".npy", ".npz")
 # an Analyze or NIfTI pair is one image
 HEADER, VALUES = ".hdr", ".img"
+# Lists that may be named inside each other.
+DEEPEST_LISTS = 10
 HEMISPHERE_COLUMNS = ("left", "right")
 
 
@@ -40,7 +42,7 @@ def sample_files(sources: Sequence[Source], *, path_column: str | None) -> tuple
     return tuple(samples)
 
 
-def _expand(source: Source, path_column: str | None) -> Iterator[SampleFiles]:
+def _expand(source: Source, path_column: str | None, lists: tuple[Path, ...] = ()) -> Iterator[SampleFiles]:
     if isinstance(source, tuple):
         yield tuple(_existing(Path(name)) for name in source)
         return
@@ -50,16 +52,16 @@ def _expand(source: Source, path_column: str | None) -> Iterator[SampleFiles]:
         if not matches:
             raise InputError(f"no file matches {source!r}")
         for match in matches:
-            yield from _expand_file(Path(match), path_column)
+            yield from _expand_file(Path(match), path_column, lists)
     else:
-        yield from _expand_file(_existing(file), path_column)
+        yield from _expand_file(_existing(file), path_column, lists)
 
 
-def _expand_file(file: Path, path_column: str | None) -> Iterator[SampleFiles]:
+def _expand_file(file: Path, path_column: str | None, lists: tuple[Path, ...]) -> Iterator[SampleFiles]:
     if file.is_dir():
         yield from _folder_images(file)
     elif file.suffix.lower() in LIST_SUFFIXES:
-        yield from _listed_files(file, path_column)
+        yield from _listed_files(file, path_column, lists)
     elif file.suffix.lower() in TABLE_SUFFIXES:
         yield from _table_files(read_table(file), path_column)
     elif file.suffix.lower() in ARRAYS:
@@ -101,7 +103,11 @@ def _folder_images(folder: Path) -> Iterator[SampleFiles]:
     yield from ((image,) for image in images)
 
 
-def _listed_files(file: Path, path_column: str | None) -> Iterator[SampleFiles]:
+def _listed_files(file: Path, path_column: str | None, lists: tuple[Path, ...]) -> Iterator[SampleFiles]:
+    """The files of a list; `lists` are those that it is named in, one in the other."""
+    place = file.resolve()
+    if place in lists or len(lists) == DEEPEST_LISTS:
+        raise InputError(f"the list {file} names itself, or is one of many lists inside each other")
     try:
         lines = file.read_text(encoding="utf-8-sig").splitlines()
     except OSError as error:
@@ -112,7 +118,7 @@ def _listed_files(file: Path, path_column: str | None) -> Iterator[SampleFiles]:
     if not names:
         raise InputError(f"the list {file} is empty; it should hold one path per line")
     for name in names:
-        yield from _expand(os.path.join(file.parent, os.path.expanduser(name)), path_column)
+        yield from _expand(os.path.join(file.parent, os.path.expanduser(name)), path_column, (*lists, place))
 
 
 def _table_files(table: Table, path_column: str | None) -> Iterator[SampleFiles]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
+from spcatv.cli.saying import complain, printable
 from spcatv.cli.time_left import TimeLeft
 from spcatv.progress import (
     AlternationEnded,
@@ -150,7 +151,7 @@ class LiveDisplay(Display):
             case StageAdvanced(note):
                 self._n_done += 1
                 self._left.steps_done(self._n_done)
-                self._bar.update(self._task, advance=1, note=note)
+                self._bar.update(self._task, advance=1, note=printable(note))
             case ComponentStarted():
                 if event.number == 1:
                     self._begin("Fitting", event.n_components, "", 1)
@@ -228,7 +229,7 @@ def show_warnings() -> Iterator[None]:
     """Print each warning once, on one line, in the style of the program."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        print(f"spca-tv: warning: {' '.join(str(message).split())}", file=sys.stderr)
+        complain("warning", str(message))
 
     with warnings.catch_warnings():
         warnings.simplefilter("once")
@@ -238,12 +239,17 @@ def show_warnings() -> Iterator[None]:
         yield
 
 
+class _PrintableFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
+
+
 def set_up_log(verbose: int) -> None:
     """Send the log of the package to the terminal: 1 for what happens, 2 for every alternation as well."""
     if not verbose:
         return
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
+    handler.setFormatter(_PrintableFormatter("%(asctime)s %(message)s", "%H:%M:%S"))
     package = logging.getLogger("spcatv")
     package.handlers = [handler]
     package.setLevel(logging.DEBUG if verbose > 1 else logging.INFO)

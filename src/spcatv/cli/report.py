@@ -12,6 +12,7 @@ from spcatv._util.matching import match_rows
 from spcatv._util.text_table import read_table
 from spcatv.cli.kinds import check_output_file, input_errors
 from spcatv.cli.progress import show_warnings
+from spcatv.cli.saying import say
 from spcatv.model import ModelError
 from spcatv.results import read_results, report_file
 
@@ -48,8 +49,9 @@ def run(arguments: argparse.Namespace) -> None:
     page.save_as_html(output)
     if not arguments.quiet:
         for title, (_, remark) in {"Groups": groups, "Variable": variable}.items():
-            print(f"{title}: {remark}\n" if remark else "", end="")
-        print(f"Report: {output}")
+            if remark:
+                say(f"{title}: {remark}")
+        say(f"Report: {output}")
     if arguments.open:
         webbrowser.open(output.resolve().as_uri())
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from spcatv.cli.inputs import SampleFiles, Source, sample_files
 from spcatv.cli.kinds import InputError
 from spcatv.cli.options import CommonOptions, OptionsKind, effective_options, flag
 from spcatv.cli.progress import Display, choose_display, set_up_log
+from spcatv.cli.saying import complain, say
 from spcatv.progress import StageStarted, tell
 from spcatv.results import SampleSet, claimed_folder
 from spcatv.results.folder import CONFIG
@@ -52,11 +52,11 @@ class Request(Generic[OptionsKind]):
     def announce(self, samples: SampleSet) -> None:
         """Say what was read, and with which mask, before the work starts."""
         if not self.quiet:
-            print(samples.summary, flush=True)
+            say(samples.summary)
 
 
 def _print_note(text: str) -> None:
-    print(f"spca-tv: note: {text}", file=sys.stderr)
+    complain("note", text)
 
 
 def checked_request(

@@ -22,6 +22,7 @@ from spcatv.cli.number import check_number, number_text, parts_of, with_number
 from spcatv.cli.options import SelectOptions
 from spcatv.cli.progress import show_warnings
 from spcatv.cli.request import Request, checked_request
+from spcatv.cli.saying import say
 from spcatv.estimator import SPCATV
 from spcatv.progress import listening
 from spcatv.results import SampleSet, write_curve, write_results, write_selection
@@ -54,7 +55,7 @@ def run(arguments: argparse.Namespace) -> None:
         lines = [*groups_text(samples, request.options), *number_text(curve), _choice_text(search)]
         if stability is not None:
             lines.append(_stability_text(stability))
-        print(summary_text(lines, metrics, request.output, search.best_estimator_, verdict))
+        say(summary_text(lines, metrics, request.output, search.best_estimator_, verdict))
 
 
 def _checked(options: SelectOptions, sources: Sequence[Source]) -> SelectOptions:

@@ -10,6 +10,7 @@ from spcatv.cli.images import score_images
 from spcatv.cli.inputs import sample_files
 from spcatv.cli.kinds import InputError, check_output_file, input_errors
 from spcatv.cli.progress import choose_display, set_up_log, show_warnings
+from spcatv.cli.saying import say
 from spcatv.model import ModelError
 from spcatv.progress import listening
 from spcatv.results import open_model
@@ -49,7 +50,7 @@ def run(arguments: argparse.Namespace) -> None:
         write_mixing(temporary, names, scores)
     if not arguments.quiet:
         if matched:
-            print(f"Confounds: {matched}")
+            say(f"Confounds: {matched}")
         samples = "1 sample" if len(names) == 1 else f"{len(names)} samples"
         components = "1 component" if scores.shape[1] == 1 else f"{scores.shape[1]} components"
-        print(f"Scores of {samples} on {components}: {arguments.output}")
+        say(f"Scores of {samples} on {components}: {arguments.output}")

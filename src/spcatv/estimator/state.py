@@ -70,6 +70,11 @@ def restore_estimator(make: Callable[..., Estimator], saved: SavedModel) -> Esti
     a joint refinement the estimator has the joint objectives, not the components; those are in
     ``components_`` and ``diagnostics_``.
     """
+    with saved.naming_source():
+        return _restored(make, saved)
+
+
+def _restored(make: Callable[..., Estimator], saved: SavedModel) -> Estimator:
     fitted, arrays = saved.fitted, saved.arrays
     structure = structure_from_state(fitted.get("structure"), arrays)
     given = {name: _unpack_parameter(value, arrays, structure) for name, value in saved.parameters.items()}

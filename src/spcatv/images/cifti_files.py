@@ -12,7 +12,7 @@ import numpy as np
 from nibabel.cifti2 import BrainModelAxis, Cifti2Image, SeriesAxis
 
 from spcatv._util.types import Array
-from spcatv.images.loading import ImageError, image_name, is_path, open_volume, reading
+from spcatv.images.loading import ImageError, check_announced_size, image_name, is_path, open_volume, reading
 
 # values read at a time from a file with several samples
 BLOCK_VALUES = 4_000_000
@@ -64,6 +64,8 @@ def open_cifti(item: Any, number: int) -> CiftiFile:
     image = open_volume(item) if is_path(item) else item
     if not isinstance(image, Cifti2Image):
         raise ImageError(f"{name}: not a CIFTI-2 image but {type(image).__name__}")
+    if is_path(item):
+        check_announced_size(image, name)
     with reading(name):
         axes = [image.header.get_axis(axis) for axis in range(image.ndim)]
     if len(axes) != 2 or not isinstance(axes[1], BrainModelAxis) or isinstance(axes[0], BrainModelAxis):

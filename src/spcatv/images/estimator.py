@@ -463,11 +463,12 @@ device, random_state
     @classmethod
     def restore(cls, saved: SavedModel) -> Self:
         """The fitted model that a model folder describes (`spcatv.model.read_model`)."""
-        parameters, fitted, estimator = restore_fitted(saved)
-        model = cls(**parameters)
-        for name, value in fitted.items():
-            setattr(model, name, value)
-        model._adopt(estimator)
+        with saved.naming_source():
+            parameters, fitted, estimator = restore_fitted(saved)
+            model = cls(**parameters)
+            for name, value in fitted.items():
+                setattr(model, name, value)
+            model._adopt(estimator)
         return model
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import binascii
 import gzip
 import io
+import math
 import os
 import struct
 import zlib
@@ -12,33 +12,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from xml.parsers.expat import ExpatError
 
 import nibabel as nib
 import numpy as np
 import numpy.typing as npt
 from nibabel.filebasedimages import ImageFileError
 from nibabel.openers import ImageOpener
-from nibabel.spatialimages import HeaderDataError
-from nibabel.wrapstruct import WrapStructError
 
-# what nibabel and the decoders it uses raise for truncated or damaged files
-UNREADABLE = (
-    OSError,
-    EOFError,
-    ValueError,
-    IndexError,
-    struct.error,
-    TypeError,  # a truncated header of an MGH file
-    binascii.Error,
-    zlib.error,
-    ExpatError,
-    ImageFileError,
-    HeaderDataError,
-    WrapStructError,
-)
+# deflate makes files smaller by at most this factor
+MOST_COMPRESSED = 1032
+# bytes that a compressed GIFTI file may unfold to
+LARGEST_GIFTI = 2**30
+COMPRESSED = (".gz", ".bz2", ".zst", ".mgz")
 GZIP_MAGIC = b"\x1f\x8b"
 GZIP_WINDOW = 16 + zlib.MAX_WBITS  # a header and a checksum of gzip around the data
+# bytes behind the values of an image that are unfolded with it
+SPARE_BYTES = 2**20
 # FreeSurfer's curv files: a magic number, then the numbers of vertices, faces, and values per vertex
 CURV_MAGIC = b"\xff\xff\xff"
 CURV_HEADER = struct.Struct(">3siii")
@@ -84,8 +73,10 @@ def reading(name: str | Path) -> Iterator[None]:
         raise ImageError(
             f"{name}: not an image that can be read (NIfTI, CIFTI-2, GIFTI, MGH/MGZ or FreeSurfer curv)"
         ) from error
-    except UNREADABLE as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
+    except Exception as error:  # nibabel and its decoders raise nearly anything for a damaged file
+        text = " ".join(str(error).split())
+        known = isinstance(error, (OSError, EOFError, ValueError)) and text
+        reason = text if known else f"{type(error).__name__} {text}".strip()
         raise ImageError(
             f"{name}: cannot be read; it is damaged, cut short or no image ({reason})"
         ) from error
@@ -105,17 +96,20 @@ def held_open(path: Path, image_class: Any) -> Iterator[Any]:
         yield image_class.from_stream(file.fobj)
 
 
-def unzipped(path: Path, image_class: Any) -> Any:
-    """An image in memory from a file that was compressed as a whole, decompressed in one go.
+def unzipped(path: Path, image: Any) -> Any:
+    """An opened image in memory, from a file that was compressed as a whole, decompressed in one go.
 
     nibabel would decompress in small pieces, with Python at work between them, which other threads wait for.
+    What lies far behind the values that the header announces is left where it is.
     """
+    most = int(image.dataobj.offset) + _announced_bytes(image) + SPARE_BYTES
     content, parts = path.read_bytes(), []
-    while content.startswith(GZIP_MAGIC):  # a file may have several members
+    while content.startswith(GZIP_MAGIC) and most > 0:  # a file may have several members
         decoder = zlib.decompressobj(GZIP_WINDOW)
-        parts.append(decoder.decompress(content))
+        parts.append(decoder.decompress(content, most))
+        most -= len(parts[-1])
         content = decoder.unused_data
-    return image_class.from_stream(io.BytesIO(parts[0] if len(parts) == 1 else b"".join(parts)))
+    return type(image).from_stream(io.BytesIO(parts[0] if len(parts) == 1 else b"".join(parts)))
 
 
 def open_gifti(path: str | Path) -> nib.gifti.GiftiImage:
@@ -124,12 +118,35 @@ def open_gifti(path: str | Path) -> nib.gifti.GiftiImage:
     with reading(path):
         if path.name.endswith(".gz"):
             with gzip.open(path) as file:
-                image = nib.gifti.GiftiImage.from_bytes(file.read())
+                content = file.read(LARGEST_GIFTI + 1)
+            if len(content) > LARGEST_GIFTI:
+                raise ImageError(f"{path}: unfolds to more than {LARGEST_GIFTI:,} bytes; unzip it first")
+            image = nib.gifti.GiftiImage.from_bytes(content)
         else:
             image = nib.gifti.GiftiImage.from_filename(path)
         if not image.darrays:
             raise ImageError(f"{path}: the GIFTI file holds no data array")
         return image
+
+
+def check_announced_size(image: Any, name: str) -> None:
+    """Refuse an image whose header announces more values than its file can hold, before they get memory."""
+    filename = image.get_filename() if nib.is_proxy(image.dataobj) else None
+    if not filename or not os.path.isfile(filename):
+        return
+    announced = _announced_bytes(image)
+    on_disk = os.path.getsize(filename)
+    most = on_disk * (MOST_COMPRESSED if filename.endswith(COMPRESSED) else 1)
+    if announced > most:
+        raise ImageError(
+            f"{name}: cannot be read; its header announces {announced:,} bytes of values, but a file of "
+            f"{on_disk:,} bytes holds {most:,} at most"
+        )
+
+
+def _announced_bytes(image: Any) -> int:
+    """Bytes of the values of an image, as its header says."""
+    return math.prod(map(int, image.shape)) * int(image.get_data_dtype().itemsize)
 
 
 def is_curv(path: Path) -> bool:

@@ -16,6 +16,9 @@ from spcatv.images.loading import ImageError, checked_file, is_path, open_gifti,
 from spcatv.structure import EdgeStructure, Structure, mesh
 
 HEMISPHERES = ("left", "right")
+# FreeSurfer surfaces of triangles: how a file begins, and how the description of the volume behind them does
+TRIANGLE_MAGIC = b"\xff\xff\xfe"
+VOLUME_INFO = (b"\0\0\0\x14", b"\0\0\0\x02\0\0\0\0\0\0\0\x14")
 # the template whose surfaces come with nilearn
 SHIPPED_TEMPLATE = "fsaverage5"
 
@@ -74,6 +77,8 @@ def load_mesh(item: Any, hemi: str) -> SurfaceMesh:
         raise ImageError(
             f"{name}: not a triangle mesh: coordinates of shape {points.shape}, triangles of {corners.shape}"
         )
+    if len(corners) == 0:
+        raise ImageError(f"{name}: a mesh without triangles; vertices need neighbours")
     if not np.isfinite(points).all() or corners.min(initial=0) < 0 or corners.max(initial=0) >= len(points):
         raise ImageError(
             f"{name}: a damaged mesh: coordinates must be finite, and triangles name vertices 0 to "
@@ -83,16 +88,37 @@ def load_mesh(item: Any, hemi: str) -> SurfaceMesh:
 
 
 def _read_mesh(path: Path) -> tuple[FloatArray, IntArray]:
-    if path.name.endswith((".gii", ".gii.gz")):
-        image = open_gifti(path)
-        points = image.get_arrays_from_intent("NIFTI_INTENT_POINTSET")
-        corners = image.get_arrays_from_intent("NIFTI_INTENT_TRIANGLE")
-        if not points or not corners:
-            raise ImageError(f"{path}: a GIFTI file without a surface (no point set or no triangles)")
-        return points[0].data, corners[0].data
     with reading(path):
+        if path.name.endswith((".gii", ".gii.gz")):
+            image = open_gifti(path)
+            points = image.get_arrays_from_intent("NIFTI_INTENT_POINTSET")
+            corners = image.get_arrays_from_intent("NIFTI_INTENT_TRIANGLE")
+            if not points or not corners:
+                raise ImageError(f"{path}: a GIFTI file without a surface (no point set or no triangles)")
+            return np.asarray(points[0].data), np.asarray(corners[0].data)
+        _check_freesurfer_counts(path)
         coords, triangles = nib.freesurfer.read_geometry(path)[:2]
-    return coords, triangles
+        return coords, triangles
+
+
+def _check_freesurfer_counts(path: Path) -> None:
+    """Compare the vertices and triangles that a FreeSurfer file announces with what it holds."""
+    with path.open("rb") as file:
+        if file.read(3) != TRIANGLE_MAGIC:
+            return  # an older kind of file; what is no surface is refused later
+        file.readline(), file.readline()
+        counts = np.frombuffer(file.read(8), ">i4")
+        begin, size = file.tell(), path.stat().st_size
+        if len(counts) < 2 or (counts < 1).any():
+            raise ImageError(f"{path}: cannot be read; it is cut short or announces {counts.tolist()} items")
+        end = begin + 12 * int(counts.sum(dtype=np.int64))
+        file.seek(min(end, size))
+        rest = file.read(12)
+    if end > size or (rest and not rest.startswith(VOLUME_INFO)):
+        raise ImageError(
+            f"{path}: cannot be read; its header announces {counts[0]} vertices and {counts[1]} triangles "
+            f"({end - begin:,} bytes), but {size - begin:,} bytes follow"
+        )
 
 
 def surface_structure(surface: SurfaceMesh, labels: IntArray) -> Structure:

@@ -218,12 +218,13 @@ def _open_file(path: Path) -> Overlay:
 def _count_gifti(path: Path) -> int:
     """The number of samples, from the head of the file where that is possible."""
     if path.suffix == ".gii":
-        with path.open("rb") as file:
+        with reading(path), path.open("rb") as file:
             head = file.read(GIFTI_HEAD)
         count = GIFTI_COUNT.search(head)
         if count is not None and GIFTI_ONE_DIMENSION.search(head) is not None:
             return int(count[1])
-    return len(_gifti_samples(open_gifti(path), str(path)))
+    with reading(path):
+        return len(_gifti_samples(open_gifti(path), str(path)))
 
 
 def _gifti_samples(image: nib.gifti.GiftiImage, name: str) -> list[Array]:

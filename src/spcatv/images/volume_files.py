@@ -14,12 +14,21 @@ import numpy as np
 from nibabel.affines import voxel_sizes
 
 from spcatv._util.types import Array, FloatArray, IntArray
-from spcatv.images.loading import ImageError, held_open, image_name, is_path, open_volume, reading, unzipped
+from spcatv.images.loading import (
+    COMPRESSED,
+    ImageError,
+    check_announced_size,
+    held_open,
+    image_name,
+    is_path,
+    open_volume,
+    reading,
+    unzipped,
+)
 from spcatv.images.runs import header_t_r
 
 # images lie on the same grid if no voxel is displaced by more than this share of a voxel
 SAME_PLACE = 1e-3
-COMPRESSED = (".gz", ".bz2", ".zst", ".mgz")
 RESAMPLE = "resample=True (--resample)"
 # what later versions of nilearn do by default; some versions warn if it is not said
 QUIETLY: dict[str, Any] = {"force_resample": True, "copy_header": True}
@@ -104,9 +113,7 @@ class Volume:
         with reading(self.name):
             file = self.file
             if self.image.ndim == 3:
-                image = (
-                    self.image if file is None or file.suffix != ".gz" else unzipped(file, type(self.image))
-                )
+                image = self.image if file is None or file.suffix != ".gz" else unzipped(file, self.image)
                 yield np.asanyarray(image.dataobj)
                 return
             compressed = file is not None and file.suffix in COMPRESSED
@@ -173,6 +180,8 @@ def open_one(item: Any, name: str) -> Volume:
         raise ImageError(f"{name}: not a volume (NIfTI, MGH) but {type(image).__name__}")
     if len(shape) not in (3, 4):
         raise ImageError(f"{name}: images have 3 or 4 dimensions, this one has shape {tuple(shape)}")
+    if is_path(item):
+        check_announced_size(image, name)
     if image.get_data_dtype().kind not in "biuf":
         raise ImageError(f"{name}: voxels must hold one number each, these are {image.get_data_dtype()}")
     if min(shape) < 1:

@@ -81,8 +81,9 @@ def read_model(folder: str | os.PathLike[str], *, kind: str | None = None) -> Sa
     for name, entry in _checked_manifest(place, document["files"]).items():
         _check_file(place, name, entry)
     arrays = read_arrays(place / ARRAYS, document["arrays"])
-    saved = SavedModel(arrays=arrays, **{name: document[name] for name in PARTS})
-    return upgrade(saved, document["schema_version"])
+    saved = SavedModel(arrays=arrays, **{name: document[name] for name in PARTS}, source=str(folder))
+    with saved.naming_source():
+        return upgrade(saved, document["schema_version"])
 
 
 def file_sha256(path: str | os.PathLike[str]) -> str:
@@ -132,6 +133,8 @@ def _read_document(folder: Path, *, check: bool = True) -> dict[str, Any]:
     path = folder / DOCUMENT
     if not folder.is_dir():
         raise ModelError(f"{folder} is not a folder" if folder.exists() else f"there is no folder {folder}")
+    if path.is_symlink():
+        raise ModelError(f"{path} is a symbolic link; a model consists of plain files")
     if not path.is_file():
         raise ModelError(f"{folder} is not a model folder: it has no {DOCUMENT}")
     try:

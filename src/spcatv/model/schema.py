@@ -9,13 +9,15 @@ previous version to the new one in `spcatv.model.upgrades`, keep folders of the 
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import metadata
 from typing import Any
 
 from spcatv._util.types import Array
 from spcatv._version import __version__
+from spcatv.model.folder import ModelError
 from spcatv.model.records import (
     BOOLEAN,
     INTEGER,
@@ -116,3 +118,15 @@ class SavedModel:
     inputs: dict[str, Any] = field(default_factory=dict)
     # JSON: versions of the software that saved the model; those of this process by default
     versions: dict[str, Any] = field(default_factory=current_versions)
+    source: str = ""  # the folder, for messages
+
+    @contextmanager
+    def naming_source(self) -> Iterator[None]:
+        """Turn whatever a damaged model raises into a ModelError that names its folder."""
+        try:
+            yield
+        except Exception as error:
+            if isinstance(error, ModelError) and self.source in str(error):
+                raise
+            what = str(error) if isinstance(error, ModelError) else f"{type(error).__name__}: {error}"
+            raise ModelError(f"{self.source}: {what}" if self.source else what) from error
