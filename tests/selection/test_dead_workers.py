@@ -2,7 +2,10 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
+import time
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
@@ -73,6 +76,43 @@ def test_a_process_that_is_killed(tmp_path):
             found = list(pool.run(square, [(number, tmp_path) for number in range(12)]))
         assert list(pool.run(square, [(3, tmp_path)])) == [9]  # the new workers stay
     assert found == [number**2 for number in range(12)]
+
+
+WAITING = """
+import sys, time
+from pathlib import Path
+import os
+from spcatv.selection.workers import workers
+
+def wait(folder):
+    Path(folder, str(os.getpid())).touch()
+    time.sleep(600)
+
+with workers(2) as pool:
+    list(pool.run(wait, [(sys.argv[1],)] * 2))
+"""
+
+
+def is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split(")")[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc")
+def test_workers_end_with_a_parent_that_is_killed(tmp_path):
+    parent = subprocess.Popen([sys.executable, "-c", WAITING, str(tmp_path)])
+    while len(children := [int(path.name) for path in tmp_path.iterdir()]) < 2:
+        assert parent.poll() is None
+        time.sleep(0.1)
+    parent.kill()
+    parent.wait()
+    deadline = time.monotonic() + 60
+    while any(map(is_alive, children)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not any(map(is_alive, children))
 
 
 @pytest.mark.parametrize("backend", ["multiprocessing", "threading"])

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Protocol, TypeVar
 
 from joblib import Parallel, delayed, effective_n_jobs
@@ -21,6 +25,8 @@ T = TypeVar("T")
 # What data or a machine can do to a fit. Other errors are mistakes in the call or in the program: they would
 # come back in every fit, and are raised at once.
 FIT_FAILURES = (ArithmeticError, MemoryError, OSError, RuntimeError, ValueError)
+# Seconds between two looks of a worker process at its parent.
+PARENT_SECONDS = 2.0
 # Failures that a warning spells out; the rest are counted.
 MOST_NAMED = 5
 
@@ -122,7 +128,8 @@ class JoblibWorkers:
         while left:
             error: BaseException | None = None
             try:
-                calls = [delayed(_numbered)(number, function, item) for number, item in left.items()]
+                parent = os.getpid()
+                calls = [delayed(_numbered)(parent, number, function, item) for number, item in left.items()]
                 for number, result in self._pool(calls):
                     del left[number]
                     early[number] = result
@@ -151,8 +158,23 @@ class JoblibWorkers:
             self._pool = self._new_pool()
 
 
-def _numbered(number: int, function: Callable[..., T], item: tuple[Any, ...]) -> tuple[int, T]:
+def _numbered(parent: int, number: int, function: Callable[..., T], item: tuple[Any, ...]) -> tuple[int, T]:
+    """Call ``function(*item)``, in a process that ends with its parent."""
+    if os.getppid() == parent:
+        _end_with(parent)
     return number, function(*item)
+
+
+@cache
+def _end_with(parent: int) -> None:
+    """End this process soon after its parent: a parent that is killed cannot end its workers."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(PARENT_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="spcatv-parent", daemon=True).start()
 
 
 class NoWorkers:
