@@ -263,8 +263,8 @@ def _check_magnitude(block: FloatArray, finite: BoolArray, first: int, options: 
     of_sample = np.max(np.abs(block), axis=1, where=finite, initial=0.0)
     number = int(np.argmax(of_sample > LARGEST))
     raise InputError(
-        f"{options.array}: sample {first + number} holds values of up to {of_sample[number]:.3g}; numbers up to "
-        f"{LARGEST:g} can be squared in float64. The file is damaged, or needs a larger unit"
+        f"{options.array}: sample {first + number} holds values of up to {of_sample[number]:.3g}; numbers up "
+        f"to {LARGEST:g} can be squared in float64. The file is damaged, or needs a larger unit"
     )
 
 
