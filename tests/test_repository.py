@@ -159,5 +159,5 @@ def test_the_layout_in_contributing_is_the_import_contract(layers):
 def test_tests_mirror_the_package():
     folders = {file.parent.name for file in (ROOT / "tests").glob("*/test_*.py")}
     packages = {file.parent.name for file in (ROOT / "src" / "spcatv").glob("*/__init__.py")}
-    assert folders - {"benchmarks", "gpu", "surprises"} <= packages
+    assert folders - {"benchmarks", "gpu", "fuzz", "surprises"} <= packages
     assert packages - {"_util"} <= folders
