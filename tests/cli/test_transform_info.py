@@ -36,7 +36,7 @@ def test_scores_of_new_samples(results, tmp_path, done):
 
 def test_new_samples_go_through_the_mask_of_the_model(tmp_path, done, refused):
     X = fields()
-    X[0, 0, :] = np.nan
+    X[:, 0, :] = np.nan
     np.save(tmp_path / "X.npy", X)
     done("fit", "--array", tmp_path / "X.npy", "--alpha", "0.05", "--output", tmp_path / "out")
     done("transform", tmp_path / "out", "--array", tmp_path / "X.npy", "--output", tmp_path / "s.tsv")

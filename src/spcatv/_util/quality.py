@@ -60,6 +60,8 @@ class Wording:
     features: str  # "voxels"
     whole: str  # what they are part of: "the mask"
     remedy: str  # how to leave samples out
+    # whether samples show one kind of thing, such as brains, so that their correlations should be alike
+    alike: bool = True
 
 
 def sample_quality(X: Any, names: Sequence[str], wording: Wording) -> tuple[ImageQuality, ...]:
@@ -87,16 +89,13 @@ def sample_quality(X: Any, names: Sequence[str], wording: Wording) -> tuple[Imag
             f"{wording.whole}; leave out such {wording.samples}{wording.remedy}"
         )
     distance, correlation = _compared(X[:, :: -(-n_features // MOST_FEATURES)])
-    found = _judged(
-        names,
-        {
-            "share_missing": np.array(n_missing) / n_features,
-            "share_zero": np.array(n_zero) / n_features,
-            "distance": distance,
-            "correlation": correlation,
-        },
-        wording.sample,
-    )
+    columns = {
+        "share_missing": np.array(n_missing) / n_features,
+        "share_zero": np.array(n_zero) / n_features,
+        "distance": distance,
+        "correlation": correlation,
+    }
+    found = _judged(names, columns, wording)
     _warn(found, X, wording)
     return _with_repeats(found, _repeats(X), wording)
 
@@ -181,12 +180,14 @@ def _median_image(X: Any, usable: BoolArray) -> FloatArray:
     return median
 
 
-def _judged(names: Sequence[str], columns: dict[str, FloatArray], sample: str) -> tuple[ImageQuality, ...]:
+def _judged(
+    names: Sequence[str], columns: dict[str, FloatArray], wording: Wording
+) -> tuple[ImageQuality, ...]:
     """The table with its outliers and what is unusual about them."""
     texts = {
         "share_missing": "{:.0f} % missing",
         "share_zero": "{:.0f} % zeros",
-        "distance": f"{{:.1f}} times the usual distance from the median {sample}",
+        "distance": f"{{:.1f}} times the usual distance from the median {wording.sample}",
         "correlation": "correlation {:.2f} with the mean of the others",
     }
     scales = {"distance": _logarithm, "correlation": _minus_fisher_z}
@@ -194,7 +195,7 @@ def _judged(names: Sequence[str], columns: dict[str, FloatArray], sample: str) -
     for column, values in columns.items():
         if column in scales and len(names) < FEWEST:
             continue
-        if column == "correlation" and not np.median(values) >= COMMON:
+        if column == "correlation" and not (wording.alike and np.median(values) >= COMMON):
             continue
         compared = scales[column](values) if column in scales else values
         for number in np.flatnonzero(_far(compared, LEAST[column])):

@@ -36,7 +36,7 @@ ARRAY_SUFFIXES = (".npy", ".npz", *TEXT_DELIMITERS)
 # samples are compared with each other if they and their bytes are not more than this
 MOST_COMPARED = 20_000
 MOST_BYTES = 1 << 31
-WORDING = Wording("sample", "samples", "features", "the field", "")
+WORDING = Wording("sample", "samples", "features", "the field", "", alike=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,9 +276,9 @@ def data_matrix(data: Array, labels: IntArray | None, file: Path) -> FloatArray:
 
 def _check_magnitude(block: FloatArray, finite: BoolArray, first: int, options: CommonOptions) -> None:
     """Refuse samples, numbered from `first` on, with finite values that have no squares in float64."""
-    if not np.max(np.abs(block), where=finite, initial=0.0) > LARGEST:
+    if float(np.max(np.abs(block), where=finite, initial=0.0)) <= LARGEST:
         return
-    of_sample = np.max(np.abs(block), axis=1, where=finite, initial=0.0)
+    of_sample = np.max(np.abs(block), axis=1, where=finite, initial=0.0).astype(np.float64)
     number = int(np.argmax(of_sample > LARGEST))
     raise InputError(
         f"{options.array}: sample {first + number} holds values of up to {of_sample[number]:.3g}; numbers up "

@@ -24,6 +24,8 @@ Arrays = dict[str, Array]
 Estimator = TypeVar("Estimator")
 
 WEIGHTS = ("l1", "l2", "tv")
+# Parameters of one computer, which are no part of a model.
+NOT_SAVED = ("device",)
 # Replace solvers and penalties that a folder cannot keep.
 DEFAULT_SOLVER = "auto"
 DEFAULT_PENALTY = "tv"
@@ -51,6 +53,8 @@ def estimator_state(estimator: Any, *, inputs: Mapping[str, Any] | None = None) 
         fitted["feature_names_in"] = TEXTS.write(estimator.feature_names_in_)
     parameters: dict[str, Any] = {}
     for name, value in estimator.get_params(deep=False).items():
+        if name in NOT_SAVED:
+            continue
         parameters[name], of_parameter = _pack_parameter(name, value, estimator.structure_)
         arrays |= of_parameter
     described = {"structure": {"kind": structure["kind"], "sha256": _arrays_sha256(structure_arrays)}}
