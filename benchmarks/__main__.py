@@ -24,6 +24,7 @@ SECTIONS = {
     "path": "path",
     "growth": "growth",
     "rows": "rows",
+    "threads": "threads",
     "disk": "disk",
     "files": "files",
     "gpu": "gpu",

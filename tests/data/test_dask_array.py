@@ -131,6 +131,7 @@ class Heard:
         return Counter(e for e in self.events if isinstance(e, (StageStarted, StageAdvanced)))
 
 
+@pytest.mark.no_cover
 def test_selection_and_bootstrap(images):
     images, confounds = images[:60], np.arange(60.0)[:, None]
     options = {"structure": grid((20, 24)), "sparsity": (0.5, 0.7), "smoothness": 1.0, "cv": 2, "n_jobs": 2}

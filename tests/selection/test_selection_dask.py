@@ -72,6 +72,7 @@ def task_sizes(cluster):
     cluster.scheduler.remove_plugin(plugin.name)
 
 
+@pytest.mark.no_cover
 def test_the_same_numbers_and_shared_data_travel_once(cluster, images, task_sizes):
     structure = grid((20, 24))
     search = SPCATVCV(2, structure=structure, cv=2, alpha=(0.1, 0.3), l1_ratio=0.25, tv_ratio=(0.3, 0.5))

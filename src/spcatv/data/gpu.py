@@ -278,7 +278,8 @@ def on_device(data: Data, device: str, n_components: int) -> Data:
 def _uploaded(data: ArrayData | StoredData) -> GPUData:
     cupy = gpu_module()
     if isinstance(data, ArrayData):
-        return GPUData(cupy.asarray(data.array), data.samples)
+        whole = np.array_equal(data.samples, np.arange(len(data.array)))
+        return GPUData(cupy.asarray(data.array if whole else data.array[data.samples]))
     array = cupy.empty(data.shape, data.dtype)
     for samples, block in data.blocks():
         array[samples] = cupy.asarray(block.astype(data.dtype))
