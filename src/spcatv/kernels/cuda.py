@@ -8,6 +8,7 @@ state lies, in float64.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
@@ -84,7 +85,7 @@ def _fits(structure: Structure) -> TypeGuard[GridStructure]:
     return fits_a_box(structure) and len(cached_layout(structure, lay_out).strides) <= MOST_AXES
 
 
-class GPUWorkspace(CompiledWorkspace):
+class GPUWorkspace(CompiledWorkspace, ABC):
     """What GPU workspaces have in common: scalars in a table that recorded iterations read, and sums.
 
     A subclass launches the kernels for its layout of v, bar, w and the dual variable.
@@ -108,21 +109,21 @@ class GPUWorkspace(CompiledWorkspace):
         self._graphs: dict[tuple[int, float], Any] = {}
         self._typed_kind = np.int32(self._kind)
 
+    @abstractmethod
     def _iterate(self, rho: Any) -> None:
         """One primal and one dual step with the relaxation rho."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _look(self, n_threads: int, sums: Any) -> None:
         """w, and sums: smooth share, ``||w||^2``, slacks of v and w, sum of squares of the dual variable."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _project(self, radius: np.float64) -> None:
         """Pull groups of the dual variable back into balls of a radius."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _exact(self, x: Any, pull: Any, n_threads: int, sums: Any) -> None:
         """``c A'dual``, and sums: ``h(Ax)``, its slack, sum of squares of the dual variable."""
-        raise NotImplementedError
 
     def _kernel(self, name: str) -> Any:
         return self._module.get_function(name)
