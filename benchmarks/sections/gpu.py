@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import time
 import warnings
 from pathlib import Path
@@ -134,8 +135,6 @@ def _fits(cupy: Any, n_samples: int, n_voxels: int, options: Options) -> list[di
 
 
 def _add_cpu(records: list[dict[str, Any]], case: Case) -> None:
-    import os
-
     with Worker(make_spcatv, case, threads=1) as ours:
         for record in records:
             record["cpu"] = ours.call(SETTINGS[record["setting"]])["seconds"]

@@ -103,3 +103,11 @@ def fit(client, options):
     model.save(options.output)
     np.save(options.output.with_name(f"{options.output.name}-scores.npy"), model.transform(X))
     return model
+
+
+def run(options, make_cluster):
+    """Fit on a new cluster, or on processes of this machine if the options say so."""
+    with (local_cluster if options.local else make_cluster)(options) as cluster:
+        cluster.scale(options.workers)
+        with distributed.Client(cluster) as client:
+            fit(client, options)

@@ -8,8 +8,7 @@ with the same volume:
 With ``--local`` the same runs on this machine, without Kubernetes.
 """
 
-import distributed
-from cohort import fit, local_cluster, parser
+from cohort import parser, run
 
 
 def description(options):
@@ -46,11 +45,7 @@ def main():
     options.add_argument("--claim", help="PersistentVolumeClaim with X, which many pods may read")
     options.add_argument("--mount", default="/data", help="where its files are in the pods")
     options.add_argument("--pod-memory", default="36Gi", help="of each pod; some more than --memory")
-    chosen = options.parse_args()
-    with local_cluster(chosen) if chosen.local else kubernetes_cluster(chosen) as cluster:
-        cluster.scale(chosen.workers)
-        with distributed.Client(cluster) as client:
-            fit(client, chosen)
+    run(options.parse_args(), kubernetes_cluster)
 
 
 if __name__ == "__main__":

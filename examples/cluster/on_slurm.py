@@ -7,8 +7,7 @@ Every worker is a job of its own, which dask-jobqueue submits (``pip install das
 With ``--local`` the same runs on this machine, without Slurm.
 """
 
-import distributed
-from cohort import fit, local_cluster, parser
+from cohort import parser, run
 
 
 def slurm_cluster(options):
@@ -37,11 +36,7 @@ def main():
     options.add_argument("--interface", help="network between the workers, such as ib0")
     options.add_argument("--scratch", default="/tmp", help="folder of each worker on its own disk")
     options.add_argument("--prologue", nargs="*", default=[], help='such as "module load python"')
-    chosen = options.parse_args()
-    with local_cluster(chosen) if chosen.local else slurm_cluster(chosen) as cluster:
-        cluster.scale(chosen.workers)
-        with distributed.Client(cluster) as client:
-            fit(client, chosen)
+    run(options.parse_args(), slurm_cluster)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from spcatv import SPCATV
 from spcatv.cli.config import config_text, read_config
 from spcatv.cli.kinds import InputError
-from spcatv.cli.options import OPTIONS, FitOptions, SelectOptions, effective_options, options_of
+from spcatv.cli.option_table import OPTIONS
+from spcatv.cli.options import FitOptions, SelectOptions, effective_options, options_of
 
 names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0/"), min_size=1, max_size=20)
 finite = st.floats(allow_nan=False, allow_infinity=False)

@@ -19,7 +19,7 @@ from select_files import SMALL, assert_same_results
 
 from spcatv import SPCATV
 from spcatv.cli import main, select
-from spcatv.cli.options import GRID_OPTIONS, OPTIONS
+from spcatv.cli.option_table import GRID_OPTIONS, OPTIONS
 from spcatv.cli.progress import LiveDisplay
 from spcatv.progress import StageAdvanced, StageStarted
 from spcatv.results import ResultsError, read_results

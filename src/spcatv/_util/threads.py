@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, partial
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from joblib import cpu_count
 from joblib.parallel import get_active_backend
@@ -218,16 +218,22 @@ def together(share: Callable[[int, int], None], n_threads: int, stop: Callable[[
 def in_order(make: Callable[[int], T], take: Callable[[T], None], n_items: int, n_threads: int) -> None:
     """``take(make(0)), take(make(1)), ...``: items are made at the same time, and taken one after the other.
 
-    At most `n_threads` items are there at a time. `make` releases the GIL, as products of NumPy do.
+    At most `n_threads` items are there at a time. `make` releases the GIL, as products of NumPy do. The error
+    of an item that cannot be made is raised when it is its turn: all items before it have been taken.
     """
     line = _Line(n_items)
 
     def share(_number: int, _n_threads: int) -> None:
         while (number := line.next_number()) is not None:
-            made = make(number)
+            try:
+                made, failed = make(number), None
+            except Exception as error:  # whatever it is: an earlier item may fail as well, and comes first
+                made, failed = None, error
             if not line.wait_for_turn(number):
                 return
-            take(made)
+            if failed is not None:
+                raise failed
+            take(cast(T, made))
             line.end_turn()
 
     together(share, n_threads, line.close)

@@ -8,7 +8,8 @@ from itertools import takewhile
 from typing import Any
 
 from spcatv.cli.kinds import Kind
-from spcatv.cli.options import HEADINGS, RUN, CommonOptions, Option, flag, options_of
+from spcatv.cli.option_table import HEADINGS, RUN, Option
+from spcatv.cli.options import CommonOptions, flag, options_of
 
 
 def add_arguments(parser: argparse.ArgumentParser, kind: type[CommonOptions]) -> argparse._ArgumentGroup:

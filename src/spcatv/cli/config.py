@@ -17,7 +17,8 @@ from typing import Any
 from spcatv._version import __version__
 from spcatv.cli.inputs import SampleFiles
 from spcatv.cli.kinds import InputError
-from spcatv.cli.options import OPTIONS, CommonOptions, Option, options_of
+from spcatv.cli.option_table import OPTIONS, Option
+from spcatv.cli.options import CommonOptions, options_of
 from spcatv.cli.suggestions import closest
 
 # Bytes of a configuration, and dots in a key, beyond which something is wrong.

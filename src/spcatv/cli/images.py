@@ -16,7 +16,8 @@ from spcatv._util.types import FloatArray
 from spcatv._util.warn import warn_user
 from spcatv.cli.inputs import SampleFiles
 from spcatv.cli.kinds import InputError, input_errors
-from spcatv.cli.options import NO_HEMISPHERE, CommonOptions
+from spcatv.cli.option_table import NO_HEMISPHERE
+from spcatv.cli.options import CommonOptions
 from spcatv.data import Adjustment
 from spcatv.estimator import SPCATV
 from spcatv.model import SavedModel

@@ -201,18 +201,10 @@ class RowStore:
         self._announce(len(origins), sum(origins[number].n_rows for number in missing), len(missing))
         told = 0
 
-        def made(place: int) -> Any:
-            try:
-                return make(missing[place])
-            except Exception as error:  # the first image that cannot be read is named, not any one of them
-                return error
-
         with _Appending(self) as appending:
 
             def take(found: Any) -> None:
                 nonlocal told
-                if isinstance(found, Exception):
-                    raise found
                 number = missing[len(appending.entries)]
                 if origins[number].state() != states[number]:
                     raise ImageError(f"{origins[number].name}: was changed while it was read; try again")
@@ -222,7 +214,7 @@ class RowStore:
                     done(other)
                 told = number + 1
 
-            in_order(made, take, len(missing), n_threads)
+            in_order(lambda place: make(missing[place]), take, len(missing), n_threads)
         for other in range(told, len(origins)):
             done(other)
 

@@ -95,16 +95,11 @@ def voxel_statistics(volumes: list[Volume]) -> VoxelStatistics:
     hear(StageStarted("Finding the mask", len(left), "images"))
 
     def make(number: int) -> Any:
-        try:
-            frames = left[number].with_own_values().frames()
-            # the frames of a run may be many: they are read when it is its turn
-            return map(_parts, frames) if left[number].n_samples > 1 else [_parts(next(frames))]
-        except Exception as error:  # the first image that cannot be read is named, not any one of them
-            return error
+        frames = left[number].with_own_values().frames()
+        # the frames of a run may be many: they are read when it is its turn
+        return map(_parts, frames) if left[number].n_samples > 1 else [_parts(next(frames))]
 
     def take(made: Any) -> None:
-        if isinstance(made, Exception):
-            raise made
         for parts in made:
             for name, values in parts.items():
                 sums[name] += values
