@@ -125,9 +125,7 @@ class SavedModel:
         """Turn whatever a damaged model raises into a ModelError that names its folder."""
         try:
             yield
-        except (
-            Exception
-        ) as error:  # a model may be damaged anywhere, and entries are checked where they are used
+        except Exception as error:  # a model may be damaged anywhere, and is checked where it is used
             if isinstance(error, ModelError) and self.source in str(error):
                 raise
             what = str(error) if isinstance(error, ModelError) else f"{type(error).__name__}: {error}"
