@@ -5,15 +5,12 @@ import select
 import signal
 import threading
 
-import numpy as np
 import pytest
 from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 from spcatv._util import threads
 from spcatv._util.threads import in_order, most_threads, one_blas_thread, threads_for, together
-from spcatv.kernels.compiled import kernel
-from spcatv.kernels.meeting import APART, meet, work_together
 
 
 @pytest.fixture
@@ -153,45 +150,6 @@ def test_an_error_in_a_share_ends_all_of_them(failing, error):
         together(share, 3, stopped.set)
     assert sorted(ended) == [number for number in range(3) if number != failing]
     together(lambda *_: None, 3, _nothing)
-
-
-@kernel
-def _meet_forever(marks, number, n_threads):
-    mark = 1
-    while meet(marks, number, n_threads, mark):
-        mark += 1
-
-
-def test_an_error_ends_kernels_that_wait_for_each_other():
-    _meet_forever(np.array([1] + 99 * [0]), 0, 2)  # compiled beforehand
-
-    def share(number, n_threads, marks):
-        if number == 2:
-            while marks[APART] < 1 or marks[2 * APART] < 1:
-                pass  # the others do not wait yet
-            raise MemoryError("full")
-        _meet_forever(marks, number, n_threads)
-
-    with pytest.raises(MemoryError, match="full"):
-        work_together(share, 3)
-
-
-@kernel
-def _count_the_late(marks, number, n_threads, times, counts):
-    for mark in range(1, times + 1):
-        counts[number, 0] += 1
-        if not meet(marks, number, n_threads, 2 * mark - 1):
-            return
-        for other in range(n_threads):
-            counts[number, 1] += counts[other, 0] != mark
-        if not meet(marks, number, n_threads, 2 * mark):
-            return
-
-
-def test_nobody_leaves_a_meeting_before_the_last_has_come():
-    counts = np.zeros((4, 2), dtype=np.int64)
-    work_together(lambda number, n, marks: _count_the_late(marks, number, n, 200, counts), 4)
-    assert counts.tolist() == [[200, 0]] * 4
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 5])

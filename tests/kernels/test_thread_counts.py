@@ -7,7 +7,7 @@ from numpy.testing import assert_array_equal
 
 from spcatv import SPCATV
 from spcatv._util import threads
-from spcatv.kernels import LoadingTerms, StepSizes, meeting, products, workspace_for
+from spcatv.kernels import LoadingTerms, StepSizes, products, team, workspace_for
 from spcatv.kernels import edges as edge_kernel
 from spcatv.kernels import grid as grid_kernel
 from spcatv.kernels.box import lay_out
@@ -37,7 +37,7 @@ def small_parts(monkeypatch):
     monkeypatch.setattr(grid_kernel, "THREAD_CELLS", 1)
     monkeypatch.setattr(edge_kernel, "THREAD_BLOCKS", 1)
     monkeypatch.setattr(edge_kernel, "SUMMED", 5)
-    monkeypatch.setattr(meeting, "THREAD_ENTRIES", 1)
+    monkeypatch.setattr(team, "THREAD_ENTRIES", 1)
     monkeypatch.setattr(products, "THREAD_ENTRIES", 1)
 
 
@@ -46,11 +46,13 @@ def used(monkeypatch):
     """Numbers of threads that were used."""
     counts = set()
 
-    def counted(share, n_threads, stop):
+    def counted(driver, arguments, n_threads):
         counts.add(n_threads)
-        threads.together(share, n_threads, stop)
+        real(driver, arguments, n_threads)
 
-    monkeypatch.setattr(meeting, "together", counted)
+    real = team.on_team
+    for module in (grid_kernel, edge_kernel, products, team):
+        monkeypatch.setattr(module, "on_team", counted)
     return counts
 
 

@@ -161,6 +161,11 @@ def _report_to(
 _team = _Team()
 
 
+def cores_lock() -> threading.Lock:
+    """The lock of whoever uses several cores for one computation; nobody waits for it."""
+    return _team.free
+
+
 def _new_team() -> None:
     global _team
     _team = _Team()
@@ -245,28 +250,38 @@ class _Line:
     def __init__(self, n_numbers: int) -> None:
         self._drawn, self._turn, self._end = 0, 0, n_numbers
         self._closed = False
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        # Every number that waits has an event of its own: to wake all of them at every turn would take longer
+        # than most items do.
+        self._waiting: dict[int, threading.Event] = {}
 
     def next_number(self) -> int | None:
         """The next number, from 0 on; None if there are no more."""
-        with self._changed:
+        with self._lock:
             self._drawn += 1
             return None if self._closed or self._drawn > self._end else self._drawn - 1
 
     def wait_for_turn(self, number: int) -> bool:
         """Wait until it is the turn of a number; False if the line was closed."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._turn == number)
-            return not self._closed
+        with self._lock:
+            if self._closed or self._turn == number:
+                return not self._closed
+            event = self._waiting[number] = threading.Event()
+        event.wait()
+        return not self._closed
 
     def end_turn(self) -> None:
         """Let the next number have its turn."""
-        with self._changed:
+        with self._lock:
             self._turn += 1
-            self._changed.notify_all()
+            event = self._waiting.pop(self._turn, None)
+        if event is not None:
+            event.set()
 
     def close(self) -> None:
         """End all waiting."""
-        with self._changed:
+        with self._lock:
             self._closed = True
-            self._changed.notify_all()
+            events = list(self._waiting.values())
+        for event in events:
+            event.set()

@@ -16,9 +16,10 @@ T = TypeVar("T")
 
 # Columns that enter a Gram matrix together: wide enough for a fast product, and for a memory map to be
 # read in long pieces.
-GRAM_COLUMNS = 512
-# Entries of the Gram matrices of panels that are there at a time.
-GRAM_ENTRIES = 1 << 26
+GRAM_COLUMNS = 2048
+# Runs of panels at most, whose Gram matrices are summed at the same time, and entries of such matrices that
+# are there at a time.
+GRAM_RUNS, GRAM_ENTRIES = 128, 1 << 26
 # Entries of X that enter products with several vectors together, in at least so many rows, and in so many
 # columns at a time: in the precision of X, and in float64.
 PRODUCT_ENTRIES, PRODUCT_ROWS = 1 << 20, 32
@@ -138,24 +139,31 @@ class ArrayData:
         n_samples, n_features = self.shape
         total = np.zeros((n_samples, n_samples))
 
-        def of_panel(number: int) -> FloatArray:
-            left = number * GRAM_COLUMNS
-            panel = np.empty((n_samples, min(GRAM_COLUMNS, n_features - left)), self.dtype)
-            largest = centred_panel(self.array, self.samples, mean, factor, left, panel)
+        def of_panel(columns: slice) -> FloatArray:
+            panel = np.empty((n_samples, len(mean[columns])), self.dtype)
+            largest = centred_panel(self.array, self.samples, mean, factor, columns.start, panel)
             if self.dtype == np.float32 and not largest < np.sqrt(LARGEST_SINGLE / n_samples):
                 panel = panel.astype(np.float64)
-                centred_panel(self.array, self.samples, mean, factor, left, panel)
+                centred_panel(self.array, self.samples, mean, factor, columns.start, panel)
             return np.asarray(panel @ panel.T)
 
-        def take(part: FloatArray) -> None:
-            nonlocal total
-            total += part
+        def of_run(number: int) -> FloatArray:
+            run = np.zeros((n_samples, n_samples))
+            for columns in panels[number * n_together : (number + 1) * n_together]:
+                run += of_panel(columns)
+            return run
 
-        n_panels = -(-n_features // GRAM_COLUMNS)
+        def take(run: FloatArray) -> None:
+            nonlocal total
+            total += run
+
+        panels = self._panels(GRAM_COLUMNS)
+        n_together = -(-len(panels) // GRAM_RUNS)
+        n_runs = -(-len(panels) // n_together)
         n_threads = threads_for(n_samples * n_features, THREAD_ENTRIES)
-        room = max(1, GRAM_ENTRIES // n_samples**2)
+        room = max(1, GRAM_ENTRIES // (2 * n_samples**2))
         with one_blas_thread():
-            in_order(of_panel, take, n_panels, min(n_threads, n_panels, room))
+            in_order(of_run, take, n_runs, min(n_threads, n_runs, room))
         return total
 
     def blocks(self, entries: int = BLOCK_ENTRIES) -> Iterator[tuple[slice, FloatArray]]:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from spcatv._util.types import FloatArray
 from spcatv.decomposition.penalty import LoadingPenalty, Weights
+from spcatv.kernels.vectors import standard_deviation
 from spcatv.problem import LoadingProblem, Penalty, as_penalty
 from spcatv.solvers import Solver
 from spcatv.solvers.warm import WarmSolver
@@ -70,7 +71,7 @@ class SparsityTarget:
         """
         if as_penalty(self.penalty).quadratic:
             return smoothness
-        return smoothness * float(np.std(r))
+        return smoothness * standard_deviation(r)
 
     def solver(self, method: str | Solver, dtype: npt.DTypeLike) -> WarmSolver:
         """A warm solver for the smoothing problems."""

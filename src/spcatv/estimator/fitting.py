@@ -41,6 +41,7 @@ from spcatv.decomposition import (
     prepare,
 )
 from spcatv.estimator.parameters import ROUNDING, check_some_left, checked_init
+from spcatv.kernels.vectors import all_finite
 from spcatv.problem import TotalVariation, as_penalty
 from spcatv.progress import SILENT, Listener
 from spcatv.structure import Structure
@@ -147,7 +148,10 @@ def checked_data(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) -
             return _checked_again(estimator, data, reset=reset, min_samples=min_samples)
         X = X if in_memory is None else in_memory
     dtype = [np.float64, np.float32] if estimator.dtype is None else np.dtype(estimator.dtype)
-    array = validate_data(estimator, X, reset=reset, dtype=dtype, order="C", ensure_min_samples=min_samples)
+    checks = {"reset": reset, "dtype": dtype, "order": "C", "ensure_min_samples": min_samples}
+    array = validate_data(estimator, X, ensure_all_finite=False, **checks)
+    if not all_finite(array):  # scikit-learn has the words for it
+        validate_data(estimator, X, **checks)
     # X itself where it serves as it is: what was sent to workers before is recognised by its identity
     same = type(X) in (np.ndarray, np.memmap) and X.dtype == array.dtype and np.may_share_memory(X, array)
     return as_data(X if same else array)

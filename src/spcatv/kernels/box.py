@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spcatv._util.types import BoolArray, FloatArray, IntArray
-from spcatv.kernels.compiled import kernel
-from spcatv.kernels.meeting import on_ranges
+from spcatv.kernels.compiled import inlined_kernel, kernel
 from spcatv.structure import GridStructure
 
 # Cells per chunk: one vector of float32, two of float64.
@@ -37,16 +36,16 @@ class Spans(NamedTuple):
     slab_ptr: npt.NDArray[np.int64]
     cells: npt.NDArray[np.int64]  # cells of the spans before slab s, shape (n_slabs + 1,)
 
-    def cut(self, n_parts: int) -> list[int]:
+    def cut(self, n_parts: int) -> npt.NDArray[np.int64]:
         """Cut the slabs into at most so many parts of about as many cells each, at least one slab each.
 
         Slabs of part k are ``bounds[k]:bounds[k + 1]``.
         """
         n_slabs = len(self.cells) - 1
         if n_parts == 1:  # most problems are small, and ask for this at every look at the gap
-            return [0, n_slabs]
+            return np.array([0, n_slabs])
         inner = np.searchsorted(self.cells, self.cells[-1] * np.arange(1, n_parts) / n_parts)
-        return sorted({0, *inner.tolist(), n_slabs})
+        return np.unique(np.concatenate([[0], inner, [n_slabs]]))
 
 
 @dataclass(frozen=True)
@@ -157,23 +156,12 @@ def _find_spans(busy: Any, chunks_per_slab: int, n_slabs: int) -> tuple[Any, Any
     return start[:n_spans].copy(), stop[:n_spans].copy(), slab_ptr, cells
 
 
-def spread(
-    busy: BoolArray, occupied: BoolArray, strides: IntArray, v: FloatArray, w: FloatArray
-) -> BoolArray:
-    """Mark the busy chunks and those with voxels that are neighbours of a busy cell that is not zero."""
-    active = np.empty_like(busy)
-    on_ranges(
-        lambda first, last: _spread(busy, occupied, strides, v, w, active, first // CHUNK, last // CHUNK),
-        len(busy) * CHUNK,
-        cut=CHUNK,
-    )
-    return active
+@inlined_kernel
+def spread(busy: Any, occupied: Any, strides: Any, v: Any, w: Any, active: Any, begin: int, end: int) -> None:
+    """Mark the busy ones of some chunks, and those with voxels that are neighbours of a busy cell.
 
-
-@kernel
-def _spread(
-    busy: Any, occupied: Any, strides: Any, v: Any, w: Any, active: Any, begin: int, end: int
-) -> None:
+    Chunks ``begin:end`` are looked at; a busy cell counts if v or w is not zero there.
+    """
     for chunk in range(begin, end):
         hit = busy[chunk]
         if occupied[chunk] and not hit:

@@ -38,7 +38,8 @@ from spcatv.kernels.lanes import (
     weighed,
     weighed_at,
 )
-from spcatv.kernels.meeting import Marks, Part, Team, bounds, meet, work_together
+from spcatv.kernels.meeting import make_marks, meet
+from spcatv.kernels.team import ALL, on_team, own_parts, run_shares, this_kernel
 from spcatv.kernels.workspaces import (
     ANISOTROPIC,
     GRAPHNET,
@@ -110,6 +111,9 @@ def _dual_pass(
 
 @kernel
 def _iterate(
+    number: int,
+    n_threads: int,
+    board: Any,
     arrays: Any,
     incidence: Any,
     blocks: Any,
@@ -118,22 +122,28 @@ def _iterate(
     kind: int,
     n_iter: int,
     widest: int,
-    part: Any,
-    team: Any,
+    marks: Any,
 ) -> None:
     """Do `n_iter` primal-dual iterations on a thread's part of the blocks, of at most `widest` slots."""
-    number, n_threads, marks = team
+    if number == ALL:
+        run_shares(this_kernel(), n_threads, board)
+        return
+    part = own_parts(number, n_threads, len(blocks))
     moved = np.empty(widest, dtype=arrays[0].dtype)
     for iteration in range(n_iter):
         _primal_pass(arrays, incidence, blocks, primal_steps, part)
-        if not meet(marks, number, n_threads, 2 * iteration + 1):
-            return
+        meet(marks, number, n_threads, 2 * iteration + 1)
         _dual_pass(arrays, incidence, blocks, dual_steps, kind, moved, part)
-        if not meet(marks, number, n_threads, 2 * iteration + 2):
-            return
+        meet(marks, number, n_threads, 2 * iteration + 2)
 
 
-@kernel
+@inlined_kernel
+def _summed(k: int, together: int, n_blocks: int) -> tuple[int, int]:
+    """The blocks that are added up to sum k, so many together."""
+    return k * together, min((k + 1) * together, n_blocks)
+
+
+@inlined_kernel
 def _smooth_shares(arrays: Any, incidence: Any, scalars: Any, busy: Any, part: Any) -> tuple[float, float]:
     """Write w into `bar`, mark the blocks where v or w is not zero, and return q of v and ``||w||^2``."""
     y, v, bar, _dual, _flow = arrays
@@ -157,6 +167,27 @@ def _smooth_shares(arrays: Any, incidence: Any, scalars: Any, busy: Any, part: A
 
 
 @kernel
+def _smooth_sums(
+    number: int,
+    n_threads: int,
+    board: Any,
+    arrays: Any,
+    incidence: Any,
+    scalars: Any,
+    busy: Any,
+    together: int,
+    sums: Any,
+) -> None:
+    if number == ALL:
+        run_shares(this_kernel(), n_threads, board)
+        return
+    first, last = own_parts(number, n_threads, len(sums))
+    for k in range(first, last):
+        part = _summed(k, together, len(busy))
+        sums[k, 0], sums[k, 1] = _smooth_shares(arrays, incidence, scalars, busy, part)
+
+
+@inlined_kernel
 def _structured_shares(
     arrays: Any, incidence: Any, blocks: Any, scalars: Any, kind: int, part: Any
 ) -> tuple[float, float]:
@@ -187,8 +218,36 @@ def _structured_shares(
 
 
 @kernel
-def _make_feasible(arrays: Any, incidence: Any, radius: float, kind: int, part: Any) -> None:
+def _structured_sums(
+    number: int,
+    n_threads: int,
+    board: Any,
+    arrays: Any,
+    incidence: Any,
+    blocks: Any,
+    scalars: Any,
+    kind: int,
+    together: int,
+    sums: Any,
+) -> None:
+    if number == ALL:
+        run_shares(this_kernel(), n_threads, board)
+        return
+    first, last = own_parts(number, n_threads, len(sums))
+    for k in range(first, last):
+        part = _summed(k, together, len(blocks))
+        sums[k, 0], sums[k, 1] = _structured_shares(arrays, incidence, blocks, scalars, kind, part)
+
+
+@kernel
+def _make_feasible(
+    number: int, n_threads: int, board: Any, arrays: Any, incidence: Any, radius: float, kind: int
+) -> None:
     """Pull groups back whose norm, in float64, is above 1."""
+    if number == ALL:
+        run_shares(this_kernel(), n_threads, board)
+        return
+    part = own_parts(number, n_threads, len(incidence[0]) - 1)
     _y, _v, _bar, dual, flow = arrays
     out_ptr, _head, _in_ptr, _incoming, weight = incidence
     for block in range(part[0], part[1]):
@@ -206,7 +265,7 @@ def _make_feasible(arrays: Any, incidence: Any, radius: float, kind: int, part: 
                 store(flow, e, weighed(load_wide(dual, e), weight, e))
 
 
-@kernel
+@inlined_kernel
 def _exact_structured(
     x: Any, arrays: Any, incidence: Any, blocks: Any, weight: Any, kind: int, part: Any
 ) -> tuple[float, float]:
@@ -235,8 +294,37 @@ def _exact_structured(
 
 
 @kernel
-def _exact_pull(arrays: Any, incidence: Any, weight: Any, out: Any, part: Any) -> None:
+def _exact_sums(
+    number: int,
+    n_threads: int,
+    board: Any,
+    x: Any,
+    arrays: Any,
+    incidence: Any,
+    blocks: Any,
+    weight: Any,
+    kind: int,
+    together: int,
+    sums: Any,
+) -> None:
+    if number == ALL:
+        run_shares(this_kernel(), n_threads, board)
+        return
+    first, last = own_parts(number, n_threads, len(sums))
+    for k in range(first, last):
+        part = _summed(k, together, len(blocks))
+        sums[k, 0], sums[k, 1] = _exact_structured(x, arrays, incidence, blocks, weight, kind, part)
+
+
+@kernel
+def _exact_pull(
+    number: int, n_threads: int, board: Any, arrays: Any, incidence: Any, weight: Any, out: Any
+) -> None:
     """``A'dual`` in float64 at the places."""
+    if number == ALL:
+        run_shares(this_kernel(), n_threads, board)
+        return
+    part = own_parts(number, n_threads, len(incidence[0]) - 1)
     _y, _v, _bar, dual, _flow = arrays
     out_ptr, _head, in_ptr, incoming, _rounded = incidence
     for block in range(part[0], part[1]):
@@ -247,6 +335,11 @@ def _exact_pull(arrays: Any, incidence: Any, weight: Any, out: Any, part: Any) -
             for e in range(out_ptr[block] + lane, out_ptr[block + 1], BLOCK):
                 total = total - weighed(load_wide(dual, e), weight, e)
             store(out, block * BLOCK + lane, total)
+
+
+def _n_threads(blocks: IntArray) -> int:
+    """How many threads share so many blocks."""
+    return threads_for(len(blocks), THREAD_BLOCKS)
 
 
 class EdgeWorkspace(PlacedWorkspace):
@@ -269,23 +362,10 @@ class EdgeWorkspace(PlacedWorkspace):
         if self._weight is not None:
             np.multiply(self._dual, self._weight, out=self._flow)
 
-    def _on_blocks(self, blocks: IntArray, share: Callable[[Part, Team], None]) -> None:
-        """Call ``share(part, team)`` on every thread, each with its own of the blocks."""
-
-        def own(number: int, n_threads: int, marks: Marks) -> None:
-            share(bounds(number, n_threads, len(blocks)), (number, n_threads, marks))
-
-        work_together(own, threads_for(len(blocks), THREAD_BLOCKS))
-
-    def _sums(self, blocks: IntArray, share: Callable[[Part], tuple[float, float]]) -> tuple[float, float]:
-        """Sums of the two numbers that ``share(part)`` finds for parts of `SUMMED` blocks."""
+    def _sums(self, blocks: IntArray, function: Callable[..., None], *arguments: Any) -> tuple[float, float]:
+        """Sums of the two numbers that a kernel finds for every `SUMMED` blocks."""
         sums = np.zeros((-(-len(blocks) // SUMMED), 2))
-
-        def own(number: int, n_threads: int, _marks: Marks) -> None:
-            for part in range(*bounds(number, n_threads, len(sums))):
-                sums[part] = share((part * SUMMED, min((part + 1) * SUMMED, len(blocks))))
-
-        work_together(own, threads_for(len(blocks), THREAD_BLOCKS))
+        on_team(function, (*arguments, SUMMED, sums), _n_threads(blocks))
         first, second = sums.sum(axis=0)
         return float(first), float(second)
 
@@ -296,27 +376,21 @@ class EdgeWorkspace(PlacedWorkspace):
         low = self._lower_bound(threshold)
         primal = self._typed(self._terms.coupling, tau, low, threshold, 1 / (1 + 2 * tau), rho)
         dual = self._typed(1, sigma, rho, 1 / (1 + 0.5 * sigma))
-        arrays, incidence, blocks = self._arrays, self._incidence, self._active
-
-        def share(part: Part, team: Team) -> None:
-            _iterate(arrays, incidence, blocks, primal, dual, self._kind, n_iter, self._widest, part, team)
-
-        self._on_blocks(blocks, share)
+        blocks, n_threads = self._active, _n_threads(self._active)
+        what = self._arrays, self._incidence, blocks, primal, dual, self._kind
+        on_team(_iterate, (*what, n_iter, self._widest, make_marks(n_threads)), n_threads)
 
     def gap_shares(self) -> GapShares:
         """Compute the gap of v and of w, and find the active blocks."""
         coupling, threshold = self._terms.coupling, self._terms.threshold
         arrays, incidence, kind = self._arrays, self._incidence, self._kind
         scalars = self._typed(coupling, 0.5, self._lower_bound(threshold), threshold)
-        smooth, squares = self._sums(
-            self._all, lambda part: _smooth_shares(arrays, incidence, scalars, self._busy, part)
-        )
+        smooth, squares = self._sums(self._all, _smooth_sums, arrays, incidence, scalars, self._busy)
         active = spread_blocks(self._busy, self._layout.near_ptr, self._layout.near)
         self._active = active if len(active) < WORTH_SKIPPING * len(self._all) else self._all
         blocks, constants = self._parts_with_slack(), self._typed(0, 0.5)
-        share_v, share_w = self._sums(
-            blocks, lambda part: _structured_shares(arrays, incidence, blocks, constants, kind, part)
-        )
+        slack = (arrays, incidence, blocks, constants, kind)
+        share_v, share_w = self._sums(blocks, _structured_sums, *slack)
         return GapShares(coupling * share_v, smooth, coupling * share_w, squares, self._conjugate(self._dual))
 
     def exact_shares(self, use_minimizer: bool) -> ExactShares:
@@ -324,15 +398,13 @@ class EdgeWorkspace(PlacedWorkspace):
         layout, coupling, kind = self._layout, self._terms.coupling, self._kind
         arrays, incidence, radius = self._arrays, self._incidence, self._feasible_radius()
         if kind != GRAPHNET:
-            self._on_blocks(self._all, lambda part, _: _make_feasible(arrays, incidence, radius, kind, part))
+            on_team(_make_feasible, (arrays, incidence, radius, kind), _n_threads(self._all))
         x = self._bar if use_minimizer else self._v
         blocks = self._parts_with_slack()
-        value, slack = self._sums(
-            blocks,
-            lambda part: _exact_structured(x, arrays, incidence, blocks, layout.weight, kind, part),
-        )
+        exact = (x, arrays, incidence, blocks, layout.weight, kind)
+        value, slack = self._sums(blocks, _exact_sums, *exact)
         pull = np.empty(layout.n_places)
-        self._on_blocks(self._all, lambda part, _: _exact_pull(arrays, incidence, layout.weight, pull, part))
+        on_team(_exact_pull, (arrays, incidence, layout.weight, pull), _n_threads(self._all))
         pull *= coupling
         return ExactShares(
             pull[layout.place], coupling * value, coupling * slack, self._conjugate(self._dual)

@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from spcatv._util.threads import threads_for
-from spcatv._util.types import FloatArray
 from spcatv.kernels.balls import into_ball, row_share, surely_into_ball
 from spcatv.kernels.base import ExactShares, GapShares, LoadingTerms, StepSizes
 from spcatv.kernels.box import CHUNK, Spans, lay_out, spread
@@ -37,7 +36,8 @@ from spcatv.kernels.lanes import (
     square_root,
     store,
 )
-from spcatv.kernels.meeting import Marks, Part, Team, arrive, wait_for, work_together
+from spcatv.kernels.meeting import arrive, make_marks, meet, wait_for
+from spcatv.kernels.team import ALL, on_team, own_parts, run_shares, this_kernel
 from spcatv.kernels.workspaces import (
     ANISOTROPIC,
     GRAPHNET,
@@ -142,8 +142,18 @@ def _dual_span(
             store(row, i, splat(one - rho) * load(row, i) + splat(rho) * factor * moved)
 
 
+@inlined_kernel
+def _own_slabs(parts: Any, number: int, n_threads: int) -> tuple[int, int]:
+    """The slabs that a thread works on: its part of them, or all parts if it is alone."""
+    first, last = own_parts(number, n_threads, len(parts) - 1)
+    return parts[first], parts[last]
+
+
 @kernel
 def _sweep(
+    number: int,
+    n_threads: int,
+    board: Any,
     arrays: Any,
     layout: Any,
     spans: Any,
@@ -152,8 +162,8 @@ def _sweep(
     dual_steps: Any,
     kind: int,
     n_iter: int,
-    part: Any,
-    team: Any,
+    parts: Any,
+    marks: Any,
 ) -> None:
     """Do `n_iter` primal-dual iterations on the slabs of a thread.
 
@@ -161,15 +171,17 @@ def _sweep(
     The primal step of the first slab needs the dual variable of the slab before, and changes what the dual
     step of that slab reads; the dual step of the last slab stands to the slab behind it in the same way.
     """
+    if number == ALL:
+        run_shares(this_kernel(), n_threads, board)
+        return
     edge_bits, strides = layout
     start, stop, slab_ptr, _cells = spans
     pull_weights, step_weights = weights
-    first, last = part
-    number, n_threads, marks = team
+    first, last = _own_slabs(parts, number, n_threads)
     plain_volume = kind == ISOTROPIC and len(strides) == 3
     for iteration in range(1, n_iter + 1):
-        if number > 0 and not wait_for(marks, 2 * number - 1, iteration - 1):
-            return
+        if number > 0:
+            wait_for(marks, 2 * number - 1, iteration - 1)
         for slab in range(first, last + 1):
             if slab < last:
                 for s in range(slab_ptr[slab], slab_ptr[slab + 1]):
@@ -177,8 +189,8 @@ def _sweep(
             if slab == first:
                 arrive(marks, 2 * number, iteration)
                 continue
-            if slab == last and number + 1 < n_threads and not wait_for(marks, 2 * number + 2, iteration):
-                return
+            if slab == last and number + 1 < n_threads:
+                wait_for(marks, 2 * number + 2, iteration)
             for s in range(slab_ptr[slab - 1], slab_ptr[slab]):
                 if plain_volume:
                     _dual_span_3d(arrays, edge_bits, step_weights, strides, start[s], stop[s], dual_steps)
@@ -189,13 +201,32 @@ def _sweep(
 
 @kernel
 def _smooth_shares(
-    arrays: Any, strides: Any, spans: Any, weights: Any, scalars: Any, busy: Any, sums: Any, part: Any
+    number: int,
+    n_threads: int,
+    board: Any,
+    arrays: Any,
+    strides: Any,
+    spans: Any,
+    weights: Any,
+    scalars: Any,
+    chunks: Any,
+    sums: Any,
+    parts: Any,
+    marks: Any,
 ) -> None:
-    """Write w into `bar`, mark the chunks where v or w is not zero; q of v and ``||w||^2`` of every slab."""
+    """Write w into `bar`, and find the chunks where v or w is not zero, and their neighbours.
+
+    The sums are q of v and ``||w||^2`` of every slab.
+    """
+    if number == ALL:
+        run_shares(this_kernel(), n_threads, board)
+        return
     y, v, bar, dual = arrays
     start, stop, slab_ptr, _cells = spans
     half, low, high = scalars
-    for slab in range(part[0], part[1]):
+    occupied, busy, active = chunks
+    first, last = _own_slabs(parts, number, n_threads)
+    for slab in range(first, last):
         smooth = 0.0
         squares = 0.0
         for s in range(slab_ptr[slab], slab_ptr[slab + 1]):
@@ -211,10 +242,16 @@ def _smooth_shares(
                 if any_nonzero(w) or any_nonzero(x):
                     busy[i // CHUNK] = True
         sums[slab, 0], sums[slab, 1] = smooth, squares
+    meet(marks, number, n_threads, 1)
+    first, last = own_parts(number, n_threads, len(busy))
+    spread(busy, occupied, strides, v, bar, active, first, last)
 
 
 @kernel
 def _structured_shares(
+    number: int,
+    n_threads: int,
+    board: Any,
     arrays: Any,
     edge_bits: Any,
     strides: Any,
@@ -223,13 +260,17 @@ def _structured_shares(
     scalars: Any,
     kind: int,
     sums: Any,
-    part: Any,
+    parts: Any,
 ) -> None:
     """``h(Ax) + h*(dual) - dual'Ax`` of every slab, for x = v and x = w."""
+    if number == ALL:
+        run_shares(this_kernel(), n_threads, board)
+        return
     _y, v, w, dual = arrays
     start, stop, slab_ptr, _cells = spans
     zero, half = scalars
-    for slab in range(part[0], part[1]):
+    first, last = _own_slabs(parts, number, n_threads)
+    for slab in range(first, last):
         total_v = 0.0
         total_w = 0.0
         for s in range(slab_ptr[slab], slab_ptr[slab + 1]):
@@ -253,10 +294,16 @@ def _structured_shares(
 
 
 @kernel
-def _make_feasible(dual: Any, spans: Any, radius: float, kind: int, part: Any) -> None:
+def _make_feasible(
+    number: int, n_threads: int, board: Any, dual: Any, spans: Any, radius: float, kind: int, parts: Any
+) -> None:
     """Pull groups back whose norm, in float64, is above 1."""
+    if number == ALL:
+        run_shares(this_kernel(), n_threads, board)
+        return
     start, stop, slab_ptr, _cells = spans
-    for s in range(slab_ptr[part[0]], slab_ptr[part[1]]):
+    first, last = _own_slabs(parts, number, n_threads)
+    for s in range(slab_ptr[first], slab_ptr[last]):
         for i in range(start[s], stop[s], WIDE):
             squares = splat(0.0)
             for axis in range(len(dual)):
@@ -273,6 +320,9 @@ def _make_feasible(dual: Any, spans: Any, radius: float, kind: int, part: Any) -
 
 @kernel
 def _exact_structured(
+    number: int,
+    n_threads: int,
+    board: Any,
     x: Any,
     dual: Any,
     edge_bits: Any,
@@ -281,11 +331,15 @@ def _exact_structured(
     weights: Any,
     kind: int,
     sums: Any,
-    part: Any,
+    parts: Any,
 ) -> None:
     """``h(Ax)`` and ``h(Ax) + h*(dual) - dual'Ax`` of every slab, in float64."""
+    if number == ALL:
+        run_shares(this_kernel(), n_threads, board)
+        return
     start, stop, slab_ptr, _cells = spans
-    for slab in range(part[0], part[1]):
+    first, last = _own_slabs(parts, number, n_threads)
+    for slab in range(first, last):
         value = 0.0
         slack = 0.0
         for s in range(slab_ptr[slab], slab_ptr[slab + 1]):
@@ -308,12 +362,25 @@ def _exact_structured(
 
 @kernel
 def _exact_pull(
-    dual: Any, position: Any, strides: Any, spans: Any, weights: Any, out: Any, part: Any
+    number: int,
+    n_threads: int,
+    board: Any,
+    dual: Any,
+    position: Any,
+    strides: Any,
+    spans: Any,
+    weights: Any,
+    out: Any,
+    parts: Any,
 ) -> None:
     """``c A'dual`` in float64, one entry per feature; the weights include c."""
+    if number == ALL:
+        run_shares(this_kernel(), n_threads, board)
+        return
     start, stop, slab_ptr, _cells = spans
     cells = np.empty(WIDE)
-    begin, end = slab_ptr[part[0]], slab_ptr[part[1]]
+    first, last = _own_slabs(parts, number, n_threads)
+    begin, end = slab_ptr[first], slab_ptr[last]
     if begin == end:
         return
     # features are in the order of their cells
@@ -352,20 +419,21 @@ class GridWorkspace(PlacedWorkspace):
         self._exact_pull_weights = coupling * self._box.axis_weights
         self._pull_weights = self._exact_pull_weights.astype(self._dtype)
 
-    def _on_slabs(self, spans: Spans, share: Callable[[Part, Team], None]) -> None:
-        """Call ``share(part, team)`` on every thread, each with its own of the slabs."""
-        bounds = spans.cut(threads_for(spans.cells[-1], THREAD_CELLS))
+    def _on_slabs(
+        self, spans: Spans, function: Callable[..., None], *arguments: Any, meets: bool = False
+    ) -> None:
+        """Call a kernel with its arguments, the parts of the slabs and, if its threads meet, their marks."""
+        parts = spans.cut(threads_for(spans.cells[-1], THREAD_CELLS))
+        n_threads = len(parts) - 1
+        marks = (make_marks(n_threads),) if meets else ()
+        on_team(function, (*arguments, parts, *marks), n_threads)
 
-        def own(number: int, n_threads: int, marks: Marks) -> None:
-            first, last = (number, number + 1) if n_threads > 1 else (0, -1)
-            share((bounds[first], bounds[last]), (number, n_threads, marks))
-
-        work_together(own, len(bounds) - 1)
-
-    def _sums(self, spans: Spans, share: Callable[[FloatArray, Part], None]) -> tuple[float, float]:
-        """Sums over the slabs of the two numbers that ``share(sums, part)`` finds for each."""
+    def _sums(
+        self, spans: Spans, function: Callable[..., None], *arguments: Any, meets: bool = False
+    ) -> tuple[float, float]:
+        """Sums over the slabs of the two numbers that a kernel finds for each."""
         sums = np.zeros((len(spans.slab_ptr) - 1, 2))
-        self._on_slabs(spans, lambda part, _: share(sums, part))
+        self._on_slabs(spans, function, *arguments, sums, meets=meets)
         first, second = sums.sum(axis=0)
         return float(first), float(second)
 
@@ -377,59 +445,35 @@ class GridWorkspace(PlacedWorkspace):
         weights = self._pull_weights, (sigma * self._weights).astype(self._dtype)
         primal = self._typed(tau, self._lower_bound(threshold), threshold, 1 / (1 + 2 * tau), rho)
         dual = self._typed(1, rho, 1 / (1 + 0.5 * sigma))
-        arrays, spans, kind = self._arrays, self._active, self._kind
-
-        def share(part: Part, team: Team) -> None:
-            _sweep(arrays, layout, spans, weights, primal, dual, kind, n_iter, part, team)
-
-        self._on_slabs(spans, share)
+        spans = self._active
+        arguments = (self._arrays, layout, tuple(spans), weights, primal, dual, self._kind, n_iter)
+        self._on_slabs(spans, _sweep, *arguments, meets=True)
 
     def gap_shares(self) -> GapShares:
         """Compute the gap of v and of w, and find the active chunks."""
-        coupling, threshold, box, arrays = (
-            self._terms.coupling,
-            self._terms.threshold,
-            self._box,
-            self._arrays,
-        )
+        coupling, threshold = self._terms.coupling, self._terms.threshold
+        box, arrays, everywhere = self._box, self._arrays, tuple(self._all)
         scalars = self._typed(0.5, self._lower_bound(threshold), threshold)
-
-        def smooth_shares(sums: FloatArray, part: Part) -> None:
-            _smooth_shares(
-                arrays, box.strides, self._all, self._pull_weights, scalars, self._busy, sums, part
-            )
-
-        smooth, squares = self._sums(self._all, smooth_shares)
-        active = spread(self._busy, box.occupied, box.strides, self._v, self._bar)
+        active = np.empty_like(self._busy)
+        chunks = box.occupied, self._busy, active
+        look = (arrays, box.strides, everywhere, self._pull_weights, scalars, chunks)
+        smooth, squares = self._sums(self._all, _smooth_shares, *look, meets=True)
         few = np.count_nonzero(active) < WORTH_SKIPPING * self._n_occupied
         self._active = box.spans(active) if few else self._all
         spans, constants = self._parts_with_slack(), self._typed(0, 0.5)
-
-        def slack(sums: FloatArray, part: Part) -> None:
-            _structured_shares(
-                arrays, box.edge_bits, box.strides, spans, self._weights, constants, self._kind, sums, part
-            )
-
-        share_v, share_w = self._sums(spans, slack)
+        slack = (arrays, box.edge_bits, box.strides, tuple(spans), self._weights, constants, self._kind)
+        share_v, share_w = self._sums(spans, _structured_shares, *slack)
         return GapShares(coupling * share_v, smooth, coupling * share_w, squares, self._conjugate(self._dual))
 
     def exact_shares(self, use_minimizer: bool) -> ExactShares:
         """Shares of the exact gap in float64."""
         box, coupling, spans, kind = self._box, self._terms.coupling, self._parts_with_slack(), self._kind
-        dual, pull = self._dual, np.empty(len(box.place))
+        dual, pull, everywhere = self._dual, np.empty(len(box.place)), tuple(self._all)
         if kind != GRAPHNET:
-            radius = self._feasible_radius()
-            self._on_slabs(self._all, lambda part, _: _make_feasible(dual, self._all, radius, kind, part))
+            self._on_slabs(self._all, _make_feasible, dual, everywhere, self._feasible_radius(), kind)
         x = self._bar if use_minimizer else self._v
-        value, slack = self._sums(
-            spans,
-            lambda sums, part: _exact_structured(
-                x, dual, box.edge_bits, box.strides, spans, box.axis_weights, kind, sums, part
-            ),
-        )
-        weights = self._exact_pull_weights
-        self._on_slabs(
-            self._all,
-            lambda part, _: _exact_pull(dual, box.place, box.strides, self._all, weights, pull, part),
-        )
+        exact = (x, dual, box.edge_bits, box.strides, tuple(spans), box.axis_weights, kind)
+        value, slack = self._sums(spans, _exact_structured, *exact)
+        pulled = (dual, box.place, box.strides, everywhere, self._exact_pull_weights, pull)
+        self._on_slabs(self._all, _exact_pull, *pulled)
         return ExactShares(pull, coupling * value, coupling * slack, self._conjugate(dual))

@@ -10,7 +10,7 @@ from spcatv._util.devices import on_gpu
 from spcatv._util.types import FloatArray
 from spcatv.kernels import cuda
 from spcatv.kernels.compiled import careful_kernel
-from spcatv.kernels.meeting import on_ranges
+from spcatv.kernels.team import ALL, on_ranges, own_range, run_shares, this_kernel
 from spcatv.structure import Structure
 
 # Entries that are added up before they are added to the rest, which costs fewer digits, too.
@@ -35,18 +35,16 @@ def structured_value(structure: Structure, v: FloatArray, graphnet: bool) -> flo
         return cuda.structured_value(structure, v, graphnet)
     matrix, group_ptr = structure.matrix, structure.group_ptr
     sums = np.zeros(-(-structure.n_groups // SUMMED))
-    on_ranges(
-        lambda first, last: _structured_value(
-            group_ptr, matrix.indptr, matrix.indices, matrix.data, v, graphnet, sums, first, last
-        ),
-        structure.n_groups,
-        cut=SUMMED,
-    )
+    arguments = (group_ptr, matrix.indptr, matrix.indices, matrix.data, v, graphnet, sums)
+    on_ranges(_structured_value, arguments, structure.n_groups, cut=SUMMED)
     return float(sums.sum())
 
 
 @careful_kernel
 def _structured_value(
+    number: int,
+    n_threads: int,
+    board: Any,
     group_ptr: Any,
     indptr: Any,
     indices: Any,
@@ -54,9 +52,11 @@ def _structured_value(
     v: Any,
     graphnet: bool,
     sums: Any,
-    first: int,
-    last: int,
 ) -> None:
+    if number == ALL:
+        run_shares(this_kernel(), n_threads, board)
+        return
+    first, last = own_range(number, n_threads, len(group_ptr) - 1, SUMMED)
     for begin in range(first, last, SUMMED):
         value = 0.0
         for g in range(begin, min(begin + SUMMED, last)):
@@ -116,19 +116,27 @@ def smooth_shares(
     if on_gpu(v):
         return cuda.smooth_shares(y, pull, v, threshold, positive)
     sums = np.zeros((-(-len(v) // SUMMED), 2))
-    on_ranges(
-        lambda first, last: _smooth_shares(y, pull, v, threshold, positive, sums, first, last),
-        len(v),
-        cut=SUMMED,
-    )
+    on_ranges(_smooth_shares, (y, pull, v, threshold, positive, sums), len(v), cut=SUMMED)
     gap, value = sums.sum(axis=0)
     return float(gap), float(value)
 
 
 @careful_kernel
 def _smooth_shares(
-    y: Any, pull: Any, v: Any, threshold: float, positive: bool, sums: Any, first: int, last: int
+    number: int,
+    n_threads: int,
+    board: Any,
+    y: Any,
+    pull: Any,
+    v: Any,
+    threshold: float,
+    positive: bool,
+    sums: Any,
 ) -> None:
+    if number == ALL:
+        run_shares(this_kernel(), n_threads, board)
+        return
+    first, last = own_range(number, n_threads, len(v), SUMMED)
     for begin in range(first, last, SUMMED):
         gap = 0.0
         value = 0.0

@@ -17,14 +17,16 @@ from spcatv._util.threads import in_order, threads_for
 from spcatv._util.types import FloatArray, IntArray
 from spcatv.kernels.compiled import inlined_kernel, kernel
 from spcatv.kernels.lanes import WIDE, any_nonzero, lane_sum, load_wide, splat, store
-from spcatv.kernels.meeting import Marks, bounds, meet, work_together
+from spcatv.kernels.meeting import make_marks, meet
+from spcatv.kernels.team import ALL, on_team, own_parts, run_shares, this_kernel
 
 # Columns from which a matrix is cut into panels, and columns per panel.
 WIDE_MATRIX, PANEL = 1 << 17, 4096
 # Rows of a wide matrix that go through a panel together: the vector is read once for all of them.
 PANEL_ROWS = 64
-# Entries of a wide matrix that go there and back together, in as many rows as hold them, but at least four.
-BLOCK_ENTRIES = 1 << 21
+# Entries of a wide matrix that go there and back together, in as many rows as hold them (a multiple of four,
+# or the sums would depend on it), but at least so many: all threads meet after every block.
+BLOCK_ENTRIES, LEAST_ROWS = 1 << 21, 16
 # Blocks of rows that other matrices are cut into, if they have at least so many rows.
 MOST_BLOCKS, BLOCK_ROWS = 64, 64
 # Entries that are worth a thread.
@@ -94,10 +96,17 @@ def _rows_weighted(matrix: Any, index: Any, weights: Any, out: Any, left: int, r
 
 
 @kernel
-def _dot_share(matrix: Any, index: Any, vector: Any, out: Any, panel: int) -> None:
-    """``out += matrix[index] @ vector``, panel by panel."""
-    n, n_columns = len(index), len(vector)
-    for first in range(0, n, PANEL_ROWS):
+def _dot_share(
+    number: int, n_threads: int, board: Any, matrix: Any, index: Any, vector: Any, out: Any, panel: int
+) -> None:
+    """``out += matrix[index] @ vector`` for some of the rows, panel by panel."""
+    if number == ALL:
+        run_shares(this_kernel(), n_threads, board)
+        return
+    n_columns = len(vector)
+    groups = own_parts(number, n_threads, -(-len(index) // 4))
+    n = min(4 * groups[1], len(index))
+    for first in range(4 * groups[0], n, PANEL_ROWS):
         last = min(first + PANEL_ROWS, n)
         for left in range(0, n_columns, panel):
             right = min(left + panel, n_columns)
@@ -105,10 +114,16 @@ def _dot_share(matrix: Any, index: Any, vector: Any, out: Any, panel: int) -> No
 
 
 @kernel
-def _transpose_panels(matrix: Any, index: Any, weights: Any, out: Any, panels: Any) -> None:
+def _transpose_panels(
+    number: int, n_threads: int, board: Any, matrix: Any, index: Any, weights: Any, out: Any
+) -> None:
     """``out += matrix[index].T @ weights`` on the panels of a thread."""
-    for number in range(panels[0], panels[1]):
-        left = number * PANEL
+    if number == ALL:
+        run_shares(this_kernel(), n_threads, board)
+        return
+    panels = own_parts(number, n_threads, -(-len(out) // PANEL))
+    for k in range(panels[0], panels[1]):
+        left = k * PANEL
         _rows_weighted(matrix, index, weights, out, left, min(left + PANEL, len(out)))
 
 
@@ -131,6 +146,9 @@ def _there_and_back_rows(matrix: Any, index: Any, vector: Any, shift: Any, score
 
 @kernel
 def _there_and_back_panels(
+    number: int,
+    n_threads: int,
+    board: Any,
     matrix: Any,
     index: Any,
     vector: Any,
@@ -138,8 +156,7 @@ def _there_and_back_panels(
     scores: Any,
     out: Any,
     partial: Any,
-    panels: Any,
-    team: Any,
+    marks: Any,
 ) -> None:
     """``scores = matrix[index] @ vector - shift`` and ``out += matrix[index].T @ scores``, a thread's share.
 
@@ -147,9 +164,12 @@ def _there_and_back_panels(
     sums of the panels; blocks use one half and the other in turn, so that no thread writes where another
     still reads.
     """
-    number, n_threads, marks = team
+    if number == ALL:
+        run_shares(this_kernel(), n_threads, board)
+        return
     n, n_columns = len(index), len(vector)
     n_panels, height = partial.shape[1:]
+    panels = own_parts(number, n_threads, n_panels)
     block = np.empty(height)
     for count in range(-(-n // height)):
         first = count * height
@@ -158,8 +178,7 @@ def _there_and_back_panels(
         for k in range(panels[0], panels[1]):
             sums[k, : len(rows)] = 0.0
             _rows_times(matrix, rows, vector, sums[k], k * PANEL, min((k + 1) * PANEL, n_columns))
-        if not meet(marks, number, n_threads, count + 1):
-            return
+        meet(marks, number, n_threads, count + 1)
         block[:] = 0.0
         for k in range(n_panels):
             for i in range(len(rows)):
@@ -197,12 +216,18 @@ def centred_panel(matrix: Any, index: Any, mean: Any, factor: Any, left: int, ou
 
 
 @kernel
-def _moments_share(matrix: Any, index: Any, center: bool, mean: Any, squares: Any, panels: Any) -> None:
+def _moments_share(
+    number: int, n_threads: int, board: Any, matrix: Any, index: Any, center: bool, mean: Any, squares: Any
+) -> None:
     """Welford's update for some panels of columns, which loses no digits where means are large."""
+    if number == ALL:
+        run_shares(this_kernel(), n_threads, board)
+        return
     n, n_columns = len(index), matrix.shape[1]
+    panels = own_parts(number, n_threads, -(-n_columns // MOMENT_COLUMNS))
     for first in range(0, n, MOMENT_ROWS):
-        for number in range(panels[0], panels[1]):
-            left = number * MOMENT_COLUMNS
+        for k in range(panels[0], panels[1]):
+            left = k * MOMENT_COLUMNS
             right = min(left + MOMENT_COLUMNS, n_columns)
             panel_mean, panel_squares = mean[left:right], squares[left:right]
             for i in range(first, min(first + MOMENT_ROWS, n)):
@@ -215,16 +240,9 @@ def _moments_share(matrix: Any, index: Any, center: bool, mean: Any, squares: An
                     panel_squares[j] += off * (x - panel_mean[j])
 
 
-Share = Callable[[int, int, tuple[int, int], Marks], None]
-
-
-def _on_parts(share: Share, n_entries: int, n_parts: int) -> None:
-    """Call ``share(number, n_threads, parts, marks)`` on every thread, each with its own of `n_parts`."""
-
-    def own(number: int, n_threads: int, marks: Marks) -> None:
-        share(number, n_threads, bounds(number, n_threads, n_parts), marks)
-
-    work_together(own, min(threads_for(n_entries, THREAD_ENTRIES), n_parts))
+def _n_threads(n_entries: int, n_parts: int) -> int:
+    """How many threads share so many entries, in so many parts."""
+    return min(threads_for(n_entries, THREAD_ENTRIES), n_parts)
 
 
 def _sum_of_blocks(add: Callable[[slice, FloatArray], None], n_rows: int, n_columns: int) -> FloatArray:
@@ -251,12 +269,8 @@ def dot(matrix: FloatArray, index: IntArray, vector: FloatArray) -> FloatArray:
     n_columns = len(vector)
     out = np.zeros(len(index))
     panel = PANEL if n_columns >= WIDE_MATRIX else n_columns
-
-    def share(_number: int, _n_threads: int, groups: tuple[int, int], _marks: Marks) -> None:
-        rows = slice(4 * groups[0], 4 * groups[1])
-        _dot_share(matrix, index[rows], vector, out[rows], panel)
-
-    _on_parts(share, len(index) * n_columns, -(-len(index) // 4))
+    n_threads = _n_threads(len(index) * n_columns, -(-len(index) // 4))
+    on_team(_dot_share, (matrix, index, vector, out, panel), n_threads)
     return out
 
 
@@ -268,11 +282,8 @@ def transpose_dot(matrix: FloatArray, index: IntArray, weights: FloatArray) -> F
             lambda rows, out: _transpose_rows(matrix, index[rows], weights[rows], out), n_rows, n_columns
         )
     out = np.zeros(n_columns)
-
-    def share(_number: int, _n_threads: int, panels: tuple[int, int], _marks: Marks) -> None:
-        _transpose_panels(matrix, index, weights, out, panels)
-
-    _on_parts(share, n_rows * n_columns, -(-n_columns // PANEL))
+    n_threads = _n_threads(n_rows * n_columns, -(-n_columns // PANEL))
+    on_team(_transpose_panels, (matrix, index, weights, out), n_threads)
     return out
 
 
@@ -290,13 +301,10 @@ def there_and_back(
         return scores, _sum_of_blocks(add, n_rows, n_columns)
     out = np.zeros(n_columns)
     n_panels = -(-n_columns // PANEL)
-    partial = np.empty((2, n_panels, max(4, BLOCK_ENTRIES // n_columns // 4 * 4)))
-
-    def share(number: int, n_threads: int, panels: tuple[int, int], marks: Marks) -> None:
-        team = (number, n_threads, marks)
-        _there_and_back_panels(matrix, index, vector, shift, scores, out, partial, panels, team)
-
-    _on_parts(share, n_rows * n_columns, n_panels)
+    partial = np.empty((2, n_panels, max(LEAST_ROWS, BLOCK_ENTRIES // n_columns // 4 * 4)))
+    n_threads = _n_threads(n_rows * n_columns, n_panels)
+    arguments = (matrix, index, vector, shift, scores, out, partial, make_marks(n_threads))
+    on_team(_there_and_back_panels, arguments, n_threads)
     return scores, out
 
 
@@ -307,9 +315,6 @@ def column_moments(matrix: FloatArray, index: IntArray, center: bool) -> tuple[F
     """
     n_columns = matrix.shape[1]
     mean, squares = np.zeros(n_columns), np.zeros(n_columns)
-
-    def share(_number: int, _n_threads: int, panels: tuple[int, int], _marks: Marks) -> None:
-        _moments_share(matrix, index, center, mean, squares, panels)
-
-    _on_parts(share, len(index) * n_columns, -(-n_columns // MOMENT_COLUMNS))
+    n_threads = _n_threads(len(index) * n_columns, -(-n_columns // MOMENT_COLUMNS))
+    on_team(_moments_share, (matrix, index, center, mean, squares), n_threads)
     return mean, squares

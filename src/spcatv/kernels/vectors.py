@@ -1,22 +1,59 @@
-"""Operations on vectors, in one pass through memory where NumPy needs several; vectors may lie on a GPU."""
+"""Operations on vectors, in one pass through memory where NumPy needs several; vectors may lie on a GPU.
+
+Long vectors are shared out among threads. They are cut at multiples of `SUMMED` entries, and sums are sums of
+such pieces: the bits do not depend on the number of threads.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import daxpy, ddot
 
 from spcatv._util.devices import on_gpu
-from spcatv._util.types import FloatArray
+from spcatv._util.types import Array, FloatArray
 from spcatv.kernels.compiled import careful_kernel, kernel
 from spcatv.kernels.cuda import inner_product
+from spcatv.kernels.team import ALL, on_ranges, own_range, run_shares, this_kernel
+
+# Entries that are added up before they are added to the rest.
+SUMMED = 1 << 14
 
 
 @kernel
-def _add_two(a: float, x: Any, b: float, y: Any, out: Any) -> None:
-    for j in range(len(out)):
+def _add_two(number: int, n_threads: int, board: Any, a: float, x: Any, b: float, y: Any, out: Any) -> None:
+    if number == ALL:
+        run_shares(this_kernel(), n_threads, board)
+        return
+    first, last = own_range(number, n_threads, len(out), SUMMED)
+    for j in range(first, last):
         out[j] = a * x[j] + b * y[j]
+
+
+@careful_kernel
+def _sums(number: int, n_threads: int, board: Any, x: Any, shift: float, sums: Any) -> None:
+    """Sums of x, |x| and ``(x - shift)^2`` for every piece of the vector."""
+    if number == ALL:
+        run_shares(this_kernel(), n_threads, board)
+        return
+    first, last = own_range(number, n_threads, len(x), SUMMED)
+    for begin in range(first, last, SUMMED):
+        total = 0.0
+        magnitude = 0.0
+        squares = 0.0
+        for j in range(begin, min(begin + SUMMED, last)):
+            total += x[j]
+            magnitude += abs(x[j])
+            squares += (x[j] - shift) * (x[j] - shift)
+        piece = sums[begin // SUMMED]
+        piece[0], piece[1], piece[2] = total, magnitude, squares
+
+
+def _summed(x: FloatArray, shift: float = 0.0) -> FloatArray:
+    """Sums of x, |x| and ``(x - shift)^2``, shape (3,)."""
+    sums = np.zeros((-(-len(x) // SUMMED), 3))
+    on_ranges(_sums, (x, shift, sums), len(x), cut=SUMMED)
+    return np.asarray(sums.sum(axis=0))
 
 
 def weighted_sum(a: float, x: FloatArray, b: float, y: FloatArray) -> FloatArray:
@@ -26,7 +63,7 @@ def weighted_sum(a: float, x: FloatArray, b: float, y: FloatArray) -> FloatArray
         total += b * y
         return total
     out = np.empty_like(x)
-    _add_two(a, x, b, y, out)
+    on_ranges(_add_two, (a, x, b, y, out), len(out), cut=SUMMED)
     return out
 
 
@@ -35,17 +72,46 @@ def add_multiple(out: FloatArray, a: float, x: FloatArray) -> None:
     if on_gpu(out):
         out += a * x
     else:
-        daxpy(x, out, a=a)
+        on_ranges(_add_two, (1.0, out, a, x, out), len(out), cut=SUMMED)
 
 
 def squared_length(x: FloatArray) -> float:
     """``x'x`` of a vector in float64."""
-    return inner_product(x, x)[0] if on_gpu(x) else float(ddot(x, x))
+    return inner_product(x, x)[0] if on_gpu(x) else float(_summed(x)[2])
 
 
 def absolute_sum(x: FloatArray) -> float:
     """``||x||_1`` of a vector in float64."""
-    return inner_product(x, x)[1] if on_gpu(x) else float(_absolute_sum(x))
+    return inner_product(x, x)[1] if on_gpu(x) else float(_summed(x)[1])
+
+
+def standard_deviation(x: FloatArray) -> float:
+    """The standard deviation of the entries of a vector in float64."""
+    if on_gpu(x):
+        return float(np.std(x))
+    mean = _summed(x)[0] / len(x)
+    return float(np.sqrt(_summed(x, mean)[2] / len(x)))
+
+
+def all_finite(array: Array) -> bool:
+    """Whether an array of floats in C order has neither NaN nor infinity."""
+    flat = array.reshape(-1)
+    n_finite = np.zeros(-(-len(flat) // SUMMED), dtype=np.int64)
+    on_ranges(_count_finite, (flat, np.finfo(flat.dtype).max, n_finite), len(flat), cut=SUMMED)
+    return int(n_finite.sum()) == len(flat)
+
+
+@careful_kernel
+def _count_finite(number: int, n_threads: int, board: Any, flat: Any, largest: Any, n_finite: Any) -> None:
+    if number == ALL:
+        run_shares(this_kernel(), n_threads, board)
+        return
+    first, last = own_range(number, n_threads, len(flat), SUMMED)
+    for begin in range(first, last, SUMMED):
+        n = 0
+        for j in range(begin, min(begin + SUMMED, last)):
+            n += abs(flat[j]) <= largest
+        n_finite[begin // SUMMED] = n
 
 
 def count_above(x: FloatArray, bound: float) -> int:
@@ -59,12 +125,3 @@ def _count_above(x: Any, bound: float) -> int:
     for j in range(len(x)):
         n_above += abs(x[j]) > bound
     return n_above
-
-
-@careful_kernel
-def _absolute_sum(x: Any) -> float:
-    # that of BLAS depends on where x lies in memory
-    total = 0.0
-    for j in range(len(x)):
-        total += abs(x[j])
-    return total

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from spcatv._util.types import Array, FloatArray, IntArray
 from spcatv.kernels.base import LoadingTerms
 from spcatv.kernels.compiled import kernel
-from spcatv.kernels.meeting import on_ranges
+from spcatv.kernels.team import ALL, on_ranges, own_range, run_shares, this_kernel
 from spcatv.structure import Structure
 
 # How the dual variable is kept in its set: group by group, entry by entry, or by damping alone.
@@ -33,13 +33,21 @@ def cached_layout(structure: Structure, make: Callable[[Any], Made]) -> Made:
 
 
 @kernel
-def _pick(source: Any, index: Any, out: Any, first: int, last: int) -> None:
+def _pick(number: int, n_threads: int, board: Any, source: Any, index: Any, out: Any) -> None:
+    if number == ALL:
+        run_shares(this_kernel(), n_threads, board)
+        return
+    first, last = own_range(number, n_threads, len(index), 1)
     for j in range(first, last):
         out[j] = source[index[j]]
 
 
 @kernel
-def _put(source: Any, index: Any, out: Any, first: int, last: int) -> None:
+def _put(number: int, n_threads: int, board: Any, source: Any, index: Any, out: Any) -> None:
+    if number == ALL:
+        run_shares(this_kernel(), n_threads, board)
+        return
+    first, last = own_range(number, n_threads, len(index), 1)
     for j in range(first, last):
         out[index[j]] = source[j]
 
@@ -47,13 +55,13 @@ def _put(source: Any, index: Any, out: Any, first: int, last: int) -> None:
 def _picked(source: Array, index: IntArray, dtype: npt.DTypeLike = np.float64) -> FloatArray:
     """Return ``source[index]`` in another precision, without a copy in between."""
     out = np.empty(len(index), dtype=dtype)
-    on_ranges(lambda first, last: _pick(source, index, out, first, last), len(index))
+    on_ranges(_pick, (source, index, out), len(index))
     return out
 
 
 def _place(source: Array, index: IntArray, out: Array) -> None:
     """``out[index] = source`` for an index without repetitions."""
-    on_ranges(lambda first, last: _put(source, index, out, first, last), len(index))
+    on_ranges(_put, (source, index, out), len(index))
 
 
 class CompiledWorkspace:

@@ -1,0 +1,104 @@
+"""Kernels on a team of threads: every share runs once, threads meet, and any of them may fall asleep."""
+
+import os
+import threading
+
+import numpy as np
+import pytest
+
+from spcatv._util.threads import cores_lock
+from spcatv.kernels import team
+from spcatv.kernels.compiled import kernel
+from spcatv.kernels.meeting import APART, make_marks, meet
+from spcatv.kernels.team import ALL, AWAKE, on_team, own_parts, own_range, run_shares, this_kernel
+
+
+@kernel
+def _count(number, n_threads, board, counts, scale):
+    if number == ALL:
+        run_shares(this_kernel(), n_threads, board)
+        return
+    counts[number, 0] += scale
+    counts[number, 1] = n_threads
+
+
+@kernel
+def _count_the_late(number, n_threads, board, marks, times, counts):
+    if number == ALL:
+        run_shares(this_kernel(), n_threads, board)
+        return
+    for mark in range(1, times + 1):
+        counts[number, 0] += 1
+        meet(marks, number, n_threads, 2 * mark - 1)
+        for other in range(n_threads):
+            counts[number, 1] += counts[other, 0] != mark
+        meet(marks, number, n_threads, 2 * mark)
+
+
+def _count_on(n_threads, times=1):
+    counts = np.zeros((n_threads, 2), dtype=np.int64)
+    for _ in range(times):
+        on_team(_count, (counts, 3), n_threads)
+    return counts.tolist()
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 3, 7])
+def test_every_share_runs_once(n_threads):
+    assert _count_on(n_threads, 100) == [[300, n_threads]] * n_threads
+
+
+def test_threads_that_fell_asleep_are_woken():
+    for _ in range(3):
+        assert _count_on(4) == [[3, 4]] * 4
+        board = team._crew.board
+        while any(board[number * APART + AWAKE] for number in (1, 2, 3)):
+            threading.Event().wait(0.001)  # they fall asleep when nobody has asked for anything for a while
+
+
+def test_nobody_leaves_a_meeting_before_the_last_has_come():
+    counts = np.zeros((4, 2), dtype=np.int64)
+    on_team(_count_the_late, (make_marks(4), 200, counts), 4)
+    assert counts.tolist() == [[200, 0]] * 4
+
+
+def test_one_thread_where_another_has_the_cores():
+    with cores_lock():
+        assert _count_on(3) == [[3, 1], [0, 0], [0, 0]]
+    assert _count_on(3) == [[3, 3]] * 3
+
+
+def test_no_more_threads_than_a_board_has_room_for(monkeypatch):
+    monkeypatch.setattr(team, "MOST_THREADS", 2)
+    assert _count_on(3) == [[3, 2], [3, 2], [0, 0]]
+
+
+def test_several_fits_at_a_time():
+    results = []
+    callers = [threading.Thread(target=lambda: results.append(_count_on(3, 200))) for _ in range(4)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    # somebody else had the cores, or not: no share is lost or done twice
+    assert len(results) == 4
+    for result in results:
+        assert result[0][0] == 600
+        assert result[1] == result[2]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_fork_has_a_crew_of_its_own():
+    assert _count_on(3) == [[3, 3]] * 3
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if _count_on(3) == [[3, 3]] * 3 else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize(("n_threads", "n_entries", "cut"), [(1, 10, 4), (3, 10, 4), (4, 3, 1), (5, 100, 7)])
+def test_ranges_cover_everything_once(n_threads, n_entries, cut):
+    ranges = [own_range.py_func(number, n_threads, n_entries, cut) for number in range(n_threads)]
+    assert [j for first, last in ranges for j in range(first, last)] == list(range(n_entries))
+    assert all(first % cut == 0 for first, _ in ranges)
+    assert own_parts.py_func(0, 1, 9) == (0, 9)
