@@ -27,7 +27,7 @@ from spcatv.cli.parser import build_parser
 from spcatv.selection import SPCATVCV, cluster, component_curve
 from spcatv.stability import bootstrap_components, split_halves
 
-for package in ("nibabel", "nilearn", "matplotlib", "jinja2", "pandas"):
+for package in ("nibabel", "nilearn", "matplotlib", "jinja2", "pandas", "xarray"):
     pytest.importorskip(package, reason="the examples need all extras, which `make test` installs")
 
 pytestmark = pytest.mark.no_cover
