@@ -244,8 +244,7 @@ def on_cluster(folder):
 
 def fields(folder):
     """Fields on a globe with land, and two of them in a Dataset."""
-    import xarray as xr
-
+    xr = pytest.importorskip("xarray", reason="needs the extra xarray")
     pytest.importorskip("dask", reason="needs the extra dask")
     values = signals(30, np.argwhere(np.ones((6, 12)))).reshape(30, 6, 12)
     values[:, 1, 3:5] = np.nan
