@@ -3,7 +3,7 @@ El Nino: land, periodic longitudes and xarray
 =============================================
 
 Fields on the globe have coasts, longitudes that meet at the date line, and cells that shrink towards the
-poles. :class:`spcatv.xarray.XarraySPCATV` takes a DataArray with its coordinates, and returns maps and
+poles. ``spcatv.xarray.XarraySPCATV`` takes a DataArray with its coordinates, and returns maps and
 scores with theirs.
 
 The sea surface temperatures here are simulated on a grid of 5 degrees. For real ones, replace ``sst`` by

@@ -105,7 +105,7 @@ def prepare(make, text, folder, request):
 
 @pytest.mark.parametrize("name", modules_with_examples())
 def test_docstrings(name, own_folder, request):
-    if name == "spcatv.xarray":
+    if name in ("spcatv.xarray", "spcatv._util.cf"):
         pytest.importorskip("xarray", reason="needs the extra xarray")
     module = importlib.import_module(name)
     text = Path(module.__file__).read_text(encoding="utf-8")

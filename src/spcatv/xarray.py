@@ -91,8 +91,15 @@ class XarraySPCATV(BaseEstimator):
     >>> model = XarraySPCATV(SPCATV(1, sparsity=11 / 12), weights="coslat").fit(field, dim="time")
     >>> model.components_.sel(component=1).where(lambda map: map != 0, drop=True).lon.values.tolist()
     [-180.0, -150.0, 150.0]
-    >>> model.transform(field).dims
+    >>> scores = model.transform(field)  # or fit_transform, in one go
+    >>> scores.dims
     ('time', 'component')
+    >>> fields = model.inverse_transform(scores)
+    >>> fields.dims
+    ('time', 'lat', 'lon')
+    >>> bool(np.isclose(model.score(field), -((model.weights_ * (field - fields)) ** 2).sum() / 40))
+    True
+    >>> xr.testing.assert_equal(model.fit_transform(field, dim="time"), scores)
     """
 
     def __init__(self, estimator: Any = None, *, weights: Any = None, periodic: Any = "auto") -> None:

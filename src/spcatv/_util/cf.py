@@ -21,7 +21,14 @@ NAMES = {"longitude": {"longitude", "lon", "long"}, "latitude": {"latitude", "la
 
 
 class RepeatedMeridianWarning(UserWarning):
-    """Longitudes go around the globe, and the last one is the first one again."""
+    """Longitudes go around the globe, and the last one is the first one again.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from spcatv.xarray import RepeatedMeridianWarning
+    >>> warnings.filterwarnings("error", category=RepeatedMeridianWarning)
+    """
 
 
 def is_coordinate(kind: str, name: Any, attributes: Mapping[Any, Any]) -> bool:
