@@ -3,8 +3,8 @@ El Nino: land, periodic longitudes and xarray
 =============================================
 
 Fields on the globe have coasts, longitudes that meet at the date line, and cells that shrink towards the
-poles. ``spcatv.xarray.XarraySPCATV`` takes a DataArray with its coordinates, and returns maps and
-scores with theirs.
+poles. ``spcatv.xarray.XarraySPCATV`` takes a DataArray with its coordinates, and returns maps and scores
+with theirs.
 
 The sea surface temperatures here are simulated on a grid of 5 degrees. For real ones, replace ``sst`` by
 anomalies of NOAA's `ERSST version 5 <https://psl.noaa.gov/data/gridded/data.noaa.ersst.v5.html>`_
@@ -89,7 +89,7 @@ sst = xr.DataArray(
 model = XarraySPCATV(SPCATV(2, sparsity=0.9), weights="coslat")
 scores = model.fit_transform(sst, dim="time")
 print(f"periodic: {model.periodic_dims_}; {int(model.mask_.sum())} of {model.mask_.size} cells are sea")
-print(model.explained_variance_ratio_.round(3))
+print(model.components_.coords)
 
 # %%
 # Maps and scores are DataArrays: they can be selected, resampled and plotted by their coordinates. A map
@@ -111,8 +111,12 @@ figure.colorbar(image, ax=axes[:, 0], label="K for one standard deviation")
 plt.show()
 
 # %%
-# The first component is one region that goes on from the right edge of the map to the left one, because the
+# The first component is one region that goes on from the left edge of the map to the right one, because the
 # longitudes are periodic; the second one is the patch south of the Indian Ocean. Their scores follow the
 # simulated time courses. Land is grey.
+#
+# Fields can be made of some of the components. This is what the first one says about one place in 1995, in
+# kelvin:
 
-print(model.inverse_transform(scores.sel(component=1)).sel(lat=2.5, lon=-147.5, time="1995").round(2).values)
+one = model.inverse_transform(scores.sel(component=1))
+print(one.sel(lat=2.5, lon=-147.5, time="1995").round(2).values)

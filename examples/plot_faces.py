@@ -35,7 +35,7 @@ X = (X - X.mean(axis=1, keepdims=True)) / X.std(axis=1, keepdims=True)
 
 K = 8
 models = {
-    "PCA": PCA(K),
+    "PCA": PCA(K, random_state=0),
     "elastic-net PCA": SPCATV(K, structure=mask, sparsity=0.8, smoothness=0),
     "SPCA-TV": SPCATV(K, structure=mask, sparsity=0.8, smoothness=0.4),
 }

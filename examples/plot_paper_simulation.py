@@ -19,7 +19,7 @@ from sklearn.decomposition import PCA
 
 from spcatv import SPCATV
 from spcatv.datasets import make_dots
-from spcatv.metrics import dice, loading_mse, match_components
+from spcatv.metrics import dice, loading_mse, match_components, reconstruction_error
 
 data = make_dots(n_samples=500, size=100, snr=0.1, random_state=0)
 train, test = data.split()
@@ -31,7 +31,7 @@ train, test = data.split()
 # ignores that pixels have neighbours. ``structure`` is the shape of the images.
 
 methods = {
-    "PCA": PCA(3),
+    "PCA": PCA(3, random_state=0),
     "elastic-net PCA": SPCATV(3, structure=data.shape, sparsity=0.9, smoothness=0),
     "SPCA-TV": SPCATV(3, structure=data.shape, sparsity=0.9, smoothness=1),
 }
@@ -39,7 +39,7 @@ loadings = {"truth": data.loadings}
 print(f"{'method':16} held-out error  loading error  Dice index")
 for name, model in methods.items():
     model.fit(train)
-    error = np.linalg.norm(test - model.inverse_transform(model.transform(test)))
+    error = reconstruction_error(test, model.inverse_transform(model.transform(test)))
     match = match_components(data.loadings, model.components_)
     loadings[name] = match.sign[:, None] * model.components_[match.order]
     overlap = np.mean(dice(data.loadings, loadings[name], norm_fraction=0.99))

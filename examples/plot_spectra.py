@@ -38,7 +38,7 @@ X = concentration @ absorption + 1.5 * rng.standard_normal((80, len(wavelength))
 # ends; ``spcatv.problem.HuberTV`` smooths small differences and keeps slopes.
 
 models = {
-    "PCA": PCA(2),
+    "PCA": PCA(2, random_state=0),
     "elastic-net PCA": SPCATV(2, structure=len(wavelength), sparsity=0.75, smoothness=0),
     "SPCA-TV": SPCATV(2, structure=len(wavelength), sparsity=0.75),
     "SPCA, Huber-TV": SPCATV(2, structure=len(wavelength), sparsity=0.75, penalty=HuberTV(0.05)),

@@ -3,9 +3,9 @@ Regression and classification with the same penalties
 =====================================================
 
 The solvers are not tied to PCA. Any smooth loss, plus a penalty with a proximal operator, plus the
-structured penalty of a grid, a mesh or a graph is a ``spcatv.problem.composite.CompositeProblem``,
-with the same exact duality gap. Here an image of two squares is found back from noisy projections, once by
-least squares and once by logistic regression.
+structured penalty of a grid, a mesh or a graph is a ``spcatv.problem.composite.CompositeProblem``, with the
+same exact duality gap. Here an image of two squares is found back from noisy projections, once by least
+squares and once by logistic regression.
 """
 
 # %%
