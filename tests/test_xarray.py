@@ -1,11 +1,13 @@
 """DataArrays in and out: the numbers of the plain estimator, the coordinates of the data."""
 
 import importlib.util
+import pickle
 import sys
 
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.decomposition import PCA
 
 from spcatv import SPCATV, SPCATVCV
 from spcatv.structure import grid
@@ -316,6 +318,22 @@ def test_another_grid_is_refused(field):
 def test_wrong_data(field, change, dim, error, message):
     with pytest.raises(error, match=message):
         XarraySPCATV(small()).fit(change(field), dim)
+
+
+def test_wrong_estimator(field):
+    with pytest.raises(TypeError, match=r"must be an SPCATV or an SPCATVCV, got PCA\(\)"):
+        XarraySPCATV(PCA()).fit(field)
+
+
+def test_stacked_samples_and_pickles(field):
+    """A MultiIndex over the samples comes back, and a pickle gives the same numbers."""
+    stacked = field.stack(sample=("time",), create_index=False).set_index(sample=["time", "month"])
+    model = XarraySPCATV(small(), weights="coslat").fit(stacked, "sample")
+    again = pickle.loads(pickle.dumps(model))
+    xr.testing.assert_identical(again.transform(stacked), model.transform(stacked))
+    fields = again.inverse_transform(again.transform(stacked))
+    assert fields.indexes["sample"].equals(stacked.indexes["sample"])
+    np.testing.assert_array_equal(fields.sel(month=3).lat, field.lat)
 
 
 def test_wrong_periodic(field):

@@ -121,13 +121,13 @@ class XarraySPCATV(BaseEstimator):
         -------
         self : XarraySPCATV
         """
+        estimator = _checked_estimator(self.estimator)
         X = _checked_array(X)
         sample_dims, feature_dims = _split_dims(X, dim)
         matrix = _matrix(X, sample_dims, feature_dims)
         template = _template(X, feature_dims)
         periodic = periodic_dims(template, self.periodic)
         layout = _layout(X, matrix, template, _weights(template, self.weights))
-        estimator = SPCATV() if self.estimator is None else clone(self.estimator)
         if layout.weights is not None and getattr(estimator, "standardize", False):
             raise ValueError("standardize=True would undo the weights; give weights=None")
         if estimator.structure is None:
@@ -351,6 +351,15 @@ def _rowwise(function: Callable[[Array], Array], array: Any, n_columns: int) -> 
         return function(array)
     chunks = array.chunks[0], (n_columns,)
     return array.map_blocks(function, chunks=chunks, meta=np.empty((0, 0), _float_dtype(array)))
+
+
+def _checked_estimator(estimator: Any) -> Any:
+    """A copy to be fitted."""
+    if estimator is None:
+        return SPCATV()
+    if not hasattr(estimator, "structure"):
+        raise TypeError(f"estimator must be an SPCATV or an SPCATVCV, got {estimator!r}")
+    return clone(estimator)
 
 
 def _checked_array(X: Any) -> Any:
