@@ -242,6 +242,17 @@ def on_cluster(folder):
     return {}
 
 
+def fields(folder):
+    """Fields on a globe with land, and two of them in a Dataset."""
+    xr = pytest.importorskip("xarray", reason="needs the extra xarray")
+    pytest.importorskip("dask", reason="needs the extra dask")
+    values = signals(30, np.argwhere(np.ones((6, 12)))).reshape(30, 6, 12)
+    values[:, 1, 3:5] = np.nan
+    coords = {"time": np.arange(30), "lat": np.arange(-75.0, 76, 30), "lon": np.arange(0.0, 360, 30)}
+    sst = xr.DataArray(values, coords, ("time", "lat", "lon"))
+    return {"sst": sst, "dataset": xr.Dataset({"sst": sst, "air": 5 * sst + 10})}
+
+
 PAGES = {
     "README.md": readme,
     "CONTRIBUTING.md": contributing,
@@ -258,6 +269,7 @@ PAGES = {
     "docs/report.md": report,
     "docs/selection.md": selection,
     "docs/threads.md": nothing,
+    "docs/xarray.md": fields,
 }
 # Docstrings whose examples need more than they say themselves.
 MODULES = {

@@ -34,6 +34,12 @@ pytestmark = pytest.mark.no_cover
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = {page: read_blocks((ROOT / page).read_text(encoding="utf-8")) for page in stand_ins.PAGES}
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+# What an example needs beyond the packages above.
+NEEDED = {
+    "plot_dask_cluster.py": ("distributed",),
+    "plot_el_nino.py": ("xarray",),
+    "plot_faces.py": ("skimage",),
+}
 # A command that somebody has to complete, as in `spca-tv fit IMAGES... --output DIR`.
 PLACEHOLDER = re.compile(r"[A-Z]{3,}(\.\.\.)?")
 # A minute of work, and tested on its own.
@@ -99,6 +105,8 @@ def prepare(make, text, folder, request):
 
 @pytest.mark.parametrize("name", modules_with_examples())
 def test_docstrings(name, own_folder, request):
+    if name in ("spcatv.xarray", "spcatv._util.cf"):
+        pytest.importorskip("xarray", reason="needs the extra xarray")
     module = importlib.import_module(name)
     text = Path(module.__file__).read_text(encoding="utf-8")
     names = prepare(stand_ins.MODULES.get(name, stand_ins.nothing), text, own_folder, request)
@@ -177,7 +185,32 @@ def make_room(arguments: argparse.Namespace):
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=[file.name for file in EXAMPLES])
+@pytest.mark.filterwarnings("error::UserWarning", "ignore:.*non-interactive:UserWarning")
 def test_examples(file, capsys, monkeypatch):
+    """A script prints some lines and draws figures."""
+    import matplotlib.pyplot as plt
+
+    for package in NEEDED.get(file.name, ()):
+        pytest.importorskip(package, reason="the examples need all extras, which `make test` installs")
+    plt.switch_backend("agg")
     monkeypatch.setattr(sys, "argv", [str(file)])
-    runpy.run_path(str(file), run_name="__main__")
+    try:
+        runpy.run_path(str(file), run_name="__main__")
+        assert plt.get_fignums()
+    finally:
+        plt.close("all")
     assert capsys.readouterr().out.count("\n") > 1
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=[file.name for file in EXAMPLES])
+def test_examples_can_be_shown_in_a_gallery(file):
+    """A title, cells with text between the code, a figure, and a sentence about it in the end."""
+    text = file.read_text(encoding="utf-8")
+    assert re.match(r'"""\n(.+)\n(=+)\n\n', text), "the title comes first"
+    title, underline = text.splitlines()[1:3]
+    assert len(title) == len(underline)
+    cells = text.split("\n# %%\n")
+    assert len(cells) > 3
+    assert all(cell.startswith("# ") for cell in cells[1:])
+    assert "plt.show()" in text
+    assert text.rindex("\n# ") > text.rindex("plt.show()"), "the last figure is explained"

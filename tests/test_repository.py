@@ -12,7 +12,7 @@ import pytest
 import spcatv
 
 ROOT = Path(__file__).resolve().parents[1]
-EXTRAS = {"bench", "images", "report", "dask", "gpu12", "gpu13", "dev", "all"}
+EXTRAS = {"bench", "images", "report", "dask", "xarray", "gpu12", "gpu13", "dev", "all"}
 OPTIONAL = [
     "matplotlib",
     "nibabel",
@@ -22,6 +22,7 @@ OPTIONAL = [
     "h5py",
     "zarr",
     "cupy",
+    "xarray",
     "cvxpy",
     "pandas",
     "jinja2",

@@ -1,0 +1,105 @@
+"""Latitudes and longitudes by the CF conventions for climate data: units, standard names, usual names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from spcatv._util.types import FloatArray
+from spcatv._util.warn import warn_user
+
+CIRCLE = 360.0
+# Differences between steps that are rounding, as a share of a step; coordinates are often float32.
+ROUNDING = 1e-2
+UNITS = {
+    "longitude": {"degrees_east", "degree_east", "degree_e", "degrees_e", "degreee", "degreese"},
+    "latitude": {"degrees_north", "degree_north", "degree_n", "degrees_n", "degreen", "degreesn"},
+}
+NAMES = {"longitude": {"longitude", "lon", "long"}, "latitude": {"latitude", "lat"}}
+
+
+class RepeatedMeridianWarning(UserWarning):
+    """Longitudes go around the globe, and the last one is the first one again.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from spcatv.xarray import RepeatedMeridianWarning
+    >>> warnings.filterwarnings("error", category=RepeatedMeridianWarning)
+    """
+
+
+def is_coordinate(kind: str, name: Any, attributes: Mapping[Any, Any]) -> bool:
+    """Whether a coordinate is a "latitude" or a "longitude", in degrees.
+
+    Its attributes `standard_name` and `units` decide. Its name decides where it has neither.
+    """
+    standard_name, units = (str(attributes.get(key, "")).lower() for key in ("standard_name", "units"))
+    if standard_name:
+        return standard_name == kind and not units.startswith("rad")
+    if units.startswith("degree") and units not in ("degree", "degrees"):
+        return units in UNITS[kind]
+    return str(name).lower() in NAMES[kind] and not units.startswith("rad")
+
+
+def circles_covered(degrees: FloatArray) -> float | None:
+    """Number of times that equal steps go around the globe; None if the steps differ.
+
+    It is 1 for 0, 30, ..., 330, whose last step leads back to the first cell, and 13/12 for 0, 30, ..., 360.
+    """
+    if len(degrees) < 3:
+        return None
+    steps = np.diff(np.asarray(degrees, dtype=np.float64))
+    step = float(steps.mean())
+    if step == 0 or not np.abs(steps - step).max() <= ROUNDING * abs(step):
+        return None
+    return abs(step) * len(degrees) / CIRCLE
+
+
+def periodic_dims(template: Any, periodic: Any) -> tuple[Any, ...]:
+    """The periodic dimensions of a DataArray: named, or longitudes that go around ("auto")."""
+    dims, coords = template.dims, template.coords
+    if isinstance(periodic, str) and periodic == "auto":
+        return tuple(name for name in dims if name in coords and _goes_around(name, coords[name]))
+    named = (periodic,) if isinstance(periodic, str) else tuple(periodic or ())
+    if not set(named) <= set(dims):
+        raise ValueError(
+            f"periodic must be 'auto', None, or name dimensions of the grid, {dims}; got {periodic!r}"
+        )
+    return named
+
+
+def _goes_around(name: Any, coordinate: Any) -> bool:
+    """Whether a coordinate holds longitudes that go around the globe once."""
+    if coordinate.dtype.kind not in "fiu" or not is_coordinate("longitude", name, coordinate.attrs):
+        return False
+    circles = circles_covered(coordinate.values)
+    n = coordinate.size
+    if circles is not None and abs(circles - n / (n - 1)) < ROUNDING / n:
+        warn_user(
+            f"the last {name} is the first one again ({coordinate.values[[0, -1]]}), so that its cells count "
+            f"twice and are not taken for periodic: drop one with X.isel({name}=slice(None, -1))",
+            RepeatedMeridianWarning,
+        )
+    return circles is not None and abs(circles - 1) < ROUNDING / n
+
+
+def coslat_weights(template: Any) -> Any:
+    """``sqrt(cos(latitude))`` of a DataArray, 0 at the poles; the square is proportional to the area."""
+    found = [
+        name
+        for name, coordinate in template.coords.items()
+        if coordinate.dims and is_coordinate("latitude", name, coordinate.attrs)
+    ]
+    if len(found) != 1:
+        raise ValueError(
+            f'weights="coslat" needs one coordinate of latitudes, and {found or "none"} of '
+            f'{list(template.coords)} is one: set its attribute standard_name="latitude", or give an array'
+        )
+    latitude = template.coords[found[0]]
+    if not np.nanmax(np.abs(latitude.values)) <= 90.0:
+        raise ValueError(f"{found[0]!r} holds latitudes beyond 90 degrees: {latitude.values.max()}")
+    weights = np.sqrt(np.cos(np.deg2rad(latitude.values.astype(np.float64))).clip(0.0))
+    return latitude.copy(data=np.where(np.abs(latitude.values) >= 90.0, 0.0, weights))

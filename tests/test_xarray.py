@@ -1,0 +1,399 @@
+"""DataArrays in and out: the numbers of the plain estimator, the coordinates of the data."""
+
+import importlib.util
+import pickle
+import sys
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+
+from spcatv import SPCATV, SPCATVCV
+from spcatv.structure import grid
+
+xr = pytest.importorskip("xarray", reason="needs the extra xarray")
+
+from spcatv import xarray as module  # noqa: E402
+from spcatv.xarray import RepeatedMeridianWarning, XarraySPCATV  # noqa: E402
+
+N, LAT, LON = 20, np.arange(-60.0, 61, 30), np.arange(0.0, 360, 45)
+LAND = np.zeros((5, 8), dtype=bool)
+LAND[1, 2:4] = LAND[4, 7] = True
+
+
+@pytest.fixture
+def field():
+    """20 months on a globe of 5 x 8 cells with land: a region across the prime meridian, and noise."""
+    rng = np.random.default_rng(0)
+    values = 280 + 0.3 * rng.standard_normal((N, 5, 8))
+    values[:, 2:4, [0, 1, 7]] += 3 * rng.standard_normal((N, 1, 1))
+    values[:, LAND] = np.nan
+    time = np.arange("2001-01", "2002-09", dtype="datetime64[M]").astype("datetime64[ns]")
+    coords = {
+        "time": time,
+        "lat": LAT,
+        "lon": LON,
+        "month": ("time", np.arange(N) % 12 + 1),
+        "basin": (("lat", "lon"), np.arange(40).reshape(5, 8)),
+        "level": 2.0,
+    }
+    return xr.DataArray(values, coords, ("time", "lat", "lon"), name="sst", attrs={"units": "K"})
+
+
+def small(**parameters):
+    return SPCATV(**{"n_components": 2, "sparsity": 0.8, "smoothness": 0.3, **parameters})
+
+
+def plain(field, weights, **parameters):
+    """The same fit by hand: X, the mask and the fitted estimator."""
+    X = field.values.reshape(N, -1)[:, ~LAND.ravel()] * weights
+    return X, small(structure=grid(~LAND, periodic=(False, True)), **parameters).fit(X)
+
+
+def coslat():
+    return np.sqrt(np.cos(np.deg2rad(np.repeat(LAT, 8).reshape(5, 8))))[~LAND]
+
+
+@pytest.mark.parametrize("weights", ["coslat", None])
+def test_same_numbers_as_the_plain_estimator(field, weights):
+    w = 1.0 if weights is None else coslat()
+    X, expected = plain(field, w)
+    model = XarraySPCATV(small(), weights=weights).fit(field, dim="time")
+    np.testing.assert_array_equal(model.estimator_.components_, expected.components_)
+    maps = model.components_.values
+    np.testing.assert_array_equal(maps[:, ~LAND], expected.components_ / w)
+    assert np.isnan(maps[:, LAND]).all()
+    np.testing.assert_array_equal(model.mask_.values, ~LAND)
+    np.testing.assert_array_equal(model.transform(field).values, expected.transform(X))
+    np.testing.assert_array_equal(model.mean_.values[~LAND], expected.mean_ / w)
+    again = model.inverse_transform(model.transform(field)).values
+    np.testing.assert_allclose(again[:, ~LAND], expected.inverse_transform(expected.transform(X)) / w)
+    assert np.isnan(again[:, LAND]).all()
+    assert model.score(field) == expected.score(X)
+    np.testing.assert_array_equal(model.explained_variance_ratio_, expected.explained_variance_ratio_)
+    if weights is None:
+        assert model.weights_ is None
+    else:
+        np.testing.assert_array_equal(model.weights_.values[~LAND], w)
+
+
+def test_maps_and_scores_reconstruct_in_the_units_of_the_data(field):
+    """``x = mean_ + sum_k t_k components_[k]``, and with all components exactly x."""
+    model = XarraySPCATV(SPCATV(N - 1, sparsity=0, smoothness=0), weights="coslat")
+    scores = model.fit_transform(field)
+    xr.testing.assert_allclose(model.inverse_transform(scores), field, rtol=1e-6)
+    by_hand = model.mean_ + (scores * model.components_).sum("component", skipna=False)
+    np.testing.assert_allclose(by_hand.transpose(*field.dims), field, rtol=1e-6)
+
+
+def test_coordinates_are_kept(field):
+    model = XarraySPCATV(small()).fit(field)
+    scores, maps = model.transform(field), model.components_
+    assert scores.dims == ("time", "component")
+    assert maps.dims == ("component", "lat", "lon")
+    assert set(scores.coords) == {"time", "month", "level", "component"}
+    assert set(maps.coords) == {"lat", "lon", "basin", "level", "component"}
+    for name in ("time", "month"):
+        xr.testing.assert_identical(scores[name], field[name])
+    for name in ("lat", "lon", "basin"):
+        xr.testing.assert_identical(maps[name], field[name])
+    assert maps.component.values.tolist() == [1, 2]
+    again = model.inverse_transform(scores)
+    assert again.dims == field.dims
+    assert again.name == "sst"
+    assert again.attrs == {"units": "K"}
+    assert set(again.coords) == set(field.coords)
+    assert model.explained_variance_.sel(component=2) > 0
+
+
+def test_the_order_of_dimensions_does_not_matter(field):
+    """But that of the axes of the grid is the order of the features."""
+    expected = XarraySPCATV(small()).fit(field)
+    model = XarraySPCATV(small()).fit(field.transpose("lat", "time", "lon"))
+    xr.testing.assert_identical(model.components_, expected.components_)
+    turned = field.transpose("lon", "lat", "time")
+    xr.testing.assert_identical(model.transform(turned), expected.transform(field))
+
+
+def test_several_sample_dimensions(field):
+    members = xr.concat([field, field + 1.0, 2 * field - 280], "member", coords="minimal", compat="override")
+    members = members.assign_coords(member=[10, 20, 30])
+    model = XarraySPCATV(small())
+    scores = model.fit_transform(members.transpose("member", "lat", "time", "lon"), dim=("time", "member"))
+    assert scores.dims == ("member", "time", "component")
+    assert model.sample_dims_ == ("time", "member")
+    X = members.transpose("time", "member", "lat", "lon").values.reshape(3 * N, -1)[:, ~LAND.ravel()]
+    expected = small(structure=grid(~LAND, periodic=(False, True))).fit(X)
+    np.testing.assert_array_equal(
+        model.components_.values[:, ~LAND], expected.components_, err_msg="other samples"
+    )
+    np.testing.assert_allclose(
+        scores.transpose("time", "member", "component"), expected.transform(X).reshape(N, 3, 2), atol=1e-9
+    )
+    assert model.inverse_transform(scores).dims == ("member", "time", "lat", "lon")
+
+
+def test_one_field_has_scores_too(field):
+    model = XarraySPCATV(small()).fit(field)
+    first = model.transform(field[0])
+    assert first.dims == ("component",)
+    np.testing.assert_allclose(first, model.transform(field)[0])
+    assert model.inverse_transform(first).dims == ("lat", "lon")
+
+
+def test_some_components_only(field):
+    model = XarraySPCATV(small()).fit(field)
+    scores = model.transform(field)
+    expected = model.mean_ + scores.sel(component=2) * model.components_.sel(component=2)
+    for part in (scores.sel(component=[2]), scores.sel(component=2)):
+        np.testing.assert_allclose(
+            model.inverse_transform(part), expected.transpose("time", "lat", "lon"), rtol=1e-12
+        )
+    unnamed = scores.drop_vars("component")
+    np.testing.assert_array_equal(model.inverse_transform(unnamed), model.inverse_transform(scores))
+    with pytest.raises(ValueError, match="numbers from 1 to 2, got \\[1, 3\\]"):
+        model.inverse_transform(scores.assign_coords(component=[1, 3]))
+    with pytest.raises(ValueError, match="must have a dimension 'component'"):
+        model.inverse_transform(field)
+
+
+@pytest.mark.parametrize(
+    ("name", "attrs", "lon", "expected"),
+    [
+        ("lon", {}, LON, True),
+        ("Longitude", {"units": "degrees"}, LON - 180, True),
+        ("lon", {}, LON[::-1], True),
+        ("x", {"units": "degrees_east"}, LON, True),
+        ("x", {"standard_name": "longitude"}, LON.astype(np.float32), True),
+        ("x", {}, LON, False),
+        ("lon", {"standard_name": "projection_x_coordinate"}, LON, False),
+        ("lon", {"units": "degrees_north"}, LON, False),
+        ("lon", {"units": "radians"}, LON, False),
+        ("lon", {}, LON / 2, False),
+        ("lon", {}, np.r_[LON[:-1], 320.0], False),
+        ("lon", {}, np.arange(8), False),
+    ],
+)
+def test_longitudes_that_go_around_are_periodic(field, name, attrs, lon, expected):
+    field = field.assign_coords(lon=("lon", lon, attrs)).rename(lon=name)
+    model = XarraySPCATV(small()).fit(field)
+    assert model.periodic_dims_ == ((name,) if expected else ())
+    assert model.estimator_.structure_.periodic == (False, expected)
+    assert XarraySPCATV(small(), periodic=None).fit(field).periodic_dims_ == ()
+    assert XarraySPCATV(small(), periodic=name).fit(field).estimator_.structure_.periodic == (False, True)
+
+
+def test_steps_as_floats_of_few_digits_go_around():
+    """1440 longitudes in float32, and 0.7 rounded: steps differ by rounding."""
+    for n in (192, 512, 1440):
+        lon = np.linspace(0, 360, n, endpoint=False).round(4).astype(np.float32)
+        field = xr.DataArray(np.random.default_rng(0).standard_normal((3, n)), {"lon": lon}, ("time", "lon"))
+        assert XarraySPCATV(small(n_components=1)).fit(field).periodic_dims_ == ("lon",)
+
+
+def test_a_repeated_meridian_is_told(field):
+    closed = xr.concat([field, field[..., :1].assign_coords(lon=[360.0])], "lon")
+    with pytest.warns(RepeatedMeridianWarning, match=r"isel\(lon=slice\(None, -1\)\)"):
+        model = XarraySPCATV(small()).fit(closed)
+    assert model.periodic_dims_ == ()
+
+
+def test_names_are_no_neighbours(field):
+    """Two variables side by side: the grid of one, twice."""
+    other = (field * 0.9 - 3).rename("air")
+    both = xr.Dataset({"sst": field, "air": other})
+    with pytest.raises(TypeError, match=r'Dataset of sst, air.*to_dataarray\("variable"\)'):
+        XarraySPCATV(small()).fit(both)
+    model = XarraySPCATV(small()).fit(both.to_dataarray("variable"), "time")
+    one = grid(~LAND, periodic=(False, True))
+    matrix = model.estimator_.structure_.matrix
+    assert matrix.shape == (2 * one.n_rows, 2 * one.n_features)
+    p = one.n_features
+    np.testing.assert_array_equal(
+        np.sort(abs(matrix[:, :p]).sum(axis=1)), np.sort(abs(matrix[:, p:]).sum(axis=1))
+    )
+    assert not (abs(matrix[:, :p]).sum(axis=1) * abs(matrix[:, p:]).sum(axis=1)).any()
+    assert model.components_.dims == ("component", "variable", "lat", "lon")
+
+
+def test_latitudes_of_a_curvilinear_grid(field):
+    """Latitudes in two dimensions, NaN on land."""
+    lat = np.where(LAND, np.nan, LAT[:, None] + np.arange(8) / 10)
+    field = field.rename(lat="j", lon="i").assign_coords(
+        nav_lat=(("i", "j"), lat.T, {"units": "degrees_north"})
+    )
+    model = XarraySPCATV(small(), weights="coslat").fit(field)
+    np.testing.assert_allclose(model.weights_.values**2, np.cos(np.deg2rad(lat)))
+
+
+def test_weights_of_all_kinds(field):
+    expected = XarraySPCATV(small(), weights="coslat").fit(field)
+    by_lat = np.sqrt(np.cos(np.deg2rad(field.lat)))
+    full = np.repeat(by_lat.values, 8).reshape(5, 8)
+    for weights in (by_lat, full, full.tolist(), by_lat * xr.ones_like(field[0].T.drop_vars("level"))):
+        model = XarraySPCATV(small(), weights=weights).fit(field)
+        xr.testing.assert_equal(model.components_, expected.components_)
+
+
+def test_cells_of_weight_zero_are_left_out(field):
+    """Poles have no area."""
+    poles = field.assign_coords(lat=np.linspace(-90, 90, 5))
+    model = XarraySPCATV(small(smoothness=0), weights="coslat").fit(poles)
+    assert not model.mask_.sel(lat=[-90, 90]).any()
+    assert model.mask_.sel(lat=[-45, 0, 45]).values.sum() == 22
+    assert np.isfinite(model.components_.values[:, model.mask_.values]).all()
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ("area", "'coslat', an array or None, got 'area'"),
+        (np.ones((8, 5)), r"shape of the grid, \{'lat': 5, 'lon': 8\}; got an array of shape \(8, 5\)"),
+        (np.full((5, 8), -1.0), r"at lat=-60.0, lon=0.0 the weight is -1.0"),
+        (np.full((5, 8), np.inf), r"the weight is inf"),
+        (np.zeros((5, 8)), "no cell of .* is left"),
+        (xr.DataArray(np.ones(20), dims="time"), "may have the dimensions .* only"),
+        (xr.DataArray(np.ones(5), {"lat": LAT + 1}, "lat"), "coordinates of the weights are not those of X"),
+    ],
+)
+def test_wrong_weights(field, weights, message):
+    with pytest.raises(ValueError, match=message):
+        XarraySPCATV(small(), weights=weights).fit(field)
+
+
+def test_coslat_needs_latitudes(field):
+    with pytest.raises(ValueError, match="needs one coordinate of latitudes, and none of"):
+        XarraySPCATV(small(), weights="coslat").fit(field.rename(lat="y"))
+    with pytest.raises(ValueError, match=r"needs one .*\['lat', 'latitude'\]"):
+        XarraySPCATV(small(), weights="coslat").fit(field.assign_coords(latitude=("lat", LAT)))
+    with pytest.raises(ValueError, match="beyond 90 degrees"):
+        XarraySPCATV(small(), weights="coslat").fit(field.assign_coords(lat=LAT * 2))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_gaps_are_named(field, value):
+    model = XarraySPCATV(small()).fit(field)
+    field[3, 0, 1] = value
+    where = f"X is {value} at time=2001-04-01.*, lat=-60.0, lon=45.0; 1 of the 37 cells"
+    with pytest.raises(ValueError, match=where):
+        XarraySPCATV(small()).fit(field)
+    with pytest.raises(ValueError, match=where):
+        model.transform(field)
+    with pytest.raises(ValueError, match=r"X is .* at lat=-60.0, lon=45.0; 1 of the 37"):
+        model.transform(field[3])
+    with pytest.raises(ValueError, match=r"time\[3\], lat=-60"):
+        model.transform(field.drop_vars("time"))
+    model.transform(field.drop_isel(time=3))
+    XarraySPCATV(small()).fit(field.where(np.isfinite(field).all("time")))
+
+
+def test_values_on_land_do_not_matter(field):
+    model = XarraySPCATV(small()).fit(field)
+    xr.testing.assert_identical(model.transform(field.fillna(7.0)), model.transform(field))
+
+
+def test_another_grid_is_refused(field):
+    model = XarraySPCATV(small()).fit(field)
+    for other in (field[:, ::-1], field.isel(lon=slice(4)), field.assign_coords(lon=LON + 1)):
+        with pytest.raises(ValueError, match=r"is not that of the fit .*reindex_like\(model.mask_\)"):
+            model.transform(other)
+    xr.testing.assert_equal(model.transform(field[:, ::-1].reindex_like(model.mask_)), model.transform(field))
+    with pytest.raises(ValueError, match="no dimension 'lat', which the fit had"):
+        model.transform(field[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("change", "dim", "error", "message"),
+    [
+        (lambda x: x.values, "time", TypeError, "must be an xarray.DataArray, got a numpy.ndarray"),
+        (lambda x: x.astype(str), "time", TypeError, "must hold real numbers"),
+        (lambda x: x, "month", ValueError, r"which are \('time', 'lat', 'lon'\); got 'month'"),
+        (lambda x: x, (), ValueError, "must name dimensions"),
+        (lambda x: x, ("time", "lat", "lon"), ValueError, "none is left for the features"),
+        (lambda x: x.rename(lat="component"), "time", ValueError, "X has a dimension 'component'"),
+        (lambda x: x * np.nan, "time", ValueError, "no cell of"),
+    ],
+)
+def test_wrong_data(field, change, dim, error, message):
+    with pytest.raises(error, match=message):
+        XarraySPCATV(small()).fit(change(field), dim)
+
+
+def test_wrong_estimator(field):
+    with pytest.raises(TypeError, match=r"must be an SPCATV or an SPCATVCV, got PCA\(\)"):
+        XarraySPCATV(PCA()).fit(field)
+
+
+def test_stacked_samples_and_pickles(field):
+    """A MultiIndex over the samples comes back, and a pickle gives the same numbers."""
+    stacked = field.stack(sample=("time",), create_index=False).set_index(sample=["time", "month"])
+    model = XarraySPCATV(small(), weights="coslat").fit(stacked, "sample")
+    again = pickle.loads(pickle.dumps(model))
+    xr.testing.assert_identical(again.transform(stacked), model.transform(stacked))
+    fields = again.inverse_transform(again.transform(stacked))
+    assert fields.indexes["sample"].equals(stacked.indexes["sample"])
+    np.testing.assert_array_equal(fields.sel(month=3).lat, field.lat)
+
+
+def test_wrong_periodic(field):
+    with pytest.raises(ValueError, match=r"dimensions of the grid, \('lat', 'lon'\); got 'time'"):
+        XarraySPCATV(small(), periodic="time").fit(field)
+
+
+def test_a_selection_is_an_estimator_too(field):
+    search = SPCATVCV(1, sparsity=[0.5, 0.8], smoothness=1.0, cv=2)
+    model = XarraySPCATV(search, weights="coslat").fit(field)
+    best = model.estimator_.best_estimator_
+    np.testing.assert_array_equal(model.components_.values[:, ~LAND], best.components_ / coslat())
+    assert model.transform(field).sizes == {"time": N, "component": 1}
+    with pytest.raises(ValueError, match="standardize=True would undo the weights"):
+        XarraySPCATV(clone(search).set_params(standardize=True), weights="coslat").fit(field)
+
+
+def test_float32_stays(field):
+    model = XarraySPCATV(small(), weights="coslat").fit(field.astype(np.float32))
+    for array in (model.components_, model.transform(field.astype(np.float32)), model.mean_):
+        assert array.dtype == np.float32
+
+
+def test_own_structure_and_parameters(field):
+    own = grid(~LAND)
+    model = XarraySPCATV(small(structure=own)).fit(field)
+    assert model.estimator_.structure_ is own
+    assert clone(model).get_params()["estimator__sparsity"] == 0.8
+    assert XarraySPCATV(weights=np.arange(40.0).reshape(5, 8)).fit(field).components_.sizes["component"] == 3
+
+
+def test_dask_arrays_stay_where_they_are(field, monkeypatch):
+    """The same numbers, and the array is never asked for as a whole."""
+    dask_array = pytest.importorskip("dask.array", reason="needs the extra dask")
+    X, _ = plain(field, coslat())
+    X = dask_array.from_array(X, chunks=(6, -1))
+    expected = small(structure=grid(~LAND, periodic=(False, True))).fit(X)
+    expected_scores = expected.transform(X)
+
+    def refuse(*args, **kwargs):
+        raise AssertionError("the array was loaded")
+
+    monkeypatch.setattr(dask_array.Array, "__array__", refuse)
+    lazy = field.chunk(time=6, lat=3)
+    model = XarraySPCATV(small(), weights="coslat").fit(lazy)
+    assert np.isnan(model.components_.values[:, LAND]).all()
+    np.testing.assert_array_equal(model.estimator_.components_, expected.components_)
+    scores = model.transform(lazy)
+    np.testing.assert_array_equal(scores, expected_scores)
+    again = model.inverse_transform(scores.chunk(time=6))
+    assert isinstance(again.data, dask_array.Array)
+    np.testing.assert_allclose(again.compute(), model.inverse_transform(scores))
+    monkeypatch.undo()  # an error may look at one cell
+    lazy = lazy.where(lazy.month < 12)
+    with pytest.raises(ValueError, match="X is nan at time=2001-12-01"):
+        model.transform(lazy)
+
+
+def test_without_xarray_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "xarray", None)
+    spec = importlib.util.spec_from_file_location("without", module.__file__)
+    with pytest.raises(ImportError, match=r'pip install "spca-tv\[xarray\]"'):
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
