@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from benchmarks.baselines import N_COMPONENTS, Method, fit_spcatv
 from benchmarks.reproduce.matched import default_method, matched_methods, spcatv_at
 from benchmarks.reproduce.realdata import (
@@ -127,12 +129,13 @@ def record_name(method: Method, rows: str) -> str:
 
 
 def record_of(store: Store, data: RealData, method: Method, rows: Rows, near: Record | None = None) -> Record:
-    """A stored record, or a new one; a search for alpha starts at that of the record `near`."""
+    """A stored record, or a new one; a search for alpha starts near that of the record `near` of all rows."""
     name = record_name(method, rows.name)
     record = store.load(method.key, name, method.setting)
     if record is None:
         alpha = None if near is None else near.values["chosen"].get("alpha")
-        start = {} if alpha is None else {"near": alpha}
+        # products with noise grow with the square root of the rows, and alpha with them
+        start = {} if alpha is None else {"near": alpha * float(np.sqrt(len(rows.train) / len(data.X)))}
         with one_blas_thread():
             record = _fit(replace(method, setting={**method.setting, **start}), rows, data)
         store.save(method.key, name, method.setting, record)

@@ -19,8 +19,9 @@ from benchmarks.report import write_atomically
 from benchmarks.reproduce.progress import run_all
 from benchmarks.reproduce.realdata import DATA, QUICK_DATA
 from benchmarks.study.measures import measure
+from benchmarks.study.page import filled
 from benchmarks.study.pictures import draw_maps
-from benchmarks.study.tables import MAIN, filled
+from benchmarks.study.tables import MAIN
 from benchmarks.study.work import DENSE, Piece, do, methods_at, opened, pieces, stored
 
 ROOT = Path(__file__).resolve().parents[2]

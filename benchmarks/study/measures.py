@@ -74,7 +74,7 @@ def _of_folds(whole: Record, found: Sequence[Record], norms: np.ndarray) -> dict
         "reached": np.mean([value["sparsity"] for value in values], axis=0).tolist(),
         "regions": np.mean([value["regions"] for value in values], axis=0).tolist(),
         "seconds": [value["cpu_seconds"] for value in values],
-        "n_fits": np.mean([value["chosen"].get("n_fits", 1) for value in values]).item(),
+        "n_fits": [int(value["chosen"].get("n_fits", 1)) for value in values],
     }
 
 
@@ -92,8 +92,9 @@ def _pairs(output: Path, piece: Piece) -> Iterator[tuple[Record, Record]]:
     names = [rows.name for rows in halves(10)]
     for one, other in zip(names[::2], names[1::2], strict=True):
         first, second = stored(output, replace(piece, rows=one)), stored(output, replace(piece, rows=other))
-        if first is not None and second is not None:
-            yield first, second
+        if first is None or second is None:
+            return  # the splits of all methods are the same ones
+        yield first, second
 
 
 def _add_ages(cells: Sequence[dict[str, Any]], ages: dict[tuple[str, float], Predicted]) -> None:

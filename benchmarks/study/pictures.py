@@ -18,6 +18,7 @@ from spcatv.metrics import match_components
 SCALE_QUANTILE = 0.995
 COLOURS = "RdBu_r"
 OUTSIDE, ZERO = 1.0, 0.82  # greys
+LEFT, TOP, BOTTOM = 1.1, 0.3, 0.1  # margins in inches, for the names of methods and components
 N_COLOURS = 128  # of the file, which keeps it small
 DPI = 80
 VOLUMES = {"vbm": "vbm_volume.npz", "fmri": "fmri_contrast_volume.npz"}
@@ -45,32 +46,26 @@ def draw_maps(path: Path, name: str, data: RealData, found: Mapping[str, Record]
     reference = list(found.values())[-1].components
     n_panels, size, make = _views(name, data)
     draw = make(reference)
-    n_components = len(reference)
-    figure = Figure(figsize=(n_components * size[0] + 1.1, len(found) * size[1] + 0.3))
-    grid = figure.add_gridspec(
-        len(found), n_components, left=1.1 / figure.get_figwidth(), right=1, bottom=0,
-        top=1 - 0.3 / figure.get_figheight(), wspace=0.03, hspace=0.02,
-    )  # fmt: skip
+    width, height = LEFT + len(reference) * size[0], TOP + len(found) * size[1] + BOTTOM
+    figure = Figure(figsize=(width, height))
+    grid = figure.add_gridspec(len(found), len(reference), wspace=0.03, hspace=0.02)
+    grid.update(left=LEFT / width, right=1, bottom=BOTTOM / height, top=1 - TOP / height)
     for row, (label, record) in enumerate(found.items()):
         match = match_components(reference, record.components)
         maps = match.sign[:, None] * record.components[match.order]
         for column, loading in enumerate(maps):
             cell = grid[row, column].subgridspec(1, n_panels, wspace=0.0)
             panels = [figure.add_subplot(cell[0, panel]) for panel in range(n_panels)]
+            shown = np.abs(loading[loading != 0])
+            draw(panels, column, loading, float(np.quantile(shown, SCALE_QUANTILE)) if len(shown) else 1.0)
             for axes in panels:
                 axes.set_axis_off()
-            shown = np.abs(loading[loading != 0])
-            limit = float(np.quantile(shown, SCALE_QUANTILE)) if len(shown) else 1.0
-            draw(panels, column, loading, limit)
-            for axes in panels:
                 axes.set_title("")
-        height = 1 - (0.3 + (row + 0.5) * size[1]) / figure.get_figheight()
-        figure.text(0.005, height, _wrapped(label), va="center", fontsize=9)
-    for column in range(n_components):
-        across = (1.1 + (column + 0.5) * size[0]) / figure.get_figwidth()
-        figure.text(
-            across, 1 - 0.1 / figure.get_figheight(), f"component {column + 1}", ha="center", va="top"
-        )
+        middle = 1 - (TOP + (row + 0.5) * size[1]) / height
+        figure.text(0.005, middle, _wrapped(label), va="center", fontsize=9)
+    for column in range(len(reference)):
+        middle = (LEFT + (column + 0.5) * size[0]) / width
+        figure.text(middle, 1 - 0.1 / height, f"component {column + 1}", ha="center", va="top")
     write_atomically(path, lambda draft: _save(figure, draft))
 
 
@@ -95,8 +90,8 @@ def _draw_sst(panels: Sequence[Any], component: int, loading: np.ndarray, limit:
 
 
 def _slices(mask: np.ndarray, affine: np.ndarray, reference: np.ndarray) -> Draw:
-    """Sagittal, coronal and axial slices through the largest loading of each component of `reference`."""
-    centres = np.argwhere(mask)[np.argmax(np.abs(reference), axis=1)]
+    """Sagittal, coronal and axial slices: those where each component of `reference` has the largest sum."""
+    centres = np.array([_fullest_slices(mask, loading) for loading in reference])
     # left is left, whatever the direction in which voxels are stored
     backwards = [axis for axis in range(3) if affine[axis, axis] < 0]
     centres[:, backwards] = np.array(mask.shape)[backwards] - 1 - centres[:, backwards]
@@ -111,6 +106,14 @@ def _slices(mask: np.ndarray, affine: np.ndarray, reference: np.ndarray) -> Draw
             _show(axes, image.take(place, axis=fixed).T, inside.take(place, axis=fixed).T, limit)
 
     return draw
+
+
+def _fullest_slices(mask: np.ndarray, loading: np.ndarray) -> list[int]:
+    """Along each axis, the slice with the largest sum of absolute loadings."""
+    volume = np.zeros(mask.shape)
+    volume[mask] = np.abs(loading)
+    others = ((1, 2), (0, 2), (0, 1))
+    return [int(np.argmax(volume.sum(axis=axes))) for axes in others]
 
 
 def _show(axes: Any, image: np.ndarray, inside: np.ndarray, limit: float) -> None:

@@ -1,13 +1,13 @@
-"""From the numbers of the study to the generated parts of its page; nothing is computed from data here."""
+"""The tables of the study, from its numbers alone."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
+from benchmarks.reproduce.realdata import N_SPLITS
 from benchmarks.study.measures import OURS
 from benchmarks.study.work import SHARES
 from benchmarks.tables import each, markdown
@@ -16,8 +16,6 @@ from spcatv.significance import paired_t_test
 Results = Mapping[str, Any]
 Cell = Mapping[str, Any]
 MAIN = SHARES[0]
-# Parts of the page: <!-- generated: name --> ... <!-- end -->
-BLOCK = re.compile(r"(<!-- generated: (?P<name>[a-z-]+) -->\n)(?P<body>.*?)(<!-- end -->)", re.DOTALL)
 NAMES = {
     "sst": "sea temperatures",
     "fmri": "fMRI contrasts",
@@ -32,15 +30,6 @@ SHORT = {
     "elastic-net": "ElasticNet PCA",
     OURS: "SPCA-TV",
 }
-
-
-def filled(page: str, results: Results) -> str:
-    """The page with every generated part written anew from the results."""
-
-    def replace(match: re.Match[str]) -> str:
-        return f"{match[1]}\n{PARTS[match['name']](results)}\n\n{match[4]}"
-
-    return BLOCK.sub(replace, page)
 
 
 def cells(results: Results, name: str, zeros: float) -> dict[str, Cell]:
@@ -59,21 +48,16 @@ def what_was_run(results: Results) -> str:
     for name in results["data"]:
         for zeros in sorted(SHARES):
             found = cells(results, name, zeros)
-            splits = {cell["n_splits"] for cell in found.values()}
-            missing = [label for key, label in SHORT.items() if key not in found]
-            rows.append(
-                [
-                    title(name),
-                    f"{zeros:.0%}",
-                    len(found),
-                    ", ".join(missing) or "none",
-                    " to ".join(str(n) for n in sorted({min(splits), max(splits)})) if splits else "0",
-                ]
-            )
+            counts = [
+                f"{len(found[key]['errors'])} / {found[key]['n_splits']}" if key in found else None
+                for key in SHORT
+            ]
+            rows.append([title(name), f"{zeros:.0%}", *counts])
     run = results["run"]
     versions = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
-    return f"`{run['command']}`, {run['date']}, Python {run['python']}, {versions}.\n\n" + markdown(
-        ["data", "zeros", "methods with five folds", "methods missing", "split halves of ten"], rows
+    return (
+        f"`{run['command']}`, {run['date']}, Python {run['python']}, {versions}. Folds / splits into halves "
+        f"that were fitted, a dash for none:\n\n{markdown(['data', 'zeros', *SHORT.values()], rows)}"
     )
 
 
@@ -86,9 +70,8 @@ def main_tables(results: Results) -> str:
         found = cells(results, name, MAIN)
         if dense is None or OURS not in found:
             continue
-        heading = (
-            f"**{title(name).capitalize()}**, {about['n_rows']} × {about['n_features']:,}, {MAIN:.0%} zeros:"
-        )
+        size = f"{about['n_rows']} × {about['n_features']:,}"
+        heading = f"**{title(name)[0].upper()}{title(name)[1:]}**, {size}, {MAIN:.0%} zeros:"
         rows = [_main_row(cell, dense, found[OURS]) for cell in (dense, *found.values())]
         parts.append(f"{heading}\n\n{markdown(MAIN_HEADER, rows)}")
     return "\n\n".join(parts)
@@ -106,22 +89,32 @@ def _main_row(cell: Cell, dense: Cell, ours: Cell) -> list[Any]:
         f"**{cell['label']}**" if cell["method"] == OURS else cell["label"],
         each(cell["reached"], ".0%") if sparse else None,
         f"{cell['explained']:.1%}",
-        f"{_error(cell) / _error(dense) - 1:+.1%}" if sparse else None,
+        f"{error_of(cell) / error_of(dense) - 1:+.1%}" if sparse else None,
         f"{np.mean(cell['dice_folds']):.3f}" if sparse else None,
         f"{np.mean(cell['cosine_folds']):.3f}",
-        _mean(cell["dice_halves"]) if sparse else None,
-        _mean(cell["cosine_halves"]),
+        _halves(cell, "dice_halves") if sparse else None,
+        _halves(cell, "cosine_halves"),
         each(cell["regions"], ".0f") if sparse else None,
-        f"{np.median(cell['seconds']) / np.median(ours['seconds']):.2g}×",
+        _times(cell, ours),
     ]
 
 
-def _error(cell: Cell) -> float:
+def _times(cell: Cell, ours: Cell) -> str:
+    """Processor time in units of that of SPCA-TV; in brackets that of one fit, if there was a search."""
+    unit = np.median(ours["seconds"])
+    whole, one = (np.median(np.divide(cell["seconds"], n)) / unit for n in (1, cell["n_fits"]))
+    return f"{whole:.2g}×" + (f" ({one:.2g}×)" if max(cell["n_fits"]) > 1 else "")
+
+
+def error_of(cell: Cell) -> float:
+    """Mean over folds."""
     return float(np.mean(cell["errors"]))
 
 
-def _mean(values: Sequence[float]) -> str | None:
-    return f"{np.mean(values):.3f}" if values else None
+def _halves(cell: Cell, what: str) -> str | None:
+    """The mean over splits, with their number in brackets if it is not ten."""
+    few = f" ({cell['n_splits']})" if cell["n_splits"] < N_SPLITS else ""
+    return f"{np.mean(cell[what]):.3f}{few}" if cell[what] else None
 
 
 def _by_share(results: Results, value: Callable[[Cell, str], float | None], form: str, best: Any) -> str:
@@ -147,13 +140,25 @@ def dice_folds(results: Results) -> str:
 
 
 def dice_halves(results: Results) -> str:
-    """Dice indices over split halves at every share."""
-    return _by_share(
-        results,
-        lambda cell, name: float(np.mean(cell["dice_halves"])) if cell["dice_halves"] else None,
-        ".3f",
-        max,
-    )
+    """Dice indices over split halves at every share, over those splits that all methods of a row have."""
+    common = {
+        (name, zeros): min((n for n in _n_splits(results, name, zeros) if n), default=0)
+        for name in results["data"]
+        for zeros in SHARES
+    }
+
+    def mean(cell: Cell, name: str) -> float | None:
+        n_splits = common[name, cell["zeros"]]
+        return float(np.mean(cell["dice_halves"][:n_splits])) if cell["dice_halves"] else None
+
+    counts = sorted({n for n in common.values() if n})
+    span = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else str(max(counts, default=0))
+    table = _by_share(results, mean, ".3f", max)
+    return f"{table}\n\nMeans over {span} splits, the same for all methods of a row."
+
+
+def _n_splits(results: Results, name: str, zeros: float) -> list[int]:
+    return [cell["n_splits"] for cell in cells(results, name, zeros).values()]
 
 
 def errors(results: Results) -> str:
@@ -161,7 +166,7 @@ def errors(results: Results) -> str:
 
     def excess(cell: Cell, name: str) -> float | None:
         dense = cells(results, name, 0.0).get("pca")
-        return None if dense is None else _error(cell) / _error(dense) - 1
+        return None if dense is None else error_of(cell) / error_of(dense) - 1
 
     return _by_share(results, excess, "+.1%", min)
 
@@ -191,48 +196,6 @@ def _interval(value: Mapping[str, float] | None) -> str | None:
     return f"{value['value']:.2f} ({value['low']:.2f} to {value['high']:.2f})"
 
 
-def findings(results: Results) -> str:
-    """Sentences with counts: against every method, where SPCA-TV is better and where it is not."""
-    lines = []
-    for key, label in SHORT.items():
-        if key != OURS:
-            line = _against(results, key, label)
-            lines += [line] if line else []
-    return "\n".join(lines)
-
-
-def _against(results: Results, key: str, label: str) -> str | None:
-    """How SPCA-TV compares with one method over all data sets and shares of zeros that both have."""
-    both = []
-    for name in results["data"]:
-        for zeros in sorted(SHARES):
-            found = cells(results, name, zeros)
-            if key in found and OURS in found:
-                both.append((f"{title(name)} at {zeros:.0%}", found[OURS], found[key]))
-    if not both:
-        return None
-    folds = [text for text, ours, other in both if np.mean(ours["dice_folds"]) > np.mean(other["dice_folds"])]
-    compared = [pair for pair in both if pair[1]["dice_halves"] and pair[2]["dice_halves"]]
-    half = [t for t, ours, other in compared if np.mean(ours["dice_halves"]) > np.mean(other["dice_halves"])]
-    lower = [text for text, ours, other in both if _error(ours) < _error(other)]
-    return (
-        f"- **{label}**: a higher Dice index over folds in {_count(folds, both)}; over halves in "
-        f"{_count(half, compared)}; a lower held-out error in {_count(lower, both)}."
-    )
-
-
-def _count(better: Sequence[str], pairs: Sequence[tuple[str, Cell, Cell]]) -> str:
-    """Such as "10 of 12 (not cortical thickness at 90 %)"."""
-    others = [text for text, _, _ in pairs if text not in better]
-    exceptions = f" (not {_listed(others)})" if better and others else ""
-    return f"{len(better)} of {len(pairs)}{exceptions}"
-
-
-def _listed(items: Iterable[str]) -> str:
-    items = [item.replace("%", " %") for item in items]
-    return items[0] if len(items) == 1 else ", ".join(items[:-1]) + " and " + items[-1]
-
-
 def error_tests(results: Results) -> str:
     """SPCA-TV against every method at the first share: the difference of errors, with paired t-tests."""
     keys = [key for key in SHORT if key != OURS]
@@ -249,16 +212,4 @@ def _test(ours: Cell, other: Cell | None) -> str | None:
         return None
     test = paired_t_test(ours["errors"], other["errors"])
     p_text = "p < 0.001" if test.p_value < 0.001 else f"p = {test.p_value:.3f}"
-    return f"{_error(ours) / _error(other) - 1:+.1%} ({p_text})"
-
-
-PARTS: dict[str, Callable[[Results], str]] = {
-    "run": what_was_run,
-    "main": main_tables,
-    "dice-folds": dice_folds,
-    "dice-halves": dice_halves,
-    "errors": errors,
-    "error-tests": error_tests,
-    "age": ages,
-    "findings": findings,
-}
+    return f"{error_of(ours) / error_of(other) - 1:+.1%} ({p_text})"

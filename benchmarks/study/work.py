@@ -24,8 +24,8 @@ STAGES: tuple[tuple[tuple[float, ...], str, tuple[str, ...]], ...] = (
     ((SHARES[0], 0.0), "folds", (*DIRECT, *SEARCHED)),
     ((SHARES[0], 0.0), "halves", DIRECT),
     (SHARES[1:], "folds", DIRECT),
-    (SHARES[1:], "halves", DIRECT),
     (SHARES[:1], "halves", SEARCHED),
+    (SHARES[1:], "halves", DIRECT),
     (SHARES[1:], "folds", SEARCHED),
     (SHARES[1:], "halves", SEARCHED),
 )

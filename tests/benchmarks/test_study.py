@@ -1,6 +1,8 @@
 """The real-data study: its pipeline on tiny data, and whether its page says what its results say."""
 
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,11 +13,29 @@ from benchmarks.reproduce.realdata import RealData, folds
 from benchmarks.study import __main__ as command
 from benchmarks.study import work
 from benchmarks.study.age import mean_map, predicted
-from benchmarks.study.tables import PARTS
+from benchmarks.study.page import BLOCK, PARTS, filled
 
 from spcatv.structure import grid
 
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "study"
 MOST_BYTES = 200_000
+
+
+def test_the_page_says_what_the_results_say():
+    page = (PAGE / "index.md").read_text(encoding="utf-8")
+    results = json.loads((PAGE / "results.json").read_text(encoding="utf-8"))
+    assert {match["name"] for match in BLOCK.finditer(page)} == set(PARTS)
+    assert filled(page, results) == page, "run `make study STUDY_ARGS=--no-fits`"
+    assert filled(page.replace("|", "||"), results) != page
+    assert set(results["data"]) == set(realdata.DATA)
+
+
+def test_the_pictures_of_the_page_are_there_and_small():
+    page = (PAGE / "index.md").read_text(encoding="utf-8")
+    pictures = re.findall(r"!\[[^]]+\]\(([^)]+)\)", page)
+    assert len(pictures) == len(realdata.DATA)
+    for picture in pictures:
+        assert 0 < (PAGE / picture).stat().st_size < MOST_BYTES, picture
 
 
 def test_the_pipeline_runs_and_continues(tmp_path, monkeypatch):
