@@ -154,8 +154,8 @@ def all_methods(zeros: float) -> tuple[Method, ...]:
     sparse_pca = {"zeros": zeros, "center": True, "mini_batch": True, "method": "cd"}
     elastic_net = {"alpha": None, "sparsity": zeros, "smoothness": 0.0}
     return (
-        Method("pca-cut", "PCA, thresholded", {"zeros": zeros}, cut_to_zeros(fit_pca)),
-        Method("canica-cut", "CanICA, thresholded (nilearn)", {"zeros": zeros}, cut_to_zeros(fit_canica)),
+        Method("pca-cut", "Thresholded PCA", {"zeros": zeros}, cut_to_zeros(fit_pca)),
+        Method("canica-cut", "Thresholded CanICA (nilearn)", {"zeros": zeros}, cut_to_zeros(fit_canica)),
         Method("sparse-pca", "Sparse PCA (mini-batch)", sparse_pca, with_zeros(fit_sparse_pca)),
         Method("dictionary", "DictLearning (nilearn)", {"zeros": zeros}, with_zeros(fit_dictionary)),
         Method("elastic-net", "ElasticNet PCA", elastic_net, fit_spcatv),

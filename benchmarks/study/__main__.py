@@ -10,6 +10,7 @@ import argparse
 import datetime
 import json
 import platform
+import re
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -29,6 +30,7 @@ RESULTS = ROOT / "benchmarks" / "results" / "study"
 PAGE = ROOT / "docs" / "study"
 PACKAGES = ("numpy", "scipy", "scikit-learn", "nilearn")
 N_DIGITS = 5  # significant, of the numbers in the file
+LIST = re.compile(r"\[[^][{}]*\]")  # of numbers: one line each
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -45,6 +47,8 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if options.quick and options.page == PAGE:
         parser.error("--quick would overwrite the study by tiny data: give --page another folder")
+    if not (options.page / "index.md").is_file():
+        parser.error(f"{options.page} has no index.md: give --page a copy of docs/study")
     if options.jobs == 0:
         parser.error("--jobs must be a number of processes, or -1 for one per core")
     return options
@@ -83,7 +87,7 @@ def present(known: Sequence[str]) -> list[str]:
 
 def write_page(folder: Path, results: dict[str, Any]) -> None:
     """Write ``results.json``, and the generated parts of ``index.md`` from what it says."""
-    text = json.dumps(_short(results), indent=1) + "\n"
+    text = LIST.sub(lambda found: " ".join(found[0].split()), json.dumps(_short(results), indent=1)) + "\n"
     page = filled((folder / "index.md").read_text(encoding="utf-8"), json.loads(text))
     for path, content in ((folder / "results.json", text), (folder / "index.md", page)):
         write_atomically(path, lambda draft, content=content: draft.write_text(content, encoding="utf-8"))

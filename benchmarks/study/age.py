@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.data import real
-from benchmarks.reproduce.realdata import RealData, Rows
+from benchmarks.reproduce.realdata import Rows
 
 FILES = {"vbm": "vbm_volume.npz", "thickness": "thickness_surface.npz"}
 N_RESAMPLES = 2000
@@ -54,25 +54,26 @@ class Predicted:
 
 
 def predicted(
-    data: RealData, age: np.ndarray, parts: Sequence[Rows], maps: Sequence[np.ndarray]
-) -> Predicted:
+    parts: Sequence[Rows], prepared: Sequence[tuple[np.ndarray, np.ndarray]], maps: Sequence[np.ndarray],
+    age: np.ndarray,
+) -> Predicted:  # fmt: skip
     """Linear regression of age on the scores of the rows to fit, applied to the rows held out.
 
     Parameters
     ----------
-    data : RealData
-        With n rows and P columns.
-    age : ndarray of shape (n,)
-        NaN where unknown: these rows shape the maps, but not the regression.
     parts : sequence of Rows
-        Folds.
+        Folds of n rows.
+    prepared : sequence of (ndarray, ndarray)
+        For each fold, the standardised rows to fit and held out, both with P columns.
     maps : sequence of ndarray of shape (K, P)
         Loadings of the fits to these folds; scores are least squares on them, whatever the method.
+    age : ndarray of shape (n,)
+        NaN where unknown: these rows shape the maps, but not the regression.
     """
     prediction, constant = np.full(len(age), np.nan), np.full(len(age), np.nan)
-    for rows, loadings in zip(parts, maps, strict=True):
-        inverse = np.linalg.pinv(loadings.astype(np.float64))
-        train, test = (_with_intercept(X @ inverse) for X in rows.standardised(data.X))
+    for rows, samples, loadings in zip(parts, prepared, maps, strict=True):
+        inverse = np.linalg.pinv(loadings.astype(np.float64)).astype(np.float32)
+        train, test = (_with_intercept(X @ inverse) for X in samples)
         known = np.isfinite(age[rows.train])
         weights = np.linalg.lstsq(train[known], age[rows.train][known], rcond=None)[0]
         prediction[rows.test] = test @ weights
@@ -87,4 +88,4 @@ def mean_map(n_features: int) -> np.ndarray:
 
 
 def _with_intercept(scores: np.ndarray) -> np.ndarray:
-    return np.column_stack([np.ones(len(scores)), scores])
+    return np.column_stack([np.ones(len(scores)), scores.astype(np.float64)])

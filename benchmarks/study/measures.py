@@ -30,7 +30,8 @@ def measure(output: Path, name: str, *, quick: bool) -> dict[str, Any]:
     data = opened(name, quick)
     age = ages_of(name, len(data.X))
     parts = folds(len(data.X))
-    norms = np.array([np.linalg.norm(rows.standardised(data.X)[1]) for rows in parts])
+    prepared = [rows.standardised(data.X) for rows in parts]
+    norms = np.array([np.linalg.norm(test) for _, test in prepared])
     cells, ages = [], {}
     for zeros in (0.0, *sorted(SHARES)):
         for method in methods_at(zeros):
@@ -44,7 +45,7 @@ def measure(output: Path, name: str, *, quick: bool) -> dict[str, Any]:
             cell = {"method": method.key, "label": method.label, "zeros": zeros}
             cell |= _of_folds(whole, complete, norms) | _of_halves(whole, _pairs(output, piece))
             if age is not None:
-                ages[key] = predicted(data, age, parts, [record.components for record in complete])
+                ages[key] = predicted(parts, prepared, [record.components for record in complete], age)
             cells.append(cell)
     _add_ages(cells, ages)
     result = {
@@ -55,7 +56,7 @@ def measure(output: Path, name: str, *, quick: bool) -> dict[str, Any]:
         "cells": cells,
     }
     if age is not None:
-        alone = predicted(data, age, parts, len(parts) * [mean_map(data.X.shape[1])])
+        alone = predicted(parts, prepared, len(parts) * [mean_map(data.X.shape[1])], age)
         result["mean_map"] = {"r2": alone.summary(), "correlation": alone.correlation}
     return result
 

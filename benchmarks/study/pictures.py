@@ -148,7 +148,8 @@ def _surface() -> Draw:
 
 
 def _wrapped(label: str) -> str:
-    return label.replace(", ", ",\n").replace(" (", "\n(")
+    """At most two lines, since the margin is narrow."""
+    return label.removesuffix(" (nilearn)").removesuffix(" (mini-batch)").replace(" ", "\n", 1)
 
 
 def _save(figure: Any, path: Path) -> None:

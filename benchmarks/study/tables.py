@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,20 +16,17 @@ from spcatv.significance import paired_t_test
 Results = Mapping[str, Any]
 Cell = Mapping[str, Any]
 MAIN = SHARES[0]
-NAMES = {
-    "sst": "sea temperatures",
-    "fmri": "fMRI contrasts",
-    "thickness": "cortical thickness",
-    "vbm": "grey matter",
-}
+NAMES = {"sst": "sea temperatures", "fmri": "contrasts", "thickness": "thickness", "vbm": "grey matter"}
+# In the order of the columns; SPCA-TV comes first, where nobody has to scroll.
 SHORT = {
-    "pca-cut": "PCA, cut",
-    "canica-cut": "CanICA, cut",
-    "sparse-pca": "Sparse PCA",
-    "dictionary": "DictLearning",
-    "elastic-net": "ElasticNet PCA",
     OURS: "SPCA-TV",
+    "elastic-net": "ElasticNet PCA",
+    "dictionary": "DictLearning",
+    "sparse-pca": "Sparse PCA",
+    "canica-cut": "Thresholded CanICA",
+    "pca-cut": "Thresholded PCA",
 }
+DENSE_LABEL = "Dense PCA"
 
 
 def cells(results: Results, name: str, zeros: float) -> dict[str, Cell]:
@@ -72,31 +69,44 @@ def main_tables(results: Results) -> str:
             continue
         size = f"{about['n_rows']} × {about['n_features']:,}"
         heading = f"**{title(name)[0].upper()}{title(name)[1:]}**, {size}, {MAIN:.0%} zeros:"
-        rows = [_main_row(cell, dense, found[OURS]) for cell in (dense, *found.values())]
+        ordered = [found[key] for key in SHORT if key in found]
+        rows = [_main_row(cell, dense, found[OURS]) for cell in (*ordered, dense)]
         parts.append(f"{heading}\n\n{markdown(MAIN_HEADER, rows)}")
     return "\n\n".join(parts)
 
 
 MAIN_HEADER = (
-    "method", "zeros by component", "held-out variance", "error against PCA", "Dice, folds", "cosine, folds",
-    "Dice, halves", "cosine, halves", "regions by component", "time",
+    "method", "zeros", "explained", "error",
+    "Dice: folds, halves", "cosine: folds, halves", "regions", "time",
 )  # fmt: skip
 
 
 def _main_row(cell: Cell, dense: Cell, ours: Cell) -> list[Any]:
     sparse = cell["zeros"] > 0
+    label = SHORT.get(cell["method"], DENSE_LABEL)
     return [
-        f"**{cell['label']}**" if cell["method"] == OURS else cell["label"],
-        each(cell["reached"], ".0%") if sparse else None,
+        f"**{label}**" if cell["method"] == OURS else label,
+        _range(cell["reached"]) if sparse else None,
         f"{cell['explained']:.1%}",
         f"{error_of(cell) / error_of(dense) - 1:+.1%}" if sparse else None,
-        f"{np.mean(cell['dice_folds']):.3f}" if sparse else None,
-        f"{np.mean(cell['cosine_folds']):.3f}",
-        _halves(cell, "dice_halves") if sparse else None,
-        _halves(cell, "cosine_halves"),
+        _folds_and_halves(cell, "dice") if sparse else None,
+        _folds_and_halves(cell, "cosine"),
         each(cell["regions"], ".0f") if sparse else None,
         _times(cell, ours),
     ]
+
+
+def _range(shares: Sequence[float]) -> str:
+    """Of the components: one number if they are equal."""
+    low, high = f"{min(shares):.0%}", f"{max(shares):.0%}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _folds_and_halves(cell: Cell, what: str) -> str:
+    """Two means."""
+    halves = cell[f"{what}_halves"]
+    over_halves = f"{np.mean(halves):.2f}{_few(cell)}" if halves else "–"
+    return f"{np.mean(cell[f'{what}_folds']):.2f}, {over_halves}"
 
 
 def _times(cell: Cell, ours: Cell) -> str:
@@ -111,26 +121,26 @@ def error_of(cell: Cell) -> float:
     return float(np.mean(cell["errors"]))
 
 
-def _halves(cell: Cell, what: str) -> str | None:
-    """The mean over splits, with their number in brackets if it is not ten."""
-    few = f" ({cell['n_splits']})" if cell["n_splits"] < N_SPLITS else ""
-    return f"{np.mean(cell[what]):.3f}{few}" if cell[what] else None
-
-
-def _by_share(results: Results, value: Callable[[Cell, str], float | None], form: str, best: Any) -> str:
+def _by_share(
+    results: Results,
+    value: Callable[[Cell, str], float | None],
+    form: str,
+    best: Callable[[list[float]], float],
+    note: Callable[[Cell], str] = lambda cell: "",
+) -> str:
     """One row per data set and share of zeros, one column per method; the best value is bold."""
     rows = []
     for name in results["data"]:
         for zeros in sorted(SHARES):
             found = cells(results, name, zeros)
             values = {key: value(cell, name) for key, cell in found.items()}
-            known = [number for number in values.values() if number is not None]
-            if not known:
-                continue
-            texts = {key: None if number is None else format(number, form) for key, number in values.items()}
-            top = format(best(known), form)
-            shown = [f"**{texts.get(key)}**" if texts.get(key) == top else texts.get(key) for key in SHORT]
-            rows.append([title(name), f"{zeros:.0%}", *shown])
+            known = {key: number for key, number in values.items() if number is not None}
+            if known:
+                top = format(best(list(known.values())), form)
+                texts = {key: format(number, form) for key, number in known.items()}
+                texts = {key: f"**{text}**" if text == top else text for key, text in texts.items()}
+                row = [texts[key] + note(found[key]) if key in texts else None for key in SHORT]
+                rows.append([title(name), f"{zeros:.0%}", *row])
     return markdown(["data", "zeros", *SHORT.values()], rows)
 
 
@@ -140,25 +150,17 @@ def dice_folds(results: Results) -> str:
 
 
 def dice_halves(results: Results) -> str:
-    """Dice indices over split halves at every share, over those splits that all methods of a row have."""
-    common = {
-        (name, zeros): min((n for n in _n_splits(results, name, zeros) if n), default=0)
-        for name in results["data"]
-        for zeros in SHARES
-    }
+    """Dice indices over split halves at every share."""
 
     def mean(cell: Cell, name: str) -> float | None:
-        n_splits = common[name, cell["zeros"]]
-        return float(np.mean(cell["dice_halves"][:n_splits])) if cell["dice_halves"] else None
+        return float(np.mean(cell["dice_halves"])) if cell["dice_halves"] else None
 
-    counts = sorted({n for n in common.values() if n})
-    span = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else str(max(counts, default=0))
-    table = _by_share(results, mean, ".3f", max)
-    return f"{table}\n\nMeans over {span} splits, the same for all methods of a row."
+    return _by_share(results, mean, ".3f", max, note=_few)
 
 
-def _n_splits(results: Results, name: str, zeros: float) -> list[int]:
-    return [cell["n_splits"] for cell in cells(results, name, zeros).values()]
+def _few(cell: Cell) -> str:
+    """The number of splits in brackets, if it is not ten."""
+    return f" ({cell['n_splits']})" if cell["n_splits"] < N_SPLITS else ""
 
 
 def errors(results: Results) -> str:
@@ -178,8 +180,8 @@ def ages(results: Results) -> str:
     header += [f"SPCA-TV minus this, {title(name)}" for name in names]
     rows = [["mean of the map", *(_interval(results["data"][name]["mean_map"]["r2"]) for name in names)]]
     rows[0] += [None] * len(names)
-    labels = {"pca": "PCA, dense", **SHORT}
-    for zeros in (0.0, MAIN):
+    labels = {**SHORT, "pca": DENSE_LABEL}
+    for zeros in (MAIN, 0.0):
         by_name = {name: cells(results, name, zeros) for name in names}
         for key, label in labels.items():
             found = [by_name[name].get(key, {}).get("age") for name in names]
@@ -193,7 +195,8 @@ def ages(results: Results) -> str:
 def _interval(value: Mapping[str, float] | None) -> str | None:
     if value is None:
         return None
-    return f"{value['value']:.2f} ({value['low']:.2f} to {value['high']:.2f})"
+    middle, low, high = (f"{round(value[key], 2) + 0.0:.2f}" for key in ("value", "low", "high"))  # no -0.00
+    return f"{middle} ({low} to {high})"
 
 
 def error_tests(results: Results) -> str:

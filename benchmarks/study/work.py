@@ -15,7 +15,7 @@ from benchmarks.reproduce.store import Record
 
 # Shares of zeros, the one with the complete comparison first.
 SHARES = (0.7, 0.5, 0.9)
-DENSE = Method("pca", "PCA, dense", {}, fit_pca)
+DENSE = Method("pca", "Dense PCA", {}, fit_pca)
 # One strength for all components, which has to be searched: many fits in place of one.
 SEARCHED = ("sparse-pca", "dictionary")
 DIRECT = ("pca", "pca-cut", "canica-cut", "elastic-net", "spca-tv")
