@@ -8,6 +8,7 @@ PYTHON ?=
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 BENCH_ARGS ?=
 REPRODUCE_ARGS ?=
+STUDY_ARGS ?=
 GPU ?= gpu12
 N ?= 5000
 PYTEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
@@ -17,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test test-all test-gpu bench-gpu browser axe lint bench fuzz reproduce clean help
+.PHONY: demo test test-all test-gpu bench-gpu browser axe lint bench fuzz reproduce study clean help
 
 # The modules with the lowest coverage, and the total.
 COVERAGE := -$(PY) -m coverage combine --append --quiet 2>/dev/null; \
@@ -60,6 +61,9 @@ bench: $(VENV)/.installed-bench  ## measure speed and compare with other package
 
 fuzz: $(VENV)/.installed-dev  ## damage inputs of every kind and see that each is read or named, 10 minutes (N=5000)
 	$(PY) tests/fuzz/harness.py $(N)
+
+study: $(VENV)/.installed-bench  ## repeat the real-data study of docs/study: fits, tables, pictures; hours, resumable (STUDY_ARGS=--no-fits)
+	nice -n 5 $(PY) -m benchmarks.study $(STUDY_ARGS)
 
 reproduce: $(VENV)/.installed-bench  ## reproduce the paper's Table I, resumable (REPRODUCE_ARGS=real: on real data)
 	$(PY) -m benchmarks.reproduce $(REPRODUCE_ARGS)

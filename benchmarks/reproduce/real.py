@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from benchmarks.baselines import N_COMPONENTS, Method, fit_spcatv
 from benchmarks.reproduce.matched import default_method, matched_methods, spcatv_at
 from benchmarks.reproduce.realdata import (
@@ -69,7 +71,7 @@ def fit_whole(output: Path, name: str, key: str, zeros: float | None, quick: boo
     """Fit a method to all rows, if that has not been done; returns a line to show."""
     data, store = open_data(name, quick), store_of(output, name)
     started = time.perf_counter()
-    _record(store, data, _method(key, zeros), all_rows(len(data.X)))
+    record_of(store, data, _method(key, zeros), all_rows(len(data.X)))
     if zeros is None:
         sweep(store, data)
     return f"{_name(name, key, zeros)}, all rows: {time.perf_counter() - started:.0f} s"
@@ -80,9 +82,9 @@ def fit_subset(output: Path, name: str, key: str, zeros: float | None, number: i
     data, store = open_data(name, quick), store_of(output, name)
     started = time.perf_counter()
     method = _method(key, zeros)
-    whole = _record(store, data, method, all_rows(len(data.X)))
+    whole = record_of(store, data, method, all_rows(len(data.X)))
     kind, rows = _subsets(method, len(data.X))[number]
-    _record(store, data, kind, rows, near=whole)
+    record_of(store, data, kind, rows, near=whole)
     return f"{_name(name, key, zeros)}, {rows.name}: {time.perf_counter() - started:.0f} s"
 
 
@@ -106,8 +108,8 @@ def _subsets(method: Method, n_rows: int) -> list[tuple[Method, Rows]]:
 
 def study(store: Store, data: RealData, method: Method) -> Study:
     """All fits of a method; those that are missing are made."""
-    whole = _record(store, data, method, all_rows(len(data.X)))
-    found = [_record(store, data, kind, rows, near=whole) for kind, rows in _subsets(method, len(data.X))]
+    whole = record_of(store, data, method, all_rows(len(data.X)))
+    found = [record_of(store, data, kind, rows, near=whole) for kind, rows in _subsets(method, len(data.X))]
     return Study(method, whole, found[:N_FOLDS], found[N_FOLDS:])
 
 
@@ -118,16 +120,22 @@ def default_study(store: Store, data: RealData) -> Study:
 
 def sweep(store: Store, data: RealData) -> dict[float, Record]:
     """SPCA-TV of all rows, by the share of zeros asked for."""
-    return {zeros: _record(store, data, spcatv_at(zeros), all_rows(len(data.X))) for zeros in SWEEP}
+    return {zeros: record_of(store, data, spcatv_at(zeros), all_rows(len(data.X))) for zeros in SWEEP}
 
 
-def _record(store: Store, data: RealData, method: Method, rows: Rows, near: Record | None = None) -> Record:
-    """A stored record, or a new one; a search for alpha starts at that of the record `near`."""
-    name = "-".join([rows.name, *(f"{v:g}" for v in method.setting.values() if isinstance(v, float))])
+def record_name(method: Method, rows: str) -> str:
+    """The file of a record: the rows, and the numbers of the setting."""
+    return "-".join([rows, *(f"{v:g}" for v in method.setting.values() if isinstance(v, float))])
+
+
+def record_of(store: Store, data: RealData, method: Method, rows: Rows, near: Record | None = None) -> Record:
+    """A stored record, or a new one; a search for alpha starts near that of the record `near` of all rows."""
+    name = record_name(method, rows.name)
     record = store.load(method.key, name, method.setting)
     if record is None:
         alpha = None if near is None else near.values["chosen"].get("alpha")
-        start = {} if alpha is None else {"near": alpha}
+        # products with noise grow with the square root of the rows, and alpha with them
+        start = {} if alpha is None else {"near": alpha * float(np.sqrt(len(rows.train) / len(data.X)))}
         with one_blas_thread():
             record = _fit(replace(method, setting={**method.setting, **start}), rows, data)
         store.save(method.key, name, method.setting, record)
@@ -136,15 +144,16 @@ def _record(store: Store, data: RealData, method: Method, rows: Rows, near: Reco
 
 def _fit(method: Method, rows: Rows, data: RealData) -> Record:
     train, test = rows.standardised(data.X)
-    started = time.perf_counter()
+    started, cpu_started = time.perf_counter(), time.process_time()
     fitted = method.fit(train, data.structure)
-    seconds = time.perf_counter() - started
+    seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - cpu_started
     shown = fitted.components[:N_COMPONENTS]
     values = {
         "error": reconstruction_error(test, fitted.reconstruct(test)) if len(test) else None,
         "sparsity": (shown == 0).mean(axis=1).tolist(),
         "regions": [n_regions(loading, data.structure) for loading in shown],
         "seconds": seconds,
+        "cpu_seconds": cpu_seconds,
         "chosen": fitted.chosen,
         "notes": fitted.notes,
     }

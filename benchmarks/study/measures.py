@@ -1,0 +1,125 @@
+"""From stored fits to the numbers of the study, plain enough for JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.reproduce.realdata import folds, halves
+from benchmarks.reproduce.store import Record
+from benchmarks.study.age import Predicted, ages_of, mean_map, predicted
+from benchmarks.study.work import SHARES, Piece, methods_at, opened, stored
+from spcatv.metrics import dice, match_components
+
+OURS = "spca-tv"
+
+
+def measure(output: Path, name: str, *, quick: bool) -> dict[str, Any]:
+    """All that the stored fits of one data set say.
+
+    Returns
+    -------
+    dict
+        ``title``, ``n_rows``, ``n_features``, ``n_with_age``, ``cells`` (one for each method and share of
+        zeros whose folds are complete) and, if there are ages, ``mean_map``.
+    """
+    data = opened(name, quick)
+    age = ages_of(name, len(data.X))
+    parts = folds(len(data.X))
+    prepared = [rows.standardised(data.X) for rows in parts]
+    norms = np.array([np.linalg.norm(test) for _, test in prepared])
+    cells, ages = [], {}
+    for zeros in (0.0, *sorted(SHARES)):
+        for method in methods_at(zeros):
+            piece = Piece(name, method.key, zeros, "all")
+            found = [stored(output, replace(piece, rows=rows.name)) for rows in parts]
+            whole = stored(output, piece)
+            complete = [record for record in found if record is not None]
+            if whole is None or len(complete) < len(parts):
+                continue
+            key = (method.key, zeros)
+            cell = {"method": method.key, "label": method.label, "zeros": zeros}
+            cell |= _of_folds(whole, complete, norms) | _of_halves(whole, _pairs(output, piece))
+            if age is not None:
+                ages[key] = predicted(parts, prepared, [record.components for record in complete], age)
+            cells.append(cell)
+    _add_ages(cells, ages)
+    result = {
+        "title": data.title,
+        "n_rows": len(data.X),
+        "n_features": data.X.shape[1],
+        "n_with_age": 0 if age is None else int(np.isfinite(age).sum()),
+        "cells": cells,
+    }
+    if age is not None:
+        alone = predicted(parts, prepared, len(parts) * [mean_map(data.X.shape[1])], age)
+        result["mean_map"] = {"r2": alone.summary(), "correlation": alone.correlation}
+    return result
+
+
+def _of_folds(whole: Record, found: Sequence[Record], norms: np.ndarray) -> dict[str, Any]:
+    """Errors and reproducibility over folds; what does not depend on the held-out rows, by component."""
+    values = [record.values for record in found]
+    errors = np.array([value["error"] for value in values])
+    matched = [_matched(whole, record) for record in found]
+    pairs = [(a, b) for i, a in enumerate(matched) for b in matched[i + 1 :]]
+    return {
+        "errors": errors.tolist(),
+        "explained": float(1 - np.mean(np.square(errors / norms))),
+        "dice_folds": np.mean([_dice(*pair) for pair in pairs], axis=0).tolist(),
+        "cosine_folds": np.mean([_cosine(*pair) for pair in pairs], axis=0).tolist(),
+        "reached": np.mean([value["sparsity"] for value in values], axis=0).tolist(),
+        "regions": np.mean([value["regions"] for value in values], axis=0).tolist(),
+        "seconds": [value["cpu_seconds"] for value in values],
+        "n_fits": [int(value["chosen"].get("n_fits", 1)) for value in values],
+    }
+
+
+def _of_halves(whole: Record, pairs: Iterator[tuple[Record, Record]]) -> dict[str, Any]:
+    """Reproducibility over those splits of which both halves have been fitted."""
+    matched = [(_matched(whole, one), _matched(whole, other)) for one, other in pairs]
+    return {
+        "n_splits": len(matched),
+        "dice_halves": [float(_dice(*pair).mean()) for pair in matched],
+        "cosine_halves": [float(_cosine(*pair).mean()) for pair in matched],
+    }
+
+
+def _pairs(output: Path, piece: Piece) -> Iterator[tuple[Record, Record]]:
+    names = [rows.name for rows in halves(10)]
+    for one, other in zip(names[::2], names[1::2], strict=True):
+        first, second = stored(output, replace(piece, rows=one)), stored(output, replace(piece, rows=other))
+        if first is None or second is None:
+            return  # the splits of all methods are the same ones
+        yield first, second
+
+
+def _add_ages(cells: Sequence[dict[str, Any]], ages: dict[tuple[str, float], Predicted]) -> None:
+    """R² of every cell, and that of SPCA-TV minus it."""
+    for cell in cells:
+        own = ages.get((cell["method"], cell["zeros"]))
+        if own is None:
+            continue
+        # dense PCA is compared with SPCA-TV at the first share
+        ours = ages.get((OURS, cell["zeros"] or SHARES[0]))
+        cell["age"] = {"r2": own.summary(), "correlation": own.correlation}
+        if ours is not None and ours is not own:
+            cell["age"]["ours_minus_this"] = ours.summary(own)
+
+
+def _matched(whole: Record, record: Record) -> np.ndarray:
+    """Components in the order of those of all rows, of unit norm or zero."""
+    return record.components[match_components(whole.components, record.components).order]
+
+
+def _dice(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Of the supports as they are: shares of zeros are matched."""
+    return np.asarray(dice(first, second, norm_fraction=None))
+
+
+def _cosine(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    return np.abs(np.einsum("kp,kp->k", first, second))
