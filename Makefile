@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test test-all test-gpu bench-gpu browser axe lint bench fuzz reproduce clean help
+.PHONY: demo test test-all test-gpu bench-gpu browser axe bids lint bench fuzz reproduce clean help
 
 # The modules with the lowest coverage, and the total.
 COVERAGE := -$(PY) -m coverage combine --append --quiet 2>/dev/null; \
@@ -48,6 +48,10 @@ browser: $(VENV)/.installed-dev  ## install Chromium for the tests of reports, w
 axe: browser  ## look for accessibility errors in reports with axe-core, which comes from the npm registry
 	mkdir -p tests/artefacts && cd tests/artefacts && npm pack --silent axe-core && tar -xzf axe-core-*.tgz
 	$(PY) -m pytest tests/report/test_report_axe.py
+
+bids: $(VENV)/.installed-dev  ## check results folders with the BIDS validator, which comes from PyPI
+	$(PIP_INSTALL) bids-validator-deno
+	$(PY) -m pytest tests/cli/test_bids_results.py
 
 lint: $(VENV)/.installed-dev  ## check style, formatting, types, and the order of imports between modules
 	$(PY) -m ruff check
