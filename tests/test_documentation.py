@@ -162,9 +162,9 @@ def check_command(words, where):
         assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets), line
     elif program == "pip":
         extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-        wanted = re.fullmatch(r"spca-tv\[(.+)\]", argv[-1])
+        wanted = re.fullmatch(r"spca-tv(?:\[(.+)\])?", argv[-1])
         assert argv[0] == "install", line
-        assert set(wanted[1].split(",")) <= set(extras), line
+        assert set((wanted[1] or "all").split(",")) <= set(extras), line
     elif program == "python":
         assert argv[0] == "-m", line
         assert importlib.import_module(f"{argv[1]}.__main__").parse(argv[2:])

@@ -1,5 +1,6 @@
 """What people rely on: version, extras, a light import, the two commands, and a correct map of the code."""
 
+import json
 import re
 import subprocess
 import sys
@@ -61,11 +62,71 @@ def in_a_new_process(code):
     return done.stdout.split()
 
 
+def read(*names):
+    return ROOT.joinpath(*names).read_text(encoding="utf-8")
+
+
 def test_one_version_everywhere():
-    assert re.fullmatch(r"\d+\.\d+\.\d+", spcatv.__version__)
-    assert f"\nversion: {spcatv.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    assert f"## [{spcatv.__version__}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert metadata.version("spca-tv") == spcatv.__version__
+    version = spcatv.__version__
+    assert re.fullmatch(r"\d+\.\d+\.\d+", version)
+    assert f"\nversion: {version}\n" in read("CITATION.cff")
+    assert f'\n  version: "{version}"\n' in read("recipe", "recipe.yaml")
+    assert json.loads(read("codemeta.json"))["version"] == version
+    assert f"## [{version}]" in read("CHANGELOG.md")
+    assert metadata.version("spca-tv") == version
+
+
+def test_one_licence_and_the_same_authors_everywhere(project):
+    (author,) = project["authors"]
+    about, citation, recipe = (
+        json.loads(read("codemeta.json")),
+        read("CITATION.cff"),
+        read("recipe", "recipe.yaml"),
+    )
+    assert f'\nauthors:\n  - name: "{author["name"]}"\n' in citation
+    assert [each["name"] for each in about["author"]] == [author["name"]]
+    assert f"\nlicense: {project['license']}\n" in citation
+    assert f"\n  license: {project['license']}\n" in recipe
+    assert about["license"] == f"https://spdx.org/licenses/{project['license']}"
+    assert f"org.opencontainers.image.licenses {project['license']}\n" in read("apptainer.def")
+    assert read("LICENSE").startswith("BSD 3-Clause License")
+    assert about["description"] == project["description"]
+    assert about["keywords"] == project["keywords"]
+
+
+def test_the_recipe_asks_for_the_same_packages(project):
+    recipe = read("recipe", "recipe.yaml")
+    names = {"matplotlib": "matplotlib-base", "dask": "dask-core"}  # those of conda-forge
+    extras = project["optional-dependencies"]
+    for section, wanted in {
+        "run": project["dependencies"],
+        "run_constraints": [*extras["images"], *extras["report"], *extras["dask"]],
+    }.items():
+        block = re.search(rf"^  {section}:\n((?:    .*\n)+)", recipe, re.MULTILINE)[1]
+        found = [line for line in re.findall(r"- (\S+ \S+)", block) if "python " not in line]
+        split = (re.fullmatch(r"([\w-]+)(.+)", each).groups() for each in wanted)
+        assert found == [f"{names.get(name, name)} {bound}" for name, bound in split], section
+
+
+def test_classifiers_are_versions_that_are_tested(project):
+    versions = [line.rpartition(" ")[2] for line in project["classifiers"] if re.search(r":: 3\.\d+$", line)]
+    tested = re.search(r"python: \[(.*)\]", read(".github", "workflows", "tests.yml"))[1]
+    assert set(versions) <= set(re.findall(r"[\d.]+", tested))
+    assert project["requires-python"] == f">={versions[0]}"
+    assert f'python_min: "{versions[0]}"' in read("recipe", "recipe.yaml")
+
+
+def test_actions_are_pinned_and_may_do_little():
+    for file in (ROOT / ".github" / "workflows").glob("*.yml"):
+        text = file.read_text(encoding="utf-8")
+        for action in re.findall(r"uses: (.*)", text):
+            assert re.fullmatch(r"[\w/-]+@[0-9a-f]{40}  # v[\d.]+", action), f"{file.name}: {action}"
+        assert "\npermissions:\n  contents: read\n" in text, file.name
+        assert re.findall(r"(\w[\w-]*): write", text) == ["id-token"] * (file.name == "release.yml"), (
+            file.name
+        )
+        for target in set(re.findall(r"run: make ([\w-]+)", text)) - {"docs"}:
+            assert re.search(rf"^{target}:", read("Makefile"), re.MULTILINE), target
 
 
 def test_extras(project):

@@ -72,6 +72,8 @@ def test_verdicts_can_be_left_out(array, tmp_path, done, capsys):
 def test_what_is_left_behind(array, tmp_path, done):
     done("fit", "--array", array, "--shape", "12,10", *OPTIONS, "--output", tmp_path / "out")
     assert listing(tmp_path / "out") == [
+        ".bidsignore",
+        "README.md",
         "dataset_description.json",
         "desc-SPCATV_components.json",
         "desc-SPCATV_components.npy",

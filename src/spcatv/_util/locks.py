@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
-if sys.platform != "win32":
+try:
     import fcntl
+except ImportError:  # Windows, where nothing keeps two runs apart
+    fcntl = None  # type: ignore[assignment]
 
 
 def locked(path: Path) -> int | None:
@@ -16,8 +17,8 @@ def locked(path: Path) -> int | None:
     A FileNotFoundError means that it is not there, or no longer; any other OSError that the file system, or
     the operating system, cannot lock it.
     """
-    if sys.platform == "win32":
-        raise OSError("folders cannot be locked on this system")
+    if fcntl is None:
+        raise OSError("this system has no such locks")
     descriptor = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -22,11 +22,12 @@ def add_arguments(parser: argparse.ArgumentParser, kind: type[CommonOptions]) ->
     used = {option.group for option in options.values()}
     groups = {name: parser.add_argument_group(title) for name, title in HEADINGS.items() if name in used}
     for name, option in options.items():
-        _add_argument(groups[option.group], name, option, defaults[name])
+        add_argument(groups[option.group], name, option, defaults[name])
     return groups[RUN]
 
 
-def _add_argument(group: argparse._ArgumentGroup, name: str, option: Option, default: Any) -> None:
+def add_argument(group: argparse._ArgumentGroup, name: str, option: Option, default: Any = None) -> None:
+    """Declare an option by its name in the table; `default` is only shown."""
     shown = option.help.replace("%", "%%")
     if default is not None and option.kind.metavar is not None:
         shown += f" (default: {_shown(default)})"

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from spcatv._util.entities import group_noun
 from spcatv._util.matching import Match, match_rows
 from spcatv._util.text_table import TABLE_SUFFIXES, Table, read_table
+from spcatv.cli.bids import participants_of
 from spcatv.cli.inputs import Source
 from spcatv.cli.kinds import InputError
 from spcatv.cli.options import SelectOptions
@@ -23,8 +24,9 @@ PLURAL = {"person": "people", "file": "files"}
 def find_groups(options: SelectOptions, sources: Sequence[Source]) -> tuple[Path, str] | None:
     """The table and the column that `--groups` names; None without groups.
 
-    If `groups` names no table, it is the table of confounds, or the one among the positional arguments
-    (`sources`) that names the images. An InputError says that no table has the column.
+    If `groups` names no table, it is the table of confounds, the one among the positional arguments
+    (`sources`) that names the images, or the participants of a BIDS dataset. An InputError says that no
+    table has the column.
     """
     if options.groups is None:
         return None
@@ -47,7 +49,8 @@ def _known_tables(options: SelectOptions, sources: Sequence[Source]) -> list[Pat
     only = sources[0] if len(sources) == 1 else ""
     if isinstance(only, str) and only.lower().endswith(TABLE_SUFFIXES):
         tables.append(Path(only).expanduser())
-    return tables
+    participants = participants_of(options.bids)
+    return tables if participants is None else [*tables, participants]
 
 
 def group_labels(options: SelectOptions, samples: SampleSet) -> Labels | None:

@@ -163,14 +163,18 @@ def score_images(
     *,
     cache: Path | None = None,
     memory: str | None = None,
+    participants: Path | None = None,
 ) -> tuple[tuple[str, ...], FloatArray, str]:
     """Names and scores (n_samples, K) of new images, and how the rows of `confounds` were matched.
 
-    If the model was fitted with confounds, `confounds` names theirs; by default, the `columns` of the fit.
+    If the model was fitted with confounds, `confounds` names theirs; by default, the `columns` of the fit,
+    and the table of `participants`.
     """
     model: ImageSPCATV = restore_model(saved)
     model.set_params(cache=cache, memory_limit=memory or model.memory_limit)
     fitted = model.preparation_.confounds
+    if fitted is not None and confounds is None:
+        confounds = participants
     if columns is None and fitted is not None and fitted.columns:
         columns = fitted.columns
     names: list[str] = []

@@ -79,6 +79,8 @@ def _existing(file: Path) -> Path:
 
 def _elsewhere(folder: Path, suffixes: tuple[str, ...]) -> str:
     """Where the samples of a folder without images may be, for a message; empty if that cannot be told."""
+    if (folder / "dataset_description.json").is_file():
+        return f"; it is a BIDS dataset, which goes with --bids {folder}"
     found = next((file for file in folder.rglob("*") if file.name.lower().endswith(suffixes)), None)
     if found is not None:
         ending = next(suffix for suffix in suffixes[::-1] if found.name.lower().endswith(suffix))

@@ -27,9 +27,11 @@ BAD_FEATURES = ("drop", "raise")
 # the rules of spcatv.images.mask_rules, which cannot be imported without its extra
 MASK_RULES = ("nonzero", "background", "epi", "whole-brain-template", "gm-template", "wm-template")
 NO_HEMISPHERE = "-"
-INPUT, MODEL, PENALISED, SELECTION, RUN = "input", "model", "penalised model", "selection", "run"
+INPUT, BIDS, MODEL, PENALISED, SELECTION = "input", "bids", "model", "penalised model", "selection"
+RUN = "run"
 HEADINGS = {
     INPUT: "what to read",
+    BIDS: "which images of --bids; several values mean any of them, none means names without it",
     MODEL: "the components",
     PENALISED: "the paper's penalised model, instead of sparsity and smoothness",
     SELECTION: "the choice, and how far to trust it",
@@ -63,6 +65,25 @@ class Option:
     n_values: int | Literal["+"] | None = None
 
 
+# What the names of the images of --bids must have.
+BIDS_FILTERS: dict[str, Option] = {
+    name: Option(kinds.one_or_several(kinds.text("LABEL"), "LABEL"), BIDS, text, kept=False, n_values="+")
+    for name, text in {
+        "subject": "people, such as 01 02",
+        "session": "visits",
+        "task": "tasks, such as rest",
+        "run": "runs, such as 1 2",
+        "hemi": "one hemisphere alone: L or R",
+        "space": "the space of the images, such as MNI152NLin2009cAsym",
+        "res": "their resolution",
+        "den": "the density of their mesh",
+        "label": "their tissue or structure, such as GM",
+        "desc": "how they were processed, such as smoothwm",
+        "suffix": "what they show, such as bold, T1w or thickness",
+        "extension": "the ending of the files, such as .nii.gz",
+        "entity": "any other entity, with its name: acq-mprage",
+    }.items()
+}
 OPTIONS: dict[str, Option] = {
     "array": Option(
         kinds.path(), INPUT, "instead of images: an array (.npy, .npz, .csv, .tsv), one sample per row"
@@ -95,6 +116,14 @@ OPTIONS: dict[str, Option] = {
         n_values=2,
     ),
     "template": Option(kinds.choice("fsaverage5"), INPUT, "instead of --surface: meshes that nilearn ships"),
+    "bids": Option(
+        kinds.path("DIR"),
+        INPUT,
+        "instead of images: a BIDS dataset, such as the derivatives of fMRIPrep; the options below say which "
+        "of its images, and its participants.tsv is the table of --confounds-columns and --groups",
+        kept=False,  # the configuration names the images that were found
+    ),
+    **BIDS_FILTERS,
     "path_column": Option(
         kinds.text("NAME"),
         INPUT,

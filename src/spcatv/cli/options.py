@@ -21,9 +21,31 @@ from spcatv._util.parameters import (
 from spcatv.cli.kinds import InputError
 from spcatv.cli.option_table import GRID_OPTIONS, OPTIONS, Option
 
+Labels = str | tuple[str, ...] | None
+
 
 @dataclass(frozen=True)
-class CommonOptions:
+class BidsOptions:
+    """A BIDS dataset, and what the names of its images must have (`spcatv.images.bids_images`)."""
+
+    bids: Path | None = None
+    subject: Labels = None
+    session: Labels = None
+    task: Labels = None
+    run: Labels = None
+    hemi: Labels = None
+    space: Labels = None
+    res: Labels = None
+    den: Labels = None
+    label: Labels = None
+    desc: Labels = None
+    suffix: Labels = None
+    extension: Labels = None
+    entity: Labels = None
+
+
+@dataclass(frozen=True)
+class CommonOptions(BidsOptions):
     """The effective value of every option that both commands have, by the names of `OPTIONS`.
 
     `command` is the name of the command. `ways` are two sets of options that exclude each other; without any

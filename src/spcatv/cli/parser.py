@@ -12,7 +12,8 @@ from typing import TypeAlias
 
 from spcatv._version import __version__
 from spcatv.cli import kinds
-from spcatv.cli.arguments import add_arguments, add_verbosity
+from spcatv.cli.arguments import add_argument, add_arguments, add_verbosity
+from spcatv.cli.option_table import BIDS, BIDS_FILTERS, HEADINGS
 from spcatv.cli.options import CommonOptions, FitOptions, SelectOptions
 from spcatv.cli.suggestions import TABLE_AND_COLUMN, Parser
 
@@ -31,6 +32,8 @@ examples:
   spca-tv fit 'maps/*.nii.gz' --n-components auto --output results
   spca-tv fit 'maps/*.nii.gz' --sparsity 0.7 0.8 0.9 --smoothness 0.5 --output results
   spca-tv fit participants.tsv --mask gm.nii.gz --confounds participants.tsv \\
+      --confounds-columns age,sex --output results
+  spca-tv fit --bids derivatives/vbm --space MNI152NLin2009cAsym --desc smoothwm \\
       --confounds-columns age,sex --output results
   spca-tv fit 'subjects/*/surf/?h.thickness.mgh' --surface lh.pial rh.pial --output results
   spca-tv fit --array X.npy --shape 100,100 --output results
@@ -176,6 +179,10 @@ def _add_transform(commands: Subparsers) -> Parser:
         help="memory that the images may take, such as 4GB; more are read in parts, one after the other",
     )
     parser.add_argument("--output", type=Path, required=True, metavar="TSV", help="file for the scores")
+    parser.add_argument("--bids", type=Path, metavar="DIR", help="instead of images: a BIDS dataset")
+    filters = parser.add_argument_group(HEADINGS[BIDS])
+    for name, option in BIDS_FILTERS.items():
+        add_argument(filters, name, option)
     parser.add_argument("--overwrite", action="store_true", help="replace the file if it exists")
     add_verbosity(parser)
     return parser

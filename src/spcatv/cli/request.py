@@ -10,16 +10,21 @@ from pathlib import Path
 from typing import Any, Generic
 
 from spcatv.cli.arrays import read_array
+from spcatv.cli.bids import found_images, with_participants
 from spcatv.cli.config import config_text, read_config
 from spcatv.cli.images import IMAGE_DTYPE, read_images
 from spcatv.cli.inputs import SampleFiles, Source, sample_files
 from spcatv.cli.kinds import InputError
+from spcatv.cli.option_table import BIDS_FILTERS
 from spcatv.cli.options import CommonOptions, OptionsKind, effective_options, flag
 from spcatv.cli.progress import Display, choose_display, set_up_log
 from spcatv.cli.saying import complain, say
 from spcatv.progress import StageStarted, tell
 from spcatv.results import SampleSet, claimed_folder
 from spcatv.results.folder import CONFIG
+
+# where samples may come from; one of them is given
+INPUTS = ("images", "array", "bids")
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,7 @@ class Request(Generic[OptionsKind]):
     quiet: bool  # whether to print nothing on success
     verbose: int  # how much to log
     config: str  # the effective configuration
+    found: str = ""  # which files were found in a BIDS dataset, in one line
 
     def display(self) -> Display:
         """The listener that shows the progress."""
@@ -46,6 +52,8 @@ class Request(Generic[OptionsKind]):
         """Read the samples."""
         if self.files is None:
             return read_array(self.options)
+        if self.found and not self.quiet:
+            say(self.found)
         tell(StageStarted("Reading", len(self.files), "inputs"))
         return read_images(self.options, self.files)
 
@@ -75,6 +83,10 @@ def checked_request(
     verbose = int(arguments.verbose or configured.get("verbose", 0))
     set_up_log(verbose)
     options, sources = _options_and_sources(given, configured, kind)
+    found = ""
+    if options.bids is not None:
+        sources, found = found_images(options)
+        options = with_participants(options)
     output = options.output
     if output is None:
         raise InputError("no output folder: name one with --output DIR")
@@ -94,6 +106,7 @@ def checked_request(
         quiet=bool(arguments.quiet or configured.get("quiet", False)),
         verbose=verbose,
         config=config_text(options, files, name=CONFIG),
+        found=found,
     )
 
 
@@ -101,15 +114,18 @@ def _options_and_sources(
     given: dict[str, Any], configured: dict[str, Any], kind: type[OptionsKind]
 ) -> tuple[OptionsKind, Sequence[Source]]:
     """The command line overrides the configuration file, whatever the kind of input."""
+    here = [name for name in INPUTS if given.get(name)]
+    there = [name for name in INPUTS if configured.get(name)]
+    if here:
+        dropped = INPUTS if "bids" in here else (*INPUTS, *BIDS_FILTERS)
+        configured = {name: value for name, value in configured.items() if name not in dropped}
+    both = ["images" if name == "images" else flag(name) for name in here or there]
+    if len(both) > 1:
+        raise InputError(f"give either {both[0]} or {both[1]}, not both")
     options = effective_options(given, configured, kind)
-    sources: Sequence[Source] = given["images"] or configured.get("images", [])
-    if not sources or options.array is None:
-        return options, sources
-    if "array" in given and not given["images"]:
-        return options, []
-    if given["images"] and "array" not in given:
-        return effective_options(given, {**configured, "array": None}, kind), sources
-    raise InputError("give either images or --array, not both")
+    if options.bids is None:
+        _refuse(options, tuple(BIDS_FILTERS), "--bids")
+    return options, given["images"] or configured.get("images", [])
 
 
 def _checked_input(options: CommonOptions, sources: Sequence[Source]) -> tuple[SampleFiles, ...] | None:

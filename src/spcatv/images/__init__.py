@@ -10,6 +10,7 @@ except ImportError as error:
     ) from error
 
 from spcatv._util.matching import RowOrderWarning
+from spcatv.images.bids import bids_images
 from spcatv.images.cohort import Cohort, InputFile, Preparation, read_cohort
 from spcatv.images.estimator import ImageSPCATV
 from spcatv.images.features import BadFeatureWarning, DropReport
@@ -37,6 +38,7 @@ __all__ = [
     "RowOrderWarning",
     "RunWarning",
     "Space",
+    "bids_images",
     "make_reading",
     "read_cohort",
 ]

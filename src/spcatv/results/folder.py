@@ -17,6 +17,8 @@ GENERATOR = "spca-tv"
 # Names in the style of BIDS derivatives. A table has a .json of the same name beside it.
 TAG = "desc-SPCATV_"
 DESCRIPTION = "dataset_description.json"
+README = "README.md"
+IGNORED = ".bidsignore"  # patterns of the files for which BIDS has no rules yet: maps and tables of a group
 MODEL = "model"
 CONFIG = f"{TAG}config.toml"
 MIXING = f"{TAG}mixing.tsv"
@@ -131,7 +133,7 @@ def _objection(*, overwrite: bool) -> Callable[[Path], str | None]:
 
 def _is_ours(name: str) -> bool:
     other_maps = any(f"{stem}." in name for stem in (FREQUENCY_MAPS, SIGN_MAPS, REGION_MAPS))
-    return TAG in name or other_maps or name in (DESCRIPTION, MODEL, STABILITY)
+    return TAG in name or other_maps or name in (DESCRIPTION, README, IGNORED, MODEL, STABILITY)
 
 
 def _made_by_us(folder: Path) -> bool:

@@ -24,15 +24,19 @@ from spcatv.decomposition.ceiling import pca_cumulative_variance
 from spcatv.estimator import SPCATV
 from spcatv.results.folder import (
     CEILING_COLUMN,
+    COMPONENT_MAPS,
     CONFIG,
     CURVE,
     DESCRIPTION,
     FREQUENCY_MAPS,
     GENERATOR,
     HALVES,
+    IGNORED,
     METRICS,
     MIXING,
+    MODEL,
     QUALITY,
+    README,
     REGION_MAPS,
     REGIONS,
     SELECTION,
@@ -44,6 +48,25 @@ from spcatv.structure import Structure
 from spcatv.structure.regions import connected_regions
 
 BIDS_VERSION = "1.10.0"
+IGNORED_TEXT = f"""\
+# BIDS names files of participants; for components of a group, it has no rules yet.
+*desc-*
+{MODEL}
+{STABILITY}
+"""
+README_TEXT = f"""\
+# Structured sparse principal components
+
+Made by {GENERATOR} {__version__}.
+
+- `{COMPONENT_MAPS}.*`: loading maps, one per component
+- `{MIXING}`: scores, one row per sample
+- `{METRICS}`: what each component explains, and how exact it is
+- `{CONFIG}`: the options of the run; `spca-tv fit --config` repeats it
+- `{MODEL}/`: the model, for `spca-tv transform`
+
+The `.json` beside a file says what it holds. `spca-tv report` on this folder makes a page of all of it.
+"""
 
 METRICS_COLUMNS = {
     "component": "Number of the component, from 1, in the order of the maps and of the mixing table.",
@@ -215,6 +238,8 @@ def write_results(
         _write_table(folder / QUALITY, QUALITY_COLUMNS, map(_quality_cells, samples.quality))
     _write_text(folder / CONFIG, config)
     write_json(folder / DESCRIPTION, _description())
+    _write_text(folder / README, README_TEXT)
+    _write_text(folder / IGNORED, IGNORED_TEXT)
     return metrics
 
 
