@@ -172,8 +172,13 @@ def cli(folder):
     return {}
 
 
-def images(folder):
+def volumes(folder):
     write_volumes(folder, "derivatives/sub-{:02d}_gm.nii.gz")
+    return {}
+
+
+def images(folder):
+    volumes(folder)
     write_volumes(folder, "sub-{:02d}_gm.nii.gz")
     write_surfaces(folder)
     write_grayordinates(folder)
@@ -261,7 +266,9 @@ PAGES = {
 }
 # Docstrings whose examples need more than they say themselves.
 MODULES = {
-    "spcatv.images.estimator": images,
-    "spcatv.images.search": images,
+    **dict.fromkeys(
+        [f"spcatv.images.{name}" for name in ("estimator", "search", "cohort", "features", "space")], volumes
+    ),
+    "spcatv._util.quality": volumes,
     "spcatv.selection.cluster": selection,
 }

@@ -97,6 +97,7 @@ def prepare(make, text, folder, request):
     return make(folder)
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("name", modules_with_examples())
 def test_docstrings(name, own_folder, request):
     module = importlib.import_module(name)
