@@ -67,7 +67,9 @@ class Dots:
         Returns
         -------
         train : ndarray of shape (n_train, size * size)
+            The first samples.
         test : ndarray of shape (n_samples - n_train, size * size)
+            The others.
 
         Examples
         --------
@@ -124,6 +126,7 @@ def make_dots(
     Returns
     -------
     Dots
+        The images, and the truth behind them.
 
     Examples
     --------
@@ -226,6 +229,7 @@ def make_volume_cohort(
     Returns
     -------
     SimulatedCohort
+        The maps, and the truth behind them.
 
     Examples
     --------

@@ -307,6 +307,7 @@ def reconstruction_error(X: npt.ArrayLike, reconstruction: npt.ArrayLike) -> flo
     Returns
     -------
     float
+        In the units of X; 0 for a perfect reconstruction.
 
     Examples
     --------
@@ -420,6 +421,7 @@ def orthonormal_basis(loadings: npt.ArrayLike) -> FloatArray:
     Parameters
     ----------
     loadings : array-like of shape (n_components, n_features)
+        One loading vector per row.
 
     Returns
     -------

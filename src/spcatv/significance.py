@@ -131,6 +131,7 @@ def sign_flip_test(
     Returns
     -------
     PairedTest
+        The statistic is the mean difference.
 
     Notes
     -----

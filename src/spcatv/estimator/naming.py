@@ -27,6 +27,7 @@ class ComponentNamesMixin:
         Returns
         -------
         ndarray of str objects of shape (n_components,)
+            One name per component.
 
         Examples
         --------

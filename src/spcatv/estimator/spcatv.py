@@ -249,6 +249,7 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         Returns
         -------
         self : SPCATV
+            Fitted.
 
         Examples
         --------
@@ -288,10 +289,12 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         Parameters
         ----------
         X : array-like, Dask array, array in a file, or Data, of shape (n_samples, n_features)
+            Data.
 
         Returns
         -------
         ndarray of shape (n_samples, n_components)
+            Scores.
 
         Examples
         --------
@@ -364,6 +367,7 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         Parameters
         ----------
         X : array-like, Dask array, array in a file, or Data, of shape (n_samples, n_features)
+            Data.
         y : None
             Ignored.
 
@@ -427,6 +431,7 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         Parameters
         ----------
         folder : path
+            A model folder.
 
         Returns
         -------

@@ -300,6 +300,7 @@ def read_cohort(
     Returns
     -------
     Cohort
+        The data matrix, and how it was made.
 
     Raises
     ------

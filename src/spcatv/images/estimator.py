@@ -266,6 +266,7 @@ device, random_state
         Returns
         -------
         self : ImageSPCATV
+            Fitted.
 
         Examples
         --------
@@ -297,6 +298,7 @@ device, random_state
         Returns
         -------
         ndarray of shape (n_images, n_components)
+            Scores.
 
         Examples
         --------
@@ -465,6 +467,7 @@ device, random_state
         Returns
         -------
         ndarray of shape (n_images, n_components)
+            Scores.
 
         Examples
         --------
@@ -498,6 +501,7 @@ device, random_state
         Returns
         -------
         4-D Nifti1Image, SurfaceImage or Cifti2Image
+            One image per row.
 
         Examples
         --------
@@ -516,6 +520,7 @@ device, random_state
         Parameters
         ----------
         imgs : images
+            Of the kind and in the space of the images of the fit.
         y : None
             Ignored.
         confounds : table, default=None
@@ -567,6 +572,7 @@ device, random_state
         Parameters
         ----------
         folder : path
+            A model folder.
 
         Returns
         -------

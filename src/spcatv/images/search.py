@@ -114,6 +114,7 @@ class ImageSPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEsti
         Returns
         -------
         self : ImageSPCATVCV
+            Fitted.
 
         Examples
         --------

@@ -167,7 +167,9 @@ class LeastSquares(_LinearLoss):
     Parameters
     ----------
     B : array-like of shape (n_samples, n_features)
+        One row per sample.
     b : array-like of shape (n_samples,)
+        What ``Bv`` shall be close to.
 
     Examples
     --------
@@ -201,6 +203,7 @@ class Logistic(_LinearLoss):
     Parameters
     ----------
     B : array-like of shape (n_samples, n_features)
+        One row per sample.
     labels : array-like of shape (n_samples,)
         Each -1 or 1.
 
@@ -243,6 +246,7 @@ class ElasticNet(ProxPenalty):
     l2 : float
         > 0: without it g* is infinite almost everywhere, and so is every gap.
     positive : bool, default=False
+        Whether v is kept non-negative.
 
     Examples
     --------

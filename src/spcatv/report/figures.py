@@ -175,6 +175,7 @@ def plot_scores(
     Parameters
     ----------
     scores : array-like of shape (n_samples, K)
+        From `transform`.
     component : int, default=0
         Which component.
     groups : sequence of n_samples labels, default=None
@@ -187,6 +188,7 @@ def plot_scores(
     Returns
     -------
     matplotlib Figure
+        One strip per group, or a scatter plot against the variable.
 
     Examples
     --------

@@ -280,6 +280,7 @@ transform_method, init, dtype, memory_limit, device, random_state
         Returns
         -------
         self : SPCATVCV
+            Fitted.
 
         Examples
         --------

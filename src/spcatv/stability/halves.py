@@ -214,6 +214,7 @@ def split_halves(
     Returns
     -------
     SplitHalves
+        How alike the two halves of every split are, with a verdict for every component.
 
     Warns
     -----

@@ -159,6 +159,7 @@ def bootstrap_components(
     Returns
     -------
     Bootstrap
+        How often features and regions are found again.
 
     Warns
     -----

@@ -326,6 +326,7 @@ def from_matrix(A: Any, group_ptr: npt.ArrayLike | None = None) -> MatrixStructu
     Returns
     -------
     MatrixStructure
+        With the entries of `A` in float64.
 
     Examples
     --------

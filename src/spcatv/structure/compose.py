@@ -88,6 +88,7 @@ def stack(structures: Iterable[Structure], weights: npt.ArrayLike | None = None)
     Returns
     -------
     Structure
+        On the same features.
 
     Examples
     --------

@@ -39,6 +39,7 @@ def as_structure(x: Any, n_features: int | None = None) -> Structure:
     Returns
     -------
     Structure
+        With `n_features` features, if that is given.
 
     Examples
     --------
