@@ -17,7 +17,7 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("spcatv")
 
 LONG_FILES = (
-    *("test_report_browser", "test_demo_brains", "test_dask_cluster", "test_documentation"),
+    *("test_report_browser", "test_demo_brains", "test_dask_cluster", "test_documentation", "test_gpu_fit"),
     *("test_selection_dask", "test_answers", "test_stored", "test_dask_array", "test_selection_cv"),
     *("test_reproduce", "test_estimator", "test_cli_folder", "test_report_figures", "test_report_page"),
 )

@@ -184,9 +184,19 @@ def cli(folder):
     return {}
 
 
+def volumes(folder):
+    write_volumes(folder, "derivatives/sub-{:02d}_gm.nii.gz")
+    return {}
+
+
+def bids(folder):
+    write_bids(folder)
+    return {}
+
+
 def images(folder):
     write_bids(folder)
-    write_volumes(folder, "derivatives/sub-{:02d}_gm.nii.gz")
+    volumes(folder)
     write_volumes(folder, "sub-{:02d}_gm.nii.gz")
     write_surfaces(folder)
     write_grayordinates(folder)
@@ -286,8 +296,10 @@ PAGES = {
 }
 # Docstrings whose examples need more than they say themselves.
 MODULES = {
-    "spcatv.images.bids": images,
-    "spcatv.images.estimator": images,
-    "spcatv.images.search": images,
+    "spcatv.images.bids": bids,
+    **dict.fromkeys(
+        [f"spcatv.images.{name}" for name in ("estimator", "search", "cohort", "features", "space")], volumes
+    ),
+    "spcatv._util.quality": volumes,
     "spcatv.selection.cluster": selection,
 }

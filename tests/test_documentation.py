@@ -103,6 +103,7 @@ def prepare(make, text, folder, request):
     return make(folder)
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("name", modules_with_examples())
 def test_docstrings(name, own_folder, request):
     if name in ("spcatv.xarray", "spcatv._util.cf"):

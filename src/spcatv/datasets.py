@@ -40,6 +40,15 @@ class Dots:
         dot.
     scores : ndarray of shape (n_samples, 3)
         True scores: ``scores @ loadings`` are the images before noise, smoothing and standardisation.
+
+    Examples
+    --------
+    >>> from spcatv.datasets import make_dots
+    >>> dots = make_dots(n_samples=10, size=21, random_state=0)
+    >>> dots.shape, dots.loadings.shape, dots.scores.shape
+    ((21, 21), (3, 441), (10, 3))
+    >>> dots.loadings.sum(axis=1)  # pixels of the upper dots, the lower dots, and the middle dot
+    array([18., 18.,  9.])
     """
 
     X: FloatArray
@@ -58,7 +67,16 @@ class Dots:
         Returns
         -------
         train : ndarray of shape (n_train, size * size)
+            The first samples.
         test : ndarray of shape (n_samples - n_train, size * size)
+            The others.
+
+        Examples
+        --------
+        >>> from spcatv.datasets import make_dots
+        >>> train, test = make_dots(n_samples=10, size=21, random_state=0).split(8)
+        >>> train.shape, test.shape
+        ((8, 441), (2, 441))
         """
         n_samples = self.X.shape[0]
         n_train = n_samples // 2 if n_train is None else n_train
@@ -108,6 +126,18 @@ def make_dots(
     Returns
     -------
     Dots
+        The images, and the truth behind them.
+
+    Examples
+    --------
+    >>> from spcatv import SPCATV
+    >>> from spcatv.datasets import make_dots
+    >>> from spcatv.metrics import match_components
+    >>> dots = make_dots(n_samples=60, size=21, snr=2.0, random_state=0)
+    >>> model = SPCATV(3, structure=dots.shape, sparsity=0.9).fit(dots.X)
+    >>> match = match_components(dots.loadings, model.components_)
+    >>> match.correlation.round(1)
+    array([0.7, 0.7, 0.7])
     """
     _check_arguments(n_samples, size, snr, amplitudes, smoothing)
     _check_dtype(dtype)
@@ -144,6 +174,16 @@ class SimulatedCohort:
         True loadings: the indicators (0 or 1) of the regions of each component; regions do not overlap.
     scores : ndarray of shape (n_samples, n_components)
         True scores, with mean 0 and standard deviation ``snr * amplitudes[k]``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv.datasets import make_volume_cohort
+    >>> cohort = make_volume_cohort(np.ones((8, 8, 8)), 20, radius=2, random_state=0)
+    >>> cohort.X.shape, cohort.loadings.shape, cohort.scores.shape
+    ((20, 512), (3, 512), (20, 3))
+    >>> np.unique(cohort.loadings)
+    array([0., 1.])
     """
 
     X: FloatArray
@@ -189,6 +229,17 @@ def make_volume_cohort(
     Returns
     -------
     SimulatedCohort
+        The maps, and the truth behind them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv.datasets import make_volume_cohort
+    >>> mask = np.ones((8, 8, 8), dtype=bool)
+    >>> mask[0] = False
+    >>> cohort = make_volume_cohort(mask, 20, voxel_size=3.0, radius=6.0, random_state=0)
+    >>> cohort.X.shape
+    (20, 448)
     """
     _check_signals(n_samples, snr, amplitudes, radius, dtype)
     inside = np.asarray(mask) != 0
@@ -235,15 +286,26 @@ def make_surface_cohort(
         Vertices that are features, such as all but the medial wall; ``None`` for all vertices.
     radius : float
         Radius of the discs, measured along the edges of the mesh in the unit of `coords`.
-    snr, amplitudes, dtype, random_state
+    snr, amplitudes
         As for `make_volume_cohort`.
     smoothing : int, default=4
         Number of smoothing steps; each averages the noise of a vertex with the mean of its neighbours.
+    dtype, random_state
+        As for `make_volume_cohort`.
 
     Returns
     -------
     SimulatedCohort
         The features are the vertices inside the mask, in order.
+
+    Examples
+    --------
+    >>> from spcatv.datasets import make_surface_cohort
+    >>> from spcatv.structure import icosphere
+    >>> coords, triangles = icosphere(2)
+    >>> cohort = make_surface_cohort(coords, triangles, 20, radius=0.4, random_state=0)
+    >>> cohort.X.shape, cohort.loadings.shape
+    ((20, 162), (3, 162))
     """
     _check_signals(n_samples, snr, amplitudes, radius, dtype)
     places = np.asarray(coords, dtype=np.float64)

@@ -29,6 +29,13 @@ class Match(NamedTuple):
         +1 or -1, such that ``sign[k] * estimated[order[k]]`` and ``reference[k]`` correlate positively.
     correlation : ndarray of shape (n_reference,)
         Absolute correlation of the matched components, from 0 to 1.
+
+    Examples
+    --------
+    >>> from spcatv.metrics import match_components
+    >>> match = match_components([[1, 0, 0]], [[0, 1, 0], [-2, 0, 0]])
+    >>> match.order, match.sign, match.correlation.round(6)
+    (array([1]), array([-1.]), array([1.]))
     """
 
     order: IntArray
@@ -54,6 +61,12 @@ def threshold_loadings(loadings: npt.ArrayLike, norm_fraction: float = 0.99) -> 
     -------
     ndarray of the shape of `loadings`
         A copy; a row of zeros stays a row of zeros.
+
+    Examples
+    --------
+    >>> from spcatv.metrics import threshold_loadings
+    >>> threshold_loadings([3.0, -4.0, 0.1], norm_fraction=0.99)
+    array([ 3., -4.,  0.])
     """
     if not 0 < norm_fraction <= 1:
         raise ValueError(f"norm_fraction must be above 0 and at most 1, got {norm_fraction}")
@@ -102,6 +115,16 @@ def dice(
     -------
     ndarray of shape (n_components,), or a number for two vectors
         From 0 (disjoint) to 1 (equal); a corrected index is negative for less overlap than by chance.
+
+    Examples
+    --------
+    >>> from spcatv.metrics import dice
+    >>> float(dice([1, 1, 0, 0], [0, 1, 1, 0]))
+    0.5
+    >>> dice([[1, 2, 0], [0, 0, 3]], [[5, 1, 0], [1, 0, 0]])  # row by row
+    array([1., 0.])
+    >>> float(dice([1, -1, 0], [1, 1, 0], signed=True))
+    0.5
     """
     one, other = np.asarray(first), np.asarray(second)
     if one.shape != other.shape:
@@ -141,6 +164,17 @@ def pairwise_dice(
     -------
     ndarray of shape (n_fits * (n_fits - 1) / 2, n_reference)
         One row per pair, in the order (0, 1), (0, 2), ..., (1, 2), ...; one column per component.
+
+    Examples
+    --------
+    >>> from spcatv.metrics import pairwise_dice
+    >>> first = [[1, 1, 0, 0, 0], [0, 0, 1, 1, 0]]
+    >>> second = [[0, 0, -1, -1, 0], [1, 1, 0, 0, 0]]  # in another order, one of them with another sign
+    >>> third = [[1, 0, 0, 0, 0], [0, 0, 1, 1, 0]]
+    >>> pairwise_dice([first, second, third]).round(2)  # the pairs (0, 1), (0, 2) and (1, 2)
+    array([[1.  , 1.  ],
+           [0.67, 1.  ],
+           [0.67, 1.  ]])
     """
     fits = [_as_rows(fit, f"loadings[{index}]") for index, fit in enumerate(loadings)]
     if len(fits) < 2:
@@ -182,6 +216,17 @@ def match_components(reference: npt.ArrayLike, estimated: npt.ArrayLike) -> Matc
     -------
     Match
         ``order``, ``sign`` and ``correlation``, with one entry per reference component.
+
+    Examples
+    --------
+    >>> from spcatv.metrics import match_components
+    >>> reference = [[1, 1, 0, 0], [0, 0, 1, 0]]
+    >>> estimated = [[0, 0, -2, 0], [0, 0, 0, 1], [3, 2, 0, 0]]
+    >>> match = match_components(reference, estimated)
+    >>> match.order, match.sign
+    (array([2, 0]), array([ 1., -1.]))
+    >>> match.correlation.round(2)
+    array([0.96, 1.  ])
     """
     # imported here because scipy.optimize takes longer to import than the rest of this module
     from scipy.optimize import linear_sum_assignment
@@ -228,6 +273,14 @@ def loading_mse(true: npt.ArrayLike, estimated: npt.ArrayLike, *, match: bool = 
     -------
     ndarray of shape (n_true,)
         The paper reports the mean.
+
+    Examples
+    --------
+    >>> from spcatv.metrics import loading_mse
+    >>> loading_mse([[1, 1, 0, 0]], [[-3, -3, 0, 0]]).round(6)  # neither scale nor sign matters
+    array([0.])
+    >>> loading_mse([[1, 1, 0, 0]], [[0, 1, 1, 0]]).round(6)
+    array([2.])
     """
     wanted, found = _as_rows(true, "true"), _as_rows(estimated, "estimated")
     if match:
@@ -254,6 +307,13 @@ def reconstruction_error(X: npt.ArrayLike, reconstruction: npt.ArrayLike) -> flo
     Returns
     -------
     float
+        In the units of X; 0 for a perfect reconstruction.
+
+    Examples
+    --------
+    >>> from spcatv.metrics import reconstruction_error
+    >>> reconstruction_error([[3, 4], [0, 0]], [[0, 0], [0, 0]])
+    5.0
     """
     data, found = np.asarray(X), np.asarray(reconstruction)
     if data.ndim != 2 or data.shape != found.shape:
@@ -286,6 +346,14 @@ def adjusted_explained_variance(scores: npt.ArrayLike) -> FloatArray:
     -------
     ndarray of shape (n_components,)
         In squared units of the data; a component that repeats previous ones adds 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv.metrics import adjusted_explained_variance
+    >>> scores = np.array([[1, 2], [-1, -2], [1, 2], [-1, -2]])  # the second column repeats the first
+    >>> adjusted_explained_variance(scores).round(3)
+    array([1.333, 0.   ])
     """
     matrix = np.array(scores, dtype=np.float64)
     if matrix.ndim != 2 or matrix.shape[0] < 2 or matrix.shape[1] == 0:
@@ -321,6 +389,14 @@ def cumulative_explained_variance(
     -------
     ndarray of shape (n_components,)
         Between 0 and 1, never decreasing; zeros for data without variance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv.metrics import cumulative_explained_variance
+    >>> X = np.array([[3, 1, 0], [-3, 1, 0], [3, -1, 0], [-3, -1, 0]])
+    >>> cumulative_explained_variance(X, [[1, 0, 0], [2, 0, 0], [0, 1, 0]]).round(6)
+    array([0.9, 0.9, 1. ])
     """
     data, loadings = np.asarray(X), _as_rows(components, "components")
     if data.ndim != 2 or data.shape[1] != loadings.shape[1]:
@@ -345,11 +421,20 @@ def orthonormal_basis(loadings: npt.ArrayLike) -> FloatArray:
     Parameters
     ----------
     loadings : array-like of shape (n_components, n_features)
+        One loading vector per row.
 
     Returns
     -------
     ndarray of shape (n_components, n_features)
         Orthonormal rows; zeros where a loading is zero or in the span of the previous ones.
+
+    Examples
+    --------
+    >>> from spcatv.metrics import orthonormal_basis
+    >>> orthonormal_basis([[3, 4], [3, 4], [0, 1]]).round(6)
+    array([[ 0.6,  0.8],
+           [ 0. ,  0. ],
+           [-0.8,  0.6]])
     """
     rows = _as_rows(loadings, "loadings")
     basis = np.zeros_like(rows)

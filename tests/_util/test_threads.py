@@ -3,7 +3,9 @@
 import os
 import select
 import signal
+import sys
 import threading
+import time
 
 import pytest
 from joblib import Parallel, delayed
@@ -182,21 +184,42 @@ def test_an_item_that_cannot_be_made():
 
 
 def test_the_first_of_several_failures_is_raised():
-    later_failed = threading.Event()
+    """Five items are begun, and end from the last to the first: the order in time must not matter."""
+    all_begun = threading.Barrier(5, timeout=60)
+    threads_of, ended = {}, [threading.Event() for _ in range(5)]
+
+    def first_failing():
+        # `together` prefers an error of the calling thread: the first failure comes from another one
+        return 2 if threads_of[3] == threading.main_thread().ident else 3
 
     def make(number):
-        if number == 3:
-            later_failed.set()
-            raise ValueError("three")
-        if number == 2:
-            assert later_failed.wait(60)
-            raise ValueError("two")
+        threads_of[number] = threading.get_ident()
+        all_begun.wait()
+        if number < 4:
+            assert ended[number + 1].wait(60)
+            _wait_until_settled(threads_of[number + 1])
+        ended[number].set()
+        if number in (first_failing(), 4):
+            raise ValueError(f"item {number}")
         return number
 
     taken = []
-    with pytest.raises(ValueError, match="two"):
-        in_order(make, taken.append, 10, 4)
-    assert taken == [0, 1]
+    with pytest.raises(ValueError, match="item") as caught:
+        in_order(make, taken.append, 5, 5)
+    assert str(caught.value) == f"item {first_failing()}"
+    assert taken == list(range(first_failing()))
+
+
+def _wait_until_settled(thread):
+    """Wait until a thread that leaves `make` waits for its turn, or has handed its item or error on.
+
+    Then its topmost frame is where threads wait: for a condition, for work, or for the rest of the team.
+    """
+    places = (threading.Condition.wait.__code__, threads._serve.__code__, together.__code__)
+    end = time.monotonic() + 60
+    while sys._current_frames()[thread].f_code not in places:
+        assert time.monotonic() < end
+        time.sleep(0.001)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")

@@ -62,7 +62,9 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.no_cover] if "Zarr" in kind else []) for kind in KINDS]
+)
 def test_every_kind_passes_the_check(kind, files):
     if kind == "memory map of integers":
         X = np.round(np.random.default_rng(0).standard_normal((9, 40)) * 8)
@@ -379,7 +381,7 @@ import numpy as np
 from spcatv import SPCATV
 
 def fit(file, limit):
-    return SPCATV(2, structure=(100, 100), tol=1e-3, sparsity=0.5, memory_limit=limit).fit(
+    return SPCATV(2, structure=(50, 100), tol=1e-2, sparsity=0.5, memory_limit=limit).fit(
         np.load(file, mmap_mode="r")
     )
 
@@ -396,9 +398,9 @@ def test_the_limit_is_kept(files):
     """A file of 80 MB, in a process that grows by less than 40 MB."""
     rng = np.random.default_rng(0)
     paths = []
-    for n_samples in (40, 2000):
-        X = rng.standard_normal((n_samples, 10_000), dtype=np.float32)
-        X[:, 2000:4000] += 2 * rng.standard_normal((n_samples, 1), dtype=np.float32)
+    for n_samples in (40, 4000):
+        X = rng.standard_normal((n_samples, 5000), dtype=np.float32)
+        X[:, 1000:2000] += 2 * rng.standard_normal((n_samples, 1), dtype=np.float32)
         paths.append(files.mapped(X).filename)
     done = subprocess.run([sys.executable, "-c", MEASURE, *paths], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 40e6

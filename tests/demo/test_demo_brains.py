@@ -35,7 +35,8 @@ def surface(tmp_path_factory):
     return run_once(brains.run_surface, tmp_path_factory.mktemp("surface"))
 
 
-@pytest.mark.parametrize("part", ["volume", pytest.param("surface", marks=pytest.mark.no_cover)])
+@pytest.mark.no_cover
+@pytest.mark.parametrize("part", ["volume", "surface"])
 def test_the_method_finds_the_regions(part, request):
     result, folder, text = request.getfixturevalue(part)
     elastic_net, tv = result.methods

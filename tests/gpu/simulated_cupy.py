@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import types
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -139,6 +140,18 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801
         raise AttributeError(name)
 
 
+@cache
+def _preprocessed(code, defines):
+    """The CUDA C without macros."""
+    return subprocess.run(
+        ["g++", "-E", "-P", "-x", "c++", *defines, "-"],
+        input=code.replace("__restrict__", ""),
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+
 class RawModule:
     def __init__(self, *, code, options=()):
         source = SHIM + code
@@ -147,13 +160,7 @@ class RawModule:
         key = hashlib.sha256((source + repr(options)).encode()).hexdigest()[:24]
         library = folder / f"{key}.so"
         defines = [option for option in options if option.startswith("-D")]
-        plain = subprocess.run(
-            ["g++", "-E", "-P", "-x", "c++", *defines, "-"],
-            input=code.replace("__restrict__", ""),
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
+        plain = _preprocessed(code, tuple(defines))
         self.parameters = {
             name: [" ".join(item.split()[:-1]) for item in re.sub(r"\s+", " ", listed).split(",")]
             for name, listed in KERNEL.findall(plain)

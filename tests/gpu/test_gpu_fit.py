@@ -23,25 +23,29 @@ def images():
     return two_regions(40)
 
 
+def fit(X, device, **options):
+    options = {"n_components": 2, "structure": (20, 24), "random_state": 0} | options
+    return SPCATV(**options, device=device).fit(X)
+
+
 def both(X, **options):
     """The same fit on the CPU and on the GPU."""
-    options = {"n_components": 2, "structure": (20, 24), "random_state": 0} | options
-    return SPCATV(**options).fit(X), SPCATV(**options, device="cuda").fit(X)
+    return fit(X, "cpu", **options), fit(X, "cuda", **options)
 
 
 @pytest.mark.parametrize(
     "options",
     [
         {},
-        {"dtype": "float32"},
+        pytest.param({"dtype": "float32"}, marks=pytest.mark.no_cover),
         {"alpha": 0.1},
         {"alpha": 0.1, "dtype": "float32"},
         {"alpha": 0.1, "penalty": "graphnet"},
         {"alpha": 0.1, "positive": True},
-        {"alpha": 0.1, "refine": True},
-        {"refit": "support"},
+        pytest.param({"alpha": 0.1, "refine": True}, marks=pytest.mark.no_cover),
+        pytest.param({"refit": "support"}, marks=pytest.mark.no_cover),
         {"global_signal": "regress"},
-        {"init": "structured"},
+        pytest.param({"init": "structured"}, marks=pytest.mark.no_cover),
         {"smoothness": 0.0},
         {"alpha": 0.1, "solver": "fista", "tol": 1e-4},
         {"alpha": 0.1, "penalty": HuberTV(0.1), "tol": 1e-4},
@@ -99,6 +103,7 @@ def test_certificates_hold_on_the_cpu(name, penalty, cupy):
     assert_allclose(component.gap, gap, rtol=1e-3, atol=1e-12)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("n_samples", [700, 40])
 def test_many_samples_are_compressed(n_samples):
     X = two_regions(n_samples)[:, :200]
@@ -114,10 +119,11 @@ def test_a_dead_component(images):
     assert there.diagnostics_[1].is_dead
 
 
+@pytest.mark.no_cover
 def test_x_on_the_gpu_is_not_copied(images, cupy):
     X = cupy.asarray(images)
     data = on_device(as_data(X), "cuda", 2)
-    here, _ = both(images)
+    here = fit(images, "cpu")
     X[0, 0] = 7.0
     assert float(data.array[0, 0]) == 7.0
     X[0, 0] = images[0, 0]
@@ -177,6 +183,7 @@ def test_selection_moves_x_once(images, monkeypatch):
     assert_allclose(there.components_, here.components_, atol=1e-4)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("options", "study"),
     [
@@ -200,6 +207,7 @@ def test_resamples_halves_and_curves(images, options, study):
     assert_allclose(there, here, atol=1e-2)
 
 
+@pytest.mark.no_cover
 def test_the_same_bits_every_time(images):
-    first, second = (both(images)[1].components_ for _ in range(2))
+    first, second = (fit(images, "cuda").components_ for _ in range(2))
     assert_array_equal(first, second)

@@ -1,6 +1,10 @@
-"""The page in a real browser: from file://, without network, moved by keyboard and pointer."""
+"""The page in a real browser: from file://, without network, moved by keyboard and pointer.
+
+With the environment variable SPCATV_TEST_PICTURES, pictures of the pages are kept in tests/artefacts.
+"""
 
 import json
+import os
 import re
 from itertools import pairwise
 from types import SimpleNamespace
@@ -13,7 +17,8 @@ from spcatv.report import generate_report
 from spcatv.report.maps import views_of
 
 WIDTHS = (400, 1200, 1600)
-SHOWN_WIDTH = 1200  # of the pictures for people: a picture takes longer than everything else
+# of the pictures for people, if they are asked for: a picture takes longer than everything else
+SHOWN_WIDTHS = (1200,) if os.environ.get("SPCATV_TEST_PICTURES") else ()
 
 
 @pytest.fixture
@@ -64,7 +69,7 @@ def test_opens_without_complaint_or_network_and_fits_the_width(browser, pages, a
     assert browser.evaluate("document.documentElement.scrollWidth") <= width, (
         "nothing is cut or scrolls sideways"
     )
-    for scheme in ("light", "dark") if width == SHOWN_WIDTH else ():
+    for scheme in ("light", "dark") if width in SHOWN_WIDTHS else ():
         with browser.scheme(scheme):
             browser.screenshot(artefacts / f"report-{kind}-{width}-{scheme}.png")
 

@@ -21,12 +21,17 @@ from spcatv.selection import SPCATVCV, path
 from spcatv.stability import bootstrap_components
 
 
-def texts(figure):
-    """The texts of a figure, with their positions."""
+def as_png(figure):
+    """The canvas that a figure was drawn on, once, and its PNG file."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
+    canvas, stream = FigureCanvasAgg(figure), io.BytesIO()
+    canvas.print_png(stream)
+    return canvas, stream.getvalue()
+
+
+def texts(figure, canvas):
+    """The texts of a figure that was drawn on a canvas, with their positions."""
     found = list(figure.texts)
     legends = [*figure.legends, *(axes.get_legend() for axes in figure.axes)]
     for legend in filter(None, legends):
@@ -47,7 +52,9 @@ def texts(figure):
 def assert_readable(figure):
     """No text overlaps another, or leaves the figure."""
     frame = figure.bbox
-    shown = [(text, box) for text, box in texts(figure) if box.width > 0]
+    canvas, png = as_png(figure)
+    assert png.startswith(b"\x89PNG")
+    shown = [(text, box) for text, box in texts(figure, canvas) if box.width > 0]
     for text, box in shown:
         assert box.x0 >= frame.x0 - 1, text
         assert box.x1 <= frame.x1 + 1, text
@@ -57,18 +64,20 @@ def assert_readable(figure):
         across = min(first.x1, second.x1) - max(first.x0, second.x0)
         up = min(first.y1, second.y1) - max(first.y0, second.y0)
         assert across <= 1 or up <= 1, f"{one!r} overlaps {other!r}"
-    for kind, start in (("svg", b"<?xml"), ("png", b"\x89PNG")):
-        stream = io.BytesIO()
-        figure.savefig(stream, format=kind)
-        assert stream.getvalue().startswith(start)
+    stream = io.BytesIO()
+    figure.savefig(stream, format="svg")
+    assert stream.getvalue().startswith(b"<?xml")
 
 
-@pytest.mark.parametrize("kind", ["volume", "cifti", "image", "line"])
+@pytest.mark.parametrize(
+    "kind", [pytest.param("volume", marks=pytest.mark.no_cover), "cifti", "image", "line"]
+)
 def test_components_of_every_kind(request, kind):
     figure = plot_components(request.getfixturevalue(kind).model)
     assert_readable(figure)
 
 
+@pytest.mark.no_cover
 def test_components_of_surfaces(surface):
     figure = plot_components(surface.model, components=[1])
     assert len([axes for axes in figure.axes if axes.collections]) >= 4
@@ -202,5 +211,6 @@ def test_voxels_without_a_loading_say_so(cifti):
     start = len(rows[0]) - 125  # the block of voxels comes last
     empty = [k for k, row in enumerate(rows) if not row[start:].any()]
     assert empty, "some component lies on the surface alone"
-    said = [text for text, _ in texts(plot_components(cifti.model)) if text.startswith("no loading")]
+    figure = plot_components(cifti.model)
+    said = [text for text, _ in texts(figure, as_png(figure)[0]) if text.startswith("no loading")]
     assert len(said) == len(empty)

@@ -11,9 +11,11 @@ from spcatv.testing.solvers import STRUCTURES, _check, check_solver, known_answe
 
 # the smoothing methods need many iterations for every digit
 TOL = {"conesta": 1e-7, "fista": 1e-7}
+SLOW = [pytest.param(name, marks=pytest.mark.no_cover) for name in TOL]
+OTHERS = [name for name in METHODS if name != "closed_form" and name not in TOL]
 
 
-@pytest.mark.parametrize("method", ["auto", *(name for name in METHODS if name != "closed_form")])
+@pytest.mark.parametrize("method", ["auto", *OTHERS, *SLOW])
 def test_every_method_passes(method):
     check_solver(method, tol=TOL.get(method, 1e-8))
 

@@ -26,7 +26,14 @@ N_NAMED = 5
 
 
 class RowOrderWarning(UserWarning):
-    """The rows of a table were taken in their order, because nothing says whom they are about."""
+    """The rows of a table were taken in their order, because nothing says whom they are about.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from spcatv.images import RowOrderWarning
+    >>> warnings.filterwarnings("error", category=RowOrderWarning)
+    """
 
 
 @dataclass(frozen=True)

@@ -34,12 +34,28 @@ class BlankError(ValueError):
 
 
 class ImageQualityWarning(UserWarning):
-    """Some images are unlike the others, or the same as others."""
+    """Some images are unlike the others, or the same as others.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from spcatv.images import ImageQualityWarning
+    >>> warnings.filterwarnings("error", category=ImageQualityWarning)
+    """
 
 
 @dataclass(frozen=True)
 class ImageQuality:
-    """One image among the others. All values are those of the features in the mask."""
+    """One image among the others. All values are those of the features in the mask.
+
+    Examples
+    --------
+    >>> from spcatv.images import read_cohort
+    >>> cohort = read_cohort("derivatives/sub-*_gm.nii.gz", mask="gm_mask.nii.gz")
+    >>> first = cohort.quality[0]
+    >>> first.share_missing, first.share_zero, first.outlier
+    (0.0, 0.0, False)
+    """
 
     name: str
     share_missing: float  # share of the features that are NaN or infinite

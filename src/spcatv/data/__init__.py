@@ -68,6 +68,7 @@ def as_data(X: Any) -> Data:
     Returns
     -------
     Data
+        X itself, if it is one already.
 
     Examples
     --------

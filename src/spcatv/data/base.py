@@ -39,7 +39,20 @@ class FirstLook:
 
 @runtime_checkable
 class Data(Protocol):
-    """Raw data X: N samples by P features."""
+    """Raw data X: N samples by P features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv.data import Data, as_data
+    >>> data: Data = as_data(np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]))
+    >>> data.shape, data.dot(np.array([1.0, 1.0])), data.transpose_dot(np.array([1.0, 0.0, 0.0]))
+    ((3, 2), array([ 3.,  7., 11.]), array([1., 2.]))
+    >>> data.column_statistics(center=True).mean
+    array([3., 4.])
+    >>> [block.tolist() for _, block in data.take(np.array([2, 0])).blocks()]
+    [[[5.0, 6.0], [1.0, 2.0]]]
+    """
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -155,6 +155,15 @@ class BlockedData(ABC):
         float32 or float64.
     samples : ndarray of shape (N,), int
         Which stored rows are the samples, in order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv.data import BlockedData, in_blocks
+    >>> np.save("X.npy", np.arange(12.0).reshape(4, 3))
+    >>> data = in_blocks(np.load("X.npy", mmap_mode="r"))
+    >>> isinstance(data, BlockedData), data.dot(np.ones(3))
+    (True, array([ 3., 12., 21., 30.]))
     """
 
     shape: tuple[int, int]

@@ -37,7 +37,14 @@ Graph = dict[Any, Any]
 
 
 class ChunkWarning(UserWarning):
-    """The chunks of a Dask array do not hold whole samples."""
+    """The chunks of a Dask array do not hold whole samples.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from spcatv.data import ChunkWarning
+    >>> warnings.filterwarnings("error", category=ChunkWarning)
+    """
 
 
 class _Block:

@@ -61,15 +61,41 @@ NOTHING_LEFT = "the penalty leaves no loading"
 
 
 class SparsityWarning(UserWarning):
-    """Some components have more or fewer zeros than was asked for."""
+    """Some components have more or fewer zeros than was asked for.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from spcatv.estimator import SparsityWarning
+    >>> warnings.filterwarnings("ignore", category=SparsityWarning)
+    """
 
 
 class NullComponentWarning(UserWarning):
-    """Some components are dead: the penalty kills them, or the data have no more to explain."""
+    """Some components are dead: the penalty kills them, or the data have no more to explain.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from spcatv import SPCATV
+    >>> from spcatv.estimator import NullComponentWarning
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always", NullComponentWarning)
+    ...     model = SPCATV(1, alpha=100.0).fit([[1.0, 2.0], [3.0, 5.0], [2.0, 1.0]])  # far too strong
+    >>> [warning.category.__name__ for warning in caught], model.components_
+    (['NullComponentWarning'], array([[0., 0.]]))
+    """
 
 
 class ComponentCountWarning(UserWarning):
-    """More components are asked for than the data have dimensions."""
+    """More components are asked for than the data have dimensions.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from spcatv.estimator import ComponentCountWarning
+    >>> warnings.filterwarnings("error", category=ComponentCountWarning)
+    """
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,6 +27,15 @@ class ComponentNamesMixin:
         Returns
         -------
         ndarray of str objects of shape (n_components,)
+            One name per component.
+
+        Examples
+        --------
+        >>> from spcatv import SPCATV
+        >>> from spcatv.datasets import make_dots
+        >>> dots = make_dots(n_samples=40, size=14, snr=2.0, random_state=0)
+        >>> SPCATV(2, structure=dots.shape, sparsity=0.8).fit(dots.X).get_feature_names_out()
+        array(['component_1', 'component_2'], dtype=object)
         """
         check_is_fitted(self)
         return np.asarray(component_names(len(self.components_)), dtype=object)

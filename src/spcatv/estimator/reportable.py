@@ -25,6 +25,16 @@ class ReportMixin:
         -------
         Report
             With ``save_as_html(path)`` and ``open_in_browser()``.
+
+        Examples
+        --------
+        >>> from spcatv import SPCATV
+        >>> from spcatv.datasets import make_dots
+        >>> dots = make_dots(n_samples=40, size=14, snr=2.0, random_state=0)
+        >>> model = SPCATV(2, structure=dots.shape, sparsity=0.8).fit(dots.X)
+        >>> report = model.generate_report(title="Dots", data=dots.X)
+        >>> report.save_as_html("dots.html").name
+        'dots.html'
         """
         # imported when it is asked for: nobody else needs what it brings along
         from spcatv.report import generate_report

@@ -249,6 +249,18 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         Returns
         -------
         self : SPCATV
+            Fitted.
+
+        Examples
+        --------
+        >>> from spcatv import SPCATV
+        >>> from spcatv.datasets import make_dots
+        >>> dots = make_dots(n_samples=40, size=14, snr=2.0, random_state=0)
+        >>> model = SPCATV(n_components=2, structure=dots.shape, sparsity=0.8).fit(dots.X)
+        >>> model.components_.shape
+        (2, 196)
+        >>> (model.components_ == 0).mean(axis=1).round(2)
+        array([0.8, 0.8])
         """
         check_parameters(self)
         data = checked_data(self, X, reset=True, min_samples=2)
@@ -277,10 +289,21 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         Parameters
         ----------
         X : array-like, Dask array, array in a file, or Data, of shape (n_samples, n_features)
+            Data.
 
         Returns
         -------
         ndarray of shape (n_samples, n_components)
+            Scores.
+
+        Examples
+        --------
+        >>> from spcatv import SPCATV
+        >>> from spcatv.datasets import make_dots
+        >>> dots = make_dots(n_samples=40, size=14, snr=2.0, random_state=0)
+        >>> train, test = dots.split(30)
+        >>> SPCATV(2, structure=dots.shape, sparsity=0.8).fit(train).transform(test).shape
+        (10, 2)
         """
         check_is_fitted(self)
         check_parameters(self)
@@ -311,6 +334,17 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         -------
         ndarray of shape (n_samples, n_features)
             A Dask array of the same chunks of samples if the scores are one: it is computed where it is used.
+
+        Examples
+        --------
+        >>> from spcatv import SPCATV
+        >>> from spcatv.datasets import make_dots
+        >>> dots = make_dots(n_samples=40, size=14, snr=2.0, random_state=0)
+        >>> model = SPCATV(2, structure=dots.shape, sparsity=0.8).fit(dots.X)
+        >>> model.inverse_transform(model.transform(dots.X)).shape
+        (40, 196)
+        >>> bool((model.inverse_transform([[0.0, 0.0]]) == model.mean_).all())
+        True
         """
         check_is_fitted(self)
         is_dask = hasattr(X, "__dask_graph__")
@@ -333,6 +367,7 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         Parameters
         ----------
         X : array-like, Dask array, array in a file, or Data, of shape (n_samples, n_features)
+            Data.
         y : None
             Ignored.
 
@@ -341,6 +376,16 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         float
             ``-(1/n) ||X - inverse_transform(transform(X))||_F^2``: higher is better. With
             ``global_signal="regress"`` X is what is left of the samples without their global signal.
+
+        Examples
+        --------
+        >>> from spcatv import SPCATV
+        >>> from spcatv.datasets import make_dots
+        >>> dots = make_dots(n_samples=40, size=14, snr=2.0, random_state=0)
+        >>> train, test = dots.split(30)
+        >>> one, two = (SPCATV(k, structure=dots.shape, sparsity=0.8).fit(train).score(test) for k in (1, 2))
+        >>> one < two < 0
+        True
         """
         check_is_fitted(self)
         data = checked_data(self, X, reset=False)
@@ -365,6 +410,16 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         -------
         Path
             `folder`.
+
+        Examples
+        --------
+        >>> from spcatv import SPCATV
+        >>> from spcatv.datasets import make_dots
+        >>> dots = make_dots(n_samples=40, size=14, snr=2.0, random_state=0)
+        >>> model = SPCATV(2, structure=dots.shape, sparsity=0.8).fit(dots.X)
+        >>> folder = model.save("model")
+        >>> sorted(file.name for file in folder.iterdir())
+        ['arrays.npz', 'model.json']
         """
         check_is_fitted(self)
         return write_model(folder, estimator_state(self, inputs=inputs))
@@ -376,12 +431,23 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         Parameters
         ----------
         folder : path
+            A model folder.
 
         Returns
         -------
         SPCATV
             Fitted, with the same parameters, scores and reconstructions. A `solver` that was a function
             comes back as "auto", a `structure` that was one as the structure that it made.
+
+        Examples
+        --------
+        >>> from spcatv import SPCATV
+        >>> from spcatv.datasets import make_dots
+        >>> dots = make_dots(n_samples=40, size=14, snr=2.0, random_state=0)
+        >>> model = SPCATV(2, structure=dots.shape, sparsity=0.8).fit(dots.X)
+        >>> again = SPCATV.load(model.save("model"))
+        >>> bool((again.transform(dots.X) == model.transform(dots.X)).all())
+        True
         """
         return restore_estimator(cls, read_model(folder, kind="SPCATV"))
 

@@ -44,7 +44,16 @@ DTYPES = ("float32", "float64")
 
 @dataclass(frozen=True)
 class InputFile:
-    """A file that was read, and its SHA-256."""
+    """A file that was read, and its SHA-256.
+
+    Examples
+    --------
+    >>> from spcatv.images import read_cohort
+    >>> cohort = read_cohort("derivatives/sub-*_gm.nii.gz", mask="gm_mask.nii.gz")
+    >>> first = cohort.files[0]
+    >>> first.name.endswith("sub-00_gm.nii.gz"), len(first.sha256)
+    (True, 64)
+    """
 
     name: str
     sha256: str
@@ -52,7 +61,21 @@ class InputFile:
 
 @dataclass(frozen=True, eq=False)
 class Preparation:
-    """How images become rows of the data matrix, in a fit and for new images."""
+    """How images become rows of the data matrix, in a fit and for new images.
+
+    Examples
+    --------
+    >>> from spcatv.images import read_cohort
+    >>> cohort = read_cohort("derivatives/sub-*_gm.nii.gz", mask="gm_mask.nii.gz", standardize=True)
+    >>> preparation = cohort.preparation
+    >>> new = preparation.read("derivatives/sub-00_gm.nii.gz")
+    >>> new.shape, preparation.to_images(new).shape
+    ((1, 60), (7, 6, 5, 1))
+    >>> [part.shape for part in preparation.batches("derivatives/sub-0*_gm.nii.gz")]
+    [(10, 60)]
+    >>> len(preparation.open("derivatives/sub-0*_gm.nii.gz").names)
+    10
+    """
 
     space: Space  # where the features live
     confounds: ConfoundFit | None  # what the confounds explain
@@ -172,6 +195,17 @@ class Cohort:
     mean_img : Nifti1Image or None
         The mean of volumes as they were read, also outside the mask; None for other images, and if their
         values come from a cache.
+
+    Examples
+    --------
+    >>> from spcatv.images import read_cohort
+    >>> cohort = read_cohort("derivatives/sub-*_gm.nii.gz", mask="gm_mask.nii.gz")
+    >>> cohort.X.shape, len(cohort.names), cohort.space.noun
+    ((12, 60), 12, 'voxels')
+    >>> cohort.mask_report
+    'mask of 60 of 210 voxels, given (gm_mask.nii.gz)'
+    >>> cohort.groups is None  # one image per person
+    True
     """
 
     X: Any
@@ -266,11 +300,22 @@ def read_cohort(
     Returns
     -------
     Cohort
+        The data matrix, and how it was made.
 
     Raises
     ------
     ImageError
         One line that names the file.
+
+    Examples
+    --------
+    >>> from spcatv import ImageSPCATV
+    >>> from spcatv.images import make_reading, read_cohort
+    >>> reading = make_reading(smoothing_fwhm=4.0)
+    >>> cohort = read_cohort("derivatives/sub-*_gm.nii.gz", mask="gm_mask.nii.gz", reading=reading)
+    >>> cohort.X.shape, cohort.X.dtype.name
+    ((12, 60), 'float32')
+    >>> model = ImageSPCATV(2).fit(cohort)  # reads nothing again
     """
     check_rule(bad_features)
     precision = checked_dtype(dtype)

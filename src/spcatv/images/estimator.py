@@ -266,6 +266,15 @@ device, random_state
         Returns
         -------
         self : ImageSPCATV
+            Fitted.
+
+        Examples
+        --------
+        >>> from spcatv import ImageSPCATV
+        >>> model = ImageSPCATV(2, mask="gm_mask.nii.gz")
+        >>> model = model.fit("derivatives/sub-*_gm.nii.gz", exclude="sub-03")
+        >>> len(model.input_names_), model.components_img_.shape
+        (11, (7, 6, 5, 2))
         """
         self._fit(imgs, confounds, exclude)
         return self
@@ -289,6 +298,13 @@ device, random_state
         Returns
         -------
         ndarray of shape (n_images, n_components)
+            Scores.
+
+        Examples
+        --------
+        >>> from spcatv import ImageSPCATV
+        >>> ImageSPCATV(2, mask="gm_mask.nii.gz").fit_transform("derivatives/sub-*_gm.nii.gz").shape
+        (12, 2)
         """
         cohort = self._fit(X, confounds, exclude)
         return self.estimator_.transform(cohort.X)
@@ -311,7 +327,26 @@ device, random_state
         return SPCATV(**{**own, "structure": cohort.space.structure(), "dtype": cohort.preparation.dtype})
 
     def adopt_fit(self, estimator: SPCATV, cohort: Cohort) -> None:
-        """Take over a fit on the data matrix of a cohort."""
+        """Take over a fit on the data matrix of a cohort.
+
+        Parameters
+        ----------
+        estimator : SPCATV
+            Fitted to ``cohort.X``.
+        cohort : Cohort
+            The images.
+
+        Examples
+        --------
+        >>> from spcatv import SPCATV, ImageSPCATV
+        >>> from spcatv.images import read_cohort
+        >>> cohort = read_cohort("derivatives/sub-*_gm.nii.gz", mask="gm_mask.nii.gz")
+        >>> estimator = SPCATV(2, structure=cohort.space.structure()).fit(cohort.X)
+        >>> model = ImageSPCATV(2)
+        >>> model.adopt_fit(estimator, cohort)
+        >>> model.components_img_.shape
+        (7, 6, 5, 2)
+        """
         self.input_names_ = cohort.names
         self.input_files_ = cohort.files
         self.mask_report_ = cohort.mask_report
@@ -335,25 +370,75 @@ device, random_state
 
     @property
     def mask_img_(self) -> Any:
-        """The mask as an image."""
+        """The mask as an image.
+
+        Returns
+        -------
+        Nifti1Image, SurfaceImage or Cifti2Image
+            1 inside, 0 outside.
+
+        Examples
+        --------
+        >>> from spcatv import ImageSPCATV
+        >>> model = ImageSPCATV(2, mask="gm_mask.nii.gz").fit("derivatives/sub-*_gm.nii.gz")
+        >>> int(model.mask_img_.get_fdata().sum()) == model.n_features_in_
+        True
+        """
         check_is_fitted(self, "estimator_")
         return self.space_.mask_image()
 
     @property
     def variance_(self) -> FloatArray:
-        """The variance that each component explains."""
+        """The variance that each component explains.
+
+        Returns
+        -------
+        ndarray of shape (n_components,)
+            ``explained_variance_``.
+
+        Examples
+        --------
+        >>> from spcatv import ImageSPCATV
+        >>> model = ImageSPCATV(2, mask="gm_mask.nii.gz").fit("derivatives/sub-*_gm.nii.gz")
+        >>> bool(model.variance_[0] > model.variance_[1])
+        True
+        """
         check_is_fitted(self, "estimator_")
         return self.estimator_.explained_variance_
 
     @property
     def components_img_(self) -> Any:
-        """The loading maps as an image."""
+        """The loading maps as an image.
+
+        Returns
+        -------
+        4-D Nifti1Image, SurfaceImage or Cifti2Image
+            One map per component.
+
+        Examples
+        --------
+        >>> from spcatv import ImageSPCATV
+        >>> model = ImageSPCATV(2, mask="gm_mask.nii.gz").fit("derivatives/sub-*_gm.nii.gz")
+        >>> model.components_img_.to_filename("components.nii.gz")
+        """
         check_is_fitted(self, "estimator_")
         return self.space_.to_images(self.components_, default_names(len(self.components_)))
 
     @property
     def n_dropped_(self) -> int:
-        """Number of voxels or vertices that were dropped from the mask."""
+        """Number of voxels or vertices that were dropped from the mask.
+
+        Returns
+        -------
+        int
+            0 if all could be used.
+
+        Examples
+        --------
+        >>> from spcatv import ImageSPCATV
+        >>> ImageSPCATV(2, mask="gm_mask.nii.gz").fit("derivatives/sub-*_gm.nii.gz").n_dropped_
+        0
+        """
         check_is_fitted(self, "estimator_")
         return self.dropped_.n_dropped
 
@@ -382,6 +467,14 @@ device, random_state
         Returns
         -------
         ndarray of shape (n_images, n_components)
+            Scores.
+
+        Examples
+        --------
+        >>> from spcatv import ImageSPCATV
+        >>> model = ImageSPCATV(2, mask="gm_mask.nii.gz").fit("derivatives/sub-*_gm.nii.gz")
+        >>> model.transform(["derivatives/sub-00_gm.nii.gz", "derivatives/sub-01_gm.nii.gz"]).shape
+        (2, 2)
         """
         check_is_fitted(self, "estimator_")
         with heard(progress):
@@ -408,6 +501,14 @@ device, random_state
         Returns
         -------
         4-D Nifti1Image, SurfaceImage or Cifti2Image
+            One image per row.
+
+        Examples
+        --------
+        >>> from spcatv import ImageSPCATV
+        >>> model = ImageSPCATV(2, mask="gm_mask.nii.gz").fit("derivatives/sub-*_gm.nii.gz")
+        >>> model.inverse_transform([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]).shape
+        (7, 6, 5, 3)
         """
         check_is_fitted(self, "estimator_")
         rows = self.estimator_.inverse_transform(X)
@@ -419,10 +520,23 @@ device, random_state
         Parameters
         ----------
         imgs : images
+            Of the kind and in the space of the images of the fit.
         y : None
             Ignored.
         confounds : table, default=None
             As for `transform`.
+
+        Returns
+        -------
+        float
+            Higher is better.
+
+        Examples
+        --------
+        >>> from spcatv import ImageSPCATV
+        >>> model = ImageSPCATV(2, mask="gm_mask.nii.gz").fit("derivatives/sub-0*_gm.nii.gz")
+        >>> model.score("derivatives/sub-1*_gm.nii.gz") < 0  # images that the fit has not seen
+        True
         """
         check_is_fitted(self, "estimator_")
         found = [(self.estimator_.score(X), len(X)) for X in self._batches(imgs, confounds)]
@@ -440,6 +554,13 @@ device, random_state
         -------
         Path
             `folder`.
+
+        Examples
+        --------
+        >>> from spcatv import ImageSPCATV
+        >>> model = ImageSPCATV(2, mask="gm_mask.nii.gz").fit("derivatives/sub-*_gm.nii.gz")
+        >>> sorted(file.name for file in model.save("model").rglob("*"))
+        ['arrays.npz', 'desc-SPCATV_components.json', 'desc-SPCATV_components.nii.gz', 'maps', 'model.json']
         """
         check_is_fitted(self, "estimator_")
         return save_fitted(self, folder)
@@ -451,18 +572,46 @@ device, random_state
         Parameters
         ----------
         folder : path
+            A model folder.
 
         Returns
         -------
         ImageSPCATV
             Fitted; it transforms new images as the saved one did. A mask or surface that was given as an
             object is replaced by the fitted one.
+
+        Examples
+        --------
+        >>> from spcatv import ImageSPCATV
+        >>> model = ImageSPCATV(2, mask="gm_mask.nii.gz").fit("derivatives/sub-*_gm.nii.gz")
+        >>> again = ImageSPCATV.load(model.save("model"))
+        >>> bool((again.components_ == model.components_).all())
+        True
         """
         return cls.restore(read_model(folder, kind=KIND))
 
     @classmethod
     def restore(cls, saved: SavedModel) -> Self:
-        """The fitted model that a model folder describes (`spcatv.model.read_model`)."""
+        """The fitted model that a model folder describes (`spcatv.model.read_model`).
+
+        Parameters
+        ----------
+        saved : SavedModel
+            The contents of a model folder.
+
+        Returns
+        -------
+        ImageSPCATV
+            Fitted.
+
+        Examples
+        --------
+        >>> from spcatv import ImageSPCATV
+        >>> from spcatv.model import read_model
+        >>> model = ImageSPCATV(2, mask="gm_mask.nii.gz").fit("derivatives/sub-*_gm.nii.gz")
+        >>> ImageSPCATV.restore(read_model(model.save("model"))).components_.shape
+        (2, 60)
+        """
         with saved.naming_source():
             parameters, fitted, estimator = restore_fitted(saved)
             model = cls(**parameters)

@@ -16,7 +16,14 @@ RULES = ("drop", "raise")
 
 
 class BadFeatureWarning(UserWarning):
-    """Voxels or vertices were dropped: constant, NaN or infinite values."""
+    """Voxels or vertices were dropped: constant, NaN or infinite values.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from spcatv.images import BadFeatureWarning
+    >>> warnings.filterwarnings("ignore", category=BadFeatureWarning)
+    """
 
 
 def check_rule(rule: Any) -> None:
@@ -41,7 +48,14 @@ class BadFeatures:
 
 @dataclass(frozen=True)
 class DropReport:
-    """How many features there were, and how many were dropped and why."""
+    """How many features there were, and how many were dropped and why.
+
+    Examples
+    --------
+    >>> from spcatv.images import read_cohort
+    >>> read_cohort("derivatives/sub-*_gm.nii.gz", mask="gm_mask.nii.gz").dropped.n_dropped
+    0
+    """
 
     n_features: int  # features before any was dropped
     # dropped, and why:

@@ -34,7 +34,18 @@ CURV_HEADER = struct.Struct(">3siii")
 
 
 class ImageError(ValueError):
-    """Images, masks, surfaces or confounds that cannot be used; the message names the file."""
+    """Images, masks, surfaces or confounds that cannot be used; the message names the file.
+
+    Examples
+    --------
+    >>> from spcatv import ImageSPCATV
+    >>> from spcatv.images import ImageError
+    >>> try:
+    ...     ImageSPCATV().fit(["sub-01_gm.nii.gz", "sub-02_gm.nii.gz"])
+    ... except ImageError as error:
+    ...     print(error)
+    sub-01_gm.nii.gz: no such file
+    """
 
 
 def is_path(item: Any) -> bool:

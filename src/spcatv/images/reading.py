@@ -23,6 +23,18 @@ class Reading:
 
     A run is an image with several volumes. Cleaning treats every run by itself, in the order of
     `nilearn.signal.clean`: trends, filters, confounds, scale.
+
+    Examples
+    --------
+    >>> from spcatv.images import make_reading
+    >>> reading = make_reading(smoothing_fwhm=6, high_pass=0.01, t_r=2.0)
+    >>> reading.filters, reading.centres_runs
+    (True, True)
+    >>> settled = reading.settled(any_series=True)
+    >>> settled.standardize_runs, settled.cleans
+    ('zscore_sample', True)
+    >>> make_reading(smoothing_fwhm=6).described()
+    'smoothed with a kernel of 6 mm (FWHM)'
     """
 
     smoothing_fwhm: float | None = None  # width of a Gaussian kernel at half its maximum, in mm
@@ -101,6 +113,13 @@ def make_reading(
     ------
     TypeError, ValueError
         Names the parameter.
+
+    Examples
+    --------
+    >>> from spcatv.images import make_reading
+    >>> reading = make_reading(smoothing_fwhm=6, standardize_runs=False)
+    >>> reading.smoothing_fwhm, reading.standardize_runs
+    (6.0, 'none')
     """
     scaling = _SWITCHES[standardize_runs] if _is_switch(standardize_runs) else standardize_runs
     if not isinstance(scaling, str) or scaling not in (*SCALINGS, AUTO):

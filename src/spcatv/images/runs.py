@@ -25,7 +25,14 @@ LONGEST = 100.0
 
 
 class RunWarning(UserWarning):
-    """Runs were treated in a way that was not asked for by name."""
+    """Runs were treated in a way that was not asked for by name.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from spcatv.images import RunWarning
+    >>> warnings.filterwarnings("ignore", category=RunWarning)
+    """
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,9 @@ class ImageSPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEsti
     >>> from spcatv import ImageSPCATVCV
     >>> search = ImageSPCATVCV(n_components=3, mask="gm_mask.nii.gz", sparsity=[0.8, 0.9], smoothness=1.0)
     >>> search = search.fit("derivatives/sub-*_gm.nii.gz")
-    >>> search.best_estimator_.components_img_.to_filename("components.nii.gz")
+    >>> search.components_.shape == (3, search.n_features_in_)
+    True
+    >>> search.components_img_.to_filename("components.nii.gz")
     """
 
     def __init__(self, n_components: int = 3, **parameters: Any) -> None:
@@ -112,6 +114,14 @@ class ImageSPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEsti
         Returns
         -------
         self : ImageSPCATVCV
+            Fitted.
+
+        Examples
+        --------
+        >>> from spcatv import ImageSPCATVCV
+        >>> search = ImageSPCATVCV(1, mask="gm_mask.nii.gz", sparsity=[0.5, 0.8], smoothness=1.0, cv=2)
+        >>> sorted(search.fit("derivatives/sub-*_gm.nii.gz").best_params_)
+        ['smoothness', 'sparsity']
         """
         self._fit(imgs, y, groups, confounds, exclude)
         return self
@@ -125,7 +135,33 @@ class ImageSPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEsti
         *,
         exclude: str | Sequence[str] = (),
     ) -> FloatArray:
-        """Fit images and return their scores, shape (n_images, n_components); the images are read once."""
+        """Fit images and return their scores, shape (n_images, n_components); the images are read once.
+
+        Parameters
+        ----------
+        X : images or Cohort
+            As for `fit`.
+        y : array-like of shape (n_images,), default=None
+            As for `fit`.
+        groups : array-like of shape (n_images,), default=None
+            As for `fit`.
+        confounds : table, default=None
+            As for `fit`.
+        exclude : str or sequence of str, default=()
+            As for `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n_images, n_components)
+            Scores by the chosen model.
+
+        Examples
+        --------
+        >>> from spcatv import ImageSPCATVCV
+        >>> search = ImageSPCATVCV(1, mask="gm_mask.nii.gz", sparsity=[0.5, 0.8], smoothness=1.0, cv=2)
+        >>> search.fit_transform("derivatives/sub-*_gm.nii.gz").shape
+        (12, 1)
+        """
         cohort = self._fit(X, y, groups, confounds, exclude)
         return self.best_estimator_.estimator_.transform(cohort.X)
 
@@ -174,17 +210,77 @@ class ImageSPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEsti
         return self.best_estimator_.n_features_in_
 
     def transform(self, imgs: Any, confounds: Any = None) -> FloatArray:
-        """Scores of images by the chosen model, shape (n_images, n_components)."""
+        """Scores of images by the chosen model, shape (n_images, n_components).
+
+        Parameters
+        ----------
+        imgs : images
+            Of the kind and in the space of the images of the fit.
+        confounds : table, default=None
+            Needed if the fit had confounds.
+
+        Returns
+        -------
+        ndarray of shape (n_images, n_components)
+            Scores.
+
+        Examples
+        --------
+        >>> from spcatv import ImageSPCATVCV
+        >>> search = ImageSPCATVCV(1, mask="gm_mask.nii.gz", sparsity=[0.5, 0.8], smoothness=1.0, cv=2)
+        >>> search.fit("derivatives/sub-*_gm.nii.gz").transform("derivatives/sub-0*_gm.nii.gz").shape
+        (10, 1)
+        """
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.transform(imgs, confounds)
 
     def inverse_transform(self, X: Any) -> Any:
-        """Images with the given scores by the chosen model."""
+        """Images with the given scores by the chosen model.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_images, n_components)
+            Scores.
+
+        Returns
+        -------
+        4-D Nifti1Image, SurfaceImage or Cifti2Image
+            One image per row.
+
+        Examples
+        --------
+        >>> from spcatv import ImageSPCATVCV
+        >>> search = ImageSPCATVCV(1, mask="gm_mask.nii.gz", sparsity=[0.5, 0.8], smoothness=1.0, cv=2)
+        >>> search.fit("derivatives/sub-*_gm.nii.gz").inverse_transform([[1.0], [2.0]]).shape
+        (7, 6, 5, 2)
+        """
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.inverse_transform(X)
 
     def score(self, imgs: Any, y: Any = None, confounds: Any = None) -> float:
-        """Minus the mean squared reconstruction error of the images by the chosen model."""
+        """Minus the mean squared reconstruction error of the images by the chosen model.
+
+        Parameters
+        ----------
+        imgs : images
+            Of the kind and in the space of the images of the fit.
+        y : None
+            Ignored.
+        confounds : table, default=None
+            Needed if the fit had confounds.
+
+        Returns
+        -------
+        float
+            Higher is better.
+
+        Examples
+        --------
+        >>> from spcatv import ImageSPCATVCV
+        >>> search = ImageSPCATVCV(1, mask="gm_mask.nii.gz", sparsity=[0.5, 0.8], smoothness=1.0, cv=2)
+        >>> search.fit("derivatives/sub-0*_gm.nii.gz").score("derivatives/sub-1*_gm.nii.gz") < 0
+        True
+        """
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.score(imgs, y, confounds)
 

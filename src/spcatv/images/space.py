@@ -173,6 +173,18 @@ class Space(ABC):
         What a feature is, in the plural.
     suffixes : tuple of str
         Endings of the files that are taken from a folder of images.
+
+    Examples
+    --------
+    >>> from spcatv import ImageSPCATV
+    >>> model = ImageSPCATV(2, mask="gm_mask.nii.gz").fit("derivatives/sub-*_gm.nii.gz")
+    >>> space = model.space_
+    >>> space.kind, space.noun, space.n_features, space.structure()
+    ('volume', 'voxels', 60, GridStructure(shape=(7, 6, 5), n_features=60))
+    >>> space.to_images(model.components_, ("first", "second")).shape
+    (7, 6, 5, 2)
+    >>> [file.name for file in space.write(model.components_, ".")]
+    ['desc-SPCATV_components.nii.gz', 'desc-SPCATV_components.json']
     """
 
     kind: ClassVar[str]

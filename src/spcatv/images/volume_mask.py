@@ -28,7 +28,14 @@ from spcatv.images.voxel_statistics import FULLEST, VoxelStatistics, voxel_stati
 
 
 class MaskWarning(UserWarning):
-    """A computed mask that hardly is the brain, or rests on an assumption; look at it."""
+    """A computed mask that hardly is the brain, or rests on an assumption; look at it.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from spcatv.images import MaskWarning
+    >>> warnings.filterwarnings("error", category=MaskWarning)
+    """
 
 
 def find_mask(volumes: list[Volume], mask: Any) -> tuple[IntArray, Any, str]:

@@ -70,6 +70,28 @@ def read_model(folder: str | os.PathLike[str], *, kind: str | None = None) -> Sa
     Models of earlier schema versions are brought to the current one. A ModelError of one line says what is
     wrong, also if the model is not of the wanted `kind`. Nothing in the folder is ever executed, and nothing
     larger than its files is allocated.
+
+    Parameters
+    ----------
+    folder : path
+        A model folder.
+    kind : {"SPCATV", "ImageSPCATV"}, default=None
+        What the model must be; anything by default.
+
+    Returns
+    -------
+    SavedModel
+        Parameters, fitted values and arrays.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv import SPCATV
+    >>> from spcatv.model import read_model
+    >>> X = np.random.default_rng(0).standard_normal((20, 30))
+    >>> folder = SPCATV(2).fit(X).save("model", inputs={"X": "simulated"})
+    >>> read_model(folder).inputs["X"]
+    'simulated'
     """
     place = standing_folder(Path(folder))
     document = _read_document(place)
@@ -87,7 +109,26 @@ def read_model(folder: str | os.PathLike[str], *, kind: str | None = None) -> Sa
 
 
 def file_sha256(path: str | os.PathLike[str]) -> str:
-    """SHA-256 of a file, as hexadecimal digits."""
+    """SHA-256 of a file, as hexadecimal digits.
+
+    Parameters
+    ----------
+    path : path
+        A file.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from spcatv.model import file_sha256
+    >>> _ = Path("note.txt").write_bytes(b"hello")
+    >>> file_sha256("note.txt")[:16]
+    '2cf24dba5fb0a30e'
+    """
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

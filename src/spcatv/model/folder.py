@@ -28,7 +28,18 @@ AT_FDCWD = -100
 
 
 class ModelError(ValueError):
-    """A folder cannot be written, replaced or read; the message says why in one line."""
+    """A folder cannot be written, replaced or read; the message says why in one line.
+
+    Examples
+    --------
+    >>> from spcatv import SPCATV
+    >>> from spcatv.model import ModelError
+    >>> try:
+    ...     SPCATV.load("no-such-folder")
+    ... except ModelError as error:
+    ...     print(error)
+    there is no folder no-such-folder
+    """
 
 
 @contextmanager

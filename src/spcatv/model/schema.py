@@ -107,7 +107,23 @@ def current_versions(*others: str) -> dict[str, str]:
 
 @dataclass(frozen=True, eq=False)
 class SavedModel:
-    """The contents of a model folder."""
+    """The contents of a model folder.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv import SPCATV
+    >>> from spcatv.model import read_model
+    >>> X = np.random.default_rng(0).standard_normal((20, 30))
+    >>> saved = read_model(SPCATV(2).fit(X).save("model"))
+    >>> saved.kind, saved.parameters["n_components"], saved.arrays["components"].shape
+    ('SPCATV', 2, (2, 30))
+    >>> with saved.naming_source():  # an error inside names the folder
+    ...     raise KeyError("mean")
+    Traceback (most recent call last):
+        ...
+    spcatv.model.folder.ModelError: model: KeyError: 'mean'
+    """
 
     kind: str  # class of the estimator, such as "SPCATV"
     parameters: dict[str, Any]  # JSON; values as `spcatv.model.pack` describes them

@@ -35,6 +35,13 @@ class CompositeProblem(StructuredProblem, ABC):
 
     The structured penalty is ``c h(Av)``; ``alpha`` (n_rows,) is its dual variable and
     ``pull = c A'alpha`` (n_features,) is its pull on v. `StructuredProblem` knows what they need of it.
+
+    Examples
+    --------
+    >>> from spcatv.problem import LoadingProblem
+    >>> from spcatv.problem.composite import CompositeProblem, RegularizedLoss
+    >>> [issubclass(kind, CompositeProblem) for kind in (LoadingProblem, RegularizedLoss)]
+    [True, True]
     """
 
     @abstractmethod
@@ -75,6 +82,14 @@ class SmoothLoss(Protocol):
 
     That is all: the conjugate cancels out of the gap, because
     ``L(v) + l*(grad l(Bv)) = v'grad L(v)`` (docs/method.md section 3.8).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv.problem.composite import LeastSquares, SmoothLoss
+    >>> loss: SmoothLoss = LeastSquares([[1.0, 0.0], [0.0, 2.0]], [1.0, 2.0])
+    >>> loss.n_features, loss.value(np.zeros(2)), loss.lipschitz()
+    (2, 1.25, 2.0)
     """
 
     @property
@@ -92,7 +107,16 @@ class SmoothLoss(Protocol):
 
 
 class ProxPenalty(Protocol):
-    """A convex penalty g with a proximal operator and a conjugate that is finite everywhere."""
+    """A convex penalty g with a proximal operator and a conjugate that is finite everywhere.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv.problem.composite import ElasticNet, ProxPenalty
+    >>> penalty: ProxPenalty = ElasticNet(l1=1.0, l2=0.5)
+    >>> penalty.modulus, penalty.fenchel_gap(np.array([2.0]), np.array([2.0]))
+    (0.5, 0.0)
+    """
 
     @property
     def modulus(self) -> float:
@@ -143,7 +167,17 @@ class LeastSquares(_LinearLoss):
     Parameters
     ----------
     B : array-like of shape (n_samples, n_features)
+        One row per sample.
     b : array-like of shape (n_samples,)
+        What ``Bv`` shall be close to.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv.problem.composite import LeastSquares
+    >>> loss = LeastSquares([[1.0, 0.0], [0.0, 2.0]], [1.0, 2.0])
+    >>> loss.value(np.zeros(2)), loss.gradient(np.zeros(2)), loss.lipschitz()
+    (1.25, array([-0.5, -2. ]), 2.0)
     """
 
     def __init__(self, B: npt.ArrayLike, b: npt.ArrayLike) -> None:
@@ -169,8 +203,17 @@ class Logistic(_LinearLoss):
     Parameters
     ----------
     B : array-like of shape (n_samples, n_features)
+        One row per sample.
     labels : array-like of shape (n_samples,)
         Each -1 or 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv.problem.composite import Logistic
+    >>> loss = Logistic([[1.0, 0.0], [0.0, 2.0]], [1, -1])
+    >>> round(loss.value(np.zeros(2)), 4), loss.gradient(np.zeros(2)), loss.lipschitz()
+    (0.6931, array([-0.25,  0.5 ]), 0.5)
     """
 
     def __init__(self, B: npt.ArrayLike, labels: npt.ArrayLike) -> None:
@@ -203,6 +246,19 @@ class ElasticNet(ProxPenalty):
     l2 : float
         > 0: without it g* is infinite almost everywhere, and so is every gap.
     positive : bool, default=False
+        Whether v is kept non-negative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv.problem.composite import ElasticNet
+    >>> penalty = ElasticNet(l1=1.0, l2=0.5)
+    >>> penalty.value(np.array([2.0, -1.0])), penalty.modulus
+    (4.25, 0.5)
+    >>> penalty.prox(np.array([2.5, -1.0]), 1.0), penalty.conjugate(np.array([2.0, 0.0]))
+    (array([1., 0.]), 1.0)
+    >>> penalty.fenchel_gap(np.array([2.0]), np.array([2.0]))
+    0.0
     """
 
     l1: float
@@ -262,6 +318,18 @@ class RegularizedLoss(CompositeProblem):
         What "neighbour" means; ``None`` for no structured penalty.
     tv : float, default=0
         Weight of ``s(v) = sum_g ||A_g v||_2``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv.problem.composite import ElasticNet, LeastSquares, RegularizedLoss
+    >>> from spcatv.solvers import solve
+    >>> B = np.random.default_rng(0).standard_normal((50, 20))
+    >>> truth = np.repeat([0.0, 1.0, 0.0], [5, 10, 5])
+    >>> loss, penalty = LeastSquares(B, B @ truth), ElasticNet(l1=0.05, l2=0.01)
+    >>> problem = RegularizedLoss(loss, penalty, structure=20, tv=0.1)
+    >>> np.flatnonzero(solve(problem).v.round(2))
+    array([ 5,  6,  7,  8,  9, 10, 11, 12, 13, 14])
     """
 
     loss: SmoothLoss

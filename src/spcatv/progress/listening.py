@@ -12,7 +12,23 @@ from spcatv.progress.events import Event, Message
 
 
 class Listener(Protocol):
-    """Hears events, and may stop some of the work."""
+    """Hears events, and may stop some of the work.
+
+    Examples
+    --------
+    >>> from spcatv.progress import Message, listening, say
+    >>> class Collector:
+    ...     def __init__(self):
+    ...         self.texts = []
+    ...     def hear(self, event):
+    ...         self.texts.append(event.text if isinstance(event, Message) else type(event).__name__)
+    ...         return False  # do not stop
+    >>> collector = Collector()
+    >>> with listening(collector):
+    ...     say("half done")
+    >>> collector.texts
+    ['half done']
+    """
 
     def hear(self, event: Event, /) -> bool:
         """Take note of an event; True asks to stop.
@@ -45,6 +61,29 @@ def listening(listener: Listener) -> AbstractContextManager[None]:
     """Let `listener` hear all events inside a ``with`` block.
 
     It hears those of its own thread only. In nested blocks all listeners hear, the outermost first.
+
+    Parameters
+    ----------
+    listener : Listener
+        Its method `hear` gets every event.
+
+    Returns
+    -------
+    context manager
+        For a ``with`` block.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv import SPCATV
+    >>> from spcatv.progress import ComponentEnded, listening
+    >>> class StopAfterTheFirst:
+    ...     def hear(self, event):
+    ...         return isinstance(event, ComponentEnded)  # True asks to stop
+    >>> with listening(StopAfterTheFirst()):
+    ...     model = SPCATV(3).fit(np.random.default_rng(0).standard_normal((20, 30)))
+    >>> model.components_.shape
+    (1, 30)
     """
     return _heard_by((*_current.get(), listener))
 

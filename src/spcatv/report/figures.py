@@ -44,6 +44,14 @@ def plot_convergence(model: Any, *, components: Sequence[int] | None = None) -> 
         For every component the distance of the objective to its last value, and an upper bound on how far
         the loadings of every alternation are from the best ones for its scores (dotted). Both are relative
         to the last objective and on a logarithmic axis.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv import SPCATV
+    >>> from spcatv.report import plot_convergence
+    >>> model = SPCATV(2).fit(np.random.default_rng(0).standard_normal((20, 30)))
+    >>> plot_convergence(model).savefig("convergence.svg")
     """
     records: Sequence[ComponentDiagnostics] = getattr(model, "diagnostics_", model)
     chosen = range(len(records)) if components is None else components
@@ -113,7 +121,28 @@ def _whole_numbers(axes: Axes, longest: int) -> None:
 
 
 def plot_variance(variance: Variance) -> Figure:
-    """Cumulative explained variance, with that of PCA as the ceiling if it is known."""
+    """Cumulative explained variance, with that of PCA as the ceiling if it is known.
+
+    Parameters
+    ----------
+    variance : Variance
+        From `spcatv.report.variance.variance_of`.
+
+    Returns
+    -------
+    matplotlib Figure
+        One point per number of components.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv import SPCATV
+    >>> from spcatv.report import plot_variance
+    >>> from spcatv.report.variance import variance_of
+    >>> X = np.random.default_rng(0).standard_normal((20, 30))
+    >>> model = SPCATV(2).fit(X)
+    >>> plot_variance(variance_of(model, model.transform(X), None)).savefig("variance.svg")
+    """
     numbers = np.arange(1, len(variance.own) + 1)
     with figure_style():
         figure = new_figure(4.6, 3.2)
@@ -146,6 +175,7 @@ def plot_scores(
     Parameters
     ----------
     scores : array-like of shape (n_samples, K)
+        From `transform`.
     component : int, default=0
         Which component.
     groups : sequence of n_samples labels, default=None
@@ -158,6 +188,17 @@ def plot_scores(
     Returns
     -------
     matplotlib Figure
+        One strip per group, or a scatter plot against the variable.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv.report import plot_scores
+    >>> scores = np.random.default_rng(0).standard_normal((20, 2))
+    >>> age = np.arange(20, 40)
+    >>> figure = plot_scores(scores, component=1, variable=age, variable_name="age in years")
+    >>> figure.axes[0].get_xlabel()
+    'age in years'
     """
     values = np.asarray(scores, dtype=np.float64)[:, component]
     members = group_members(groups, len(values))
@@ -236,6 +277,15 @@ def plot_stability(stability: Any) -> Figure:
     matplotlib Figure
         Dice index of every resample with the reference, by component; and how many features are selected
         in at least a given share of the resamples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv import SPCATV
+    >>> from spcatv.report import plot_stability
+    >>> from spcatv.stability import bootstrap_components
+    >>> X = np.random.default_rng(0).standard_normal((20, 30))
+    >>> plot_stability(bootstrap_components(SPCATV(1), X, n_resamples=2)).savefig("stability.svg")
     """
     dice = np.asarray(stability.dice, dtype=np.float64)
     frequency = np.asarray(stability.selection_frequency, dtype=np.float64)
@@ -281,6 +331,15 @@ def plot_path(results: Any, *, best_index: int | None = None) -> Figure:
     matplotlib Figure
         Held-out error and Dice index over sparsity, one line per smoothness; or over alpha, one line per
         pair of ratios. For a path: explained variance and share of zeros of every component.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv import SPCATV
+    >>> from spcatv.report import plot_path
+    >>> from spcatv.selection import path
+    >>> X = np.random.default_rng(0).standard_normal((20, 30))
+    >>> plot_path(path(SPCATV(2), X, [0.5, 0.7, 0.9])).savefig("path.svg")
     """
     if hasattr(results, "models"):
         return _plot_models(results)

@@ -38,6 +38,15 @@ def plot_components(
     -------
     matplotlib Figure
         Save it with ``figure.savefig("components.svg")`` or ``.png``.
+
+    Examples
+    --------
+    >>> from spcatv import SPCATV
+    >>> from spcatv.datasets import make_dots
+    >>> from spcatv.report import plot_components
+    >>> dots = make_dots(n_samples=40, size=14, snr=2.0, random_state=0)
+    >>> model = SPCATV(2, structure=dots.shape, sparsity=0.8).fit(dots.X)
+    >>> plot_components(model).savefig("components.png")
     """
     check_is_fitted(model, "components_")
     model = getattr(model, "best_estimator_", model)

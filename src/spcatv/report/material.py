@@ -33,12 +33,37 @@ UNNAMED_INDEX = ("input", "participant")
 
 
 class ReportError(ValueError):
-    """The report cannot be made from what was given; the message says what would be right."""
+    """The report cannot be made from what was given; the message says what would be right.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv import SPCATV
+    >>> from spcatv.report import ReportError, generate_report
+    >>> X = np.random.default_rng(0).standard_normal((20, 30))
+    >>> try:
+    ...     generate_report(SPCATV(1).fit(X), data=X, variable=[1, 2, 3])
+    ... except ReportError as error:
+    ...     print(error)
+    variable has 3 values, but there are 20 samples
+    """
 
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """One value per sample."""
+    """One value per sample.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv import SPCATV
+    >>> from spcatv.report import Column, generate_report
+    >>> X = np.random.default_rng(0).standard_normal((20, 30))
+    >>> age = Column("age in years", list(range(20, 40)))
+    >>> report = generate_report(SPCATV(1).fit(X), data=X, variable=age)
+    >>> "age in years" in report.html
+    True
+    """
 
     name: str  # for example "group" or "age"
     values: Sequence[Any]  # labels or numbers, in the order of the samples

@@ -44,7 +44,14 @@ LAYERS = {
 
 @dataclass(frozen=True)
 class Report:
-    """A finished report; `html` is the page."""
+    """A finished report; `html` is the page.
+
+    Examples
+    --------
+    >>> from spcatv.report import Report
+    >>> Report("<!DOCTYPE html>").html
+    '<!DOCTYPE html>'
+    """
 
     html: str
 
@@ -63,6 +70,14 @@ class Report:
         -------
         Path
             `file`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from spcatv import SPCATV
+        >>> model = SPCATV(1).fit(np.random.default_rng(0).standard_normal((20, 30)))
+        >>> model.generate_report().save_as_html("report.html").name
+        'report.html'
         """
         path = Path(file)
         with replacing(path) as temporary:
@@ -72,10 +87,23 @@ class Report:
     def open_in_browser(self, file: str | os.PathLike[str] | None = None) -> Path:
         """Write the page to a file (a temporary one by default) and show it in the web browser.
 
+        Parameters
+        ----------
+        file : path, default=None
+            Where the page is written.
+
         Returns
         -------
         Path
             The file.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from spcatv import SPCATV
+        >>> model = SPCATV(1).fit(np.random.default_rng(0).standard_normal((20, 30)))
+        >>> model.generate_report().open_in_browser("report.html").name
+        'report.html'
         """
         if file is None:
             file = Path(tempfile.mkdtemp(prefix="spca-tv-")) / "report.html"

@@ -32,6 +32,15 @@ def plot_trade(results: Any, *, best_index: int | None = None) -> Figure:
     matplotlib Figure
         One line per smoothness; the number at a point is its sparsity. Low error is left, high stability is
         up. Filled points are within one standard error of the lowest error.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv import SPCATVCV
+    >>> from spcatv.report import plot_trade
+    >>> X = np.random.default_rng(0).standard_normal((20, 30))
+    >>> search = SPCATVCV(1, structure=(30,), sparsity=[0.4, 0.6], smoothness=[0.5, 1.0], cv=2).fit(X)
+    >>> plot_trade(search).savefig("trade.svg")
     """
     if hasattr(results, "cv_results_"):
         best_index = int(results.best_index_) if best_index is None else best_index

@@ -41,7 +41,14 @@ REGION_MAPS = "desc-regions_components"
 
 
 class ResultsError(ValueError):
-    """A results folder cannot be written or read; the message says what is wrong."""
+    """A results folder cannot be written or read; the message says what is wrong.
+
+    Examples
+    --------
+    >>> from spcatv.results import ResultsError
+    >>> issubclass(ResultsError, ValueError)
+    True
+    """
 
 
 def model_folder(folder: Path) -> Path:

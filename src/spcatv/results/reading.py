@@ -116,7 +116,18 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """A fitted model and what lies beside it."""
+    """A fitted model and what lies beside it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv import SPCATV
+    >>> from spcatv.results import read_results
+    >>> X = np.random.default_rng(0).standard_normal((20, 30))
+    >>> results = read_results(SPCATV(2).fit(X).save("model"))
+    >>> results.model.components_.shape, results.scores  # a model folder alone holds no scores
+    ((2, 30), None)
+    """
 
     model: Any
     saved: SavedModel  # its description, as in the model folder
@@ -153,6 +164,26 @@ def read_results(folder: Path) -> Results:
 
     Raises a ModelError if the model folder is damaged, and a ResultsError if a file beside it is damaged, or
     belongs to another model.
+
+    Parameters
+    ----------
+    folder : path
+        Written by ``spca-tv fit`` or ``spca-tv select``, or by `SPCATV.save`.
+
+    Returns
+    -------
+    Results
+        The fitted model, and the tables that lie beside it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv import SPCATV
+    >>> from spcatv.results import read_results
+    >>> X = np.random.default_rng(0).standard_normal((20, 30))
+    >>> model = SPCATV(2).fit(X)
+    >>> read_results(model.save("model")).model.n_components
+    2
     """
     saved = open_model(folder)
     model = restore_model(saved)

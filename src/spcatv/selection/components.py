@@ -56,6 +56,18 @@ class ComponentCurve:
     ----------
     explained : ndarray of shape (n_folds, K)
         Share of the held-out sum of squares that the first 1, ..., K components explain, one row per fold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv.selection import ComponentCurve
+    >>> curve = ComponentCurve(np.array([[0.5, 0.7, 0.72, 0.74], [0.4, 0.65, 0.68, 0.7]]))
+    >>> curve.n_components, curve.mean.round(3), curve.gain.round(3)
+    (array([1, 2, 3, 4]), array([0.45 , 0.675, 0.7  , 0.72 ]), array([0.45 , 0.225, 0.025, 0.02 ]))
+    >>> curve.standard_error.round(3)
+    array([0.05 , 0.025, 0.02 , 0.02 ])
+    >>> curve.choice.n_components, curve.elbow, curve.within_one_standard_error
+    (2, 2, 3)
     """
 
     explained: FloatArray

@@ -183,6 +183,8 @@ transform_method, init, dtype, memory_limit, device, random_state
     >>> search = SPCATVCV(1, structure=(60,), sparsity=[0.5, 0.8], smoothness=1.0).fit(X)
     >>> search.best_params_
     {'sparsity': 0.8, 'smoothness': 1.0}
+    >>> search.components_.shape, search.n_iter_ > 0
+    ((1, 60), True)
     >>> search.choice_reason_
     'sparsest within one standard error of the lowest error; found again with Dice 1.00'
     """
@@ -278,6 +280,18 @@ transform_method, init, dtype, memory_limit, device, random_state
         Returns
         -------
         self : SPCATVCV
+            Fitted.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from spcatv import SPCATVCV
+        >>> X = np.random.default_rng(0).standard_normal((20, 30))
+        >>> X[:, :10] += np.random.default_rng(1).standard_normal((20, 1))
+        >>> subject = np.repeat(np.arange(10), 2)  # two visits per subject stay together
+        >>> search = SPCATVCV(1, structure=(30,), sparsity=[0.4, 0.6], smoothness=1.0, cv=2)
+        >>> search.fit(X, groups=subject).best_params_
+        {'sparsity': 0.4, 'smoothness': 1.0}
         """
         template = self._template()
         rows = self._known_rows(template)
@@ -310,7 +324,16 @@ transform_method, init, dtype, memory_limit, device, random_state
         return self
 
     def check(self) -> None:
-        """Raise a ValueError or TypeError for the first parameter that is wrong, whatever the data."""
+        """Raise a ValueError or TypeError for the first parameter that is wrong, whatever the data.
+
+        Examples
+        --------
+        >>> from spcatv import SPCATVCV
+        >>> SPCATVCV(sparsity=[0.5, 1.5]).check()
+        Traceback (most recent call last):
+            ...
+        ValueError: sparsity is a share of zeros, at least 0 and below 1; got 1.5
+        """
         self._known_rows(self._template())
 
     def _template(self) -> SPCATV:
@@ -403,6 +426,27 @@ transform_method, init, dtype, memory_limit, device, random_state
         """Scores of the samples of X by the chosen model, shape (n_samples, n_components).
 
         Samples are adjusted with the coefficients of the fit; their confounds are needed if `fit` had some.
+
+        Parameters
+        ----------
+        X : array-like, Dask array, array in a file, or Data, of shape (n_samples, n_features)
+            Data.
+        confounds : array-like of shape (n_samples, n_confounds), default=None
+            Of these samples, if `fit` had some.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+            Scores.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from spcatv import SPCATVCV
+        >>> X = np.random.default_rng(0).standard_normal((20, 30))
+        >>> search = SPCATVCV(2, structure=(30,), sparsity=[0.4, 0.6], smoothness=1.0, cv=2).fit(X)
+        >>> search.transform(X[:5]).shape
+        (5, 2)
         """
         samples = self._new_samples(X, confounds)
         return self.best_estimator_.transform(samples)
@@ -411,6 +455,25 @@ transform_method, init, dtype, memory_limit, device, random_state
         """Samples that have the given scores by the chosen model, shape (n_samples, n_features).
 
         They are in the units of the data; confounds are not added back.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Scores.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            Samples.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from spcatv import SPCATVCV
+        >>> X = np.random.default_rng(0).standard_normal((20, 30))
+        >>> search = SPCATVCV(2, structure=(30,), sparsity=[0.4, 0.6], smoothness=1.0, cv=2).fit(X)
+        >>> search.inverse_transform(search.transform(X[:5])).shape
+        (5, 30)
         """
         check_is_fitted(self, "best_estimator_")
         rows = self.best_estimator_.inverse_transform(X)
@@ -423,6 +486,29 @@ transform_method, init, dtype, memory_limit, device, random_state
         """Minus the mean over the samples of X of the chosen model's squared reconstruction error.
 
         The error is that of the adjusted samples, see `transform`.
+
+        Parameters
+        ----------
+        X : array-like, Dask array, array in a file, or Data, of shape (n_samples, n_features)
+            Data.
+        y : None
+            Ignored.
+        confounds : array-like of shape (n_samples, n_confounds), default=None
+            Of these samples, if `fit` had some.
+
+        Returns
+        -------
+        float
+            Higher is better.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from spcatv import SPCATVCV
+        >>> X = np.random.default_rng(0).standard_normal((20, 30))
+        >>> search = SPCATVCV(2, structure=(30,), sparsity=[0.4, 0.6], smoothness=1.0, cv=2).fit(X)
+        >>> search.score(X) == search.best_estimator_.score(X)
+        True
         """
         samples = self._new_samples(X, confounds)
         return self.best_estimator_.score(samples)

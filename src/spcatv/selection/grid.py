@@ -44,6 +44,16 @@ class AllZero:
         but only a path that comes from weaker penalties finds it.
     dead : float
         ``max_j ||X_j|| / N / l1_ratio``: from here on every component is zero; proven.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv import SPCATV
+    >>> from spcatv.selection import all_zero_alpha
+    >>> X = np.random.default_rng(0).standard_normal((20, 30))
+    >>> limits = all_zero_alpha(SPCATV(1, structure=(30,), alpha=1.0), X)
+    >>> limits.alive < limits.dead, limits.witness <= limits.dead
+    (True, True)
     """
 
     alive: float
@@ -137,6 +147,17 @@ def all_zero_alpha(estimator: SPCATV, X: Any) -> AllZero:
     -------
     AllZero
         In the estimator's own units of alpha.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv import SPCATV
+    >>> from spcatv.selection import all_zero_alpha
+    >>> X = np.zeros((4, 3))
+    >>> X[:, 0] = [1, -1, 1, -1]  # one feature that varies: the l1 norm alone kills it at 1 / l1_ratio
+    >>> limits = all_zero_alpha(SPCATV(1, alpha=1.0, l1_ratio=0.5, tv_ratio=0.0), X)
+    >>> round(limits.dead, 6)
+    2.0
     """
     single = clone(estimator).set_params(
         n_components=1,

@@ -55,6 +55,19 @@ class Path:
         order they were given.
     models : tuple of SPCATV
         The fitted models, in the same order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv import SPCATV
+    >>> from spcatv.selection import path
+    >>> X = np.random.default_rng(0).standard_normal((20, 30))
+    >>> settings = [{"sparsity": 0.9}, {"sparsity": 0.5, "smoothness": 2.0}]
+    >>> fitted = path(SPCATV(1, structure=(30,)), X, settings)
+    >>> [dict(setting) for setting in fitted.settings]
+    [{'sparsity': 0.9, 'smoothness': 1.0}, {'sparsity': 0.5, 'smoothness': 2.0}]
+    >>> len(fitted.models)
+    2
     """
 
     settings: tuple[Setting, ...]

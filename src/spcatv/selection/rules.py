@@ -25,7 +25,14 @@ SAME_SPARSITY = 0.01
 
 
 class SelectionWarning(UserWarning):
-    """A choice was made, but not quite as it was asked for."""
+    """A choice was made, but not quite as it was asked for.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from spcatv.selection import SelectionWarning
+    >>> warnings.filterwarnings("error", category=SelectionWarning)
+    """
 
 
 @dataclass(frozen=True)

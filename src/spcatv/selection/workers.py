@@ -56,7 +56,14 @@ def failure(where: str, error: BaseException) -> Failure:
 
 
 class FailedFitWarning(UserWarning):
-    """Some of many fits have failed; the message names them."""
+    """Some of many fits have failed; the message names them.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from spcatv.selection import FailedFitWarning
+    >>> warnings.filterwarnings("error", category=FailedFitWarning)
+    """
 
 
 def check_failures(failures: Sequence[Failure], n_left: int) -> None:

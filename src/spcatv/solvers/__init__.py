@@ -71,6 +71,17 @@ def solve(
     ------
     SolverError
         If an iterate, the objective or the gap is no longer finite.
+
+    Examples
+    --------
+    >>> from spcatv.problem import LoadingProblem
+    >>> from spcatv.solvers import solve
+    >>> problem = LoadingProblem([4.0, 2.0, 0.0], structure=3, l1=1.0, tv=0.5)
+    >>> solution = solve(problem, tol=1e-8)
+    >>> solution.v.round(4), solution.status.success
+    (array([1.25, 0.5 , 0.  ]), True)
+    >>> solve(problem, "conesta", tol=1e-8).v.round(2)
+    array([1.25, 0.5 , 0.  ])
     """
     solver = _choose(problem, method)
     tol, max_iter = _checked_limits(tol, max_iter)

@@ -13,7 +13,16 @@ from spcatv.problem.composite import CompositeProblem
 
 
 class Status(enum.Enum):
-    """How a solver ended; the value of a member is a sentence."""
+    """How a solver ended; the value of a member is a sentence.
+
+    Examples
+    --------
+    >>> from spcatv.solvers import Status
+    >>> Status.CONVERGED.success, Status.MAX_ITER.success
+    (True, False)
+    >>> Status.MAX_ITER.value
+    'the iterations ran out before the gap reached the tolerance'
+    """
 
     CONVERGED = "the duality gap is within the tolerance"
     MAX_ITER = "the iterations ran out before the gap reached the tolerance"
@@ -26,12 +35,34 @@ class Status(enum.Enum):
 
 
 class SolverError(FloatingPointError):
-    """An iterate, a value or a gap is no longer finite: there is no answer to return."""
+    """An iterate, a value or a gap is no longer finite: there is no answer to return.
+
+    Examples
+    --------
+    >>> from spcatv.problem import LoadingProblem
+    >>> from spcatv.solvers import SolverError, solve
+    >>> def broken(problem, **options):
+    ...     raise SolverError("iteration 3: the gap is NaN")
+    >>> try:
+    ...     solve(LoadingProblem([4.0, 2.0], structure=2, tv=0.5), broken)
+    ... except SolverError as error:
+    ...     print(error)
+    iteration 3: the gap is NaN
+    """
 
 
 @dataclass(frozen=True)
 class TracePoint:
-    """One look at a running solver: iteration, exact objective, exact gap, seconds since the start."""
+    """One look at a running solver: iteration, exact objective, exact gap, seconds since the start.
+
+    Examples
+    --------
+    >>> from spcatv.problem import LoadingProblem
+    >>> from spcatv.solvers import solve
+    >>> last = solve(LoadingProblem([4.0, 2.0], structure=2, l1=1.0, tv=0.5), tol=1e-8).trace[-1]
+    >>> last.iteration > 0, round(last.value, 6), last.gap < 1e-7
+    (True, 7.875, True)
+    """
 
     iteration: int
     value: float
@@ -69,6 +100,20 @@ class Solution:
         The solver that gave this answer.
     detail : str
         What the message adds when the tolerance was not reached.
+
+    Examples
+    --------
+    >>> from spcatv.problem import LoadingProblem
+    >>> from spcatv.solvers import solve
+    >>> solution = solve(LoadingProblem([4.0, 2.0], structure=2, l1=1.0, tv=0.5), tol=1e-8)
+    >>> solution.v.round(4), solution.alpha.round(4), round(solution.value, 4)
+    (array([1.25, 0.75]), array([-1.]), 7.875)
+    >>> solution.relative_gap <= 1e-8, solution.error_bound < 1e-3
+    (True, True)
+    >>> solution.status, solution.method
+    (<Status.CONVERGED: 'the duality gap is within the tolerance'>, 'pdhg')
+    >>> solution.message.startswith("pdhg")
+    True
     """
 
     v: FloatArray

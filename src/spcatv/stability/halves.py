@@ -58,6 +58,15 @@ class Reproducibility:
         Splits whose halves both show the component: their Dice index is at least 0.6.
     n_splits : int
         All splits that could be fitted.
+
+    Examples
+    --------
+    >>> from spcatv.stability import Reproducibility
+    >>> first = Reproducibility(0, dice=0.8, cosine=0.9, further_dice=0.8, rank=1, n_found=9, n_splits=10)
+    >>> first.verdict
+    'found again'
+    >>> first.sentence
+    'Found again in both halves of 9 of 10 random splits.'
     """
 
     component: int
@@ -119,6 +128,17 @@ class SplitHalves:
         As `dice`, if each half may show the component among two further ones; never below `dice`.
     failures : tuple of Failure
         Splits that failed; the arrays above are about the others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv import SPCATV
+    >>> from spcatv.stability import split_halves
+    >>> X = np.random.default_rng(0).standard_normal((30, 100))
+    >>> X[:, 20:40] += 3 * np.random.default_rng(1).standard_normal((30, 1))
+    >>> halves = split_halves(SPCATV(1, structure=(100,), sparsity=0.8), X, n_splits=2, random_state=0)
+    >>> halves.dice.shape, halves.reproducibility[0].verdict
+    ((2, 1), 'found again')
     """
 
     components: FloatArray
@@ -194,6 +214,7 @@ def split_halves(
     Returns
     -------
     SplitHalves
+        How alike the two halves of every split are, with a verdict for every component.
 
     Warns
     -----

@@ -40,6 +40,18 @@ class Region:
         Mean over its features of how often they are selected.
     found : float
         Share of resamples that select at least half of its features, with the region's sign.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv import SPCATV
+    >>> from spcatv.stability import bootstrap_components
+    >>> X = np.random.default_rng(0).standard_normal((30, 100))
+    >>> X[:, 20:40] += 3 * np.random.default_rng(1).standard_normal((30, 1))
+    >>> model = SPCATV(1, structure=(100,), sparsity=0.8)
+    >>> region = bootstrap_components(model, X, n_resamples=2, random_state=0).regions[0]
+    >>> region.component, region.features.size, region.found
+    (0, 20, 1.0)
     """
 
     component: int
@@ -75,6 +87,17 @@ class Bootstrap:
         Connected regions of the reference, component after component, the heaviest first.
     failures : tuple of Failure
         Resamples that failed; the arrays above are about the others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv import SPCATV
+    >>> from spcatv.stability import bootstrap_components
+    >>> X = np.random.default_rng(0).standard_normal((30, 100))
+    >>> X[:, 20:40] += 3 * np.random.default_rng(1).standard_normal((30, 1))
+    >>> result = bootstrap_components(SPCATV(1, structure=(100,)), X, n_resamples=2, random_state=0)
+    >>> result.selection_frequency.shape, result.dice.shape, len(result.failures)
+    ((1, 100), (2, 1), 0)
     """
 
     components: FloatArray
@@ -136,6 +159,7 @@ def bootstrap_components(
     Returns
     -------
     Bootstrap
+        How often features and regions are found again.
 
     Warns
     -----

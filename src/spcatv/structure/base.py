@@ -44,6 +44,21 @@ class Structure:
 
     Subclasses are frozen dataclasses whose fields are the recipe, and implement `n_features` and
     `_build`.
+
+    Examples
+    --------
+    >>> from spcatv.structure import grid
+    >>> chain = grid(4)
+    >>> chain.n_features, chain.n_rows, chain.n_groups
+    (4, 3, 3)
+    >>> chain.matrix.toarray()
+    array([[-1.,  1.,  0.,  0.],
+           [ 0., -1.,  1.,  0.],
+           [ 0.,  0., -1.,  1.]])
+    >>> chain.group_ptr
+    array([0, 1, 2, 3])
+    >>> chain == grid((4,)), chain.digest == grid((2, 2)).digest
+    (True, False)
     """
 
     def __getstate__(self) -> dict[str, Any]:
@@ -111,26 +126,112 @@ class Structure:
         return int(self._operator[0].shape[0])
 
     def forward(self, v: npt.ArrayLike) -> FloatArray:
-        """Return ``A v``, shape (n_rows,)."""
+        """Return ``A v``, shape (n_rows,).
+
+        Parameters
+        ----------
+        v : array-like of shape (n_features,)
+            Loading vector.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Differences between neighbours, for most structures.
+
+        Examples
+        --------
+        >>> from spcatv.structure import grid
+        >>> grid(4).forward([0, 0, 2, 1])
+        array([ 0.,  2., -1.])
+        """
         return np.asarray(self._operator[0] @ np.asarray(v))
 
     def adjoint(self, alpha: npt.ArrayLike) -> FloatArray:
-        """Return ``A' alpha``, shape (n_features,)."""
+        """Return ``A' alpha``, shape (n_features,).
+
+        Parameters
+        ----------
+        alpha : array-like of shape (n_rows,)
+            Dual variable.
+
+        Returns
+        -------
+        ndarray of shape (n_features,)
+            How the dual variable pulls on every feature.
+
+        Examples
+        --------
+        >>> from spcatv.structure import grid
+        >>> grid(4).adjoint([1, 0, 0])
+        array([-1.,  1.,  0.,  0.])
+        """
         return np.asarray(self._transpose @ np.asarray(alpha))
 
     def group_norms(self, rows: npt.ArrayLike) -> FloatArray:
-        """``||rows_g||_2`` for every group, shape (n_groups,)."""
+        """``||rows_g||_2`` for every group, shape (n_groups,).
+
+        Parameters
+        ----------
+        rows : array-like of shape (n_rows,)
+            Such as ``forward(v)`` or a dual variable.
+
+        Returns
+        -------
+        ndarray of shape (n_groups,)
+            One norm per group.
+
+        Examples
+        --------
+        >>> from spcatv.structure import grid
+        >>> square = grid((2, 2))  # the two differences of the first pixel form a group
+        >>> square.group_norms(square.forward([0, 3, 4, 4]))
+        array([5., 1., 0.])
+        """
         rows = np.asarray(rows)
         if self.n_groups == 0:
             return np.zeros(0, dtype=rows.dtype)
         return np.sqrt(np.add.reduceat(rows * rows, self.group_ptr[:-1]))
 
     def value(self, v: npt.ArrayLike) -> float:
-        """``s(v) = sum_g ||A_g v||_2``."""
+        """``s(v) = sum_g ||A_g v||_2``.
+
+        Parameters
+        ----------
+        v : array-like of shape (n_features,)
+            Loading vector.
+
+        Returns
+        -------
+        float
+            The structured penalty; 0 if all neighbours are equal.
+
+        Examples
+        --------
+        >>> from spcatv.structure import grid
+        >>> grid(4).value([0, 0, 2, 1])
+        3.0
+        """
         return float(self.group_norms(self.forward(v)).sum(dtype=np.float64))
 
     def project(self, alpha: npt.ArrayLike) -> FloatArray:
-        """Closest point of ``K = {alpha: ||alpha_g||_2 <= 1 for every g}``, shape (n_rows,)."""
+        """Closest point of ``K = {alpha: ||alpha_g||_2 <= 1 for every g}``, shape (n_rows,).
+
+        Parameters
+        ----------
+        alpha : array-like of shape (n_rows,)
+            Dual variable.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Groups of norm above 1 are divided by their norm; the others stay as they are.
+
+        Examples
+        --------
+        >>> from spcatv.structure import grid
+        >>> grid(4).project([0.5, -3, 1])
+        array([ 0.5, -1. ,  1. ])
+        """
         alpha = np.asarray(alpha)
         shrink = 1.0 / np.maximum(self.group_norms(alpha), 1.0)
         return np.asarray(alpha * np.repeat(shrink, np.diff(self.group_ptr)))
@@ -140,7 +241,19 @@ class Structure:
         return spectral_norm_squared(self.matrix)
 
     def norm_squared(self) -> float:
-        """Upper bound on ``||A||_2^2``, tight to a few percent (docs/method.md section 2.5)."""
+        """Upper bound on ``||A||_2^2``, tight to a few percent (docs/method.md section 2.5).
+
+        Returns
+        -------
+        float
+            Never below ``||A||_2^2``, so that step sizes that depend on it are safe.
+
+        Examples
+        --------
+        >>> from spcatv.structure import grid
+        >>> round(grid(2).norm_squared(), 6)  # the operator [-1, 1]
+        2.0
+        """
         return self._norm_squared
 
     @cached_property
@@ -168,7 +281,17 @@ class Structure:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MatrixStructure(Structure):
-    """A structure given by its operator; use `from_matrix`, which checks its input, to make one."""
+    """A structure given by its operator; use `from_matrix`, which checks its input, to make one.
+
+    Examples
+    --------
+    >>> from spcatv.structure import from_matrix
+    >>> structure = from_matrix([[-1, 1, 0], [0, -1, 1]])
+    >>> structure
+    MatrixStructure(n_features=3)
+    >>> structure.n_features, structure.n_groups
+    (3, 2)
+    """
 
     # CSR arrays of A
     data: FloatArray
@@ -203,6 +326,16 @@ def from_matrix(A: Any, group_ptr: npt.ArrayLike | None = None) -> MatrixStructu
     Returns
     -------
     MatrixStructure
+        With the entries of `A` in float64.
+
+    Examples
+    --------
+    >>> from spcatv.structure import from_matrix
+    >>> second_difference = from_matrix([[1, -2, 1, 0], [0, 1, -2, 1]])
+    >>> second_difference.value([0, 1, 2, 3])  # a straight line
+    0.0
+    >>> second_difference.value([0, 1, 1, 0])
+    2.0
     """
     # a copy: the next two lines work in place
     matrix = sp.csr_array(A, dtype=np.float64, copy=True)

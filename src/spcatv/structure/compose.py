@@ -19,7 +19,17 @@ from spcatv.structure.graph import EdgeStructure
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ConcatStructure(Structure):
-    """Feature sets side by side, each with a structure of its own; use `concat` to make one."""
+    """Feature sets side by side, each with a structure of its own; use `concat` to make one.
+
+    Examples
+    --------
+    >>> from spcatv.structure import concat, grid, groups
+    >>> both = concat([grid(3), groups([[0, 1]], 2)])
+    >>> both
+    ConcatStructure(GridStructure(shape=(3,), n_features=3), MatrixStructure(n_features=2))
+    >>> both.n_features, [type(part).__name__ for part in both.parts]
+    (5, ['GridStructure', 'MatrixStructure'])
+    """
 
     parts: tuple[Structure, ...]  # in the order of their features, rows and groups
 
@@ -78,6 +88,7 @@ def stack(structures: Iterable[Structure], weights: npt.ArrayLike | None = None)
     Returns
     -------
     Structure
+        On the same features.
 
     Examples
     --------

@@ -39,6 +39,20 @@ def as_structure(x: Any, n_features: int | None = None) -> Structure:
     Returns
     -------
     Structure
+        With `n_features` features, if that is given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv.structure import as_structure, grid
+    >>> as_structure((4, 5))
+    GridStructure(shape=(4, 5), n_features=20)
+    >>> as_structure(np.array([[True, True], [True, False]]))
+    GridStructure(shape=(2, 2), n_features=3)
+    >>> as_structure(grid, n_features=7)  # a function of the number of features
+    GridStructure(shape=(7,), n_features=7)
+    >>> as_structure(None, n_features=7).value(range(7))  # no neighbours, no penalty
+    0.0
     """
     structure = _convert(x, n_features)
     if n_features is not None and structure.n_features != n_features:

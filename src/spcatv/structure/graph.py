@@ -20,6 +20,15 @@ class EdgeStructure(Structure):
     """Differences along the edges of a graph; made by `graph`, `mesh` and `concat`.
 
     Row r of the operator is ``weight[r] * (v[head[r]] - v[tail[r]])``.
+
+    Examples
+    --------
+    >>> from spcatv.structure import graph
+    >>> triangle = graph([[0, 1, 1], [1, 0, 1], [1, 1, 0]])
+    >>> triangle.n_features, triangle.n_rows
+    (3, 3)
+    >>> list(zip(triangle.tail.tolist(), triangle.head.tolist()))
+    [(0, 1), (0, 2), (1, 2)]
     """
 
     feature_count: int  # number of features (vertices)

@@ -28,6 +28,17 @@ class GridStructure(Structure):
     Row "voxel g, axis a" of the operator is ``axis_weights[a] * (v[next voxel along a] - v[g])``. It
     exists only if both voxels have the same label. Features are the labelled voxels in C order;
     rows are ordered by voxel, then by axis.
+
+    Examples
+    --------
+    >>> from spcatv.structure import grid
+    >>> ring = grid((1, 3), periodic=(False, True))
+    >>> ring.n_features, ring.n_rows
+    (3, 3)
+    >>> ring.edges_along(1), ring.wraps(1)
+    (array([[ True,  True,  True]]), True)
+    >>> grid([[True, False, True]]).feature_index()
+    array([[ 0, -1,  1]], dtype=int32)
     """
 
     # the box; 0 is outside the mask, and differences are taken only within a label

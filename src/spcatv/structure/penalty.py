@@ -39,6 +39,18 @@ class StructuredPenalty(ABC):
         the methods below.
     quadratic : bool
         Whether h is homogeneous of degree 2, so that its weight needs no unit; else it counts as a norm.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv.problem import HuberTV, StructuredPenalty
+    >>> from spcatv.structure import grid
+    >>> penalty, chain = HuberTV(delta=0.5), grid(4)
+    >>> isinstance(penalty, StructuredPenalty)
+    True
+    >>> rows = chain.forward([0.0, 0.0, 1.0, 1.0])
+    >>> penalty.value(chain, rows), penalty.dual_point(chain, rows, mu=0.5)
+    (0.75, array([0., 1., 0.]))
     """
 
     compiled_kernel: ClassVar[CompiledKernel | None] = None

@@ -22,6 +22,16 @@ def icosphere(subdivisions: int) -> tuple[FloatArray, IntArray]:
         Points of unit length.
     triangles : ndarray of int64, of shape (n_triangles, 3)
         Oriented outwards.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv.structure import icosphere, mesh
+    >>> coords, triangles = icosphere(1)
+    >>> coords.shape, triangles.shape
+    ((42, 3), (80, 3))
+    >>> mesh(coords, triangles).value(np.ones(42))
+    0.0
     """
     if subdivisions < 0:
         raise ValueError(f"subdivisions must be at least 0, got {subdivisions}")

@@ -57,6 +57,11 @@ def check_solver(method: str | Callable[..., Solution], *, tol: float = 1e-8) ->
     ------
     AssertionError
         With the case and the figures.
+
+    Examples
+    --------
+    >>> from spcatv.testing import check_solver
+    >>> check_solver("pdhg")
     """
     for answer in known_answers():
         _check(answer, solve(answer.problem, method, tol=tol, max_iter=MAX_ITER), tol)

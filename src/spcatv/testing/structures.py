@@ -40,6 +40,12 @@ def check_structure(structure: Structure, *, random_state: int | None = 0) -> No
     ------
     AssertionError
         At the first property that fails, with the figures.
+
+    Examples
+    --------
+    >>> from spcatv.structure import grid
+    >>> from spcatv.testing import check_structure
+    >>> check_structure(grid((4, 5), periodic=(True, False)))
     """
     rng = np.random.default_rng(random_state)
     _check_shapes(structure)

@@ -36,7 +36,24 @@ PENALTIES: tuple[str, ...] = tuple(_BY_NAME)
 
 
 def as_penalty(penalty: Penalty) -> StructuredPenalty:
-    """Return the penalty of a name, or the penalty itself."""
+    """Return the penalty of a name, or the penalty itself.
+
+    Parameters
+    ----------
+    penalty : {"tv", "graphnet"} or StructuredPenalty
+        A name, or a penalty.
+
+    Returns
+    -------
+    StructuredPenalty
+        The penalty.
+
+    Examples
+    --------
+    >>> from spcatv.problem import HuberTV, as_penalty
+    >>> as_penalty("tv"), as_penalty(HuberTV(delta=0.1))
+    (TotalVariation(), HuberTV(delta=0.1))
+    """
     if isinstance(penalty, StructuredPenalty):
         return penalty
     if not (isinstance(penalty, str) and penalty in _BY_NAME):

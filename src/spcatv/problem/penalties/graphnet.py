@@ -13,7 +13,16 @@ from spcatv.structure.penalty import CompiledKernel, StructuredPenalty
 
 @dataclass(frozen=True)
 class GraphNet(StructuredPenalty):
-    """``h(z) = ||z||_2^2``, smooth, with the conjugate ``1/4 ||dual||^2`` (docs/method.md section 3.7)."""
+    """``h(z) = ||z||_2^2``, smooth, with the conjugate ``1/4 ||dual||^2`` (docs/method.md section 3.7).
+
+    Examples
+    --------
+    >>> from spcatv.problem import GraphNet
+    >>> from spcatv.structure import grid
+    >>> chain = grid(3)
+    >>> GraphNet().value(chain, chain.forward([0.0, 1.0, 3.0]))
+    5.0
+    """
 
     compiled_kernel: ClassVar[CompiledKernel | None] = "graphnet"
     quadratic: ClassVar[bool] = True

@@ -22,6 +22,14 @@ class HuberTV(UnitBallPenalty):
     ----------
     delta : float
         > 0, in the unit of the operator rows: differences below it are smoothed, those above it may jump.
+
+    Examples
+    --------
+    >>> from spcatv.problem import HuberTV
+    >>> from spcatv.structure import grid
+    >>> chain = grid(3)
+    >>> HuberTV(delta=2.0).value(chain, chain.forward([0.0, 1.0, 4.0]))  # 1/4 + 2
+    2.25
     """
 
     delta: float

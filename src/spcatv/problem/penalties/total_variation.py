@@ -40,7 +40,16 @@ class UnitBallPenalty(StructuredPenalty):
 
 @dataclass(frozen=True)
 class TotalVariation(UnitBallPenalty):
-    """``h(z) = sum_g ||z_g||_2``, whose conjugate is 0 on the unit balls (docs/method.md section 3.2)."""
+    """``h(z) = sum_g ||z_g||_2``, whose conjugate is 0 on the unit balls (docs/method.md section 3.2).
+
+    Examples
+    --------
+    >>> from spcatv.problem import TotalVariation
+    >>> from spcatv.structure import grid
+    >>> chain = grid(3)
+    >>> TotalVariation().value(chain, chain.forward([0.0, 1.0, 3.0]))
+    3.0
+    """
 
     compiled_kernel: ClassVar[CompiledKernel | None] = "tv"
 
