@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -36,6 +37,9 @@ COMPONENT_MAPS = f"{TAG}components"
 FREQUENCY_MAPS = "desc-frequency_components"
 SIGN_MAPS = "desc-signconsistency_components"
 REGION_MAPS = "desc-regions_components"
+
+# What the system says if a disk, a quota or the largest size of a file is used up.
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class ResultsError(ValueError):
@@ -98,8 +102,16 @@ def claimed_folder(
             raise ResultsError(f"the output folder cannot be used: {error}") from error
         if note is not None and place.is_dir() and os.listdir(place):
             note(_replaced(folder, place))
-        yield temporary
-        _keep_report(place, temporary)
+        try:
+            yield temporary
+            _keep_report(place, temporary)
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            where = f" (at {error.filename})" if error.filename else ""
+            raise OSError(
+                f"no room for the results in {folder}: {error.strerror}{where}; nothing was written"
+            ) from error
 
 
 def _replaced(folder: Path, place: Path) -> str:
