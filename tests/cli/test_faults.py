@@ -50,29 +50,40 @@ def mounted(tmp_path):
         subprocess.run(["umount", str(place)], check=True)
 
 
-def test_a_full_disk(array, tmp_path, mounted, capsys, done):
-    disk = mounted("size=16k")
-    assert main(command(array, disk / "out")) == 1
-    said = capsys.readouterr().err
-    words = f"no room for the results in {disk / 'out'}: No space left on device; nothing was written"
-    assert said == f"spca-tv: error: {words}\n"
-    assert listing(disk) == []
-    subprocess.run(["mount", "-o", "remount,size=4m", str(disk)], check=True)
-    done(*command(array, disk / "out"))
-    assert "model" in listing(disk / "out")
+def filling(disk, write=fit.write_results):
+    """A function that writes results to a disk that has just become full."""
+
+    def fill(*args, **more):
+        with suppress(OSError), (disk / "other").open("wb", buffering=0) as file:
+            while file.write(bytes(2**12)):
+                pass
+        return write(*args, **more)
+
+    return fill
 
 
-def test_results_of_before_outlive_a_full_disk(array, mounted, capsys, done):
-    disk = mounted("size=4m")
-    done(*command(array, disk / "out"))
-    before = {file: file.read_bytes() for file in (disk / "out").rglob("*") if file.is_file()}
-    with suppress(OSError), (disk / "other").open("wb", buffering=0) as file:
-        while file.write(bytes(4096)):
-            pass
-    assert main([*command(array, disk / "out"), "--overwrite", "--quiet"]) == 1
-    assert "No space left on device" in capsys.readouterr().err
+def contents(folder):
+    return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def test_a_full_disk(array, mounted, capsys, monkeypatch, done):
+    disk = mounted("size=40m")
+    out = disk / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr(fit, "write_results", filling(disk))
+        assert main(command(array, out)) == 1
+    words = f"no room for the results in {out}: No space left on device; nothing was written"
+    assert capsys.readouterr().err == f"spca-tv: error: {words}\n"
+    assert listing(disk) == ["other"]
+    (disk / "other").unlink()
+    done(*command(array, out))
+    before = contents(out)
+    with monkeypatch.context() as patch:
+        patch.setattr(fit, "write_results", filling(disk))
+        assert main([*command(array, out), "--n-components", "2", "--overwrite", "--quiet"]) == 1
+    assert words in capsys.readouterr().err
     assert listing(disk) == ["other", "out"]
-    assert {file: file.read_bytes() for file in (disk / "out").rglob("*") if file.is_file()} == before
+    assert contents(out) == before
 
 
 def test_files_may_not_grow(array, tmp_path):

@@ -105,12 +105,12 @@ def claimed_folder(
         try:
             yield temporary
             _keep_report(place, temporary)
-        except OSError as error:
-            if error.errno not in FULL:
+        except (OSError, ModelError) as error:
+            full = error if isinstance(error, OSError) else error.__cause__
+            if not (isinstance(full, OSError) and full.errno in FULL):
                 raise
-            where = f" (at {error.filename})" if error.filename else ""
             raise OSError(
-                f"no room for the results in {folder}: {error.strerror}{where}; nothing was written"
+                f"no room for the results in {folder}: {full.strerror}; nothing was written"
             ) from error
 
 
