@@ -19,8 +19,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test test-all test-gpu bench-gpu browser axe bids package lint lint-release bench fuzz reproduce study \
-	clean help
+.PHONY: demo test test-all test-oldest test-newest test-gpu bench-gpu browser axe bids package lint lint-release \
+	bench licences fuzz reproduce study clean help
 
 # The modules with the lowest coverage, and the total.
 COVERAGE := -$(PY) -m coverage combine --append --quiet 2>/dev/null; \
@@ -36,6 +36,20 @@ test: $(VENV)/.installed-dev browser  ## run the tests and print how much of the
 test-all: $(VENV)/.installed-dev browser  ## run all tests, including the slow ones and those on real data
 	$(PY) -m pytest -m "" --cov --cov-report= $(PYTEST_ARGS)
 	@$(COVERAGE)
+
+test-oldest: $(VENV)/pyvenv.cfg  ## run the tests with the oldest dependencies that pyproject.toml allows
+	$(call test_with,oldest,lowest-direct)
+
+test-newest: $(VENV)/pyvenv.cfg  ## run the tests with the newest release of every dependency
+	$(call test_with,newest,highest)
+
+# In an environment of its own, made anew, with kernels of its own.
+define test_with
+	$(PIP_INSTALL) uv
+	$(VENV)/bin/uv venv --quiet --clear --python $(PY) $(VENV)-$(1)
+	$(VENV)/bin/uv pip install --quiet --python $(VENV)-$(1) --resolution $(2) --editable ".[dev,images,report,dask]"
+	NUMBA_CACHE_DIR="$(CURDIR)/$(VENV)-$(1)/kernels" $(VENV)-$(1)/bin/python -m pytest $(PYTEST_ARGS)
+endef
 
 test-gpu: $(VENV)/.installed-dev  ## run the tests of fits on a GPU on a real one (GPU=gpu13 for CUDA 13)
 	$(PIP_INSTALL) -e ".[$(GPU)]"
@@ -74,6 +88,9 @@ lint: $(VENV)/.installed-dev  ## check style, formatting, types, and the order o
 
 bench: $(VENV)/.installed-bench  ## measure speed and compare with other packages, 20 minutes (BENCH_ARGS=--quick: one)
 	$(PY) -m benchmarks $(BENCH_ARGS)
+
+licences: $(VENV)/.installed-dev  ## list the licences of all dependencies; fails if the library imports a copyleft one
+	$(PY) tools/licences.py
 
 fuzz: $(VENV)/.installed-dev  ## damage inputs of every kind and see that each is read or named, 10 minutes (N=5000)
 	$(PY) tests/fuzz/harness.py $(N)

@@ -60,6 +60,16 @@ def test_tables(tmp_path, monkeypatch):
         table(tmp_path, *range(100))
 
 
+def test_arrays_of_text(tmp_path, monkeypatch):
+    (tmp_path / "a.csv").write_text("1,2\n3,4\n")
+    assert load_array(tmp_path / "a.csv").shape == (2, 2)
+    monkeypatch.setattr("spcatv.cli.arrays.LARGEST_TEXT", 7)
+    with pytest.raises(
+        InputError, match=r"a\.csv has more than 7 bytes of text; write such an array as \.npy"
+    ):
+        load_array(tmp_path / "a.csv")
+
+
 def test_an_npz_file_that_declares_more_than_it_holds(tmp_path):
     header = io.BytesIO()
     shape = {"descr": "<f8", "fortran_order": False, "shape": (10**6, 10**5)}
@@ -116,6 +126,19 @@ class TestImages:
         assert len(load_mesh(self.surface(tmp_path, rest=info), "left").triangles) == 20
         with pytest.raises(ImageError, match=r"lh\.white: cannot be read"):
             load_mesh(self.surface(tmp_path, n_announced), "left")
+
+    @pytest.mark.parametrize("name", ["c.tsv", "c.csv", "c.tsv.gz"])
+    def test_tables_of_runs(self, tmp_path, monkeypatch, name):
+        from spcatv.images import ImageError
+        from spcatv.images.run_confounds import _read
+
+        text = b"csf,rot_x\n" if ".csv" in name else b"csf\trot_x\n"
+        text += 100 * (b"1,2\n" if ".csv" in name else b"1\t2\n")
+        (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith("gz") else text)
+        assert _read(tmp_path / name).shape == (100, 2)
+        monkeypatch.setattr("spcatv.images.run_confounds.LARGEST_TABLE", 400)
+        with pytest.raises(ImageError, match=rf"{name}: is too large for a table: more than 400 bytes"):
+            _read(tmp_path / name)
 
     def test_a_mesh_without_triangles(self):
         from spcatv.images import ImageError

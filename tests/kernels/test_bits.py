@@ -79,19 +79,29 @@ def test_a_fit_does_not_depend_on_where_its_arrays_lie():
 
 @pytest.mark.slow
 def test_first_process_and_later_ones_agree(tmp_path, monkeypatch):
-    """Kernels are compiled in one order of the fits, and loaded in others."""
+    """Kernels are compiled in one order of the fits on one thread, and loaded in others, on one or two."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     code = """
         import hashlib, sys, warnings
         import numpy as np
+        import scipy.sparse as sp
         from spcatv import SPCATV
-        from spcatv.structure import grid, icosphere, mesh
+        from spcatv._util import threads
+        from spcatv.kernels import edges, meeting, products
+        from spcatv.kernels import grid as grids
+        from spcatv.structure import concat, graph, grid, icosphere, mesh
         warnings.simplefilter("ignore")
+        seed, n_threads = map(int, sys.argv[1:])
+        threads.most_threads = lambda: n_threads
+        grids.THREAD_CELLS = edges.THREAD_BLOCKS = meeting.THREAD_ENTRIES = products.THREAD_ENTRIES = 1
+        rng = np.random.default_rng(0)
+        weights = sp.random_array((90, 90), density=0.05, rng=rng)
         structures = [grid((50,)), grid((12, 13)), grid((12, 13), isotropic=False), grid((6, 7, 8))]
-        structures.append(mesh(*icosphere(2)))
+        structures += [grid(rng.random((6, 7, 8)) < 0.7), mesh(*icosphere(2)), graph(weights + weights.T)]
+        structures.append(concat([grid((6, 7)), mesh(*icosphere(1))]))
         cases = [(s, dtype) for s in structures for dtype in (np.float32, np.float64)]
         found = {}
-        for number in np.random.default_rng(int(sys.argv[1])).permutation(len(cases)):
+        for number in np.random.default_rng(seed).permutation(len(cases)):
             structure, dtype = cases[number]
             X = np.random.default_rng(0).standard_normal((12, structure.n_features)).astype(dtype)
             model = SPCATV(2, structure=structure, alpha=0.05, tol=1e-7).fit(X)
@@ -101,6 +111,8 @@ def test_first_process_and_later_ones_agree(tmp_path, monkeypatch):
     """
     command = [sys.executable, "-c", textwrap.dedent(code)]
     runs = [
-        subprocess.run([*command, str(seed)], capture_output=True, check=True).stdout for seed in range(4)
+        subprocess.run([*command, str(seed), str(n_threads)], capture_output=True, check=True).stdout
+        for seed, n_threads in enumerate([1, 1, 2, 2])
     ]
+    assert runs[0].count(b",") == 15  # 16 cases
     assert len(set(runs)) == 1

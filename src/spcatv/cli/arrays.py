@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from spcatv._util.files import file_state
 from spcatv._util.quality import BlankError, ImageQualityWarning, Wording, sample_quality
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
 from spcatv._util.warn import warn_user
@@ -32,6 +33,8 @@ BLOCK_ENTRIES = 1 << 22
 MOST_COMPRESSED = 1032
 # Largest magnitude whose squares float64 has room for, with some to spare for sums of them.
 LARGEST = 1e145
+# Bytes of an array that is written out as text.
+LARGEST_TEXT = 2**31
 ARRAY_SUFFIXES = (".npy", ".npz", *TEXT_DELIMITERS)
 # samples are compared with each other if they and their bytes are not more than this
 MOST_COMPARED = 20_000
@@ -48,6 +51,7 @@ class ArraySamples:
     structure: Structure | None  # which features are neighbours; None if features have no place
     dtype: str | None  # precision that was asked for
     files: dict[str, Path]  # the input files: "array", and "mask" if there is one
+    states: dict[str, tuple[int, int, int]]  # `file_state` of each before it was read
     # number of features of the mask that were left out: constant, NaN or infinite in some sample
     n_dropped: int
 
@@ -79,6 +83,9 @@ class ArraySamples:
     def write_model(self, model: SPCATV, folder: Path) -> None:
         """Write the model folder, with the hashes of the input files, and the loadings as a .npy file."""
         inputs = {kind: {"name": str(path), "sha256": file_sha256(path)} for kind, path in self.files.items()}
+        for kind, path in self.files.items():  # an array is read block by block until the fit ends
+            if file_state(path) != self.states[kind]:
+                raise InputError(f"{path} was changed while it was read; nothing was written. Try again")
         model.save(folder / MODEL, inputs=inputs)
         about = "Loadings of unit norm, one component per entry of the first axis; NaN outside the mask."
         self.write_maps(model.components_, folder, COMPONENT_MAPS, {"Description": about})
@@ -98,6 +105,8 @@ def read_array(options: CommonOptions) -> ArraySamples:
     if options.array is None:
         raise InputError("no array: name one with --array")
     file = options.array
+    files = {"array": file} if options.mask is None else {"array": file, "mask": Path(options.mask)}
+    states = {kind: file_state(path) for kind, path in files.items() if path.is_file()}
     data = _load_samples(file)
     if len(data) < 2:
         raise InputError(f"{file} holds {len(data)} sample; at least two are needed")
@@ -120,13 +129,13 @@ def read_array(options: CommonOptions) -> ArraySamples:
         labels[labels != 0] = np.where(kept, labels[labels != 0], 0)
         _check_room(X, labels, options)
         X = X[:, kept]
-    files = {"array": file} if options.mask is None else {"array": file, "mask": Path(options.mask)}
     return ArraySamples(
         matrix=X,
         names=names,
         structure=_field_structure(labels, options),
         dtype=options.dtype,
         files=files,
+        states=states,
         n_dropped=int(np.count_nonzero(~kept)),
     )
 
@@ -191,7 +200,8 @@ def load_array(file: Path) -> Array:
 
 
 def _only_array(file: Path) -> Array:
-    with np.load(file, allow_pickle=False) as archive:
+    # NumPy itself leaves a damaged file open
+    with file.open("rb") as opened, np.load(opened, allow_pickle=False) as archive:
         name = archive.files[0] if len(archive.files) == 1 else "X"
         if name not in archive.files:
             raise InputError(
@@ -218,6 +228,8 @@ def _check_entry(file: Path, name: str) -> None:
 
 
 def _text_array(file: Path, delimiter: str) -> FloatArray:
+    if file.stat().st_size > LARGEST_TEXT:
+        raise InputError(f"{file} has more than {LARGEST_TEXT:,} bytes of text; write such an array as .npy")
     with file.open(encoding="utf-8-sig") as lines:
         first = lines.readline().strip().split(delimiter)
     try:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from joblib import Memory, effective_n_jobs
 
+from spcatv._util.files import file_state
 from spcatv._util.threads import in_order, most_threads
 from spcatv._util.types import FloatArray
 from spcatv.data import checked_memory_limit
@@ -213,9 +214,12 @@ def _read_each(
     def make(place: int) -> Any:
         number = numbers[place]
         run = samples.runs[number]
+        before = [file_state(path) for path in run.files]
         found = {path: file_sha256(path) for path in run.files} if of_fit else {}
         image = images[number].summing() if of_fit else images[number]
         _read(image, X[run.start - start : run.stop - start])
+        if [file_state(path) for path in run.files] != before:
+            raise ImageError(f"{run.name}: was changed while it was read; try again")
         return number, image, found
 
     def take(made: Any) -> None:

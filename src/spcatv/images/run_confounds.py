@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from spcatv._util.entities import entities_of
+from spcatv._util.text_table import LARGEST_TABLE
 from spcatv._util.types import FloatArray
 from spcatv.images.loading import ImageError, is_path, reading
 from spcatv.images.runs import Run
@@ -142,7 +145,12 @@ def _read(path: Path) -> Any:
             f"{path}: no such file; the confounds of a run are a table, TSV or CSV with a header"
         )
     with reading(path):
-        return pd.read_csv(path, sep="," if path.suffix == ".csv" else "\t", na_values=["n/a"])
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as opened:
+            content = opened.read(LARGEST_TABLE + 1)
+        if len(content) > LARGEST_TABLE:
+            raise ImageError(f"{path}: is too large for a table: more than {LARGEST_TABLE:,} bytes")
+        comma = ".csv" in path.suffixes
+        return pd.read_csv(io.BytesIO(content), sep="," if comma else "\t", na_values=["n/a"])
 
 
 def _checked(frame: Any, source: str, names: Sequence[str], run: Run) -> FloatArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -38,6 +39,9 @@ COMPONENT_MAPS = f"{TAG}components"
 FREQUENCY_MAPS = "desc-frequency_components"
 SIGN_MAPS = "desc-signconsistency_components"
 REGION_MAPS = "desc-regions_components"
+
+# What the system says if a disk, a quota or the largest size of a file is used up.
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class ResultsError(ValueError):
@@ -107,8 +111,16 @@ def claimed_folder(
             raise ResultsError(f"the output folder cannot be used: {error}") from error
         if note is not None and place.is_dir() and os.listdir(place):
             note(_replaced(folder, place))
-        yield temporary
-        _keep_report(place, temporary)
+        try:
+            yield temporary
+            _keep_report(place, temporary)
+        except (OSError, ModelError) as error:
+            full = error if isinstance(error, OSError) else error.__cause__
+            if not (isinstance(full, OSError) and full.errno in FULL):
+                raise
+            raise OSError(
+                f"no room for the results in {folder}: {full.strerror}; nothing was written"
+            ) from error
 
 
 def _replaced(folder: Path, place: Path) -> str:

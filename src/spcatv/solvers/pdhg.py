@@ -21,6 +21,8 @@ from spcatv.solvers.primal_dual import FIRST_TAU, PrimalDual
 
 # Tolerances that float32 reaches with digits to spare.
 SINGLE_PRECISION_TOL = 1e-6
+# Scales between which float32 has room for the squares of a problem; its weights stay below the upper one.
+SINGLE_PRECISION_SCALES = (1e-30, 1e30)
 # Below this relative gap float64 itself has no digits left to give.
 ROUNDING_FLOOR = 1e-14
 
@@ -125,6 +127,9 @@ class PrimalDualSolver:
         return Answer(certificate, judgement, status, run.n_iter, (*run.trace[:-1], last))
 
     def _prepared(self, problem: LoadingProblem) -> PrimalDual:
+        smallest, largest = SINGLE_PRECISION_SCALES
+        if not smallest <= (problem.scale() or 1.0) <= largest or max(problem.tv, problem.l1) > largest:
+            self._dtype = np.dtype(np.float64)
         if self._iteration is None or self._iteration.dtype != self._dtype:
             self._iteration = PrimalDual(problem, self._dtype)
             self._dtype = self._iteration.dtype

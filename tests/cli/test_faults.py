@@ -1,0 +1,162 @@
+"""What a machine can do to a run: full disks, read-only folders, too little memory, files that change."""
+
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from cli_files import listing
+
+from spcatv.cli import fit, main
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="limits and mounts of POSIX systems")
+
+
+def command(array, out):
+    return ["fit", "--array", str(array), "--shape", "12,10", "--n-components", "1", "--output", str(out)]
+
+
+def limited(argv, *limits):
+    """Run the command line in a process with limits; its exit code and what it says."""
+    process = subprocess.run(
+        [sys.executable, "-m", "spcatv", *argv],
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: [resource.setrlimit(kind, (most, most)) for kind, most in limits],
+    )
+    return process.returncode, process.stderr
+
+
+@pytest.fixture
+def mounted(tmp_path):
+    """Mounts a small file system in memory, where that is allowed."""
+    place = tmp_path / "mounted"
+    place.mkdir()
+
+    def mount(options):
+        mount = shutil.which("mount")
+        words = [mount, "-t", "tmpfs", "-o", options, "tmpfs", str(place)]
+        if mount is None or os.geteuid() != 0 or subprocess.run(words, capture_output=True).returncode != 0:
+            pytest.skip("only root may mount a file system, and not in every container")
+        return place
+
+    yield mount
+    if os.path.ismount(place):
+        subprocess.run(["umount", str(place)], check=True)
+
+
+def filling(disk, write=fit.write_results):
+    """A function that writes results to a disk that has just become full."""
+
+    def fill(*args, **more):
+        with suppress(OSError), (disk / "other").open("wb", buffering=0) as file:
+            while file.write(bytes(2**12)):
+                pass
+        return write(*args, **more)
+
+    return fill
+
+
+def contents(folder):
+    return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def test_a_full_disk(array, mounted, capsys, monkeypatch, done):
+    disk = mounted("size=40m")
+    out = disk / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr(fit, "write_results", filling(disk))
+        assert main(command(array, out)) == 1
+    words = f"no room for the results in {out}: No space left on device; nothing was written"
+    assert capsys.readouterr().err == f"spca-tv: error: {words}\n"
+    assert listing(disk) == ["other"]
+    (disk / "other").unlink()
+    done(*command(array, out))
+    before = contents(out)
+    with monkeypatch.context() as patch:
+        patch.setattr(fit, "write_results", filling(disk))
+        assert main([*command(array, out), "--n-components", "2", "--overwrite", "--quiet"]) == 1
+    assert words in capsys.readouterr().err
+    assert listing(disk) == ["other", "out"]
+    assert contents(out) == before
+
+
+def test_files_may_not_grow(array, tmp_path):
+    """As with a quota: the system refuses to write more than some bytes to a file."""
+    code, said = limited(command(array, tmp_path / "out"), (resource.RLIMIT_FSIZE, 500))
+    assert code == 1
+    assert said.count("\n") == 1
+    assert "File too large" in said
+    assert listing(tmp_path) == ["X.npy"]
+
+
+def test_a_read_only_disk(array, mounted, refused):
+    disk = mounted("size=1m,ro")
+    assert f"cannot write to the output folder {disk / 'out'} (Read-only file system)" in refused(
+        *command(array, disk / "out")
+    )
+
+
+@pytest.mark.parametrize(
+    ("n_samples", "code", "words"),
+    [
+        (10**7, 2, r"X\.npy as an array: .*Cannot allocate memory"),
+        (10**4, 1, r"Unable to allocate .* for an array"),
+    ],
+)
+def test_too_little_memory(n_samples, code, words, tmp_path):
+    """The file is larger than what the process may have, or only its values are, as floats."""
+    with (tmp_path / "X.npy").open("wb") as file:
+        about = {"descr": "|i1", "fortran_order": False, "shape": (n_samples, 20_000)}
+        np.lib.format.write_array_header_1_0(file, about)
+        file.truncate(file.tell() + n_samples * 20_000)  # takes no room on most disks
+    found, said = limited(command(tmp_path / "X.npy", tmp_path / "out"), (resource.RLIMIT_AS, 3 * 2**29))
+    assert (found, said.count("\n")) == (code, 1)
+    assert re.search(words, said)
+    assert listing(tmp_path) == ["X.npy"]
+
+
+def test_an_array_that_changes_while_it_is_read(array, tmp_path, monkeypatch, capsys):
+    with_number = fit.with_number
+
+    def change(*args, **more):
+        found = with_number(*args, **more)
+        other = array.with_suffix(".new")
+        with other.open("wb") as file:
+            np.save(file, np.load(array) + 1)
+        os.replace(other, array)
+        return found
+
+    monkeypatch.setattr(fit, "with_number", change)
+    assert main(command(array, tmp_path / "out")) == 2
+    assert capsys.readouterr().err.startswith(f"spca-tv: error: {array} was changed while it was read;")
+    assert listing(tmp_path) == ["X.npy"]
+
+
+def test_an_image_that_changes_while_it_is_read(volumes, tmp_path, monkeypatch, capsys):
+    from spcatv.images import matrix
+
+    read = matrix._read
+
+    def change(image, rows):
+        read(image, rows)
+        (volumes / "sub-03_map.nii.gz").touch()
+
+    monkeypatch.setattr(matrix, "_read", change)
+    argv = [
+        "fit",
+        str(volumes / "sub-*.nii.gz"),
+        "--mask",
+        str(tmp_path / "mask.nii.gz"),
+        "--n-components",
+        "1",
+    ]
+    assert main([*argv, "--output", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr().err
+    assert "sub-03_map.nii.gz: was changed while it was read; try again" in said
+    assert listing(tmp_path) == ["images", "mask.nii.gz"]

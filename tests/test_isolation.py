@@ -1,0 +1,55 @@
+"""Importing every module, and a fit from file to folder, reach nothing outside and unpickle nothing."""
+
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("nilearn")
+
+CODE = """
+import sys, traceback
+
+OUTSIDE = ("socket.", "subprocess.", "os.system", "os.exec", "os.posix_spawn", "os.fork", "os.spawn", "pty.",
+           "urllib.", "http.", "ftplib.", "smtplib.", "webbrowser.", "pickle.find_class")
+seen = []
+
+def hook(event, details):
+    if not event.startswith(OUTSIDE):
+        return
+    # Numba reads the kernels that it has compiled, in the user's own folder, by pickle
+    by_numba = any("/numba/core/" in frame.filename for frame in traceback.extract_stack())
+    if not (event == "pickle.find_class" and by_numba):
+        seen.append(f"{event} {details}"[:200])
+
+sys.addaudithook(hook)
+
+import importlib, pkgutil
+import spcatv
+
+for module in pkgutil.walk_packages(spcatv.__path__, "spcatv."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+
+import numpy as np
+from spcatv.cli import main
+
+np.save("X.npy", np.random.default_rng(0).standard_normal((12, 30)))
+words = ["--array", "X.npy", "--shape", "5,6", "--n-components", "1", "--alpha", "0.1", "--quiet"]
+assert main(["fit", *words, "--output", "out"]) == 0
+assert main(["transform", "out", "--array", "X.npy", "--output", "scores.tsv"]) == 0
+assert main(["info", "out"]) == 0
+assert main(["report", "out"]) == 0
+assert not seen, seen
+
+# the hook would have seen it
+import pickle, socket
+socket.socket().close()
+pickle.loads(pickle.dumps(socket.AF_INET))
+assert len(seen) == 2, seen
+"""
+
+
+def test_nothing_outside_is_reached(tmp_path):
+    process = subprocess.run([sys.executable, "-c", CODE], cwd=tmp_path, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
