@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test test-all test-gpu bench-gpu browser axe lint bench fuzz reproduce clean help
+.PHONY: demo test test-all test-gpu bench-gpu browser axe lint bench fuzz test-kills reproduce clean help
 
 # The modules with the lowest coverage, and the total.
 COVERAGE := -$(PY) -m coverage combine --append --quiet 2>/dev/null; \
@@ -60,6 +60,9 @@ bench: $(VENV)/.installed-bench  ## measure speed and compare with other package
 
 fuzz: $(VENV)/.installed-dev  ## damage inputs of every kind and see that each is read or named, 10 minutes (N=5000)
 	$(PY) tests/fuzz/harness.py $(N)
+
+test-kills: $(VENV)/.installed-dev  ## kill `spca-tv select` at random moments, go on, and compare every byte (N=50)
+	$(PY) tests/fuzz/kills.py $(if $(filter file,$(origin N)),50,$(N))
 
 reproduce: $(VENV)/.installed-bench  ## reproduce the paper's Table I, resumable (REPRODUCE_ARGS=real: on real data)
 	$(PY) -m benchmarks.reproduce $(REPRODUCE_ARGS)

@@ -14,10 +14,10 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from spcatv._util.files import replacing
 from spcatv._util.locks import locked
@@ -35,6 +35,14 @@ LONGEST_SHOWN = 40
 
 class CheckpointError(Exception):
     """A checkpoint cannot be used: it is of other work, in use, or cannot be written."""
+
+
+class OtherWorkError(CheckpointError):
+    """A checkpoint is of other data, parameters or versions; `differences` says in words which."""
+
+    def __init__(self, folder: Path, differences: str) -> None:
+        super().__init__(f"the checkpoint {folder} is of other work: {differences}")
+        self.differences = differences
 
 
 class Stage:
@@ -120,9 +128,7 @@ class Checkpoint:
         wanted = json.loads(json.dumps({"versions": current_versions(), **described}))
         found = _read_about(folder)
         if found is not None and found != wanted:
-            raise CheckpointError(
-                f"the checkpoint {self.folder} is of other work: {differences(found, wanted)}"
-            )
+            raise OtherWorkError(self.folder, differences(found, wanted))
         try:
             if found is None:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -179,8 +185,15 @@ def current_checkpoint() -> Checkpoint | None:
     return _current.get()
 
 
-@contextmanager
-def checkpointing(folder: str | os.PathLike[str] | None) -> Iterator[None]:
+@overload
+def checkpointing(folder: str | os.PathLike[str]) -> AbstractContextManager[Checkpoint]: ...
+
+
+@overload
+def checkpointing(folder: str | os.PathLike[str] | None) -> AbstractContextManager[Checkpoint | None]: ...
+
+
+def checkpointing(folder: str | os.PathLike[str] | None) -> AbstractContextManager[Checkpoint | None]:
     """Keep what is finished inside a ``with`` block in a folder, and take from it what was finished before.
 
     Fits keep every component and every start that they compare; `SPCATVCV` and `component_curve` every chain
@@ -215,14 +228,16 @@ def checkpointing(folder: str | os.PathLike[str] | None) -> Iterator[None]:
     >>> np.array_equal(model.components_, again.components_)
     True
     """
-    if folder is None:
-        yield
-        return
-    place = Path(folder).expanduser()
-    hold = _held(place)
-    token = _current.set(Checkpoint(place))
+    return nullcontext() if folder is None else _in_use(Path(folder).expanduser())
+
+
+@contextmanager
+def _in_use(folder: Path) -> Iterator[Checkpoint]:
+    hold = _held(folder)
+    checkpoint = Checkpoint(folder)
+    token = _current.set(checkpoint)
     try:
-        yield
+        yield checkpoint
     finally:
         _current.reset(token)
         if hold is not None:
