@@ -118,6 +118,7 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills processes
 
 
 @needs_fork
+@pytest.mark.no_cover
 @pytest.mark.parametrize("kind", [SELECT, FIT], ids=["select", "fit"])
 def test_killed_again_and_again(kind, command, tmp_path):
     """After every record, in the middle of one, and while results are written."""

@@ -208,6 +208,7 @@ def _few(function):
     return {"n_resamples": 2} if function is bootstrap_components else {"n_splits": 2}
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     "parameters",
     [
