@@ -19,8 +19,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test test-all test-oldest test-newest test-gpu bench-gpu browser axe bids package lint lint-release \
-	bench licences fuzz reproduce study clean help
+.PHONY: demo test test-all test-oldest test-newest test-kills test-gpu bench-gpu browser axe bids package lint \
+	lint-release bench licences fuzz reproduce study clean help
 
 # The modules with the lowest coverage, and the total.
 COVERAGE := -$(PY) -m coverage combine --append --quiet 2>/dev/null; \
@@ -94,6 +94,9 @@ licences: $(VENV)/.installed-dev  ## list the licences of all dependencies; fail
 
 fuzz: $(VENV)/.installed-dev  ## damage inputs of every kind and see that each is read or named, 10 minutes (N=5000)
 	$(PY) tests/fuzz/harness.py $(N)
+
+test-kills: $(VENV)/.installed-dev  ## kill `spca-tv select` at random moments, go on, and compare every byte (N=50)
+	$(PY) tests/fuzz/kills.py $(if $(filter file,$(origin N)),50,$(N))
 
 study: $(VENV)/.installed-bench  ## repeat the real-data study of docs/study: fits, tables, pictures; hours, resumable (STUDY_ARGS=--no-fits)
 	nice -n 5 $(PY) -m benchmarks.study $(STUDY_ARGS)

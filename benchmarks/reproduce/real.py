@@ -26,6 +26,7 @@ from benchmarks.reproduce.realdata import (
 from benchmarks.reproduce.store import Record, Store
 from spcatv._util.threads import one_blas_thread
 from spcatv.metrics import reconstruction_error
+from spcatv.model.encoding import Descriptions
 from spcatv.stability.halves import N_FURTHER
 
 # Number of subsets of the rows: folds and halves.
@@ -49,9 +50,9 @@ class Study:
     halves: list[Record]
 
 
-def store_of(output: Path, name: str) -> Store:
+def store_of(output: Path, name: str, data: RealData) -> Store:
     """Where the records of a data set are."""
-    return Store(output / f"real-{name}")
+    return Store(output / f"real-{name}", Descriptions().of(data.X))
 
 
 def open_data(name: str, quick: bool) -> RealData:
@@ -69,7 +70,8 @@ def methods_and_shares() -> Iterator[tuple[str, float | None]]:
 
 def fit_whole(output: Path, name: str, key: str, zeros: float | None, quick: bool) -> str:
     """Fit a method to all rows, if that has not been done; returns a line to show."""
-    data, store = open_data(name, quick), store_of(output, name)
+    data = open_data(name, quick)
+    store = store_of(output, name, data)
     started = time.perf_counter()
     record_of(store, data, _method(key, zeros), all_rows(len(data.X)))
     if zeros is None:
@@ -79,7 +81,8 @@ def fit_whole(output: Path, name: str, key: str, zeros: float | None, quick: boo
 
 def fit_subset(output: Path, name: str, key: str, zeros: float | None, number: int, quick: bool) -> str:
     """Fit a method to one fold or half, if that has not been done; returns a line to show."""
-    data, store = open_data(name, quick), store_of(output, name)
+    data = open_data(name, quick)
+    store = store_of(output, name, data)
     started = time.perf_counter()
     method = _method(key, zeros)
     whole = record_of(store, data, method, all_rows(len(data.X)))

@@ -98,12 +98,12 @@ def real_report(
     run_all(fit_whole, [(*one, quick) for one in work], jobs=jobs, say=say)
     run_all(fit_subset, [(*one, n, quick) for one in work for n in range(N_SUBSETS)], jobs=jobs, say=say)
     studies = {
-        name: {zeros: _studies(store_of(output, name), data, zeros) for zeros in SHARES}
+        name: {zeros: _studies(store_of(output, name, data), data, zeros) for zeros in SHARES}
         for name, data in present.items()
     }
     parts = ["# Real data", ABOUT, "## At a glance", _glance(studies)]
     for name, data in present.items():
-        parts.append(_section(store_of(output, name), name, data, studies[name]))
+        parts.append(_section(store_of(output, name, data), name, data, studies[name]))
     return "\n\n".join(parts + left_out)
 
 

@@ -1,9 +1,14 @@
-"""Results on disk, one small file each, so that a study that was stopped continues where it was."""
+"""Results on disk, one small file each, so that a study that was stopped continues where it was.
+
+A record has a checksum, and is valid for its data, its setting and the versions that it was made with only.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.report import write_atomically
+from spcatv.model import current_versions
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,35 +44,51 @@ class Store:
     ----------
     folder : Path
         Created with the first record.
+    data : str
+        A digest of the data, where these are not simulated.
     """
 
     folder: Path
+    data: str = ""
 
     def path(self, method: str, name: str) -> Path:
         """Where the record is, or will be."""
         return self.folder / method / f"{name}.npz"
 
     def load(self, method: str, name: str, setting: Mapping[str, Any]) -> Record | None:
-        """The record, or None if it is missing, belongs to another setting or cannot be read."""
+        """The record, or None if it is missing, damaged, or of other data, settings or versions."""
         try:
             with np.load(self.path(method, name), allow_pickle=False) as archive:
-                values = json.loads(str(archive["values"]))
-                record = Record(archive["components"], values)
-        except (FileNotFoundError, zipfile.BadZipFile, KeyError, ValueError, EOFError):
+                text, components = str(archive["values"]), archive["components"]
+                intact = str(archive["sha256"]) == _checksum(text, components)
+                values = json.loads(text)
+        except (FileNotFoundError, zipfile.BadZipFile, zlib.error, KeyError, ValueError, EOFError):
             return None
-        return record if values.get("setting") == _plain(setting) else None
+        wanted = self._about(setting)
+        same = {key: values.get(key) for key in wanted} == wanted
+        return Record(components, values) if intact and same else None
+
+    def _about(self, setting: Mapping[str, Any]) -> dict[str, Any]:
+        return {"setting": _plain(setting), "data": self.data, "versions": current_versions()}
 
     def save(self, method: str, name: str, setting: Mapping[str, Any], record: Record) -> None:
         """Write the record, completely or not at all."""
         path = self.path(method, name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({**record.values, "setting": _plain(setting)})
+        text = json.dumps({**record.values, **self._about(setting)})
+        components = record.components.astype(np.float32)
 
         def write(draft: Path) -> None:
             with draft.open("wb") as file:
-                np.savez_compressed(file, components=record.components.astype(np.float32), values=text)
+                np.savez_compressed(
+                    file, components=components, values=text, sha256=_checksum(text, components)
+                )
 
         write_atomically(path, write)
+
+
+def _checksum(text: str, components: np.ndarray) -> str:
+    return hashlib.sha256(text.encode() + np.ascontiguousarray(components).tobytes()).hexdigest()
 
 
 def _plain(setting: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from benchmarks.reproduce.__main__ import main, parse
 from benchmarks.reproduce.comparison import Scores, compare, difference_text
 from benchmarks.reproduce.figure import typical_data_set
 from benchmarks.reproduce.matched import ZEROS_TOL, alpha_for_zeros, matched_methods
-from benchmarks.reproduce.real import SHARES, Study, study
+from benchmarks.reproduce.real import SHARES, Study, store_of, study
 from benchmarks.reproduce.realdata import QUICK_DATA, Rows, folds, halves, n_regions
 from benchmarks.reproduce.simulation import Size, run_simulation, table_of_tests, table_one
 from benchmarks.reproduce.store import Record, Store
@@ -88,6 +88,20 @@ def test_a_record_belongs_to_its_setting(tmp_path):
     assert found.values["error"] == 1.5
     assert store.load("m", "000", {"alpha": 0.2, "init": "svd"}) is None
     assert store.load("m", "001", {"alpha": 0.1, "init": "svd"}) is None
+
+
+def test_a_record_belongs_to_its_data_and_versions(tmp_path, monkeypatch):
+    store = Store(tmp_path, "4 x 2")
+    store.save("m", "000", {}, Record(np.eye(2, 4), {"error": 1.5}))
+    assert store.load("m", "000", {}) is not None
+    assert Store(tmp_path, "5 x 2").load("m", "000", {}) is None
+    file = store.path("m", "000")
+    with np.load(file) as archive:
+        np.savez(file, **{**archive, "components": np.zeros((2, 4), np.float32)})
+    assert store.load("m", "000", {}) is None, "its checksum is wrong"
+    store.save("m", "000", {}, Record(np.eye(2, 4), {"error": 1.5}))
+    monkeypatch.setattr("benchmarks.reproduce.store.current_versions", lambda: {"spca-tv": "0.0.9"})
+    assert store.load("m", "000", {}) is None
 
 
 def test_two_equal_methods_do_not_differ():
@@ -191,7 +205,8 @@ def test_real_data_are_matched_in_sparsity(tmp_path, monkeypatch):
         "Every component at least half zero",
     ):
         assert text in report
-    data, store = QUICK_DATA["tiny"](), Store(tmp_path / "real-tiny")
+    data = QUICK_DATA["tiny"]()
+    store = store_of(tmp_path, "tiny", data)
     monkeypatch.setattr(Store, "save", None)  # everything is there already
     for method in matched_methods(SHARES[1]):
         found = study(store, data, method)

@@ -217,14 +217,16 @@ def test_a_new_folder_needs_no_note(array, tmp_path, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_failure_leaves_nothing(array, tmp_path, monkeypatch, capsys):
+def test_failure_leaves_nothing_but_what_is_kept(array, tmp_path, monkeypatch, capsys):
     def fail(*args, **options):
         raise MemoryError("out of memory")
 
     monkeypatch.setattr(fit, "write_results", fail)
     assert main(run_on(array, tmp_path / "new" / "out")) == 1
-    assert capsys.readouterr().err == "spca-tv: error: out of memory\n"
-    assert listing(tmp_path) == ["X.npy"]
+    note, error = capsys.readouterr().err.splitlines()
+    assert note.startswith("spca-tv: note: 5 finished pieces of the work are kept. To go on: ")
+    assert error == "spca-tv: error: out of memory"
+    assert listing(tmp_path / "new") == [".out.spca-tv-checkpoint"]
 
 
 def test_interruption_leaves_nothing_and_says_how_to_run_again(array, tmp_path, monkeypatch, capsys):

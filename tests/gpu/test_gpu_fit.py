@@ -10,8 +10,9 @@ from spcatv._util.devices import to_host
 from spcatv.data import CentredData, as_data, is_on_gpu, on_device
 from spcatv.data.gpu import StreamedData
 from spcatv.decomposition import LoadingPenalty, Plan, Weights, decompose
+from spcatv.model.checkpoint import Stage
 from spcatv.problem import HuberTV, LoadingProblem
-from spcatv.selection import SPCATVCV, component_curve
+from spcatv.selection import SPCATVCV, checkpointing, component_curve
 from spcatv.stability import bootstrap_components, split_halves
 from spcatv.structure import concat, graph, grid, groups, icosphere, mesh, stack
 
@@ -211,3 +212,26 @@ def test_resamples_halves_and_curves(images, options, study):
 def test_the_same_bits_every_time(images):
     first, second = (fit(images, "cuda").components_ for _ in range(2))
     assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("options", [{"n_init": 3, "refine": True}, {"alpha": 0.1, "dtype": "float32"}])
+def test_a_fit_that_was_killed_goes_on(images, tmp_path, monkeypatch, options):
+    """On the GPU, to the same bits."""
+    model = SPCATV(2, structure=(20, 24), device="cuda", tol=1e-4, **options)
+    whole = model.fit(images).components_
+    save, saved = Stage.save, []
+
+    def saving(stage, name, result):
+        save(stage, name, result)
+        saved.append(name)
+        if name == "component-1":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Stage, "save", saving)
+    with checkpointing(tmp_path), pytest.raises(KeyboardInterrupt):
+        model.fit(images)
+    saved.clear()
+    with checkpointing(tmp_path):
+        assert_array_equal(model.fit(images).components_, whole)
+    assert saved[-1] == "component-2"
+    assert not any("component-1" in name for name in saved)

@@ -13,6 +13,7 @@ from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
 from spcatv import SPCATV
+from spcatv.model.checkpoint import n_records
 from spcatv.selection import SPCATVCV, component_curve, dask_backend
 from spcatv.stability import bootstrap_components
 from spcatv.structure import grid
@@ -92,11 +93,12 @@ def test_what_was_not_announced_still_travels_once(cluster, images, task_sizes):
     assert len([size for size in task_sizes if size >= images.nbytes]) == 1
 
 
-def test_an_address_will_do_and_resampling_works_too(cluster, images):
+def test_an_address_will_do_and_resampling_works_too(cluster, images, tmp_path):
     estimator = SPCATV(1, structure=grid((20, 24)))
     alone = bootstrap_components(estimator, images, n_resamples=4, random_state=0)
     with dask_backend(cluster.scheduler_address, images, estimator.structure) as client:
-        together = bootstrap_components(estimator, images, n_resamples=4, random_state=0)
+        together = bootstrap_components(estimator, images, n_resamples=4, random_state=0, checkpoint=tmp_path)
+    assert n_records(tmp_path) == 1 + 4, "the component of all samples, and the resamples"
     assert client.status == "closed"
     assert_array_equal(alone.selection_frequency, together.selection_frequency)
     assert_array_equal(alone.dice, together.dice)

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP stop the work: nothing is left behind, and one line says how to start again."""
+"""Ctrl-C, SIGTERM and SIGHUP stop the work: one line says what is kept, and how to go on or start again."""
 
 from __future__ import annotations
 
@@ -9,19 +9,29 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from spcatv.cli.kinds import InputError
+from spcatv.cli.resuming import kept_text
+from spcatv.cli.saying import complain
+from spcatv.results import ResultsError
+
 
 @contextmanager
 def rerun_hint_on_interrupt(output: Path, argv: Sequence[str]) -> Iterator[None]:
-    """On an interruption, from the keyboard or by a scheduler, say how to run the command again."""
+    """On an interruption, from the keyboard or by a scheduler, say what is kept and how to go on.
+
+    If the work fails, and some of it is kept, say so as well.
+    """
     try:
         with _termination_interrupts():
             yield
     except BaseException as error:
-        if not _interrupted(error):
-            raise
-        raise KeyboardInterrupt(
-            f"interrupted; nothing was written to {output}. To start again: {shlex.join(['spca-tv', *argv])}"
-        ) from error
+        kept = kept_text(output, argv)
+        if _interrupted(error):
+            next_step = kept or f"To start again: {shlex.join(['spca-tv', *argv])}"
+            raise KeyboardInterrupt(f"interrupted; nothing was written to {output}. {next_step}") from error
+        if kept and not isinstance(error, (InputError, ResultsError)):
+            complain("note", kept)
+        raise
 
 
 def _interrupted(error: BaseException | None) -> bool:

@@ -320,6 +320,13 @@ OPTIONS: dict[str, Option] = {
     "overwrite": Option(
         kinds.switch(), RUN, "replace the results of an earlier run in the output folder", kept=False
     ),
+    "resume": Option(
+        kinds.switch(),
+        RUN,
+        "go on with an interrupted run to the same output folder, or start again without what it has kept; "
+        "whoever gives neither is asked to decide if there is such a run",
+        kept=False,
+    ),
 }
 _VALUES = {
     "sparsity": "shares of exact zeros to try, each for all components",

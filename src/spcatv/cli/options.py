@@ -101,6 +101,7 @@ class CommonOptions(BidsOptions):
     device: str = "cpu"
     n_jobs: int = 1
     overwrite: bool = False
+    resume: bool | None = None
 
     def model_parameters(self) -> dict[str, Any]:
         """The parameters of `SPCATV` that are options and have a value, without `dtype`."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic
@@ -18,6 +18,8 @@ from spcatv.cli.kinds import InputError
 from spcatv.cli.option_table import BIDS_FILTERS
 from spcatv.cli.options import CommonOptions, OptionsKind, effective_options, flag
 from spcatv.cli.progress import Display, choose_display, set_up_log
+from spcatv.cli.resuming import KeptWork
+from spcatv.cli.room import check_room
 from spcatv.cli.saying import complain, say
 from spcatv.progress import StageStarted, tell
 from spcatv.results import SampleSet, claimed_folder
@@ -43,10 +45,14 @@ class Request(Generic[OptionsKind]):
         """The listener that shows the progress."""
         return choose_display(quiet=self.quiet, verbose=self.verbose)
 
-    def claimed(self) -> AbstractContextManager[Path]:
-        """An empty folder that becomes the results folder in the end."""
-        note = None if self.quiet else _print_note
-        return claimed_folder(self.output, overwrite=self.options.overwrite, note=note)
+    @contextmanager
+    def claimed(self) -> Iterator[Path]:
+        """Give an empty folder that becomes the results folder in the end; until then, keep what is done."""
+        note = _ignore if self.quiet else _print_note
+        work = KeptWork(self.output, self.options, self.files, note)
+        claim = claimed_folder(self.output, overwrite=self.options.overwrite, note=note, beside=work)
+        with claim as folder, work.active():
+            yield folder
 
     def read(self) -> SampleSet:
         """Read the samples."""
@@ -58,9 +64,14 @@ class Request(Generic[OptionsKind]):
         return read_images(self.options, self.files)
 
     def announce(self, samples: SampleSet) -> None:
-        """Say what was read, and with which mask, before the work starts."""
+        """Look for room on the disk, and say what was read, and with which mask, before the work starts."""
+        check_room(self.output, self.options, samples)
         if not self.quiet:
             say(samples.summary)
+
+
+def _ignore(text: str) -> None:
+    pass
 
 
 def _print_note(text: str) -> None:

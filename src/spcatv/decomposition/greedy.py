@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,7 @@ from spcatv.decomposition.component import (
     unit_loading,
 )
 from spcatv.decomposition.continuation import WarmStart
+from spcatv.decomposition.journal import Journal, Recall, RecalledComponent
 from spcatv.decomposition.penalty import LoadingPenalty, Weights
 from spcatv.decomposition.refinement import Refinement, refine_components, refine_to_sparsity
 from spcatv.decomposition.refit import refit_on_support
@@ -135,13 +137,15 @@ def decompose(
     warm_start: WarmStart | None = None,
     found: Decomposition | None = None,
     listener: Listener = SILENT,
+    journal: Journal | None = None,
 ) -> Decomposition:
     """Fit K components by deflation, refined jointly if the plan says so.
 
     A request says what a component is asked for: weights, or a share of zeros. Random starts come from `rng`;
     `warm_start` are fits of the same data with other weights to start from, ahead of the plan's `init`. The
     components of `found`, of the same data, come first and stay as they are; they keep their warm starts. The
-    listener is told of components and alternations, and may stop early: only then are there fewer than K.
+    listener is told of components and alternations, and may stop early: only then are there fewer than K. The
+    journal keeps components, and starts that are compared, as soon as they are done.
     """
     keep = plan.refine or plan.keep_warm_start
     fitted: list[Component] = [] if found is None else list(found.fitted)
@@ -156,16 +160,17 @@ def decompose(
     solver = requests[0].solver(plan.method, plan.dtype)
     prepare(data, plan, len(requests))
     for number in range(len(records), len(requests)):
-        started = time.perf_counter()
         listener.hear(ComponentStarted(number + 1, len(requests), plan.tol))
-        fitter = _ComponentFitter(number, data, requests[number], plan, limits, solver, rng)
+        recalled = RecalledComponent(number, journal, data, solver, rng)
+        fitter = _ComponentFitter(number, data, requests[number], plan, limits, solver, rng, recalled.start)
         killed = weights[-1] if records and records[-1].n_nonzero == 0 else None
-        component = fitter.fit(deflation.residual(), warm_start, killed)
+        component, seconds = recalled(partial(fitter.fit, deflation.residual(), warm_start, killed))
+        started = time.perf_counter()
         deflation.take(component)
         if keep:
             fitted.append(component)
         weights.append(component.weights)
-        seconds = time.perf_counter() - started
+        seconds += time.perf_counter() - started
         final = deflation.components[-1], deflation.scores[-1]
         records.append(diagnose(component, seconds, data, *final, is_final=not deflation.refits))
         del component  # its arrays would stay beside those of the next one
@@ -291,6 +296,7 @@ class _ComponentFitter:
     limits: Limits
     solver: WarmSolver
     rng: np.random.RandomState
+    recall: Recall  # knows what became of starts before an interruption
 
     def fit(self, residual: DataOperator, warm_start: WarmStart | None, killed: Weights | None) -> Component:
         """Fit; `killed` are the weights that have just killed a component of this residual, if so."""
@@ -320,7 +326,7 @@ class _ComponentFitter:
 
     def _from_starts(self, residual: DataOperator) -> Component:
         found: Component | None = None
-        for starts in self._start_rounds(residual):
+        for number, starts in enumerate(self._start_rounds(residual)):
             if len(starts) == 0:
                 continue
             candidates = with_both_signs(starts) if self.request.positive else starts
@@ -331,6 +337,7 @@ class _ComponentFitter:
                 self.limits,
                 solver=self.solver,
                 compressed=None if residual.gram_pays else residual.compressed(self.plan.n_directions),
+                recall=lambda name, make: self.recall(f"round-{number}-{name}", make),  # noqa: B023 (called at once),
             )
             if not found.is_null:
                 break

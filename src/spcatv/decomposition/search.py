@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from spcatv.decomposition.alternation import Limits, alternate
 from spcatv.decomposition.component import Component
 from spcatv.decomposition.constrained import alternate_to_sparsity
 from spcatv.decomposition.continuation import ComponentStart
+from spcatv.decomposition.journal import Recall, make_anew
 from spcatv.decomposition.penalty import LoadingPenalty
 from spcatv.decomposition.target import TARGET_L2, SparsityTarget
 from spcatv.progress import SILENT
@@ -54,13 +56,14 @@ def best_component(
     *,
     solver: WarmSolver,
     compressed: Products | None = None,
+    recall: Recall = make_anew,
 ) -> Component:
     """Alternate from every start coarsely, and from the best of them to the full tolerance.
 
     A start is unit scores (N,). The best has the lowest penalised objective. A start that the penalty kills
     at once counts as objective 0, so that any live one beats it; the component is null if all of them are.
     Among components of the same sparsity, see `_merit`. With compressed data, on which alternations are
-    cheap, all but the last ones are done there.
+    cheap, all but the last ones are done there. Without them, `recall` may know what a start led to.
     """
     if compressed is not None:
         silent = replace(limits, keep_warm_start=True, listener=SILENT)
@@ -76,9 +79,10 @@ def best_component(
         solver.restart()
         return component_from(data, request, starts[0], limits, solver=solver)
     tried = []
-    for start in starts:
+    for number, start in enumerate(starts):
         solver.restart()
-        tried.append(component_from(data, request, start, limits.coarse(), solver=solver))
+        try_out = partial(component_from, data, request, start, limits.coarse(), solver=solver)
+        tried.append(recall(f"start-{number}", try_out))
     if isinstance(request, SparsityTarget):
         # one weight for all starts: that of the strongest map
         penalty = request.with_weights(0.0, max(component.weights.tv for component in tried))

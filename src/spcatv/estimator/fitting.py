@@ -31,6 +31,7 @@ from spcatv.data import (
 )
 from spcatv.data.scale import ORDINARY
 from spcatv.decomposition import (
+    Component,
     Decomposition,
     LoadingPenalty,
     Plan,
@@ -42,6 +43,8 @@ from spcatv.decomposition import (
 )
 from spcatv.estimator.parameters import ROUNDING, check_some_left, checked_init
 from spcatv.kernels.vectors import all_finite
+from spcatv.model.checkpoint import Stage, current_checkpoint
+from spcatv.model.encoding import recordable
 from spcatv.problem import TotalVariation, as_penalty
 from spcatv.progress import SILENT, Listener
 from spcatv.structure import Structure
@@ -56,6 +59,8 @@ DENSE = 0.05
 NOTABLE_L1 = 0.03
 # Share of the variance that is rounding.
 UNEXPLAINED = 1e-5
+for kind in (Component, Weights):
+    recordable(kind)
 # Why a component is dead although variance is left.
 NOTHING_LEFT = "the penalty leaves no loading"
 
@@ -323,7 +328,16 @@ def fit_data(
     low, high = ORDINARY[data.data.dtype]
     if not low < data.largest_column_norm < high:
         plan = replace(plan, dtype=np.float64)
-    result = decompose(data, requests, plan, rng=rng, warm_start=warm_start, found=found, listener=listener)
+    result = decompose(
+        data,
+        requests,
+        plan,
+        rng=rng,
+        warm_start=warm_start,
+        found=found,
+        listener=listener,
+        journal=_journal(estimator, data, structure, rng),
+    )
     return Fit(
         decomposition=result,
         structure=structure,
@@ -333,6 +347,18 @@ def fit_data(
         n_samples=data.shape[0],
         dtype=data.data.dtype,
     )
+
+
+def _journal(
+    estimator: Any, data: CentredData, structure: Structure, rng: np.random.RandomState
+) -> Stage | None:
+    """Where the checkpoint around the caller keeps the components of a fit; None without a checkpoint."""
+    checkpoint = current_checkpoint()
+    if checkpoint is None:
+        return None
+    others = {"structure": None, "random_state": None if estimator.random_state is None else rng}
+    about = {"estimator": with_parameters(estimator, others), "X": data.data, "structure": structure}
+    return checkpoint.stage("components", about)
 
 
 def store_fit(estimator: Any, fit: Fit) -> None:

@@ -8,8 +8,9 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 from spcatv._util.locks import locked
 from spcatv.model import ModelError, atomic_folder
@@ -86,7 +87,11 @@ def component_maps(folder: Path) -> list[Path]:
 
 @contextmanager
 def claimed_folder(
-    folder: Path, *, overwrite: bool, note: Callable[[str], None] | None = None
+    folder: Path,
+    *,
+    overwrite: bool,
+    note: Callable[[str], None] | None = None,
+    beside: AbstractContextManager[Any] | None = None,
 ) -> Iterator[Path]:
     """Give an empty folder beside `folder`, which takes its place if the body succeeds.
 
@@ -94,7 +99,8 @@ def claimed_folder(
     is then called with a line about what is replaced, before the body runs. A report among the results is
     kept under another name: it is about other results than those that take their place. Missing parent
     folders are created, and removed again on failure. A ResultsError is raised before the body runs if the
-    folder is in use or cannot be written. What a run that was killed has left beside it is removed.
+    folder is in use or cannot be written. What a run that was killed has left beside it is removed. The
+    context `beside` is entered once nobody else can use the folder, and left after the results are in place.
     """
     place = Path(os.path.realpath(folder.expanduser()))
     if os.path.ismount(place):
@@ -105,6 +111,8 @@ def claimed_folder(
     with ExitStack() as stack:
         stack.enter_context(_made_parents(place))
         stack.enter_context(_lock(place))
+        if beside is not None:
+            stack.enter_context(beside)
         try:
             temporary = stack.enter_context(atomic_folder(place, objection=_objection(overwrite=overwrite)))
         except ModelError as error:

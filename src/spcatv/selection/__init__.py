@@ -1,5 +1,6 @@
 """Many settings on the same data, and how to choose among them (docs/selection.md)."""
 
+from spcatv.model.checkpoint import CheckpointError, checkpointing
 from spcatv.selection.cluster import dask_backend
 from spcatv.selection.components import ComponentCurve, component_curve
 from spcatv.selection.cv import SPCATVCV
@@ -11,12 +12,14 @@ from spcatv.selection.workers import FailedFitWarning
 __all__ = [
     "SPCATVCV",
     "AllZero",
+    "CheckpointError",
     "ComponentCurve",
     "FailedFitWarning",
     "Path",
     "SelectionWarning",
     "all_zero_alpha",
     "alpha_grid",
+    "checkpointing",
     "component_curve",
     "dask_backend",
     "path",

@@ -21,6 +21,7 @@ from spcatv.data import Adjustment, Data, as_data, on_device
 from spcatv.estimator import SPCATV
 from spcatv.estimator.fitting import Fit
 from spcatv.metrics import threshold_loadings
+from spcatv.model.encoding import recordable
 from spcatv.selection.folds import Fold
 from spcatv.selection.held_out import HeldOut, held_out
 from spcatv.selection.path import PathFitter, Setting, path_order, setting_text
@@ -28,6 +29,7 @@ from spcatv.selection.workers import FIT_FAILURES, Failure, failure
 from spcatv.structure import Structure
 
 
+@recordable
 @dataclass(frozen=True, eq=False)
 class Outcome:
     """One setting on one fold."""
@@ -40,6 +42,7 @@ class Outcome:
     seconds: float  # wall-clock time of the fit
 
 
+@recordable
 @dataclass(frozen=True, eq=False)
 class ChainResult:
     """What a chain gives."""

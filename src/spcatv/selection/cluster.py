@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -13,6 +12,13 @@ import numpy as np
 from joblib import parallel_config
 
 T = TypeVar("T")
+# Called with the number of a piece of work and its result, as soon as that is there.
+Arrived = Callable[[int, Any], None]
+
+
+def ignore(number: int, result: Any) -> None:
+    """Take no note of a result."""
+
 
 INSTALL = 'pip install "spca-tv[dask]"'
 # Seconds to wait for the scheduler, and then for its first worker.
@@ -40,18 +46,29 @@ class ClusterWorkers:
         self._shared = list(shared)  # as long as they are there, no other object has their identity
         self._sent = self._send(self._shared)
 
-    def run(self, function: Callable[..., T], arguments: Iterable[tuple[Any, ...]]) -> Iterator[T]:
+    def run(
+        self, function: Callable[..., T], arguments: Iterable[tuple[Any, ...]], arrived: Arrived = ignore
+    ) -> Iterator[T]:
         """Call ``function(*item)`` for every item, on all workers."""
         items = list(arguments)
         new = [value for value in _common(items) if _identity(value) not in self._sent]
         sent = self._sent | self._send(new)
         self._spread(list(sent.values()))
-        waiting = deque(
-            self._client.submit(function, *(sent.get(_identity(value), value) for value in item), pure=False)
-            for item in items
-        )
-        while waiting:
-            yield waiting.popleft().result()
+        waiting = {
+            self._client.submit(
+                function, *(sent.get(_identity(value), value) for value in item), pure=False
+            ): number
+            for number, item in enumerate(items)
+        }
+        early: dict[int, T] = {}  # results whose turn has not come yet
+        turn = 0
+        for future in _import_distributed().as_completed(list(waiting), loop=self._client.loop):
+            number = waiting.pop(future)
+            early[number] = future.result()
+            arrived(number, early[number])
+            while turn in early:
+                yield early.pop(turn)
+                turn += 1
 
     def _send(self, values: Sequence[Any]) -> dict[Hashable, Any]:
         """Futures of the values, by their identities."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from inspect import signature
 from typing import Any
@@ -21,6 +22,7 @@ from spcatv.estimator.fitting import checked_data, warn_about, warn_of_count
 from spcatv.estimator.naming import ComponentNamesMixin
 from spcatv.estimator.parameters import check_parameters
 from spcatv.estimator.reportable import ReportMixin
+from spcatv.model.checkpoint import checkpointing
 from spcatv.problem import Penalty
 from spcatv.progress import SILENT, StageStarted, listeners, together
 from spcatv.progress.printing import LinePrinter
@@ -122,6 +124,9 @@ class SPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEstimator
     penalty, positive, center, global_signal, tol, max_iter, solver, n_init, refine, refit, \
 transform_method, init, dtype, memory_limit, device, random_state
         As in `SPCATV`.
+    checkpoint : path, default=None
+        Folder that keeps every chain of fits, and every component of the last fit, as soon as it is done:
+        after an interruption, the same call goes on from there (`checkpointing`).
     verbose : int, default=0
         1: one line per chain of fits, those of one row of the grid on one fold.
 
@@ -223,6 +228,7 @@ transform_method, init, dtype, memory_limit, device, random_state
         memory_limit: int | str | None = None,
         device: str = "cpu",
         random_state: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components
@@ -256,6 +262,7 @@ transform_method, init, dtype, memory_limit, device, random_state
         self.memory_limit = memory_limit
         self.device = device
         self.random_state = random_state
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:
@@ -293,6 +300,10 @@ transform_method, init, dtype, memory_limit, device, random_state
         >>> search.fit(X, groups=subject).best_params_
         {'sparsity': 0.4, 'smoothness': 1.0}
         """
+        with checkpointing(self.checkpoint):
+            return self._fit(X, y, groups, confounds)
+
+    def _fit(self, X: Any, y: Any, groups: Any, confounds: Any) -> SPCATVCV:
         template = self._template()
         rows = self._known_rows(template)
         data = checked_data(self, X, reset=True, min_samples=2)

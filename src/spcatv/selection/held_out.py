@@ -11,8 +11,10 @@ from spcatv._util.types import FloatArray
 from spcatv.data import Centring, Data, each_block, is_on_gpu
 from spcatv.decomposition import deflation_scores
 from spcatv.metrics import orthonormal_basis
+from spcatv.model.encoding import recordable
 
 
+@recordable
 @dataclass(frozen=True, eq=False)
 class HeldOut:
     """Sums of squares of held-out samples."""

@@ -17,8 +17,10 @@ from joblib.parallel import MultiprocessingBackend, get_active_backend
 
 from spcatv._util.warn import warn_user
 from spcatv.data import AdjustedData, ArrayData, DaskData, Data, on_device
+from spcatv.model.checkpoint import Checkpoint, current_checkpoint, no_checkpoint
+from spcatv.model.encoding import recordable
 from spcatv.progress import Listener, StageAdvanced, StageStarted, listeners, silence, together
-from spcatv.selection.cluster import cluster_workers
+from spcatv.selection.cluster import Arrived, cluster_workers, ignore
 
 T = TypeVar("T")
 
@@ -31,6 +33,7 @@ PARENT_SECONDS = 2.0
 MOST_NAMED = 5
 
 
+@recordable
 @dataclass(frozen=True)
 class Failure:
     """A fit that failed.
@@ -90,8 +93,13 @@ def without_failures(results: Iterable[T | Failure], failures: list[Failure]) ->
 class Workers(Protocol):
     """Runs one function on many arguments; results come one by one, in order."""
 
-    def run(self, function: Callable[..., T], arguments: Iterable[tuple[Any, ...]]) -> Iterator[T]:
-        """Call ``function(*item)`` for every item, on all workers."""
+    def run(
+        self, function: Callable[..., T], arguments: Iterable[tuple[Any, ...]], arrived: Arrived = ignore
+    ) -> Iterator[T]:
+        """Call ``function(*item)`` for every item, on all workers.
+
+        `arrived` is called with the number of an item and its result as soon as that is there, in any order.
+        """
         ...
 
 
@@ -126,7 +134,9 @@ class JoblibWorkers:
         """Let the workers go."""
         self._pool.__exit__(None, None, None)
 
-    def run(self, function: Callable[..., T], arguments: Iterable[tuple[Any, ...]]) -> Iterator[T]:
+    def run(
+        self, function: Callable[..., T], arguments: Iterable[tuple[Any, ...]], arrived: Arrived = ignore
+    ) -> Iterator[T]:
         """Call ``function(*item)`` for every item, on all workers."""
         left = dict(enumerate(arguments))
         n_calls, turn = len(left), 0
@@ -139,6 +149,7 @@ class JoblibWorkers:
                 calls = [delayed(_numbered)(parent, number, function, item) for number, item in left.items()]
                 for number, result in self._pool(calls):
                     del left[number]
+                    arrived(number, result)
                     early[number] = result
                     while turn in early:
                         yield early.pop(turn)
@@ -187,9 +198,38 @@ def _end_with(parent: int) -> None:
 class NoWorkers:
     """Runs everything in this process."""
 
-    def run(self, function: Callable[..., T], arguments: Iterable[tuple[Any, ...]]) -> Iterator[T]:
+    def run(
+        self, function: Callable[..., T], arguments: Iterable[tuple[Any, ...]], arrived: Arrived = ignore
+    ) -> Iterator[T]:
         """Call ``function(*item)`` for every item."""
-        return (function(*item) for item in arguments)
+        for number, item in enumerate(arguments):
+            result = function(*item)
+            arrived(number, result)
+            yield result
+
+
+class _RecordingWorkers:
+    """Workers that keep every result in a checkpoint, and do not do again what is there already."""
+
+    def __init__(self, others: Workers, checkpoint: Checkpoint) -> None:
+        self._others, self._checkpoint = others, checkpoint
+
+    def run(
+        self, function: Callable[..., T], arguments: Iterable[tuple[Any, ...]], arrived: Arrived = ignore
+    ) -> Iterator[T]:
+        """Call ``function(*item)`` for every item whose result is not known, on all workers."""
+        items = list(arguments)
+        stage = self._checkpoint.stage_of_calls(function, items)
+        missing = [number for number in range(len(items)) if str(number) not in stage]
+
+        def keep(place: int, result: Any) -> None:
+            stage.save(str(missing[place]), result)
+            arrived(missing[place], result)
+
+        new = self._others.run(function, [items[number] for number in missing], keep)
+        left = set(missing)
+        for number in range(len(items)):
+            yield next(new) if number in left else stage.load(str(number))
 
 
 class _CountingWorkers:
@@ -198,9 +238,11 @@ class _CountingWorkers:
     def __init__(self, others: Workers, stage: StageStarted, listener: Listener) -> None:
         self._others, self._stage, self._listener = others, stage, listener
 
-    def run(self, function: Callable[..., T], arguments: Iterable[tuple[Any, ...]]) -> Iterator[T]:
+    def run(
+        self, function: Callable[..., T], arguments: Iterable[tuple[Any, ...]], arrived: Arrived = ignore
+    ) -> Iterator[T]:
         """Call ``function(*item)`` for every item, on all workers."""
-        for number, result in enumerate(self._others.run(function, arguments), start=1):
+        for number, result in enumerate(self._others.run(function, arguments, arrived), start=1):
             self._listener.hear(StageAdvanced(f"{number} of {self._stage.total} {self._stage.unit}"))
             yield result
 
@@ -217,10 +259,13 @@ def workers(
     with each.
 
     Listeners do not hear the fits in the block, wherever these run. Those of the surrounding blocks hear of
-    the `stage`, if there is one: now, and of a step for every result.
+    the `stage`, if there is one: now, and of a step for every result. A checkpoint of a surrounding block
+    keeps every result.
     """
-    listener = together(*listeners())
-    with _silent_workers(n_jobs, data) as pool:
+    listener, checkpoint = together(*listeners()), current_checkpoint()
+    with no_checkpoint(), _silent_workers(n_jobs, data) as pool:
+        if checkpoint is not None:
+            pool = _RecordingWorkers(pool, checkpoint)
         if stage is None:
             yield pool
             return

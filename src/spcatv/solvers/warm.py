@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -67,8 +67,25 @@ class WarmSolver(Protocol):
     def restart(self) -> None:
         """Start the next step from zero."""
 
+    def steps(self) -> tuple[Any, ...]:
+        """What a restart keeps: step sizes and precision, as numbers and strings; empty if nothing."""
 
-class WarmClosedForm:
+    def set_steps(self, steps: tuple[Any, ...]) -> None:
+        """Take what `steps` of another solver of the same kind has returned."""
+
+
+class Stateless:
+    """A warm solver that keeps nothing over a restart."""
+
+    def steps(self) -> tuple[Any, ...]:
+        """Return nothing."""
+        return ()
+
+    def set_steps(self, steps: tuple[Any, ...]) -> None:
+        """Do nothing."""
+
+
+class WarmClosedForm(Stateless):
     """For problems without a structured penalty: ``S(y, k) / 2``."""
 
     def __init__(self) -> None:
@@ -100,8 +117,16 @@ class WarmPrimalDual(PrimalDualSolver):
         judgement = answer.judgement
         return CertifiedLoading(answer.certificate, judgement.value, judgement.gap, answer.n_iter)
 
+    def steps(self) -> tuple[float, str]:
+        """Return the primal step, and the precision."""
+        return self._tau, self._dtype.name
 
-class WarmRestarts:
+    def set_steps(self, steps: tuple[Any, ...]) -> None:
+        """Go on with this primal step and precision."""
+        self._tau, self._dtype = steps[0], np.dtype(steps[1])
+
+
+class WarmRestarts(Stateless):
     """Any solver of `spcatv.solvers.solve`, started from its last answer."""
 
     def __init__(self, method: str | Solver) -> None:

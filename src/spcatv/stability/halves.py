@@ -7,6 +7,7 @@ another; with a few more components both show all of them.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,8 @@ from spcatv._util.types import FloatArray, IntArray
 from spcatv.data import Adjustment
 from spcatv.estimator import SPCATV
 from spcatv.metrics import dice, match_components
+from spcatv.model.checkpoint import checkpointing
+from spcatv.model.encoding import recordable
 from spcatv.progress import StageStarted
 from spcatv.selection.workers import FIT_FAILURES, Failure, check_failures, failure, without_failures, workers
 from spcatv.stability.refits import (
@@ -167,6 +170,7 @@ class SplitHalves:
         )
 
 
+@recordable
 @dataclass(frozen=True, eq=False)
 class _Split:
     """How alike the components of two halves are; arrays of shape (K,) as in `SplitHalves`."""
@@ -187,6 +191,7 @@ def split_halves(
     norm_fraction: float = 0.99,
     random_state: Any = None,
     n_jobs: int | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> SplitHalves:
     """Split the samples into random halves, fit both halves of each split, and compare them.
 
@@ -210,6 +215,9 @@ def split_halves(
         Random starts of the fits follow it, too.
     n_jobs : int or None, default=None
         Workers, as in joblib.
+    checkpoint : path, default=None
+        Folder that keeps every split as soon as it is done (`spcatv.selection.checkpointing`); needs a
+        `random_state`.
 
     Returns
     -------
@@ -239,14 +247,15 @@ def split_halves(
     [(1, 'found again'), (2, 'not reproducible')]
     """
     n_fits = checked_count(n_splits, "n_splits")
-    reference = reference_fit(estimator, X, groups, n_jobs, standardize=standardize, confounds=confounds)
-    if len(reference.blocks) < 4:
-        raise ValueError(
-            f"halves need at least 2 samples or groups each, but there are {len(reference.blocks)}"
-        )
-    tasks = ((*task, norm_fraction) for task in reference.tasks(random_state, n_fits))
-    with workers(n_jobs, reference.data, StageStarted("Splitting into halves", n_fits, "splits")) as pool:
-        return _summary(pool.run(_fit_split, tasks), reference.components)
+    with checkpointing(checkpoint):
+        reference = reference_fit(estimator, X, groups, n_jobs, standardize=standardize, confounds=confounds)
+        if len(reference.blocks) < 4:
+            raise ValueError(
+                f"halves need at least 2 samples or groups each, but there are {len(reference.blocks)}"
+            )
+        tasks = ((*task, norm_fraction) for task in reference.tasks(random_state, n_fits))
+        with workers(n_jobs, reference.data, StageStarted("Splitting into halves", n_fits, "splits")) as pool:
+            return _summary(pool.run(_fit_split, tasks), reference.components)
 
 
 def _fit_split(

@@ -15,6 +15,7 @@ from spcatv._util.types import FloatArray, IntArray
 from spcatv.data import Adjustment, CentredData, Data, as_data, checked_adjustment, on_device
 from spcatv.estimator import SPCATV
 from spcatv.estimator.fitting import Fit, centred_data, fit_data, with_parameters
+from spcatv.model.checkpoint import current_checkpoint
 from spcatv.selection.path import checked_template
 from spcatv.selection.workers import placed, shareable
 from spcatv.structure import Structure
@@ -34,8 +35,8 @@ class Reference:
     def tasks(self, random_state: Any, n_tasks: int) -> Iterator[tuple[Any, ...]]:
         """Arguments for workers: all of this, a seed of its own, and the number of the task from 1."""
         shared = (self.template, shareable(self.data), self.structure, self.components)
-        for number, seed in enumerate(_seeds(random_state, n_tasks), start=1):
-            yield (*shared, self.blocks, self.adjustment, seed, number)
+        seeds = enumerate(_seeds(random_state, n_tasks), start=1)
+        return ((*shared, self.blocks, self.adjustment, seed, number) for number, seed in seeds)
 
 
 def reference_fit(
@@ -78,6 +79,10 @@ def _kept_together(n_samples: int, groups: Any) -> list[IntArray]:
 
 
 def _seeds(random_state: Any, n_seeds: int) -> list[np.random.SeedSequence]:
+    if random_state is None and current_checkpoint() is not None:
+        raise ValueError(
+            "a checkpoint needs a random_state: without one, no run draws the same samples again"
+        )
     if random_state is not None and not isinstance(random_state, (int, np.integer)):
         random_state = check_random_state(random_state).randint(np.iinfo(np.int32).max)
     return np.random.SeedSequence(random_state).spawn(n_seeds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,8 @@ from spcatv._util.types import FloatArray, IntArray
 from spcatv.data import Adjustment
 from spcatv.estimator import SPCATV
 from spcatv.metrics import dice, match_components, threshold_loadings
+from spcatv.model.checkpoint import checkpointing
+from spcatv.model.encoding import recordable
 from spcatv.progress import StageStarted
 from spcatv.selection.workers import FIT_FAILURES, Failure, check_failures, failure, without_failures, workers
 from spcatv.stability.refits import checked_count, fit_samples, reference_fit, some_samples
@@ -110,6 +113,7 @@ class Bootstrap:
     failures: tuple[Failure, ...]
 
 
+@recordable
 @dataclass(frozen=True, eq=False)
 class _Resample:
     """One resampled fit, matched: signs of its supports (K x P), and how alike it is to the reference."""
@@ -131,6 +135,7 @@ def bootstrap_components(
     norm_fraction: float = 0.99,
     random_state: Any = None,
     n_jobs: int | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> Bootstrap:
     """Fit resampled data again and again, and compare with the fit of all samples.
 
@@ -155,6 +160,9 @@ def bootstrap_components(
         Random starts of the fits follow it, too.
     n_jobs : int or None, default=None
         Workers, as in joblib.
+    checkpoint : path, default=None
+        Folder that keeps every resample as soon as it is done (`spcatv.selection.checkpointing`); needs a
+        `random_state`.
 
     Returns
     -------
@@ -179,11 +187,12 @@ def bootstrap_components(
     [([20, 39], 1.0)]
     """
     n_fits = checked_count(n_resamples, "n_resamples")
-    reference = reference_fit(estimator, X, groups, n_jobs, standardize=standardize, confounds=confounds)
-    tasks = ((*task, norm_fraction) for task in reference.tasks(random_state, n_fits))
-    with workers(n_jobs, reference.data, StageStarted("Resampling", n_fits, "resamples")) as pool:
-        results = pool.run(_fit_resample, tasks)
-        return _summary(results, reference.components, reference.structure, norm_fraction)
+    with checkpointing(checkpoint):
+        reference = reference_fit(estimator, X, groups, n_jobs, standardize=standardize, confounds=confounds)
+        tasks = ((*task, norm_fraction) for task in reference.tasks(random_state, n_fits))
+        with workers(n_jobs, reference.data, StageStarted("Resampling", n_fits, "resamples")) as pool:
+            results = pool.run(_fit_resample, tasks)
+            return _summary(results, reference.components, reference.structure, norm_fraction)
 
 
 def _fit_resample(

@@ -1,0 +1,117 @@
+"""Going on after an interruption (`--resume`): what a run has done is kept until its results are there."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+from spcatv.cli.inputs import SampleFiles
+from spcatv.cli.kinds import InputError
+from spcatv.cli.options import CommonOptions, flag, options_of
+from spcatv.model.checkpoint import Checkpoint, OtherWorkError, checkpointing, n_records
+
+# Options that may change when a run goes on: none of them changes what is fitted.
+FREE = ("output", "overwrite", "resume", "n_jobs", "memory", "cache", "scheduler")
+# Errors in the input or in the options: the same run would end with them again.
+WOULD_COME_BACK = (InputError, ValueError, TypeError)
+
+
+def checkpoint_folder(output: Path) -> Path:
+    """Where a run keeps what it has finished: a hidden folder beside its output folder."""
+    place = Path(os.path.realpath(output.expanduser()))
+    return place.parent / f".{place.name}.spca-tv-checkpoint"
+
+
+def kept_text(output: Path, argv: Sequence[str]) -> str:
+    """What is kept of a run that has ended early, and how to go on; empty if nothing is."""
+    n_kept = n_records(checkpoint_folder(output))
+    if n_kept == 0:
+        return ""
+    again = [word for word in argv if word not in ("--resume", "--no-resume")]
+    return f"{_pieces(n_kept)} kept. To go on: {shlex.join(['spca-tv', *again, '--resume'])}"
+
+
+def _pieces(n_kept: int) -> str:
+    return "1 finished piece of the work is" if n_kept == 1 else f"{n_kept} finished pieces of the work are"
+
+
+class KeptWork(AbstractContextManager[None]):
+    """The checkpoint of a run: as a context manager, it is removed with success, and where it is of no use.
+
+    Parameters
+    ----------
+    output : Path
+        The results folder.
+    options : CommonOptions
+        Those of the run.
+    files : sequence, or None
+        The files of every sample; None for an array.
+    note : callable
+        Is told what is going on.
+    """
+
+    def __init__(
+        self,
+        output: Path,
+        options: CommonOptions,
+        files: Sequence[SampleFiles] | None,
+        note: Callable[[str], None],
+    ) -> None:
+        self._output, self._options, self._files, self._note = output, options, files, note
+        self._folder = checkpoint_folder(output)
+        self._is_new = False  # whether all that is kept was done by this run
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None or n_records(self._folder) == 0 or (self._is_new and kind in WOULD_COME_BACK):
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Keep what is done inside a ``with`` block, and take what was kept before if that is asked for."""
+        n_kept, resume = n_records(self._folder), self._options.resume
+        self._is_new = n_kept == 0 or resume is False
+        if self._is_new:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        with checkpointing(self._folder) as checkpoint:
+            try:
+                self._begin(checkpoint, n_kept)
+                yield
+            except OtherWorkError as error:
+                raise InputError(
+                    f"an interrupted run to {self._output} cannot go on as another one: {error.differences}. "
+                    "Give it the data and options that it had, and --resume; or start again without what it "
+                    "has kept (--no-resume)"
+                ) from error
+
+    def _begin(self, checkpoint: Checkpoint, n_kept: int) -> None:
+        """Refuse to go on as something else, or without being asked to."""
+        resume = self._options.resume
+        checkpoint.stage("command", self._about())
+        if n_kept and resume is None:
+            raise InputError(
+                f"an interrupted run to {self._output} can go on: {_pieces(n_kept)} kept in {self._folder}. "
+                "Add --resume to go on, or --no-resume to start again without them"
+            )
+        if resume:
+            going_on = f"going on with an interrupted run, of which {_pieces(n_kept)} kept"
+            nothing = f"nothing is kept of an earlier run to {self._output}; starting at the beginning"
+            self._note(going_on if n_kept else nothing)
+
+    def _about(self) -> dict[str, Any]:
+        """What the work depends on, as far as the options tell."""
+        given = {name: getattr(self._options, name) for name in options_of(type(self._options))}
+        files = None if self._files is None else [str(file) for sample in self._files for file in sample]
+        return {
+            "command": self._options.command,
+            **{flag(name): _absolute(value) for name, value in given.items() if name not in FREE},
+            "files": files,
+        }
+
+
+def _absolute(value: Any) -> Any:
+    return os.path.abspath(value.expanduser()) if isinstance(value, Path) else value

@@ -1,0 +1,92 @@
+"""Components that an interrupted fit has finished: recalled with the state in which they left the rest."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from spcatv.data import CentredData
+from spcatv.decomposition.component import Component
+from spcatv.solvers.warm import WarmSolver
+
+T = TypeVar("T")
+# Returns the component that is known by a name, or else makes it.
+Recall = Callable[[str, Callable[[], Component]], Component]
+
+
+def make_anew(name: str, make: Callable[[], Component]) -> Component:
+    """Recall nothing."""
+    return make()
+
+
+class Journal(Protocol):
+    """Keeps results by their names (`spcatv.model.checkpoint.Stage`)."""
+
+    def recall(self, name: str, make: Callable[[], T], /) -> T:
+        """The result of that name, or else a new one, which is kept."""
+
+    def forget(self, prefix: str, /) -> None:
+        """Drop the results whose names begin so."""
+
+
+class RecalledComponent:
+    """One component of a fit, and the starts compared for it; each is made only if no journal knows it.
+
+    What comes after a component depends on the step sizes of the solver and on the random generator, too:
+    they are kept and restored with it, so that the fit goes on to the same bits.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        journal: Journal | None,
+        data: CentredData,
+        solver: WarmSolver,
+        rng: np.random.RandomState,
+    ) -> None:
+        self._name, self._journal = f"component-{number + 1}", journal
+        self._data, self._solver, self._rng = data, solver, rng
+        self._seconds_of_starts = 0.0  # that were recalled
+
+    def __call__(self, make: Callable[[], Component]) -> tuple[Component, float]:
+        """The component, and the seconds that it took, some of them in earlier processes perhaps."""
+        if self._journal is None:
+            started = time.perf_counter()
+            component = make()
+            return component, time.perf_counter() - started
+        component, seconds, _ = self._recalled(self._journal, self._name, make)
+        self._journal.forget(f"{self._name}-")
+        return component, seconds
+
+    def start(self, name: str, make: Callable[[], Component]) -> Component:
+        """What became of a start."""
+        if self._journal is None:
+            return make()
+        component, seconds, is_new = self._recalled(self._journal, f"{self._name}-{name}", make)
+        self._seconds_of_starts += 0.0 if is_new else seconds
+        return component
+
+    def _recalled(
+        self, journal: Journal, name: str, make: Callable[[], Component]
+    ) -> tuple[Component, float, bool]:
+        is_new = False
+
+        def kept() -> tuple[Component, float, tuple[Any, ...], Any]:
+            nonlocal is_new
+            is_new, started = True, time.perf_counter()
+            component = make()
+            seconds = time.perf_counter() - started
+            seconds += self._seconds_of_starts if name == self._name else 0.0
+            return component, seconds, self._solver.steps(), self._rng.get_state()
+
+        component, seconds, steps, state = journal.recall(name, kept)
+        if not is_new:
+            self._solver.set_steps(steps)
+            self._rng.set_state(state)
+            v, back, dual = map(self._data.vectors, (component.v, component.back, component.dual))
+            component = replace(component, v=v, back=back, dual=dual)
+        return component, seconds, is_new
