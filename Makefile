@@ -20,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: demo test test-all test-oldest test-newest test-kills test-gpu bench-gpu browser axe bids package lint \
-	lint-release bench licences fuzz reproduce study clean help
+	lint-release docs bench licences fuzz reproduce study clean help
 
 # The modules with the lowest coverage, and the total.
 COVERAGE := -$(PY) -m coverage combine --append --quiet 2>/dev/null; \
@@ -86,6 +86,11 @@ lint: $(VENV)/.installed-dev  ## check style, formatting, types, and the order o
 	$(PY) -m mypy
 	$(VENV)/bin/lint-imports
 
+docs: $(VENV)/.installed-docs  ## build the site into docs/_build/html, run its gallery, and check its links
+	rm -rf docs/_build docs/api
+	$(PY) -m sphinx -W --keep-going -n -j auto -b html docs docs/_build/html
+	$(PY) docs/check_site.py docs/_build/html
+
 bench: $(VENV)/.installed-bench  ## measure speed and compare with other packages, 20 minutes (BENCH_ARGS=--quick: one)
 	$(PY) -m benchmarks $(BENCH_ARGS)
 
@@ -105,7 +110,8 @@ reproduce: $(VENV)/.installed-bench  ## reproduce the paper's Table I, resumable
 	$(PY) -m benchmarks.reproduce $(REPRODUCE_ARGS)
 
 clean:  ## remove everything that the targets made, except .venv
-	rm -rf build dist demo-output tests/artefacts benchmarks/results .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+	rm -rf build dist demo-output docs/_build docs/api docs/gallery docs/sg_execution_times.rst tests/artefacts \
+	    benchmarks/results .pytest_cache .mypy_cache .ruff_cache .hypothesis \
 	    .import_linter_cache .numba_cache .coverage .coverage.*
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -130,6 +136,11 @@ $(VENV)/.installed-dev: $(INSTALL_AFTER) $(call moved_since,$(VENV)/.installed-d
 	@echo "Installing spca-tv and its development tools into $(VENV) ..."
 	@$(PIP_INSTALL) --no-compile --editable ".[dev,images,report,dask]"
 	@echo "$(CURDIR)" | tee $@ > $(VENV)/.installed-demo
+
+$(VENV)/.installed-docs: $(INSTALL_AFTER) $(call moved_since,$(VENV)/.installed-docs) | $(VENV)/pyvenv.cfg
+	@echo "Installing spca-tv and what builds its site into $(VENV) ..."
+	@$(PIP_INSTALL) --no-compile --editable ".[docs,all]"
+	@echo "$(CURDIR)" > $@
 
 $(VENV)/.installed-bench: $(INSTALL_AFTER) $(call moved_since,$(VENV)/.installed-bench) | $(VENV)/pyvenv.cfg
 	@echo "Installing spca-tv and the packages it is compared with into $(VENV) ..."

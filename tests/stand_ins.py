@@ -143,6 +143,11 @@ def nothing(folder):
 
 def readme(folder):
     write_volumes(folder, "maps/sub-{:02d}.nii.gz")
+    return {}
+
+
+def tour(folder):
+    write_volumes(folder, "maps/sub-{:02d}.nii.gz")
     write_people(folder)
     mask = box()
     places = np.argwhere(mask)
@@ -276,22 +281,57 @@ def fields(folder):
     return {"sst": sst, "dataset": xr.Dataset({"sst": sst, "air": 5 * sst + 10})}
 
 
+def start(folder):
+    write_volumes(folder, "sub-{:02d}_map.nii.gz")
+    maps = folder / "demo-output" / "volume" / "input"
+    maps.mkdir(parents=True)
+    for file in folder.glob("sub-*"):
+        file.rename(maps / file.name)
+    write_people(folder)
+    return {}
+
+
 PAGES = {
     "README.md": readme,
     "CONTRIBUTING.md": contributing,
     "benchmarks/README.md": nothing,
     "benchmarks/reproduce/README.md": nothing,
+    "docs/benchmarks.md": nothing,
+    "docs/certificate.md": nothing,
+    "docs/changelog.md": nothing,
+    "docs/citing.md": nothing,
     "docs/cli.md": cli,
     "docs/cluster.md": on_cluster,
+    "docs/comparison.md": nothing,
+    "docs/contributing.md": nothing,
+    "docs/extending.md": nothing,
     "docs/gpu.md": nothing,
+    "docs/guide.md": nothing,
+    "docs/how-many.md": selection,
     "docs/images.md": images,
+    "docs/index.md": nothing,
     "docs/large-data.md": large_data,
     "docs/method.md": nothing,
     "docs/model-folder.md": model_folder,
+    "docs/project.md": nothing,
     "docs/reliability.md": nothing,
     "docs/report.md": report,
+    "docs/reproduce.md": nothing,
+    "docs/scaling.md": nothing,
     "docs/selection.md": selection,
+    "docs/stable.md": selection,
+    "docs/start.md": start,
+    "docs/structures/concat.md": nothing,
+    "docs/structures/from-matrix.md": nothing,
+    "docs/structures/graph.md": nothing,
+    "docs/structures/grid.md": nothing,
+    "docs/structures/groups.md": nothing,
+    "docs/structures/index.md": nothing,
+    "docs/structures/mesh.md": nothing,
+    "docs/structures/stack.md": nothing,
+    "docs/study/index.md": nothing,
     "docs/threads.md": nothing,
+    "docs/tour.md": tour,
     "docs/xarray.md": fields,
 }
 # Docstrings whose examples need more than they say themselves.

@@ -19,6 +19,7 @@ from pathlib import Path
 import joblib
 import pytest
 import stand_ins
+from documentation_links import documentation_pages
 from markdown_blocks import read_blocks
 
 import spcatv
@@ -150,7 +151,7 @@ def test_few_blocks_are_not_run():
     blocks = [block for page in PAGES.values() for block in page]
     assert len(blocks) > 30
     assert sum(block.not_run is not None for block in blocks) <= 2
-    assert {str(page.relative_to(ROOT)) for page in ROOT.glob("docs/*.md")} < set(PAGES)
+    assert set(documentation_pages(".md")) < set(PAGES)
 
 
 def check_command(words, where):

@@ -89,9 +89,9 @@ def test_table_and_file_say_the_same(full):
     assert len({len(line) for line in table}) == 1, "the columns are aligned"
 
 
-def test_readme_shows_these_figures(full):
-    """The README's table is this demo's, but for rounding and what another BLAS may change."""
-    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+def test_the_documentation_shows_these_figures(full):
+    """The table in "How it compares" is this demo's, but for rounding and what another BLAS may change."""
+    text = (Path(__file__).parents[2] / "docs/comparison.md").read_text(encoding="utf-8")
     for method in full[0].methods:
         numbers = r"([\d.]+) \| ([\d.]+) \| ([\d.]+) \| (\d+) % \|"
         row = re.search(rf"^\| {method.name} \| {numbers}", text, re.MULTILINE)

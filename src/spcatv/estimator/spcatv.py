@@ -45,7 +45,7 @@ from spcatv.structure import as_structure
 class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEstimator):
     """Sparse PCA whose components are a few coherent regions: l1 + l2 + total variation.
 
-    Component after component minimises (docs/method.md section 1.2)
+    Component after component minimises (docs/method.md section 1.2) ::
 
         f(u, v) = -(1/N) u'Xv + l2 ||v||_2^2 + l1 ||v||_1 + tv * sum_g ||A_g v||_2,   ||u|| <= 1
 
@@ -159,7 +159,7 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         What joint refinement did.
     n_features_in_ : int
         Number of features of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the features, where X has names that are all strings.
 
     Examples

@@ -165,7 +165,7 @@ transform_method, init, dtype, memory_limit, device, random_state
         The groups that folds kept together.
     n_features_in_ : int
         Number of features of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the features, where X has names that are all strings.
 
     Notes
