@@ -1,5 +1,6 @@
 """Data that several tests look at."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,18 @@ LONG_FILES = (
     *("test_selection_dask", "test_answers", "test_stored", "test_dask_array", "test_selection_cv"),
     *("test_reproduce", "test_estimator", "test_cli_folder", "test_report_figures", "test_report_page"),
 )
+# Locks, forks, signals, permissions of files and limits of memory, as POSIX has them.
+OF_POSIX = (
+    *("_util/test_files.py", "cli/test_cli_folder.py", "cli/test_fit_bad_images.py", "cli/test_fit_cache.py"),
+    *(
+        "data/test_dask_cluster.py",
+        "fuzz/test_fuzz.py",
+        "images/test_image_cache.py",
+        "images/test_row_store.py",
+    ),
+    *("selection/test_dead_workers.py", "selection/test_selection_dask.py", "surprises/test_command_line.py"),
+)
+collect_ignore = [] if os.name == "posix" else list(OF_POSIX)
 
 
 def pytest_configure(config):
