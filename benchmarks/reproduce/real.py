@@ -26,7 +26,7 @@ from benchmarks.reproduce.realdata import (
 from benchmarks.reproduce.store import Record, Store
 from spcatv._util.threads import one_blas_thread
 from spcatv.metrics import reconstruction_error
-from spcatv.model.encoding import Descriptions
+from spcatv.model.encoding import description
 from spcatv.stability.halves import N_FURTHER
 
 # Number of subsets of the rows: folds and halves.
@@ -52,7 +52,7 @@ class Study:
 
 def store_of(output: Path, name: str, data: RealData) -> Store:
     """Where the records of a data set are."""
-    return Store(output / f"real-{name}", Descriptions().of(data.X))
+    return Store(output / f"real-{name}", description(data.X))
 
 
 def open_data(name: str, quick: bool) -> RealData:

@@ -13,7 +13,7 @@ from spcatv import SPCATV
 from spcatv.data import ArrayData, as_data
 from spcatv.model import checkpoint as module
 from spcatv.model.checkpoint import Stage, n_records
-from spcatv.model.encoding import Descriptions, EncodingError, decode, encode, recordable
+from spcatv.model.encoding import decode, description, encode, recordable
 from spcatv.problem import HuberTV
 from spcatv.selection import SPCATVCV, CheckpointError, checkpointing, component_curve, path
 from spcatv.selection.workers import workers
@@ -90,7 +90,7 @@ def test_what_is_encoded_comes_back():
     assert single.dtype == np.float32
     assert single == np.float32(0.1)
     assert_array_equal(named["b"], [[1.0], [np.inf]])
-    with pytest.raises(EncodingError, match="object cannot be kept"):
+    with pytest.raises(CheckpointError, match="object cannot be kept"):
         encode({"what": object()})
 
 
@@ -112,7 +112,7 @@ def test_descriptions_tell_values_apart():
     other = X.copy()
     other[5, 3] = np.nextafter(other[5, 3], 9)
     described = [
-        Descriptions().of(value)
+        description(value)
         for value in (
             *(X, other, X.astype(np.float32), X[::-1], X.T, as_data(X).take(np.arange(5)), X[:, :1]),
             *(
@@ -143,10 +143,8 @@ def test_data_are_recognised_however_they_are_stored(tmp_path):
         *(X, as_data(X), np.asfortranarray(X), ArrayData(np.repeat(X, 2, axis=0), np.arange(0, 12, 2))),
         *(np.load(tmp_path / "X.npy", mmap_mode="r"), as_data(da.from_array(X, chunks=(2, 4)))),
     )
-    assert len({Descriptions().of(kind) for kind in kinds}) == 1
-    describe = Descriptions()
-    assert describe.of(X) == describe.of(as_data(X))
-    assert describe.of(as_data(X).take(np.array([1, 0, 2, 3, 4, 5]))) != describe.of(X)
+    assert len({description(kind) for kind in kinds}) == 1
+    assert description(as_data(X).take(np.array([1, 0, 2, 3, 4, 5]))) != description(X)
 
 
 @pytest.mark.parametrize("limits", [(2, 1), (4,)])
@@ -276,7 +274,7 @@ def test_a_checkpoint_has_one_user_at_a_time(X, tmp_path):
 def test_folders_that_cannot_be_written(X, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     with (
-        pytest.raises(CheckpointError, match="cannot be written: File exists"),
+        pytest.raises(CheckpointError, match=r"cannot write the checkpoint .*file \(File exists\)"),
         checkpointing(tmp_path / "file"),
     ):
         pass
@@ -286,7 +284,7 @@ def test_folders_that_cannot_be_written(X, tmp_path, monkeypatch):
 
     monkeypatch.setattr("pathlib.Path.write_bytes", full)
     with (
-        pytest.raises(CheckpointError, match="the disk is full; what it holds is kept"),
+        pytest.raises(CheckpointError, match=r"\(No space left on device\); what it holds is kept"),
         checkpointing(tmp_path),
     ):
         SPCATV(1).fit(X)

@@ -13,7 +13,7 @@ from typing import Any
 from spcatv.cli.inputs import SampleFiles
 from spcatv.cli.kinds import InputError
 from spcatv.cli.options import CommonOptions, flag, options_of
-from spcatv.model.checkpoint import Checkpoint, OtherWorkError, checkpointing, n_records
+from spcatv.model.checkpoint import OtherWorkError, checkpointing, current_checkpoint, n_records
 
 # Options that may change when a run goes on: none of them changes what is fitted.
 FREE = ("output", "overwrite", "resume", "n_jobs", "memory", "cache", "scheduler")
@@ -43,16 +43,7 @@ def _pieces(n_kept: int) -> str:
 class KeptWork(AbstractContextManager[None]):
     """The checkpoint of a run: as a context manager, it is removed with success, and where it is of no use.
 
-    Parameters
-    ----------
-    output : Path
-        The results folder.
-    options : CommonOptions
-        Those of the run.
-    files : sequence, or None
-        The files of every sample; None for an array.
-    note : callable
-        Is told what is going on.
+    `files` are those of every sample, None for an array; `note` is told what is going on.
     """
 
     def __init__(
@@ -73,24 +64,25 @@ class KeptWork(AbstractContextManager[None]):
     @contextmanager
     def active(self) -> Iterator[None]:
         """Keep what is done inside a ``with`` block, and take what was kept before if that is asked for."""
-        n_kept, resume = n_records(self._folder), self._options.resume
-        self._is_new = n_kept == 0 or resume is False
+        n_kept = n_records(self._folder)
+        self._is_new = n_kept == 0 or self._options.resume is False
         if self._is_new:
             shutil.rmtree(self._folder, ignore_errors=True)
-        with checkpointing(self._folder) as checkpoint:
-            try:
-                self._begin(checkpoint, n_kept)
+        try:
+            with checkpointing(self._folder):
+                self._begin(n_kept)
                 yield
-            except OtherWorkError as error:
-                raise InputError(
-                    f"an interrupted run to {self._output} cannot go on as another one: {error.differences}. "
-                    "Give it the data and options that it had, and --resume; or start again without what it "
-                    "has kept (--no-resume)"
-                ) from error
+        except OtherWorkError as error:
+            raise InputError(
+                f"an interrupted run to {self._output} cannot go on as another one: {error.differences}. "
+                "Give it the data and options that it had, and --resume; or start again without what it has "
+                "kept (--no-resume)"
+            ) from error
 
-    def _begin(self, checkpoint: Checkpoint, n_kept: int) -> None:
+    def _begin(self, n_kept: int) -> None:
         """Refuse to go on as something else, or without being asked to."""
-        resume = self._options.resume
+        checkpoint, resume = current_checkpoint(), self._options.resume
+        assert checkpoint is not None
         checkpoint.stage("command", self._about())
         if n_kept and resume is None:
             raise InputError(

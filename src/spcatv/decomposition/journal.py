@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -50,43 +50,33 @@ class RecalledComponent:
     ) -> None:
         self._name, self._journal = f"component-{number + 1}", journal
         self._data, self._solver, self._rng = data, solver, rng
-        self._seconds_of_starts = 0.0  # that were recalled
 
     def __call__(self, make: Callable[[], Component]) -> tuple[Component, float]:
-        """The component, and the seconds that it took, some of them in earlier processes perhaps."""
-        if self._journal is None:
-            started = time.perf_counter()
-            component = make()
-            return component, time.perf_counter() - started
-        component, seconds, _ = self._recalled(self._journal, self._name, make)
-        self._journal.forget(f"{self._name}-")
-        return component, seconds
+        """The component, and the seconds that it took, in this process or in an earlier one."""
+        found = self._recalled(self._name, make)
+        if self._journal is not None:
+            self._journal.forget(f"{self._name}-")
+        return found
 
     def start(self, name: str, make: Callable[[], Component]) -> Component:
         """What became of a start."""
+        return self._recalled(f"{self._name}-{name}", make)[0]
+
+    def _recalled(self, name: str, make: Callable[[], Component]) -> tuple[Component, float]:
+        made: list[Component] = []
+
+        def timed() -> tuple[Component, float]:
+            started = time.perf_counter()
+            made.append(make())
+            return made[0], time.perf_counter() - started
+
         if self._journal is None:
-            return make()
-        component, seconds, is_new = self._recalled(self._journal, f"{self._name}-{name}", make)
-        self._seconds_of_starts += 0.0 if is_new else seconds
-        return component
-
-    def _recalled(
-        self, journal: Journal, name: str, make: Callable[[], Component]
-    ) -> tuple[Component, float, bool]:
-        is_new = False
-
-        def kept() -> tuple[Component, float, tuple[Any, ...], Any]:
-            nonlocal is_new
-            is_new, started = True, time.perf_counter()
-            component = make()
-            seconds = time.perf_counter() - started
-            seconds += self._seconds_of_starts if name == self._name else 0.0
-            return component, seconds, self._solver.steps(), self._rng.get_state()
-
-        component, seconds, steps, state = journal.recall(name, kept)
-        if not is_new:
+            return timed()
+        result = self._journal.recall(name, lambda: (*timed(), self._solver.steps(), self._rng.get_state()))
+        component, seconds, steps, state = result
+        if not made:
             self._solver.set_steps(steps)
             self._rng.set_state(state)
             v, back, dual = map(self._data.vectors, (component.v, component.back, component.dual))
             component = replace(component, v=v, back=back, dual=dual)
-        return component, seconds, is_new
+        return component, seconds

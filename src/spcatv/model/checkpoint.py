@@ -8,20 +8,19 @@ One that is damaged counts as missing. Records of other work are refused, never 
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 from spcatv._util.files import replacing
 from spcatv._util.locks import locked
-from spcatv.model.encoding import Descriptions, EncodingError, decode, encode
+from spcatv.model.encoding import CheckpointError, decode, description, encode
 from spcatv.model.schema import current_versions
 
 T = TypeVar("T")
@@ -31,10 +30,6 @@ ABOUT, SUFFIX = "about.json", ".record"
 MOST_NAMED = 5
 # Values that a message can show.
 LONGEST_SHOWN = 40
-
-
-class CheckpointError(Exception):
-    """A checkpoint cannot be used: it is of other work, in use, or cannot be written."""
 
 
 class OtherWorkError(CheckpointError):
@@ -61,23 +56,14 @@ class Stage:
         """The result of a piece; None if there is none, or it is damaged."""
         try:
             return decode(self._file(name).read_bytes())
-        except (OSError, EncodingError, ValueError, TypeError, KeyError, EOFError):
+        except (OSError, CheckpointError, ValueError, TypeError, KeyError, EOFError):
             return None
 
     def save(self, name: str, result: Any) -> None:
         """Keep the result of a piece, which is not None."""
-        try:
-            content = encode(result)
-            with replacing(self._file(name)) as file:
-                file.write_bytes(content)
-        except EncodingError as error:
-            raise CheckpointError(f"{self._folder.parent}: {error} in a checkpoint") from error
-        except OSError as error:
-            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-            what = "the disk is full" if full else f"cannot be written ({error.strerror or error})"
-            raise CheckpointError(
-                f"the checkpoint {self._folder.parent}: {what}; what it holds is kept: make room and go on"
-            ) from error
+        content = encode(result)
+        with _writing(self._folder.parent), replacing(self._file(name)) as file:
+            file.write_bytes(content)
 
     def recall(self, name: str, make: Callable[[], T]) -> T:
         """The result that is kept, or else a new one, which is kept from now on."""
@@ -99,37 +85,21 @@ class Checkpoint:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._describe = Descriptions()
         self._n_stages: Counter[str] = Counter()
 
     def stage(self, name: str, about: Mapping[str, Any]) -> Stage:
         """The next stage of this name, with whatever records of it are there.
 
-        `about` is everything that its results depend on. A CheckpointError says what differs if the records
+        `about` is everything that its results depend on. An OtherWorkError says what differs if the records
         depend on something else.
         """
         self._n_stages[name] += 1
         folder = self.folder / f"{name}-{self._n_stages[name]}"
-        try:
-            described = {key: self._describe.of(value) for key, value in about.items()}
-        except EncodingError as error:
-            raise CheckpointError(f"no checkpoint can be kept of this work: {error}") from error
-        return self._opened(folder, described)
-
-    def stage_of_calls(self, function: Callable[..., Any], calls: list[tuple[Any, ...]]) -> Stage:
-        """The stage of many calls of a function, one record each."""
-        try:
-            described = self._describe.of_call(function, calls)
-        except EncodingError as error:
-            raise CheckpointError(f"no checkpoint can be kept of this work: {error}") from error
-        return self.stage(function.__name__.strip("_"), described)
-
-    def _opened(self, folder: Path, described: dict[str, Any]) -> Stage:
-        wanted = json.loads(json.dumps({"versions": current_versions(), **described}))
+        wanted = json.loads(json.dumps({"versions": current_versions(), **description(about)}))
         found = _read_about(folder)
         if found is not None and found != wanted:
             raise OtherWorkError(self.folder, differences(found, wanted))
-        try:
+        with _writing(self.folder):
             if found is None:
                 shutil.rmtree(folder, ignore_errors=True)
                 folder.mkdir(parents=True)
@@ -137,11 +107,28 @@ class Checkpoint:
                     file.write_text(json.dumps(wanted, indent=1) + "\n", encoding="utf-8")
             for file in folder.glob(f".*{SUFFIX}"):  # half of a record of a process that was killed
                 file.unlink(missing_ok=True)
-        except OSError as error:
-            raise CheckpointError(
-                f"the checkpoint {self.folder} cannot be written: {error.strerror or error}"
-            ) from error
         return Stage(folder)
+
+    def stage_of_calls(self, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> Stage:
+        """The stage of many calls of a function, one record each; their arguments are what it is about."""
+        names = function.__code__.co_varnames[: function.__code__.co_argcount]
+        about: dict[str, Any] = {"number of calls": len(calls)}
+        for place, values in enumerate(zip(*calls, strict=True)):
+            same = all(value is values[0] for value in values)
+            about[names[place] if place < len(names) else str(place)] = values[0] if same else values
+        return self.stage(function.__name__.strip("_"), about)
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """Turn what a file system says into a CheckpointError."""
+    try:
+        yield
+    except OSError as error:
+        what = error.strerror or str(error)
+        raise CheckpointError(
+            f"cannot write the checkpoint {folder} ({what}); what it holds is kept: make room, and go on"
+        ) from error
 
 
 def _read_about(folder: Path) -> Any:
@@ -185,15 +172,8 @@ def current_checkpoint() -> Checkpoint | None:
     return _current.get()
 
 
-@overload
-def checkpointing(folder: str | os.PathLike[str]) -> AbstractContextManager[Checkpoint]: ...
-
-
-@overload
-def checkpointing(folder: str | os.PathLike[str] | None) -> AbstractContextManager[Checkpoint | None]: ...
-
-
-def checkpointing(folder: str | os.PathLike[str] | None) -> AbstractContextManager[Checkpoint | None]:
+@contextmanager
+def checkpointing(folder: str | os.PathLike[str] | None) -> Iterator[None]:
     """Keep what is finished inside a ``with`` block in a folder, and take from it what was finished before.
 
     Fits keep every component and every start that they compare; `SPCATVCV` and `component_curve` every chain
@@ -228,16 +208,14 @@ def checkpointing(folder: str | os.PathLike[str] | None) -> AbstractContextManag
     >>> np.array_equal(model.components_, again.components_)
     True
     """
-    return nullcontext() if folder is None else _in_use(Path(folder).expanduser())
-
-
-@contextmanager
-def _in_use(folder: Path) -> Iterator[Checkpoint]:
-    hold = _held(folder)
-    checkpoint = Checkpoint(folder)
-    token = _current.set(checkpoint)
+    if folder is None:
+        yield
+        return
+    place = Path(folder).expanduser()
+    hold = _held(place)
+    token = _current.set(Checkpoint(place))
     try:
-        yield checkpoint
+        yield
     finally:
         _current.reset(token)
         if hold is not None:
@@ -256,12 +234,8 @@ def no_checkpoint() -> Iterator[None]:
 
 def _held(folder: Path) -> int | None:
     """Lock a checkpoint; None on a file system without locks."""
-    try:
+    with _writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CheckpointError(
-            f"the checkpoint {folder} cannot be written: {error.strerror or error}"
-        ) from error
     try:
         hold = locked(folder)
     except OSError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from spcatv._util.devices import on_gpu, to_host
 from spcatv._util.types import Array, FloatArray
-from spcatv.data import ArrayData, Data, each_block
+from spcatv.data import Data, each_block
 
 Kind = TypeVar("Kind", bound=type)
 
@@ -30,8 +30,8 @@ DIGEST_BYTES, NUMBER_BYTES = 24, 6
 HASHED_ENTRIES = 1 << 20
 
 
-class EncodingError(Exception):
-    """A value cannot be kept, recognised, or read back."""
+class CheckpointError(Exception):
+    """A checkpoint cannot be used: it is of other work, damaged, in use, or cannot be written or read."""
 
 
 def recordable(kind: Kind) -> Kind:
@@ -55,10 +55,10 @@ def encode(value: Any) -> bytes:
 
 
 def decode(record: bytes) -> Any:
-    """The value that `encode` has written, or an EncodingError if it is damaged."""
+    """The value that `encode` has written, or an CheckpointError if it is damaged."""
     digest, _, content = record.partition(b"\n")
     if digest != hashlib.sha256(content).hexdigest().encode():
-        raise EncodingError("its checksum is wrong")
+        raise CheckpointError("its checksum is wrong")
     with np.load(io.BytesIO(content), allow_pickle=False) as archive:
         text, *arrays = (archive[f"arr_{number}"] for number in range(len(archive.files)))
     return _value(json.loads(text.tobytes()), arrays)
@@ -78,7 +78,7 @@ def _state(value: Any, arrays: list[Array]) -> Any:
         return {"dict": [[key, _state(item, arrays)] for key, item in value.items()]}
     name = type(value).__name__
     if RECORDABLE.get(name) is not type(value) or not is_dataclass(value):
-        raise EncodingError(f"a {name} cannot be kept")
+        raise CheckpointError(f"a {name} cannot be kept in a checkpoint")
     return {"record": name, "fields": {f.name: _state(getattr(value, f.name), arrays) for f in fields(value)}}
 
 
@@ -100,86 +100,60 @@ def _value(state: Any, arrays: Sequence[Array]) -> Any:
     return readers[kind]()
 
 
-class Descriptions:
-    """Describes values by JSON that is the same if, and only if, they are; large arrays are hashed once."""
+def description(value: Any) -> Any:
+    """JSON that two values share if, and only if, they are the same; arrays and data count by a digest."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, PLAIN):
+        return value
+    if isinstance(value, (list, tuple)):
+        items = [description(item) for item in value]
+        return items if all(isinstance(item, PLAIN) for item in items) else _digest(items)
+    if isinstance(value, Mapping):
+        return {str(key): description(item) for key, item in value.items()}
+    if isinstance(value, (np.ndarray, Data)) or on_gpu(value):
+        return _of_data(value)
+    if hasattr(value, "get_params"):
+        given = value.get_params(deep=False)
+        return {name: description(item) for name, item in given.items() if name not in OF_NO_EFFECT}
+    if is_dataclass(value) and not isinstance(value, type):
+        own = {f.name: description(getattr(value, f.name)) for f in fields(value)}
+        return {"kind": _name(type(value)), **own}
+    return _of_object(value)
 
-    def __init__(self) -> None:
-        # with the values themselves: as long as they are there, no other object has their identity
-        self._hashed: dict[Any, tuple[Any, str]] = {}
 
-    def of_call(self, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
-        """What all calls have in common, by the names of the arguments, and digests of what they do not."""
-        found: dict[str, Any] = {"number of calls": len(calls)}
-        for place, values in enumerate(zip(*calls, strict=True)):
-            same = all(value is values[0] for value in values)
-            found[_argument(function, place)] = (
-                self.of(values[0]) if same else _digest([self.of(value) for value in values])
-            )
-        return found
+def _of_object(value: Any) -> Any:
+    if isinstance(value, np.random.SeedSequence):
+        return [value.entropy, *value.spawn_key]
+    if isinstance(value, np.random.RandomState):
+        return _digest(description(value.get_state()))
+    if sp.issparse(value):
+        csr: Any = value.tocsr()  # type: ignore[attr-defined]
+        return description((csr.data, csr.indices, csr.indptr))
+    if isinstance(value, (Path, np.dtype)):
+        return str(value)
+    if hasattr(value, "__qualname__"):
+        return _name(value)
+    raise CheckpointError(f"a {_name(type(value))} cannot be recognised again: no checkpoint can be kept")
 
-    def of(self, value: Any) -> Any:
-        """JSON for a value: numbers and strings as they are, arrays and data by their digests."""
-        if isinstance(value, np.generic):
-            value = value.item()
-        if isinstance(value, PLAIN):
-            return value
-        if isinstance(value, (list, tuple)):
-            items = [self.of(item) for item in value]
-            return items if all(isinstance(item, PLAIN) for item in items) else _digest(items)
-        if isinstance(value, dict):
-            return {str(key): self.of(item) for key, item in value.items()}
-        if isinstance(value, (np.ndarray, Data)) or on_gpu(value):
-            return self._of_data(value)
-        if hasattr(value, "get_params"):
-            given = value.get_params(deep=False)
-            return {name: self.of(item) for name, item in given.items() if name not in OF_NO_EFFECT}
-        if is_dataclass(value) and not isinstance(value, type):
-            return {"kind": _name(type(value))} | {
-                f.name: self.of(getattr(value, f.name)) for f in fields(value)
-            }
-        return self._of_object(value)
 
-    def _of_object(self, value: Any) -> Any:
-        if isinstance(value, np.random.SeedSequence):
-            return [value.entropy, *value.spawn_key]
-        if isinstance(value, np.random.RandomState):
-            return _digest(self.of(value.get_state()))
-        if sp.issparse(value):
-            csr: Any = value.tocsr()  # type: ignore[attr-defined]
-            return self.of((csr.data, csr.indices, csr.indptr))
-        if isinstance(value, (Path, np.dtype)):
-            return str(value)
-        if hasattr(value, "__qualname__"):
-            return _name(value)
-        raise EncodingError(f"a {_name(type(value))} cannot be recognised again")
-
-    def _of_data(self, value: Any) -> str:
-        """Shape, precision and digest; the same for an array and for `Data` that hold it."""
-        array = value.array if isinstance(value, ArrayData) else to_host(value)
-        samples = value.samples if isinstance(value, ArrayData) else None
-        known: Any = id(value)
-        if isinstance(array, np.ndarray):
-            about = array.__array_interface__
-            known = about["data"], array.shape, array.strides, array.dtype.str
-            samples = np.arange(len(array)) if array.ndim > 1 and samples is None else samples
-            known += (None if samples is None else samples.tobytes(),)
-        if known not in self._hashed:
-            if not isinstance(array, np.ndarray):
-                digests = each_block(value, partial(_digests, dtype=value.dtype), HASHED_ENTRIES)[0]
-            elif samples is None:
-                digests = _digests(slice(0), [array], array.dtype)[0]
-            else:
-                digests = _digests(slice(0), (array[row] for row in samples), array.dtype)[0]
-            shape = " x ".join(map(str, value.shape))
-            text = f"{shape} {value.dtype} {hashlib.sha256(digests.data).hexdigest()}"
-            self._hashed[known] = array, text
-        return self._hashed[known][1]
+def _of_data(value: Any) -> str:
+    """Shape, precision and digest; the same for an array of samples and for `Data` that hold it."""
+    array = to_host(value)
+    if not isinstance(array, np.ndarray):
+        digests = each_block(value, partial(_digests, dtype=value.dtype), HASHED_ENTRIES)[0]
+    else:
+        digests = _digests(slice(0), array if array.ndim > 1 else [array], array.dtype)[0]
+    shape = " x ".join(map(str, value.shape))
+    return f"{shape} {value.dtype} {hashlib.sha256(digests.data).hexdigest()}"
 
 
 def _digests(_: slice, rows: Iterable[Any], dtype: Any) -> tuple[FloatArray, None]:
     """Digests of samples in the given precision, as numbers: shape (n, 4)."""
     if np.dtype(dtype).hasobject:
-        raise EncodingError("an array of Python objects cannot be recognised again")
+        raise CheckpointError(
+            "an array of Python objects cannot be recognised again: no checkpoint can be kept"
+        )
     found = [
         hashlib.blake2b(np.ascontiguousarray(row, dtype).data, digest_size=DIGEST_BYTES).digest()
         for row in map(to_host, rows)
@@ -187,11 +161,6 @@ def _digests(_: slice, rows: Iterable[Any], dtype: Any) -> tuple[FloatArray, Non
     starts = range(0, DIGEST_BYTES, NUMBER_BYTES)
     numbers = [[int.from_bytes(item[at : at + NUMBER_BYTES]) for at in starts] for item in found]
     return np.array(numbers, dtype=np.float64).reshape(len(found), len(starts)), None
-
-
-def _argument(function: Callable[..., Any], place: int) -> str:
-    names = function.__code__.co_varnames[: function.__code__.co_argcount]
-    return names[place] if place < len(names) else f"argument {place + 1}"
 
 
 def _digest(described: Any) -> str:
