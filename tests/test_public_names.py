@@ -5,7 +5,7 @@
 
 import enum
 import functools
-import importlib
+import importlib.util
 import inspect
 import re
 import types
@@ -24,6 +24,7 @@ WHOLE = (
     *("spcatv", "spcatv.structure", "spcatv.problem", "spcatv.problem.composite", "spcatv.solvers"),
     *("spcatv.selection", "spcatv.stability", "spcatv.significance", "spcatv.metrics", "spcatv.datasets"),
     *("spcatv.testing", "spcatv.images", "spcatv.report", "spcatv.estimator"),
+    *(("spcatv.xarray",) if importlib.util.find_spec("xarray") else ()),
 )
 # ... and some of what these offer to the rest of the package.
 PARTS = {

@@ -31,7 +31,21 @@ HASHED_ENTRIES = 1 << 20
 
 
 class CheckpointError(Exception):
-    """A checkpoint cannot be used: it is of other work, damaged, in use, or cannot be written or read."""
+    """A checkpoint cannot be used: it is of other work, damaged, in use, or cannot be written or read.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv import SPCATVCV
+    >>> from spcatv.selection import CheckpointError
+    >>> X = np.random.default_rng(0).standard_normal((20, 30))
+    >>> search = SPCATVCV(1, sparsity=[0.4, 0.6], smoothness=1.0, cv=2, checkpoint="checkpoint").fit(X)
+    >>> try:
+    ...     search.fit(2 * X)
+    ... except CheckpointError as error:
+    ...     print(error)
+    the checkpoint checkpoint is of other work: X differs
+    """
 
 
 def recordable(kind: Kind) -> Kind:
