@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-for package in ("nibabel", "nilearn", "matplotlib", "jinja2"):
+for package in ("nibabel", "nilearn", "matplotlib", "jinja2", "xarray"):
     pytest.importorskip(
         package, reason="the public names include those of all extras, which `make test` installs"
     )
@@ -23,8 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 WHOLE = (
     *("spcatv", "spcatv.structure", "spcatv.problem", "spcatv.problem.composite", "spcatv.solvers"),
     *("spcatv.selection", "spcatv.stability", "spcatv.significance", "spcatv.metrics", "spcatv.datasets"),
-    *("spcatv.testing", "spcatv.images", "spcatv.report", "spcatv.estimator"),
-    *(("spcatv.xarray",) if importlib.util.find_spec("xarray") else ()),
+    *("spcatv.testing", "spcatv.images", "spcatv.report", "spcatv.estimator", "spcatv.xarray"),
 )
 # ... and some of what these offer to the rest of the package.
 PARTS = {
