@@ -73,16 +73,19 @@ def test_a_full_disk(array, mounted, capsys, monkeypatch, done):
         patch.setattr(fit, "write_results", filling(disk))
         assert main(command(array, out)) == 1
     words = f"no room for the results in {out}: No space left on device; nothing was written"
-    assert capsys.readouterr().err == f"spca-tv: error: {words}\n"
-    assert listing(disk) == ["other"]
+    note, error = capsys.readouterr().err.splitlines()
+    assert error == f"spca-tv: error: {words}"
+    assert "finished pieces of the work are kept. To go on: spca-tv fit" in note
+    assert listing(disk) == [".out.spca-tv-checkpoint", "other"]
     (disk / "other").unlink()
-    done(*command(array, out))
+    done(*command(array, out), "--resume", "--quiet")
+    assert listing(disk) == ["out"]
     before = contents(out)
     with monkeypatch.context() as patch:
         patch.setattr(fit, "write_results", filling(disk))
         assert main([*command(array, out), "--n-components", "2", "--overwrite", "--quiet"]) == 1
     assert words in capsys.readouterr().err
-    assert listing(disk) == ["other", "out"]
+    assert listing(disk) == [".out.spca-tv-checkpoint", "other", "out"]
     assert contents(out) == before
 
 
