@@ -15,6 +15,7 @@ PARTS: dict[str, Callable[[Results], str]] = {
     "findings": sentences.findings,
     "run": tables.what_was_run,
     "main": tables.main_tables,
+    "reached": tables.reached,
     "dice-folds": tables.dice_folds,
     "dice-halves": tables.dice_halves,
     "errors": tables.errors,

@@ -76,7 +76,7 @@ def main_tables(results: Results) -> str:
 
 
 MAIN_HEADER = (
-    "method", "zeros", "explained", "error",
+    "method", "zeros", "explained (error)",
     "Dice: folds, halves", "cosine: folds, halves", "regions", "time",
 )  # fmt: skip
 
@@ -87,8 +87,7 @@ def _main_row(cell: Cell, dense: Cell, ours: Cell) -> list[Any]:
     return [
         f"**{label}**" if cell["method"] == OURS else label,
         _range(cell["reached"]) if sparse else None,
-        f"{cell['explained']:.1%}",
-        f"{error_of(cell) / error_of(dense) - 1:+.1%}" if sparse else None,
+        f"{cell['explained']:.1%}" + (f" ({error_of(cell) / error_of(dense) - 1:+.1%})" if sparse else ""),
         _folds_and_halves(cell, "dice") if sparse else None,
         _folds_and_halves(cell, "cosine"),
         each(cell["regions"], ".0f") if sparse else None,
@@ -142,6 +141,17 @@ def _by_share(
                 row = [texts[key] + note(found[key]) if key in texts else None for key in SHORT]
                 rows.append([title(name), f"{zeros:.0%}", *row])
     return markdown(["data", "zeros", *SHORT.values()], rows)
+
+
+def reached(results: Results) -> str:
+    """Zeros that the components have, means over folds."""
+    rows = []
+    for name in results["data"]:
+        for zeros in sorted(SHARES):
+            found = cells(results, name, zeros)
+            shares = [_range(found[key]["reached"]) if key in found else None for key in SHORT]
+            rows.append([title(name), f"{zeros:.0%}", *shares])
+    return markdown(["data", "asked for", *SHORT.values()], rows)
 
 
 def dice_folds(results: Results) -> str:
