@@ -31,7 +31,6 @@ PARTS = {
     "spcatv.model": ("ModelError", "SavedModel", "file_sha256", "read_model"),
     "spcatv.progress": ("Listener", "listening"),
     "spcatv.results": ("Results", "ResultsError", "read_results"),
-    "spcatv.xarray": ("XarraySPCATV",),
 }
 # Classes to derive from: `spcatv.testing` and CONTRIBUTING.md show authors what their methods are for.
 FOR_AUTHORS = (
