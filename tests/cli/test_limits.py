@@ -186,3 +186,16 @@ class TestImages:
         (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
         with pytest.raises(ImageError, match=r"v\.nii.*announces 32,000,000,000,000 bytes"):
             open_one(str(tmp_path / name), name)
+
+    @pytest.mark.parametrize("code", [2, 2 + 8, 7, 2 + 72])
+    def test_units_that_nifti_does_not_know(self, code):
+        import nibabel as nib
+
+        from spcatv.images import read_cohort
+
+        rng = np.random.default_rng(0)
+        images = [nib.Nifti1Image(rng.standard_normal((3, 3, 3)), np.eye(4)) for _ in range(4)]
+        mask = nib.Nifti1Image(np.ones((3, 3, 3), np.uint8), np.eye(4))
+        mask.header["xyzt_units"] = code
+        header = read_cohort(images, mask=mask).space.header
+        assert header.get_xyzt_units() == ("unknown" if code == 7 else "mm", "unknown")

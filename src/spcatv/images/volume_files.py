@@ -12,6 +12,7 @@ from typing import Any, Self
 import nibabel as nib
 import numpy as np
 from nibabel.affines import voxel_sizes
+from nibabel.nifti1 import unit_codes
 
 from spcatv._util.types import Array, FloatArray, IntArray
 from spcatv.images.loading import (
@@ -70,7 +71,7 @@ class Volume:
         header = self.image.header
         if self.n_samples == 1 or not isinstance(header, nib.Nifti1Header):
             return None
-        return header_t_r(header.get_zooms()[3], header.get_xyzt_units()[1])
+        return header_t_r(header.get_zooms()[3], _units(header)[1])
 
     def on_grid(self, shape: tuple[int, int, int], affine: FloatArray) -> Volume:
         """The same image on another grid, to which its values are resampled when they are read."""
@@ -278,8 +279,16 @@ def _like(image: Any, values: Array, affine: FloatArray) -> nib.Nifti1Image:
     if isinstance(image.header, nib.Nifti1Header):
         for kind in ("qform", "sform"):
             getattr(new, f"set_{kind}")(affine, int(image.header[f"{kind}_code"]))
-        new.header.set_xyzt_units(xyz=image.header.get_xyzt_units()[0])
+        new.header.set_xyzt_units(xyz=_units(image.header)[0])
     return new
+
+
+def _units(header: nib.Nifti1Header) -> tuple[str, str]:
+    """The units of length and time; "unknown" for a code that NIfTI does not have."""
+    both = int(header["xyzt_units"])
+    codes = (both & 7, both & 56)
+    length, time = (unit_codes.label[code] if code in unit_codes.code else "unknown" for code in codes)
+    return length, time
 
 
 def plain_header(image: Any) -> nib.Nifti1Header:
@@ -294,7 +303,7 @@ def plain_header(image: Any) -> nib.Nifti1Header:
             affine, code = getattr(old, f"get_{kind}")(coded=True)
             getattr(header, f"set_{kind}")(affine, int(code))
         # a header without any transform has zooms alone, which must stay as they are
-        header.set_xyzt_units(xyz=old.get_xyzt_units()[0])
+        header.set_xyzt_units(xyz=_units(old)[0])
     else:
         header.set_sform(image.affine, "scanner")
         header.set_qform(image.affine, "scanner")
