@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parse(arguments)
     names = present(QUICK_DATA if options.quick else DATA)
     if not options.no_fits:
-        missing = [piece for piece in pieces(names) if stored(options.output, piece) is None]
+        missing = [piece for piece in pieces(names) if stored(options.output, piece, options.quick) is None]
         work = [(options.output, piece, options.quick) for piece in missing]
         run_all(do, work, jobs=options.jobs, say=lambda line: print(line, flush=True))
     results = {
@@ -98,7 +98,7 @@ def draw(output: Path, folder: Path, name: str, *, quick: bool) -> None:
     found = {}
     for zeros in (0.0, MAIN):
         for method in methods_at(zeros):
-            record = stored(output, Piece(name, method.key, zeros, "all"))
+            record = stored(output, Piece(name, method.key, zeros, "all"), quick)
             if record is not None:
                 found[method.label] = record
     if len(found) > 1 or DENSE.label not in found:

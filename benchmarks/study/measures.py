@@ -36,14 +36,14 @@ def measure(output: Path, name: str, *, quick: bool) -> dict[str, Any]:
     for zeros in (0.0, *sorted(SHARES)):
         for method in methods_at(zeros):
             piece = Piece(name, method.key, zeros, "all")
-            found = [stored(output, replace(piece, rows=rows.name)) for rows in parts]
-            whole = stored(output, piece)
+            found = [stored(output, replace(piece, rows=rows.name), quick) for rows in parts]
+            whole = stored(output, piece, quick)
             complete = [record for record in found if record is not None]
             if whole is None or len(complete) < len(parts):
                 continue
             key = (method.key, zeros)
             cell = {"method": method.key, "label": method.label, "zeros": zeros}
-            cell |= _of_folds(whole, complete, norms) | _of_halves(whole, _pairs(output, piece))
+            cell |= _of_folds(whole, complete, norms) | _of_halves(whole, _pairs(output, piece, quick))
             if age is not None:
                 ages[key] = predicted(parts, prepared, [record.components for record in complete], age)
             cells.append(cell)
@@ -89,10 +89,10 @@ def _of_halves(whole: Record, pairs: Iterator[tuple[Record, Record]]) -> dict[st
     }
 
 
-def _pairs(output: Path, piece: Piece) -> Iterator[tuple[Record, Record]]:
+def _pairs(output: Path, piece: Piece, quick: bool) -> Iterator[tuple[Record, Record]]:
     names = [rows.name for rows in halves(10)]
     for one, other in zip(names[::2], names[1::2], strict=True):
-        first, second = stored(output, replace(piece, rows=one)), stored(output, replace(piece, rows=other))
+        first, second = (stored(output, replace(piece, rows=rows), quick) for rows in (one, other))
         if first is None or second is None:
             return  # the splits of all methods are the same ones
         yield first, second

@@ -11,7 +11,7 @@ from benchmarks.baselines import Method
 from benchmarks.reproduce.matched import all_methods, fit_pca
 from benchmarks.reproduce.real import open_data, record_name, record_of, store_of
 from benchmarks.reproduce.realdata import ALL_ROWS, RealData, Rows, all_rows, folds, halves
-from benchmarks.reproduce.store import Record
+from benchmarks.reproduce.store import Record, Store
 
 # Shares of zeros, the one with the complete comparison first.
 SHARES = (0.7, 0.5, 0.9)
@@ -71,6 +71,12 @@ def opened(name: str, quick: bool) -> RealData:
     return open_data(name, quick)
 
 
+@lru_cache(maxsize=4)
+def store_for(output: Path, name: str, quick: bool) -> Store:
+    """Where the records of a data set are; it knows a digest of the data, which takes a while."""
+    return store_of(output, name, opened(name, quick))
+
+
 def rows_named(name: str, n_rows: int) -> Rows:
     """The rows that are fitted and held out, by name."""
     return next(rows for rows in (all_rows(n_rows), *folds(n_rows), *halves(n_rows)) if rows.name == name)
@@ -81,22 +87,23 @@ def method_of(piece: Piece) -> Method:
     return next(method for method in methods_at(piece.zeros) if method.key == piece.method)
 
 
-def stored(output: Path, piece: Piece) -> Record | None:
+def stored(output: Path, piece: Piece, quick: bool) -> Record | None:
     """The record of a piece, if its fit has been made."""
     method = method_of(piece)
-    return store_of(output, piece.data).load(method.key, record_name(method, piece.rows), method.setting)
+    store = store_for(output, piece.data, quick)
+    return store.load(method.key, record_name(method, piece.rows), method.setting)
 
 
 def do(output: Path, piece: Piece, quick: bool) -> str:
     """Make and store a fit; returns a line to show."""
-    data, method, store = opened(piece.data, quick), method_of(piece), store_of(output, piece.data)
+    data, method, store = opened(piece.data, quick), method_of(piece), store_for(output, piece.data, quick)
     n_rows = len(data.X)
     near = None
     if piece.method in SEARCHED:  # start from the strength of all rows, and that from another share's
         if piece.rows != ALL_ROWS:
             near = record_of(store, data, method, all_rows(n_rows))
         elif piece.zeros != SHARES[0]:
-            near = stored(output, replace(piece, zeros=SHARES[0]))
+            near = stored(output, replace(piece, zeros=SHARES[0]), quick)
     record = record_of(store, data, method, rows_named(piece.rows, n_rows), near)
     return (
         f"{piece.data}, {method.label} at {piece.zeros:.0%} zeros, {piece.rows}: "
