@@ -38,17 +38,17 @@ test-all: $(VENV)/.installed-dev browser  ## run all tests, including the slow o
 	@$(COVERAGE)
 
 test-oldest: $(VENV)/pyvenv.cfg  ## run the tests with the oldest dependencies that pyproject.toml allows
-	$(call test_with,oldest,lowest-direct)
+	$(call test_with,oldest,lowest-direct,-W default::DeprecationWarning)
 
 test-newest: $(VENV)/pyvenv.cfg  ## run the tests with the newest release of every dependency
 	$(call test_with,newest,highest)
 
-# In an environment of its own, made anew, with kernels of its own.
+# In an environment of its own, made anew, with kernels of its own. Old packages use what others have deprecated since.
 define test_with
 	$(PIP_INSTALL) uv
 	$(VENV)/bin/uv venv --quiet --clear --python $(PY) $(VENV)-$(1)
 	$(VENV)/bin/uv pip install --quiet --python $(VENV)-$(1) --resolution $(2) --editable ".[dev,images,report,dask]"
-	NUMBA_CACHE_DIR="$(CURDIR)/$(VENV)-$(1)/kernels" $(VENV)-$(1)/bin/python -m pytest $(PYTEST_ARGS)
+	NUMBA_CACHE_DIR="$(CURDIR)/$(VENV)-$(1)/kernels" $(VENV)-$(1)/bin/python -m pytest $(3) $(PYTEST_ARGS)
 endef
 
 test-gpu: $(VENV)/.installed-dev  ## run the tests of fits on a GPU on a real one (GPU=gpu13 for CUDA 13)
