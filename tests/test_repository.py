@@ -125,7 +125,7 @@ def test_actions_are_pinned_and_may_do_little():
         assert re.findall(r"(\w[\w-]*): write", text) == ["id-token"] * (file.name == "release.yml"), (
             file.name
         )
-        for target in set(re.findall(r"run: make ([\w-]+)", text)) - {"docs"}:
+        for target in re.findall(r"run: make ([\w-]+)", text):
             assert re.search(rf"^{target}:", read("Makefile"), re.MULTILINE), target
 
 
