@@ -9,8 +9,10 @@ from cli_files import fields
 
 # What Windows does not have is hidden before anything of ours is imported.
 HIDE = """
-import multiprocessing.resource_tracker, signal, os, sys
+import multiprocessing.resource_tracker, shutil, signal, os, sys
 import joblib, numba, scipy.sparse.linalg, sklearn.base, sklearn.decomposition
+usage = shutil.disk_usage(os.curdir)  # which has an implementation of its own for Windows
+shutil.disk_usage = lambda place: usage
 for name in ("fcntl", "resource", "pwd", "grp", "termios"):
     sys.modules[name] = None
 for module, names in {

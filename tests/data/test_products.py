@@ -21,6 +21,7 @@ def many_parts(monkeypatch):
     monkeypatch.setattr(array_module, "THREAD_ENTRIES", 1)
     monkeypatch.setattr(array_module, "PRODUCT_ENTRIES", 1 << 14)
     monkeypatch.setattr(array_module, "PRODUCT_ROWS", 8)
+    monkeypatch.setattr(array_module, "GRAM_COLUMNS", 512)
 
 
 OPERATIONS = {

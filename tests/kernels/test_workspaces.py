@@ -203,7 +203,9 @@ def test_neighbouring_chunks_become_active():
     for cell, ends in ((5, []), (0, before), (CHUNK - 1, behind)):
         v[:] = 0
         v[centre * CHUNK + cell] = 1
-        active = np.flatnonzero(spread(busy, box.occupied, box.strides, v, w))
+        marked = np.empty_like(busy)
+        spread(busy, box.occupied, box.strides, v, w, marked, 0, len(busy))
+        active = np.flatnonzero(marked)
         cells = [box.place[np.ravel_multi_index(n, (4, 5, 40))] for n in beside + ends]
         assert set(active.tolist()) == {int(position // CHUNK) for position in cells} | {int(centre)}
 

@@ -45,7 +45,9 @@ class ArrayData:
         dtype = np.dtype(np.float32 if plain.dtype.kind == "f" and plain.dtype.itemsize == 4 else np.float64)
         serves = plain.dtype == dtype and plain.flags.c_contiguous
         self.array: FloatArray = plain if serves else np.ascontiguousarray(plain, dtype=dtype)
-        self.samples: IntArray = np.arange(len(plain)) if samples is None else np.asarray(samples, np.intp)
+        self.samples: IntArray = (
+            np.arange(len(plain)) if samples is None else np.ascontiguousarray(samples, np.intp)
+        )
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -10,6 +10,7 @@ from numba import njit
 from numba.core.compiler_lock import global_compiler_lock
 
 from spcatv._util.threads import wait_for_at_fork
+from spcatv._util.types import Array
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -42,6 +43,17 @@ def inlined_kernel(function: F) -> F:
     another order. There are no such calls: a part becomes part of the kernel.
     """
     return njit(forceinline=True, fastmath=FAST_MATH, **OPTIONS)(function)
+
+
+def read_only(array: Array) -> Array:
+    """A view that cannot be written.
+
+    Kernels are compiled for arrays that can be written and again for those that cannot, such as a memory map:
+    what they only read is always passed like this.
+    """
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def _compile(function: F, fast_math: set[str]) -> F:

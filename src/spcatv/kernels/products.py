@@ -15,7 +15,7 @@ import numpy as np
 
 from spcatv._util.threads import in_order, threads_for
 from spcatv._util.types import FloatArray, IntArray
-from spcatv.kernels.compiled import inlined_kernel, kernel
+from spcatv.kernels.compiled import inlined_kernel, kernel, read_only
 from spcatv.kernels.lanes import WIDE, any_nonzero, lane_sum, load_wide, splat, store
 from spcatv.kernels.meeting import make_marks, meet
 from spcatv.kernels.team import ALL, on_team, own_parts, run_shares, this_kernel
@@ -197,12 +197,22 @@ MOMENT_ROWS = 32
 MOMENT_COLUMNS = 1024
 
 
-@kernel
-def centred_panel(matrix: Any, index: Any, mean: Any, factor: Any, left: int, out: Any) -> float:
-    """``out = (matrix[index] - mean) * factor`` on as many columns as `out` has; the largest magnitude.
+def centred_panel(
+    matrix: FloatArray,
+    index: IntArray,
+    mean: FloatArray,
+    factor: FloatArray | None,
+    left: int,
+    out: FloatArray,
+) -> float:
+    """``out = (matrix[index] - mean) * factor`` on as many columns as `out` has; the largest magnitude."""
+    factor = None if factor is None else read_only(factor)
+    largest = _centred_panel(read_only(matrix), read_only(index), read_only(mean), factor, left, out)
+    return float(largest)
 
-    `factor` may be None.
-    """
+
+@kernel
+def _centred_panel(matrix: Any, index: Any, mean: Any, factor: Any, left: int, out: Any) -> float:
     largest = 0.0
     for i in range(len(index)):
         row = matrix[index[i], left : left + out.shape[1]]
@@ -270,13 +280,15 @@ def dot(matrix: FloatArray, index: IntArray, vector: FloatArray) -> FloatArray:
     out = np.zeros(len(index))
     panel = PANEL if n_columns >= WIDE_MATRIX else n_columns
     n_threads = _n_threads(len(index) * n_columns, -(-len(index) // 4))
-    on_team(_dot_share, (matrix, index, vector, out, panel), n_threads)
+    fixed = read_only(matrix), read_only(index), read_only(vector)
+    on_team(_dot_share, (*fixed, out, panel), n_threads)
     return out
 
 
 def transpose_dot(matrix: FloatArray, index: IntArray, weights: FloatArray) -> FloatArray:
     """``matrix[index].T @ weights``; the matrix is C-contiguous."""
     n_rows, n_columns = len(index), matrix.shape[1]
+    matrix, index, weights = read_only(matrix), read_only(index), read_only(weights)
     if n_columns < WIDE_MATRIX:
         return _sum_of_blocks(
             lambda rows, out: _transpose_rows(matrix, index[rows], weights[rows], out), n_rows, n_columns
@@ -292,6 +304,7 @@ def there_and_back(
 ) -> tuple[FloatArray, FloatArray]:
     """``scores = matrix[index] @ vector - shift`` and ``matrix[index].T @ scores``, in one pass."""
     n_rows, n_columns = len(index), matrix.shape[1]
+    matrix, index, vector, shift = map(read_only, (matrix, index, vector, shift))
     scores = np.empty(n_rows)
     if n_columns < WIDE_MATRIX:
 
@@ -316,5 +329,5 @@ def column_moments(matrix: FloatArray, index: IntArray, center: bool) -> tuple[F
     n_columns = matrix.shape[1]
     mean, squares = np.zeros(n_columns), np.zeros(n_columns)
     n_threads = _n_threads(len(index) * n_columns, -(-n_columns // MOMENT_COLUMNS))
-    on_team(_moments_share, (matrix, index, center, mean, squares), n_threads)
+    on_team(_moments_share, (read_only(matrix), read_only(index), center, mean, squares), n_threads)
     return mean, squares

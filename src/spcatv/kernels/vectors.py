@@ -12,7 +12,7 @@ import numpy as np
 
 from spcatv._util.devices import on_gpu
 from spcatv._util.types import Array, FloatArray
-from spcatv.kernels.compiled import careful_kernel, kernel
+from spcatv.kernels.compiled import careful_kernel, kernel, read_only
 from spcatv.kernels.cuda import inner_product
 from spcatv.kernels.team import ALL, on_ranges, own_range, run_shares, this_kernel
 
@@ -52,7 +52,7 @@ def _sums(number: int, n_threads: int, board: Any, x: Any, shift: float, sums: A
 def _summed(x: FloatArray, shift: float = 0.0) -> FloatArray:
     """Sums of x, |x| and ``(x - shift)^2``, shape (3,)."""
     sums = np.zeros((-(-len(x) // SUMMED), 3))
-    on_ranges(_sums, (x, shift, sums), len(x), cut=SUMMED)
+    on_ranges(_sums, (read_only(x), shift, sums), len(x), cut=SUMMED)
     return np.asarray(sums.sum(axis=0))
 
 
@@ -63,7 +63,7 @@ def weighted_sum(a: float, x: FloatArray, b: float, y: FloatArray) -> FloatArray
         total += b * y
         return total
     out = np.empty_like(x)
-    on_ranges(_add_two, (a, x, b, y, out), len(out), cut=SUMMED)
+    on_ranges(_add_two, (a, read_only(x), b, read_only(y), out), len(out), cut=SUMMED)
     return out
 
 
@@ -72,7 +72,7 @@ def add_multiple(out: FloatArray, a: float, x: FloatArray) -> None:
     if on_gpu(out):
         out += a * x
     else:
-        on_ranges(_add_two, (1.0, out, a, x, out), len(out), cut=SUMMED)
+        on_ranges(_add_two, (1.0, read_only(out), a, read_only(x), out), len(out), cut=SUMMED)
 
 
 def squared_length(x: FloatArray) -> float:
@@ -95,7 +95,7 @@ def standard_deviation(x: FloatArray) -> float:
 
 def all_finite(array: Array) -> bool:
     """Whether an array of floats in C order has neither NaN nor infinity."""
-    flat = array.reshape(-1)
+    flat = read_only(array.reshape(-1))
     n_finite = np.zeros(-(-len(flat) // SUMMED), dtype=np.int64)
     on_ranges(_count_finite, (flat, np.finfo(flat.dtype).max, n_finite), len(flat), cut=SUMMED)
     return int(n_finite.sum()) == len(flat)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from spcatv._util.types import Array, FloatArray, IntArray
 from spcatv.kernels.base import LoadingTerms
-from spcatv.kernels.compiled import kernel
+from spcatv.kernels.compiled import kernel, read_only
 from spcatv.kernels.team import ALL, on_ranges, own_range, run_shares, this_kernel
 from spcatv.structure import Structure
 
@@ -55,13 +55,13 @@ def _put(number: int, n_threads: int, board: Any, source: Any, index: Any, out: 
 def _picked(source: Array, index: IntArray, dtype: npt.DTypeLike = np.float64) -> FloatArray:
     """Return ``source[index]`` in another precision, without a copy in between."""
     out = np.empty(len(index), dtype=dtype)
-    on_ranges(_pick, (source, index, out), len(index))
+    on_ranges(_pick, (read_only(source), read_only(index), out), len(index))
     return out
 
 
 def _place(source: Array, index: IntArray, out: Array) -> None:
     """``out[index] = source`` for an index without repetitions."""
-    on_ranges(_put, (source, index, out), len(index))
+    on_ranges(_put, (read_only(source), read_only(index), out), len(index))
 
 
 class CompiledWorkspace:

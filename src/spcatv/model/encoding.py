@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from spcatv._util.devices import on_gpu, to_host
+from spcatv._util.threads import in_order, threads_for
 from spcatv._util.types import Array, FloatArray
 from spcatv.data import Data, each_block
 
@@ -162,16 +163,20 @@ def _of_data(value: Any) -> str:
     return f"{shape} {value.dtype} {hashlib.sha256(digests.data).hexdigest()}"
 
 
-def _digests(_: slice, rows: Iterable[Any], dtype: Any) -> tuple[FloatArray, None]:
+def _digests(_: slice, rows: Any, dtype: Any) -> tuple[FloatArray, None]:
     """Digests of samples in the given precision, as numbers: shape (n, 4)."""
     if np.dtype(dtype).hasobject:
         raise CheckpointError(
             "an array of Python objects cannot be recognised again: no checkpoint can be kept"
         )
-    found = [
-        hashlib.blake2b(np.ascontiguousarray(row, dtype).data, digest_size=DIGEST_BYTES).digest()
-        for row in map(to_host, rows)
-    ]
+
+    def digest(number: int) -> bytes:
+        row = np.ascontiguousarray(to_host(rows[number]), dtype)
+        return hashlib.blake2b(row.data, digest_size=DIGEST_BYTES).digest()
+
+    found: list[bytes] = []
+    n_entries = sum(row.size for row in rows[:1]) * len(rows)
+    in_order(digest, found.append, len(rows), min(threads_for(n_entries, HASHED_ENTRIES), len(rows) or 1))
     starts = range(0, DIGEST_BYTES, NUMBER_BYTES)
     numbers = [[int.from_bytes(item[at : at + NUMBER_BYTES]) for at in starts] for item in found]
     return np.array(numbers, dtype=np.float64).reshape(len(found), len(starts)), None
