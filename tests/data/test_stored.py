@@ -240,6 +240,7 @@ def test_the_memory_of_the_machine_is_known():
     assert int(done.stdout) <= 10**9
 
 
+@pytest.mark.no_cover
 def test_selection_bootstrap_and_halves_read_parts(wide, files):
     store, confounds = files.chunked_hdf5(wide), np.arange(300.0)[:, None]
     search = SPCATVCV(2, structure=(60,), sparsity=(0.3, 0.6), smoothness=1.0, cv=3, standardize=True)

@@ -36,7 +36,7 @@ def surface(tmp_path_factory):
 
 
 @pytest.mark.no_cover
-@pytest.mark.parametrize("part", ["volume", "surface"])
+@pytest.mark.parametrize("part", ["volume", pytest.param("surface", marks=pytest.mark.slow)])
 def test_the_method_finds_the_regions(part, request):
     result, folder, text = request.getfixturevalue(part)
     elastic_net, tv = result.methods
@@ -67,6 +67,7 @@ def test_volume_leaves_files_that_others_read(volume):
     assert [row["input"] for row in rows] == [str(image) for image in images]
 
 
+@pytest.mark.slow
 def test_surface_leaves_a_map_a_hemisphere(surface):
     _, folder, _ = surface
     assert {"hemi-L_desc-SPCATV_components.func.gii", "hemi-R_desc-SPCATV_components.func.gii"} < set(

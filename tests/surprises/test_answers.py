@@ -55,7 +55,7 @@ def test_noise_has_no_number_of_components(answer, seed):
     assert len(results.model.components_) == 1
 
 
-@pytest.mark.parametrize("n_planted", [1, 2, 3])
+@pytest.mark.parametrize("n_planted", [*(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2)), 3])
 def test_planted_components_are_counted_and_found_again(answer, n_planted, tmp_path):
     said, results = answer(1, (1.6, 1.4, 1.2)[:n_planted], "--n-components", "auto")
     assert len(results.model.components_) == n_planted

@@ -11,7 +11,7 @@ from spcatv.testing.solvers import STRUCTURES, _check, check_solver, known_answe
 
 # the smoothing methods need many iterations for every digit
 TOL = {"conesta": 1e-7, "fista": 1e-7}
-SLOW = [pytest.param(name, marks=pytest.mark.no_cover) for name in TOL]
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in TOL]
 OTHERS = [name for name in METHODS if name != "closed_form" and name not in TOL]
 
 
