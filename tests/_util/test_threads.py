@@ -219,7 +219,7 @@ def _wait_until_settled(thread):
     end = time.monotonic() + 60
     while sys._current_frames()[thread].f_code not in places:
         assert time.monotonic() < end
-        time.sleep(0.001)
+        time.sleep(0.001)  # between two looks at the state; a frame cannot be waited for
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")

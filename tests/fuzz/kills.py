@@ -87,7 +87,7 @@ def study(folder, n_kills, seed):
     while n_done < n_kills:
         jobs = "2" if n_done % 10 == 9 else "1"
         child = start([*argv, "--n-jobs", jobs])
-        # workers take their time to start
+        # a random moment is what is tried here, at whatever it is: workers take their time to start
         time.sleep(rng.uniform(0, seconds) * (2 if jobs == "2" else 1))
         os.kill(child, signal.SIGKILL)
         if ended(child) is None:

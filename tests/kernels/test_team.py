@@ -52,7 +52,7 @@ def test_threads_that_fell_asleep_are_woken():
         assert _count_on(4) == [[3, 4]] * 4
         board = team._crew.board
         while any(board[number * APART + AWAKE] for number in (1, 2, 3)):
-            threading.Event().wait(0.001)  # they fall asleep when nobody has asked for anything for a while
+            threading.Event().wait(0.001)  # between two looks: they fall asleep after a while without work
 
 
 def test_nobody_leaves_a_meeting_before_the_last_has_come():
