@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import types
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 
@@ -77,8 +78,16 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801
         _check(inputs)
         return _wrap(function(*_unwrap(inputs), **{k: _unwrap(v) for k, v in options.items()}))
 
-    def get(self):
-        return self.array.copy()
+    def get(self, out=None):
+        if out is None:
+            return self.array.copy()
+        out[...] = self.array
+        return out
+
+    def set(self, array):
+        assert array.dtype == self.dtype
+        assert array.shape == self.shape
+        self.array[...] = array
 
     def copy(self):
         return ndarray(self.array.copy())
@@ -267,6 +276,12 @@ class Stream:
     def synchronize(self):
         pass
 
+    def record(self):
+        return "event"
+
+    def wait_event(self, event):
+        assert event == "event"
+
 
 def _made(function):
     return lambda *inputs, **options: ndarray(function(*_unwrap(inputs), **options))
@@ -295,8 +310,13 @@ def make_module():
     for name in ("concatenate", "stack", "matmul", "sort"):
         setattr(cupy, name, _made(getattr(np, name)))
     cupy.cuda = types.SimpleNamespace(
+        Device=nullcontext,
         Stream=Stream,
-        runtime=types.SimpleNamespace(getDeviceCount=lambda: 1, memGetInfo=lambda: (1 << 30, 1 << 30)),
+        get_current_stream=Stream,
+        alloc_pinned_memory=bytearray,
+        runtime=types.SimpleNamespace(
+            getDeviceCount=lambda: 1, getDevice=lambda: 0, memGetInfo=lambda: (1 << 30, 1 << 30)
+        ),
     )
     cupy.get_default_memory_pool = lambda: types.SimpleNamespace(
         free_bytes=lambda: 0, used_bytes=lambda: 0, get_limit=lambda: 0

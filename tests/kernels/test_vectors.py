@@ -12,7 +12,10 @@ from spcatv.kernels.vectors import (
     absolute_sum,
     add_multiple,
     all_finite,
-    count_above,
+    counts,
+    inner_product,
+    lengths,
+    order_statistic,
     squared_length,
     standard_deviation,
     weighted_sum,
@@ -25,6 +28,7 @@ SMALL = st.floats(-1e3, 1e3)
 def test_weighted_sum_is_the_sum(x, a, b, data):
     y = data.draw(arrays(np.float64, x.shape, elements=SMALL))
     np.testing.assert_allclose(weighted_sum(a, x, b, y), a * x + b * y, atol=1e-8)
+    np.testing.assert_allclose(inner_product(x, y), (x * y).sum(), atol=1e-8)
     single = weighted_sum(a, x.astype(np.float32), b, y)
     assert single.dtype == np.float32
     np.testing.assert_allclose(single, a * x.astype(np.float32) + b * y, rtol=1e-6, atol=1e-1)
@@ -32,13 +36,16 @@ def test_weighted_sum_is_the_sum(x, a, b, data):
 
 @given(arrays(np.float64, st.integers(0, 40), elements=st.sampled_from([-2.0, -0.0, 0.0, 1e-300, 0.5, 3.0])))
 def test_counts_are_those_of_numpy(x):
-    assert count_above(x, 0.5) == (np.abs(x) > 0.5).sum()
+    assert counts(x, 0.5, 0.0) == [(np.abs(x) <= 0.5).sum(), (x == 0).sum()]
+    if len(x):
+        k = len(x) // 3
+        assert order_statistic(x, k) == (np.sort(x)[k], x.max())
 
 
 def _everything(x, y):
     out = y.copy()
     add_multiple(out, 0.3, x)
-    sums = squared_length(x), absolute_sum(x), standard_deviation(x)
+    sums = squared_length(x), absolute_sum(x), standard_deviation(x), *lengths(x), *counts(x, 0.1, 1.0)
     return (*sums, weighted_sum(0.1, x, -2.0, y).tobytes(), out.tobytes())
 
 
@@ -52,7 +59,7 @@ def test_same_bits_on_any_number_of_threads(monkeypatch, n):
         found.append(_everything(x, y))
     assert found[0] == found[1] == found[2]
     np.testing.assert_allclose(found[0][:3], [x @ x, np.abs(x).sum(), x.std()], rtol=1e-12)
-    np.testing.assert_allclose(np.frombuffer(found[0][4]), y + 0.3 * x, rtol=1e-12)
+    np.testing.assert_allclose(np.frombuffer(found[0][-1]), y + 0.3 * x, rtol=1e-12)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

@@ -6,8 +6,11 @@ P are taken, too, and copied to the GPU.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +23,7 @@ from spcatv.data.base import BLOCK_ENTRIES, ColumnStatistics, Data, row_blocks
 from spcatv.data.blocked import BlockWork, Found, Work, gathered
 from spcatv.data.memory import Budget, bytes_text
 from spcatv.data.stored import Block, MappedData, Reader, StoredData, StoreReader
-from spcatv.kernels.cuda import launch, module
+from spcatv.kernels.cuda_launch import gpu_kernel, launch, totals
 
 # What DLPack calls the memory of an NVIDIA GPU.
 DLPACK_CUDA = 2
@@ -52,7 +55,7 @@ class GPUData:
         self.samples: IntArray = np.arange(len(array)) if samples is None else np.asarray(samples, np.intp)
         self._cupy = gpu_module()
         self._rows = self._cupy.asarray(self.samples.astype(np.int64))
-        self._module = module("products", np.dtype(array.dtype).name)
+        self._kernel = partial(gpu_kernel, source="products", dtype=np.dtype(array.dtype).name)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -74,7 +77,7 @@ class GPUData:
         n_pieces = max(1, min(BUSY // n_features, n_samples // PIECE_ENTRIES))
         part = self._cupy.empty((n_pieces, n_features))
         where = self.array, np.int64(n_features), self._rows, np.int64(n_samples)
-        launch(self._module.get_function(name), part.size, *where, vector, np.int32(n_pieces), part)
+        launch(self._kernel(name), part.size, *where, vector, np.int32(n_pieces), part)
         return part[0] if n_pieces == 1 else part.sum(axis=0)
 
     def dot(self, v: FloatArray) -> FloatArray:
@@ -83,12 +86,8 @@ class GPUData:
         n_pieces = max(1, min(MOST_PIECES, n_features // PIECE_ENTRIES))
         part = self._cupy.empty((n_samples, n_pieces))
         where = self.array, np.int64(n_features), self._rows, np.int64(n_samples)
-        launch(
-            self._module.get_function("dot"),
-            part.size,
-            *(*where, self._vector(v), np.int32(n_pieces), part),
-        )
-        return to_host(part.sum(axis=1))
+        launch(self._kernel("dot"), part.size, *where, self._vector(v), np.int32(n_pieces), part)
+        return totals(part)
 
     def transpose_dot(self, u: FloatArray) -> FloatArray:
         """``X'u``, a CuPy array."""
@@ -166,12 +165,15 @@ class GPUData:
 
 
 class StreamedData(StoredData):
-    """Samples that travel to the GPU block by block, on every pass; the next block is read meanwhile."""
+    """Samples that travel to the GPU block by block, on every pass.
+
+    While the GPU works on one block, the next one is sent, and the one after that is read.
+    """
 
     on_gpu = True
     source: ArrayData | None = None  # the array that the reader reads, if it can be read where it lies
 
-    def _read(self, blocks: Sequence[Block]) -> Iterator[tuple[Block, FloatArray]]:
+    def _read(self, blocks: Sequence[Block]) -> Generator[tuple[Block, FloatArray]]:
         """The rows of every block, without a copy on the way where they lie one after the other in memory."""
         if self.source is None or any(len(block.spans) > 1 for block in blocks):
             yield from super()._read(blocks)
@@ -186,14 +188,46 @@ class StreamedData(StoredData):
         taken.height, taken.source = self.height, self.source
         return taken
 
+    def _travel(self, blocks: Sequence[Block]) -> Iterator[tuple[Block, Any]]:
+        """The rows of every block on the GPU; a thread sends the next ones meanwhile.
+
+        There are two places on the GPU for all blocks. Before rows are sent to one of them, the GPU ends what
+        it was asked to do with the rows that lie there.
+        """
+        cupy = gpu_module()
+        height = max(block.height for block in blocks)
+        places = [cupy.empty((height, self.shape[1]), self.dtype) for _ in blocks[:2]]
+        used: list[Any] = [None, None]
+        stream = cupy.cuda.Stream(non_blocking=True)
+        device = cupy.cuda.Device()
+
+        def send(number: int, rows: FloatArray) -> Any:
+            with device, stream:
+                if used[number % 2] is not None:
+                    stream.wait_event(used[number % 2])
+                place = places[number % 2][: len(rows)]
+                place.set(rows)
+                stream.synchronize()
+            return place
+
+        sender = ThreadPoolExecutor(1, thread_name_prefix="spcatv-send")
+        with sender as thread, closing(self._read(blocks)) as read:
+            coming = thread.submit(send, 0, next(read)[1])
+            for number, block in enumerate(blocks):
+                rows = coming.result()
+                if number + 1 < len(blocks):
+                    coming = thread.submit(send, number + 1, next(read)[1])
+                yield block, rows
+                used[number % 2] = cupy.cuda.get_current_stream().record()
+
     def _pass(self, work: Work, own: tuple[Array, ...] = (), shared: tuple[Any, ...] = ()) -> Found:
         upload = gpu_module().asarray
         shared = tuple(upload(item) if isinstance(item, np.ndarray) else item for item in shared)
 
         def found() -> Iterator[tuple[Any, Found]]:
-            for block, rows in self._read(self._sorted_blocks()):
+            for block, rows in self._travel(self._sorted_blocks()):
                 at = block.positions
-                yield at, work(GPUData(upload(rows), block.local), *(array[at] for array in own), *shared)
+                yield at, work(GPUData(rows, block.local), *(array[at] for array in own), *shared)
 
         return gathered(self.shape[0], found())
 

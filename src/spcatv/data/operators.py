@@ -14,13 +14,13 @@ from typing import Protocol, Self
 
 import numpy as np
 
-from spcatv._util.devices import beside, gpu_module, to_host
+from spcatv._util.devices import as_vector, beside, gpu_module, to_host
 from spcatv._util.types import Array, FloatArray
 from spcatv.data.base import BLOCK_ENTRIES, ColumnStatistics, Data, FirstLook, is_on_gpu
 from spcatv.data.blocked import each_block
 from spcatv.data.scale import ScaledData, ordinary_unit, scaled
 from spcatv.data.sketch import CompressedData, compress
-from spcatv.kernels.vectors import add_multiple
+from spcatv.kernels.vectors import add_multiple, inner_product
 
 # A Gram matrix pays, in time and in memory, if it is small, or small beside the data: of order at most
 # SMALL_GRAM, or at most LARGEST_GRAM and a GRAM_SHARE of the longer side.
@@ -212,8 +212,8 @@ class CentredData:
 
     def dot(self, v: FloatArray) -> FloatArray:
         """``(X - 1 mean') v``."""
-        v = beside(v, self.mean)
-        return self.data.dot(v) - float(self.mean @ v)
+        v = as_vector(beside(v, self.mean))
+        return self.data.dot(v) - inner_product(self.mean, v)
 
     def dot_many(self, vectors: FloatArray) -> FloatArray:
         """``(X - 1 mean') V'``."""
@@ -228,7 +228,7 @@ class CentredData:
 
     def shifted_there_and_back(self, v: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``s = (X - 1 mean') v - shift`` (shift of shape (N,)) and ``(X - 1 mean')' s``."""
-        scores, back = self.data.there_and_back(v, shift + float(self.mean @ v))
+        scores, back = self.data.there_and_back(v, shift + inner_product(self.mean, v))
         add_multiple(back, -float(scores.sum()), self.mean)
         return scores, back
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -326,7 +326,7 @@ class StoredData(BlockedData):
             for a in range(0, len(self.samples), self.height)
         ]
 
-    def _read(self, blocks: Sequence[Block]) -> Iterator[tuple[Block, FloatArray]]:
+    def _read(self, blocks: Sequence[Block]) -> Generator[tuple[Block, FloatArray]]:
         """The rows of every block; a thread reads the next block meanwhile.
 
         There are two buffers for all blocks: rows are good until the next ones are asked for.

@@ -10,7 +10,7 @@ import numpy as np
 from spcatv._util.types import FloatArray
 from spcatv.data import CentredData
 from spcatv.decomposition.penalty import Weights
-from spcatv.kernels.vectors import count_above
+from spcatv.kernels.vectors import counts
 
 NO_WEIGHTS = Weights(0.0, 0.0, 0.0)
 # A component is global from these shares and correlations on (docs/method.md section 1.4).
@@ -221,7 +221,7 @@ def diagnose(
     """
     n_features = component.v.size
     distance = float(np.sqrt(component.gap))
-    n_certain = count_above(component.v, distance)
+    n_certain = component.v.size - counts(component.v, distance)[0]
     n_nonzero = int(np.count_nonzero(loading))
     # the alternation knows X'u, unless users see other scores than it ended with
     covariance = component.back if is_final and component.back.size else data.transpose_dot(scores)

@@ -20,7 +20,7 @@ from spcatv.decomposition.alternation import STEP_REDUCTION, STEP_SHARE, Limits
 from spcatv.decomposition.component import Component, null_component
 from spcatv.decomposition.continuation import ComponentStart
 from spcatv.decomposition.target import TARGET_L2, SparsityTarget, Threshold
-from spcatv.kernels.vectors import weighted_sum
+from spcatv.kernels.vectors import inner_product, weighted_sum
 from spcatv.problem import LoadingProblem
 from spcatv.progress import AlternationEnded
 from spcatv.solvers.warm import WARM_TAU, CertifiedLoading, WarmSolver
@@ -61,7 +61,7 @@ class _Point:
     def objective(self, target: SparsityTarget) -> float:
         """Penalised objective ``f(u, v)`` for the weights found."""
         penalty = target.with_weights(self.threshold.l1, self.tv)
-        return penalty.value(self.v) - float(self.r @ self.v)
+        return penalty.value(self.v) - inner_product(self.r, self.v)
 
 
 def alternate_to_sparsity(

@@ -10,7 +10,7 @@ from spcatv._util.devices import frozen, to_host
 from spcatv._util.types import FloatArray
 from spcatv.data import Products
 from spcatv.kernels.judge import structured_value
-from spcatv.kernels.vectors import absolute_sum, squared_length
+from spcatv.kernels.vectors import lengths
 from spcatv.problem import LoadingProblem, Penalty, as_penalty
 from spcatv.problem.structured import has_structured_term
 from spcatv.solvers import Solver
@@ -63,7 +63,8 @@ class LoadingPenalty:
             structured = penalty.value(self.structure, self.structure.forward(to_host(v)))
         else:
             structured = structured_value(self.structure, v, penalty.compiled_kernel == "graphnet")
-        return weights.l1 * absolute_sum(v) + weights.l2 * squared_length(v) + weights.tv * structured
+        magnitude, squares = lengths(v)
+        return weights.l1 * magnitude + weights.l2 * squares + weights.tv * structured
 
     def solver(self, method: str | Solver, dtype: npt.DTypeLike) -> WarmSolver:
         """A warm solver for this penalty."""

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from spcatv._util.types import FloatArray
 from spcatv.decomposition.penalty import LoadingPenalty, Weights
-from spcatv.kernels.vectors import standard_deviation
+from spcatv.kernels.vectors import counts, order_statistic, standard_deviation
 from spcatv.problem import LoadingProblem, Penalty, as_penalty
 from spcatv.solvers import Solver
 from spcatv.solvers.warm import WarmSolver
@@ -88,32 +88,38 @@ class SparsityTarget:
         """
         n_zeros, size = self.n_zeros, z.size
         magnitudes = np.abs(z)
-        l1 = float(np.partition(magnitudes, n_zeros - 1)[n_zeros - 1]) if n_zeros > 0 else 0.0
-        if magnitudes.max() <= FAINT * noise:
+        l1, largest = order_statistic(magnitudes, max(n_zeros - 1, 0))
+        l1 = l1 if n_zeros > 0 else 0.0
+        if largest <= FAINT * noise:
             return Threshold(l1, jump=0.0, is_off=True)
-        distance = np.abs(magnitudes - l1)
-        n_core, n_around = (int(np.count_nonzero(distance <= width * noise)) for width in (1, 10))
+        n_upto, *around = counts(magnitudes, l1, *_between(l1, noise), *_between(l1, 10 * noise))
+        n_core, n_around = around[1] - around[0], around[3] - around[2]
         if l1 > 0 and n_core > max(PLATEAU * size, 2) and n_core > PLATEAU_CORE * n_around:
-            return self._beside_plateau(magnitudes, float(np.median(magnitudes[distance <= noise])), noise)
-        if l1 >= magnitudes.max():  # features of the same height, such as copies of one
+            return self._beside_plateau(magnitudes, l1, noise)
+        if l1 >= largest:  # features of the same height, such as copies of one
             below = magnitudes[magnitudes < l1]
             l1 = float(below.max()) if len(below) else 0.0
-        return self._threshold(magnitudes, l1, jump=0.0)
+            n_upto = counts(magnitudes, l1)[0]
+        return self._threshold(n_upto, l1, jump=0.0)
 
-    def _beside_plateau(self, magnitudes: FloatArray, height: float, noise: float) -> Threshold:
-        """A threshold above or below a plateau: the side that is closer to the wanted zeros."""
-        n_below = int(np.count_nonzero(magnitudes < height - noise))
-        n_with = int(np.count_nonzero(magnitudes <= height + noise))
+    def _beside_plateau(self, magnitudes: FloatArray, l1: float, noise: float) -> Threshold:
+        """A threshold above or below the plateau at l1: the side that is closer to the wanted zeros."""
+        height = float(np.median(magnitudes[np.abs(magnitudes - l1) <= noise]))
+        n_below, n_with = counts(magnitudes, *_between(height, noise))
         is_kept = self.n_zeros - n_below <= n_with - self.n_zeros or n_with == magnitudes.size
         l1 = max(height - CLEARANCE * noise, 0.0) if is_kept else height + noise
-        return self._threshold(magnitudes, l1, jump=(n_with - n_below) / magnitudes.size)
+        return self._threshold(counts(magnitudes, l1)[0], l1, jump=(n_with - n_below) / magnitudes.size)
 
-    def _threshold(self, magnitudes: FloatArray, l1: float, jump: float) -> Threshold:
-        n_zeros = int(np.count_nonzero(magnitudes <= l1))
-        return Threshold(
-            l1, jump, is_off=abs(n_zeros - self.n_zeros) > max(LARGEST_MISS * magnitudes.size, 1)
-        )
+    def _threshold(self, n_found: int, l1: float, jump: float) -> Threshold:
+        """The threshold l1, which leaves so many zeros."""
+        n_features = self.structure.n_features
+        return Threshold(l1, jump, is_off=abs(n_found - self.n_zeros) > max(LARGEST_MISS * n_features, 1))
 
     def with_weights(self, l1: float, tv: float) -> LoadingPenalty:
         """The penalty with given weights."""
         return LoadingPenalty(self.structure, Weights(l1, TARGET_L2, tv), self.penalty, self.positive)
+
+
+def _between(height: float, noise: float) -> tuple[float, float]:
+    """Bounds such that the entries up to the second, but not the first, are within the noise of a height."""
+    return float(np.nextafter(height - noise, -np.inf)), height + noise

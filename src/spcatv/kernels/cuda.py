@@ -1,9 +1,10 @@
 """The primal-dual iteration on a GPU: workspaces whose state and vectors are CuPy arrays.
 
 A grid without periodic axes lies in the padded box of the CPU's kernel; every other structure is its sparse
-operator. Both iterate with two kernels, one per feature and one per group. The iterations between two looks
-at the gap are recorded once as a CUDA graph, so that all of them are one launch. Gaps are evaluated where the
-state lies, in float64.
+operator. An iteration on a box is one kernel, which reads one copy of the state and writes another; for other
+structures it is two, one per feature and one per group. The iterations between two looks at the gap are
+recorded once as a CUDA graph, so that all of them are one launch. Gaps are evaluated where the state lies, in
+float64.
 """
 
 from __future__ import annotations
@@ -11,8 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
-from importlib import resources
+from functools import cached_property, partial
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -21,8 +21,9 @@ import numpy.typing as npt
 from spcatv._util.devices import gpu_module, to_host
 from spcatv._util.types import FloatArray, IntArray
 from spcatv.kernels.base import ExactShares, GapShares, LoadingTerms, StepSizes, Workspace
-from spcatv.kernels.box import fits_a_box, lay_out
+from spcatv.kernels.box import Box, fits_a_box, lay_out
 from spcatv.kernels.concat import ConcatWorkspace
+from spcatv.kernels.cuda_launch import BLOCK, Sums, gpu_kernel, launch, pieces_of, summed
 from spcatv.kernels.reference import ReferenceWorkspace
 from spcatv.kernels.workspaces import (
     ANISOTROPIC,
@@ -33,40 +34,20 @@ from spcatv.kernels.workspaces import (
 )
 from spcatv.structure import ConcatStructure, GridStructure, Structure
 
-# Threads per block, and the most threads that add up one sum each.
-BLOCK = 256
-SUMMING = 1 << 17
-# Items that a thread adds up at least.
-ITEMS_PER_PIECE = 4
+# An iteration on a box: cells that a thread takes side by side, the most that it walks along the first axis,
+# and the number of threads from which on longer walks and larger blocks pay.
+WIDTH = 4
+LONGEST_WALK = 2
+MANY_WALKS = 1 << 18
+SMALL_BLOCK = 64
+# Sums that a look at the gap takes.
+N_LOOKED = 5
+# Bounds for which magnitudes are counted at once.
+MOST_BOUNDS = 6
 # Axes of a box that the kernels have arguments for.
 MOST_AXES = 3
 # The operator's entries and the dual variable are numbered by 32 bits.
 MOST_ENTRIES = 2**31
-
-
-@cache
-def module(name: str, dtype: str, n_axes: int = 0) -> Any:
-    """Compile a source for one precision and number of axes; CuPy keeps the binary on disk."""
-    folder = resources.files("spcatv.kernels") / "cuda_source"
-    source = "".join((folder / f"{part}.cu").read_text() for part in ("common", name))
-    real = "float" if dtype == "float32" else "double"
-    options = ("--std=c++14", f"-DREAL={real}", f"-DAXES={n_axes}")
-    return gpu_module().RawModule(code=source, options=options)
-
-
-def launch(function: Any, n: int, *arguments: Any) -> None:
-    """Run a kernel with one thread for each of n items."""
-    function((max(1, -(-n // BLOCK)),), (BLOCK,), arguments)
-
-
-def summed(n_sums: int, n: int, run: Callable[[int, Any], None]) -> list[float]:
-    """Sums over n items: ``run(n_threads, sums)`` leaves one piece per thread in sums (n_sums, n_threads)."""
-    n_threads = BLOCK * max(1, min(SUMMING, n // ITEMS_PER_PIECE) // BLOCK)
-    pieces, few = gpu_module().empty((n_sums, n_threads)), gpu_module().empty((n_sums, BLOCK))
-    run(n_threads, pieces)
-    add_up = module("vectors", "float64").get_function("add_up")
-    add_up((n_sums,), (BLOCK,), (pieces, np.int32(n_sums), np.int32(n_threads), few))
-    return to_host(few).sum(axis=1).tolist()
 
 
 def workspace_on_gpu(structure: Structure, terms: LoadingTerms, dtype: npt.DTypeLike) -> Workspace:
@@ -103,10 +84,13 @@ class GPUWorkspace(CompiledWorkspace, ABC):
     ) -> None:
         super().__init__(terms, dtype, isotropic)
         self._cupy = gpu_module()
-        self._module = module(source, self._dtype.name, n_axes)
+        self._source = source, self._dtype.name, n_axes
+        self._kernel("set_scalars")  # nothing can be compiled while a graph is recorded
         self._scalars = self._cupy.zeros(9, self._dtype)
         self._in_table: tuple[float, ...] = ()
-        self._graphs: dict[tuple[int, float], Any] = {}
+        self._graphs: dict[tuple[int, int, float], Any] = {}  # iterations, by side, number and relaxation
+        self._looks: dict[int, Any] = {}  # looks at the gap, by side
+        self._side = 0  # of two copies of the state, the present one
         self._typed_kind = np.int32(self._kind)
 
     @abstractmethod
@@ -126,7 +110,7 @@ class GPUWorkspace(CompiledWorkspace, ABC):
         """``c A'dual``, and sums: ``h(Ax)``, its slack, sum of squares of the dual variable."""
 
     def _kernel(self, name: str) -> Any:
-        return self._module.get_function(name)
+        return gpu_kernel(name, *self._source)
 
     def _set_scalars(self, tau: float, sigma: float) -> None:
         """Put weights and step sizes into the table, unless they are there."""
@@ -160,17 +144,23 @@ class GPUWorkspace(CompiledWorkspace, ABC):
         """Do `n_iter` primal-dual iterations, as one graph."""
         tau, sigma, rho = steps
         self._set_scalars(tau, sigma)
-        if (n_iter, rho) not in self._graphs:
-            self._graphs[n_iter, rho] = self._recorded(n_iter, *self._typed(rho))
-        self._graphs[n_iter, rho].launch()
+        key = self._side, n_iter, rho
+        if key not in self._graphs:
+            self._graphs[key] = self._recorded(n_iter, partial(self._iterate, *self._typed(rho)))
+        elif n_iter % 2:
+            self._turn()
+        self._graphs[key].launch()
 
-    def _recorded(self, n_iter: int, rho: Any) -> Any:
-        """Iterations as a CUDA graph; recording needs a stream of its own, and runs nothing."""
+    def _turn(self) -> None:
+        """Make the other copy of the state the present one, where there are two."""
+
+    def _recorded(self, n_times: int, run: Callable[[], None]) -> Any:
+        """Kernels as a CUDA graph; recording needs a stream of its own, and launches nothing."""
         stream = self._cupy.cuda.Stream(non_blocking=True)
         with stream:
             stream.begin_capture()
-            for _ in range(n_iter):
-                self._iterate(rho)
+            for _ in range(n_times):
+                run()
             return stream.end_capture()
 
     def gap_shares(self) -> GapShares:
@@ -178,8 +168,24 @@ class GPUWorkspace(CompiledWorkspace, ABC):
         coupling = self._terms.coupling
         if self._in_table[:2] != (coupling, self._terms.threshold):
             self._set_scalars(0.0, 0.0)
-        smooth, squares, slack_v, slack_w, entries = summed(5, self._n, self._look)
+        sums = self._sums
+        if self._side not in self._looks:
+            self._looks[self._side] = self._recorded(1, self._take_sums)
+        self._looks[self._side].launch()
+        smooth, squares, slack_v, slack_w, entries = sums.read().tolist()
         return GapShares(coupling * slack_v, smooth, coupling * slack_w, squares, self._conjugate_of(entries))
+
+    def _take_sums(self) -> None:
+        self._look(self._pieces.shape[1], self._pieces)
+        self._sums.add_up(self._pieces)
+
+    @cached_property
+    def _pieces(self) -> Any:
+        return self._cupy.empty((N_LOOKED, pieces_of(self._n)))
+
+    @cached_property
+    def _sums(self) -> Sums:
+        return Sums(*self._pieces.shape)
 
     def exact_shares(self, use_minimizer: bool) -> ExactShares:
         """Shares of the exact gap in float64."""
@@ -204,20 +210,43 @@ class GridGPUWorkspace(GPUWorkspace):
         self._n = self._n_sums = layout.n
         self._layout = layout
         self._box = layout.arguments
-        self._y = zeros(self._n, self._dtype)
-        self._v, self._w = zeros(n_cells, self._dtype), zeros(n_cells, self._dtype)
-        self._dual = zeros(layout.n_axes * n_cells, self._dtype)
+        self._y, self._v, self._new_v, self._w = (zeros(n_cells, self._dtype) for _ in range(4))
+        self._dual, self._new_dual = (zeros(layout.n_axes * n_cells, self._dtype) for _ in range(2))
+
+    def set_target(self, y: FloatArray) -> None:
+        """Take a new y."""
+        self._put(y, self._y)
 
     def set_state(self, v: FloatArray, dual: FloatArray) -> None:
         """Take v and a dual variable."""
-        self._v[self._layout.place] = self._cupy.asarray(v).astype(self._dtype)
+        self._put(v, self._v)
         self._dual[self._layout.slot] = self._cupy.asarray(dual).astype(self._dtype)
 
+    def _put(self, vector: FloatArray, box: Any) -> None:
+        """Write one entry per feature into a box."""
+        vector = self._cupy.asarray(vector, dtype=np.float64)
+        launch(self._kernel("put"), self._n, *self._box[:2], vector, box)
+
+    def _picked(self, box: Any) -> FloatArray:
+        """Read one entry per feature from a box."""
+        vector: FloatArray = self._cupy.empty(self._n)
+        launch(self._kernel("pick"), self._n, *self._box[:2], box, vector)
+        return vector
+
     def _iterate(self, rho: Any) -> None:
-        state = self._y, self._v, self._w, self._dual, self._scalars, rho
-        launch(self._kernel("primal"), self._n, *self._box, *state)
+        walks = self._layout.walks
+        state = self._y, self._v, self._dual, self._new_v, self._new_dual
         edges = self._layout.edges, self._typed_kind
-        launch(self._kernel("dual"), self._n, *self._box, *edges, *state[2:])
+        n_walks = np.int32(len(walks[0]))
+        arguments = (*self._box, n_walks, *walks, *edges, *state, self._scalars, rho)
+        block = BLOCK if n_walks >= MANY_WALKS else SMALL_BLOCK
+        launch(self._kernel("iterate"), int(n_walks), *arguments, block=block)
+        self._turn()
+
+    def _turn(self) -> None:
+        self._v, self._new_v = self._new_v, self._v
+        self._dual, self._new_dual = self._new_dual, self._dual
+        self._side = 1 - self._side
 
     def _look(self, n_threads: int, sums: Any) -> None:
         state = self._y, self._v, self._w, self._dual
@@ -235,11 +264,11 @@ class GridGPUWorkspace(GPUWorkspace):
 
     def get_v(self) -> FloatArray:
         """Return the iterate v."""
-        return self._v[self._layout.place].astype(np.float64)
+        return self._picked(self._v)
 
     def get_w(self) -> FloatArray:
         """Return the minimiser w of the last look."""
-        return self._w[self._layout.place].astype(np.float64)
+        return self._picked(self._w)
 
     def get_dual(self) -> FloatArray:
         """Return the dual variable."""
@@ -312,6 +341,7 @@ class _BoxOnGPU:
     weights: tuple[float, ...]  # of the axes
     place: Any  # cell of every feature, int32
     edges: Any  # bits of every cell, uint8
+    walks: tuple[Any, Any]  # first cell and length of the walks of an iteration, int32
     slot_on_host: IntArray
 
     @cached_property
@@ -341,8 +371,29 @@ def _box_on_gpu(structure: GridStructure) -> _BoxOnGPU:
         weights=tuple(box.axis_weights.tolist()),
         place=asarray(box.place.astype(np.int32)),
         edges=asarray(box.edge_bits),
+        walks=tuple(asarray(part) for part in _walks(box)),
         slot_on_host=box.slot,
     )
+
+
+def _walks(box: Box) -> tuple[IntArray, IntArray]:
+    """First cell and length of walks along the first axis, four cells wide, that cover all features."""
+    n_cells = box.n_cells // WIDTH
+    occupied = np.zeros(n_cells, dtype=bool)
+    occupied[box.place // WIDTH] = True
+    if len(box.strides) == 1:
+        start = np.flatnonzero(occupied)
+        return (WIDTH * start).astype(np.int32), np.ones(len(start), dtype=np.int32)
+    longest = max(1, min(LONGEST_WALK, int(occupied.sum()) // (4 * MANY_WALKS)))
+    planes = occupied.reshape(-1, int(box.strides[0]) // WIDTH)
+    starts, lengths = [], []
+    for top in range(0, len(planes), longest):
+        part = planes[top : top + longest]
+        first, behind = part.argmax(axis=0), len(part) - part[::-1].argmax(axis=0)
+        column = np.flatnonzero(part.any(axis=0))
+        starts.append((top + first[column]) * planes.shape[1] + column)
+        lengths.append((behind - first)[column])
+    return (WIDTH * np.concatenate(starts)).astype(np.int32), np.concatenate(lengths).astype(np.int32)
 
 
 def _operator_on_gpu(structure: Structure) -> tuple[Any, Any, Any]:
@@ -364,13 +415,13 @@ def structured_value(structure: Structure, v: FloatArray, graphnet: bool) -> flo
         box = cached_layout(structure, _box_on_gpu)
         kind = GRAPHNET if graphnet else ISOTROPIC if structure.isotropic else ANISOTROPIC
         x = gpu_module().zeros(box.n_cells)
-        x[box.place] = v
-        function = module("grid", "float64", box.n_axes).get_function("value")
+        launch(gpu_kernel("put", "grid", "float64", box.n_axes), box.n, *box.arguments[:2], v, x)
+        function = gpu_kernel("value", "grid", "float64", box.n_axes)
         arguments = (*box.arguments, box.edges, np.int32(kind), x)
         n_items = box.n
     else:
         groups, rows, _ = cached_layout(structure, _operator_on_gpu)
-        function = module("sparse", "float64").get_function("value")
+        function = gpu_kernel("value", "sparse")
         arguments = (*groups, *rows, np.int32(GRAPHNET if graphnet else ISOTROPIC), v)
         n_items = structure.n_groups
     return summed(1, n_items, lambda n_threads, sums: launch(function, n_threads, *arguments, sums))[0]
@@ -384,30 +435,51 @@ def adjoint(structure: Structure, dual: FloatArray) -> FloatArray:
         box = cached_layout(structure, _box_on_gpu)
         padded = gpu_module().zeros(box.n_axes * box.n_cells)
         padded[box.slot] = dual
-        function = module("grid", "float64", box.n_axes).get_function("adjoint")
+        function = gpu_kernel("adjoint", "grid", "float64", box.n_axes)
         launch(function, box.n, *box.arguments, padded, out)
     else:
         _, _, columns = cached_layout(structure, _operator_on_gpu)
-        function = module("sparse", "float64").get_function("exact_pull")
+        function = gpu_kernel("exact_pull", "sparse")
         launch(function, len(out), np.int32(len(out)), *columns, dual, np.float64(1.0), out)
     return out
 
 
-def inner_product(x: FloatArray, y: FloatArray) -> tuple[float, float]:
-    """``x'y`` and ``||x||_1`` in float64, for vectors on the GPU."""
-    function = module("vectors", "float64").get_function("products")
-    arguments = np.int32(len(x)), x, y
-    inner, magnitudes = summed(
-        2, len(x), lambda n_threads, sums: launch(function, n_threads, *arguments, sums)
-    )
-    return inner, magnitudes
+def inner_product(x: FloatArray, y: FloatArray) -> float:
+    """``x'y`` in float64, for vectors on the GPU."""
+    arguments = gpu_kernel("inner_product", "vectors"), len(x), x, y
+    return summed(1, len(x), partial(_launch_sums, *arguments))[0]
+
+
+def sums(x: FloatArray, shift: float) -> list[float]:
+    """Sums of x, |x| and ``(x - shift)^2`` in float64, for a vector on the GPU."""
+    arguments = gpu_kernel("sums", "vectors"), len(x), x, np.float64(shift)
+    return summed(3, len(x), partial(_launch_sums, *arguments))
+
+
+def counts(x: FloatArray, bounds: tuple[float, ...]) -> list[float]:
+    """How many magnitudes are at most each of at most `MOST_BOUNDS` bounds, for a vector on the GPU."""
+    padded = (*bounds, *(MOST_BOUNDS - len(bounds)) * (-1.0,))
+    arguments = gpu_kernel("counts", "vectors"), len(x), x, *(np.float64(bound) for bound in padded)
+    return summed(MOST_BOUNDS, len(x), partial(_launch_sums, *arguments))[: len(bounds)]
+
+
+def _launch_sums(kernel: Any, n: int, *arguments: Any) -> None:
+    """Run a kernel that leaves pieces of sums over n items; its last arguments are threads and pieces."""
+    *inputs, n_threads, pieces = arguments
+    launch(kernel, n_threads, np.int32(n), *inputs, pieces)
+
+
+def add_two(a: float, x: FloatArray, b: float, y: FloatArray, out: FloatArray) -> None:
+    """``out = a x + b y`` in float64, for vectors on the GPU; out may be x or y."""
+    arguments = np.int32(len(x)), np.float64(a), x, np.float64(b), y, out
+    launch(gpu_kernel("add_two", "vectors"), len(x), *arguments)
 
 
 def smooth_shares(
     y: FloatArray, pull: FloatArray, v: FloatArray, threshold: float, positive: bool
 ) -> tuple[float, float]:
     """As `spcatv.kernels.judge.smooth_shares`, for vectors on the GPU."""
-    function = module("vectors", "float64").get_function("smooth_shares")
+    function = gpu_kernel("smooth_shares", "vectors")
     arguments = np.int32(len(v)), y, pull, v, np.float64(threshold), np.int32(positive)
     gap, value = summed(2, len(v), lambda n_threads, sums: launch(function, n_threads, *arguments, sums))
     return gap, value

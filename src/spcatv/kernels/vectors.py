@@ -12,8 +12,8 @@ import numpy as np
 
 from spcatv._util.devices import on_gpu
 from spcatv._util.types import Array, FloatArray
+from spcatv.kernels import cuda
 from spcatv.kernels.compiled import careful_kernel, kernel, read_only
-from spcatv.kernels.cuda import inner_product
 from spcatv.kernels.team import ALL, on_ranges, own_range, run_shares, this_kernel
 
 # Entries that are added up before they are added to the rest.
@@ -51,6 +51,8 @@ def _sums(number: int, n_threads: int, board: Any, x: Any, shift: float, sums: A
 
 def _summed(x: FloatArray, shift: float = 0.0) -> FloatArray:
     """Sums of x, |x| and ``(x - shift)^2``, shape (3,)."""
+    if on_gpu(x):
+        return np.array(cuda.sums(x, shift))
     sums = np.zeros((-(-len(x) // SUMMED), 3))
     on_ranges(_sums, (read_only(x), shift, sums), len(x), cut=SUMMED)
     return np.asarray(sums.sum(axis=0))
@@ -58,11 +60,10 @@ def _summed(x: FloatArray, shift: float = 0.0) -> FloatArray:
 
 def weighted_sum(a: float, x: FloatArray, b: float, y: FloatArray) -> FloatArray:
     """``a x + b y`` of two vectors, in the precision of x, in one pass."""
-    if on_gpu(x):
-        total = a * x
-        total += b * y
-        return total
     out = np.empty_like(x)
+    if on_gpu(x):
+        cuda.add_two(a, x, b, y, out)
+        return out
     on_ranges(_add_two, (a, read_only(x), b, read_only(y), out), len(out), cut=SUMMED)
     return out
 
@@ -70,25 +71,34 @@ def weighted_sum(a: float, x: FloatArray, b: float, y: FloatArray) -> FloatArray
 def add_multiple(out: FloatArray, a: float, x: FloatArray) -> None:
     """``out += a x`` of two vectors in float64, in place."""
     if on_gpu(out):
-        out += a * x
+        cuda.add_two(1.0, out, a, x, out)
     else:
         on_ranges(_add_two, (1.0, read_only(out), a, read_only(x), out), len(out), cut=SUMMED)
 
 
 def squared_length(x: FloatArray) -> float:
     """``x'x`` of a vector in float64."""
-    return inner_product(x, x)[0] if on_gpu(x) else float(_summed(x)[2])
+    return float(_summed(x)[2])
+
+
+def inner_product(x: FloatArray, y: FloatArray) -> float:
+    """``x'y`` of two vectors in float64."""
+    return cuda.inner_product(x, y) if on_gpu(x) else float(x @ y)
 
 
 def absolute_sum(x: FloatArray) -> float:
     """``||x||_1`` of a vector in float64."""
-    return inner_product(x, x)[1] if on_gpu(x) else float(_summed(x)[1])
+    return float(_summed(x)[1])
+
+
+def lengths(x: FloatArray) -> tuple[float, float]:
+    """``||x||_1`` and ``x'x`` of a vector in float64, in one pass."""
+    _, magnitude, squares = _summed(x).tolist()
+    return magnitude, squares
 
 
 def standard_deviation(x: FloatArray) -> float:
     """The standard deviation of the entries of a vector in float64."""
-    if on_gpu(x):
-        return float(np.std(x))
     mean = _summed(x)[0] / len(x)
     return float(np.sqrt(_summed(x, mean)[2] / len(x)))
 
@@ -114,14 +124,34 @@ def _count_finite(number: int, n_threads: int, board: Any, flat: Any, largest: A
         n_finite[begin // SUMMED] = n
 
 
-def count_above(x: FloatArray, bound: float) -> int:
-    """Number of entries with a magnitude above a bound."""
-    return int((np.abs(x) > bound).sum()) if on_gpu(x) else int(_count_above(x, bound))
+def order_statistic(x: FloatArray, k: int) -> tuple[float, float]:
+    """The entry of a vector that has k smaller or equal ones before it in order, and the largest entry."""
+    if on_gpu(x):
+        ordered = np.sort(x)
+        return float(ordered[k]), float(ordered[-1])
+    parted = np.partition(x, k)
+    return float(parted[k]), float(parted[k:].max())
+
+
+def counts(x: FloatArray, *bounds: float) -> list[int]:
+    """How many entries of a vector in float64 have a magnitude of at most each of up to six bounds."""
+    if on_gpu(x):
+        return [int(count) for count in cuda.counts(x, bounds)]
+    found = np.zeros((-(-len(x) // SUMMED), len(bounds)), dtype=np.int64)
+    on_ranges(_count, (read_only(x), np.array(bounds), found), len(x), cut=SUMMED)
+    counted: list[int] = found.sum(axis=0).tolist()
+    return counted
 
 
 @careful_kernel
-def _count_above(x: Any, bound: float) -> int:
-    n_above = 0
-    for j in range(len(x)):
-        n_above += abs(x[j]) > bound
-    return n_above
+def _count(number: int, n_threads: int, board: Any, x: Any, bounds: Any, found: Any) -> None:
+    if number == ALL:
+        run_shares(this_kernel(), n_threads, board)
+        return
+    first, last = own_range(number, n_threads, len(x), SUMMED)
+    for begin in range(first, last, SUMMED):
+        for k in range(len(bounds)):
+            n = 0
+            for j in range(begin, min(begin + SUMMED, last)):
+                n += abs(x[j]) <= bounds[k]
+            found[begin // SUMMED, k] = n

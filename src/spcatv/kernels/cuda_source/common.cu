@@ -9,7 +9,7 @@ typedef long long big;
 #define FOR_MANY(i, n) for (big i = THREAD; i < (n); i += THREADS)
 
 // places in the table of scalars
-enum { COUPLING, THRESHOLD, LOW, TAU, STEP_LOW, STEP_HIGH, SHRINK, SIGMA, DAMPING };
+enum { COUPLING, THRESHOLD, LOW, TAU, STEP_LOW, STEP_HIGH, SHRINK, SIGMA, DAMPING, N_SCALARS };
 enum { ISOTROPIC, ANISOTROPIC, GRAPHNET };
 
 template <typename T> __device__ inline T clipped(T z, T low, T high)
@@ -29,14 +29,16 @@ extern "C" __global__ void set_scalars(real* s, real a0, real a1, real a2, real 
     }
 }
 
-// pieces of n_sums sums, (n_sums, n_pieces), added up to (n_sums, THREADS / n_sums)
-extern "C" __global__ void add_up(const double* __restrict__ pieces, int n_sums, int n_pieces, double* out)
+// pieces of n_sums sums, (n_sums, n_pieces), added up to (n_sums, width)
+extern "C" __global__ void add_up(const double* __restrict__ pieces, int n_sums, int n_pieces, int width,
+                                  double* out)
 {
-    int width = THREADS / n_sums, sum = THREAD / width;
-    if (sum >= n_sums) return;
-    double total = 0;
-    for (int k = THREAD % width; k < n_pieces; k += width) total += pieces[sum * n_pieces + k];
-    out[THREAD] = total;
+    FOR_ALL(t, n_sums * width) {
+        const double* own = pieces + (big)(t / width) * n_pieces;
+        double total = 0;
+        for (int k = t % width; k < n_pieces; k += width) total += own[k];
+        out[t] = total;
+    }
 }
 
 // one primal step of a feature: what v becomes, and what it is extrapolated to

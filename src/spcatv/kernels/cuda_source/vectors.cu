@@ -1,4 +1,4 @@
-// Sums over vectors of length P in float64.
+// Vectors of length P in float64.
 
 extern "C" __global__ void smooth_shares(int n, const double* y, const double* pull, const double* v,
                                          double threshold, int positive, double* sums)
@@ -15,14 +15,43 @@ extern "C" __global__ void smooth_shares(int n, const double* y, const double* p
     sums[THREADS + THREAD] = value;
 }
 
-extern "C" __global__ void products(int n, const double* __restrict__ x, const double* __restrict__ y,
-                                    double* sums)
+extern "C" __global__ void inner_product(int n, const double* __restrict__ x, const double* __restrict__ y,
+                                         double* sums)
 {
-    double inner = 0, magnitudes = 0;
+    double total = 0;
+    FOR_ALL(j, n) total += x[j] * y[j];
+    sums[THREAD] = total;
+}
+
+// sums of x, of its magnitudes, and of (x - shift)^2
+extern "C" __global__ void sums(int n, const double* __restrict__ x, double shift, double* pieces)
+{
+    double total = 0, magnitudes = 0, squares = 0;
     FOR_ALL(j, n) {
-        inner += x[j] * y[j];
+        total += x[j];
         magnitudes += absolute(x[j]);
+        squares += (x[j] - shift) * (x[j] - shift);
     }
-    sums[THREAD] = inner;
-    sums[THREADS + THREAD] = magnitudes;
+    pieces[THREAD] = total;
+    pieces[THREADS + THREAD] = magnitudes;
+    pieces[2 * THREADS + THREAD] = squares;
+}
+
+// out = a x + b y; out may be x or y
+extern "C" __global__ void add_two(int n, double a, const double* x, double b, const double* y, double* out)
+{
+    FOR_ALL(j, n) out[j] = a * x[j] + b * y[j];
+}
+
+// how many magnitudes of x are at most b0, b1, ...
+extern "C" __global__ void counts(int n, const double* __restrict__ x, double b0, double b1, double b2, double b3,
+                                  double b4, double b5, double* pieces)
+{
+    const double bounds[6] = {b0, b1, b2, b3, b4, b5};
+    double found[6] = {0, 0, 0, 0, 0, 0};
+    FOR_ALL(j, n)
+#pragma unroll
+        for (int k = 0; k < 6; k++) found[k] += absolute(x[j]) <= bounds[k];
+#pragma unroll
+    for (int k = 0; k < 6; k++) pieces[k * THREADS + THREAD] = found[k];
 }
