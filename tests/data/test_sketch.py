@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.ndimage import gaussian_filter
 
 from spcatv import SPCATV
 from spcatv.data import (
@@ -16,7 +17,11 @@ from spcatv.data import (
     sketch,
 )
 from spcatv.data.array import ArrayData
+from spcatv.decomposition.alternation import Limits
+from spcatv.decomposition.search import best_component
+from spcatv.decomposition.target import SparsityTarget
 from spcatv.metrics import match_components
+from spcatv.structure import as_structure
 
 
 def _field(n_samples=150, shape=(20, 25), seed=0, dtype=np.float64):
@@ -78,6 +83,17 @@ def test_the_residual_of_compressed_data():
     scores, back = found.there_and_back(v)
     np.testing.assert_allclose(scores, found.dot(v), atol=1e-9)
     np.testing.assert_allclose(back, found.transpose_dot(scores), atol=1e-6)
+
+
+def test_a_sketch_learns_scores_whose_map_is_known():
+    data = CentredData(as_data(_field()[0]))
+    found = sketch.compress(data, 2)
+    scores, back = data.there_and_back(np.random.default_rng(1).standard_normal(500))
+    wider = found.extended(scores, back)
+    np.testing.assert_allclose(wider.basis.T @ wider.basis, np.eye(len(found.rows) + 1), atol=1e-12)
+    np.testing.assert_allclose(wider.rows, wider.basis.T @ _dense(data), atol=1e-9)
+    np.testing.assert_allclose(wider.transpose_dot(scores), back, rtol=1e-9, atol=1e-9 * abs(back).max())
+    assert wider.extended(np.zeros(150), np.zeros(500)) is wider
 
 
 def test_passes_until_a_tolerance_find_what_pca_spans():
@@ -165,3 +181,39 @@ def test_statistics_come_with_the_first_pass_over_blocks(monkeypatch):
     np.testing.assert_allclose(data.mean, exact.mean, rtol=1e-13)
     np.testing.assert_allclose(data.column_squared_norms, exact.column_squared_norms, rtol=1e-12)
     np.testing.assert_allclose(data.global_signal, exact.global_signal, atol=1e-12)
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize(("n_components", "parameters"), [(6, {"sparsity": 0.9}), (10, {"alpha": 0.1})])
+def test_components_that_are_nearly_as_strong_take_as_few(n_components, parameters, monkeypatch):
+    rng = np.random.default_rng(0)
+    maps = gaussian_filter(rng.standard_normal((100, 30, 40)), (0, 2, 2)).reshape(100, -1)
+    maps /= maps.std(axis=1, keepdims=True) * np.arange(1, 101)[:, None] ** 0.1
+    X = rng.standard_normal((400, 100)) @ maps + rng.standard_normal((400, 1200))
+    monkeypatch.setattr(operators, "SMALL_GRAM", 10)
+    records = SPCATV(n_components, structure=(30, 40), **parameters).fit(X).diagnostics_
+    assert all(record.converged for record in records)
+    # a sketch that learns nothing takes 66 and 83
+    assert sum(record.n_passes for record in records) <= 4 * n_components
+
+
+class _Stop:
+    def hear(self, event):
+        return True
+
+
+@pytest.mark.parametrize("request_", ["sparsity", "weights"])
+@pytest.mark.parametrize("limits", [Limits(1e-9, 1), Limits(1e-9, 20, listener=_Stop())])
+def test_a_fit_that_ends_early_has_the_scores_of_all_data(request_, limits):
+    data = CentredData(as_data(_field()[0]))
+    target = SparsityTarget(as_structure((20, 25)), 0.9, 1.0)
+    request = target if request_ == "sparsity" else target.with_weights(0.01, 0.01)
+    compressed = sketch.compress(data, 1)
+    start = compressed.leading_squares(1)[1][0]
+    solver = request.solver("auto", np.float64)
+    found = best_component(data, request, [start], limits, solver=solver, sketch=compressed)
+    scores = data.dot(found.v)
+    np.testing.assert_allclose(found.u, scores / np.linalg.norm(scores), atol=1e-10)
+    assert found.scores_norm == pytest.approx(np.linalg.norm(scores))
+    assert (found.n_passes, found.n_alternations) == (1, 1)
+    assert np.abs(found.u - compressed.basis @ (compressed.basis.T @ found.u)).max() > 1e-6

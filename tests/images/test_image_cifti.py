@@ -11,7 +11,7 @@ import nibabel as nib
 from nibabel.cifti2 import BrainModelAxis, Cifti2Image, ScalarAxis, SeriesAxis
 
 from spcatv import SPCATV
-from spcatv.images import ImageError, ImageSPCATV, make_reading, read_cohort
+from spcatv.images import ImageError, ImageSPCATV, cifti_files, make_reading, read_cohort
 from spcatv.structure import concat, grid, icosphere, mesh
 
 N_IMAGES = 10
@@ -203,3 +203,36 @@ def test_bad_input(grayordinates, fitted, tmp_path):
     nib.save(nib.Nifti1Image(np.zeros((2, 2, 2), np.float32), np.eye(4)), plain)
     with pytest.raises(ImageError, match=r"plain\.dscalar\.nii: not a CIFTI-2 image"):
         read_cohort([plain, plain], surface=grayordinates.surfaces)
+
+
+def test_grayordinates_are_parsed_once(grayordinates, tmp_path, monkeypatch):
+    parsed = []
+    own = cifti_files._axis
+    monkeypatch.setattr(cifti_files, "_axis", lambda xml, number: parsed.append(number) or own(xml, number))
+    # nibabel itself would parse all of it
+    monkeypatch.setattr(cifti_files, "open_volume", None)
+    series = tmp_path / "run.dtseries.nii"
+    times = SeriesAxis(start=0, step=0.8, size=3)
+    nib.save(Cifti2Image(grayordinates.values[:3], (times, grayordinates.axis)), series)
+    files = cifti_files.open_all([*grayordinates.paths[:3], series])
+    assert parsed.count(1) == 1
+    assert all(file.axis is files[0].axis for file in files)
+    assert files[0].axis == grayordinates.axis
+    assert [file.t_r for file in files] == [None, None, None, 0.8]
+    assert [file.n_samples for file in files] == [1, 1, 1, 3]
+    np.testing.assert_array_equal(np.asarray(files[3].values[:, :]), grayordinates.values[:3])
+
+
+@pytest.mark.parametrize("change", ["order", "affine"])
+def test_as_many_other_grayordinates_are_refused(grayordinates, tmp_path, change):
+    axis = grayordinates.axis[np.arange(len(grayordinates.axis))]
+    if (
+        change == "order"
+    ):  # the last two voxels, which describe themselves with the same bytes in another order
+        axis = axis[np.r_[np.arange(len(axis) - 2), len(axis) - 1, len(axis) - 2]]
+    else:
+        axis.affine = np.diag([2.0, 2.0, 3.5, 1.0])
+    path = tmp_path / "other.dscalar.nii"
+    nib.save(Cifti2Image(grayordinates.values[:1], (ScalarAxis(["thickness"]), axis)), path)
+    with pytest.raises(ImageError, match=r"other\.dscalar\.nii: has other vertices or voxels"):
+        cifti_files.open_all([grayordinates.paths[0], path])

@@ -64,6 +64,19 @@ class CompressedData:
     def add_removed(self, u: FloatArray, factor: float, out: FloatArray) -> None:
         """Nothing: what is compressed is all there is."""
 
+    def extended(self, u: FloatArray, back: FloatArray) -> CompressedData:
+        """The same with scores u (N,), of which ``X'u`` (P,) is known, in the span of U."""
+        for _ in range(2):  # once is not enough in floating point
+            inner = self.basis.T @ u
+            u, back = u - self.basis @ inner, back - beside(inner, self.rows) @ self.rows
+        length = float(np.linalg.norm(u))
+        if length == 0:
+            return self
+        return CompressedData(
+            np.concatenate([self.basis, u[:, None] / length], axis=1),
+            np.concatenate([self.rows, back[None] / length]),
+        )
+
     def without(self, scores: FloatArray, loadings: FloatArray) -> CompressedData:
         """``U (B - U'T'V)``: compressed data less ``T'V`` for scores T (K, N) and loadings V (K, P)."""
         return CompressedData(self.basis, self.rows - beside((scores @ self.basis).T, loadings) @ loadings)

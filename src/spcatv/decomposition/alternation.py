@@ -9,7 +9,9 @@ import numpy as np
 from spcatv._util.devices import frozen
 from spcatv._util.types import FloatArray
 from spcatv.data import Products
+from spcatv.data.sketch import CompressedData
 from spcatv.decomposition.component import Component
+from spcatv.decomposition.passes import CountedPasses
 from spcatv.decomposition.penalty import LoadingPenalty
 from spcatv.kernels.vectors import weighted_sum
 from spcatv.problem import LoadingProblem
@@ -48,8 +50,10 @@ class Limits:
 class _Alternation:
     """State of one alternation: the accepted point, and the scores to solve for next."""
 
-    def __init__(self, data: Products, penalty: LoadingPenalty, solver: WarmSolver, tol: float) -> None:
-        self.data, self.penalty, self.solver, self.tol = data, penalty, solver, tol
+    def __init__(
+        self, data: Products, passes: CountedPasses, penalty: LoadingPenalty, solver: WarmSolver, tol: float
+    ) -> None:
+        self.data, self.passes, self.penalty, self.solver, self.tol = data, passes, penalty, solver, tol
         self.v: FloatArray = np.zeros(0)
         self.u: FloatArray = np.zeros(data.shape[0])
         self.scores_norm = 0.0
@@ -58,8 +62,9 @@ class _Alternation:
         self.objectives: list[float] = []
         self.inexactness: list[float] = []
         self.n_inner_iter = 0
-        self.n_passes = 0
         self.first_loss = 0.0
+        # the v-step of scores that are the best ones in a sketch only, and its problem
+        self.sketched: tuple[CertifiedLoading, LoadingProblem] | None = None
 
     def solve(self, problem: LoadingProblem, relative_gap: float | None) -> CertifiedLoading:
         """One inexact v-step; that nothing beats ``v = 0`` is only believed at full precision.
@@ -67,7 +72,7 @@ class _Alternation:
         It ends at `relative_gap`, or without one at a share of the gap that it begins with.
         """
         scale = problem.scale()  # what v = 0 costs
-        tol = STEP_SHARE * self.tol * scale
+        tol = STEP_SHARE * self.passes.share * self.tol * scale
         if relative_gap is None:
             step = self.solver.step(problem, tol, STEP_REDUCTION)
         else:
@@ -81,14 +86,25 @@ class _Alternation:
 
     def accept(self, step: CertifiedLoading, problem: LoadingProblem, *, extrapolated: bool) -> bool:
         """Take the new v with its best u, unless an extrapolated step has raised the objective."""
+        return self._accept(step, problem, extrapolated=extrapolated, exactly=not self.passes.has_sketch)
+
+    def confirm(self) -> None:
+        """Replace the scores of v by the best ones in all data, if they are those in a sketch."""
+        if self.sketched is not None and self.problem is not None:
+            self.objectives.pop()
+            self.inexactness.pop()
+            self._accept(*self.sketched, extrapolated=False, exactly=True)
+
+    def _accept(
+        self, step: CertifiedLoading, problem: LoadingProblem, *, extrapolated: bool, exactly: bool
+    ) -> bool:
         slack = self.penalty.weights.l2 * step.gap
-        scores, back = self.data.there_and_back(step.v)
-        self.n_passes += 1
+        scores, back = self.passes.there_and_back(step.v, exactly=exactly)
         length = float(np.linalg.norm(scores))
         if length == 0:
             if extrapolated:
                 return False
-            self.v, self.problem = np.zeros_like(step.v), None
+            self.v, self.problem, self.sketched = np.zeros_like(step.v), None, None
             self.gap, self.scale = step.gap, problem.scale()
             return True
         back *= 1.0 / (length * self.penalty.back_scale(self.data.shape[0]))
@@ -98,15 +114,16 @@ class _Alternation:
         if extrapolated and objective > self.objectives[-1] + slack:
             return False
         self.v, self.problem = step.v, own
+        self.sketched = None if exactly else (step, problem)
         self.u, self.scores_norm = scores / length, length
         self.gap, self.scale = judgement.gap, own.scale()
         self.objectives.append(objective)
         self.inexactness.append(slack)
         return True
 
-    def converged(self) -> bool:
-        """Whether v is certified for its own u."""
-        return self.gap <= self.tol * self.scale
+    def converged(self, share: float = 1.0) -> bool:
+        """Whether v is certified for its own u, to a share of the tolerance."""
+        return self.gap <= share * self.tol * self.scale
 
     def result(self, *, keep_warm_start: bool) -> Component:
         """What has been reached, with or without a warm start."""
@@ -132,7 +149,7 @@ class _Alternation:
             dual=dual,
             weights=self.penalty.weights,
             first_loss=self.first_loss,
-            n_passes=self.n_passes,
+            n_passes=self.passes.n_passes,
         )
 
 
@@ -144,19 +161,21 @@ def alternate(
     *,
     solver: WarmSolver,
     first_gap: float | None = None,
+    sketch: CompressedData | None = None,
 ) -> Component:
     """Alternate v and u from a start until v is certified for its own u.
 
     The data (N x P) are centred and deflated. The start is a vector of unit scores, or the loading problem
     that they pose. The solver keeps its state for a later call. Where the start is a good one, `first_gap` is
     the relative gap at which the first v-step may stop; without it the first is as inexact as the others.
+    Scores are looked for in the sketch, if there is one, and confirmed by a pass over the data.
     """
-    state = _Alternation(data, penalty, solver, limits.tol)
+    passes = CountedPasses(data, sketch)
+    state = _Alternation(data, passes, penalty, solver, limits.tol)
     if isinstance(start, LoadingProblem):
         problem = start
     else:
-        problem = penalty.problem(data, start)
-        state.n_passes += 1
+        problem = penalty.problem_at(passes.transpose_dot(start) / penalty.back_scale(passes.n_samples))
     push, extrapolated = FIRST_PUSH, False
     for number in range(1, limits.max_iter + 1):
         step = state.solve(problem, first_gap if number == 1 else None)
@@ -168,15 +187,18 @@ def alternate(
             continue
         if state.problem is None:
             break
+        if state.converged(passes.share):
+            state.confirm()
         if number == 1 and first_gap is not None:
             state.first_loss = max(state.gap / state.scale - step.gap / problem.scale(), 0.0)
         ended = AlternationEnded(number, state.objectives[-1], state.gap / state.scale)
-        if limits.listener.hear(ended) or state.converged():
+        if limits.listener.hear(ended) or (state.converged() and state.sketched is None):
             break
         if extrapolated:
             push = min(PUSH_GROWTH * push, LONGEST_PUSH)
         extrapolated = before[1] is not None
         problem = _own_problem(state) if before[1] is None else _pushed(state, before[0], before[1], push)
+    state.confirm()
     return state.result(keep_warm_start=limits.keep_warm_start)
 
 

@@ -16,12 +16,14 @@ import numpy as np
 
 from spcatv._util.types import FloatArray
 from spcatv.data import Products
+from spcatv.data.sketch import CompressedData
 from spcatv.decomposition.alternation import STEP_REDUCTION, STEP_SHARE, Limits
 from spcatv.decomposition.component import Component, null_component
 from spcatv.decomposition.continuation import ComponentStart
+from spcatv.decomposition.passes import CountedPasses
 from spcatv.decomposition.target import TARGET_L2, SparsityTarget, Threshold
 from spcatv.kernels.vectors import inner_product, weighted_sum
-from spcatv.problem import LoadingProblem
+from spcatv.problem import Certificate, LoadingProblem
 from spcatv.progress import AlternationEnded
 from spcatv.solvers.warm import WARM_TAU, CertifiedLoading, WarmSolver
 
@@ -52,6 +54,7 @@ class _Point:
     tv: float  # weight of the structured penalty
     gap: float  # of the smoothed map for r
     scale: float  # what the gap is relative to
+    is_exact: bool  # whether the scores are the best in all data, not in a sketch
 
     @property
     def relative_gap(self) -> float:
@@ -71,15 +74,18 @@ def alternate_to_sparsity(
     limits: Limits,
     *,
     solver: WarmSolver,
+    sketch: CompressedData | None = None,
 ) -> Component:
     """Alternate v and u until v has the wanted zeros and its smoothed map is certified for its own u.
 
     The data are centred and deflated. The alternation starts from unit scores (N,), or from a component of
     another target; the solver keeps its state for a later call. The gap of the result is that of the smoothed
-    map; the threshold is exact.
+    map; the threshold is exact. Scores are looked for in the sketch, if there is one, and confirmed by a pass
+    over the data.
     """
-    r = _first_map(data, target, start, solver)
-    alternation = _Alternation(data, target, limits.tol, solver)
+    passes = CountedPasses(data, sketch)
+    r = _first_map(passes, target, start, solver)
+    alternation = _Alternation(passes, target, limits.tol, solver)
     objectives: list[float] = []
     inexactness: list[float] = []
     point: _Point | None = None
@@ -92,12 +98,15 @@ def alternate_to_sparsity(
         objectives.append(point.objective(target))
         inexactness.append(TARGET_L2 * point.gap)
         ended = AlternationEnded(number, objectives[-1], point.relative_gap)
-        if limits.listener.hear(ended) or point.relative_gap <= limits.tol:
+        if limits.listener.hear(ended) or (point.is_exact and point.relative_gap <= limits.tol):
             break
         push = _next_push(push, before, point) if number < DAMPED_AFTER else DAMPING
         r = point.r if before is None or push == 0.0 else _pushed(before, point, push)
     if point is None:
         return replace(null_component(data.shape), n_inner_iter=alternation.n_iter)
+    if not point.is_exact:
+        point = alternation.confirmed(point)
+        objectives[-1] = point.objective(target)
     back = data.shape[0] * point.r
     data.add_removed(point.u, 1.0, back)
     return Component(
@@ -117,16 +126,16 @@ def alternate_to_sparsity(
         smoothness=alternation.smoothness,
         jump=point.threshold.jump,
         target_sparsity=target.sparsity,
-        n_passes=len(objectives) + (not isinstance(start, ComponentStart)),
+        n_passes=passes.n_passes,
     )
 
 
 def _first_map(
-    data: Products, target: SparsityTarget, start: FloatArray | ComponentStart, solver: WarmSolver
+    passes: CountedPasses, target: SparsityTarget, start: FloatArray | ComponentStart, solver: WarmSolver
 ) -> FloatArray:
     """The map to start from, with the solver in the state that goes with it."""
     if not isinstance(start, ComponentStart):
-        return data.transpose_dot(start) / data.shape[0]
+        return passes.transpose_dot(start) / passes.n_samples
     r = TARGET_L2 * start.y
     tv = target.structured_weight(r, target.smoothness)
     # the smoothed map follows from its dual variable
@@ -138,31 +147,41 @@ def _first_map(
 class _Alternation:
     """Steps from a map to a loading and its scores; the smoothness never rises."""
 
-    def __init__(self, data: Products, target: SparsityTarget, tol: float, solver: WarmSolver) -> None:
-        self._data, self._target, self._tol, self._solver = data, target, tol, solver
+    def __init__(self, passes: CountedPasses, target: SparsityTarget, tol: float, solver: WarmSolver) -> None:
+        self._passes, self._target, self._tol, self._solver = passes, target, tol, solver
         self.smoothness = target.smoothness
         self.n_iter = 0
+        self._certificate: Certificate  # of the map that the last step has smoothed
 
     def step(self, r: FloatArray, number: int) -> _Point | None:
         """The loading for the map r (P,) with its best scores; None if there is nothing to explain.
 
         Alternations are counted from 1. The first ones smooth the map as far as the last step suggests, later
-        ones to the tolerance.
+        ones to the tolerance. What ends on a sketch is confirmed.
         """
         if not r.any():
             return None
+        share = STEP_SHARE * self._passes.share
         reduction = STEP_REDUCTION if number <= INEXACT_STEPS else 0.0
         while True:
             tv = self._target.structured_weight(r, self.smoothness)
             problem = self._target.smoothing(r, tv)
-            step = self._solver.step(problem, STEP_SHARE * self._tol * problem.scale(), reduction)
+            step = self._solver.step(problem, share * self._tol * problem.scale(), reduction)
             self.n_iter += step.n_iter
             threshold = self._threshold(problem, step, number <= PLATEAUS_UNTIL)
             if not threshold.is_off or self.smoothness <= SMALLEST_SMOOTHNESS * self._target.smoothness:
                 break
             self.smoothness *= SMOOTHNESS_FACTOR
             reduction = 0.0  # an inexact step would stay at the map that was too smooth
-        return self._scored(step, threshold, tv)
+        self._certificate = step.certificate
+        point = self._scored(threshold.apply(step.v), threshold, tv, is_exact=not self._passes.has_sketch)
+        if point is None or point.is_exact or point.relative_gap > self._passes.share * self._tol:
+            return point
+        return self.confirmed(point)
+
+    def confirmed(self, point: _Point) -> _Point:
+        """The loading of the last step with the best scores in all data."""
+        return self._scored(point.v, point.threshold, point.tv, is_exact=True) or point
 
     def _threshold(self, problem: LoadingProblem, step: CertifiedLoading, plateaus: bool) -> Threshold:
         """The threshold; a plateau shows only in a map that is nearly exact."""
@@ -171,16 +190,15 @@ class _Alternation:
         noise = float(np.sqrt(max(step.gap, tol) / step.v.size)) if looks else 0.0
         return self._target.threshold(step.v, noise)
 
-    def _scored(self, step: CertifiedLoading, threshold: Threshold, tv: float) -> _Point | None:
-        v = threshold.apply(step.v)
-        scores, r = self._data.there_and_back(v)
+    def _scored(self, v: FloatArray, threshold: Threshold, tv: float, *, is_exact: bool) -> _Point | None:
+        scores, r = self._passes.there_and_back(v, exactly=is_exact)
         length = float(np.linalg.norm(scores))
         if length == 0:
             return None
-        r *= 1.0 / (length * self._data.shape[0])
+        r *= 1.0 / (length * self._passes.n_samples)
         problem = self._target.smoothing(r, tv)
-        gap = problem.judge(step.certificate).gap
-        return _Point(scores / length, r, v, length, threshold, tv, gap, problem.scale())
+        gap = problem.judge(self._certificate).gap
+        return _Point(scores / length, r, v, length, threshold, tv, gap, problem.scale(), is_exact)
 
 
 def _next_push(push: float, before: _Point | None, point: _Point) -> float:

@@ -10,14 +10,14 @@ import numpy as np
 
 from spcatv._util.types import FloatArray
 from spcatv.data import Products
+from spcatv.data.sketch import CompressedData
 from spcatv.decomposition.alternation import Limits, alternate
 from spcatv.decomposition.component import Component
 from spcatv.decomposition.constrained import alternate_to_sparsity
 from spcatv.decomposition.continuation import ComponentStart
 from spcatv.decomposition.journal import Recall, make_anew
 from spcatv.decomposition.penalty import LoadingPenalty
-from spcatv.decomposition.target import TARGET_L2, SparsityTarget
-from spcatv.progress import SILENT
+from spcatv.decomposition.target import SparsityTarget
 from spcatv.solvers.warm import WARM_TAU, WarmSolver
 
 # What a component is asked for: fixed weights, or a share of zeros.
@@ -28,24 +28,38 @@ LOSS_SHARE = 0.5
 
 
 def component_from(
-    data: Products, request: Request, scores: FloatArray, limits: Limits, *, solver: WarmSolver
+    data: Products,
+    request: Request,
+    scores: FloatArray,
+    limits: Limits,
+    *,
+    solver: WarmSolver,
+    sketch: CompressedData | None = None,
 ) -> Component:
     """Alternate from unit scores (N,)."""
     if isinstance(request, SparsityTarget):
-        return alternate_to_sparsity(data, request, scores, limits, solver=solver)
-    return alternate(data, request, scores, limits, solver=solver)
+        return alternate_to_sparsity(data, request, scores, limits, solver=solver, sketch=sketch)
+    return alternate(data, request, scores, limits, solver=solver, sketch=sketch)
 
 
 def continued_component(
-    data: Products, request: Request, start: ComponentStart, limits: Limits, *, solver: WarmSolver
+    data: Products,
+    request: Request,
+    start: ComponentStart,
+    limits: Limits,
+    *,
+    solver: WarmSolver,
+    sketch: CompressedData | None = None,
 ) -> Component:
     """Alternate from a component that was fitted with other weights, or to another sparsity."""
     if isinstance(request, SparsityTarget):
-        return alternate_to_sparsity(data, request, start, limits, solver=solver)
+        return alternate_to_sparsity(data, request, start, limits, solver=solver, sketch=sketch)
     v = np.maximum(start.v, 0.0) if request.positive else start.v
     solver.restart_from(v, start.dual, tau=WARM_TAU)
     problem = request.problem_at(start.y)
-    return alternate(data, request, problem, limits, solver=solver, first_gap=LOSS_SHARE * start.loss)
+    return alternate(
+        data, request, problem, limits, solver=solver, first_gap=LOSS_SHARE * start.loss, sketch=sketch
+    )
 
 
 def best_component(
@@ -55,34 +69,24 @@ def best_component(
     limits: Limits,
     *,
     solver: WarmSolver,
-    compressed: Products | None = None,
+    sketch: CompressedData | None = None,
     recall: Recall = make_anew,
 ) -> Component:
     """Alternate from every start coarsely, and from the best of them to the full tolerance.
 
     A start is unit scores (N,). The best has the lowest penalised objective. A start that the penalty kills
     at once counts as objective 0, so that any live one beats it; the component is null if all of them are.
-    Among components of the same sparsity, see `_merit`. With compressed data, on which alternations are
-    cheap, all but the last ones are done there. Without them, `recall` may know what a start led to.
+    Among components of the same sparsity, see `_merit`. With a sketch, on which alternations are
+    cheap, starts are compared there. Without one, `recall` may know what a start led to.
     """
-    if compressed is not None:
-        silent = replace(limits, keep_warm_start=True, listener=SILENT)
-        first = best_component(compressed, request, starts, silent, solver=solver)
-        if first.is_null:
-            return first
-        # its scores are in the range that the data were compressed to, where X'u is known
-        l2 = TARGET_L2 if isinstance(request, SparsityTarget) else request.weights.l2
-        known = ComponentStart(first.back / (data.shape[0] * l2), first.v, first.dual, loss=0.0)
-        final = continued_component(data, request, known, limits, solver=solver)
-        return replace(final, n_inner_iter=final.n_inner_iter + first.n_inner_iter)
     if len(starts) == 1:
         solver.restart()
-        return component_from(data, request, starts[0], limits, solver=solver)
+        return component_from(data, request, starts[0], limits, solver=solver, sketch=sketch)
     tried = []
     for number, start in enumerate(starts):
         solver.restart()
-        try_out = partial(component_from, data, request, start, limits.coarse(), solver=solver)
-        tried.append(recall(f"start-{number}", try_out))
+        try_out = partial(component_from, sketch or data, request, start, limits.coarse(), solver=solver)
+        tried.append(try_out() if sketch else recall(f"start-{number}", try_out))
     if isinstance(request, SparsityTarget):
         # one weight for all starts: that of the strongest map
         penalty = request.with_weights(0.0, max(component.weights.tv for component in tried))
@@ -92,11 +96,11 @@ def best_component(
     if best.is_null:
         return best
     solver.restart_from(best.v, best.dual)
-    final = component_from(data, request, best.u, limits, solver=solver)
+    final = component_from(data, request, best.u, limits, solver=solver, sketch=sketch)
     return replace(
         final,
         n_inner_iter=final.n_inner_iter + sum(c.n_inner_iter for c in tried),
-        n_passes=final.n_passes + sum(c.n_passes for c in tried),
+        n_passes=final.n_passes + (0 if sketch else sum(c.n_passes for c in tried)),
     )
 
 
