@@ -125,11 +125,20 @@ def test_the_same_is_refused_in_a_file(text, command, tmp_path, refused):
     assert "give either" in line or "goes with --alpha" in line or "must be a finite number" in line
 
 
-def test_no_word_that_is_not_a_number(command, tmp_path, capsys):
+@pytest.mark.parametrize(
+    ("name", "option", "word", "message"),
+    [
+        ("fit", "--sparsity", "much", "must be a finite number, got 'much'"),
+        ("fit", "--sparsity", "auto", "must be a finite number, got 'auto': `spca-tv select` chooses"),
+        ("fit", "--smoothness", "auto", "must be a finite number, got 'auto': `spca-tv select` chooses"),
+        ("select", "--sparsity", "auto", "must be a finite number, got 'auto': leave the option out"),
+    ],
+)
+def test_no_word_that_is_not_a_number(name, option, word, message, command, tmp_path, capsys):
     with pytest.raises(SystemExit) as stop:
-        main([*map(str, command), "--sparsity", "much", "--output", str(tmp_path / "out")])
+        main([name, *map(str, command[1:]), option, word, "--output", str(tmp_path / "out")])
     assert stop.value.code == 2
-    assert "argument --sparsity: must be a finite number, got 'much'" in capsys.readouterr().err
+    assert f"argument {option}: {message}" in capsys.readouterr().err
 
 
 def test_a_share_of_zeros_that_is_jumped_over_is_a_warning(tmp_path, capsys):

@@ -9,6 +9,7 @@ from spcatv.decomposition import SparsityTarget
 from spcatv.decomposition.alternation import Limits
 from spcatv.decomposition.component import Component
 from spcatv.decomposition.constrained import alternate_to_sparsity
+from spcatv.decomposition.search import _lacking_differences, best_component
 from spcatv.decomposition.starts import singular_scores
 from spcatv.estimator import SparsityWarning
 from spcatv.problem import LoadingProblem
@@ -179,6 +180,39 @@ def test_alternating_from_the_solution_stays(images):
     assert overlap == pytest.approx(1, abs=1e-3)
     deflated = DeflatedData(data, np.zeros((0, 60)), np.zeros((0, 400)))
     assert alternate_to_sparsity(deflated, target, first.u, Limits(1e-8, 200), solver=solver).converged
+
+
+@pytest.mark.parametrize(
+    ("strength", "penalty"),
+    [(1.2, "tv"), (1.2, "graphnet"), (0.8, "tv")],
+    ids=["inside", "quadratic", "corner"],
+)
+def test_a_corner_is_no_reason_to_win(strength, penalty):
+    # a square in a corner pays for half of its outline only, which outweighs 20 % more variance inside
+    rng = np.random.default_rng(0)
+    squares = np.zeros((2, 12, 12))
+    squares[0, :4, :4] = 1
+    squares[1, 4:8, 4:8] = np.sqrt(strength)
+    scores = np.linalg.qr(rng.standard_normal((20, 2)))[0].T
+    X = scores.T @ squares.reshape(2, -1) + 0.02 * rng.standard_normal((20, 144))
+    target = SparsityTarget(grid((12, 12)), 1 - 16 / 144, 1.0 if penalty == "tv" else 0.1, penalty=penalty)
+    data, limits = CentredData(as_data(X), center=False), Limits(1e-6, 200)
+    solver = target.solver("auto", np.float64)
+    found = best_component(data, target, list(scores), limits, solver=solver)
+    share_inside = np.abs(found.v.reshape(12, 12)[4:8, 4:8]).sum() / np.abs(found.v).sum()
+    assert share_inside == pytest.approx(float(strength > 1), abs=0.01)
+
+
+def test_who_lacks_neighbours():
+    lacking = _lacking_differences(grid((8, 9))).reshape(8, 9)
+    assert lacking[1:-1, 1:-1].max() == 0
+    assert (lacking[0, 1:-1] == 1).all()
+    assert lacking[0, 0] == lacking[-1, -1] == 2
+    np.testing.assert_array_equal(
+        _lacking_differences(concat([grid(6), groups([[0, 1]], 2)])), [1, 0, 0, 0, 0, 1, 0, 0]
+    )
+    for structure in (grid(6, periodic=True), ring(6), groups([[0, 1, 2], [2]], 4), grid(1)):
+        assert not _lacking_differences(structure).any()
 
 
 @pytest.mark.parametrize(

@@ -89,9 +89,15 @@ def workers(metavar: str = "N") -> Kind:
     return Kind(_read_with(check, int), check, metavar)
 
 
-def number(metavar: str = "X") -> Kind:
-    """A finite number."""
-    check = _checked("a finite number", lambda v: _is_number(v, (int, float)) and math.isfinite(v), float)
+def number(metavar: str = "X", *, auto: str = "") -> Kind:
+    """A finite number; `auto` tells those who ask for "auto" what to do instead."""
+    finite = _checked("a finite number", lambda v: _is_number(v, (int, float)) and math.isfinite(v), float)
+
+    def check(value: Any) -> Any:
+        if auto and value == "auto":
+            raise ValueError(f"must be a finite number, got 'auto': {auto}")
+        return finite(value)
+
     return Kind(_read_with(check, float), check, metavar)
 
 

@@ -29,6 +29,9 @@ MASK_RULES = ("nonzero", "background", "epi", "whole-brain-template", "gm-templa
 NO_HEMISPHERE = "-"
 INPUT, BIDS, MODEL, PENALISED, SELECTION = "input", "bids", "model", "penalised model", "selection"
 RUN = "run"
+# What to do instead of asking for "auto".
+SELECTED = "`spca-tv select` chooses sparsity and smoothness by cross-validation"
+LEFT_OUT = "leave the option out to compare the default values"
 HEADINGS = {
     INPUT: "what to read",
     BIDS: "which images of --bids; several values mean any of them, none means names without it",
@@ -204,14 +207,14 @@ OPTIONS: dict[str, Option] = {
         "with --n-components auto: the largest number to look at (default: 10, or half the samples if fewer)",
     ),
     "sparsity": Option(
-        kinds.one_or_several(kinds.number(), "S"),
+        kinds.one_or_several(kinds.number(auto=SELECTED), "S"),
         MODEL,
         "share of the loadings that are exactly zero, at least 0 and below 1: one for all components, or one "
         "per component",
         n_values="+",
     ),
     "smoothness": Option(
-        kinds.number(),
+        kinds.number(auto=SELECTED),
         MODEL,
         "weight of the structured penalty, in standard deviations of each component's own map: 0 ignores "
         "neighbours, larger values give fewer and larger regions",
@@ -336,7 +339,7 @@ _VALUES = {
 }
 # Options of `select` that take several values where those of `fit` take one.
 GRID_OPTIONS = {
-    name: Option(kinds.several(kinds.number(), "X"), OPTIONS[name].group, text, n_values="+")
+    name: Option(kinds.several(kinds.number(auto=LEFT_OUT), "X"), OPTIONS[name].group, text, n_values="+")
     for name, text in _VALUES.items()
 }
 GRID_OPTIONS["alpha"] = Option(

@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 
+from spcatv._util.devices import to_host
 from spcatv._util.types import FloatArray
 from spcatv.data import Products
 from spcatv.data.sketch import CompressedData
@@ -18,13 +19,17 @@ from spcatv.decomposition.continuation import ComponentStart
 from spcatv.decomposition.journal import Recall, make_anew
 from spcatv.decomposition.penalty import LoadingPenalty
 from spcatv.decomposition.target import SparsityTarget
+from spcatv.problem import as_penalty
 from spcatv.solvers.warm import WARM_TAU, WarmSolver
+from spcatv.structure import Structure
 
 # What a component is asked for: fixed weights, or a share of zeros.
 Request = LoadingPenalty | SparsityTarget
 
 # On a path, the first v-step need not beat the error that its predecessor made when its scores changed.
 LOSS_SHARE = 0.5
+# A row of the operator is a difference if its entries sum to no more than this share of their sizes.
+ROUNDING = 1e-12
 
 
 def component_from(
@@ -90,7 +95,8 @@ def best_component(
     if isinstance(request, SparsityTarget):
         # one weight for all starts: that of the strongest map
         penalty = request.with_weights(0.0, max(component.weights.tv for component in tried))
-        best = max(tried, key=lambda component: _merit(component, penalty, data.shape[0]))
+        lacking = _lacking_differences(request.structure)
+        best = max(tried, key=lambda component: _merit(component, penalty, lacking, data.shape[0]))
     else:
         best = min(tried, key=lambda component: component.objective)
     if best.is_null:
@@ -104,14 +110,34 @@ def best_component(
     )
 
 
-def _merit(component: Component, penalty: LoadingPenalty, n_samples: int) -> float:
-    """``||X v|| / N - tv s(v)`` for the unit loading v, up to a constant; minus infinity if v is zero.
+def _merit(component: Component, penalty: LoadingPenalty, lacking: FloatArray, n_samples: int) -> float:
+    """``||X v|| / N - tv (s(v) + b(v))`` for the unit loading v (docs/method.md section 4.2).
 
     Components of the same sparsity differ in what they explain and in how rough they are. The first
-    alone would prefer a patch of noise to a weak region.
+    alone would prefer a patch of noise to a weak region. ``b(v) = sum_j b_j |v_j|`` (``b_j v_j^2`` for a
+    quadratic penalty) is the part of the outline of regions that s does not count (`_lacking_differences`):
+    without it a patch of noise at the border, or in a corner, would be preferred. A null component has minus
+    infinity.
     """
     if component.is_null:
         return -np.inf
     length = float(np.linalg.norm(component.v))
     explained = component.scores_norm / (length * n_samples)
-    return explained - penalty.value(component.v / length)
+    unit = np.abs(to_host(component.v)) / length
+    outline = float(lacking @ (unit**2 if as_penalty(penalty.penalty).quadratic else unit))
+    return explained - penalty.value(component.v / length) - penalty.weights.tv * outline
+
+
+def _lacking_differences(structure: Structure) -> FloatArray:
+    """How much fewer neighbours every feature has than most features do, shape (P,).
+
+    Differences are the rows of A that sum to zero. Feature j has the weight ``c_j = sum_i |A_ij|`` in them,
+    and lacks ``median(c) - c_j`` if that is positive, as at the border of an image, a mask or a mesh. A
+    feature without any difference lacks none.
+    """
+    weights = abs(structure.matrix)
+    differences = np.abs(structure.matrix.sum(axis=1)) <= ROUNDING * weights.sum(axis=1)
+    taken = weights.T @ differences.astype(np.float64)
+    if not taken.any():
+        return taken
+    return np.where(taken > 0, np.maximum(np.median(taken[taken > 0]) - taken, 0.0), 0.0)

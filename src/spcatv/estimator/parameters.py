@@ -39,6 +39,12 @@ def check_parameters(estimator: Any) -> None:
             "X).choice.n_components is the number that held-out samples ask for, which `spca-tv fit "
             "--n-components auto` uses"
         )
+    for name in TARGET_PARAMETERS:
+        if isinstance(getattr(estimator, name), str) and getattr(estimator, name) == "auto":
+            raise ValueError(
+                f"{name} must be a number, got 'auto': spcatv.SPCATVCV, or `spca-tv select`, chooses "
+                "sparsity and smoothness by cross-validation"
+            )
     for name in ("n_components", "max_iter", "n_init"):
         _check_count(name, getattr(estimator, name))
     _check_sparsity(estimator.sparsity, int(estimator.n_components))

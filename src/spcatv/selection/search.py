@@ -35,7 +35,10 @@ def values(name: str, given: Any) -> tuple[float, ...]:
     """A parameter that may be one number or several, as a tuple of different numbers."""
     numbers = (given,) if isinstance(given, Real) else tuple(given) if np.ndim(given) == 1 else ()
     if not numbers or any(isinstance(value, bool) or not isinstance(value, Real) for value in numbers):
-        raise ValueError(f"{name} must be a number or a sequence of numbers, got {given!r}")
+        raise ValueError(
+            f"{name} must be a number or a sequence of numbers, got {given!r}; leave it out for the default "
+            "values"
+        )
     return tuple(dict.fromkeys(float(value) for value in numbers))
 
 
