@@ -3,7 +3,7 @@
 #     docker run --rm -u "$(id -u):$(id -g)" -v "$PWD:/data" spca-tv fit 'maps/*.nii.gz' --output results
 FROM python:3.13-slim AS build
 WORKDIR /source
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml hatch_build.py README.md LICENSE ./
 COPY src ./src
 RUN python -m venv /opt/spca-tv \
     && /opt/spca-tv/bin/pip install --no-cache-dir ".[images,report]"

@@ -7,6 +7,7 @@ import sys
 import tomllib
 from importlib import metadata, resources
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -172,6 +173,37 @@ def test_readme_shows_the_two_commands_and_the_picture():
     assert images, "the README opens with a picture that has an alternative text"
     for image in images:
         assert (ROOT / image).is_file()
+
+
+@pytest.fixture
+def description(monkeypatch):
+    """What hatchling is told to put on PyPI."""
+    interface = SimpleNamespace(MetadataHookInterface=object)  # hatchling is there during a build only
+    monkeypatch.setitem(sys.modules, "hatchling.metadata.plugin.interface", interface)
+    names = {}
+    exec(compile(read("hatch_build.py"), "hatch_build.py", "exec"), names)
+    hook, project = names["Readme"](), {}
+    hook.root = str(ROOT)
+    hook.update(project)
+    return project["readme"]["text"]
+
+
+def test_the_description_on_pypi_has_no_relative_link(description, project):
+    assert {"version", "readme"} == set(project["dynamic"])
+    target = r"""(\]\(|^\[.*\]:\s*|(src|href)\s*=\s*["']?)(?!https?://)"""
+    assert not re.search(target, description, re.MULTILINE)
+    assert "**Start here** (`docs/start.md`) leads through" in description
+    assert "see LICENSE." in description
+    assert "(https://doi.org/" in description
+    assert "simulated images, three hidden" not in description  # the caption of a picture that is not there
+    assert "in the source distribution" in description
+    assert description.count("\n## ") == read("README.md").count("\n## ")
+
+
+def test_containers_have_what_the_build_reads():
+    for name in ("Dockerfile", ".dockerignore", "apptainer.def"):
+        for needed in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "src"):
+            assert needed in read(name), f"{name}: {needed}"
 
 
 def test_readme_example_runs(capsys):
