@@ -17,13 +17,13 @@ from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
 from spcatv._util.warn import warn_user
 from spcatv.cli.kinds import InputError
 from spcatv.cli.options import CommonOptions
-from spcatv.data import Adjustment, checked_memory_limit, row_blocks
+from spcatv.data import checked_memory_limit, row_blocks
 from spcatv.data.memory import bytes_text
 from spcatv.estimator import SPCATV
 from spcatv.model import SavedModel, file_sha256
 from spcatv.results.folder import COMPONENT_MAPS, MODEL
 from spcatv.results.reading import restore_model
-from spcatv.results.writing import write_json
+from spcatv.results.writing import SampleSet, write_json
 from spcatv.structure import GridStructure, Structure, grid
 
 TEXT_DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -43,31 +43,13 @@ WORDING = Wording("sample", "samples", "features", "the field", "", alike=False)
 
 
 @dataclass(frozen=True, eq=False)
-class ArraySamples:
-    """An array that was read (`spcatv.results.SampleSet`)."""
+class ArraySamples(SampleSet):
+    """An array that was read; the matrix holds its usable features."""
 
-    matrix: FloatArray  # the usable features, shape (n_samples, n_features)
-    names: tuple[str, ...]  # one per sample
-    structure: Structure | None  # which features are neighbours; None if features have no place
-    dtype: str | None  # precision that was asked for
     files: dict[str, Path]  # the input files: "array", and "mask" if there is one
     states: dict[str, tuple[int, int, int]]  # `file_state` of each before it was read
     # number of features of the mask that were left out: constant, NaN or infinite in some sample
     n_dropped: int
-
-    @property
-    def groups(self) -> None:
-        """Nothing is known about samples that belong together."""
-
-    @property
-    def adjustment(self) -> Adjustment:
-        """Nothing is done to arrays."""
-        return Adjustment()
-
-    @property
-    def quality(self) -> tuple[()]:
-        """Empty: the table is for images."""
-        return ()
 
     @property
     def summary(self) -> str:

@@ -18,14 +18,12 @@ from spcatv.cli.inputs import SampleFiles
 from spcatv.cli.kinds import InputError, input_errors
 from spcatv.cli.option_table import NO_HEMISPHERE
 from spcatv.cli.options import CommonOptions
-from spcatv.data import Adjustment
 from spcatv.estimator import SPCATV
 from spcatv.model import SavedModel
 from spcatv.results.folder import MEAN, MODEL
 from spcatv.results.reading import restore_model
-from spcatv.results.writing import write_json
+from spcatv.results.writing import SampleSet, write_json
 from spcatv.selection.components import MOST_COMPONENTS
-from spcatv.structure import Structure
 
 if TYPE_CHECKING:
     from spcatv.images import Cohort, ImageSPCATV
@@ -41,42 +39,11 @@ IMAGE_DTYPE = "float32"
 
 
 @dataclass(frozen=True, eq=False)
-class ImageSamples:
-    """Images that were read (`spcatv.results.SampleSet`)."""
+class ImageSamples(SampleSet):
+    """Images that were read."""
 
     cohort: Cohort
-    structure: Structure  # which features are neighbours
     parameters: dict[str, Any]  # parameters of `ImageSPCATV` that `SPCATV` does not have
-
-    @property
-    def matrix(self) -> FloatArray:
-        """The data matrix, shape (n_samples, n_features)."""
-        return self.cohort.X
-
-    @property
-    def dtype(self) -> str:
-        """Precision of the data matrix."""
-        return self.cohort.preparation.dtype
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """One per sample."""
-        return self.cohort.names
-
-    @property
-    def groups(self) -> tuple[str, ...] | None:
-        """Labels of samples that stay together: those of one person, or of one file."""
-        return self.cohort.groups
-
-    @property
-    def adjustment(self) -> Adjustment:
-        """What every fit of some samples does anew."""
-        return self.cohort.adjustment
-
-    @property
-    def quality(self) -> Sequence[Any]:
-        """How every image compares with the others."""
-        return self.cohort.quality
 
     @property
     def summary(self) -> str:
@@ -150,7 +117,17 @@ def read_images(options: CommonOptions, samples: Sequence[SampleFiles]) -> Image
         )
     if samples_of_one_file(cohort.names):
         warn_user(ONE_FILE.format(samples[0][0].name, len(cohort.names)), UserWarning)
-    return ImageSamples(cohort, cohort.space.structure(), {**own, **asked})
+    return ImageSamples(
+        matrix=cohort.X,
+        names=cohort.names,
+        structure=cohort.space.structure(),
+        dtype=cohort.preparation.dtype,
+        adjustment=cohort.adjustment,
+        groups=cohort.groups,
+        quality=cohort.quality,
+        cohort=cohort,
+        parameters={**own, **asked},
+    )
 
 
 def score_images(

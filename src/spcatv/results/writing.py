@@ -9,9 +9,11 @@ import csv
 import io
 import json
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -167,44 +169,31 @@ CURVE_COLUMNS = {
 FOLD_COLUMN = "Explained share on fold {}."
 
 
-class SampleSet(Protocol):
+@dataclass(frozen=True, eq=False)
+class SampleSet(ABC):
     """Samples that were read, from images or an array: a matrix, and the way back to files."""
 
-    @property
-    def matrix(self) -> FloatArray:
-        """The data matrix X, shape (n_samples, n_features)."""
+    matrix: Any  # the data matrix X, shape (n_samples, n_features)
+    names: tuple[str, ...]  # one per sample: its file, or its place in a file
+    structure: Structure | None  # which features are neighbours; None if features have no place
+    dtype: str | None  # precision of the fit; None for that of the matrix
+    # what was done to the features of X, and is done anew to the samples of a fold or a resample
+    adjustment: Adjustment = field(default_factory=Adjustment, kw_only=True)
+    # labels, equal for samples that stay together in splits and resamples; None if none do
+    groups: tuple[str, ...] | None = field(default=None, kw_only=True)
+    # how every image compares with the others (`spcatv.images.ImageQuality`); empty for arrays
+    quality: Sequence[Any] = field(default=(), kw_only=True)
 
     @property
-    def structure(self) -> Structure | None:
-        """Which features are neighbours."""
-
-    @property
-    def dtype(self) -> str | None:
-        """Precision of the fit; None for that of the matrix."""
-
-    @property
-    def adjustment(self) -> Adjustment:
-        """What was done to the features of X, and is done anew to the samples of a fold or a resample."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """One name per sample: its file, or its place in a file."""
-
-    @property
-    def groups(self) -> tuple[str, ...] | None:
-        """Labels, equal for samples that stay together in splits and resamples; None if none do."""
-
-    @property
-    def quality(self) -> Sequence[Any]:
-        """How every image compares with the others (`spcatv.images.ImageQuality`); empty for arrays."""
-
-    @property
+    @abstractmethod
     def summary(self) -> str:
         """What was read, in a line or two."""
 
+    @abstractmethod
     def write_model(self, model: SPCATV, folder: Path) -> None:
         """Write the model folder and the loading maps into a results folder."""
 
+    @abstractmethod
     def write_maps(self, maps: FloatArray, folder: Path, stem: str, about: Mapping[str, Any]) -> None:
         """Write other maps, of shape (n_maps, n_features), with `about` in their ``.json``."""
 

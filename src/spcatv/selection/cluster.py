@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -12,33 +12,20 @@ import numpy as np
 from joblib import parallel_config
 
 T = TypeVar("T")
-# Called with the number of a piece of work and its result, as soon as that is there.
-Arrived = Callable[[int, Any], None]
-
-
-def ignore(number: int, result: Any) -> None:
-    """Take no note of a result."""
-
-
 INSTALL = 'pip install "spca-tv[dask]"'
 # Seconds to wait for the scheduler, and then for its first worker.
 CONNECT_SECONDS = 30
 
 
 class ClusterWorkers:
-    """Runs one function on many arguments on a Dask cluster; results come one by one, in order.
+    """Runs one function on many arguments on a Dask cluster; results come as they are done.
 
     A worker may die at any time. Dask then repeats what the worker held, as long as the scheduler knows every
     task that led to it. So all data enter as results of tasks. They are not scattered: Dask cannot make
     scattered data again, its memory manager reduces them to one copy, and fits that depend on them fail or
     wait forever once the worker with that copy is gone.
 
-    Parameters
-    ----------
-    client : distributed.Client
-        Connected to a scheduler that has a worker.
-    shared : sequence of object
-        Arguments to send once, for all calls of `run`.
+    The client is connected to a scheduler that has a worker; shared arguments are sent once, for all runs.
     """
 
     def __init__(self, client: Any, shared: Sequence[Any]) -> None:
@@ -46,11 +33,10 @@ class ClusterWorkers:
         self._shared = list(shared)  # as long as they are there, no other object has their identity
         self._sent = self._send(self._shared)
 
-    def run(
-        self, function: Callable[..., T], arguments: Iterable[tuple[Any, ...]], arrived: Arrived = ignore
-    ) -> Iterator[T]:
+    def __call__(
+        self, function: Callable[..., T], items: Sequence[tuple[Any, ...]]
+    ) -> Iterator[tuple[int, T]]:
         """Call ``function(*item)`` for every item, on all workers."""
-        items = list(arguments)
         new = [value for value in _common(items) if _identity(value) not in self._sent]
         sent = self._sent | self._send(new)
         self._spread(list(sent.values()))
@@ -60,15 +46,8 @@ class ClusterWorkers:
             ): number
             for number, item in enumerate(items)
         }
-        early: dict[int, T] = {}  # results whose turn has not come yet
-        turn = 0
         for future in _import_distributed().as_completed(list(waiting), loop=self._client.loop):
-            number = waiting.pop(future)
-            early[number] = future.result()
-            arrived(number, early[number])
-            while turn in early:
-                yield early.pop(turn)
-                turn += 1
+            yield waiting.pop(future), future.result()
 
     def _send(self, values: Sequence[Any]) -> dict[Hashable, Any]:
         """Futures of the values, by their identities."""

@@ -10,19 +10,22 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import MultiprocessingBackend, get_active_backend
 
 from spcatv._util.warn import warn_user
 from spcatv.data import AdjustedData, ArrayData, DaskData, Data, on_device
-from spcatv.model.checkpoint import Checkpoint, current_checkpoint, no_checkpoint
+from spcatv.model.checkpoint import Checkpoint, Stage, current_checkpoint, no_checkpoint
 from spcatv.model.encoding import recordable
 from spcatv.progress import Listener, StageAdvanced, StageStarted, listeners, silence, together
-from spcatv.selection.cluster import Arrived, cluster_workers, ignore
+from spcatv.selection.cluster import cluster_workers
 
 T = TypeVar("T")
+Item = tuple[Any, ...]
+# Calls ``function(*item)`` for every item; gives the numbers of the items and their results, in any order.
+Calls: TypeAlias = "Callable[[Callable[..., Any], Sequence[Item]], Iterator[tuple[int, Any]]]"
 
 # What data or a machine can do to a fit. Other errors are mistakes in the call or in the program: they would
 # come back in every fit, and are raised at once.
@@ -38,12 +41,7 @@ MOST_NAMED = 5
 class Failure:
     """A fit that failed.
 
-    Attributes
-    ----------
-    where : str
-        Which one: the fold and the setting, or the resample.
-    error : str
-        Kind and message of the error.
+    `where` says which one: the fold and the setting, or the resample; `error` is its kind and message.
     """
 
     where: str
@@ -90,19 +88,6 @@ def without_failures(results: Iterable[T | Failure], failures: list[Failure]) ->
             yield result
 
 
-class Workers(Protocol):
-    """Runs one function on many arguments; results come one by one, in order."""
-
-    def run(
-        self, function: Callable[..., T], arguments: Iterable[tuple[Any, ...]], arrived: Arrived = ignore
-    ) -> Iterator[T]:
-        """Call ``function(*item)`` for every item, on all workers.
-
-        `arrived` is called with the number of an item and its result as soon as that is there, in any order.
-        """
-        ...
-
-
 class LostWorkerWarning(UserWarning):
     """A worker process has died; what it worked on is done again."""
 
@@ -111,11 +96,6 @@ class JoblibWorkers:
     """Workers of a `joblib.Parallel` pool.
 
     If a worker process dies, what is done is kept and the rest is done again by new workers, once.
-
-    Parameters
-    ----------
-    n_jobs : int or None
-        As for `workers`.
     """
 
     def __init__(self, n_jobs: int | None) -> None:
@@ -134,13 +114,10 @@ class JoblibWorkers:
         """Let the workers go."""
         self._pool.__exit__(None, None, None)
 
-    def run(
-        self, function: Callable[..., T], arguments: Iterable[tuple[Any, ...]], arrived: Arrived = ignore
-    ) -> Iterator[T]:
+    def __call__(self, function: Callable[..., T], items: Sequence[Item]) -> Iterator[tuple[int, T]]:
         """Call ``function(*item)`` for every item, on all workers."""
-        left = dict(enumerate(arguments))
-        n_calls, turn = len(left), 0
-        early: dict[int, T] = {}  # results whose turn has not come yet
+        left = dict(enumerate(items))
+        n_calls = len(left)
         n_done_first: int | None = None  # when the first worker died
         while left:
             error: BaseException | None = None
@@ -149,11 +126,7 @@ class JoblibWorkers:
                 calls = [delayed(_numbered)(parent, number, function, item) for number, item in left.items()]
                 for number, result in self._pool(calls):
                     del left[number]
-                    arrived(number, result)
-                    early[number] = result
-                    while turn in early:
-                        yield early.pop(turn)
-                        turn += 1
+                    yield number, result
             except BrokenProcessPool as broken:
                 error = broken
             if not left:
@@ -176,7 +149,7 @@ class JoblibWorkers:
             self._pool = self._new_pool()
 
 
-def _numbered(parent: int, number: int, function: Callable[..., T], item: tuple[Any, ...]) -> tuple[int, T]:
+def _numbered(parent: int, number: int, function: Callable[..., T], item: Item) -> tuple[int, T]:
     """Call ``function(*item)``, in a process that ends with its parent."""
     if os.getppid() == parent:
         _end_with(parent)
@@ -195,56 +168,53 @@ def _end_with(parent: int) -> None:
     threading.Thread(target=watch, name="spcatv-parent", daemon=True).start()
 
 
-class NoWorkers:
-    """Runs everything in this process."""
-
-    def run(
-        self, function: Callable[..., T], arguments: Iterable[tuple[Any, ...]], arrived: Arrived = ignore
-    ) -> Iterator[T]:
-        """Call ``function(*item)`` for every item."""
-        for number, item in enumerate(arguments):
-            result = function(*item)
-            arrived(number, result)
-            yield result
+def _called_here(function: Callable[..., T], items: Sequence[Item]) -> Iterator[tuple[int, T]]:
+    """Call ``function(*item)`` for every item in this process."""
+    return ((number, function(*item)) for number, item in enumerate(items))
 
 
-class _RecordingWorkers:
-    """Workers that keep every result in a checkpoint, and do not do again what is there already."""
+@dataclass(frozen=True)
+class Workers:
+    """Runs one function on many arguments; results come one by one, in order."""
 
-    def __init__(self, others: Workers, checkpoint: Checkpoint) -> None:
-        self._others, self._checkpoint = others, checkpoint
+    calls: Calls
+    checkpoint: Checkpoint | None  # keeps every result, so that no work is done again
+    stage: StageStarted | None  # what the listener is told of: every result is a step of it
+    listener: Listener
 
-    def run(
-        self, function: Callable[..., T], arguments: Iterable[tuple[Any, ...]], arrived: Arrived = ignore
-    ) -> Iterator[T]:
+    def run(self, function: Callable[..., T], arguments: Iterable[Item]) -> Iterator[T]:
         """Call ``function(*item)`` for every item whose result is not known, on all workers."""
         items = list(arguments)
-        stage = self._checkpoint.stage_of_calls(function, items)
-        missing = [number for number in range(len(items)) if str(number) not in stage]
-
-        def keep(place: int, result: Any) -> None:
-            stage.save(str(missing[place]), result)
-            arrived(missing[place], result)
-
-        new = self._others.run(function, [items[number] for number in missing], keep)
+        kept = None if self.checkpoint is None else self.checkpoint.stage_of_calls(function, items)
+        missing = [number for number in range(len(items)) if kept is None or str(number) not in kept]
+        new = _in_order(self._new(function, items, missing, kept))
         left = set(missing)
         for number in range(len(items)):
-            yield next(new) if number in left else stage.load(str(number))
-
-
-class _CountingWorkers:
-    """Workers that tell a listener of every result, as a step of a stage."""
-
-    def __init__(self, others: Workers, stage: StageStarted, listener: Listener) -> None:
-        self._others, self._stage, self._listener = others, stage, listener
-
-    def run(
-        self, function: Callable[..., T], arguments: Iterable[tuple[Any, ...]], arrived: Arrived = ignore
-    ) -> Iterator[T]:
-        """Call ``function(*item)`` for every item, on all workers."""
-        for number, result in enumerate(self._others.run(function, arguments, arrived), start=1):
-            self._listener.hear(StageAdvanced(f"{number} of {self._stage.total} {self._stage.unit}"))
+            result = next(new) if kept is None or number in left else kept.load(str(number))
+            if self.stage is not None:
+                note = f"{number + 1} of {self.stage.total} {self.stage.unit}"
+                self.listener.hear(StageAdvanced(note))
             yield result
+
+    def _new(
+        self, function: Callable[..., T], items: Sequence[Item], missing: Sequence[int], kept: Stage | None
+    ) -> Iterator[tuple[int, T]]:
+        """The results that are missing, and the places of their numbers in `missing`, as they come."""
+        for place, result in self.calls(function, [items[number] for number in missing]):
+            if kept is not None:
+                kept.save(str(missing[place]), result)
+            yield place, result
+
+
+def _in_order(results: Iterable[tuple[int, T]]) -> Iterator[T]:
+    """Results with the numbers 0, 1, ..., each as soon as those before it are there."""
+    early: dict[int, T] = {}  # results whose turn has not come yet
+    turn = 0
+    for number, result in results:
+        early[number] = result
+        while turn in early:
+            yield early.pop(turn)
+            turn += 1
 
 
 @contextmanager
@@ -264,14 +234,10 @@ def workers(
     """
     listener, checkpoint = together(*listeners()), current_checkpoint()
     with no_checkpoint(), _silent_workers(n_jobs, data) as pool:
-        if checkpoint is not None:
-            pool = _RecordingWorkers(pool, checkpoint)
-        if stage is None:
-            yield pool
-            return
-        stage = replace(stage, at_once=n_at_once(n_jobs, data))
-        listener.hear(stage)
-        yield _CountingWorkers(pool, stage, listener)
+        if stage is not None:
+            stage = replace(stage, at_once=n_at_once(n_jobs, data))
+            listener.hear(stage)
+        yield Workers(pool, checkpoint, stage, listener)
 
 
 def n_at_once(n_jobs: int | None, data: Data | None = None) -> int:
@@ -287,17 +253,16 @@ def _on_workers(data: Data | None) -> bool:
 
 
 @contextmanager
-def _silent_workers(n_jobs: int | None, data: Data | None) -> Iterator[Workers]:
+def _silent_workers(n_jobs: int | None, data: Data | None) -> Iterator[Calls]:
     cluster = cluster_workers()
     with silence():
         if _on_workers(data):
-            yield NoWorkers()
-            return
-        if cluster is not None:
+            yield _called_here
+        elif cluster is not None:
             yield cluster
-            return
-        with closing(JoblibWorkers(n_jobs)) as pool:
-            yield pool
+        else:
+            with closing(JoblibWorkers(n_jobs)) as pool:
+                yield pool
 
 
 def placed(data: Data, estimator: Any, n_jobs: int | None) -> Data:
