@@ -35,6 +35,8 @@ INEXACT_STEPS = 30
 # Scores that still move after so many alternations go back and forth between two answers: from here on they
 # go half of the way only, and later plateaus, whose sides are such answers, are no longer looked for.
 DAMPED_AFTER, PLATEAUS_UNTIL = 60, 120
+# Scores that have not settled on a sketch after so many alternations are looked for in all data, afresh.
+SKETCHED_UNTIL = 60
 # Where the target lies inside a plateau, or the penalty leaves too little, the smoothness is lowered.
 SMOOTHNESS_FACTOR = 0.7
 SMALLEST_SMOOTHNESS = 0.01
@@ -89,9 +91,12 @@ def alternate_to_sparsity(
     objectives: list[float] = []
     inexactness: list[float] = []
     point: _Point | None = None
-    push = 0.0
+    push, n_sketched = 0.0, 0
     for number in range(1, limits.max_iter + 1):
-        after = alternation.step(r, number)
+        if passes.has_sketch and number > SKETCHED_UNTIL:
+            passes.forget_sketch()
+            alternation.smoothness, n_sketched = target.smoothness, number - 1
+        after = alternation.step(r, number - n_sketched)
         if after is None:
             break
         before, point = point, after
@@ -100,7 +105,7 @@ def alternate_to_sparsity(
         ended = AlternationEnded(number, objectives[-1], point.relative_gap)
         if limits.listener.hear(ended) or (point.is_exact and point.relative_gap <= limits.tol):
             break
-        push = _next_push(push, before, point) if number < DAMPED_AFTER else DAMPING
+        push = _next_push(push, before, point) if number - n_sketched < DAMPED_AFTER else DAMPING
         r = point.r if before is None or push == 0.0 else _pushed(before, point, push)
     if point is None:
         return replace(null_component(data.shape), n_inner_iter=alternation.n_iter)

@@ -42,6 +42,10 @@ class CountedPasses:
         """Share of the tolerance that the present products call for."""
         return 1.0 if self._sketch is None else SKETCH_SHARE
 
+    def forget_sketch(self) -> None:
+        """Take all products with the data themselves from here on."""
+        self._sketch = None
+
     def transpose_dot(self, u: FloatArray) -> FloatArray:
         """``X'u``, shape (P,); with a sketch, that of u projected."""
         if self._sketch is not None:
