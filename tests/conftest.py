@@ -42,6 +42,20 @@ def pytest_configure(config):
         subprocess.run([sys.executable, str(Path(__file__).with_name("warm_kernels.py"))], check=True)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item):
+    """Measure no coverage of the fixtures that a test without coverage asks for first, either."""
+    plugin = item.config.pluginmanager.getplugin("_cov")
+    controller = getattr(plugin, "cov_controller", None)
+    if controller is None or item.get_closest_marker("no_cover") is None:
+        return (yield)
+    controller.pause()
+    try:
+        return (yield)
+    finally:
+        controller.resume()
+
+
 def pytest_collection_modifyitems(items):
     """Begin with the files that take longest, so that no worker is left alone with one in the end."""
     items.sort(key=lambda item: LONG_FILES.index(item.path.stem) if item.path.stem in LONG_FILES else 99)

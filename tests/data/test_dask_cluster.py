@@ -6,7 +6,7 @@ import signal
 import numpy as np
 import pytest
 from array_files import two_regions
-from clusters import Death
+from clusters import Death, worker_processes
 from numpy.testing import assert_allclose, assert_array_equal
 
 from spcatv import SPCATV, SPCATVCV
@@ -59,9 +59,7 @@ def blocks_of(X, height=24):
 @pytest.fixture(scope="module")
 def cluster():
     """Four worker processes, one thread each."""
-    with distributed.LocalCluster(
-        n_workers=4, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
-    ) as cluster:
+    with worker_processes(4) as cluster:
         yield cluster
 
 

@@ -23,6 +23,7 @@ FLAGS = (
     "--use-gl=angle",
     "--use-angle=swiftshader",
     "--enable-unsafe-swiftshader",
+    "--disable-gpu-compositing",
     "--disable-quic",
     "--no-first-run",
     "--no-default-browser-check",
@@ -35,6 +36,8 @@ FLAGS = (
     "--force-device-scale-factor=1",
     "--remote-debugging-pipe",
 )
+# WebGL in software says how fast it is, which is no fault of the page
+SLOW_DRIVER = "GL Driver Message (OpenGL, Performance"
 # Chromium reads descriptor 3 and writes descriptor 4; either may be taken by the other end at first
 LAUNCHER = """
 import os, sys
@@ -198,7 +201,7 @@ class Browser:
                 found.append(str([argument.get("value") for argument in content["args"]]))
             elif event["method"] == "Log.entryAdded" and content["entry"]["level"] in ("error", "warning"):
                 found.append(content["entry"]["text"])
-        return found
+        return [text for text in found if SLOW_DRIVER not in text]
 
     def requests(self):
         """Addresses that the page has requested; pictures inside the page do not count."""

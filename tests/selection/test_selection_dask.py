@@ -8,7 +8,7 @@ from contextlib import suppress
 import cloudpickle
 import numpy as np
 import pytest
-from clusters import Death
+from clusters import Death, worker_processes
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
@@ -30,9 +30,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def cluster():
     """Four worker processes, one thread each: one more than are killed, as not every one may come back."""
-    with distributed.LocalCluster(
-        n_workers=4, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
-    ) as cluster:
+    with worker_processes(4) as cluster:
         yield cluster
 
 

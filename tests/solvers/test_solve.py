@@ -110,7 +110,7 @@ def test_running_out_of_iterations_warns_with_figures(problem, method):
     assert solution.status is Status.MAX_ITER
     assert not solution.status.success
     assert solution.n_iter == 3
-    assert solution.gap == problem.gap(solution.v, solution.alpha)
+    assert solution.gap == pytest.approx(problem.gap(solution.v, solution.alpha), rel=1e-9)
 
 
 class Floored(LoadingProblem):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,6 +33,9 @@ from spcatv.report.relations import Relation, relations
 from spcatv.report.spectra import TimeCourses, time_courses
 from spcatv.report.style import DIVERGING, SEQUENTIAL, colour_table, colour_top, png_uri, shared_top
 from spcatv.report.view import View, ViewFrame, packed, packed_map
+
+if TYPE_CHECKING:
+    import jinja2
 
 SCRIPTS = ("data.js", "tabs.js", "copy.js", "volume.js", "surface.js", "flat.js", "main.js")
 # how the script describes a value, as a percentage or as a number
@@ -296,10 +299,10 @@ def _legend(name: str) -> str:
     return png_uri(np.repeat(colour_table(name)[None], 2, axis=0))
 
 
-def render(page: Page, data: dict[str, Any]) -> str:
-    """Render a page; every string in it is escaped, and only its own script may run."""
+@cache
+def _template() -> jinja2.Template:
+    """The page without content, compiled once."""
     import jinja2
-    from markupsafe import Markup
 
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("spcatv.report", "templates"),
@@ -308,6 +311,14 @@ def render(page: Page, data: dict[str, Any]) -> str:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
+    return environment.get_template("report.html.j2")
+
+
+def render(page: Page, data: dict[str, Any]) -> str:
+    """Render a page; every string in it is escaped, and only its own script may run."""
+    import jinja2
+    from markupsafe import Markup
+
     folder = resources.files("spcatv.report") / "assets"
     style = (folder / "report.css").read_text(encoding="utf-8")
     code = "\n".join((folder / name).read_text(encoding="utf-8") for name in SCRIPTS)
@@ -316,7 +327,7 @@ def render(page: Page, data: dict[str, Any]) -> str:
         f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(script)}; "
         "base-uri 'none'; form-action 'none'"
     )
-    return environment.get_template("report.html.j2").render(
+    return _template().render(
         page=page,
         policy=policy,
         version=__version__,

@@ -112,10 +112,19 @@ def shared_top(components: npt.ArrayLike) -> float:
 
 
 def svg_uri(figure: Figure) -> str:
-    """The figure as a data URI (SVG) for an `img` element, in which scripts never run."""
+    """The figure as a data URI (SVG) for an `img` element, in which scripts never run.
+
+    Its background becomes transparent.
+    """
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    for patch in (figure.patch, *(axes.patch for axes in figure.axes)):
+        patch.set(facecolor="none", edgecolor="none")
     stream = io.BytesIO()
     with figure_style():
-        figure.savefig(stream, format="svg", metadata={"Date": None}, transparent=True)
+        figure.set_dpi(RC["savefig.dpi"])
+        # savefig would draw the figure twice: the first time only to find its layout
+        FigureCanvasSVG(figure).print_svg(stream, metadata={"Date": None})  # type: ignore[no-untyped-call]
     return "data:image/svg+xml;base64," + base64.b64encode(stream.getvalue()).decode("ascii")
 
 
