@@ -38,7 +38,8 @@ def both(X, **options):
     "options",
     [
         {},
-        pytest.param({"dtype": "float32"}, marks=pytest.mark.no_cover),
+        # at 70 % zeros a plateau of these images comes and goes with the rounding
+        pytest.param({"dtype": "float32", "sparsity": 0.8}, marks=pytest.mark.no_cover),
         {"alpha": 0.1},
         {"alpha": 0.1, "dtype": "float32"},
         {"alpha": 0.1, "penalty": "graphnet"},

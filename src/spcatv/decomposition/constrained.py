@@ -32,16 +32,19 @@ NEARLY_SOLVED = 10.0
 # After so many alternations the scores should have settled. Where they have not, the target may lie inside a
 # plateau that inexact steps do not show.
 INEXACT_STEPS = 30
-# Scores that still move after so many alternations go back and forth between two answers: from here on they
-# go half of the way only, and later plateaus, whose sides are such answers, are no longer looked for.
-DAMPED_AFTER, PLATEAUS_UNTIL = 60, 120
+# Scores that still move after so many alternations may go back and forth between the two sides of a plateau:
+# from here on plateaus are no longer looked for.
+PLATEAUS_UNTIL = 120
 # Scores that have not settled on a sketch after so many alternations are looked for in all data, afresh.
 SKETCHED_UNTIL = 60
 # Where the target lies inside a plateau, or the penalty leaves too little, the smoothness is lowered.
 SMOOTHNESS_FACTOR = 0.7
 SMALLEST_SMOOTHNESS = 0.01
-# How far u is pushed along its last move while that pays.
-FIRST_PUSH, PUSH_GROWTH, LONGEST_PUSH, DAMPING = 0.5, 1.5, 4.0, -0.5
+# How far u is pushed along its last change at first, how much further each time, and at most; how far it is
+# pulled back at most where it goes back and forth.
+FIRST_PUSH, PUSH_GROWTH, LONGEST_PUSH, FURTHEST_BACK = 1.0, 2.0, 10.0, -0.5
+# A relative gap that grows by this factor is a setback, after which this share of the push is left.
+SETBACK, PUSH_LEFT = 1.2, 0.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +94,8 @@ def alternate_to_sparsity(
     objectives: list[float] = []
     inexactness: list[float] = []
     point: _Point | None = None
-    push, n_sketched = 0.0, 0
+    ahead = _Ahead(None if isinstance(start, ComponentStart) else start)
+    n_sketched = 0
     for number in range(1, limits.max_iter + 1):
         if passes.has_sketch and number > SKETCHED_UNTIL:
             passes.forget_sketch()
@@ -99,14 +103,13 @@ def alternate_to_sparsity(
         after = alternation.step(r, number - n_sketched)
         if after is None:
             break
-        before, point = point, after
+        point = after
         objectives.append(point.objective(target))
         inexactness.append(TARGET_L2 * point.gap)
         ended = AlternationEnded(number, objectives[-1], point.relative_gap)
         if limits.listener.hear(ended) or (point.is_exact and point.relative_gap <= limits.tol):
             break
-        push = _next_push(push, before, point) if number - n_sketched < DAMPED_AFTER else DAMPING
-        r = point.r if before is None or push == 0.0 else _pushed(before, point, push)
+        r = ahead.map_after(point)
     if point is None:
         return replace(null_component(data.shape), n_inner_iter=alternation.n_iter)
     if not point.is_exact:
@@ -206,14 +209,42 @@ class _Alternation:
         return _Point(scores / length, r, v, length, threshold, tv, gap, problem.scale(), is_exact)
 
 
-def _next_push(push: float, before: _Point | None, point: _Point) -> float:
-    """Push further while the gap shrinks from one alternation to the next, and not at all after a setback."""
-    if before is None or point.relative_gap >= before.relative_gap:
-        return 0.0
-    return min(max(PUSH_GROWTH * push, FIRST_PUSH), LONGEST_PUSH)
+class _Ahead:
+    """The map to go on with: that of the last scores, pushed on along their last change or pulled back.
 
+    An alternation takes scores x to u. As in the secant method, its last two moves ``f = u - x`` tell how
+    far to go: where they shrink slowly, far ahead, and where they turn around, back.
+    """
 
-def _pushed(before: _Point, point: _Point, push: float) -> FloatArray:
-    """The map for u pushed on along its last move; it is linear in u and comes for free."""
-    length = float(np.linalg.norm(point.u + push * (point.u - before.u)))
-    return weighted_sum((1 + push) / length, point.r, -push / length, before.r)
+    def __init__(self, scores: FloatArray | None) -> None:
+        self._scores = scores  # x of the next alternation, shape (N,); None if only their map is known
+        self._last: tuple[FloatArray, _Point] | None = None  # the last move, and where it led
+        self._push = 0.0
+
+    def map_after(self, point: _Point) -> FloatArray:
+        """The map to start the next alternation from, shape (P,); maps are linear in u and come for free."""
+        move = None if self._scores is None else point.u - self._scores
+        last, self._last = self._last, None if move is None else (move, point)
+        self._scores = point.u
+        if move is None or last is None:
+            return point.r
+        before = last[1]
+        self._push = self._next_push(move, last[0], grew=point.relative_gap > SETBACK * before.relative_gap)
+        if self._push == 0.0:
+            return point.r
+        pushed = point.u + self._push * (point.u - before.u)
+        length = float(np.linalg.norm(pushed))
+        self._scores = pushed / length
+        return weighted_sum((1 + self._push) / length, point.r, -self._push / length, before.r)
+
+    def _next_push(self, move: FloatArray, last: FloatArray, *, grew: bool) -> float:
+        """How far to go along the last change of u; `grew` tells of a setback."""
+        change = move - last
+        # where the move would vanish if it changed linearly
+        secant = -float(change @ move) / (float(change @ change) or 1.0)
+        if float(move @ last) < 0:
+            return max(secant, FURTHEST_BACK)
+        if grew:
+            return PUSH_LEFT * max(self._push, 0.0)
+        most = min(max(PUSH_GROWTH * self._push, FIRST_PUSH), LONGEST_PUSH)
+        return min(secant, most) if secant > 0 else most  # moves that grow say nothing about their end
