@@ -1,5 +1,6 @@
 """Dask clusters of worker processes, and news of workers that die."""
 
+import multiprocessing
 import threading
 from contextlib import contextmanager
 
@@ -14,7 +15,8 @@ IMPORTED_BY_WORKERS = ["dask.array", "distributed", "spcatv.selection", "spcatv.
 @contextmanager
 def worker_processes(n_workers):
     """A cluster of worker processes on this machine, one thread each."""
-    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+    method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
+    with dask.config.set({"distributed.worker.multiprocessing-method": method}):
         distributed.utils.get_mp_context().set_forkserver_preload(IMPORTED_BY_WORKERS)
         with distributed.LocalCluster(
             n_workers=n_workers,

@@ -110,29 +110,29 @@ extern "C" __global__ void iterate(BOX, int n_walks, const int* __restrict__ sta
     real s[N_SCALARS];
 #pragma unroll
     for (int k = 0; k < N_SCALARS; k++) s[k] = table[k];
-    FOR_ALL(t, n_walks) {
-        int i = start[t];
-        const int stop = i + length[t] * box.stride[0];
-        Around here = look_around(box, dual, i), next;
-        Four after = four(v, i), bar = primal_of_four(box, y, dual, s, rho, i, here, &after), ahead[AXES];
-        for (; i < stop; i += box.stride[0]) {
-            // all loads of a step are asked for at once, also those that a missing edge makes needless
-            const unsigned int has = *(const unsigned int*)(edges + i);
-            ahead[LAST].at[3] = bar_at(box, y, v, dual, s, rho, i + 4);
+    const int t = THREAD;  // one walk per thread: a loop over walks would take registers
+    if (t >= n_walks) return;
+    int i = start[t];
+    const int stop = i + length[t] * box.stride[0];
+    Around here = look_around(box, dual, i), next;
+    Four after = four(v, i), bar = primal_of_four(box, y, dual, s, rho, i, here, &after), ahead[AXES];
+    for (; i < stop; i += box.stride[0]) {
+        // all loads of a step are asked for at once, also those that a missing edge makes needless
+        const unsigned int has = *(const unsigned int*)(edges + i);
+        ahead[LAST].at[3] = bar_at(box, y, v, dual, s, rho, i + 4);
 #pragma unroll
-            for (int k = 0; k < 3; k++) ahead[LAST].at[k] = bar.at[k + 1];
-            *(Four*)(new_v + i) = after;
+        for (int k = 0; k < 3; k++) ahead[LAST].at[k] = bar.at[k + 1];
+        *(Four*)(new_v + i) = after;
 #pragma unroll
-            for (int axis = LAST - 1; axis >= 0; axis--) {  // the first axis comes last: the walk goes on there
-                const int j = i + box.stride[axis];
-                next = look_around(box, dual, j);
-                after = four(v, j);
-                ahead[axis] = primal_of_four(box, y, dual, s, rho, j, next, &after);
-            }
-            dual_of_four(box, has, kind, s, rho, bar, ahead, here, new_dual, i);
-            here = next;
-            bar = ahead[0];
+        for (int axis = LAST - 1; axis >= 0; axis--) {  // the first axis comes last: the walk goes on there
+            const int j = i + box.stride[axis];
+            next = look_around(box, dual, j);
+            after = four(v, j);
+            ahead[axis] = primal_of_four(box, y, dual, s, rho, j, next, &after);
         }
+        dual_of_four(box, has, kind, s, rho, bar, ahead, here, new_dual, i);
+        here = next;
+        bar = ahead[0];
     }
 }
 
