@@ -70,6 +70,29 @@ def usual_splits():
         yield usual
 
 
+@pytest.fixture(scope="session", autouse=True)
+def drawing_without_coverage():
+    """matplotlib hardly calls our code while it draws, and takes twice as long when coverage looks on."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        yield
+        return
+    draw = Figure.draw
+
+    def unwatched(figure, renderer):
+        tracer = sys.gettrace()
+        sys.settrace(None)
+        try:
+            return draw(figure, renderer)
+        finally:
+            sys.settrace(tracer)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Figure, "draw", unwatched)
+        yield
+
+
 @pytest.fixture(scope="session")
 def striped():
     """40 signals of 60 points: two blocks of neighbours, each with scores of its own, and noise."""

@@ -46,12 +46,19 @@ PLACEHOLDER = re.compile(r"[A-Z]{3,}(\.\.\.)?")
 # A minute of work, and tested on its own.
 NOT_RUN = ("demo",)
 # Fits that only repeat others: the examples run with a few of them.
-FEWER = {"n_resamples=100": "n_resamples=2", "n_splits=10": "n_splits=2", "cv=5": "cv=2"}
+FEWER = {
+    "n_resamples=100": "n_resamples=2",
+    "n_resamples=20": "n_resamples=2",
+    "n_splits=10": "n_splits=2",
+    "n_init=10": "n_init=2",
+    "max_components=10": "max_components=4",
+    "cv=5": "cv=2",
+}
 FEWER_BY_DEFAULT = {
     bootstrap_components: {"n_resamples": 2},
     split_halves: {"n_splits": 2},
     component_curve: {"cv": 2},
-    SPCATVCV.__init__: {"cv": 2},
+    SPCATVCV.__init__: {"cv": 2, "sparsity": (0.5, 0.7), "n_alphas": 3},
 }
 FEWER_OPTIONS = {
     "fit": ("--n-splits", "1"),
