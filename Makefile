@@ -103,7 +103,7 @@ fuzz: $(VENV)/.installed-dev  ## damage inputs of every kind and see that each i
 test-kills: $(VENV)/.installed-dev  ## kill `spca-tv select` at random moments, go on, and compare every byte (N=50)
 	$(PY) tests/fuzz/kills.py $(if $(filter file,$(origin N)),50,$(N))
 
-study: $(VENV)/.installed-bench  ## repeat the real-data study of docs/study: fits, tables, pictures; hours, resumable (STUDY_ARGS=--no-fits)
+study: $(VENV)/.installed-bench  ## repeat the real-data study of docs/study: fits, tables, pictures; an hour, resumable (STUDY_ARGS=--no-fits)
 	nice -n 5 $(PY) -m benchmarks.study $(STUDY_ARGS)
 
 reproduce: $(VENV)/.installed-bench  ## reproduce the paper's Table I, resumable (REPRODUCE_ARGS=real: on real data)

@@ -1,7 +1,8 @@
 """Repeat the real-data study: ``python -m benchmarks.study``.
 
 Every fit is stored at once under ``benchmarks/results/study``: a run that was stopped continues where it was.
-The numbers go to ``docs/study/results.json``, and from there into the tables of ``docs/study/index.md``.
+The numbers go to ``docs/study/results.json``, and from there into the tables of
+``docs/study/index.md`` and ``docs/comparison.md``.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from benchmarks.study.work import DENSE, Piece, do, methods_at, opened, pieces, 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results" / "study"
 PAGE = ROOT / "docs" / "study"
+COMPARISON = "comparison.md"  # beside the folder of the study: it shows some of the numbers, too
 PACKAGES = ("numpy", "scipy", "scikit-learn", "nilearn")
 N_DIGITS = 5  # significant, of the numbers in the file
 LIST = re.compile(r"\[[^][{}]*\]")  # of numbers: one line each
@@ -63,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         work = [(options.output, piece, options.quick) for piece in missing]
         run_all(do, work, jobs=options.jobs, say=lambda line: print(line, flush=True))
     results = {
-        "run": _run(options.quick),
+        "run": {**_run(options.quick), **_cost(options.output, names, options.quick)},
         "data": {name: measure(options.output, name, quick=options.quick) for name in names},
     }
     write_page(options.page, results)
@@ -86,10 +88,11 @@ def present(known: Sequence[str]) -> list[str]:
 
 
 def write_page(folder: Path, results: dict[str, Any]) -> None:
-    """Write ``results.json``, and the generated parts of ``index.md`` from what it says."""
+    """Write ``results.json``, and the generated parts of the pages from what it says."""
     text = LIST.sub(lambda found: " ".join(found[0].split()), json.dumps(_short(results), indent=1)) + "\n"
-    page = filled((folder / "index.md").read_text(encoding="utf-8"), json.loads(text))
-    for path, content in ((folder / "results.json", text), (folder / "index.md", page)):
+    pages = [page for page in (folder / "index.md", folder.parent / COMPARISON) if page.is_file()]
+    contents = {page: filled(page.read_text(encoding="utf-8"), json.loads(text)) for page in pages}
+    for path, content in {folder / "results.json": text, **contents}.items():
         write_atomically(path, lambda draft, content=content: draft.write_text(content, encoding="utf-8"))
 
 
@@ -112,6 +115,13 @@ def _run(quick: bool) -> dict[str, Any]:
         "python": platform.python_version(),
         "versions": {package: version(package) for package in PACKAGES},
     }
+
+
+def _cost(output: Path, names: Sequence[str], quick: bool) -> dict[str, float]:
+    """Fits of the study, those of them that are stored, and the processor time that these took."""
+    found = [stored(output, piece, quick) for piece in pieces(names)]
+    seconds = [record.values["cpu_seconds"] for record in found if record is not None]
+    return {"n_planned": len(found), "n_fitted": len(seconds), "cpu_seconds": float(sum(seconds))}
 
 
 def _short(value: Any) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.reproduce.realdata import folds, halves
 from benchmarks.reproduce.store import Record
 from benchmarks.study.age import Predicted, ages_of, mean_map, predicted
-from benchmarks.study.work import SHARES, Piece, methods_at, opened, stored
+from benchmarks.study.work import SHARES, Piece, methods_at, opened, pieces, stored
 from spcatv.metrics import dice, match_components
 
 OURS = "spca-tv"
@@ -32,6 +32,7 @@ def measure(output: Path, name: str, *, quick: bool) -> dict[str, Any]:
     parts = folds(len(data.X))
     prepared = [rows.standardised(data.X) for rows in parts]
     norms = np.array([np.linalg.norm(test) for _, test in prepared])
+    planned = frozenset(pieces([name]))
     cells, ages = [], {}
     for zeros in (0.0, *sorted(SHARES)):
         for method in methods_at(zeros):
@@ -43,7 +44,8 @@ def measure(output: Path, name: str, *, quick: bool) -> dict[str, Any]:
                 continue
             key = (method.key, zeros)
             cell = {"method": method.key, "label": method.label, "zeros": zeros}
-            cell |= _of_folds(whole, complete, norms) | _of_halves(whole, _pairs(output, piece, quick))
+            cell |= _of_folds(whole, complete, norms)
+            cell |= _of_halves(whole, _pairs(output, piece, planned, quick))
             if age is not None:
                 ages[key] = predicted(parts, prepared, [record.components for record in complete], age)
             cells.append(cell)
@@ -89,8 +91,11 @@ def _of_halves(whole: Record, pairs: Iterator[tuple[Record, Record]]) -> dict[st
     }
 
 
-def _pairs(output: Path, piece: Piece, quick: bool) -> Iterator[tuple[Record, Record]]:
-    names = [rows.name for rows in halves(10)]
+def _pairs(
+    output: Path, piece: Piece, planned: frozenset[Piece], quick: bool
+) -> Iterator[tuple[Record, Record]]:
+    """Both halves of the splits that belong to the study, up to the first that has not been fitted."""
+    names = [rows.name for rows in halves(10) if replace(piece, rows=rows.name) in planned]
     for one, other in zip(names[::2], names[1::2], strict=True):
         first, second = (stored(output, replace(piece, rows=rows), quick) for rows in (one, other))
         if first is None or second is None:

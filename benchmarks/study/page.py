@@ -21,6 +21,7 @@ PARTS: dict[str, Callable[[Results], str]] = {
     "errors": tables.errors,
     "error-tests": tables.error_tests,
     "age": tables.ages,
+    "brief": tables.brief,
 }
 
 

@@ -53,8 +53,10 @@ def what_was_run(results: Results) -> str:
     run = results["run"]
     versions = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
     return (
-        f"`{run['command']}`, {run['date']}, Python {run['python']}, {versions}. Folds / splits into halves "
-        f"that were fitted, a dash for none:\n\n{markdown(['data', 'zeros', *SHORT.values()], rows)}"
+        f"`{run['command']}`, {run['date']}, Python {run['python']}, {versions}. "
+        f"{run['n_fitted']:,} of {run['n_planned']:,} fits, {run['cpu_seconds'] / 60:.0f} minutes of one "
+        f"processor core. Folds / splits into halves that were fitted, a dash for none:\n\n"
+        f"{markdown(['data', 'zeros', *SHORT.values()], rows)}"
     )
 
 
@@ -200,6 +202,23 @@ def ages(results: Results) -> str:
                 minus = [_interval(age.get("ours_minus_this")) if age else None for age in found]
                 rows.append([f"{label}, {zeros:.0%} zeros" if zeros else label, *values, *minus])
     return markdown(header, rows)
+
+
+def brief(results: Results) -> str:
+    """The comparison in few numbers, for another page."""
+    keys = ("sparse-pca", "dictionary", "elastic-net", OURS)
+    rows = []
+    for name, about in results["data"].items():
+        found = cells(results, name, MAIN)
+        if not set(keys) <= set(found):
+            continue
+        indices = [format(float(np.mean(found[key]["dice_folds"])), ".2f") for key in keys]
+        pieces = [[round(number) for number in found[key]["regions"]] for key in ("elastic-net", OURS)]
+        error = error_of(found[OURS]) / error_of(found["elastic-net"]) - 1
+        counts = (f"{min(numbers)} to {max(numbers)}" for numbers in pieces)
+        rows.append([title(name), about["n_rows"], *indices, *counts, f"{error:+.1%}"])
+    labels = [SHORT[key] for key in keys]
+    return markdown(["data", "samples", *labels, "regions, ElasticNet", "regions, SPCA-TV", "error"], rows)
 
 
 def _interval(value: Mapping[str, float] | None) -> str | None:

@@ -19,15 +19,17 @@ DENSE = Method("pca", "Dense PCA", {}, fit_pca)
 # One strength for all components, which has to be searched: many fits in place of one.
 SEARCHED = ("sparse-pca", "dictionary")
 DIRECT = ("pca", "pca-cut", "canica-cut", "elastic-net", "spca-tv")
-# The most telling first: shares of zeros, rows, methods. What is searched is fitted to halves at the
-# first share only: 320 searches of several fits each would take longer than all the rest.
+# Splits into halves of what is searched, which is fitted to halves at the first share of zeros only: all of
+# its halves would take longer than all the rest.
+FEW_SPLITS = 5
+# The most telling first: shares of zeros, rows, methods.
 STAGES: tuple[tuple[tuple[float, ...], str, tuple[str, ...]], ...] = (
     ((SHARES[0], 0.0), "folds", (*DIRECT, *SEARCHED)),
     ((SHARES[0], 0.0), "halves", DIRECT),
     (SHARES[1:], "folds", DIRECT),
     (SHARES[1:], "halves", DIRECT),
+    (SHARES[:1], "few halves", SEARCHED),
     (SHARES[1:], "folds", SEARCHED),
-    (SHARES[:1], "halves", SEARCHED),
 )
 
 
@@ -62,7 +64,8 @@ def _rows_of(kind: str) -> list[list[str]]:
     if kind == "folds":
         return [[rows.name] for rows in (all_rows(10), *folds(10))]
     names = [rows.name for rows in halves(10)]
-    return [names[first : first + 2] for first in range(0, len(names), 2)]
+    splits = [names[first : first + 2] for first in range(0, len(names), 2)]
+    return splits[:FEW_SPLITS] if kind == "few halves" else splits
 
 
 @lru_cache(maxsize=4)

@@ -22,11 +22,13 @@ MOST_BYTES = 200_000
 
 
 def test_the_page_says_what_the_results_say():
-    page = (PAGE / "index.md").read_text(encoding="utf-8")
+    pages = (PAGE / "index.md", PAGE.parent / command.COMPARISON)
+    page = "\n".join(file.read_text(encoding="utf-8") for file in pages)
     results = json.loads((PAGE / "results.json").read_text(encoding="utf-8"))
     assert {match["name"] for match in BLOCK.finditer(page)} == set(PARTS)
     assert filled(page, results) == page, "run `make study STUDY_ARGS=--no-fits`"
     assert set(results["data"]) == set(realdata.DATA)
+    assert results["run"]["n_fitted"] <= results["run"]["n_planned"] == len(list(work.pieces(realdata.DATA)))
     results["data"]["vbm"]["cells"][-1]["errors"][0] *= 2
     assert filled(page, results) != page
 
@@ -61,6 +63,7 @@ def test_the_pipeline_runs_and_continues(tmp_path, monkeypatch):
         assert np.mean(cell["reached"]) == pytest.approx(zeros, abs=0.05)
         assert {"value", "low", "high"} == set(cell["age"]["r2"])
     assert cells["pca-cut", 0.7]["errors"] > cells["pca", 0.0]["errors"]
+    assert results["run"]["n_fitted"] == results["run"]["n_planned"] == 3 * 6 + 2 * 2
     assert page.startswith("Before.")
     assert page.endswith("After.")
     assert "| **SPCA-TV** | 70% |" in page
@@ -88,7 +91,9 @@ def test_missing_data_are_named(monkeypatch, tmp_path):
 
 def test_every_fit_is_made_once_and_all_rows_come_first():
     found = list(work.pieces(["a", "b"]))
-    assert len(found) == len(set(found)) == 2 * (1 + 5 + 20) * (6 * 3 + 1)
+    # dense PCA, four methods at three shares, and two that are searched: folds, and some halves at one share
+    each = (1 + 5 + 20) * (1 + 4 * 3) + 2 * (3 * (1 + 5) + 2 * 5)
+    assert len(found) == len(set(found)) == 2 * each
     for piece in found:
         if piece.method in work.SEARCHED and piece.rows != "all":
             whole = work.replace(piece, rows="all")
