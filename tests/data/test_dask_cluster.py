@@ -147,6 +147,7 @@ ACTIONS = {
 }
 
 
+@pytest.mark.no_cover  # the lines of a fit to any Dask array
 @pytest.mark.parametrize("act", ACTIONS, ids=lambda act: act.__name__)
 def test_vectors_travel_and_blocks_do_not(act, images, model, client, traffic):
     X = blocks_of(images).persist()
@@ -158,6 +159,7 @@ def test_vectors_travel_and_blocks_do_not(act, images, model, client, traffic):
     assert max(traffic.sizes.values()) < vector_bytes(ACTIONS[act])
 
 
+@pytest.mark.no_cover
 def test_blocks_that_are_loaded_every_time_stay_where_they_are(images, model, client, traffic, tmp_path):
     """What loads a block is a part of the task that uses it."""
     np.save(tmp_path / "X.npy", images)

@@ -38,6 +38,7 @@ def assert_live_and_certified(model):
 
 
 @pytest.mark.filterwarnings("ignore::spcatv.estimator.SparsityWarning")
+@pytest.mark.no_cover
 @pytest.mark.parametrize("name", STRUCTURES)
 @pytest.mark.parametrize(
     "options",
