@@ -213,8 +213,8 @@ def _by_order(table: Table, names: Sequence[str], path_column: str | None) -> Ma
     n_rows = len(table.rows)
     if n_rows != len(names):
         raise TableError(
-            f"{table.source}: has {n_rows} rows, but there are {len(names)} samples, and no column "
-            f"({PARTICIPANT}, path) says which row is about which sample"
+            f"{table.source}: has {n_rows} rows, but there are {len(names)} samples, and nothing says which "
+            f"row is about which: add a column {PARTICIPANT} (for files named sub-...) or path"
         )
     sentence = (
         f"{table.source}: rows matched by their order alone: row 1 is taken for {Path(names[0]).name}, row "
