@@ -28,24 +28,6 @@ from spcatv.model import SavedModel, read_model
 from spcatv.problem import Penalty
 from spcatv.progress.callbacks import CallbackSupportMixin, forwarded_callbacks
 
-# fitted attributes of SPCATV that a fitted ImageSPCATV has too
-FITTED = (
-    "components_",
-    "mean_",
-    "global_loading_",
-    "singular_values_",
-    "explained_variance_",
-    "explained_variance_ratio_",
-    "l1_",
-    "l2_",
-    "tv_",
-    "structure_",
-    "n_iter_",
-    "diagnostics_",
-    "refinement_",
-    "n_features_in_",
-)
-
 
 class ImageSPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEstimator):
     """SPCATV on brain images: volumes, surfaces, or both (docs/images.md).
@@ -360,8 +342,9 @@ device, random_state
     def _adopt(self, estimator: SPCATV) -> None:
         """Copy the fitted attributes of the estimator."""
         self.estimator_ = estimator
-        for name in FITTED:
-            setattr(self, name, getattr(estimator, name))
+        for name, value in vars(estimator).items():
+            if name.endswith("_"):
+                setattr(self, name, value)
         self.space_ = self.preparation_.space
         self.masker_ = self.space_.masker()
         if hasattr(self.masker_, "set_params"):
