@@ -267,7 +267,7 @@ def samples_section(material: Material) -> Samples | None:
 def run_section(material: Material) -> Run:
     """Inputs, mask, parameters, versions, and how to repeat the run."""
     model = material.model
-    files = tuple(_files(material.inputs))
+    files = tuple(_files(material.saved.inputs))
     facts = [("Kind", type(model).__name__)]
     if hasattr(model, "mask_report_"):
         facts.append(("Mask", model.mask_report_))
@@ -281,7 +281,7 @@ def run_section(material: Material) -> Run:
     confounds = getattr(getattr(model, "preparation_", None), "confounds", None)
     if confounds is not None:
         facts.append(("Confounds removed", confounds.described()))
-    seed = material.parameters.get("random_state")
+    seed = material.saved.parameters.get("random_state")
     facts.append(
         ("Seed", "none (only random starts would use one)" if seed is None else words.plain_value(seed))
     )
@@ -309,7 +309,7 @@ def run_section(material: Material) -> Run:
         ),
         repeat=material.repeat,
         config=material.config,
-        versions=", ".join(f"{name} {version}" for name, version in material.versions.items()),
+        versions=", ".join(f"{name} {version}" for name, version in material.saved.versions.items()),
     )
 
 
@@ -326,7 +326,7 @@ def _weights(material: Material) -> tuple[str, str]:
 
 def _parameters(material: Material) -> dict[str, Any]:
     """The parameters in use, with the alphas of all components where they have one each."""
-    used = parameters_in_use(material.parameters)
+    used = parameters_in_use(material.saved.parameters)
     if material.alphas is not None:
         used["alpha"] = [float(f"{alpha:.4g}") for alpha in material.alphas]
     return used
