@@ -329,19 +329,18 @@ def test_resamples_and_their_table_agree_on_what_is_found(line, tmp_path):
 
     model = line.model
     resampled = bootstrap_components(model, line.X, n_resamples=5, random_state=0)
-    assert read_found(tmp_path, model.structure_, model.components_) is None
     rows = [
         f"{region.component + 1}\t{len(region.features)}\t{region.found!r}" for region in resampled.regions
     ]
     table = tmp_path / "desc-SPCATV_regions.tsv"
     table.write_text("\n".join(["component\tn_features\tfound", *rows]) + "\n", encoding="utf-8")
     given = checked_stability(resampled, model.components_.shape, "stability").found
-    np.testing.assert_array_equal(read_found(tmp_path, model.structure_, model.components_), given)
+    np.testing.assert_array_equal(read_found(table, model.structure_, model.components_), given)
     region = resampled.regions[0]
     assert (given[region.component, region.features] == region.found).all()
     table.write_text("component\tn_features\tfound\n1\t3\t0.5\n", encoding="utf-8")
     with pytest.raises(ResultsError, match="not those of this model"):
-        read_found(tmp_path, model.structure_, model.components_)
+        read_found(table, model.structure_, model.components_)
 
 
 @pytest.mark.parametrize(
