@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from spcatv._util.naming import some_of
 from spcatv.images.formats import file_suffixes
 from spcatv.images.loading import ImageError
 
@@ -208,5 +209,4 @@ def _keys(images: Sequence[_Image]) -> list[str]:
 def _listed(values: Iterable[str]) -> str:
     """Different values, sorted, and how many more there are."""
     different = sorted(set(values), key=lambda value: (value == NONE, value))
-    more = len(different) - N_SHOWN
-    return ", ".join(different[:N_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    return some_of(different, N_SHOWN)
