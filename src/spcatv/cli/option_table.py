@@ -44,27 +44,13 @@ HEADINGS = {
 
 @dataclass(frozen=True)
 class Option:
-    """How an option is given.
+    """How an option is given."""
 
-    Attributes
-    ----------
-    kind : Kind
-        The values that it takes.
-    group : str
-        Heading in the help and in the configuration file.
-    help : str
-        One sentence.
-    kept : bool
-        Whether the effective configuration records it; options that concern one run only are left out.
-    n_values : int, "+" or None
-        Number of arguments after the option on the command line, if it is more than one; "+" for one number
-        or more.
-    """
-
-    kind: Kind
-    group: str
-    help: str
-    kept: bool = True
+    kind: Kind  # the values that it takes
+    group: str  # heading in the help and in the configuration file
+    help: str  # one sentence
+    kept: bool = True  # whether the effective configuration records it; not if it concerns one run only
+    # number of arguments after the option on the command line, if it is more than one; "+" for one or more
     n_values: int | Literal["+"] | None = None
 
 

@@ -181,23 +181,9 @@ def effective_options(
 ) -> OptionsKind:
     """The value of every option: from the command line, else from the configuration, else the default.
 
-    Parameters
-    ----------
-    given : mapping
-        The parsed command line; names that are not options are ignored.
-    configured : mapping
-        The configuration file (`spcatv.cli.config.read_config`).
-    kind : type
-        `FitOptions` or `SelectOptions`.
-
-    Returns
-    -------
-    FitOptions or SelectOptions
-
-    Raises
-    ------
-    InputError
-        If two options that exclude each other are given in one place.
+    `given` is the parsed command line, where names that are not options are ignored; `configured` is the
+    configuration file (`spcatv.cli.config.read_config`). An InputError says that two options that exclude
+    each other are given in one place.
     """
     options = options_of(kind)
     chosen = {name: value for name, value in given.items() if name in options}
