@@ -211,7 +211,7 @@ def _judged(
     for column, values in columns.items():
         if column in scales and len(names) < FEWEST:
             continue
-        if column == "correlation" and not (wording.alike and np.median(values) >= COMMON):
+        if column == "correlation" and not (wording.alike and _middle(values) >= COMMON):
             continue
         compared = scales[column](values) if column in scales else values
         for number in np.flatnonzero(_far(compared, LEAST[column])):
@@ -236,12 +236,17 @@ def _minus_fisher_z(correlation: FloatArray) -> FloatArray:
     return -np.arctanh(np.clip(correlation, -0.999999, 0.999999))
 
 
+def _middle(values: FloatArray) -> float:
+    """The median of the values that are known; NaN if none is."""
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if len(known) else float("nan")
+
+
 def _far(values: FloatArray, least: float) -> BoolArray:
     """Which values lie far above the median; NaN never does."""
-    known = np.isfinite(values)
+    known, middle = np.isfinite(values), _middle(values)
     if not known.any():
         return known
-    middle = np.median(values[known])
     spread = MAD_TO_DEVIATION * float(np.median(np.abs(values[known] - middle)))
     return np.greater(values - middle, max(FAR * spread, least), where=known, out=known.copy())
 
