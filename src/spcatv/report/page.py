@@ -235,7 +235,7 @@ def generate_report(
         time_courses=time_courses(material),
         methods=methods_text(material, noun, tests),
         reference=REFERENCE,
-        samples=sections.samples_section(material),
+        samples=sections.samples_table(material),
         quality=quality_section(material, views),
         run=sections.run_section(material),
     )

@@ -33,15 +33,6 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Samples:
-    """The scores of all samples."""
-
-    text: str
-    summary: str
-    table: Table
-
-
-@dataclass(frozen=True)
 class Run:
     """What was run."""
 
@@ -242,8 +233,8 @@ def halves_table(material: Material) -> Table | None:
     return Table(caption, columns, rows, id="halves-table")
 
 
-def samples_section(material: Material) -> Samples | None:
-    """The scores as a table."""
+def samples_table(material: Material) -> Table | None:
+    """The scores of all samples."""
     scores = material.scores
     if scores is None:
         return None
@@ -257,11 +248,8 @@ def samples_section(material: Material) -> Samples | None:
         "Sample", *names, *(f"Component {k + 1}" for k in range(material.n_components)), text=names
     )
     more = f"; the first {MOST_SAMPLES:,} are listed" if len(scores.names) > MOST_SAMPLES else ""
-    return Samples(
-        text="How strongly every sample shows each component. The pictures are with the components.",
-        summary=f"Scores of {words.count(len(scores.names), 'sample')}{more}",
-        table=Table("Scores of all samples", columns, tuple(rows), id="scores-table", long=True),
-    )
+    summary = f"Scores of {words.count(len(scores.names), 'sample')}{more}"
+    return Table("Scores of all samples", columns, tuple(rows), id="scores-table", summary=summary, long=True)
 
 
 def run_section(material: Material) -> Run:
