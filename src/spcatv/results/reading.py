@@ -25,22 +25,8 @@ from spcatv.estimator import SPCATV
 from spcatv.estimator.state import restore_estimator
 from spcatv.metrics import threshold_loadings
 from spcatv.model import SavedModel, read_model
-from spcatv.results.folder import (
-    CEILING_COLUMN,
-    CONFIG,
-    CURVE,
-    HALVES,
-    MEAN,
-    METRICS,
-    MIXING,
-    QUALITY,
-    REGIONS,
-    SELECTION,
-    STABILITY,
-    ResultsError,
-    model_folder,
-    results_folder,
-)
+from spcatv.results import folder as files
+from spcatv.results.folder import ResultsError, model_folder, results_folder
 from spcatv.selection import ComponentCurve
 from spcatv.stability.halves import verdict_sentence
 from spcatv.structure import Structure
@@ -184,16 +170,16 @@ def read_results(folder: Path) -> Results:
     return Results(
         model=model,
         saved=saved,
-        scores=_if_there(_scores, results / MIXING, n_components),
-        ceiling=_if_there(_ceiling, results / METRICS, n_components),
-        selection=_if_there(_selection, results / SELECTION),
-        stability=_if_there(_stability, results / STABILITY, model.structure_, model.components_),
-        halves=_if_there(_halves, results / HALVES, n_components),
-        quality=_if_there(_quality, results / QUALITY) or (),
-        curve=_if_there(_curve, results / CURVE),
-        mean_file=results / MEAN if (results / MEAN).is_file() else None,
-        config=_read_text(results / CONFIG),
-        config_file=results / CONFIG,
+        scores=_if_there(_scores, results / files.MIXING, n_components),
+        ceiling=_if_there(_ceiling, results / files.METRICS, n_components),
+        selection=_if_there(_selection, results / files.SELECTION),
+        stability=_if_there(_stability, results / files.STABILITY, model.structure_, model.components_),
+        halves=_if_there(_halves, results / files.HALVES, n_components),
+        quality=_if_there(_quality, results / files.QUALITY) or (),
+        curve=_if_there(_curve, results / files.CURVE),
+        mean_file=results / files.MEAN if (results / files.MEAN).is_file() else None,
+        config=_read_text(results / files.CONFIG),
+        config_file=results / files.CONFIG,
     )
 
 
@@ -232,7 +218,7 @@ def _scores(file: Path, n_components: int) -> Scores:
 
 def _ceiling(file: Path, n_components: int) -> FloatArray | None:
     """What PCA explains with as many components, if the table of metrics has it."""
-    column = read_columns(file).get(CEILING_COLUMN)
+    column = read_columns(file).get(files.CEILING_COLUMN)
     if column is None:
         return None
     values = _numbers(column, file)
@@ -277,7 +263,7 @@ def _stability(file: Path, structure: Structure, components: FloatArray) -> Stab
             frequency, consistency, dice = (np.asarray(archive[name], dtype=np.float64) for name in names)
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise ResultsError(f"{file}: must hold the arrays {', '.join(names)} ({error})") from error
-    found = _if_there(read_found, file.parent / REGIONS, structure, components)
+    found = _if_there(read_found, file.parent / files.REGIONS, structure, components)
     return checked_stability(Stability(frequency, consistency, dice, found), components.shape, str(file))
 
 
