@@ -8,20 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from spcatv._util.parameters import (
-    DEVICES,
-    DTYPES,
-    FIT,
-    GLOBAL_SIGNALS,
-    INITS,
-    PENALISED_PARAMETERS,
-    REFITS,
-    SOLVER_NAMES,
-    TARGET_PARAMETERS,
-    TRANSFORMS,
-    UNITS,
-    Init,
-)
+from spcatv._util import parameters as allowed
+from spcatv._util.parameters import FIT, PENALISED_PARAMETERS, TARGET_PARAMETERS, Init
 from spcatv._util.types import FloatArray
 from spcatv.data import checked_memory_limit
 from spcatv.problem import PENALTIES, StructuredPenalty
@@ -61,19 +49,19 @@ def check_parameters(estimator: Any) -> None:
             raise TypeError(f"{name} must be True or False, got {getattr(estimator, name)!r}")
     if not isinstance(estimator.verbose, Integral) or estimator.verbose < 0:
         raise ValueError(f"verbose must be 0, 1 or 2, got {estimator.verbose!r}")
-    _check_choice("penalty_units", estimator.penalty_units, UNITS)
+    _check_choice("penalty_units", estimator.penalty_units, allowed.UNITS)
     if not isinstance(estimator.penalty, StructuredPenalty):
         _check_choice("penalty", estimator.penalty, PENALTIES)
-    _check_choice("transform_method", estimator.transform_method, TRANSFORMS)
-    for name, choices in (("global_signal", GLOBAL_SIGNALS), ("refit", REFITS)):
+    _check_choice("transform_method", estimator.transform_method, allowed.TRANSFORMS)
+    for name, choices in (("global_signal", allowed.GLOBAL_SIGNALS), ("refit", allowed.REFITS)):
         if getattr(estimator, name) is not None:
             _check_choice(name, getattr(estimator, name), choices)
     if not callable(estimator.solver):
-        _check_choice("solver", estimator.solver, SOLVER_NAMES)
-    if estimator.dtype is not None and _dtype_name(estimator.dtype) not in DTYPES:
-        raise ValueError(f"dtype must be None, {' or '.join(DTYPES)}, got {estimator.dtype!r}")
+        _check_choice("solver", estimator.solver, allowed.SOLVER_NAMES)
+    if estimator.dtype is not None and _dtype_name(estimator.dtype) not in allowed.DTYPES:
+        raise ValueError(f"dtype must be None, {' or '.join(allowed.DTYPES)}, got {estimator.dtype!r}")
     checked_memory_limit(estimator.memory_limit)
-    _check_choice("device", estimator.device, DEVICES)
+    _check_choice("device", estimator.device, allowed.DEVICES)
 
 
 def parameters_in_use(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -177,13 +165,14 @@ def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
 def checked_init(init: Any, n_components: int, n_features: int) -> Init | FloatArray:
     """The init parameter: one of the names, or finite loadings of shape (n_components, n_features)."""
     if isinstance(init, str):
-        _check_choice("init", init, INITS)
-        return next(name for name in INITS if name == init)
+        _check_choice("init", init, allowed.INITS)
+        return next(name for name in allowed.INITS if name == init)
     loadings = np.asarray(init)
     if loadings.dtype.kind not in "fiub" or loadings.shape != (n_components, n_features):
         raise ValueError(
-            f"init must be one of {', '.join(map(repr, INITS))} or loadings of shape ({n_components}, "
-            f"{n_features}), one row per component; got {type(init).__name__} of shape {loadings.shape}"
+            f"init must be one of {', '.join(map(repr, allowed.INITS))} or loadings of shape "
+            f"({n_components}, {n_features}), one row per component; got {type(init).__name__} of shape "
+            f"{loadings.shape}"
         )
     loadings = loadings.astype(np.float64)
     if not np.isfinite(loadings).all():
