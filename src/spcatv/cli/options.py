@@ -12,12 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from spcatv._util.parameters import (
-    FIT,
-    PENALISED_PARAMETERS,
-    SEARCH,
-    TARGET_PARAMETERS,
-)
+from spcatv._util.parameters import FIT, PENALISED_PARAMETERS, SEARCH, TARGET_PARAMETERS
 from spcatv.cli.kinds import InputError
 from spcatv.cli.option_table import GRID_OPTIONS, OPTIONS, Option
 

@@ -39,10 +39,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Choose, fit, resample, and write the results."""
     request = checked_request(arguments, SelectOptions, _checked)
     display = request.display()
-    with (
-        rerun_hint_on_interrupt(request.output, arguments.argv),
-        request.claimed() as folder,
-    ):
+    with rerun_hint_on_interrupt(request.output, arguments.argv), request.claimed() as folder:
         with show_warnings(), display, listening(display):
             samples, curve, search, stability, (halves, verdict) = _select(request)
         metrics = write_results(folder, samples, search.best_estimator_, config=request.config, halves=halves)

@@ -121,10 +121,6 @@ def further_components(
         more["init"] = "svd"
     with one_blas_thread():
         found = fit_data(
-            with_parameters(template, more),
-            data,
-            fit.structure,
-            rng=starts,
-            found=fit.decomposition,
+            with_parameters(template, more), data, fit.structure, rng=starts, found=fit.decomposition
         ).components
     return np.concatenate([fit.components, found[n_components:]])

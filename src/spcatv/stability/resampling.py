@@ -227,10 +227,7 @@ def _fit_resample(
 
 
 def _summary(
-    results: Iterable[_Resample | Failure],
-    components: FloatArray,
-    structure: Structure,
-    norm_fraction: float,
+    results: Iterable[_Resample | Failure], components: FloatArray, structure: Structure, norm_fraction: float
 ) -> Bootstrap:
     """Count over the resamples as they come; none of them is kept."""
     reference = threshold_loadings(components, norm_fraction)
