@@ -67,7 +67,7 @@ class Table:
 def number(cell: str) -> float:
     """The number in a cell; a ValueError if it is not written in plain digits (``1_000``, ``１２``)."""
     if "_" in cell or not cell.isascii():
-        raise ValueError(f"{cell!r} is no number")
+        raise ValueError(f"{cell!r} is not a number")
     return float(cell)
 
 

@@ -162,7 +162,7 @@ def load_array(file: Path) -> Array:
     """Read an array of numbers from a .npy, .npz, .csv or .tsv file; nothing in the file is executed."""
     suffix = file.suffix.lower()
     if suffix not in ARRAY_SUFFIXES:
-        raise InputError(f"{file} is no array; the formats are {', '.join(ARRAY_SUFFIXES)}")
+        raise InputError(f"{file} is not an array; the formats are {', '.join(ARRAY_SUFFIXES)}")
     try:
         if suffix == ".npy":
             data = np.load(file, mmap_mode="r", allow_pickle=False)

@@ -48,7 +48,7 @@ def read_config(file: Path, kind: type[CommonOptions]) -> dict[str, Any]:
             raise InputError(f"{file}: {written} {error}") from error
         except KeyError as error:
             if name in OPTIONS:
-                raise InputError(f"{file}: {written} is no option of spca-tv {kind.command}") from error
+                raise InputError(f"{file}: {written} is not an option of spca-tv {kind.command}") from error
             raise InputError(f"{file}: unknown key {written!r}{_closest(name, options)}") from error
     return {name: _anchored(value, file.resolve().parent) for name, value in values.items()}
 

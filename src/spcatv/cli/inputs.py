@@ -65,7 +65,7 @@ def _expand_file(file: Path, path_column: str | None, lists: tuple[Path, ...]) -
     elif file.suffix.lower() in TABLE_SUFFIXES:
         yield from _table_files(read_table(file), path_column)
     elif file.suffix.lower() in ARRAYS:
-        raise InputError(f"{file} is an array, no image: give it with --array {file}")
+        raise InputError(f"{file} is an array, not an image: give it with --array {file}")
     else:
         yield (file,)
 

@@ -68,7 +68,7 @@ def _checked(options: SelectOptions, sources: Sequence[Source]) -> SelectOptions
         )
     if options.scheduler is not None and not ADDRESS.fullmatch(options.scheduler):
         raise InputError(
-            f"--scheduler {options.scheduler} is no address with a port, such as tcp://host:8786"
+            f"--scheduler {options.scheduler} is not an address with a port, such as tcp://host:8786"
         )
     return replace(options, groups=find_groups(options, sources))
 

@@ -62,7 +62,7 @@ def bids_images(folder: str | Path, **filters: str | int | Sequence[str | int] |
     Raises
     ------
     ImageError
-        If the folder is no BIDS dataset, if no image has a wanted value, or if the images that are left
+        If the folder is not a BIDS dataset, if no image has a wanted value, or if the images that are left
         differ in something that was not asked for, such as their space.
 
     Examples
@@ -126,7 +126,7 @@ def _images_below(root: Path) -> list[_Image]:
     if not root.is_dir():
         raise ImageError(f"{root}: no such folder")
     if not (root / DESCRIPTION).is_file():
-        raise ImageError(f"{root}: is no BIDS dataset, it has no {DESCRIPTION}{_datasets_near(root)}")
+        raise ImageError(f"{root}: is not a BIDS dataset: it has no {DESCRIPTION}{_datasets_near(root)}")
     endings = file_suffixes()
     images = [
         _named(file)

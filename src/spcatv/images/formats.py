@@ -41,7 +41,7 @@ def listed(imgs: Any) -> Any:
     if isinstance(imgs, Mapping):
         return imgs
     if isinstance(imgs, np.ndarray):
-        raise ImageError(f"an array of shape {imgs.shape} is no image; spcatv.SPCATV takes arrays")
+        raise ImageError(f"an array of shape {imgs.shape} is not an image; spcatv.SPCATV takes arrays")
     if isinstance(imgs, str) and glob.has_magic(imgs) and not Path(imgs).exists():
         found = sorted(glob.glob(imgs))
         if not found:

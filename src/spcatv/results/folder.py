@@ -152,7 +152,7 @@ def _objection(folder: Path, *, overwrite: bool) -> str | None:
     entries = sorted(os.listdir(folder))
     foreign = next((name for name in entries if not _is_ours(name)), None)
     if foreign is not None or not _made_by_us(folder):
-        return f"is in use: it holds {foreign or entries[0]}, which is no result of spca-tv"
+        return f"is in use: it holds {foreign or entries[0]}, which is not a result of spca-tv"
     return None if overwrite else "holds the results of an earlier run, and --overwrite is not given"
 
 
