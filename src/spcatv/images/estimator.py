@@ -16,7 +16,7 @@ from spcatv._util.parameters import FIT
 from spcatv._util.types import FloatArray
 from spcatv.estimator import SPCATV
 from spcatv.estimator.naming import ComponentNamesMixin
-from spcatv.estimator.parameters import check_parameters
+from spcatv.estimator.parameters import check_parameters, check_switch
 from spcatv.estimator.reportable import ReportMixin
 from spcatv.images.asked import cohort_for, masker_parameters, reading_for
 from spcatv.images.cohort import Cohort, checked_dtype
@@ -609,8 +609,7 @@ def check_image_parameters(model: ImageSPCATV) -> None:
     check_parameters(model)
     check_rule(model.bad_features)
     checked_dtype(model.dtype)
-    if not isinstance(model.standardize, (bool, np.bool_)):
-        raise TypeError(f"standardize must be True or False, got {model.standardize!r}")
+    check_switch("standardize", model.standardize)
     checked_memory(model.memory)
     Storage.asked(model.cache, model.memory_limit)
     if model.memory is not None and model.cache is not None:

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from spcatv.estimator.parameters import check_switch
+
 # how the features of a run are scaled: not at all, by their standard deviation, or as percent of their mean
 SCALINGS = ("none", "zscore_sample", "psc")
 AUTO = "auto"
@@ -154,8 +156,7 @@ def _is_switch(value: Any) -> bool:
 
 
 def _switch(name: str, value: Any) -> bool:
-    if not isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{name} must be True or False, got {value!r}")
+    check_switch(name, value)
     return bool(value)
 
 

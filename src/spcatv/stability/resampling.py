@@ -13,12 +13,13 @@ import numpy.typing as npt
 from spcatv._util.types import FloatArray, IntArray
 from spcatv.data import Adjustment
 from spcatv.estimator import SPCATV
+from spcatv.estimator.parameters import checked_count
 from spcatv.metrics import dice, match_components, threshold_loadings
 from spcatv.model.checkpoint import checkpointing
 from spcatv.model.encoding import recordable
 from spcatv.progress import StageStarted
 from spcatv.selection.workers import FIT_FAILURES, Failure, check_failures, failure, without_failures, workers
-from spcatv.stability.refits import checked_count, fit_samples, reference_fit, some_samples
+from spcatv.stability.refits import fit_samples, reference_fit, some_samples
 from spcatv.structure import Structure
 from spcatv.structure.regions import connected_regions
 
