@@ -123,7 +123,8 @@ def make_reading(
     >>> reading.smoothing_fwhm, reading.standardize_runs
     (6.0, 'none')
     """
-    scaling = _SWITCHES[standardize_runs] if _is_switch(standardize_runs) else standardize_runs
+    is_switch = standardize_runs is None or isinstance(standardize_runs, (bool, np.bool_))
+    scaling = _SWITCHES[standardize_runs] if is_switch else standardize_runs
     if not isinstance(scaling, str) or scaling not in (*SCALINGS, AUTO):
         raise ValueError(
             "standardize_runs must be True, False, 'auto', 'zscore_sample' or 'psc', got "
@@ -149,10 +150,6 @@ def make_reading(
             "frequencies between the two are kept"
         )
     return reading
-
-
-def _is_switch(value: Any) -> bool:
-    return value is None or isinstance(value, (bool, np.bool_))
 
 
 def _switch(name: str, value: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -247,7 +247,7 @@ def _summary(
         for index, (number, features) in enumerate(regions):
             sign = np.sign(reference[number, features[0]])
             found[index] += 2 * int((result.signs[number, features] == sign).sum()) >= len(features)
-        done.append(_without_maps(result))
+        done.append(replace(result, signs=np.zeros((0, 0), np.int8)))
     check_failures(failures, n_left=len(done))
     selected = positive + negative
     frequency = selected / len(done)
@@ -264,10 +264,6 @@ def _summary(
         ),
         failures=tuple(failures),
     )
-
-
-def _without_maps(result: _Resample) -> _Resample:
-    return _Resample(np.zeros((0, 0), np.int8), result.dice, result.signed_dice, result.correlation)
 
 
 def _region(
