@@ -10,7 +10,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import MultiprocessingBackend, get_active_backend
@@ -25,7 +25,7 @@ from spcatv.selection.cluster import cluster_workers
 T = TypeVar("T")
 Item = tuple[Any, ...]
 # Calls ``function(*item)`` for every item; gives the numbers of the items and their results, in any order.
-Calls: TypeAlias = "Callable[[Callable[..., Any], Sequence[Item]], Iterator[tuple[int, Any]]]"
+Calls = Callable[[Callable[..., Any], Sequence[Item]], Iterator[tuple[int, Any]]]
 
 # What data or a machine can do to a fit. Other errors are mistakes in the call or in the program: they would
 # come back in every fit, and are raised at once.
