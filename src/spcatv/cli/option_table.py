@@ -305,7 +305,7 @@ OPTIONS: dict[str, Option] = {
         kinds.switch(),
         RUN,
         "go on with an interrupted run to the same output folder, or start again without what it has kept; "
-        "whoever gives neither is asked to decide if there is such a run",
+        "without either, you are asked to decide if there is such a run",
         kept=False,
     ),
 }

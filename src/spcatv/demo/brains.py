@@ -38,7 +38,7 @@ DISC_MM = 20.0
 TEMPLATE = "fsaverage5"
 # name of the results folder of SPCA-TV
 OURS = "spca-tv"
-# the regions are small, so most loadings shall be zero, as many in both methods; without smoothness,
+# the regions are small, so most loadings should be zero, as many in both methods; without smoothness,
 # neighbours do not count
 SPARSITY = "0.95"
 # only the report of SPCA-TV shows which components random halves find again

@@ -113,7 +113,7 @@ def _check_alpha(alpha: Any, n_components: int) -> None:
 
 
 def _check_default_target(sparsity: Any, smoothness: Any) -> None:
-    """With alpha, a wanted sparsity or smoothness would go unheard."""
+    """With alpha, a wanted sparsity or smoothness would be ignored."""
     if np.ndim(sparsity) > 0 or sparsity != FIT.sparsity or smoothness != FIT.smoothness:
         raise ValueError(
             f"alpha sets the weights, and sparsity={sparsity!r}, smoothness={smoothness!r} would be ignored; "

@@ -88,7 +88,7 @@ ENTITY_COLUMNS = {
 OF_LIVE = ("relative_gap", "error_bound", "converged", "sparsity")
 # columns of cv_results_ without a number in their names; `params` repeats the first of them and is left out
 SELECTION_COLUMNS = {
-    "param_sparsity": "Share of the loadings of every component that shall be exactly zero.",
+    "param_sparsity": "Share of the loadings of every component that should be exactly zero.",
     "param_smoothness": "Weight of the structured penalty, in standard deviations of a component's own map.",
     "param_alpha": "Strength of all penalties together.",
     "param_l1_ratio": "Share of alpha for the l1 norm.",

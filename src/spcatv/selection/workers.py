@@ -105,7 +105,7 @@ class JoblibWorkers:
     def _new_pool(self) -> Any:
         if isinstance(get_active_backend()[0], MultiprocessingBackend):
             raise ValueError(
-                "joblib's backend 'multiprocessing' waits for ever for a worker that died; take 'loky', "
+                "joblib's backend 'multiprocessing' waits forever for a worker that died; take 'loky', "
                 "which is joblib's default, or 'threading'"
             )
         return Parallel(n_jobs=self._n_jobs, return_as="generator_unordered").__enter__()
