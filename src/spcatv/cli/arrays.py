@@ -80,10 +80,7 @@ class ArraySamples(SampleSet):
 
 
 def read_array(options: CommonOptions) -> ArraySamples:
-    """Read the array that `options` name, leave out features that cannot be used, and find the structure.
-
-    An InputError names the file that cannot be read, does not fit, or leaves nothing.
-    """
+    """Read the array that `options` name, leave out features that cannot be used, and find the structure."""
     if options.array is None:
         raise InputError("no array: name one with --array")
     file = options.array

@@ -111,10 +111,7 @@ def _count_remarks(metrics: Sequence[Mapping[str, Any]], model: SPCATV) -> list[
 def summary_text(
     lines: Sequence[str], metrics: Sequence[Mapping[str, Any]], folder: Path, model: SPCATV, verdict: str
 ) -> str:
-    """What to print at the end: what was read and done, the components, and where the results are.
-
-    `metrics` come from `write_results`; the `verdict`, which may be empty, from `verdicts`.
-    """
+    """What to print at the end: what was read and done, the components, and where the results are."""
     header = (
         *("component", "variance", *ZEROS_HEADER),
         *("clusters", "relative gap", "converged", "seconds"),

@@ -81,10 +81,7 @@ class DotsResult:
 
 
 def run_dots(folder: Path, *, seed: int = 0) -> DotsResult:
-    """Simulate, fit, compare, and save ``loadings.png`` and ``table.tsv`` in an existing folder.
-
-    A MissingExtraError comes before any work.
-    """
+    """Simulate, fit, compare, and save ``loadings.png`` and ``table.tsv`` in an existing folder."""
     require(("matplotlib",), "report", "the demo draws a picture")
     data = make_dots(random_state=seed)
     train, test = data.split()

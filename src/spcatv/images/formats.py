@@ -34,10 +34,7 @@ def file_suffixes() -> tuple[str, ...]:
 
 
 def listed(imgs: Any) -> Any:
-    """Expand a pattern of file names or an iterator into a list; refuse what is not an image.
-
-    A mapping by hemisphere is returned as it is.
-    """
+    """A pattern or an iterator as a list, a mapping by hemisphere as it is; refuses what is not an image."""
     if isinstance(imgs, Mapping):
         return imgs
     if isinstance(imgs, np.ndarray):

@@ -65,10 +65,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
 
 
 def read_arrays(path: Path, declared: Any) -> dict[str, Array]:
-    """Read exactly the arrays that a model declares, each with its declared type and shape.
-
-    `declared` is what `declare` returned when the ``.npz`` file was written; it is not trusted.
-    """
+    """Read exactly the arrays that a model declares (by `declare`), each as declared; nothing is trusted."""
     expected = _checked_declaration(path, declared)
     try:
         with zipfile.ZipFile(path) as archive:

@@ -26,18 +26,12 @@ Table = Mapping[str, FieldType]
 
 
 def write_record(table: Table, record: Any, *, suffix: str = "") -> dict[str, Any]:
-    """Describe an object by JSON: one entry per field of the table.
-
-    Attributes are named like the fields, with `suffix` at the end: "_" for fitted attributes.
-    """
+    """Describe an object by JSON, one entry per field of the table; `suffix` ends the names of attributes."""
     return {name: kind.write(getattr(record, f"{name}{suffix}")) for name, kind in table.items()}
 
 
 def read_record(table: Table, state: Any, what: str) -> dict[str, Any]:
-    """Read what `write_record` has written, without trusting it; lists become tuples.
-
-    `what` names the record in error messages.
-    """
+    """Read what `write_record` has written, without trusting it; `what` names the record in messages."""
     if not isinstance(state, dict) or set(state) != set(table):
         raise ModelError(f"{what} must have exactly the entries {', '.join(table)}")
     return {name: read_value(kind, state[name], f"{name} of {what}") for name, kind in table.items()}

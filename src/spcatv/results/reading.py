@@ -201,10 +201,7 @@ def read_columns(file: Path) -> dict[str, list[str]]:
 
 
 def _scores(file: Path, n_components: int) -> Scores:
-    """The mixing table: one row per sample, one column per component.
-
-    Other columns, such as participant_id, may be there and are not read.
-    """
+    """The mixing table: one row per sample, one column per component; other columns are not read."""
     columns = read_columns(file)
     names = component_names(n_components)
     missing = [name for name in ("input", *names) if name not in columns]

@@ -96,10 +96,7 @@ class SelectionTable:
 
     @property
     def eligible(self) -> BoolArray:
-        """Settings to choose from, shape (n_settings,): all components alive on all folds.
-
-        Where no setting is like that, those with the most components alive.
-        """
+        """Settings to choose from, shape (n_settings,): those with the most components alive on all folds."""
         return np.asarray(self.fitted & (self.least_live == self.least_live.max()))
 
     @property

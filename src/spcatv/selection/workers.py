@@ -39,10 +39,7 @@ MOST_NAMED = 5
 @recordable
 @dataclass(frozen=True)
 class Failure:
-    """A fit that failed.
-
-    `where` says which one: the fold and the setting, or the resample; `error` is its kind and message.
-    """
+    """A fit that failed: `where` is its fold and setting, or its resample; `error` its kind and message."""
 
     where: str
     error: str
