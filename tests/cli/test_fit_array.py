@@ -240,7 +240,7 @@ def test_wrong_options_leave_nothing(change, message, array, tmp_path, refused):
         ("text.npy", b"no array at all", "cannot read"),
         ("cut.npz", b"PK\x03\x04", "cannot read"),
         ("words.csv", b"a,b\n1,2\n3,x\n", "cannot read"),
-        ("image.png", b"\x89PNG", "is no array; the formats are .npy, .npz, .csv, .tsv"),
+        ("image.png", b"\x89PNG", "is not an array; the formats are .npy, .npz, .csv, .tsv"),
     ],
 )
 def test_unreadable_arrays_are_named(name, content, message, tmp_path, refused):

@@ -281,7 +281,7 @@ def test_failure_of_everything_is_one_line(array, tmp_path, monkeypatch, capsys)
         (("--groups", "nothing.tsv:subject"), "cannot read the table nothing.tsv"),
         (("--groups", "{visits}:site"), "has no column 'site'; it has subject, age"),
         (("--cv", "9", "--groups", "{visits}:subject"), "--cv 9 does not go with 16 samples"),
-        (("--scheduler", "somewhere"), "--scheduler somewhere is no address with a port"),
+        (("--scheduler", "somewhere"), "--scheduler somewhere is not an address with a port"),
         (("--shape", "12,11"), "has 120 values per sample, but the field has 12 x 11 = 132 cells"),
     ],
 )

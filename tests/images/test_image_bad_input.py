@@ -115,7 +115,7 @@ def test_one_image_or_none(three):
 
 
 def test_no_images_at_all(three, tmp_path):
-    refused(r"an array of shape \(3, 4\) is no image", np.ones((3, 4)))
+    refused(r"an array of shape \(3, 4\) is not an image", np.ones((3, 4)))
     refused("images are files, image objects or lists", 3)
     refused(r"is a directory", [tmp_path, three[0]])
     refused(r"gone\.nii\.gz: no such file", [three[0], tmp_path / "gone.nii.gz"])

@@ -73,6 +73,17 @@ def test_planted_faults_are_found_and_named(fault, why):
     assert "exclude" in line
 
 
+def test_an_image_without_a_correlation_does_not_hide_others():
+    """Image 3 is flat wherever most images have values, so that it has no correlation with them."""
+    X = rows()
+    X[5:, 0] = np.nan
+    X[3] = np.arange(X.shape[1]) == 0
+    X[7] = X[7, ::-1]
+    found = judged(X)[0]
+    assert np.isnan(found[3].correlation)
+    assert "correlation" in found[7].why
+
+
 def test_features_that_are_lost_by_outliers_are_counted():
     """Two images miss the same half: neither alone costs a feature, but both together do."""
     X = rows()

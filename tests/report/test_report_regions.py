@@ -130,15 +130,26 @@ def test_tables_of_names(tmp_path, name, text):
 
 def test_wrong_atlases_are_refused_by_name(volume, tmp_path):
     nib = pytest.importorskip("nibabel")
+    from spcatv.images import ImageError
+
     parts = parts_of(volume.model)
     nib.save(nib.Nifti1Image(np.full((4, 4, 4), 0.5, np.float32), np.eye(4)), tmp_path / "probability.nii.gz")
     with pytest.raises(ReportError, match=r"probability\.nii\.gz: an atlas is a 3-D image of whole numbers"):
         label_features(parts, [tmp_path / "probability.nii.gz"])
+    flat = nib.Nifti1Image(np.ones((4, 4, 4), np.uint8), np.eye(4))
+    flat.header["sform_code"], flat.header["srow_z"], flat.header["qform_code"] = 1, 0, 0
+    (tmp_path / "flat.nii").write_bytes(flat.header.binaryblock + bytes(4) + bytes(64))
+    with pytest.raises(ImageError, match=r"flat\.nii: its affine cannot be inverted"):
+        label_features(parts, [tmp_path / "flat.nii"])
     with pytest.raises(ReportError, match=r"lh\.annot: the model has 0 hemispheres"):
         label_features(parts, ["lh.annot"])
     (tmp_path / "names.tsv").write_text("a\tb\n1\t2\n", encoding="utf-8")
     with pytest.raises(ReportError, match="a column of numbers"):
         read_names(tmp_path / "names.tsv")
+    for text, message in (("infinity", "a label is a whole number"), (200_000 * "1", "cannot be read")):
+        (tmp_path / "names.tsv").write_text(f"index\tname\n{text}\tA\n", encoding="utf-8")
+        with pytest.raises(ReportError, match=rf"names\.tsv: {message}"):
+            read_names(tmp_path / "names.tsv")
 
 
 @pytest.mark.parametrize("method", ["deflation", "projection"])
@@ -329,19 +340,18 @@ def test_resamples_and_their_table_agree_on_what_is_found(line, tmp_path):
 
     model = line.model
     resampled = bootstrap_components(model, line.X, n_resamples=5, random_state=0)
-    assert read_found(tmp_path, model.structure_, model.components_) is None
     rows = [
         f"{region.component + 1}\t{len(region.features)}\t{region.found!r}" for region in resampled.regions
     ]
     table = tmp_path / "desc-SPCATV_regions.tsv"
     table.write_text("\n".join(["component\tn_features\tfound", *rows]) + "\n", encoding="utf-8")
     given = checked_stability(resampled, model.components_.shape, "stability").found
-    np.testing.assert_array_equal(read_found(tmp_path, model.structure_, model.components_), given)
+    np.testing.assert_array_equal(read_found(table, model.structure_, model.components_), given)
     region = resampled.regions[0]
     assert (given[region.component, region.features] == region.found).all()
     table.write_text("component\tn_features\tfound\n1\t3\t0.5\n", encoding="utf-8")
     with pytest.raises(ResultsError, match="not those of this model"):
-        read_found(tmp_path, model.structure_, model.components_)
+        read_found(table, model.structure_, model.components_)
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,9 @@ def test_maps_have_the_names_of_those_in_a_model_folder():
         ),
         ("desc-SPCATV_metrics.tsv", "pca_cumulative_explained_variance_ratio\nx\n", "could not convert"),
         ("desc-SPCATV_selection.json", "{}", "must hold best_index, rule and n_folds"),
+        ("desc-SPCATV_selection.json", '{"best_index": 0, "n_folds": "few"}', "must hold best_index, rule"),
+        ("desc-SPCATV_selection.tsv", "param_alpha\n0.1\n", "has no column mean_test_error"),
+        ("desc-SPCATV_halves.tsv", "rank\tdice\tverdict\n1\t0.9\ta\nn/a\t0.1\tb\n", "some rank is missing"),
         ("desc-SPCATV_regions.tsv", "n_features\tfound\n3\t0.5\n", "not those of this model"),
         ("stability.npz", "no archive", "must hold the arrays selection_frequency"),
     ],
@@ -119,3 +122,26 @@ def test_damaged_files_are_refused_by_name(tmp_path, name, text, message):
     with pytest.raises(ResultsError, match=message) as caught:
         read_results(folder)
     assert str(caught.value).startswith(str(folder / name))
+
+
+def test_damaged_stability_is_refused_by_name(tmp_path):
+    """Bytes that no decoder can unfold, and an array that is no archive; without regions, none is found."""
+    folder = tmp_path / "results"
+    shutil.copytree(EARLIER / "array", folder)
+    (folder / "desc-SPCATV_regions.tsv").unlink(missing_ok=True)
+    file = folder / "stability.npz"
+    stability = read_results(folder).stability
+    assert stability.found is None
+    np.savez_compressed(file, selection_frequency=stability.selection_frequency)
+    content = bytearray(file.read_bytes())
+    start = 30 + content[26] + content[28]  # of the first entry, after its header, name and extra field
+    content[start : start + 8] = 8 * b"\xff"
+    for damaged in (bytes(content), b"no archive"):
+        file.write_bytes(damaged)
+        with pytest.raises(ResultsError, match="must hold the arrays selection_frequency") as caught:
+            read_results(folder)
+        assert str(caught.value).startswith(str(file))
+    with file.open("wb") as opened:
+        np.save(opened, stability.dice)
+    with pytest.raises(ResultsError, match="must hold the arrays selection_frequency"):
+        read_results(folder)

@@ -150,7 +150,7 @@ def test_samples_that_are_elsewhere(tmp_path, few, spca_tv):
     assert f"not read: give a pattern, such as '{tmp_path / 'bids'}/**/*.nii.gz'" in ran.err
     ran = spca_tv("fit", few, *output)
     assert ran.code == 2
-    assert f"{few} is an array, no image: give it with --array {few}" in ran.err
+    assert f"{few} is an array, not an image: give it with --array {few}" in ran.err
     (tmp_path / "arrays").mkdir()
     (tmp_path / "arrays" / few.name).write_bytes(few.read_bytes())
     ran = spca_tv("fit", tmp_path / "arrays", *output)

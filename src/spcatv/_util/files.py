@@ -1,4 +1,4 @@
-"""Write a file completely or not at all, and see whether one has changed."""
+"""Write a file completely or not at all, read text that others wrote, and see whether a file has changed."""
 
 from __future__ import annotations
 
@@ -13,6 +13,21 @@ def file_state(path: Path) -> tuple[int, int, int]:
     """What changes when a file does: its size in bytes, its time of change in nanoseconds, and its number."""
     found = os.stat(path)
     return found.st_size, found.st_mtime_ns, found.st_ino
+
+
+def read_text(file: Path, what: str, error: type[Exception], *, largest: int = 2**28) -> str:
+    """The text of a file in UTF-8, up to `largest` bytes; the error names the file, which is a `what`."""
+    try:
+        with file.open("rb") as opened:
+            content = opened.read(largest + 1)
+    except OSError as failure:
+        raise error(f"cannot read the {what} {file} ({failure.strerror})") from failure
+    if len(content) > largest:
+        raise error(f"{file} is too large for a {what}: more than {largest:,} bytes")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as failure:
+        raise error(f"{file} is not a {what}: it is not a text file in UTF-8") from failure
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spcatv._util.entities import COLUMNS, ENTITIES, entities_of, files_of, samples_of_one_file
+from spcatv._util.naming import some_of
 from spcatv._util.text_table import MISSING, Table, TableError
 from spcatv._util.warn import warn_user
 
@@ -22,7 +23,6 @@ POSSIBLE_PARTICIPANTS = ("participant", "subject_id", "subject", "sub")
 IDENTIFYING = (*COLUMNS.values(), *PATH_COLUMNS)
 # samples that are not files: images in memory
 UNNAMED = re.compile(r"image \d+")
-N_NAMED = 5
 
 
 class RowOrderWarning(UserWarning):
@@ -135,10 +135,10 @@ def _participant_alias(table: Table, people: Sequence[Mapping[str, str]]) -> str
 def _by_participant(
     table: Table, named: str, names: Sequence[str], people: Sequence[Mapping[str, str]]
 ) -> Match:
-    nameless = [name for name, person in zip(names, people, strict=True) if "sub" not in person]
+    nameless = dict.fromkeys(n for n, person in zip(names, people, strict=True) if "sub" not in person)
     if nameless:
         raise TableError(
-            f"{table.source}: rows are found by {named}, but the names of {_listed(nameless)} do not say "
+            f"{table.source}: rows are found by {named}, but the names of {some_of(nameless)} do not say "
             "whom they are about (sub-...); give a column of paths"
         )
     columns, keys = [named], ["sub"]
@@ -182,17 +182,17 @@ def _checked(
 ) -> Match:
     """One row per sample, or an error that names samples (`shown`) with none or several."""
     how = " and ".join(columns)
-    missing = [name for name, rows in zip(shown, found, strict=True) if not rows]
+    missing = dict.fromkeys(name for name, rows in zip(shown, found, strict=True) if not rows)
     if missing:
         raise TableError(
-            f"{table.source}: no row is about {_listed(missing)} (rows are found by {how}); add the missing "
+            f"{table.source}: no row is about {some_of(missing)} (rows are found by {how}); add the missing "
             "rows, or leave these images out"
         )
     double = {name: rows for name, rows in zip(shown, found, strict=True) if len(rows) > 1}
     if double:
         first = " and ".join(str(row + 1) for row in next(iter(double.values()))[:2])
         raise TableError(
-            f"{table.source}: more than one row is about {_listed(list(double))} (first rows {first}; rows "
+            f"{table.source}: more than one row is about {some_of(double)} (first rows {first}; rows "
             f"are found by {how}); keep one row, or tell them apart by a column such as session_id or path"
         )
     rows = tuple(rows[0] for rows in found)
@@ -225,10 +225,3 @@ def _by_order(table: Table, names: Sequence[str], path_column: str | None) -> Ma
     if surprising:
         sentence += f"; a column {PARTICIPANT} (for files named sub-...) or path would match them by name"
     return Match(tuple(range(n_rows)), (), sentence, surprising)
-
-
-def _listed(names: Sequence[str]) -> str:
-    """At most five different names, and how many more there are."""
-    different = list(dict.fromkeys(names))
-    more = len(different) - N_NAMED
-    return ", ".join(different[:N_NAMED]) + (f" and {more} more" if more > 0 else "")

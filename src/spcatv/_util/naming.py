@@ -1,8 +1,17 @@
-"""Names of scores: the same in tables, in DataFrames and in scikit-learn."""
+"""Names of scores, the same in tables, DataFrames and scikit-learn; and many names in one message."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 
 def component_names(n_components: int) -> tuple[str, ...]:
     """The columns of a table of scores: ``component_1``, ``component_2``, ..."""
     return tuple(f"component_{number}" for number in range(1, n_components + 1))
+
+
+def some_of(names: Iterable[str], most: int = 5) -> str:
+    """The first names, and how many more there are: "a, b and 3 more"."""
+    known = list(names)
+    more = f" and {len(known) - most} more" if len(known) > most else ""
+    return ", ".join(known[:most]) + more

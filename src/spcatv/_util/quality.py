@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from spcatv._util.naming import some_of
 from spcatv._util.types import BoolArray, FloatArray
 from spcatv._util.warn import warn_user
 
@@ -26,7 +27,6 @@ COMMON = 0.3
 MOST_FEATURES = 50_000
 MOST_IN_MEDIAN = 101
 BLOCK = 2**22  # values that are sorted at a time
-MOST_NAMED = 5
 
 
 class BlankError(ValueError):
@@ -101,7 +101,7 @@ def sample_quality(X: Any, names: Sequence[str], wording: Wording) -> tuple[Imag
     # if all samples are blank, the rule for bad features says so
     if 0 < len(blank) < len(X):
         raise BlankError(
-            f"{_listed(blank)}: the same value, or none, in all {n_features:,} {wording.features} of "
+            f"{some_of(blank)}: the same value, or none, in all {n_features:,} {wording.features} of "
             f"{wording.whole}; leave out such {wording.samples}{wording.remedy}"
         )
     distance, correlation = _compared(X[:, :: -(-n_features // MOST_FEATURES)])
@@ -139,7 +139,7 @@ def _with_repeats(
     named = [f"{quality[number].name} (as {quality[first].name})" for number, first in repeats.items()]
     verb = f"{wording.sample} holds" if len(named) == 1 else f"{wording.samples} hold"
     warn_user(
-        f"{len(named)} {verb} the same values as another one and would count twice: {_listed(named)}; leave "
+        f"{len(named)} {verb} the same values as another one and would count twice: {some_of(named)}; leave "
         f"out what is not wanted{wording.remedy}",
         ImageQualityWarning,
     )
@@ -211,7 +211,7 @@ def _judged(
     for column, values in columns.items():
         if column in scales and len(names) < FEWEST:
             continue
-        if column == "correlation" and not (wording.alike and np.median(values) >= COMMON):
+        if column == "correlation" and not (wording.alike and _middle(values) >= COMMON):
             continue
         compared = scales[column](values) if column in scales else values
         for number in np.flatnonzero(_far(compared, LEAST[column])):
@@ -236,12 +236,17 @@ def _minus_fisher_z(correlation: FloatArray) -> FloatArray:
     return -np.arctanh(np.clip(correlation, -0.999999, 0.999999))
 
 
+def _middle(values: FloatArray) -> float:
+    """The median of the values that are known; NaN if none is."""
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if len(known) else float("nan")
+
+
 def _far(values: FloatArray, least: float) -> BoolArray:
     """Which values lie far above the median; NaN never does."""
-    known = np.isfinite(values)
+    known, middle = np.isfinite(values), _middle(values)
     if not known.any():
         return known
-    middle = np.median(values[known])
     spread = MAD_TO_DEVIATION * float(np.median(np.abs(values[known] - middle)))
     return np.greater(values - middle, max(FAR * spread, least), where=known, out=known.copy())
 
@@ -256,7 +261,7 @@ def _warn(quality: Sequence[ImageQuality], X: Any, wording: Wording) -> None:
     cost = f"; values missing there cost {wording.whole} {size}" if lost else ""
     verb, them = ("is", "it") if len(named) == 1 else ("are", "them")
     warn_user(
-        f"{len(named)} of {len(quality)} {wording.samples} {verb} unlike the others: {_listed(named)}{cost}; "
+        f"{len(named)} of {len(quality)} {wording.samples} {verb} unlike the others: {some_of(named)}{cost}; "
         f"look at {them}, or leave {them} out{wording.remedy}",
         ImageQualityWarning,
     )
@@ -268,8 +273,3 @@ def _n_lost(X: Any, outliers: BoolArray) -> int:
     for row, outlier in zip(X, outliers.tolist(), strict=True):
         missing[outlier] |= ~np.isfinite(row)
     return int(np.count_nonzero(missing[True] & ~missing[False]))
-
-
-def _listed(texts: Sequence[str]) -> str:
-    more = f" and {len(texts) - MOST_NAMED} more" if len(texts) > MOST_NAMED else ""
-    return ", ".join(texts[:MOST_NAMED]) + more

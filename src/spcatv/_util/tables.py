@@ -6,10 +6,7 @@ from collections.abc import Sequence
 
 
 def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Format a table as text, the first column aligned left and the others right.
-
-    Headings, a rule, and one line per row; no line break at the end.
-    """
+    """A table as text: headings, a rule, one line per row; the first column is aligned left, others right."""
     widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
 
     def line(cells: Sequence[str]) -> str:

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from spcatv._util.files import read_text
+
 TABLE_SUFFIXES = (".tsv", ".csv")
 # Bytes of a table, and magnitude of a number in it, beyond which something is wrong.
 LARGEST_TABLE = 2**28
@@ -67,22 +69,13 @@ class Table:
 def number(cell: str) -> float:
     """The number in a cell; a ValueError if it is not written in plain digits (``1_000``, ``１２``)."""
     if "_" in cell or not cell.isascii():
-        raise ValueError(f"{cell!r} is no number")
+        raise ValueError(f"{cell!r} is not a number")
     return float(cell)
 
 
 def read_table(file: Path) -> Table:
     """Read a table with a header; cells are stripped and stay strings."""
-    try:
-        with file.open("rb") as opened:
-            content = opened.read(LARGEST_TABLE + 1)
-        if len(content) > LARGEST_TABLE:
-            raise TableError(f"{file} is too large for a table: more than {LARGEST_TABLE:,} bytes")
-        text = content.decode("utf-8-sig")
-    except OSError as error:
-        raise TableError(f"cannot read the table {file} ({error.strerror})") from error
-    except UnicodeDecodeError as error:
-        raise TableError(f"{file} is not a table: it is not a text file in UTF-8") from error
+    text = read_text(file, "table", TableError, largest=LARGEST_TABLE)
     delimiter = "," if file.suffix.lower() == ".csv" else "\t"
     try:
         lines = [

@@ -13,10 +13,7 @@ from spcatv.cli.options import CommonOptions, flag, options_of
 
 
 def add_arguments(parser: argparse.ArgumentParser, kind: type[CommonOptions]) -> argparse._ArgumentGroup:
-    """Declare every option of a command; options that are not given stay out of the parsed arguments.
-
-    Returns the last group, for further options of the run.
-    """
+    """Declare every option of a command; those that are not given stay out. Returns the last group."""
     defaults = {item.name: item.default for item in fields(kind)}
     options = options_of(kind)
     used = {option.group for option in options.values()}
@@ -28,40 +25,20 @@ def add_arguments(parser: argparse.ArgumentParser, kind: type[CommonOptions]) ->
 
 def add_argument(group: argparse._ArgumentGroup, name: str, option: Option, default: Any = None) -> None:
     """Declare an option by its name in the table; `default` is only shown."""
-    shown = option.help.replace("%", "%%")
-    if default is not None and option.kind.metavar is not None:
-        shown += f" (default: {_shown(default)})"
-    if option.kind.metavar is None:
-        if default is not None:
-            shown += f" (default: {'yes' if default else 'no'})"
-        group.add_argument(
-            flag(name), action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, help=shown
-        )
+    kind, shown = option.kind, option.help.replace("%", "%%")
+    details: dict[str, Any] = {"metavar": kind.metavar}
+    if kind.metavar is None:
+        details = {"action": argparse.BooleanOptionalAction}
     elif option.n_values == "+":
-        group.add_argument(
-            flag(name),
-            nargs="+",
-            action=_Numbers,
-            kind=option.kind,
-            default=argparse.SUPPRESS,
-            metavar=option.kind.metavar,
-            help=shown,
-        )
+        details |= {"nargs": "+", "action": _Numbers, "kind": kind}
     elif option.n_values is not None:
         # separate arguments, so that a shell completes file names
-        metavar = tuple(option.kind.metavar.split())
-        group.add_argument(
-            flag(name), nargs=option.n_values, default=argparse.SUPPRESS, metavar=metavar, help=shown
-        )
+        details = {"nargs": option.n_values, "metavar": tuple(kind.metavar.split())}
     else:
-        group.add_argument(
-            flag(name),
-            type=_argument_type(option.kind),
-            default=argparse.SUPPRESS,
-            choices=option.kind.choices or None,
-            metavar=option.kind.metavar,
-            help=shown,
-        )
+        details |= {"type": _argument_type(kind), "choices": kind.choices or None}
+    if default is not None:
+        shown += f" (default: {_shown(default)})"
+    group.add_argument(flag(name), default=argparse.SUPPRESS, help=shown, **details)
 
 
 class _Numbers(argparse.Action):
@@ -90,6 +67,8 @@ class _Numbers(argparse.Action):
 
 
 def _shown(default: Any) -> str:
+    if isinstance(default, bool):
+        return "yes" if default else "no"
     if isinstance(default, tuple):
         return ",".join(map(_shown, default))
     return f"{default:g}" if isinstance(default, float) else str(default)

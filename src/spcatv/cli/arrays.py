@@ -80,10 +80,7 @@ class ArraySamples(SampleSet):
 
 
 def read_array(options: CommonOptions) -> ArraySamples:
-    """Read the array that `options` name, leave out features that cannot be used, and find the structure.
-
-    An InputError names the file that cannot be read, does not fit, or leaves nothing.
-    """
+    """Read the array that `options` name, leave out features that cannot be used, and find the structure."""
     if options.array is None:
         raise InputError("no array: name one with --array")
     file = options.array
@@ -162,7 +159,7 @@ def load_array(file: Path) -> Array:
     """Read an array of numbers from a .npy, .npz, .csv or .tsv file; nothing in the file is executed."""
     suffix = file.suffix.lower()
     if suffix not in ARRAY_SUFFIXES:
-        raise InputError(f"{file} is no array; the formats are {', '.join(ARRAY_SUFFIXES)}")
+        raise InputError(f"{file} is not an array; the formats are {', '.join(ARRAY_SUFFIXES)}")
     try:
         if suffix == ".npy":
             data = np.load(file, mmap_mode="r", allow_pickle=False)

@@ -144,7 +144,8 @@ def zsh(whole: Command, commands: list[Command]) -> str:
     ]
     for command in commands:
         specs = [_zsh_spec(name, option) for option in command.options for name in option.names]
-        specs += [_zsh_positional(choice) for choice in command.choices if not choice.names]
+        positional = [choice for choice in command.choices if not choice.names]
+        specs += [_quoted(f"*:argument:{_zsh_values(choice)}") for choice in positional]
         lines.append(f"            {command.name}) _arguments \\")
         lines += [*(f"                {spec} \\" for spec in specs), "                ;;"]
     start = 'if [ "$funcstack[1]" = "_spca-tv" ]; then _spca_tv "$@"; else compdef _spca_tv spca-tv; fi'
@@ -154,10 +155,6 @@ def zsh(whole: Command, commands: list[Command]) -> str:
 def _zsh_spec(name: str, option: Choice) -> str:
     text = re.sub(r"([\[\]:\\])", r"\\\1", option.help)
     return _quoted(f"*{name}[{text}]" + (f":value:{_zsh_values(option)}" if option.takes_value else ""))
-
-
-def _zsh_positional(choice: Choice) -> str:
-    return _quoted(f"*:argument:{_zsh_values(choice)}")
 
 
 def _zsh_values(choice: Choice) -> str:

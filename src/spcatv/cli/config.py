@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from spcatv._util.files import read_text
 from spcatv._version import __version__
 from spcatv.cli.inputs import SampleFiles
 from spcatv.cli.kinds import InputError
@@ -48,28 +49,20 @@ def read_config(file: Path, kind: type[CommonOptions]) -> dict[str, Any]:
             raise InputError(f"{file}: {written} {error}") from error
         except KeyError as error:
             if name in OPTIONS:
-                raise InputError(f"{file}: {written} is no option of spca-tv {kind.command}") from error
+                raise InputError(f"{file}: {written} is not an option of spca-tv {kind.command}") from error
             raise InputError(f"{file}: unknown key {written!r}{_closest(name, options)}") from error
     return {name: _anchored(value, file.resolve().parent) for name, value in values.items()}
 
 
 def _parsed(file: Path) -> dict[str, Any]:
+    text = read_text(file, "configuration", InputError, largest=LARGEST_CONFIG)
+    # keys of many parts take the parser a time and memory that grow with their square
+    if any(part.count(".") > MOST_DOTS for part in NO_KEY.split(text)):
+        raise InputError(f"{file}: a key has more than {MOST_DOTS} dots; options have none")
     try:
-        with file.open("rb") as opened:
-            content = opened.read(LARGEST_CONFIG + 1)
-        if len(content) > LARGEST_CONFIG:
-            raise InputError(f"{file} is too large for a configuration: more than {LARGEST_CONFIG:,} bytes")
-        text = content.decode("utf-8")
-        # keys of many parts take the parser a time and memory that grow with their square
-        if any(part.count(".") > MOST_DOTS for part in NO_KEY.split(text)):
-            raise InputError(f"{file}: a key has more than {MOST_DOTS} dots; options have none")
         return tomllib.loads(text.replace("\r\n", "\n"))
     except RecursionError as error:
         raise InputError(f"{file} is not valid TOML: it is nested too deeply") from error
-    except OSError as error:
-        raise InputError(f"cannot read the configuration {file} ({error.strerror})") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{file} is not a text file in UTF-8") from error
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{file} is not valid TOML: {error}") from error
 

@@ -37,10 +37,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Fit, and write the results."""
     request = checked_request(arguments, FitOptions, _checked)
     display = request.display()
-    with (
-        rerun_hint_on_interrupt(request.output, arguments.argv),
-        request.claimed() as folder,
-    ):
+    with rerun_hint_on_interrupt(request.output, arguments.argv), request.claimed() as folder:
         with show_warnings(), display, listening(display):
             samples = request.read()
             _check_sparsity(request.options, samples)
@@ -112,16 +109,9 @@ def _count_remarks(metrics: Sequence[Mapping[str, Any]], model: SPCATV) -> list[
 
 
 def summary_text(
-    lines: Sequence[str],
-    metrics: Sequence[Mapping[str, Any]],
-    folder: Path,
-    model: SPCATV,
-    verdict: str,
+    lines: Sequence[str], metrics: Sequence[Mapping[str, Any]], folder: Path, model: SPCATV, verdict: str
 ) -> str:
-    """What to print at the end: what was read and done, the components, and where the results are.
-
-    `metrics` come from `write_results`; the `verdict`, which may be empty, from `verdicts`.
-    """
+    """What to print at the end: what was read and done, the components, and where the results are."""
     header = (
         *("component", "variance", *ZEROS_HEADER),
         *("clusters", "relative gap", "converged", "seconds"),

@@ -82,10 +82,7 @@ def fold_count(options: SelectOptions, labels: Labels | None) -> int:
 
 
 def groups_text(samples: SampleSet, options: SelectOptions | None = None) -> list[str]:
-    """Which samples stay together in splits and resamples, in one line; no line if all are on their own.
-
-    `options` name the table and column that were asked for, if any.
-    """
+    """Which samples stay together in splits and resamples, in one line; no line if all are on their own."""
     if options is not None and options.groups is not None:
         remark = _matched(options, samples)[1].remark
         line = f"Groups: samples of one {options.groups[-1]} stay together in folds, resamples and halves"

@@ -35,7 +35,8 @@ def verdicts(
         try:
             parts = parts_of(samples, groups, n_jobs)
             halves = split_halves(model, samples.matrix, n_splits=n_splits, random_state=seed, **parts)
-            return halves, _sentences(halves)
+            found = halves.reproducibility
+            return halves, "\n".join(f"Component {item.component + 1}: {item.sentence}" for item in found)
         except ValueError as error:  # the fit of all samples has gone well, and is kept
             reason = str(error)
     return None, f"Not known which components are reproducible: {reason}."
@@ -57,7 +58,3 @@ def _objection(samples: SampleSet, groups: Any) -> str:
             "about as long as the fit; ask for some with --n-splits N"
         )
     return ""
-
-
-def _sentences(halves: SplitHalves) -> str:
-    return "\n".join(f"Component {item.component + 1}: {item.sentence}" for item in halves.reproducibility)

@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from spcatv._util.files import read_text
 from spcatv._util.matching import PATH_COLUMNS
 from spcatv._util.text_table import TABLE_SUFFIXES, Table, read_table
 from spcatv.cli.kinds import InputError
@@ -65,7 +66,7 @@ def _expand_file(file: Path, path_column: str | None, lists: tuple[Path, ...]) -
     elif file.suffix.lower() in TABLE_SUFFIXES:
         yield from _table_files(read_table(file), path_column)
     elif file.suffix.lower() in ARRAYS:
-        raise InputError(f"{file} is an array, no image: give it with --array {file}")
+        raise InputError(f"{file} is an array, not an image: give it with --array {file}")
     else:
         yield (file,)
 
@@ -110,12 +111,7 @@ def _listed_files(file: Path, path_column: str | None, lists: tuple[Path, ...]) 
     place = file.resolve()
     if place in lists or len(lists) == DEEPEST_LISTS:
         raise InputError(f"the list {file} names itself, or is one of many lists inside each other")
-    try:
-        lines = file.read_text(encoding="utf-8-sig").splitlines()
-    except OSError as error:
-        raise InputError(f"cannot read the list {file} ({error.strerror})") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{file} is not a list of paths: it is not a text file in UTF-8") from error
+    lines = read_text(file, "list of paths", InputError).splitlines()
     names = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
     if not names:
         raise InputError(f"the list {file} is empty; it should hold one path per line")

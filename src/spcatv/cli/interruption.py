@@ -35,7 +35,7 @@ def rerun_hint_on_interrupt(output: Path, argv: Sequence[str]) -> Iterator[None]
 
 
 def _interrupted(error: BaseException | None) -> bool:
-    """Whether an interruption is the error, or what the error happened in the wake of.
+    """Whether an interruption is the error, or led to it.
 
     An interruption may come while a library starts its threads or processes, and its clean-up then fails
     with an error of its own.

@@ -8,17 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from spcatv._util.parameters import (
-    DEVICES,
-    DTYPES,
-    INITS,
-    PENALTIES,
-    REFITS,
-    RULES,
-    SOLVER_NAMES,
-    TRANSFORMS,
-    UNITS,
-)
+from spcatv._util import parameters as allowed
 from spcatv._util.text_table import TABLE_SUFFIXES
 from spcatv.cli import kinds
 from spcatv.cli.kinds import Kind
@@ -44,27 +34,13 @@ HEADINGS = {
 
 @dataclass(frozen=True)
 class Option:
-    """How an option is given.
+    """How an option is given."""
 
-    Attributes
-    ----------
-    kind : Kind
-        The values that it takes.
-    group : str
-        Heading in the help and in the configuration file.
-    help : str
-        One sentence.
-    kept : bool
-        Whether the effective configuration records it; options that concern one run only are left out.
-    n_values : int, "+" or None
-        Number of arguments after the option on the command line, if it is more than one; "+" for one number
-        or more.
-    """
-
-    kind: Kind
-    group: str
-    help: str
-    kept: bool = True
+    kind: Kind  # the values that it takes
+    group: str  # heading in the help and in the configuration file
+    help: str  # one sentence
+    kept: bool = True  # whether the effective configuration records it; not if it concerns one run only
+    # number of arguments after the option on the command line, if it is more than one; "+" for one or more
     n_values: int | Literal["+"] | None = None
 
 
@@ -220,7 +196,7 @@ OPTIONS: dict[str, Option] = {
         "neighbours, larger values give fewer and larger regions",
     ),
     "penalty": Option(
-        kinds.choice(*PENALTIES), MODEL, "structured penalty: total variation, or squared differences"
+        kinds.choice(*allowed.PENALTIES), MODEL, "structured penalty: total variation, or squared differences"
     ),
     "positive": Option(kinds.switch(), MODEL, "keep loadings non-negative"),
     "center": Option(kinds.switch(), MODEL, "subtract the mean of every feature"),
@@ -228,7 +204,7 @@ OPTIONS: dict[str, Option] = {
         kinds.switch(), MODEL, "take the mean over features of every sample out of all features first"
     ),
     "transform_method": Option(
-        kinds.choice(*TRANSFORMS),
+        kinds.choice(*allowed.TRANSFORMS),
         MODEL,
         "scores by the deflation of the fit, or by least squares on all loadings at once",
     ),
@@ -236,15 +212,17 @@ OPTIONS: dict[str, Option] = {
     "max_iter": Option(
         kinds.integer(), MODEL, "maximum number of alternations of scores and loadings per component"
     ),
-    "solver": Option(kinds.choice(*SOLVER_NAMES), MODEL, "loading solver"),
+    "solver": Option(kinds.choice(*allowed.SOLVER_NAMES), MODEL, "loading solver"),
     "n_init": Option(kinds.integer(), MODEL, "number of starts compared for every component"),
-    "init": Option(kinds.choice(*INITS), MODEL, "how starts are made"),
+    "init": Option(kinds.choice(*allowed.INITS), MODEL, "how starts are made"),
     "refine": Option(kinds.switch(), MODEL, "refine all components jointly at the end"),
     "refit": Option(
-        kinds.choice(*REFITS), MODEL, "fit the loadings again on their support, without shrinking them"
+        kinds.choice(*allowed.REFITS),
+        MODEL,
+        "fit the loadings again on their support, without shrinking them",
     ),
     "dtype": Option(
-        kinds.choice(*DTYPES),
+        kinds.choice(*allowed.DTYPES),
         MODEL,
         "precision of the fit (default: float32 for images, that of the array otherwise)",
     ),
@@ -259,7 +237,7 @@ OPTIONS: dict[str, Option] = {
     "l1_ratio": Option(kinds.number(), PENALISED, "share of alpha for the l1 norm"),
     "tv_ratio": Option(kinds.number(), PENALISED, "share of alpha for the structured penalty"),
     "penalty_units": Option(
-        kinds.choice(*UNITS),
+        kinds.choice(*allowed.UNITS),
         PENALISED,
         "alpha as a fraction of the weight that makes every loading zero (with standardised features, the l1 "
         "weight is then a threshold on correlations with the scores), or as it stands in the objective",
@@ -276,7 +254,7 @@ OPTIONS: dict[str, Option] = {
         "or of the table that names the images",
     ),
     "rule": Option(
-        kinds.choice(*RULES),
+        kinds.choice(*allowed.RULES),
         SELECTION,
         "how to choose: sparsest setting within one standard error of the lowest held-out error; lowest "
         "error; most reproducible over folds; or, with --alpha, lowest error with sparse second and third "
@@ -304,7 +282,7 @@ OPTIONS: dict[str, Option] = {
         "of what there is); larger data are read from disk, block by block",
     ),
     "device": Option(
-        kinds.choice(*DEVICES),
+        kinds.choice(*allowed.DEVICES),
         RUN,
         "where fits run: cuda is an NVIDIA GPU, with CuPy installed (docs/gpu.md)",
     ),
@@ -327,7 +305,7 @@ OPTIONS: dict[str, Option] = {
         kinds.switch(),
         RUN,
         "go on with an interrupted run to the same output folder, or start again without what it has kept; "
-        "whoever gives neither is asked to decide if there is such a run",
+        "without either, you are asked to decide if there is such a run",
         kept=False,
     ),
 }

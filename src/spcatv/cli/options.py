@@ -12,12 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from spcatv._util.parameters import (
-    FIT,
-    PENALISED_PARAMETERS,
-    SEARCH,
-    TARGET_PARAMETERS,
-)
+from spcatv._util.parameters import FIT, PENALISED_PARAMETERS, SEARCH, TARGET_PARAMETERS
 from spcatv.cli.kinds import InputError
 from spcatv.cli.option_table import GRID_OPTIONS, OPTIONS, Option
 
@@ -181,23 +176,9 @@ def effective_options(
 ) -> OptionsKind:
     """The value of every option: from the command line, else from the configuration, else the default.
 
-    Parameters
-    ----------
-    given : mapping
-        The parsed command line; names that are not options are ignored.
-    configured : mapping
-        The configuration file (`spcatv.cli.config.read_config`).
-    kind : type
-        `FitOptions` or `SelectOptions`.
-
-    Returns
-    -------
-    FitOptions or SelectOptions
-
-    Raises
-    ------
-    InputError
-        If two options that exclude each other are given in one place.
+    `given` is the parsed command line, where names that are not options are ignored; `configured` is the
+    configuration file (`spcatv.cli.config.read_config`). An InputError says that two options that exclude
+    each other are given in one place.
     """
     options = options_of(kind)
     chosen = {name: value for name, value in given.items() if name in options}

@@ -19,6 +19,7 @@ from spcatv.cli.suggestions import TABLE_AND_COLUMN, Parser
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[Parser]"
 
+FIT_HELP = "find the components of images or of an array"
 FIT_DESCRIPTION = """\
 Find a few components of images (NIfTI, GIFTI, FreeSurfer, CIFTI-2) or of an array:
 coherent regions that vary together. By default 70 % of the loadings of every component
@@ -40,6 +41,7 @@ examples:
   spca-tv fit 'maps/*.nii.gz' --alpha 0.2 --l1-ratio 0.25 --tv-ratio 0.5 --output results
   spca-tv fit --config results/desc-SPCATV_config.toml --output again
 """
+SELECT_HELP = "choose the penalty by cross-validation, and measure stability"
 SELECT_DESCRIPTION = """\
 Choose sparsity and smoothness by cross-validation, fit all samples with them, and
 resample to see which voxels would be found again. Writes what `fit` writes for the
@@ -81,8 +83,11 @@ def build_parser() -> Parser:
     parser.add_argument("--version", action="version", version=f"spca-tv {__version__}")
     parser.set_defaults(debug=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
-    for add_command in (_add_fit, _add_select, _add_transform, _add_report, _add_info, _add_demo):
-        subparser = add_command(commands)
+    for subparser in (
+        _add_samples_command(commands, FitOptions, FIT_HELP, FIT_DESCRIPTION, FIT_EXAMPLES),
+        _add_samples_command(commands, SelectOptions, SELECT_HELP, SELECT_DESCRIPTION, SELECT_EXAMPLES),
+        *(add_command(commands) for add_command in (_add_transform, _add_report, _add_info, _add_demo)),
+    ):
         subparser.add_argument("--debug", action="store_true", help="on failure, show the traceback as well")
     _add_completion(commands)
     for each in (parser, *commands.choices.values()):
@@ -90,28 +95,8 @@ def build_parser() -> Parser:
     return parser
 
 
-def _add_fit(commands: Subparsers) -> Parser:
-    return _add_samples_command(
-        commands,
-        FitOptions,
-        help="find the components of images or of an array",
-        description=FIT_DESCRIPTION,
-        epilog=FIT_EXAMPLES,
-    )
-
-
-def _add_select(commands: Subparsers) -> Parser:
-    return _add_samples_command(
-        commands,
-        SelectOptions,
-        help="choose the penalty by cross-validation, and measure stability",
-        description=SELECT_DESCRIPTION,
-        epilog=SELECT_EXAMPLES,
-    )
-
-
 def _add_samples_command(
-    commands: Subparsers, kind: type[CommonOptions], *, help: str, description: str, epilog: str
+    commands: Subparsers, kind: type[CommonOptions], help: str, description: str, epilog: str
 ) -> Parser:
     """Declare a command that reads samples and writes a results folder, with all its options."""
     parser = commands.add_parser(

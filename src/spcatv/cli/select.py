@@ -39,10 +39,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Choose, fit, resample, and write the results."""
     request = checked_request(arguments, SelectOptions, _checked)
     display = request.display()
-    with (
-        rerun_hint_on_interrupt(request.output, arguments.argv),
-        request.claimed() as folder,
-    ):
+    with rerun_hint_on_interrupt(request.output, arguments.argv), request.claimed() as folder:
         with show_warnings(), display, listening(display):
             samples, curve, search, stability, (halves, verdict) = _select(request)
         metrics = write_results(folder, samples, search.best_estimator_, config=request.config, halves=halves)
@@ -71,7 +68,7 @@ def _checked(options: SelectOptions, sources: Sequence[Source]) -> SelectOptions
         )
     if options.scheduler is not None and not ADDRESS.fullmatch(options.scheduler):
         raise InputError(
-            f"--scheduler {options.scheduler} is no address with a port, such as tcp://host:8786"
+            f"--scheduler {options.scheduler} is not an address with a port, such as tcp://host:8786"
         )
     return replace(options, groups=find_groups(options, sources))
 

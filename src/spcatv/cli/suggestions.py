@@ -29,7 +29,7 @@ PREFERENCE = 0.1
 class Parser(argparse.ArgumentParser):
     """A parser, of the whole command line or of a command, that knows all commands.
 
-    `commands` are the parsers of all commands by name; whoever makes the parsers sets it in all of them.
+    `commands` are the parsers of all commands by name; `build_parser` sets it in all of them.
     """
 
     commands: Mapping[str, argparse.ArgumentParser] = {}
@@ -87,7 +87,7 @@ def _long_options(words: Sequence[str]) -> list[str]:
 
 
 def _before_command(words: Sequence[str]) -> Sequence[str]:
-    """The words before the first that is no option."""
+    """The words before the first that is not an option."""
     places = (place for place, word in enumerate(words) if not word.startswith("-"))
     return words[: next(places, len(words))]
 

@@ -13,11 +13,7 @@ PARTS = ("dots", "volume", "surface")
 
 
 def run_demo(
-    folder: Path,
-    *,
-    spca_tv: Command,
-    parts: Sequence[str] = PARTS,
-    seed: int = 0,
+    folder: Path, *, spca_tv: Command, parts: Sequence[str] = PARTS, seed: int = 0
 ) -> tuple[Path, ...]:
     """Run parts of the demonstration ("dots", "volume", "surface"), one after the other.
 

@@ -38,7 +38,7 @@ DISC_MM = 20.0
 TEMPLATE = "fsaverage5"
 # name of the results folder of SPCA-TV
 OURS = "spca-tv"
-# the regions are small, so most loadings shall be zero, as many in both methods; without smoothness,
+# the regions are small, so most loadings should be zero, as many in both methods; without smoothness,
 # neighbours do not count
 SPARSITY = "0.95"
 # only the report of SPCA-TV shows which components random halves find again
@@ -77,10 +77,7 @@ def require_images() -> None:
 
 
 def run_volume(folder: Path, *, spca_tv: Command, seed: int = 0) -> BrainResult:
-    """Simulate maps on the grey matter of the MNI152 template, fit them from NIfTI files, compare.
-
-    Writes ``volume/`` (input and results) and ``volume.png``.
-    """
+    """Simulate grey matter of MNI152, fit NIfTI files, compare; writes ``volume/`` and ``volume.png``."""
     import nibabel as nib
     from nilearn.datasets import load_mni152_gm_mask
 
@@ -117,10 +114,7 @@ def run_volume(folder: Path, *, spca_tv: Command, seed: int = 0) -> BrainResult:
 
 
 def run_surface(folder: Path, *, spca_tv: Command, seed: int = 0) -> BrainResult:
-    """Simulate maps on the cortex of fsaverage5, fit them from GIFTI files, compare.
-
-    Writes ``surface/`` (input and results) and ``surface.png``.
-    """
+    """Simulate the cortex of fsaverage5, fit GIFTI files, compare: ``surface/`` and ``surface.png``."""
     import nibabel as nib
     from nilearn.datasets import load_fsaverage
 

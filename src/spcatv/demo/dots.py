@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 N_COMPONENTS = 3
-# The dots are small, so most loadings shall be zero, as many in both methods; without smoothness, neighbours
+# The dots are small, so most loadings should be zero, as many in both methods; without smoothness, neighbours
 # do not count. As in the paper, nothing is centred again: the features are standardised over all samples, and
 # the mean of the training samples would only add noise to the held-out error of every method.
 TOTAL_VARIATION: dict[str, Any] = {"sparsity": 0.9, "center": False}
@@ -81,10 +81,7 @@ class DotsResult:
 
 
 def run_dots(folder: Path, *, seed: int = 0) -> DotsResult:
-    """Simulate, fit, compare, and save ``loadings.png`` and ``table.tsv`` in an existing folder.
-
-    A MissingExtraError comes before any work.
-    """
+    """Simulate, fit, compare, and save ``loadings.png`` and ``table.tsv`` in an existing folder."""
     require(("matplotlib",), "report", "the demo draws a picture")
     data = make_dots(random_state=seed)
     train, test = data.split()

@@ -20,10 +20,7 @@ LEFT, RIGHT = -1.0, 1.0
 
 
 def draw_volume(mask: BoolArray, truth: FloatArray, methods: Mapping[str, FloatArray]) -> Figure:
-    """Draw loadings (K, P) in a mask, seen from above: every pixel shows the largest loading below it.
-
-    The loadings of the methods are matched to the truth.
-    """
+    """Draw loadings (K, P), matched to the truth, from above: a pixel shows the largest one below it."""
     outline = mask.any(axis=2)
     figure, panels = _panels(truth, methods, width=2.2, height=2.5)
     for axes, loading, limit in panels:

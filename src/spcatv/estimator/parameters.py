@@ -8,20 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from spcatv._util.parameters import (
-    DEVICES,
-    DTYPES,
-    FIT,
-    GLOBAL_SIGNALS,
-    INITS,
-    PENALISED_PARAMETERS,
-    REFITS,
-    SOLVER_NAMES,
-    TARGET_PARAMETERS,
-    TRANSFORMS,
-    UNITS,
-    Init,
-)
+from spcatv._util import parameters as allowed
+from spcatv._util.parameters import FIT, PENALISED_PARAMETERS, TARGET_PARAMETERS, Init
 from spcatv._util.types import FloatArray
 from spcatv.data import checked_memory_limit
 from spcatv.problem import PENALTIES, StructuredPenalty
@@ -57,23 +45,22 @@ def check_parameters(estimator: Any) -> None:
     if not 0 < estimator.tol < 1:
         raise ValueError(f"tol must lie between 0 and 1 (it is a relative gap), got {estimator.tol}")
     for name in ("positive", "center", "refine"):
-        if not isinstance(getattr(estimator, name), (bool, np.bool_)):
-            raise TypeError(f"{name} must be True or False, got {getattr(estimator, name)!r}")
+        check_switch(name, getattr(estimator, name))
     if not isinstance(estimator.verbose, Integral) or estimator.verbose < 0:
         raise ValueError(f"verbose must be 0, 1 or 2, got {estimator.verbose!r}")
-    _check_choice("penalty_units", estimator.penalty_units, UNITS)
+    check_choice("penalty_units", estimator.penalty_units, allowed.UNITS)
     if not isinstance(estimator.penalty, StructuredPenalty):
-        _check_choice("penalty", estimator.penalty, PENALTIES)
-    _check_choice("transform_method", estimator.transform_method, TRANSFORMS)
-    for name, choices in (("global_signal", GLOBAL_SIGNALS), ("refit", REFITS)):
+        check_choice("penalty", estimator.penalty, PENALTIES)
+    check_choice("transform_method", estimator.transform_method, allowed.TRANSFORMS)
+    for name, choices in (("global_signal", allowed.GLOBAL_SIGNALS), ("refit", allowed.REFITS)):
         if getattr(estimator, name) is not None:
-            _check_choice(name, getattr(estimator, name), choices)
+            check_choice(name, getattr(estimator, name), choices)
     if not callable(estimator.solver):
-        _check_choice("solver", estimator.solver, SOLVER_NAMES)
-    if estimator.dtype is not None and _dtype_name(estimator.dtype) not in DTYPES:
-        raise ValueError(f"dtype must be None, {' or '.join(DTYPES)}, got {estimator.dtype!r}")
+        check_choice("solver", estimator.solver, allowed.SOLVER_NAMES)
+    if estimator.dtype is not None and _dtype_name(estimator.dtype) not in allowed.DTYPES:
+        raise ValueError(f"dtype must be None, {' or '.join(allowed.DTYPES)}, got {estimator.dtype!r}")
     checked_memory_limit(estimator.memory_limit)
-    _check_choice("device", estimator.device, DEVICES)
+    check_choice("device", estimator.device, allowed.DEVICES)
 
 
 def parameters_in_use(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -87,6 +74,19 @@ def _dtype_name(dtype: Any) -> str:
         return np.dtype(dtype).name
     except TypeError:
         return "unknown"
+
+
+def check_switch(name: str, value: Any) -> None:
+    """Raise a TypeError unless a parameter is True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+
+
+def checked_count(value: Any, name: str) -> int:
+    """A number of fits or settings, at least 1."""
+    if isinstance(value, bool) or int(value) != value or value < 1:
+        raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
+    return int(value)
 
 
 def _check_count(name: str, value: Any) -> None:
@@ -113,7 +113,7 @@ def _check_alpha(alpha: Any, n_components: int) -> None:
 
 
 def _check_default_target(sparsity: Any, smoothness: Any) -> None:
-    """With alpha, a wanted sparsity or smoothness would go unheard."""
+    """With alpha, a wanted sparsity or smoothness would be ignored."""
     if np.ndim(sparsity) > 0 or sparsity != FIT.sparsity or smoothness != FIT.smoothness:
         raise ValueError(
             f"alpha sets the weights, and sparsity={sparsity!r}, smoothness={smoothness!r} would be ignored; "
@@ -169,7 +169,8 @@ def _check_ratios(l1_ratio: Any, tv_ratio: Any) -> None:
         )
 
 
-def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    """Raise a ValueError unless a parameter is one of a few words."""
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"unknown {name} {value!r}; choose one of {', '.join(map(repr, choices))}")
 
@@ -177,13 +178,14 @@ def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
 def checked_init(init: Any, n_components: int, n_features: int) -> Init | FloatArray:
     """The init parameter: one of the names, or finite loadings of shape (n_components, n_features)."""
     if isinstance(init, str):
-        _check_choice("init", init, INITS)
-        return next(name for name in INITS if name == init)
+        check_choice("init", init, allowed.INITS)
+        return next(name for name in allowed.INITS if name == init)
     loadings = np.asarray(init)
     if loadings.dtype.kind not in "fiub" or loadings.shape != (n_components, n_features):
         raise ValueError(
-            f"init must be one of {', '.join(map(repr, INITS))} or loadings of shape ({n_components}, "
-            f"{n_features}), one row per component; got {type(init).__name__} of shape {loadings.shape}"
+            f"init must be one of {', '.join(map(repr, allowed.INITS))} or loadings of shape "
+            f"({n_components}, {n_features}), one row per component; got {type(init).__name__} of shape "
+            f"{loadings.shape}"
         )
     loadings = loadings.astype(np.float64)
     if not np.isfinite(loadings).all():

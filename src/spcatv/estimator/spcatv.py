@@ -53,7 +53,7 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
     upper bound on how far it is from the best one for its scores.
 
     There are two ways to set the weights. By default you say how sparse and how smooth the components
-    shall be (`sparsity`, `smoothness`), and each component gets the weights that make it so (section 7). If
+    should be (`sparsity`, `smoothness`), and each component gets the weights that make it so (section 7). If
     `alpha` is given, all weights are fixed in advance (`alpha`, `l1_ratio`, `tv_ratio`): the penalised model
     of the paper.
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from spcatv._util.naming import some_of
 from spcatv.images.formats import file_suffixes
 from spcatv.images.loading import ImageError
 
@@ -61,7 +62,7 @@ def bids_images(folder: str | Path, **filters: str | int | Sequence[str | int] |
     Raises
     ------
     ImageError
-        If the folder is no BIDS dataset, if no image has a wanted value, or if the images that are left
+        If the folder is not a BIDS dataset, if no image has a wanted value, or if the images that are left
         differ in something that was not asked for, such as their space.
 
     Examples
@@ -125,7 +126,7 @@ def _images_below(root: Path) -> list[_Image]:
     if not root.is_dir():
         raise ImageError(f"{root}: no such folder")
     if not (root / DESCRIPTION).is_file():
-        raise ImageError(f"{root}: is no BIDS dataset, it has no {DESCRIPTION}{_datasets_near(root)}")
+        raise ImageError(f"{root}: is not a BIDS dataset: it has no {DESCRIPTION}{_datasets_near(root)}")
     endings = file_suffixes()
     images = [
         _named(file)
@@ -208,5 +209,4 @@ def _keys(images: Sequence[_Image]) -> list[str]:
 def _listed(values: Iterable[str]) -> str:
     """Different values, sorted, and how many more there are."""
     different = sorted(set(values), key=lambda value: (value == NONE, value))
-    more = len(different) - N_SHOWN
-    return ", ".join(different[:N_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    return some_of(different, N_SHOWN)

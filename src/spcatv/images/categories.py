@@ -30,10 +30,7 @@ def given_columns(names: Sequence[str], levels: Levels) -> list[str]:
 
 
 def text_values(column: Any, name: str, source: str, where: Sequence[str]) -> list[str] | None:
-    """The values of a column of a DataFrame if it holds text; None if it holds numbers.
-
-    `where` says for messages in which row of the table each value stands.
-    """
+    """The values of a DataFrame's column if it is text, else None; `where` names their rows in messages."""
     if column.dtype.kind in "biuf":
         return None
     missing = np.flatnonzero(column.isna().to_numpy())

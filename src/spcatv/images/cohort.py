@@ -294,7 +294,7 @@ def read_cohort(
     n_components : int, default=3
         Components of the fits to come: their vectors count towards the limit.
     n_jobs : int, default=None
-        Threads that read files, if they shall be more than the cores: on a slow or remote disk. -1 is one per
+        Threads that read files, where more than one per core help: on a slow or remote disk. -1 is one per
         core.
 
     Returns

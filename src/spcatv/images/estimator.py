@@ -16,7 +16,7 @@ from spcatv._util.parameters import FIT
 from spcatv._util.types import FloatArray
 from spcatv.estimator import SPCATV
 from spcatv.estimator.naming import ComponentNamesMixin
-from spcatv.estimator.parameters import check_parameters
+from spcatv.estimator.parameters import check_parameters, check_switch
 from spcatv.estimator.reportable import ReportMixin
 from spcatv.images.asked import cohort_for, masker_parameters, reading_for
 from spcatv.images.cohort import Cohort, checked_dtype
@@ -27,24 +27,6 @@ from spcatv.images.space import default_names
 from spcatv.model import SavedModel, read_model
 from spcatv.problem import Penalty
 from spcatv.progress.callbacks import CallbackSupportMixin, forwarded_callbacks
-
-# fitted attributes of SPCATV that a fitted ImageSPCATV has too
-FITTED = (
-    "components_",
-    "mean_",
-    "global_loading_",
-    "singular_values_",
-    "explained_variance_",
-    "explained_variance_ratio_",
-    "l1_",
-    "l2_",
-    "tv_",
-    "structure_",
-    "n_iter_",
-    "diagnostics_",
-    "refinement_",
-    "n_features_in_",
-)
 
 
 class ImageSPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEstimator):
@@ -360,8 +342,9 @@ device, random_state
     def _adopt(self, estimator: SPCATV) -> None:
         """Copy the fitted attributes of the estimator."""
         self.estimator_ = estimator
-        for name in FITTED:
-            setattr(self, name, getattr(estimator, name))
+        for name, value in vars(estimator).items():
+            if name.endswith("_"):
+                setattr(self, name, value)
         self.space_ = self.preparation_.space
         self.masker_ = self.space_.masker()
         if hasattr(self.masker_, "set_params"):
@@ -626,8 +609,7 @@ def check_image_parameters(model: ImageSPCATV) -> None:
     check_parameters(model)
     check_rule(model.bad_features)
     checked_dtype(model.dtype)
-    if not isinstance(model.standardize, (bool, np.bool_)):
-        raise TypeError(f"standardize must be True or False, got {model.standardize!r}")
+    check_switch("standardize", model.standardize)
     checked_memory(model.memory)
     Storage.asked(model.cache, model.memory_limit)
     if model.memory is not None and model.cache is not None:

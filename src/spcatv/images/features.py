@@ -10,6 +10,7 @@ import numpy as np
 
 from spcatv._util.types import Array, BoolArray
 from spcatv._util.warn import warn_user
+from spcatv.estimator.parameters import check_choice
 from spcatv.images.loading import ImageError
 
 RULES = ("drop", "raise")
@@ -28,8 +29,7 @@ class BadFeatureWarning(UserWarning):
 
 def check_rule(rule: Any) -> None:
     """Refuse a rule that is not one of `RULES`."""
-    if not isinstance(rule, str) or rule not in RULES:
-        raise ValueError(f"unknown bad_features {rule!r}; choose one of {', '.join(map(repr, RULES))}")
+    check_choice("bad_features", rule, RULES)
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,14 +34,11 @@ def file_suffixes() -> tuple[str, ...]:
 
 
 def listed(imgs: Any) -> Any:
-    """Expand a pattern of file names or an iterator into a list; refuse what is not an image.
-
-    A mapping by hemisphere is returned as it is.
-    """
+    """A pattern or an iterator as a list, a mapping by hemisphere as it is; refuses what is not an image."""
     if isinstance(imgs, Mapping):
         return imgs
     if isinstance(imgs, np.ndarray):
-        raise ImageError(f"an array of shape {imgs.shape} is no image; spcatv.SPCATV takes arrays")
+        raise ImageError(f"an array of shape {imgs.shape} is not an image; spcatv.SPCATV takes arrays")
     if isinstance(imgs, str) and glob.has_magic(imgs) and not Path(imgs).exists():
         found = sorted(glob.glob(imgs))
         if not found:

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from spcatv.estimator.parameters import check_switch
+
 # how the features of a run are scaled: not at all, by their standard deviation, or as percent of their mean
 SCALINGS = ("none", "zscore_sample", "psc")
 AUTO = "auto"
@@ -121,7 +123,8 @@ def make_reading(
     >>> reading.smoothing_fwhm, reading.standardize_runs
     (6.0, 'none')
     """
-    scaling = _SWITCHES[standardize_runs] if _is_switch(standardize_runs) else standardize_runs
+    is_switch = standardize_runs is None or isinstance(standardize_runs, (bool, np.bool_))
+    scaling = _SWITCHES[standardize_runs] if is_switch else standardize_runs
     if not isinstance(scaling, str) or scaling not in (*SCALINGS, AUTO):
         raise ValueError(
             "standardize_runs must be True, False, 'auto', 'zscore_sample' or 'psc', got "
@@ -149,13 +152,8 @@ def make_reading(
     return reading
 
 
-def _is_switch(value: Any) -> bool:
-    return value is None or isinstance(value, (bool, np.bool_))
-
-
 def _switch(name: str, value: Any) -> bool:
-    if not isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{name} must be True or False, got {value!r}")
+    check_switch(name, value)
     return bool(value)
 
 

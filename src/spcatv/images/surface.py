@@ -13,6 +13,7 @@ import nibabel as nib
 import numpy as np
 import numpy.typing as npt
 
+from spcatv._util.entities import PAIR
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
 from spcatv.images.loading import ImageError, checked_file, is_curv, is_path, reading
 from spcatv.images.meshes import (
@@ -244,19 +245,22 @@ class SurfaceSamples(SmoothableSamples):
         """The version of nilearn, if it smooths."""
         return "" if self.fwhm is None else f"nilearn {version('nilearn')}"
 
+    @cached_property
+    def _groups(self) -> list[tuple[Overlay, ...]]:
+        """The overlays of every image, one per hemisphere."""
+        return list(zip(*self.overlays.values(), strict=True))
+
     def images(self) -> list[SurfaceSamples]:
         """The samples of every image."""
-        groups = zip(*self.overlays.values(), strict=True)
         return [
             replace(self, overlays={hemi: (one,) for hemi, one in zip(self.overlays, group, strict=True)})
-            for group in groups
+            for group in self._groups
         ]
 
     @cached_property
     def runs(self) -> tuple[Run, ...]:
         """One per image. FreeSurfer stacks people in one file: only BIDS' ``_bold`` is a time series."""
-        groups = zip(*self.overlays.values(), strict=True)
-        named = ((" + ".join(overlay.name for overlay in group), group) for group in groups)
+        named = ((PAIR.join(overlay.name for overlay in group), group) for group in self._groups)
         return consecutive(
             (name, group[0].n_samples, [overlay.file for overlay in group], None, "_bold." in name)
             for name, group in named
@@ -265,20 +269,16 @@ class SurfaceSamples(SmoothableSamples):
     @cached_property
     def names(self) -> tuple[str, ...]:
         """One name per sample: the files of both hemispheres, and the place in them if they hold several."""
-        names = []
-        for group in zip(*self.overlays.values(), strict=True):
-            names += sample_names(" + ".join(overlay.name for overlay in group), group[0].n_samples)
-        return tuple(names)
+        return tuple(name for run in self.runs for name in sample_names(run.name, run.n_samples))
 
     @property
     def files(self) -> tuple[Path, ...]:
         """The files of the overlays that have one, pair by pair."""
-        groups = zip(*self.overlays.values(), strict=True)
-        return tuple(overlay.file for group in groups for overlay in group if overlay.file is not None)
+        return tuple(overlay.file for group in self._groups for overlay in group if overlay.file is not None)
 
     def _filled(self, out: FloatArray) -> Iterator[None]:
         rows = iter(out)
-        for group in zip(*self.overlays.values(), strict=True):
+        for group in self._groups:
             sides: list[Iterable[Array]] = [
                 overlay.samples(self.space.meshes[hemi].n_vertices, self.space.meshes[hemi].name)
                 for hemi, overlay in zip(self.overlays, group, strict=True)
@@ -374,7 +374,7 @@ def _mask_labels(mask: Any, meshes: Mapping[str, SurfaceMesh]) -> dict[str, IntA
 
 def _mask_name(mask: Mapping[str, Any]) -> str:
     files = [str(mask[hemi]) for hemi in HEMISPHERES if is_path(mask.get(hemi))]
-    return " + ".join(files) or "the mask"
+    return PAIR.join(files) or "the mask"
 
 
 def _side_of_mask(item: Any, hemi: str, surface: SurfaceMesh) -> Array:

@@ -10,18 +10,9 @@ import numpy as np
 
 from spcatv._util.types import BoolArray, IntArray
 from spcatv._util.warn import warn_user
+from spcatv.images import mask_rules as rules
 from spcatv.images.loading import ImageError, is_path
-from spcatv.images.mask_rules import (
-    BACKGROUND,
-    EMPTIEST,
-    EPI,
-    NEED_VALUES,
-    NONZERO,
-    STRATEGIES,
-    TEMPLATE,
-    Grid,
-    computed,
-)
+from spcatv.images.mask_rules import Grid
 from spcatv.images.space import checked_labels
 from spcatv.images.volume_files import RESAMPLE, Volume, difference, open_one
 from spcatv.images.voxel_statistics import FULLEST, VoxelStatistics, voxel_statistics
@@ -47,7 +38,7 @@ def find_mask(volumes: list[Volume], mask: Any) -> tuple[IntArray, Any, str]:
     first one; and one line: how many voxels, and where the mask comes from.
     """
     first = volumes[0]
-    if mask is None or (isinstance(mask, str) and mask in STRATEGIES):
+    if mask is None or (isinstance(mask, str) and mask in rules.STRATEGIES):
         computed_mask, rule = _chosen(volumes) if mask is None else _asked_for(volumes, mask)
         labels: IntArray = computed_mask.astype(np.int32)
         reference: Any = first.reference
@@ -67,8 +58,8 @@ def find_mask(volumes: list[Volume], mask: Any) -> tuple[IntArray, Any, str]:
 
 def _given(mask: Any, first: Volume) -> tuple[IntArray, Volume]:
     if is_path(mask) and not Path(mask).expanduser().exists():
-        rules = ", ".join(map(repr, STRATEGIES))
-        raise ImageError(f"{mask}: no such file, nor a rule for a mask ({rules})")
+        known = ", ".join(map(repr, rules.STRATEGIES))
+        raise ImageError(f"{mask}: no such file, nor a rule for a mask ({known})")
     filename = mask.get_filename() if hasattr(mask, "get_filename") else None
     opened = open_one(mask, str(mask) if is_path(mask) else str(filename or "the mask"))
     if opened.n_samples != 1:
@@ -94,7 +85,7 @@ class _Candidate:
 
     def is_sized(self) -> bool:
         """Whether the mask could be a brain by its size."""
-        return bool(EMPTIEST <= self.mask.mean() <= FULLEST)
+        return bool(rules.EMPTIEST <= self.mask.mean() <= FULLEST)
 
 
 def _chosen(volumes: list[Volume]) -> tuple[BoolArray, str]:
@@ -106,7 +97,7 @@ def _chosen(volumes: list[Volume]) -> tuple[BoolArray, str]:
     brain: for them, brightness comes last.
     """
     statistics, grid = voxel_statistics(volumes), Grid(volumes[0])
-    nonzero = _candidate(NONZERO, volumes, statistics, grid)
+    nonzero = _candidate(rules.NONZERO, volumes, statistics, grid)
     if nonzero is None:
         raise ImageError(
             f"the images hold nothing but 0 and NaN in most voxels: their mask is empty; give a mask "
@@ -114,13 +105,13 @@ def _chosen(volumes: list[Volume]) -> tuple[BoolArray, str]:
         )
     if statistics.has_background:
         return _taken(nonzero, "look at it")
-    template = [TEMPLATE] if grid.in_standard_space else []
-    guesses = [*template, EPI] if statistics.signed else [EPI, *template]
+    template = [rules.TEMPLATE] if grid.in_standard_space else []
+    guesses = [*template, rules.EPI] if statistics.signed else [rules.EPI, *template]
     rejected = [nonzero]
-    for rule in (BACKGROUND, *guesses):
+    for rule in (rules.BACKGROUND, *guesses):
         found = _candidate(rule, volumes, statistics, grid)
         if found is not None and not found.against:
-            if rule == TEMPLATE:
+            if rule == rules.TEMPLATE:
                 _warn_of_template()
             return found.mask, found.where_from + "; the images have no background of zeros or NaN"
         rejected += [] if found is None else [found]
@@ -131,7 +122,7 @@ def _chosen(volumes: list[Volume]) -> tuple[BoolArray, str]:
 
 def _asked_for(volumes: list[Volume], rule: str) -> tuple[BoolArray, str]:
     """The mask by a rule that was named, and where it comes from."""
-    statistics = voxel_statistics(volumes) if rule in NEED_VALUES else None
+    statistics = voxel_statistics(volumes) if rule in rules.NEED_VALUES else None
     found = _candidate(rule, volumes, statistics, Grid(volumes[0]))
     if found is None:
         raise ImageError(
@@ -143,10 +134,11 @@ def _asked_for(volumes: list[Volume], rule: str) -> tuple[BoolArray, str]:
 def _candidate(
     rule: str, volumes: list[Volume], statistics: VoxelStatistics | None, grid: Grid
 ) -> _Candidate | None:
-    mask, where_from = computed(rule, volumes, statistics)
+    mask, where_from = rules.computed(rule, volumes, statistics)
     if not mask.any():
         return None
-    against = grid.objections(mask, guessed=rule != NONZERO) if rule in (*NEED_VALUES, TEMPLATE) else []
+    judged = rule in (*rules.NEED_VALUES, rules.TEMPLATE)
+    against = grid.objections(mask, guessed=rule != rules.NONZERO) if judged else []
     return _Candidate(rule, mask, where_from, against)
 
 
@@ -163,7 +155,7 @@ def _taken(candidate: _Candidate, remark: str) -> tuple[BoolArray, str]:
     if not candidate.against:
         return candidate.mask, candidate.where_from
     doubts = " and ".join(candidate.against)
-    others = ", ".join(rule for rule in STRATEGIES if rule != candidate.rule)
+    others = ", ".join(rule for rule in rules.STRATEGIES if rule != candidate.rule)
     warn_user(
         f"the mask by the rule {candidate.rule!r} is hardly the brain: it {doubts}; {remark}; give a mask or "
         f"another rule (mask=, --mask): {others}",

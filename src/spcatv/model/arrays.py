@@ -65,10 +65,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
 
 
 def read_arrays(path: Path, declared: Any) -> dict[str, Array]:
-    """Read exactly the arrays that a model declares, each with its declared type and shape.
-
-    `declared` is what `declare` returned when the ``.npz`` file was written; it is not trusted.
-    """
+    """Read exactly the arrays that a model declares (by `declare`), each as declared; nothing is trusted."""
     expected = _checked_declaration(path, declared)
     try:
         with zipfile.ZipFile(path) as archive:
@@ -77,7 +74,8 @@ def read_arrays(path: Path, declared: Any) -> dict[str, Array]:
     except ModelError:
         raise
     except BROKEN_ZIP as error:
-        raise ModelError(f"{path} is damaged, or not a file of arrays: {_one_line(error)}") from error
+        reason = str(error).strip().split("\n")[0] or type(error).__name__
+        raise ModelError(f"{path} is damaged, or not a file of arrays: {reason}") from error
     for name, array in arrays.items():
         _check_finite(name, array, f" of {path}")
     return arrays
@@ -145,7 +143,3 @@ def _check_finite(name: str, array: Array, where: str = "") -> None:
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         wrong = int(array.size - np.isfinite(array).sum())
         raise ModelError(f"the array {name!r}{where} holds {wrong} values that are NaN or infinite")
-
-
-def _one_line(error: BaseException) -> str:
-    return str(error).strip().split("\n")[0] or type(error).__name__

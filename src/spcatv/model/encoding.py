@@ -70,7 +70,7 @@ def encode(value: Any) -> bytes:
 
 
 def decode(record: bytes) -> Any:
-    """The value that `encode` has written, or an CheckpointError if it is damaged."""
+    """The value that `encode` has written, or a CheckpointError if it is damaged."""
     digest, _, content = record.partition(b"\n")
     if digest != hashlib.sha256(content).hexdigest().encode():
         raise CheckpointError("its checksum is wrong")

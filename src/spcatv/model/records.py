@@ -26,18 +26,12 @@ Table = Mapping[str, FieldType]
 
 
 def write_record(table: Table, record: Any, *, suffix: str = "") -> dict[str, Any]:
-    """Describe an object by JSON: one entry per field of the table.
-
-    Attributes are named like the fields, with `suffix` at the end: "_" for fitted attributes.
-    """
+    """Describe an object by JSON, one entry per field of the table; `suffix` ends the names of attributes."""
     return {name: kind.write(getattr(record, f"{name}{suffix}")) for name, kind in table.items()}
 
 
 def read_record(table: Table, state: Any, what: str) -> dict[str, Any]:
-    """Read what `write_record` has written, without trusting it; lists become tuples.
-
-    `what` names the record in error messages.
-    """
+    """Read what `write_record` has written, without trusting it; `what` names the record in messages."""
     if not isinstance(state, dict) or set(state) != set(table):
         raise ModelError(f"{what} must have exactly the entries {', '.join(table)}")
     return {name: read_value(kind, state[name], f"{name} of {what}") for name, kind in table.items()}
@@ -72,22 +66,21 @@ def _list_of(kind: FieldType, description: str) -> FieldType:
     return FieldType(description, write, read)
 
 
+def _or_null(kind: FieldType) -> FieldType:
+    def optional(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        return lambda value: None if value is None else convert(value)
+
+    return FieldType(f"{kind.description} or null", optional(kind.write), optional(kind.read))
+
+
 NUMBER = FieldType("a number", float, lambda value: float(_of_type(int, float)(value)))
 INTEGER = FieldType("an integer", int, _of_type(int))
 BOOLEAN = FieldType("true or false", bool, _of_type(bool))
 TEXT = FieldType("a string", str, _of_type(str))
 NUMBERS = _list_of(NUMBER, "a list of numbers")
 TEXTS = _list_of(TEXT, "a list of strings")
-NUMBER_OR_NULL = FieldType(
-    "a number or null",
-    lambda value: None if value is None else float(value),
-    lambda value: None if value is None else NUMBER.read(value),
-)
-INTEGER_OR_NULL = FieldType(
-    "an integer or null",
-    lambda value: None if value is None else int(value),
-    lambda value: None if value is None else INTEGER.read(value),
-)
+NUMBER_OR_NULL = _or_null(NUMBER)
+INTEGER_OR_NULL = _or_null(INTEGER)
 # One number for all components, or one number per component.
 NUMBER_OR_NUMBERS = FieldType(
     "a number or a list of numbers",

@@ -176,9 +176,7 @@ def _independent(
     with np.errstate(divide="ignore", invalid="ignore"):
         freedom = error**2 / (errors[0] ** 2 / (n - 1) + errors[1] ** 2 / (m - 1))
         half = stats.t.ppf((1 + LEVEL) / 2, freedom) * np.sqrt(error)
-        pooled = np.sqrt(
-            (errors[0] * n * (n - 1) + errors[1] * m * (m - 1)) / (n + m - 2),
-        )
+        pooled = np.sqrt((errors[0] * n * (n - 1) + errors[1] * m * (m - 1)) / (n + m - 2))
         standardised = difference / pooled
     effect, interval = hedges(standardised, n + m - 2, np.sqrt(n * m / (n + m)))
     columns = _unit_columns(centred(values, None))

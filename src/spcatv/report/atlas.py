@@ -128,9 +128,10 @@ def _is_surface(file: str | os.PathLike[str]) -> bool:
 
 def _at_positions(file: Path, part: Part) -> IntArray:
     """The labels of a volume at the positions of the features; 0 outside the image."""
-    from spcatv.images.loading import open_volume, reading
+    from spcatv.images.loading import reading
+    from spcatv.images.volume_files import open_one
 
-    image = open_volume(file)
+    image = open_one(file, str(file)).image
     inverse = np.linalg.inv(image.affine)
     voxel = np.round(part.coords @ inverse[:3, :3].T + inverse[:3, 3]).astype(np.int64)
     inside = ((voxel >= 0) & (voxel < image.shape[:3])).all(axis=1)
@@ -143,7 +144,7 @@ def _at_positions(file: Path, part: Part) -> IntArray:
         values = np.asanyarray(image.dataobj)
     if values.ndim == 4:
         values = values[..., 0]
-    if values.ndim != 3 or not np.array_equal(values, np.round(values)):
+    if not np.array_equal(values, np.round(values)):
         raise ReportError(
             f"{file}: an atlas is a 3-D image of whole numbers, one label per voxel, or a 4-D image with one "
             f"volume of probabilities per region; this one has shape {values.shape} and type {values.dtype}"

@@ -39,7 +39,10 @@ def read_names(file: Path) -> dict[int, str]:
 
 
 def _table_pairs(file: Path, lines: Sequence[str]) -> list[tuple[str, str]]:
-    rows = list(csv.DictReader(lines, delimiter="," if file.suffix.lower() == ".csv" else "\t"))
+    try:
+        rows = list(csv.DictReader(lines, delimiter="," if file.suffix.lower() == ".csv" else "\t"))
+    except csv.Error as error:  # such as a cell of more than 131,072 characters
+        raise ReportError(f"{file}: cannot be read as a table of labels ({error})") from error
     columns = {str(name).strip().lower(): name for name in (rows[0] if rows else {})}
     number = next((columns[name] for name in NUMBER_COLUMNS if name in columns), None)
     name = next((columns[name] for name in NAME_COLUMNS if name in columns), None)
@@ -54,7 +57,7 @@ def _table_pairs(file: Path, lines: Sequence[str]) -> list[tuple[str, str]]:
 def _numbered(pairs: Iterable[tuple[str, str]], file: Path) -> dict[int, str]:
     try:
         return {int(float(number)): name.strip() for number, name in pairs}
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:  # such as "infinity"
         raise ReportError(f"{file}: a label is a whole number; {error}") from error
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from spcatv._util.naming import some_of
 from spcatv.report.atlas_names import IMAGE_SUFFIXES, read_xml, without_suffix
 from spcatv.report.material import ReportError
 
@@ -74,10 +75,10 @@ def find_atlas(name: str, *, voxels: bool, n_vertices: int) -> NamedAtlas:
     if whole or len(found) == 1:
         return found[0]
     if found:
-        raise ReportError(f"several atlases are called {name!r}: {_listed(found)}; give more of the name")
+        raise ReportError(f"several atlases are called {name!r}: {_titles(found)}; give more of the name")
     kinds = " or ".join(filter(None, ("for voxels" * voxels, "for surfaces" * (n_vertices > 0)))) or "at all"
     looked = "; ".join(f"{what}: {folder}" for what, folder in places)
-    have = f"There are: {_listed(known)}." if known else f"There is no atlas {kinds} in these places."
+    have = f"There are: {_titles(known)}." if known else f"There is no atlas {kinds} in these places."
     raise ReportError(
         f"no file and no atlas on this machine is called {name!r}. Looked for it in {looked}. {have} "
         "Nothing is downloaded here; nilearn.datasets.fetch_atlas_schaefer_2018() and its like do that"
@@ -88,10 +89,8 @@ def _plain(text: str) -> str:
     return re.sub(r"[^a-z0-9]", "", text.lower())
 
 
-def _listed(atlases: Sequence[NamedAtlas]) -> str:
-    titles = list(dict.fromkeys(atlas.titles[0] for atlas in atlases))
-    more = f" and {len(titles) - MOST_LISTED} more" if len(titles) > MOST_LISTED else ""
-    return ", ".join(titles[:MOST_LISTED]) + more
+def _titles(atlases: Sequence[NamedAtlas]) -> str:
+    return some_of(dict.fromkeys(atlas.titles[0] for atlas in atlases), MOST_LISTED)
 
 
 def _places() -> list[tuple[str, str]]:

@@ -125,10 +125,7 @@ def distinct(values: FloatArray) -> list[str]:
     """Numbers with as many significant digits as are needed to tell them apart, within `DIGITS`."""
     finest = _texts(values, DIGITS[-1])
     n_distinct = len(set(finest))
-    return next(
-        (texts for n in DIGITS if len(set(texts := _texts(values, n))) == n_distinct),
-        finest,
-    )
+    return next((texts for n in DIGITS if len(set(texts := _texts(values, n))) == n_distinct), finest)
 
 
 def _texts(values: FloatArray, digits: int) -> list[str]:

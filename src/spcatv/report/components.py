@@ -137,50 +137,41 @@ def _alternative_text(clusters: tuple[Cluster, ...]) -> str:
 
 def _regions(heavy: tuple[Cluster, ...], clusters: tuple[Cluster, ...], with_labels: bool) -> Regions:
     """The table of the heaviest regions; the others are counted below it."""
-    units = {cluster.unit for cluster in clusters}
-    in_brain = bool(units & UNITS_OF_BRAINS)
-    several_parts = len({cluster.part for cluster in clusters}) > 1
-    columns = [Head("Region"), Head("Peak (x, y, z in mm)" if in_brain else "Peak (index)")]
-    columns += heads("Size", "Mean loading", "Peak loading", "Weight")
-    if several_parts:
-        columns.insert(1, Head("Where", text=True))
+    in_brain = any(cluster.unit in UNITS_OF_BRAINS for cluster in clusters)
     with_selected = any(cluster.selected is not None for cluster in heavy)
     with_found = any(cluster.found is not None for cluster in heavy)
-    if with_selected:
-        columns.append(Head("Selected in resamples"))
-    if with_found:
-        columns.append(Head("Found again in"))
-    if with_labels:
-        columns += heads("At the peak", "Made of", text=("At the peak", "Made of"))
-    rows = []
     listed = heavy[:MOST_REGIONS]
-    for number, cluster in enumerate(listed, start=1):
-        cells = [str(number), *([cluster.part] if several_parts else []), _place(cluster)]
-        cells += [
-            words.quantity(cluster.size, cluster.unit),
-            words.number(cluster.mean_loading),
-            words.number(cluster.peak_loading),
-            words.percent(cluster.share, 2),
-        ]
-        if with_selected:
-            cells.append(_share(cluster.selected))
-        if with_found:
-            cells.append(_share(cluster.found))
-        if with_labels:
-            made_of = ", ".join(f"{name} {words.percent(share, 2)}" for name, share in cluster.composition)
-            cells += [cluster.label or "–", made_of or "–"]
-        rows.append(RegionRow(tuple(cells), cluster.peak_feature))
+    columns = {"Region": [str(number) for number in range(1, len(listed) + 1)]}
+    if len({cluster.part for cluster in clusters}) > 1:
+        columns["Where"] = [cluster.part for cluster in listed]
+    columns["Peak (x, y, z in mm)" if in_brain else "Peak (index)"] = [_place(cluster) for cluster in listed]
+    columns["Size"] = [words.quantity(cluster.size, cluster.unit) for cluster in listed]
+    columns["Mean loading"] = [words.number(cluster.mean_loading) for cluster in listed]
+    columns["Peak loading"] = [words.number(cluster.peak_loading) for cluster in listed]
+    columns["Weight"] = [words.percent(cluster.share, 2) for cluster in listed]
+    if with_selected:
+        columns["Selected in resamples"] = [_share(cluster.selected) for cluster in listed]
+    if with_found:
+        columns["Found again in"] = [_share(cluster.found) for cluster in listed]
+    if with_labels:
+        columns["At the peak"] = [cluster.label or "–" for cluster in listed]
+        columns["Made of"] = [_made_of(cluster) or "–" for cluster in listed]
     left = clusters[len(listed) :]
     rest = ""
     if left:
         weight = words.percent(sum(cluster.share for cluster in left), 2, least=1e-4)
         rest = f"{words.count(len(left), 'more region')} with {weight} of the weight together, not listed."
+    rows = zip(zip(*columns.values(), strict=True), listed, strict=True)
     return Regions(
         caption=_regions_caption(with_selected, with_found),
-        columns=tuple(columns),
-        rows=tuple(rows),
+        columns=heads(*columns, text=("Where", "At the peak", "Made of")),
+        rows=tuple(RegionRow(cells, cluster.peak_feature) for cells, cluster in rows),
         rest=rest,
     )
+
+
+def _made_of(cluster: Cluster) -> str:
+    return ", ".join(f"{name} {words.percent(share, 2)}" for name, share in cluster.composition)
 
 
 def _share(value: float | None) -> str:
@@ -270,11 +261,8 @@ def _alone(values: FloatArray, names: Sequence[str]) -> str:
 
 def _against(material: Material, values: np.ndarray) -> str:
     """What the picture shows besides the scores, in numbers."""
-    sentences = []
     if material.groups is not None:
         members = group_members(material.groups.values, len(values))
         medians = [f"{name} {words.number(float(np.median(values[rows])))}" for name, rows in members]
-        sentences.append(f"Medians by {material.groups.name}: {', '.join(medians)}.")
-    elif material.variable is None:
-        sentences.append("The line is the median.")
-    return " ".join(sentences)
+        return f"Medians by {material.groups.name}: {', '.join(medians)}."
+    return "The line is the median." if material.variable is None else ""

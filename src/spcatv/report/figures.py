@@ -444,11 +444,7 @@ def _short(text: str) -> str:
 
 
 def _plot_lines(
-    axes: Axes,
-    across: FloatArray,
-    values: FloatArray,
-    lines: Mapping[str, IntArray],
-    best_index: int | None,
+    axes: Axes, across: FloatArray, values: FloatArray, lines: Mapping[str, IntArray], best_index: int | None
 ) -> None:
     for number, (label, rows) in enumerate(lines.items()):
         order = rows[np.argsort(across[rows], kind="stable")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,9 @@ from spcatv.estimator.state import estimator_state
 from spcatv.model import SavedModel, current_versions
 from spcatv.model.schema import IMAGE_PACKAGES
 from spcatv.report.variance import Variance, variance_of
-from spcatv.results import Results, ResultsError, Scores, Selection, Stability, read_results
+from spcatv.results import Results, ResultsError, Scores, Selection, read_results
 from spcatv.results.folder import MIXING
-from spcatv.results.reading import ComponentHalves, Curve, checked_stability, numeric
+from spcatv.results.reading import checked_stability, numeric
 
 # parameters that ImageSPCATV has and SPCATV has not
 OF_IMAGES = ("mask", "surface", "bad_features", "standardize")
@@ -69,28 +69,16 @@ class Column:
     values: Sequence[Any]  # labels or numbers, in the order of the samples
 
 
-@dataclass(frozen=True, eq=False)
-class Material:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Material(Results):
     """Everything that a report shows."""
 
-    model: Any  # a fitted SPCATV or ImageSPCATV
     title: str
-    # what was run, as in a model folder
-    inputs: Mapping[str, Any]
-    parameters: Mapping[str, Any]
-    versions: Mapping[str, str]
     repeat: str  # command or code that repeats the fit
     variance: Variance  # variance that the components explain
-    config: str | None = None  # the configuration of the run
-    scores: Scores | None = None
-    groups: Column | None = None  # labels of the samples
-    variable: Column | None = None  # a number for every sample
-    selection: Selection | None = None
-    stability: Stability | None = None
-    halves: Sequence[ComponentHalves] | None = None
-    quality: Sequence[Any] = ()  # how every image of the fit compares with the others
-    curve: Curve | None = None
-    mean_img: Any = None  # the mean of volumes, also outside the mask; None if it is not known
+    groups: Column | None  # labels of the samples
+    variable: Column | None  # a number for every sample
+    mean_img: Any  # the mean of volumes, also outside the mask; None if it is not known
 
     @property
     def n_components(self) -> int:
@@ -177,23 +165,19 @@ def gather(
         ceiling = pca_cumulative_variance(
             matrix, len(model.components_), center=bool(model.center), global_signal=model.global_signal
         )
+    known = {
+        "scores": scores,
+        "stability": resampled,
+        "halves": found.halves if halves is None else halves.reproducibility,
+        "quality": found.quality or getattr(model, "quality_", ()),
+    }
     return Material(
-        model=model,
+        **{**vars(found), **known},
         title=title or "Structured sparse principal components",
-        inputs=found.saved.inputs,
-        parameters=found.saved.parameters,
-        versions=found.saved.versions,
         repeat=_repeat(source, found),
         variance=variance_of(model, None if scores is None else scores.values, ceiling),
-        config=found.config,
-        scores=scores,
         groups=_column(groups, "group", scores),
         variable=_variable(variable, scores),
-        selection=found.selection,
-        stability=resampled,
-        halves=found.halves if halves is None else halves.reproducibility,
-        quality=found.quality or getattr(model, "quality_", ()),
-        curve=found.curve,
         mean_img=_mean_img(found),
     )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -43,15 +42,7 @@ RULES = {
 PENALTIES = {"tv": "total variation", "graphnet": "squared differences of neighbours (GraphNet)"}
 
 
-@dataclass(frozen=True)
-class Methods:
-    """A paragraph, and the reference that it cites."""
-
-    text: str
-    reference: str
-
-
-def methods(material: Material, noun: str, relations: tuple[Relation, ...]) -> Methods:
+def methods_text(material: Material, noun: str, relations: tuple[Relation, ...]) -> str:
     """What was done, from what the model and its folder say; nothing is said that they do not know."""
     sentences = (
         *_data(material, noun),
@@ -64,7 +55,7 @@ def methods(material: Material, noun: str, relations: tuple[Relation, ...]) -> M
         *dict.fromkeys(relation.p_method for relation in relations),
         _software(material),
     )
-    return Methods(" ".join(filter(None, sentences)), REFERENCE)
+    return " ".join(filter(None, sentences))
 
 
 def _data(material: Material, noun: str) -> tuple[str, ...]:
@@ -228,10 +219,9 @@ def _stability(material: Material) -> tuple[str, ...]:
 
 
 def _software(material: Material) -> str:
-    others = ", ".join(
-        f"{title} {material.versions[name]}" for name, title in PACKAGES.items() if name in material.versions
-    )
-    version = material.versions.get("spca-tv", "")
+    versions = material.saved.versions
+    others = ", ".join(f"{title} {versions[name]}" for name, title in PACKAGES.items() if name in versions)
+    version = versions.get("spca-tv", "")
     return (
         f"Computed with spca-tv {version}".rstrip()
         + (f" ({others})" if others else "")

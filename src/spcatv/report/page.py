@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,16 +24,15 @@ from spcatv.report.atlas import label_features
 from spcatv.report.choice import selection_section
 from spcatv.report.clusters import parts_of
 from spcatv.report.components import ComponentPanel, component_panel
-from spcatv.report.content import Table
 from spcatv.report.curve import curve_section
 from spcatv.report.maps import views_of
 from spcatv.report.material import Material, gather
-from spcatv.report.methods import Methods, methods
-from spcatv.report.quality import Quality, quality_section
-from spcatv.report.relations import Relation, relations
-from spcatv.report.spectra import TimeCourses, time_courses
+from spcatv.report.methods import REFERENCE, methods_text
+from spcatv.report.quality import quality_section
+from spcatv.report.relations import relations
+from spcatv.report.spectra import time_courses
 from spcatv.report.style import DIVERGING, SEQUENTIAL, colour_table, colour_top, png_uri, shared_top
-from spcatv.report.view import View, ViewFrame, packed, packed_map
+from spcatv.report.view import View, packed, packed_map
 
 if TYPE_CHECKING:
     import jinja2
@@ -118,37 +118,6 @@ class Report:
         """In a notebook, show the page in a frame of its own, which isolates its script and style."""
         source = self.html.replace("&", "&amp;").replace('"', "&quot;")
         return f'<iframe srcdoc="{source}" width="100%" height="800" title="Report"></iframe>'
-
-
-@dataclass(frozen=True)
-class Page:
-    """Everything that the templates show; `blank` marks the views in which a component is zero."""
-
-    title: str
-    lead: str
-    verdict: str
-    check: str  # how to check the stability; empty if that was done
-    noun: str
-    scale_noun: str
-    penalised: bool
-    warnings: tuple[str, ...]
-    notes: tuple[str, ...]
-    legend: str
-    views: tuple[ViewFrame, ...]
-    blank: tuple[tuple[bool, ...], ...]
-    summary: Table
-    components: tuple[ComponentPanel, ...]
-    variance: sections.Section
-    stability: sections.Section | None
-    halves: Table | None
-    curve: sections.Section | None
-    selection: sections.Section | None
-    relations: tuple[Relation, ...]
-    time_courses: TimeCourses | None
-    methods: Methods
-    samples: sections.Samples | None
-    quality: Quality | None
-    run: sections.Run
 
 
 def generate_report(
@@ -241,11 +210,11 @@ def generate_report(
     panels = tuple(component_panel(material, k, parts, labels, noun) for k in range(material.n_components))
     views = views_of(material.model, background)
     tests = relations(material)
-    page = Page(
+    page = SimpleNamespace(
         title=material.title,
         lead=sections.lead(material, noun),
         verdict=verdicts.together(tuple(panel.verdict for panel in panels)),
-        check=verdicts.how_to_check(material),
+        check=verdicts.how_to_check(material),  # empty if the stability was checked
         noun=noun,
         scale_noun="scale" if views[0].kind == "line" else "colour scale",
         penalised=material.model.alpha is not None,
@@ -253,6 +222,7 @@ def generate_report(
         notes=sections.notes(material, noun),
         legend=_legend(DIVERGING),
         views=tuple(view.frame() for view in views),
+        # the views in which a component is zero
         blank=tuple(tuple(view.is_blank(row) for view in views) for row in material.model.components_),
         summary=sections.summary(material, panels),
         components=panels,
@@ -263,8 +233,9 @@ def generate_report(
         selection=None if material.selection is None else selection_section(material.selection),
         relations=tests,
         time_courses=time_courses(material),
-        methods=methods(material, noun, tests),
-        samples=sections.samples_section(material),
+        methods=methods_text(material, noun, tests),
+        reference=REFERENCE,
+        samples=sections.samples_table(material),
         quality=quality_section(material, views),
         run=sections.run_section(material),
     )
@@ -314,8 +285,8 @@ def _template() -> jinja2.Template:
     return environment.get_template("report.html.j2")
 
 
-def render(page: Page, data: dict[str, Any]) -> str:
-    """Render a page; every string in it is escaped, and only its own script may run."""
+def render(page: Any, data: dict[str, Any]) -> str:
+    """Render everything that the templates show; every string is escaped, and only its own script may run."""
     import jinja2
     from markupsafe import Markup
 

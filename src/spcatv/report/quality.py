@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spcatv._util.naming import some_of
 from spcatv._util.types import FloatArray
 from spcatv.report import words
 from spcatv.report.content import Chart, Table, chart, heads
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 2000
 LONG = 15  # rows of a table that is folded
-MOST_NAMED = 5
 SAME = "the same values as"  # how the remark on a repeated image begins (`spcatv._util.quality`)
 # axial slices at these shares of the height of the mask: the first one goes through the eyes
 HEIGHTS = (0.2, 0.35, 0.8)
@@ -84,16 +84,11 @@ def _remarks(quality: Sequence[Any]) -> str:
     if outliers:
         verb = "is" if len(outliers) == 1 else "are"
         n_images = words.count(len(quality), "image")
-        text = f"{len(outliers)} of {n_images} {verb} unlike the others: {_few(outliers)}."
+        text = f"{len(outliers)} of {n_images} {verb} unlike the others: {some_of(outliers)}."
     if repeats:
         verb = "holds" if len(repeats) == 1 else "hold"
-        text += f" {words.count(len(repeats), 'image')} {verb} {SAME} another one: {_few(repeats)}."
+        text += f" {words.count(len(repeats), 'image')} {verb} {SAME} another one: {some_of(repeats)}."
     return text
-
-
-def _few(texts: Sequence[str]) -> str:
-    more = f" and {len(texts) - MOST_NAMED} more" if len(texts) > MOST_NAMED else ""
-    return ", ".join(texts[:MOST_NAMED]) + more
 
 
 def _table(quality: Sequence[Any]) -> Table:

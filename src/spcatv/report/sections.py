@@ -33,15 +33,6 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Samples:
-    """The scores of all samples."""
-
-    text: str
-    summary: str
-    table: Table
-
-
-@dataclass(frozen=True)
 class Run:
     """What was run."""
 
@@ -242,8 +233,8 @@ def halves_table(material: Material) -> Table | None:
     return Table(caption, columns, rows, id="halves-table")
 
 
-def samples_section(material: Material) -> Samples | None:
-    """The scores as a table."""
+def samples_table(material: Material) -> Table | None:
+    """The scores of all samples."""
     scores = material.scores
     if scores is None:
         return None
@@ -257,17 +248,14 @@ def samples_section(material: Material) -> Samples | None:
         "Sample", *names, *(f"Component {k + 1}" for k in range(material.n_components)), text=names
     )
     more = f"; the first {MOST_SAMPLES:,} are listed" if len(scores.names) > MOST_SAMPLES else ""
-    return Samples(
-        text="How strongly every sample shows each component. The pictures are with the components.",
-        summary=f"Scores of {words.count(len(scores.names), 'sample')}{more}",
-        table=Table("Scores of all samples", columns, tuple(rows), id="scores-table", long=True),
-    )
+    summary = f"Scores of {words.count(len(scores.names), 'sample')}{more}"
+    return Table("Scores of all samples", columns, tuple(rows), id="scores-table", summary=summary, long=True)
 
 
 def run_section(material: Material) -> Run:
     """Inputs, mask, parameters, versions, and how to repeat the run."""
     model = material.model
-    files = tuple(_files(material.inputs))
+    files = tuple(_files(material.saved.inputs))
     facts = [("Kind", type(model).__name__)]
     if hasattr(model, "mask_report_"):
         facts.append(("Mask", model.mask_report_))
@@ -281,7 +269,7 @@ def run_section(material: Material) -> Run:
     confounds = getattr(getattr(model, "preparation_", None), "confounds", None)
     if confounds is not None:
         facts.append(("Confounds removed", confounds.described()))
-    seed = material.parameters.get("random_state")
+    seed = material.saved.parameters.get("random_state")
     facts.append(
         ("Seed", "none (only random starts would use one)" if seed is None else words.plain_value(seed))
     )
@@ -309,7 +297,7 @@ def run_section(material: Material) -> Run:
         ),
         repeat=material.repeat,
         config=material.config,
-        versions=", ".join(f"{name} {version}" for name, version in material.versions.items()),
+        versions=", ".join(f"{name} {version}" for name, version in material.saved.versions.items()),
     )
 
 
@@ -326,7 +314,7 @@ def _weights(material: Material) -> tuple[str, str]:
 
 def _parameters(material: Material) -> dict[str, Any]:
     """The parameters in use, with the alphas of all components where they have one each."""
-    used = parameters_in_use(material.parameters)
+    used = parameters_in_use(material.saved.parameters)
     if material.alphas is not None:
         used["alpha"] = [float(f"{alpha:.4g}") for alpha in material.alphas]
     return used

@@ -215,9 +215,9 @@ def _in_template(coords: FloatArray) -> bool:
 
 
 def _image(file: str | os.PathLike[str], coords: FloatArray) -> Grid:
-    from spcatv.images.loading import open_volume
+    from spcatv.images.volume_files import open_one
 
-    image = open_volume(os.fspath(file))
+    image = open_one(os.fspath(file), os.fspath(file)).image
     if len(image.shape) != 3:
         raise ReportError(f"{file}: a background is one 3-D image, this one has shape {image.shape}")
     return _sampled(image, coords)

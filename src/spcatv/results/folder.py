@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +115,8 @@ def claimed_folder(
         if beside is not None:
             stack.enter_context(beside)
         try:
-            temporary = stack.enter_context(atomic_folder(place, objection=_objection(overwrite=overwrite)))
+            objection = partial(_objection, overwrite=overwrite)
+            temporary = stack.enter_context(atomic_folder(place, objection=objection))
         except ModelError as error:
             raise ResultsError(f"the output folder cannot be used: {error}") from error
         if note is not None and place.is_dir() and os.listdir(place):
@@ -145,17 +147,13 @@ def _keep_report(place: Path, temporary: Path) -> None:
         shutil.copy2(report, temporary / OLD_REPORT)
 
 
-def _objection(*, overwrite: bool) -> Callable[[Path], str | None]:
-    """Return a function that says why a folder that is not empty must not be replaced."""
-
-    def objection(folder: Path) -> str | None:
-        entries = sorted(os.listdir(folder))
-        foreign = next((name for name in entries if not _is_ours(name)), None)
-        if foreign is not None or not _made_by_us(folder):
-            return f"is in use: it holds {foreign or entries[0]}, which is no result of spca-tv"
-        return None if overwrite else "holds the results of an earlier run, and --overwrite is not given"
-
-    return objection
+def _objection(folder: Path, *, overwrite: bool) -> str | None:
+    """Why a folder that is not empty must not be replaced; None if it may be."""
+    entries = sorted(os.listdir(folder))
+    foreign = next((name for name in entries if not _is_ours(name)), None)
+    if foreign is not None or not _made_by_us(folder):
+        return f"is in use: it holds {foreign or entries[0]}, which is not a result of spca-tv"
+    return None if overwrite else "holds the results of an earlier run, and --overwrite is not given"
 
 
 def _is_ours(name: str) -> bool:

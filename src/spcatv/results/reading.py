@@ -10,39 +10,29 @@ import csv
 import json
 import math
 import zipfile
-from collections.abc import Iterable, Mapping
+import zlib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from spcatv._util.naming import component_names
+from spcatv._util.quality import ImageQuality
 from spcatv._util.types import FloatArray, IntArray
 from spcatv.estimator import SPCATV
 from spcatv.estimator.state import restore_estimator
 from spcatv.metrics import threshold_loadings
 from spcatv.model import SavedModel, read_model
-from spcatv.results.folder import (
-    CEILING_COLUMN,
-    CONFIG,
-    CURVE,
-    HALVES,
-    MEAN,
-    METRICS,
-    MIXING,
-    QUALITY,
-    REGIONS,
-    SELECTION,
-    STABILITY,
-    ResultsError,
-    model_folder,
-    results_folder,
-)
+from spcatv.results import folder as files
+from spcatv.results.folder import ResultsError, model_folder, results_folder
 from spcatv.selection import ComponentCurve
 from spcatv.stability.halves import verdict_sentence
 from spcatv.structure import Structure
 from spcatv.structure.regions import connected_regions
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,18 +84,6 @@ class ComponentHalves(NamedTuple):
         return verdict_sentence(self.verdict, self.n_found, self.n_splits)
 
 
-class QualityRow(NamedTuple):
-    """How one image compares with the others (`spcatv.images.ImageQuality`)."""
-
-    name: str
-    share_missing: float
-    share_zero: float
-    distance: float
-    correlation: float
-    outlier: bool
-    why: str
-
-
 @dataclass(frozen=True, eq=False)
 class Curve:
     """Held-out explained variance by number of components, and why one number was chosen."""
@@ -137,7 +115,7 @@ class Results:
     selection: Selection | None = None
     stability: Stability | None = None
     halves: tuple[ComponentHalves, ...] | None = None  # one per component
-    quality: tuple[QualityRow, ...] = ()  # one per image of the fit
+    quality: tuple[ImageQuality, ...] = ()  # one per image of the fit
     curve: Curve | None = None  # what the number of components was chosen by
     mean_file: Path | None = None  # the mean of volumes, also outside the mask
     config: str | None = None  # the configuration of the run
@@ -192,17 +170,22 @@ def read_results(folder: Path) -> Results:
     return Results(
         model=model,
         saved=saved,
-        scores=read_scores(results, n_components),
-        ceiling=read_ceiling(results, n_components),
-        selection=read_selection(results),
-        stability=read_stability(results, model.structure_, model.components_),
-        halves=read_halves(results, n_components),
-        quality=read_quality(results),
-        curve=read_curve(results),
-        mean_file=results / MEAN if (results / MEAN).is_file() else None,
-        config=_read_text(results / CONFIG),
-        config_file=results / CONFIG,
+        scores=_if_there(_scores, results / files.MIXING, n_components),
+        ceiling=_if_there(_ceiling, results / files.METRICS, n_components),
+        selection=_if_there(_selection, results / files.SELECTION),
+        stability=_if_there(_stability, results / files.STABILITY, model.structure_, model.components_),
+        halves=_if_there(_halves, results / files.HALVES, n_components),
+        quality=_if_there(_quality, results / files.QUALITY) or (),
+        curve=_if_there(_curve, results / files.CURVE),
+        mean_file=results / files.MEAN if (results / files.MEAN).is_file() else None,
+        config=_read_text(results / files.CONFIG),
+        config_file=results / files.CONFIG,
     )
+
+
+def _if_there(read: Callable[..., T], file: Path, *others: Any) -> T | None:
+    """What a file holds; None if there is no such file."""
+    return read(file, *others) if file.is_file() else None
 
 
 def read_columns(file: Path) -> dict[str, list[str]]:
@@ -217,14 +200,8 @@ def read_columns(file: Path) -> dict[str, list[str]]:
     return {name: [row[k] for row in rows] for k, name in enumerate(header)}
 
 
-def read_scores(folder: Path, n_components: int) -> Scores | None:
-    """The mixing table, if there is one: one row per sample, one column per component.
-
-    Other columns, such as participant_id, may be there and are not read.
-    """
-    file = folder / MIXING
-    if not file.is_file():
-        return None
+def _scores(file: Path, n_components: int) -> Scores:
+    """The mixing table: one row per sample, one column per component; other columns are not read."""
     columns = read_columns(file)
     names = component_names(n_components)
     missing = [name for name in ("input", *names) if name not in columns]
@@ -236,82 +213,74 @@ def read_scores(folder: Path, n_components: int) -> Scores | None:
     return Scores(tuple(columns["input"]), values.reshape(-1, n_components))
 
 
-def read_ceiling(folder: Path, n_components: int) -> FloatArray | None:
+def _ceiling(file: Path, n_components: int) -> FloatArray | None:
     """What PCA explains with as many components, if the table of metrics has it."""
-    file = folder / METRICS
-    if not file.is_file():
-        return None
-    column = read_columns(file).get(CEILING_COLUMN)
+    column = read_columns(file).get(files.CEILING_COLUMN)
     if column is None:
         return None
     values = _numbers(column, file)
     return values if len(values) == n_components and np.isfinite(values).all() else None
 
 
-def read_selection(folder: Path) -> Selection | None:
-    """The table of settings and the choice among them, if they are there."""
-    file = folder / SELECTION
-    if not file.is_file():
-        return None
+def _selection(file: Path) -> Selection:
+    """The table of settings, and the choice among them."""
     columns = read_columns(file)
     choice_file = file.with_suffix(".json")
     try:
         choice = json.loads(choice_file.read_text(encoding="utf-8"))
-        best = int(choice["best_index"])
-        n_folds = choice.get("n_folds")
-        rule = str(choice.get("rule", ""))
-        min_sparsity = choice.get("min_sparsity")
-        least = None if min_sparsity is None else float(min_sparsity)
-        reason = str(choice.get("reason", ""))
+        n_folds, least = choice.get("n_folds"), choice.get("min_sparsity")
         grouped_by = str(choice.get("grouped_by") or "")
-        n_groups = int(choice["n_groups"]) if grouped_by else None
+        found = Selection(
+            columns,
+            best_index=int(choice["best_index"]),
+            rule=str(choice.get("rule", "")),
+            n_folds=None if n_folds is None else int(n_folds),
+            min_sparsity=None if least is None else float(least),
+            reason=str(choice.get("reason", "")),
+            grouped_by=grouped_by,
+            n_groups=int(choice["n_groups"]) if grouped_by else None,
+        )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ResultsError(
             f"{choice_file}: must hold best_index, rule and n_folds of the selection ({error!r})"
         ) from error
-    n_settings = len(next(iter(columns.values()), []))
+    if "mean_test_error" not in columns:
+        raise ResultsError(f"{file}: has no column mean_test_error")
+    best, n_settings = found.best_index, len(columns["mean_test_error"])
     if not 0 <= best < n_settings:
         raise ResultsError(f"{choice_file}: best_index is {best}, but {file.name} has {n_settings} settings")
-    n_folds = None if n_folds is None else int(n_folds)
-    return Selection(columns, best, rule, n_folds, least, reason, grouped_by, n_groups)
+    return found
 
 
-def read_stability(folder: Path, structure: Structure, components: FloatArray) -> Stability | None:
-    """The stability arrays and the table of regions of a model, if they are there."""
-    file = folder / STABILITY
-    if not file.is_file():
-        return None
+def _stability(file: Path, structure: Structure, components: FloatArray) -> Stability:
+    """The stability arrays of a model, and the table of regions beside them if it is there."""
     names = ("selection_frequency", "sign_consistency", "dice")
     try:
         with np.load(file, allow_pickle=False) as archive:
             frequency, consistency, dice = (np.asarray(archive[name], dtype=np.float64) for name in names)
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise ResultsError(f"{file}: must hold the arrays {', '.join(names)} ({error})") from error
-    found = read_found(folder, structure, components)
+    found = _if_there(read_found, file.parent / files.REGIONS, structure, components)
     return checked_stability(Stability(frequency, consistency, dice, found), components.shape, str(file))
 
 
-def read_halves(folder: Path, n_components: int) -> tuple[ComponentHalves, ...] | None:
-    """The table of random halves, if it is there."""
-    file = folder / HALVES
-    if not file.is_file():
-        return None
+def _halves(file: Path, n_components: int) -> tuple[ComponentHalves, ...]:
+    """The table of random halves."""
     columns = read_columns(file)
     needed, counts = ("rank", "dice", "verdict"), ("n_found", "n_splits")
     if not set(needed) <= set(columns) or len(columns["rank"]) != n_components:
         raise ResultsError(f"{file}: must have the columns {', '.join(needed)} and one row per component")
     rank, dice = (_numbers(columns[name], file).tolist() for name in needed[:2])
+    if any(map(math.isnan, rank)):
+        raise ResultsError(f"{file}: some rank is missing")
     unknown = n_components * ["n/a"]  # folders of earlier versions have no counts
     found, splits = (_numbers(columns.get(name, unknown), file).tolist() for name in counts)
     rows = zip(map(int, rank), dice, columns["verdict"], map(_count, found), map(_count, splits), strict=True)
     return tuple(ComponentHalves(*row) for row in rows)
 
 
-def read_curve(folder: Path) -> Curve | None:
-    """The curve that the number of components was chosen by, if it is there."""
-    file = folder / CURVE
-    if not file.is_file():
-        return None
+def _curve(file: Path) -> Curve:
+    """The curve that the number of components was chosen by."""
     folds = [_numbers(cells, file) for name, cells in read_columns(file).items() if name.startswith("fold_")]
     choice = file.with_suffix(".json")
     try:
@@ -324,13 +293,10 @@ def _count(value: float) -> int | None:
     return None if math.isnan(value) else int(value)
 
 
-def read_quality(folder: Path) -> tuple[QualityRow, ...]:
-    """The table of image quality; empty if there is none."""
-    file = folder / QUALITY
-    if not file.is_file():
-        return ()
+def _quality(file: Path) -> tuple[ImageQuality, ...]:
+    """The table of image quality."""
     columns = read_columns(file)
-    numbers = QualityRow._fields[1:5]
+    numbers = ("share_missing", "share_zero", "distance", "correlation")
     missing = [name for name in ("input", *numbers, "outlier", "why") if name not in columns]
     if missing:
         raise ResultsError(f"{file}: has no column {missing[0]}")
@@ -341,14 +307,11 @@ def read_quality(folder: Path) -> tuple[QualityRow, ...]:
         ("" if cell == "n/a" else cell for cell in columns["why"]),
         strict=True,
     )
-    return tuple(QualityRow(*row) for row in rows)
+    return tuple(ImageQuality(*row) for row in rows)
 
 
-def read_found(folder: Path, structure: Structure, components: FloatArray) -> FloatArray | None:
-    """`Stability.found`, from the table of regions if it is there."""
-    file = folder / REGIONS
-    if not file.is_file():
-        return None
+def read_found(file: Path, structure: Structure, components: FloatArray) -> FloatArray:
+    """`Stability.found`, from the table of regions."""
     columns = read_columns(file)
     if not {"n_features", "found"} <= set(columns):
         raise ResultsError(f"{file}: must have the columns n_features and found")

@@ -24,27 +24,7 @@ from spcatv._version import __version__
 from spcatv.data import Adjustment
 from spcatv.decomposition.ceiling import pca_cumulative_variance
 from spcatv.estimator import SPCATV
-from spcatv.results.folder import (
-    CEILING_COLUMN,
-    COMPONENT_MAPS,
-    CONFIG,
-    CURVE,
-    DESCRIPTION,
-    FREQUENCY_MAPS,
-    GENERATOR,
-    HALVES,
-    IGNORED,
-    METRICS,
-    MIXING,
-    MODEL,
-    QUALITY,
-    README,
-    REGION_MAPS,
-    REGIONS,
-    SELECTION,
-    SIGN_MAPS,
-    STABILITY,
-)
+from spcatv.results import folder as files
 from spcatv.selection import SPCATVCV, ComponentCurve
 from spcatv.structure import Structure
 from spcatv.structure.regions import connected_regions
@@ -53,19 +33,19 @@ BIDS_VERSION = "1.10.0"
 IGNORED_TEXT = f"""\
 # BIDS names files of participants; for components of a group, it has no rules yet.
 *desc-*
-{MODEL}
-{STABILITY}
+{files.MODEL}
+{files.STABILITY}
 """
 README_TEXT = f"""\
 # Structured sparse principal components
 
-Made by {GENERATOR} {__version__}.
+Made by {files.GENERATOR} {__version__}.
 
-- `{COMPONENT_MAPS}.*`: loading maps, one per component
-- `{MIXING}`: scores, one row per sample
-- `{METRICS}`: what each component explains, and how exact it is
-- `{CONFIG}`: the options of the run; `spca-tv fit --config` repeats it
-- `{MODEL}/`: the model, for `spca-tv transform`
+- `{files.COMPONENT_MAPS}.*`: loading maps, one per component
+- `{files.MIXING}`: scores, one row per sample
+- `{files.METRICS}`: what each component explains, and how exact it is
+- `{files.CONFIG}`: the options of the run; `spca-tv fit --config` repeats it
+- `{files.MODEL}/`: the model, for `spca-tv transform`
 
 The `.json` beside a file says what it holds. `spca-tv report` on this folder makes a page of all of it.
 """
@@ -74,7 +54,7 @@ METRICS_COLUMNS = {
     "component": "Number of the component, from 1, in the order of the maps and of the mixing table.",
     "explained_variance": "Variance that the component removes: sum of its squared scores / (N - 1).",
     "explained_variance_ratio": "The same as a share of the total variance.",
-    CEILING_COLUMN: (
+    files.CEILING_COLUMN: (
         "Share of the total variance that PCA explains with as many components: the ceiling of their sum."
     ),
     "objective": "Penalised objective at the end; lower is better.",
@@ -108,7 +88,7 @@ ENTITY_COLUMNS = {
 OF_LIVE = ("relative_gap", "error_bound", "converged", "sparsity")
 # columns of cv_results_ without a number in their names; `params` repeats the first of them and is left out
 SELECTION_COLUMNS = {
-    "param_sparsity": "Share of the loadings of every component that shall be exactly zero.",
+    "param_sparsity": "Share of the loadings of every component that should be exactly zero.",
     "param_smoothness": "Weight of the structured penalty, in standard deviations of a component's own map.",
     "param_alpha": "Strength of all penalties together.",
     "param_l1_ratio": "Share of alpha for the l1 norm.",
@@ -209,26 +189,26 @@ def write_results(
     """
     n_components = len(model.components_)
     samples.write_model(model, folder)
-    write_mixing(folder / MIXING, samples.names, model.transform(samples.matrix))
-    write_json((folder / MIXING).with_suffix(".json"), _mixing_sidecar(samples.names, n_components))
+    write_mixing(folder / files.MIXING, samples.names, model.transform(samples.matrix))
+    write_json((folder / files.MIXING).with_suffix(".json"), _mixing_sidecar(samples.names, n_components))
     ceiling = pca_cumulative_variance(
         samples.matrix, n_components, center=bool(model.center), global_signal=model.global_signal
     )
     metrics = [_metrics(model, number, ceiling) for number in range(n_components)]
-    _write_table(folder / METRICS, METRICS_COLUMNS, (row.values() for row in metrics))
+    _write_table(folder / files.METRICS, METRICS_COLUMNS, (row.values() for row in metrics))
     if halves is not None:
         names = tuple(HALVES_COLUMNS)[1:]
         rows = (
             (record.component + 1, *(getattr(record, name) for name in names))
             for record in halves.reproducibility
         )
-        _write_table(folder / HALVES, HALVES_COLUMNS, rows)
+        _write_table(folder / files.HALVES, HALVES_COLUMNS, rows)
     if samples.quality:
-        _write_table(folder / QUALITY, QUALITY_COLUMNS, map(_quality_cells, samples.quality))
-    _write_text(folder / CONFIG, config)
-    write_json(folder / DESCRIPTION, _description())
-    _write_text(folder / README, README_TEXT)
-    _write_text(folder / IGNORED, IGNORED_TEXT)
+        _write_table(folder / files.QUALITY, QUALITY_COLUMNS, map(_quality_cells, samples.quality))
+    _write_text(folder / files.CONFIG, config)
+    write_json(folder / files.DESCRIPTION, _description())
+    _write_text(folder / files.README, README_TEXT)
+    _write_text(folder / files.IGNORED, IGNORED_TEXT)
     return metrics
 
 
@@ -239,7 +219,7 @@ def _metrics(model: SPCATV, number: int, ceiling: FloatArray) -> dict[str, Any]:
         "component": number + 1,
         "explained_variance": model.explained_variance_[number],
         "explained_variance_ratio": model.explained_variance_ratio_[number],
-        CEILING_COLUMN: ceiling[number],
+        files.CEILING_COLUMN: ceiling[number],
         "n_clusters": (
             None if structure.n_rows == 0 else len(connected_regions(structure, model.components_[number]))
         ),
@@ -282,7 +262,7 @@ def _description() -> dict[str, Any]:
         "DatasetType": "derivative",
         "GeneratedBy": [
             {
-                "Name": GENERATOR,
+                "Name": files.GENERATOR,
                 "Version": __version__,
                 "Description": "Structured sparse PCA (SPCA-TV): l1 + l2 + total variation.",
             }
@@ -320,10 +300,8 @@ def write_curve(folder: Path, curve: ComponentCurve) -> None:
     folds = {f"fold_{k}": FOLD_COLUMN.format(k) for k in range(1, len(curve.explained) + 1)}
     errors = (None if math.isnan(value) else value for value in curve.standard_error)
     rows = zip(curve.n_components, curve.mean, errors, curve.gain, *curve.explained, strict=True)
-    columns = {**CURVE_COLUMNS, **folds}
-    _write_text(folder / CURVE, table_text(tuple(columns), rows))
     choice = {"chosen": curve.choice.n_components, "reason": curve.choice.reason}
-    write_json((folder / CURVE).with_suffix(".json"), {**choice, **_described(columns)})
+    _write_table(folder / files.CURVE, {**CURVE_COLUMNS, **folds}, rows, choice)
 
 
 def _write_settings(search: SPCATVCV, together: Mapping[str, Any], folder: Path) -> None:
@@ -331,7 +309,6 @@ def _write_settings(search: SPCATVCV, together: Mapping[str, Any], folder: Path)
     rows = (
         [None if math.isnan(value) else value for value in row] for row in zip(*results.values(), strict=True)
     )
-    _write_text(folder / SELECTION, table_text(tuple(results), rows))
     choice = {
         "rule": search.rule,
         "min_sparsity": search.min_sparsity,
@@ -341,8 +318,8 @@ def _write_settings(search: SPCATVCV, together: Mapping[str, Any], folder: Path)
         "n_folds": int(search.n_splits_),
         **together,
     }
-    columns = _described({name: column_description(name) for name in results})
-    write_json((folder / SELECTION).with_suffix(".json"), {**choice, **columns})
+    columns = {name: column_description(name) for name in results}
+    _write_table(folder / files.SELECTION, columns, rows, choice)
 
 
 def column_description(name: str) -> str:
@@ -357,7 +334,7 @@ def column_description(name: str) -> str:
 
 def _write_stability(stability: Any, samples: SampleSet, folder: Path) -> None:
     names = ("selection_frequency", "sign_consistency", "dice", "signed_dice", "correlation")
-    np.savez_compressed(folder / STABILITY, **{name: getattr(stability, name) for name in names})
+    np.savez_compressed(folder / files.STABILITY, **{name: getattr(stability, name) for name in names})
     frequency = (
         "Share of resampled fits in whose matched component, cut to 99 % of its norm, the value is not 0"
     )
@@ -366,8 +343,8 @@ def _write_stability(stability: Any, samples: SampleSet, folder: Path) -> None:
         "0 if either is as frequent or the value is never selected"
     )
     for stem, maps, text in (
-        (FREQUENCY_MAPS, stability.selection_frequency, frequency),
-        (SIGN_MAPS, stability.sign_consistency, consistency),
+        (files.FREQUENCY_MAPS, stability.selection_frequency, frequency),
+        (files.SIGN_MAPS, stability.sign_consistency, consistency),
     ):
         about = {"Description": text, "NumberOfResamples": len(stability.dice)}
         samples.write_maps(maps, folder, stem, about)
@@ -376,23 +353,15 @@ def _write_stability(stability: Any, samples: SampleSet, folder: Path) -> None:
 def _write_regions(stability: Any, samples: SampleSet, folder: Path) -> None:
     numbered = list(_numbered(stability.regions))
     rows = (
-        (
-            region.component + 1,
-            number,
-            len(region.features),
-            region.sign,
-            region.share,
-            region.selection_frequency,
-            region.found,
-        )
-        for number, region in numbered
+        (r.component + 1, number, len(r.features), r.sign, r.share, r.selection_frequency, r.found)
+        for number, r in numbered
     )
-    _write_table(folder / REGIONS, REGIONS_COLUMNS, rows)
+    _write_table(folder / files.REGIONS, REGIONS_COLUMNS, rows)
     maps = np.zeros(stability.components.shape)
     for number, region in numbered:
         maps[region.component, region.features] = number
-    about = f"Numbers of the regions in {REGIONS}, one map per component; 0 in no region"
-    samples.write_maps(maps, folder, REGION_MAPS, {"Description": about})
+    about = f"Numbers of the regions in {files.REGIONS}, one map per component; 0 in no region"
+    samples.write_maps(maps, folder, files.REGION_MAPS, {"Description": about})
 
 
 def _numbered(regions: Iterable[Any]) -> Iterator[tuple[int, Any]]:
@@ -403,10 +372,15 @@ def _numbered(regions: Iterable[Any]) -> Iterator[tuple[int, Any]]:
         yield counts[region.component], region
 
 
-def _write_table(file: Path, columns: Mapping[str, str], rows: Iterable[Iterable[Any]]) -> None:
-    """Write a table, and a ``.json`` beside it that says what its columns are."""
+def _write_table(
+    file: Path,
+    columns: Mapping[str, str],
+    rows: Iterable[Iterable[Any]],
+    about: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a table, and a ``.json`` beside it with what it is `about` and what its columns are."""
     _write_text(file, table_text(tuple(columns), rows))
-    write_json(file.with_suffix(".json"), _described(columns))
+    write_json(file.with_suffix(".json"), {**(about or {}), **_described(columns)})
 
 
 def _described(columns: Mapping[str, str]) -> dict[str, Any]:

@@ -29,18 +29,10 @@ MOST_COMPONENTS = 10
 
 @dataclass(frozen=True)
 class ComponentChoice:
-    """How many components to keep.
+    """How many components to keep."""
 
-    Attributes
-    ----------
-    n_components : int
-        The number, at least 1.
-    reason : str
-        Why, as a sentence for people.
-    """
-
-    n_components: int
-    reason: str
+    n_components: int  # at least 1
+    reason: str  # why, as a sentence for people
 
 
 def most_components(n_blocks: int) -> int:

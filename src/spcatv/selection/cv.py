@@ -28,7 +28,7 @@ from spcatv.progress import SILENT, StageStarted, listeners, together
 from spcatv.progress.printing import LinePrinter
 from spcatv.selection.components import ComponentCurve
 from spcatv.selection.folds import make_folds
-from spcatv.selection.path import PathFitter, way_to
+from spcatv.selection.path import WEIGHTS, PathFitter, way_to
 from spcatv.selection.rules import choose
 from spcatv.selection.search import (
     Row,
@@ -44,26 +44,8 @@ from spcatv.selection.workers import Workers, check_failures, n_at_once, placed,
 from spcatv.structure import Structure, as_structure
 
 # Parameters of SPCATV that are the same for every setting.
-SHARED = (
-    "n_components",
-    "structure",
-    "penalty_units",
-    "penalty",
-    "positive",
-    "center",
-    "global_signal",
-    "tol",
-    "max_iter",
-    "solver",
-    "n_init",
-    "refine",
-    "refit",
-    "transform_method",
-    "init",
-    "dtype",
-    "memory_limit",
-    "device",
-    "random_state",
+SHARED = tuple(
+    name for name in signature(SPCATV).parameters if name not in (*TARGET_PARAMETERS, *WEIGHTS, "verbose")
 )
 
 

@@ -13,6 +13,7 @@ from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray
 from spcatv.estimator import SPCATV
 from spcatv.estimator.fitting import alpha_unit
+from spcatv.estimator.parameters import checked_count
 from spcatv.problem import Penalty, as_penalty
 from spcatv.selection.path import PathFit, PathFitter, Setting, checked_template, complete_setting
 
@@ -121,11 +122,10 @@ def alpha_grid(
 
 def grid_below(all_zero: AllZero, n_alphas: int, smallest: float) -> FloatArray:
     """`n_alphas` values from just below the largest that leaves a component down to `smallest` times it."""
-    if isinstance(n_alphas, bool) or int(n_alphas) != n_alphas or n_alphas < 1:
-        raise ValueError(f"n_alphas must be an integer of at least 1, got {n_alphas!r}")
+    n_values = checked_count(n_alphas, "n_alphas")
     if not 0 < smallest < 1:
         raise ValueError(f"smallest is a share of the largest alpha, between 0 and 1; got {smallest!r}")
-    return JUST_BELOW * all_zero.alive * np.geomspace(1.0, smallest, int(n_alphas))
+    return JUST_BELOW * all_zero.alive * np.geomspace(1.0, smallest, n_values)
 
 
 def all_zero_alpha(estimator: SPCATV, X: Any) -> AllZero:

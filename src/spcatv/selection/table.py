@@ -96,10 +96,7 @@ class SelectionTable:
 
     @property
     def eligible(self) -> BoolArray:
-        """Settings to choose from, shape (n_settings,): all components alive on all folds.
-
-        Where no setting is like that, those with the most components alive.
-        """
+        """Settings to choose from, shape (n_settings,): those with the most components alive on all folds."""
         return np.asarray(self.fitted & (self.least_live == self.least_live.max()))
 
     @property
@@ -124,13 +121,13 @@ class SelectionTable:
         NaN for a component that is dead on all folds, and for settings that were not fitted on all.
         """
         zeros = np.stack([scores.sparsity for scores in self.scores])[:, self.used_folds]
-        means = _mean_of_live(np.where(zeros < 1, zeros, np.nan), axis=1)
+        means = _mean_of_live(np.where(zeros < 1, zeros, np.nan))
         return np.where(self.fitted[:, None], means, np.nan)
 
     @property
     def overall_sparsity(self) -> FloatArray:
         """Mean share of zeros over the components that live, shape (n_settings,); NaN if none does."""
-        return _mean_of_live(self.mean_sparsity, axis=1)
+        return _mean_of_live(self.mean_sparsity)
 
     @property
     def n_live(self) -> FloatArray:
@@ -173,11 +170,11 @@ class SelectionTable:
         return columns
 
 
-def _mean_of_live(shares: FloatArray, axis: int) -> FloatArray:
-    """Mean along an axis without NaN; NaN where there is nothing else."""
+def _mean_of_live(shares: FloatArray) -> FloatArray:
+    """Mean along the second axis without NaN; NaN where there is nothing else."""
     known = np.isfinite(shares)
-    count = known.sum(axis=axis)
-    total = np.where(known, shares, 0.0).sum(axis=axis)
+    count = known.sum(axis=1)
+    total = np.where(known, shares, 0.0).sum(axis=1)
     return np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
 
 

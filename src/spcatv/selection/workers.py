@@ -10,7 +10,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import MultiprocessingBackend, get_active_backend
@@ -25,7 +25,7 @@ from spcatv.selection.cluster import cluster_workers
 T = TypeVar("T")
 Item = tuple[Any, ...]
 # Calls ``function(*item)`` for every item; gives the numbers of the items and their results, in any order.
-Calls: TypeAlias = "Callable[[Callable[..., Any], Sequence[Item]], Iterator[tuple[int, Any]]]"
+Calls = Callable[[Callable[..., Any], Sequence[Item]], Iterator[tuple[int, Any]]]
 
 # What data or a machine can do to a fit. Other errors are mistakes in the call or in the program: they would
 # come back in every fit, and are raised at once.
@@ -39,10 +39,7 @@ MOST_NAMED = 5
 @recordable
 @dataclass(frozen=True)
 class Failure:
-    """A fit that failed.
-
-    `where` says which one: the fold and the setting, or the resample; `error` is its kind and message.
-    """
+    """A fit that failed: `where` is its fold and setting, or its resample; `error` its kind and message."""
 
     where: str
     error: str
@@ -105,7 +102,7 @@ class JoblibWorkers:
     def _new_pool(self) -> Any:
         if isinstance(get_active_backend()[0], MultiprocessingBackend):
             raise ValueError(
-                "joblib's backend 'multiprocessing' waits for ever for a worker that died; take 'loky', "
+                "joblib's backend 'multiprocessing' waits forever for a worker that died; take 'loky', "
                 "which is joblib's default, or 'threading'"
             )
         return Parallel(n_jobs=self._n_jobs, return_as="generator_unordered").__enter__()

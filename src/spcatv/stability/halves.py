@@ -17,13 +17,13 @@ import numpy as np
 from spcatv._util.types import FloatArray, IntArray
 from spcatv.data import Adjustment
 from spcatv.estimator import SPCATV
+from spcatv.estimator.parameters import checked_count
 from spcatv.metrics import dice, match_components
 from spcatv.model.checkpoint import checkpointing
 from spcatv.model.encoding import recordable
 from spcatv.progress import StageStarted
 from spcatv.selection.workers import FIT_FAILURES, Failure, check_failures, failure, without_failures, workers
 from spcatv.stability.refits import (
-    checked_count,
     fit_samples,
     further_components,
     reference_fit,

@@ -60,13 +60,6 @@ def reference_fit(
     return Reference(template, data, structure, fitted.components_, blocks, adjustment)
 
 
-def checked_count(value: Any, name: str) -> int:
-    """A number of fits, at least 1."""
-    if isinstance(value, bool) or int(value) != value or value < 1:
-        raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
-    return int(value)
-
-
 def _kept_together(n_samples: int, groups: Any) -> list[IntArray]:
     """Samples that are drawn together."""
     if groups is None:
@@ -121,10 +114,6 @@ def further_components(
         more["init"] = "svd"
     with one_blas_thread():
         found = fit_data(
-            with_parameters(template, more),
-            data,
-            fit.structure,
-            rng=starts,
-            found=fit.decomposition,
+            with_parameters(template, more), data, fit.structure, rng=starts, found=fit.decomposition
         ).components
     return np.concatenate([fit.components, found[n_components:]])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,13 @@ import numpy.typing as npt
 from spcatv._util.types import FloatArray, IntArray
 from spcatv.data import Adjustment
 from spcatv.estimator import SPCATV
+from spcatv.estimator.parameters import checked_count
 from spcatv.metrics import dice, match_components, threshold_loadings
 from spcatv.model.checkpoint import checkpointing
 from spcatv.model.encoding import recordable
 from spcatv.progress import StageStarted
 from spcatv.selection.workers import FIT_FAILURES, Failure, check_failures, failure, without_failures, workers
-from spcatv.stability.refits import checked_count, fit_samples, reference_fit, some_samples
+from spcatv.stability.refits import fit_samples, reference_fit, some_samples
 from spcatv.structure import Structure
 from spcatv.structure.regions import connected_regions
 
@@ -227,10 +228,7 @@ def _fit_resample(
 
 
 def _summary(
-    results: Iterable[_Resample | Failure],
-    components: FloatArray,
-    structure: Structure,
-    norm_fraction: float,
+    results: Iterable[_Resample | Failure], components: FloatArray, structure: Structure, norm_fraction: float
 ) -> Bootstrap:
     """Count over the resamples as they come; none of them is kept."""
     reference = threshold_loadings(components, norm_fraction)
@@ -249,7 +247,7 @@ def _summary(
         for index, (number, features) in enumerate(regions):
             sign = np.sign(reference[number, features[0]])
             found[index] += 2 * int((result.signs[number, features] == sign).sum()) >= len(features)
-        done.append(_without_maps(result))
+        done.append(replace(result, signs=np.zeros((0, 0), np.int8)))
     check_failures(failures, n_left=len(done))
     selected = positive + negative
     frequency = selected / len(done)
@@ -266,10 +264,6 @@ def _summary(
         ),
         failures=tuple(failures),
     )
-
-
-def _without_maps(result: _Resample) -> _Resample:
-    return _Resample(np.zeros((0, 0), np.int8), result.dice, result.signed_dice, result.correlation)
 
 
 def _region(
