@@ -35,6 +35,8 @@ INEXACT_STEPS = 30
 # Scores that still move after so many alternations go back and forth between two answers: from here on they
 # go half of the way only, and later plateaus, whose sides are such answers, are no longer looked for.
 DAMPED_AFTER, PLATEAUS_UNTIL = 60, 120
+# By then, scores settle on a sketch, or not at all.
+SKETCHED_UNTIL = 180
 # Where the target lies inside a plateau, or the penalty leaves too little, the smoothness is lowered.
 SMOOTHNESS_FACTOR = 0.7
 SMALLEST_SMOOTHNESS = 0.01
@@ -90,17 +92,17 @@ def alternate_to_sparsity(
     inexactness: list[float] = []
     point: _Point | None = None
     push = 0.0
-    for number in range(1, limits.max_iter + 1):
-        after = alternation.step(r, number)
+    while alternation.n_steps < limits.max_iter:
+        after = alternation.step(r)
         if after is None:
             break
         before, point = point, after
         objectives.append(point.objective(target))
         inexactness.append(TARGET_L2 * point.gap)
-        ended = AlternationEnded(number, objectives[-1], point.relative_gap)
+        ended = AlternationEnded(len(objectives), objectives[-1], point.relative_gap)
         if limits.listener.hear(ended) or (point.is_exact and point.relative_gap <= limits.tol):
             break
-        push = _next_push(push, before, point) if number < DAMPED_AFTER else DAMPING
+        push = _next_push(push, before, point) if alternation.n_steps < DAMPED_AFTER else DAMPING
         r = point.r if before is None or push == 0.0 else _pushed(before, point, push)
     if point is None:
         return replace(null_component(data.shape), n_inner_iter=alternation.n_iter)
@@ -145,30 +147,38 @@ def _first_map(
 
 
 class _Alternation:
-    """Steps from a map to a loading and its scores; the smoothness never rises."""
+    """Steps from a map to a loading and its scores.
+
+    The smoothness never rises, until a sketch is widened or given up.
+    """
 
     def __init__(self, passes: CountedPasses, target: SparsityTarget, tol: float, solver: WarmSolver) -> None:
         self._passes, self._target, self._tol, self._solver = passes, target, tol, solver
-        self.smoothness = target.smoothness
+        self._begin()
         self.n_iter = 0
         self._certificate: Certificate  # of the map that the last step has smoothed
 
-    def step(self, r: FloatArray, number: int) -> _Point | None:
+    def step(self, r: FloatArray) -> _Point | None:
         """The loading for the map r (P,) with its best scores; None if there is nothing to explain.
 
-        Alternations are counted from 1. The first ones smooth the map as far as the last step suggests, later
-        ones to the tolerance. What ends on a sketch is confirmed.
+        The first steps smooth the map as far as the last one suggests, later ones to the tolerance. What ends
+        on a sketch is confirmed; where that fails, all begins anew on a wider sketch. Where no end is in
+        sight, the sketch is given up.
         """
         if not r.any():
             return None
+        if self._passes.has_sketch and self.n_steps >= SKETCHED_UNTIL:
+            self._passes.give_up_sketch()
+            self._begin()
+        self.n_steps += 1
         share = STEP_SHARE * self._passes.share
-        reduction = STEP_REDUCTION if number <= INEXACT_STEPS else 0.0
+        reduction = STEP_REDUCTION if self.n_steps <= INEXACT_STEPS else 0.0
         while True:
             tv = self._target.structured_weight(r, self.smoothness)
             problem = self._target.smoothing(r, tv)
             step = self._solver.step(problem, share * self._tol * problem.scale(), reduction)
             self.n_iter += step.n_iter
-            threshold = self._threshold(problem, step, number <= PLATEAUS_UNTIL)
+            threshold = self._threshold(problem, step, self.n_steps <= PLATEAUS_UNTIL)
             if not threshold.is_off or self.smoothness <= SMALLEST_SMOOTHNESS * self._target.smoothness:
                 break
             self.smoothness *= SMOOTHNESS_FACTOR
@@ -177,7 +187,13 @@ class _Alternation:
         point = self._scored(threshold.apply(step.v), threshold, tv, is_exact=not self._passes.has_sketch)
         if point is None or point.is_exact or point.relative_gap > self._passes.share * self._tol:
             return point
-        return self.confirmed(point)
+        point = self.confirmed(point)
+        if point.relative_gap > self._tol:
+            self._begin()
+        return point
+
+    def _begin(self) -> None:
+        self.n_steps, self.smoothness = 0, self._target.smoothness
 
     def confirmed(self, point: _Point) -> _Point:
         """The loading of the last step with the best scores in all data."""
