@@ -72,7 +72,7 @@ class _Alternation:
         It ends at `relative_gap`, or without one at a share of the gap that it begins with.
         """
         scale = problem.scale()  # what v = 0 costs
-        tol = STEP_SHARE * self.passes.share * self.tol * scale
+        tol = STEP_SHARE * self.tol * scale
         if relative_gap is None:
             step = self.solver.step(problem, tol, STEP_REDUCTION)
         else:
@@ -121,9 +121,9 @@ class _Alternation:
         self.inexactness.append(slack)
         return True
 
-    def converged(self, share: float = 1.0) -> bool:
-        """Whether v is certified for its own u, to a share of the tolerance."""
-        return self.gap <= share * self.tol * self.scale
+    def converged(self) -> bool:
+        """Whether v is certified for its own u."""
+        return self.gap <= self.tol * self.scale
 
     def result(self, *, keep_warm_start: bool) -> Component:
         """What has been reached, with or without a warm start."""
@@ -189,7 +189,7 @@ def alternate(
             continue
         if state.problem is None:
             break
-        if state.sketched is not None and state.converged(passes.share):
+        if state.sketched is not None and state.converged():
             state.confirm()
             n_steps = 0
         if number == 1 and first_gap is not None:

@@ -171,12 +171,11 @@ class _Alternation:
             self._passes.give_up_sketch()
             self._begin()
         self.n_steps += 1
-        share = STEP_SHARE * self._passes.share
         reduction = STEP_REDUCTION if self.n_steps <= INEXACT_STEPS else 0.0
         while True:
             tv = self._target.structured_weight(r, self.smoothness)
             problem = self._target.smoothing(r, tv)
-            step = self._solver.step(problem, share * self._tol * problem.scale(), reduction)
+            step = self._solver.step(problem, STEP_SHARE * self._tol * problem.scale(), reduction)
             self.n_iter += step.n_iter
             threshold = self._threshold(problem, step, self.n_steps <= PLATEAUS_UNTIL)
             if not threshold.is_off or self.smoothness <= SMALLEST_SMOOTHNESS * self._target.smoothness:
@@ -185,7 +184,7 @@ class _Alternation:
             reduction = 0.0  # an inexact step would stay at the map that was too smooth
         self._certificate = step.certificate
         point = self._scored(threshold.apply(step.v), threshold, tv, is_exact=not self._passes.has_sketch)
-        if point is None or point.is_exact or point.relative_gap > self._passes.share * self._tol:
+        if point is None or point.is_exact or point.relative_gap > self._tol:
             return point
         point = self.confirmed(point)
         if point.relative_gap > self._tol:

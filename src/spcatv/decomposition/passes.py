@@ -8,9 +8,6 @@ from spcatv._util.types import FloatArray
 from spcatv.data import Products
 from spcatv.data.sketch import CompressedData
 
-# On a sketch alternations are cheap. They end well within the tolerance, as the scores in all data differ a
-# little.
-SKETCH_SHARE = 0.5
 # Passes of one component that are learnt from. Scores that have not settled after so many of them are looked
 # for in all data.
 MOST_LEARNT = 24
@@ -40,11 +37,6 @@ class CountedPasses:
     def has_sketch(self) -> bool:
         """Whether products may be projections."""
         return bool(self._sketches)
-
-    @property
-    def share(self) -> float:
-        """Share of the tolerance that the present products call for."""
-        return SKETCH_SHARE if self._sketches else 1.0
 
     def give_up_sketch(self) -> None:
         """Take all products with the data from here on."""
