@@ -18,6 +18,7 @@ from spcatv.data import (
 )
 from spcatv.data.array import ArrayData
 from spcatv.decomposition.alternation import Limits
+from spcatv.decomposition.passes import CountedPasses
 from spcatv.decomposition.search import best_component
 from spcatv.decomposition.target import SparsityTarget
 from spcatv.metrics import match_components
@@ -85,15 +86,21 @@ def test_the_residual_of_compressed_data():
     np.testing.assert_allclose(back, found.transpose_dot(scores), atol=1e-6)
 
 
-def test_a_sketch_learns_scores_whose_map_is_known():
+def test_what_a_sketch_learns_is_exact():
     data = CentredData(as_data(_field()[0]))
-    found = sketch.compress(data, 2)
-    scores, back = data.there_and_back(np.random.default_rng(1).standard_normal(500))
-    wider = found.extended(scores, back)
-    np.testing.assert_allclose(wider.basis.T @ wider.basis, np.eye(len(found.rows) + 1), atol=1e-12)
-    np.testing.assert_allclose(wider.rows, wider.basis.T @ _dense(data), atol=1e-9)
-    np.testing.assert_allclose(wider.transpose_dot(scores), back, rtol=1e-9, atol=1e-9 * abs(back).max())
-    assert wider.extended(np.zeros(150), np.zeros(500)) is wider
+    products = CountedPasses(data, sketch.compress(data, 2))
+    rng = np.random.default_rng(1)
+    for n_passes in (1, 2, 3):
+        v = rng.standard_normal(500)
+        before = products.there_and_back(v, exactly=False)
+        exact = products.there_and_back(v, exactly=True)
+        assert np.linalg.norm(before[0]) < 0.99 * np.linalg.norm(exact[0])
+        for found, known in zip(products.there_and_back(v, exactly=False), exact, strict=True):
+            np.testing.assert_allclose(found, known, atol=1e-9 * abs(known).max())
+        assert products.n_passes == n_passes
+    products.give_up_sketch()
+    np.testing.assert_allclose(products.transpose_dot(np.ones(150)), data.transpose_dot(np.ones(150)))
+    assert products.n_passes == 4
 
 
 def test_passes_until_a_tolerance_find_what_pca_spans():

@@ -64,17 +64,15 @@ class CompressedData:
     def add_removed(self, u: FloatArray, factor: float, out: FloatArray) -> None:
         """Nothing: what is compressed is all there is."""
 
+    def remainder(self, u: FloatArray, back: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """``w = u - U U'u``, and ``X'w`` for a known ``back = X'u`` (P,)."""
+        inner = self.basis.T @ u
+        return u - self.basis @ inner, back - beside(inner, self.rows) @ self.rows
+
     def extended(self, u: FloatArray, back: FloatArray) -> CompressedData:
-        """The same with scores u (N,), of which ``X'u`` (P,) is known, in the span of U."""
-        for _ in range(2):  # once is not enough in floating point
-            inner = self.basis.T @ u
-            u, back = u - self.basis @ inner, back - beside(inner, self.rows) @ self.rows
-        length = float(np.linalg.norm(u))
-        if length == 0:
-            return self
+        """The same with unit scores u (N,) orthogonal to U, of which ``X'u`` (P,) is known."""
         return CompressedData(
-            np.concatenate([self.basis, u[:, None] / length], axis=1),
-            np.concatenate([self.rows, back[None] / length]),
+            np.concatenate([self.basis, u[:, None]], axis=1), np.concatenate([self.rows, back[None]])
         )
 
     def without(self, scores: FloatArray, loadings: FloatArray) -> CompressedData:

@@ -72,7 +72,7 @@ class _Alternation:
         It ends at `relative_gap`, or without one at a share of the gap that it begins with.
         """
         scale = problem.scale()  # what v = 0 costs
-        tol = STEP_SHARE * self.passes.share * self.tol * scale
+        tol = STEP_SHARE * self.tol * scale
         if relative_gap is None:
             step = self.solver.step(problem, tol, STEP_REDUCTION)
         else:
@@ -121,9 +121,9 @@ class _Alternation:
         self.inexactness.append(slack)
         return True
 
-    def converged(self, share: float = 1.0) -> bool:
-        """Whether v is certified for its own u, to a share of the tolerance."""
-        return self.gap <= share * self.tol * self.scale
+    def converged(self) -> bool:
+        """Whether v is certified for its own u."""
+        return self.gap <= self.tol * self.scale
 
     def result(self, *, keep_warm_start: bool) -> Component:
         """What has been reached, with or without a warm start."""
@@ -177,7 +177,9 @@ def alternate(
     else:
         problem = penalty.problem_at(passes.transpose_dot(start) / penalty.back_scale(passes.n_samples))
     push, extrapolated = FIRST_PUSH, False
-    for number in range(1, limits.max_iter + 1):
+    number = n_steps = 0  # alternations; those since the sketch has last learnt
+    while n_steps < limits.max_iter:
+        number, n_steps = number + 1, n_steps + 1
         step = state.solve(problem, first_gap if number == 1 else None)
         before = state.u, state.problem
         if not state.accept(step, problem, extrapolated=extrapolated):
@@ -187,8 +189,9 @@ def alternate(
             continue
         if state.problem is None:
             break
-        if state.converged(passes.share):
+        if state.sketched is not None and state.converged():
             state.confirm()
+            n_steps = 0
         if number == 1 and first_gap is not None:
             state.first_loss = max(state.gap / state.scale - step.gap / problem.scale(), 0.0)
         ended = AlternationEnded(number, state.objectives[-1], state.gap / state.scale)

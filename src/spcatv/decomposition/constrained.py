@@ -35,7 +35,7 @@ INEXACT_STEPS = 30
 # Scores that still move after so many alternations may go back and forth between the two sides of a plateau:
 # from here on plateaus are no longer looked for.
 PLATEAUS_UNTIL = 120
-# Scores that have not settled on a sketch after so many alternations are looked for in all data, afresh.
+# By then, scores settle on a sketch, or not at all.
 SKETCHED_UNTIL = 60
 # Where the target lies inside a plateau, or the penalty leaves too little, the smoothness is lowered.
 SMOOTHNESS_FACTOR = 0.7
@@ -95,18 +95,14 @@ def alternate_to_sparsity(
     inexactness: list[float] = []
     point: _Point | None = None
     ahead = _Ahead(None if isinstance(start, ComponentStart) else start)
-    n_sketched = 0
-    for number in range(1, limits.max_iter + 1):
-        if passes.has_sketch and number > SKETCHED_UNTIL:
-            passes.forget_sketch()
-            alternation.smoothness, n_sketched = target.smoothness, number - 1
-        after = alternation.step(r, number - n_sketched)
+    while alternation.n_steps < limits.max_iter:
+        after = alternation.step(r)
         if after is None:
             break
         point = after
         objectives.append(point.objective(target))
         inexactness.append(TARGET_L2 * point.gap)
-        ended = AlternationEnded(number, objectives[-1], point.relative_gap)
+        ended = AlternationEnded(len(objectives), objectives[-1], point.relative_gap)
         if limits.listener.hear(ended) or (point.is_exact and point.relative_gap <= limits.tol):
             break
         r = ahead.map_after(point)
@@ -153,39 +149,52 @@ def _first_map(
 
 
 class _Alternation:
-    """Steps from a map to a loading and its scores; the smoothness never rises."""
+    """Steps from a map to a loading and its scores.
+
+    The smoothness never rises, until a sketch is widened or given up.
+    """
 
     def __init__(self, passes: CountedPasses, target: SparsityTarget, tol: float, solver: WarmSolver) -> None:
         self._passes, self._target, self._tol, self._solver = passes, target, tol, solver
-        self.smoothness = target.smoothness
+        self._begin()
         self.n_iter = 0
         self._certificate: Certificate  # of the map that the last step has smoothed
 
-    def step(self, r: FloatArray, number: int) -> _Point | None:
+    def step(self, r: FloatArray) -> _Point | None:
         """The loading for the map r (P,) with its best scores; None if there is nothing to explain.
 
-        Alternations are counted from 1. The first ones smooth the map as far as the last step suggests, later
-        ones to the tolerance. What ends on a sketch is confirmed.
+        The first steps smooth the map as far as the last one suggests, later ones to the tolerance. What ends
+        on a sketch is confirmed; where that fails, all begins anew on a wider sketch. Where no end is in
+        sight, the sketch is given up.
         """
         if not r.any():
             return None
-        share = STEP_SHARE * self._passes.share
-        reduction = STEP_REDUCTION if number <= INEXACT_STEPS else 0.0
+        if self._passes.has_sketch and self.n_steps >= SKETCHED_UNTIL:
+            self._passes.give_up_sketch()
+            self._begin()
+        self.n_steps += 1
+        reduction = STEP_REDUCTION if self.n_steps <= INEXACT_STEPS else 0.0
         while True:
             tv = self._target.structured_weight(r, self.smoothness)
             problem = self._target.smoothing(r, tv)
-            step = self._solver.step(problem, share * self._tol * problem.scale(), reduction)
+            step = self._solver.step(problem, STEP_SHARE * self._tol * problem.scale(), reduction)
             self.n_iter += step.n_iter
-            threshold = self._threshold(problem, step, number <= PLATEAUS_UNTIL)
+            threshold = self._threshold(problem, step, self.n_steps <= PLATEAUS_UNTIL)
             if not threshold.is_off or self.smoothness <= SMALLEST_SMOOTHNESS * self._target.smoothness:
                 break
             self.smoothness *= SMOOTHNESS_FACTOR
             reduction = 0.0  # an inexact step would stay at the map that was too smooth
         self._certificate = step.certificate
         point = self._scored(threshold.apply(step.v), threshold, tv, is_exact=not self._passes.has_sketch)
-        if point is None or point.is_exact or point.relative_gap > self._passes.share * self._tol:
+        if point is None or point.is_exact or point.relative_gap > self._tol:
             return point
-        return self.confirmed(point)
+        point = self.confirmed(point)
+        if point.relative_gap > self._tol:
+            self._begin()
+        return point
+
+    def _begin(self) -> None:
+        self.n_steps, self.smoothness = 0, self._target.smoothness
 
     def confirmed(self, point: _Point) -> _Point:
         """The loading of the last step with the best scores in all data."""

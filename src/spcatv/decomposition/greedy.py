@@ -14,7 +14,6 @@ from spcatv._util.devices import beside, to_host
 from spcatv._util.parameters import Init
 from spcatv._util.types import FloatArray
 from spcatv.data import CentredData, DataOperator, DeflatedData
-from spcatv.data.sketch import CompressedData
 from spcatv.decomposition.alternation import Limits
 from spcatv.decomposition.component import (
     Component,
@@ -312,22 +311,11 @@ class _ComponentFitter:
         l2 = TARGET_L2 if fixed is None else fixed.l2
         start = None if warm_start is None else warm_start.start(self.number, residual, l2)
         if start is not None:
-            continued = continued_component(
-                residual,
-                self.request,
-                start,
-                self.limits,
-                solver=self.solver,
-                sketch=self._sketch(residual),
-            )
+            continued = continued_component(residual, self.request, start, self.limits, solver=self.solver)
             if not continued.is_null:
                 return continued
         found = self._from_starts(residual)
         return self._null(residual.shape) if found.is_null and fixed is None else found
-
-    def _sketch(self, residual: DataOperator) -> CompressedData | None:
-        """The sketch of large data."""
-        return None if residual.gram_pays else residual.compressed(self.plan.n_directions)
 
     def _null(self, shape: tuple[int, int]) -> Component:
         """The component of data that have nothing left to explain."""
@@ -348,7 +336,7 @@ class _ComponentFitter:
                 list(candidates),
                 self.limits,
                 solver=self.solver,
-                sketch=self._sketch(residual),
+                sketch=None if residual.gram_pays else residual.compressed(self.plan.n_directions),
                 recall=lambda name, make: self.recall(f"round-{number}-{name}", make),  # noqa: B023 (called at once),
             )
             if not found.is_null:

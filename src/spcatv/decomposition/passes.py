@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from spcatv._util.types import FloatArray
 from spcatv.data import Products
 from spcatv.data.sketch import CompressedData
 
-# On a sketch alternations are cheap. They end well within the tolerance, as the scores in all data differ a
-# little.
-SKETCH_SHARE = 0.5
-# Passes of one component that its sketch learns from. Scores that have not settled after so many of them are
-# looked for in all data.
-MOST_LEARNT = 12
+# Passes of one component that are learnt from. Scores that have not settled after so many of them are looked
+# for in all data.
+MOST_LEARNT = 24
 
 
 class CountedPasses:
@@ -29,37 +28,51 @@ class CountedPasses:
     """
 
     def __init__(self, data: Products, sketch: CompressedData | None = None) -> None:
-        self._data, self._sketch = data, sketch
+        self._data = data
+        # the sketch of all components, and what was learnt for this one: beside it, as it is large
+        self._sketches = [] if sketch is None else [sketch]
         self.n_samples, self.n_passes = data.shape[0], 0
 
     @property
     def has_sketch(self) -> bool:
-        """Whether `there_and_back` is a projection."""
-        return self._sketch is not None
+        """Whether products may be projections."""
+        return bool(self._sketches)
 
-    @property
-    def share(self) -> float:
-        """Share of the tolerance that the present products call for."""
-        return 1.0 if self._sketch is None else SKETCH_SHARE
-
-    def forget_sketch(self) -> None:
-        """Take all products with the data themselves from here on."""
-        self._sketch = None
+    def give_up_sketch(self) -> None:
+        """Take all products with the data from here on."""
+        self._sketches = []
 
     def transpose_dot(self, u: FloatArray) -> FloatArray:
-        """``X'u``, shape (P,); with a sketch, that of u projected."""
-        if self._sketch is not None:
-            return self._sketch.transpose_dot(u)
+        """``X'u``, shape (P,); with a sketch, that of u projected, before anything is learnt."""
+        if self._sketches:
+            return self._sketches[0].transpose_dot(u)
         self.n_passes += 1
         return self._data.transpose_dot(u)
 
     def there_and_back(self, v: FloatArray, *, exactly: bool) -> tuple[FloatArray, FloatArray]:
         """``s = X v`` and ``X's``, in one pass; with a sketch, unless exactly, s is projected without one."""
-        if self._sketch is not None and not exactly:
-            return self._sketch.there_and_back(v)
+        if self._sketches and not exactly:
+            scores, back = self._sketches[0].there_and_back(v)
+            for learnt in self._sketches[1:]:
+                further = learnt.there_and_back(v)
+                scores, back = scores + further[0], back + further[1]
+            return scores, back
         self.n_passes += 1
         scores, back = self._data.there_and_back(v)
-        if self._sketch is not None:
-            learns = self.n_passes <= MOST_LEARNT
-            self._sketch = self._sketch.extended(scores, back) if learns else None
+        if self.n_passes > MOST_LEARNT:
+            self.give_up_sketch()
+        elif self._sketches:
+            self._learn(scores, back)
         return scores, back
+
+    def _learn(self, u: FloatArray, back: FloatArray) -> None:
+        """Take scores u (N,), of which ``X'u`` (P,) is known, into the span."""
+        for _ in range(2):  # once is not enough in floating point
+            for sketch in self._sketches:
+                u, back = sketch.remainder(u, back)
+        length = float(np.linalg.norm(u))
+        if length == 0:
+            return
+        u, back = u / length, back / length
+        new = [learnt.extended(u, back) for learnt in self._sketches[1:]]
+        self._sketches[1:] = new or [CompressedData(u[:, None], back[None])]

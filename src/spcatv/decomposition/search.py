@@ -48,23 +48,18 @@ def component_from(
 
 
 def continued_component(
-    data: Products,
-    request: Request,
-    start: ComponentStart,
-    limits: Limits,
-    *,
-    solver: WarmSolver,
-    sketch: CompressedData | None = None,
+    data: Products, request: Request, start: ComponentStart, limits: Limits, *, solver: WarmSolver
 ) -> Component:
-    """Alternate from a component that was fitted with other weights, or to another sparsity."""
+    """Alternate from a component that was fitted with other weights, or to another sparsity.
+
+    That is done on all data: a sketch does not hold these scores, and weak components live on paths only.
+    """
     if isinstance(request, SparsityTarget):
-        return alternate_to_sparsity(data, request, start, limits, solver=solver, sketch=sketch)
+        return alternate_to_sparsity(data, request, start, limits, solver=solver)
     v = np.maximum(start.v, 0.0) if request.positive else start.v
     solver.restart_from(v, start.dual, tau=WARM_TAU)
     problem = request.problem_at(start.y)
-    return alternate(
-        data, request, problem, limits, solver=solver, first_gap=LOSS_SHARE * start.loss, sketch=sketch
-    )
+    return alternate(data, request, problem, limits, solver=solver, first_gap=LOSS_SHARE * start.loss)
 
 
 def best_component(

@@ -19,6 +19,11 @@ import numpy.typing as npt
 from nibabel.filebasedimages import ImageFileError
 from nibabel.openers import ImageOpener
 
+try:  # unzips two to three times faster
+    from isal import isal_zlib as unzipping
+except ImportError:
+    unzipping = zlib
+
 # deflate makes files smaller by at most this factor
 MOST_COMPRESSED = 1032
 # bytes that a compressed GIFTI file may unfold to
@@ -116,7 +121,7 @@ def unzipped(path: Path, image: Any) -> Any:
     most = int(image.dataobj.offset) + _announced_bytes(image) + SPARE_BYTES
     content, parts = path.read_bytes(), []
     while content.startswith(GZIP_MAGIC) and most > 0:  # a file may have several members
-        decoder = zlib.decompressobj(GZIP_WINDOW)
+        decoder = unzipping.decompressobj(GZIP_WINDOW)
         parts.append(decoder.decompress(content, most))
         most -= len(parts[-1])
         content = decoder.unused_data

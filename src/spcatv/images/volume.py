@@ -120,7 +120,7 @@ class VolumeSpace(Space):
     def inside(self, frame: Array) -> Array:
         """The values of a 3-D array in the mask, shape (P,)."""
         if frame.flags.f_contiguous:
-            return frame.reshape(-1, order="F")[self._fortran_places]
+            return frame.reshape(-1, order="F").take(self._fortran_places)
         return frame[self.mask]
 
     def structure(self) -> GridStructure:
