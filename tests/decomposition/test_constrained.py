@@ -8,9 +8,10 @@ from spcatv.data import CentredData, DeflatedData, as_data
 from spcatv.decomposition import SparsityTarget
 from spcatv.decomposition.alternation import Limits
 from spcatv.decomposition.component import Component
-from spcatv.decomposition.constrained import alternate_to_sparsity
+from spcatv.decomposition.constrained import _Ahead, _Point, alternate_to_sparsity
 from spcatv.decomposition.search import _lacking_differences, best_component
 from spcatv.decomposition.starts import singular_scores
+from spcatv.decomposition.target import Threshold
 from spcatv.estimator import SparsityWarning
 from spcatv.problem import LoadingProblem
 from spcatv.solvers import solve
@@ -244,3 +245,49 @@ def test_maps_that_smoothing_flattens_settle(seed):
         model = SPCATV(3, structure=(7, 3, 3), sparsity=sparsity, **options).fit(X)
         assert all(record.converged and record.n_nonzero for record in model.diagnostics_)
         assert all(record.smoothness < 10 for record in model.diagnostics_)
+
+
+@pytest.mark.parametrize("sparsity", [0.5, 0.7])
+def test_a_flat_map_gets_the_largest_smoothness_that_leaves_the_zeros(sparsity):
+    """White noise and one patch, smaller than the support asked for: the noise is smoothed flat."""
+    coords, triangles = icosphere(4)
+    structure = mesh(coords, triangles)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, len(coords)))
+    X[:, coords[:, 2] > 0.9] += 3 * rng.standard_normal((30, 1))
+    target = SparsityTarget(structure, sparsity, 1.0)
+    data = CentredData(as_data(X))
+    solver = target.solver("auto", np.float64)
+    found = alternate_to_sparsity(data, target, singular_scores(data, 1)[0], Limits(1e-6, 100), solver=solver)
+    assert found.converged
+    assert np.mean(found.v == 0) == pytest.approx(sparsity, abs=0.01)
+    r = found.back / len(X)
+    for steps, is_off in ((-1, True), (0, False)):
+        smoothness = found.smoothness * 0.7**steps
+        problem = target.smoothing(r, target.structured_weight(r, smoothness))
+        solution = solve(problem, tol=1e-6)
+        noise = np.sqrt(1e-6 * problem.scale() / len(coords))
+        assert target.threshold(solution.v, noise).is_off == is_off
+    # 3,030 where the flattest maps are solved first
+    assert found.n_inner_iter < 1000
+
+
+def _rotated(x, shrinking):
+    """One alternation of a map with the fixed point ``(1, 0, 0)``, each other direction with its own pace."""
+    moved = np.array([1.0, *(shrinking * x[1:])])
+    return moved / np.linalg.norm(moved)
+
+
+@pytest.mark.parametrize("pace", [0.95, -0.95])
+def test_scores_go_on_to_where_their_moves_point(pace):
+    """Moves that hardly shrink, and moves back and forth: 300 alternations without going ahead or back."""
+    shrinking = np.array([pace, 0.3 * pace])
+    x = np.array([0.9, 0.3, 0.3])
+    x /= np.linalg.norm(x)
+    ahead = _Ahead(x)
+    for _ in range(30):
+        u = _rotated(x, shrinking)
+        threshold = Threshold(0.0, 0.0, is_off=False)
+        # of this data, u is its own map
+        x = ahead.map_after(_Point(u, u, u, 1.0, threshold, 0.0, float(np.linalg.norm(u - x)), 1.0))
+    assert np.linalg.norm(x[1:]) < 1e-6

@@ -109,7 +109,8 @@ def test_certificates_hold_on_the_cpu(name, penalty, cupy):
 @pytest.mark.parametrize("n_samples", [700, 40])
 def test_many_samples_are_compressed(n_samples):
     X = two_regions(n_samples)[:, :200]
-    here, there = both(X, structure=(200,))
+    # at 70 % zeros the second component is noise, which settles after a hundred alternations, if at all
+    here, there = both(X, structure=(200,), sparsity=0.8)
     assert_allclose(there.components_, here.components_, atol=1e-4)
     assert there.diagnostics_[0].n_passes == here.diagnostics_[0].n_passes
 

@@ -10,6 +10,7 @@ then ``u = X v / ||X v||``, and so on until z is certified for the map of its ow
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,12 +24,15 @@ from spcatv.decomposition.continuation import ComponentStart
 from spcatv.decomposition.passes import CountedPasses
 from spcatv.decomposition.target import TARGET_L2, SparsityTarget, Threshold
 from spcatv.kernels.vectors import inner_product, weighted_sum
-from spcatv.problem import Certificate, LoadingProblem
 from spcatv.progress import AlternationEnded
 from spcatv.solvers.warm import WARM_TAU, CertifiedLoading, WarmSolver
 
 # A plateau is looked for once the smoothed map is this close to the tolerance.
 NEARLY_SOLVED = 10.0
+# A plateau that keeps the zeros far from the wanted share is looked for this close to the tolerance already,
+# and suspected this close to it where the threshold is less than this share of the error of the entries.
+FIRST_LOOK = 100.0
+FARTHEST_LOOK, LOST = 1000.0, 0.5
 # After so many alternations the scores should have settled. Where they have not, the target may lie inside a
 # plateau that inexact steps do not show.
 INEXACT_STEPS = 30
@@ -45,6 +49,17 @@ SMALLEST_SMOOTHNESS = 0.01
 FIRST_PUSH, PUSH_GROWTH, LONGEST_PUSH, FURTHEST_BACK = 1.0, 2.0, 10.0, -0.5
 # A relative gap that grows by this factor is a setback, after which this share of the push is left.
 SETBACK, PUSH_LEFT = 1.2, 0.3
+
+
+@dataclass(frozen=True, eq=False)
+class _Smoothed:
+    """A smoothed map, and how a loading follows from it."""
+
+    step: CertifiedLoading
+    threshold: Threshold
+    tv: float  # weight of the structured penalty
+    smoothness: float
+    relative_gap: float  # in units of the gap to reach
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +173,8 @@ class _Alternation:
         self._passes, self._target, self._tol, self._solver = passes, target, tol, solver
         self._begin()
         self.n_iter = 0
-        self._certificate: Certificate  # of the map that the last step has smoothed
+        self._suspects = True  # whether plateaus are suspected far from the tolerance
+        self._last: _Smoothed  # the map of the last step
 
     def step(self, r: FloatArray) -> _Point | None:
         """The loading for the map r (P,) with its best scores; None if there is nothing to explain.
@@ -174,18 +190,12 @@ class _Alternation:
             self._begin()
         self.n_steps += 1
         reduction = STEP_REDUCTION if self.n_steps <= INEXACT_STEPS else 0.0
-        while True:
-            tv = self._target.structured_weight(r, self.smoothness)
-            problem = self._target.smoothing(r, tv)
-            step = self._solver.step(problem, STEP_SHARE * self._tol * problem.scale(), reduction)
-            self.n_iter += step.n_iter
-            threshold = self._threshold(problem, step, self.n_steps <= PLATEAUS_UNTIL)
-            if not threshold.is_off or self.smoothness <= SMALLEST_SMOOTHNESS * self._target.smoothness:
-                break
-            self.smoothness *= SMOOTHNESS_FACTOR
-            reduction = 0.0  # an inexact step would stay at the map that was too smooth
-        self._certificate = step.certificate
-        point = self._scored(threshold.apply(step.v), threshold, tv, is_exact=not self._passes.has_sketch)
+        plateaus = self.n_steps <= PLATEAUS_UNTIL
+        smoothed = self._smoothed(r, self.smoothness, plateaus, reduction=reduction)
+        if smoothed.threshold.is_off:
+            smoothed = self._less_smooth(r, smoothed, plateaus)
+        self._last = smoothed
+        point = self._scored(smoothed, is_exact=not self._passes.has_sketch)
         if point is None or point.is_exact or point.relative_gap > self._tol:
             return point
         point = self.confirmed(point)
@@ -198,23 +208,98 @@ class _Alternation:
 
     def confirmed(self, point: _Point) -> _Point:
         """The loading of the last step with the best scores in all data."""
-        return self._scored(point.v, point.threshold, point.tv, is_exact=True) or point
+        return self._scored(self._last, is_exact=True) or point
 
-    def _threshold(self, problem: LoadingProblem, step: CertifiedLoading, plateaus: bool) -> Threshold:
-        """The threshold; a plateau shows only in a map that is nearly exact."""
-        tol = self._tol * problem.scale()
-        looks = plateaus and step.gap <= NEARLY_SOLVED * tol
-        noise = float(np.sqrt(max(step.gap, tol) / step.v.size)) if looks else 0.0
-        return self._target.threshold(step.v, noise)
+    def _smoothed(
+        self,
+        r: FloatArray,
+        smoothness: float,
+        plateaus: bool,
+        *,
+        reduction: float = 0.0,
+        tol: float = STEP_SHARE,
+    ) -> _Smoothed:
+        """The map r smoothed to `tol` times the gap to reach, or to this `reduction` of the first gap."""
+        tv = self._target.structured_weight(r, smoothness)
+        problem = self._target.smoothing(r, tv)
+        unit = self._tol * problem.scale()
+        step = self._solver.step(problem, tol * unit, reduction)
+        self.n_iter += step.n_iter
+        return _Smoothed(
+            step, self._threshold(step, unit if plateaus else 0.0), tv, smoothness, step.gap / unit
+        )
 
-    def _scored(self, v: FloatArray, threshold: Threshold, tv: float, *, is_exact: bool) -> _Point | None:
+    def _less_smooth(self, r: FloatArray, smoothed: _Smoothed, plateaus: bool) -> _Smoothed:
+        """The map at the largest smoothness at which its zeros are not far from the wanted share.
+
+        That is one of ``smoothness * SMOOTHNESS_FACTOR^k``. Flat maps take far more iterations than others:
+        the search begins where tv is the contrast of the noise, and goes up from there if it can.
+        """
+        top = self.smoothness
+        most = self._steps_down_to(SMALLEST_SMOOTHNESS * self._target.smoothness)
+        if most <= 0:
+            return smoothed
+        # what looks flat before it is nearly exact may not be
+        least = 1 if smoothed.relative_gap <= NEARLY_SOLVED else 0
+        k = min(max(self._steps_down_to(self._target.smoothness_of_noise(r, smoothed.step.v)), 1), most)
+        found = self._smoothed(r, top * SMOOTHNESS_FACTOR**k, plateaus)
+        if found.threshold.is_off:
+            while found.threshold.is_off and k < most:
+                k += 1
+                found = self._smoothed(r, top * SMOOTHNESS_FACTOR**k, plateaus)
+        else:
+            while k > least:
+                dual = self._solver.dual()
+                above = self._nearly_smoothed(r, top * SMOOTHNESS_FACTOR ** (k - 1), plateaus)
+                if above.threshold.is_off:
+                    self._solver.restart_from(found.step.v, dual)
+                    break
+                k, found = k - 1, above
+        self._suspects = k > 0  # once wrong is enough
+        self.smoothness = found.smoothness
+        return found
+
+    def _steps_down_to(self, smoothness: float) -> int:
+        """How often the present smoothness is lowered until it is at most this one."""
+        return math.ceil(math.log(smoothness / self.smoothness) / math.log(SMOOTHNESS_FACTOR))
+
+    def _nearly_smoothed(self, r: FloatArray, smoothness: float, plateaus: bool) -> _Smoothed:
+        """The map r smoothed to the tolerance, unless its zeros are seen to be off before."""
+        for tol in (NEARLY_SOLVED, STEP_SHARE):
+            smoothed = self._smoothed(r, smoothness, plateaus, tol=tol)
+            if smoothed.threshold.is_off:
+                break
+        return smoothed
+
+    def _threshold(self, step: CertifiedLoading, unit: float) -> Threshold:
+        """The threshold; a plateau shows only in a map that is nearly exact, a large one earlier.
+
+        The unit is the gap to reach; 0 looks for no plateaus.
+        """
+        size = step.v.size
+        if step.gap <= NEARLY_SOLVED * unit:
+            return self._target.threshold(step.v, float(np.sqrt(max(step.gap, unit) / size)))
+        if self._suspects and step.gap <= FIRST_LOOK * unit:
+            threshold = self._target.threshold(step.v, float(np.sqrt(unit / size)))
+            if threshold.is_off:
+                return threshold
+        threshold = self._target.threshold(step.v, 0.0)
+        is_lost = 0 < threshold.l1 < LOST * np.sqrt(step.gap / size)
+        if self._suspects and is_lost and FIRST_LOOK * unit < step.gap <= FARTHEST_LOOK * unit:
+            return replace(threshold, is_off=True)
+        return threshold
+
+    def _scored(self, smoothed: _Smoothed, *, is_exact: bool) -> _Point | None:
+        """The loading of a smoothed map with its best scores, in all data or in a sketch."""
+        step, threshold, tv = smoothed.step, smoothed.threshold, smoothed.tv
+        v = threshold.apply(step.v)
         scores, r = self._passes.there_and_back(v, exactly=is_exact)
         length = float(np.linalg.norm(scores))
         if length == 0:
             return None
         r *= 1.0 / (length * self._passes.n_samples)
         problem = self._target.smoothing(r, tv)
-        gap = problem.judge(self._certificate).gap
+        gap = problem.judge(step.certificate).gap
         return _Point(scores / length, r, v, length, threshold, tv, gap, problem.scale(), is_exact)
 
 

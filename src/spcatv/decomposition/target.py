@@ -25,6 +25,8 @@ PLATEAU, PLATEAU_CORE = 0.01, 0.3
 CLEARANCE = 3.0
 # A map of which nothing is larger than this many times the noise was smoothed away.
 FAINT = 10.0
+# The standard deviation of normal noise over its median magnitude.
+MEDIAN_TO_DEVIATION = 1.4826
 # Largest distance from the wanted share of zeros for which the smoothness is not lowered.
 LARGEST_MISS = 0.05
 
@@ -72,6 +74,17 @@ class SparsityTarget:
         if as_penalty(self.penalty).quadratic:
             return smoothness
         return smoothness * standard_deviation(r)
+
+    def smoothness_of_noise(self, r: FloatArray, z: FloatArray) -> float:
+        """The smoothness at which tv is the contrast of what smoothing takes from most of a map r (P,).
+
+        That is the standard deviation of normal noise with the median distance of r to its smoothed map z.
+        A smoothness without a unit stays as it is.
+        """
+        if as_penalty(self.penalty).quadratic:
+            return self.smoothness
+        noise = MEDIAN_TO_DEVIATION * float(np.median(np.abs(r - z)))
+        return noise / standard_deviation(r) if noise > 0 else self.smoothness
 
     def solver(self, method: str | Solver, dtype: npt.DTypeLike) -> WarmSolver:
         """A warm solver for the smoothing problems."""
