@@ -289,5 +289,5 @@ def test_scores_go_on_to_where_their_moves_point(pace):
         u = _rotated(x, shrinking)
         threshold = Threshold(0.0, 0.0, is_off=False)
         # of this data, u is its own map
-        x = ahead.map_after(_Point(u, u, u, 1.0, threshold, 0.0, float(np.linalg.norm(u - x)), 1.0))
+        x = ahead.map_after(_Point(u, u, u, 1.0, threshold, 0.0, float(np.linalg.norm(u - x)), 1.0, True))
     assert np.linalg.norm(x[1:]) < 1e-6

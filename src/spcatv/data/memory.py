@@ -25,6 +25,8 @@ MAPPED_SHARE = 0.5
 # Vectors of length P in float64 that a fit holds at a time: statistics and solver; sketches of the data have
 # several for every component, and for some more components.
 WORKING_VECTORS = 40
+# Those that a sketch learns from the passes of one component, at most.
+LEARNT_VECTORS = 24
 SKETCH_VECTORS, FURTHER_COMPONENTS = 10, 6
 # Parts of the memory left beside these vectors: one block is in use, one is being read, two are to spare.
 PARTS = 4
@@ -104,7 +106,7 @@ class Budget:
     def vector_bytes(self, n_features: int) -> int:
         """Bytes of all vectors of length P that a fit holds at a time."""
         n_sketched = self.n_components + FURTHER_COMPONENTS
-        return 8 * n_features * (WORKING_VECTORS + SKETCH_VECTORS * n_sketched)
+        return 8 * n_features * (WORKING_VECTORS + LEARNT_VECTORS + SKETCH_VECTORS * n_sketched)
 
     def allows_whole(self, n_bytes: int, n_features: int) -> bool:
         """Whether a file may as well be in memory, where the system keeps it anyway."""

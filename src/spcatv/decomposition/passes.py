@@ -6,11 +6,8 @@ import numpy as np
 
 from spcatv._util.types import FloatArray
 from spcatv.data import Products
+from spcatv.data.memory import LEARNT_VECTORS
 from spcatv.data.sketch import CompressedData
-
-# Passes of one component that are learnt from. Scores that have not settled after so many of them are looked
-# for in all data.
-MOST_LEARNT = 24
 
 
 class CountedPasses:
@@ -59,7 +56,7 @@ class CountedPasses:
             return scores, back
         self.n_passes += 1
         scores, back = self._data.there_and_back(v)
-        if self.n_passes > MOST_LEARNT:
+        if self.n_passes > LEARNT_VECTORS:  # scores that have not settled by now are looked for in all data
             self.give_up_sketch()
         elif self._sketches:
             self._learn(scores, back)
