@@ -89,5 +89,5 @@ def _count(better: Sequence[str], pairs: Sequence[tuple[str, Cell, Cell]]) -> st
 
 
 def _listed(items: Iterable[str]) -> str:
-    items = [item.replace("%", " %") for item in items]
+    items = [item.replace("%", "\N{NO-BREAK SPACE}%") for item in items]
     return items[0] if len(items) == 1 else ", ".join(items[:-1]) + " and " + items[-1]
