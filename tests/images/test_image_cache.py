@@ -349,7 +349,7 @@ def test_a_real_limit_is_kept_in_blocks(tmp_path):
     for number, path in enumerate(paths):
         nib.save(nib.Nifti1Image(values[..., 100 * number : 100 * (number + 1)], np.eye(4)), path)
     asked = {"mask": np.ones((4, 4, 4), np.uint8), "standardize_runs": False}
-    model = ImageSPCATV(1, memory_limit=65_000, cache=tmp_path / "cache", **asked)
+    model = ImageSPCATV(1, memory_limit=72_000, cache=tmp_path / "cache", **asked)
     scores = model.fit_transform(paths)
     plain = SPCATV(1, structure=np.ones((4, 4, 4), bool)).fit(values.reshape(64, 300).T)
     assert np.allclose(np.abs(model.components_ @ plain.components_.T), 1, atol=1e-5)

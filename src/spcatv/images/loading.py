@@ -19,6 +19,7 @@ import numpy.typing as npt
 from nibabel.filebasedimages import ImageFileError
 from nibabel.openers import ImageOpener
 
+unzipping: Any
 try:  # unzips two to three times faster
     from isal import isal_zlib as unzipping
 except ImportError:
