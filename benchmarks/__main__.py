@@ -21,6 +21,7 @@ SECTIONS = {
     "v-step": "vstep",
     "fit": "fit",
     "precision": "precision",
+    "sparsity": "sparsity",
     "path": "path",
     "growth": "growth",
     "rows": "rows",
