@@ -97,7 +97,11 @@ def test_one_licence_and_the_same_authors_everywhere(project):
 
 def test_the_recipe_asks_for_the_same_packages(project):
     recipe = read("recipe", "recipe.yaml")
-    names = {"matplotlib": "matplotlib-base", "dask": "dask-core"}  # those of conda-forge
+    names = {
+        "matplotlib": "matplotlib-base",
+        "dask": "dask-core",
+        "isal": "python-isal",
+    }  # those of conda-forge
     extras = project["optional-dependencies"]
     for section, wanted in {
         "run": project["dependencies"],

@@ -246,9 +246,9 @@ def methods_of(folder):
     pytest.importorskip("jinja2", reason="reports are made with Jinja2 (extra `report`)")
     pytest.importorskip("matplotlib", reason="reports are made with matplotlib (extra `report`)")
     from spcatv.report.material import gather
-    from spcatv.report.methods import methods
+    from spcatv.report.methods import methods_text
 
-    return methods(gather(folder), "voxels", ()).text
+    return methods_text(gather(folder), "voxels", ())
 
 
 @pytest.mark.parametrize(

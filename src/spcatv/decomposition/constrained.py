@@ -235,13 +235,14 @@ class _Alternation:
         That is one of ``smoothness * SMOOTHNESS_FACTOR^k``. Flat maps take far more iterations than others:
         the search begins where tv is the contrast of the noise, and goes up from there if it can.
         """
-        top = self.smoothness
-        most = self._steps_down_to(SMALLEST_SMOOTHNESS * self._target.smoothness)
-        if most <= 0:
+        top, lowest = self.smoothness, SMALLEST_SMOOTHNESS * self._target.smoothness
+        if top <= lowest:
             return smoothed
+        most = self._steps_down_to(lowest)
         # what looks flat before it is nearly exact may not be
         least = 1 if smoothed.relative_gap <= NEARLY_SOLVED else 0
-        k = min(max(self._steps_down_to(self._target.smoothness_of_noise(r, smoothed.step.v)), 1), most)
+        of_noise = max(self._target.smoothness_of_noise(r, smoothed.step.v), lowest)
+        k = min(max(self._steps_down_to(of_noise), 1), most)
         found = self._smoothed(r, top * SMOOTHNESS_FACTOR**k, plateaus)
         if found.threshold.is_off:
             while found.threshold.is_off and k < most:

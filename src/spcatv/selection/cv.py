@@ -276,11 +276,11 @@ transform_method, init, dtype, memory_limit, device, random_state
         >>> import numpy as np
         >>> from spcatv import SPCATVCV
         >>> X = np.random.default_rng(0).standard_normal((20, 30))
-        >>> X[:, :10] += np.random.default_rng(1).standard_normal((20, 1))
+        >>> X[:, :10] += 2 * np.random.default_rng(1).standard_normal((20, 1))
         >>> subject = np.repeat(np.arange(10), 2)  # two visits per subject stay together
         >>> search = SPCATVCV(1, structure=(30,), sparsity=[0.4, 0.6], smoothness=1.0, cv=2)
         >>> search.fit(X, groups=subject).best_params_
-        {'sparsity': 0.4, 'smoothness': 1.0}
+        {'sparsity': 0.6, 'smoothness': 1.0}
         """
         with checkpointing(self.checkpoint):
             return self._fit(X, y, groups, confounds)
