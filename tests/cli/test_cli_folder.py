@@ -271,8 +271,8 @@ def test_real_interruption_of_a_real_process(kind, array, tmp_path):
         [sys.executable, "-c", WAITING, *run_on(array, tmp_path / "out"), "-vv"],
         stderr=subprocess.PIPE,
         text=True,
-        # tests that run in the background of a shell ignore Ctrl-C, and so would this process
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        # tests in the background of a shell ignore Ctrl-C, those under nohup hang-ups, and so would this process
+        preexec_fn=lambda: signal.signal(getattr(signal, kind), signal.SIG_DFL),
     )
     assert any("alternation 1" in line for line in process.stderr), "the fit has not begun"
     assert list(tmp_path.glob(".out.*partial")), "the results are written beside the folder first"

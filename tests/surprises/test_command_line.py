@@ -126,7 +126,13 @@ sys.exit(main(sys.argv[1:]))
 def test_a_killed_run_leaves_nothing_for_ever(kind, few, tmp_path, spca_tv):
     out = tmp_path / "out"
     command = ["fit", "--array", str(few), "--n-components", "1", "--output", str(out)]
-    process = subprocess.Popen([sys.executable, "-c", STUCK, *command], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", STUCK, *command],
+        stdout=subprocess.PIPE,
+        text=True,
+        # tests under nohup ignore hang-ups, and so would this process
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
+    )
     assert "working\n" in iter(process.stdout.readline, "")  # what was read comes before
     process.send_signal(getattr(signal, kind))
     process.communicate()
