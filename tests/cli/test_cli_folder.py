@@ -271,7 +271,7 @@ def test_real_interruption_of_a_real_process(kind, array, tmp_path):
         [sys.executable, "-c", WAITING, *run_on(array, tmp_path / "out"), "-vv"],
         stderr=subprocess.PIPE,
         text=True,
-        # tests in the background of a shell ignore Ctrl-C, those under nohup hang-ups, and so would this process
+        # tests in the background of a shell ignore Ctrl-C, under nohup hang-ups, and so would this process
         preexec_fn=lambda: signal.signal(getattr(signal, kind), signal.SIG_DFL),
     )
     assert any("alternation 1" in line for line in process.stderr), "the fit has not begun"
