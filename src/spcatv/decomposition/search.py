@@ -19,6 +19,7 @@ from spcatv.decomposition.continuation import ComponentStart
 from spcatv.decomposition.journal import Recall, make_anew
 from spcatv.decomposition.penalty import LoadingPenalty
 from spcatv.decomposition.target import SparsityTarget
+from spcatv.kernels.workspaces import cached_layout
 from spcatv.problem import as_penalty
 from spcatv.solvers.warm import WARM_TAU, WarmSolver
 from spcatv.structure import Structure
@@ -90,7 +91,7 @@ def best_component(
     if isinstance(request, SparsityTarget):
         # one weight for all starts: that of the strongest map
         penalty = request.with_weights(0.0, max(component.weights.tv for component in tried))
-        lacking = _lacking_differences(request.structure)
+        lacking = cached_layout(request.structure, _lacking_differences)
         best = max(tried, key=lambda component: _merit(component, penalty, lacking, data.shape[0]))
     else:
         best = min(tried, key=lambda component: component.objective)

@@ -100,7 +100,8 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
     tol : float, default=1e-6
         Duality gap to reach, relative to the scale of each loading problem.
     max_iter : int, default=500
-        Most alternations of scores and loadings per component.
+        Most alternations of scores and loadings per component; with many samples, between two passes that
+        widen the sketch of X (docs/method.md section 4.4).
     solver : {"auto", "pdhg", "dual", "conesta", "fista"} or callable, default="auto"
         Loading solver, see `spcatv.solvers.solve`.
     n_init : int, default=1

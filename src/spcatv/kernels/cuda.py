@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, TypeGuard
 
@@ -19,11 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from spcatv._util.devices import gpu_module, to_host
-from spcatv._util.types import FloatArray, IntArray
+from spcatv._util.types import FloatArray
 from spcatv.kernels.base import ExactShares, GapShares, LoadingTerms, StepSizes, Workspace
-from spcatv.kernels.box import Box, fits_a_box, lay_out
+from spcatv.kernels.box import fits_a_box, lay_out
 from spcatv.kernels.concat import ConcatWorkspace
 from spcatv.kernels.cuda_launch import BLOCK, Sums, gpu_kernel, launch, pieces_of, summed
+from spcatv.kernels.cuda_layout import MANY_WALKS, MOST_AXES, box_on_gpu, operator_on_gpu
 from spcatv.kernels.reference import ReferenceWorkspace
 from spcatv.kernels.workspaces import (
     ANISOTROPIC,
@@ -34,20 +34,10 @@ from spcatv.kernels.workspaces import (
 )
 from spcatv.structure import ConcatStructure, GridStructure, Structure
 
-# An iteration on a box: cells that a thread takes side by side, the most that it walks along the first axis,
-# and the number of threads from which on longer walks and larger blocks pay.
-WIDTH = 4
-LONGEST_WALK = 2
-MANY_WALKS = 1 << 18
+# Threads per block of an iteration with few walks.
 SMALL_BLOCK = 64
 # Sums that a look at the gap takes.
 N_LOOKED = 5
-# Bounds for which magnitudes are counted at once.
-MOST_BOUNDS = 6
-# Axes of a box that the kernels have arguments for.
-MOST_AXES = 3
-# The operator's entries and the dual variable are numbered by 32 bits.
-MOST_ENTRIES = 2**31
 
 
 def workspace_on_gpu(structure: Structure, terms: LoadingTerms, dtype: npt.DTypeLike) -> Workspace:
@@ -204,7 +194,7 @@ class GridGPUWorkspace(GPUWorkspace):
     """Workspace on the padded box of a grid without periodic axes; w lies where bar did."""
 
     def __init__(self, structure: GridStructure, terms: LoadingTerms, dtype: npt.DTypeLike) -> None:
-        layout = cached_layout(structure, _box_on_gpu)
+        layout = cached_layout(structure, box_on_gpu)
         super().__init__(terms, dtype, structure.isotropic, "grid", layout.n_axes)
         zeros, n_cells = self._cupy.zeros, layout.n_cells
         self._n = self._n_sums = layout.n
@@ -281,7 +271,7 @@ class SparseGPUWorkspace(GPUWorkspace):
     def __init__(self, structure: Structure, terms: LoadingTerms, dtype: npt.DTypeLike) -> None:
         super().__init__(terms, dtype, isotropic=True, source="sparse")
         zeros = self._cupy.zeros
-        self._groups, self._rows, self._columns = cached_layout(structure, _operator_on_gpu)
+        self._groups, self._rows, self._columns = cached_layout(structure, operator_on_gpu)
         self._n, self._n_sums = structure.n_features, structure.n_groups
         self._work_rows = (*self._rows[:2], self._rows[2].astype(self._dtype))
         self._work_columns = (*self._columns[:2], self._columns[2].astype(self._dtype))
@@ -330,89 +320,10 @@ class SparseGPUWorkspace(GPUWorkspace):
         return self._dual.copy()
 
 
-@dataclass(frozen=True, eq=False)
-class _BoxOnGPU:
-    """A box (spcatv/kernels/box.py) on the GPU."""
-
-    n_axes: int
-    n: int  # features
-    n_cells: int
-    strides: tuple[int, ...]
-    weights: tuple[float, ...]  # of the axes
-    place: Any  # cell of every feature, int32
-    edges: Any  # bits of every cell, uint8
-    walks: tuple[Any, Any]  # first cell and length of the walks of an iteration, int32
-    slot_on_host: IntArray
-
-    @cached_property
-    def slot(self) -> Any:
-        """Place of every row of the operator in the dual variable; needed only to read or set one."""
-        return gpu_module().asarray(self.slot_on_host)
-
-    @property
-    def arguments(self) -> tuple[Any, ...]:
-        """What all kernels on a box begin with."""
-        missing = (0,) * (MOST_AXES - self.n_axes)
-        sizes = (np.int32(size) for size in (self.n, self.n_cells, *self.strides, *missing))
-        return (self.place, *sizes, *(np.float64(weight) for weight in (*self.weights, *missing)))
-
-
-def _box_on_gpu(structure: GridStructure) -> _BoxOnGPU:
-    box, asarray = cached_layout(structure, lay_out), gpu_module().asarray
-    if len(box.strides) * box.n_cells >= MOST_ENTRIES:
-        raise ValueError(
-            f"the grid has {box.n_cells} cells with its padding, more than the GPU kernels number"
-        )
-    return _BoxOnGPU(
-        n_axes=len(box.strides),
-        n=len(box.place),
-        n_cells=box.n_cells,
-        strides=tuple(box.strides.tolist()),
-        weights=tuple(box.axis_weights.tolist()),
-        place=asarray(box.place.astype(np.int32)),
-        edges=asarray(box.edge_bits),
-        walks=tuple(asarray(part) for part in _walks(box)),
-        slot_on_host=box.slot,
-    )
-
-
-def _walks(box: Box) -> tuple[IntArray, IntArray]:
-    """First cell and length of walks along the first axis, four cells wide, that cover all features."""
-    n_cells = box.n_cells // WIDTH
-    occupied = np.zeros(n_cells, dtype=bool)
-    occupied[box.place // WIDTH] = True
-    if len(box.strides) == 1:
-        start = np.flatnonzero(occupied)
-        return (WIDTH * start).astype(np.int32), np.ones(len(start), dtype=np.int32)
-    longest = max(1, min(LONGEST_WALK, int(occupied.sum()) // (4 * MANY_WALKS)))
-    planes = occupied.reshape(-1, int(box.strides[0]) // WIDTH)
-    starts, lengths = [], []
-    for top in range(0, len(planes), longest):
-        part = planes[top : top + longest]
-        first, behind = part.argmax(axis=0), len(part) - part[::-1].argmax(axis=0)
-        column = np.flatnonzero(part.any(axis=0))
-        starts.append((top + first[column]) * planes.shape[1] + column)
-        lengths.append((behind - first)[column])
-    return (WIDTH * np.concatenate(starts)).astype(np.int32), np.concatenate(lengths).astype(np.int32)
-
-
-def _operator_on_gpu(structure: Structure) -> tuple[Any, Any, Any]:
-    """Groups, and the compressed rows of A and of A' with values in float64, on the GPU."""
-    matrix, asarray = structure.matrix, gpu_module().asarray
-    if max(matrix.nnz, *matrix.shape) >= MOST_ENTRIES:
-        raise ValueError(f"the structure has {matrix.nnz} entries, more than the GPU kernels number")
-    rows, columns = (
-        (asarray(half.indptr.astype(np.int32)), asarray(half.indices.astype(np.int32)), asarray(half.data))
-        for half in (matrix, matrix.T.tocsr())
-    )
-    groups = asarray(structure.group_ptr.astype(np.int32)), np.int32(structure.n_groups)
-    return groups, rows, columns
-
-
 def structured_value(structure: Structure, v: FloatArray, graphnet: bool) -> float:
     """``h(Av)`` in float64, for v on the GPU."""
     if _fits(structure):
-        box = cached_layout(structure, _box_on_gpu)
+        box = cached_layout(structure, box_on_gpu)
         kind = GRAPHNET if graphnet else ISOTROPIC if structure.isotropic else ANISOTROPIC
         x = gpu_module().zeros(box.n_cells)
         launch(gpu_kernel("put", "grid", "float64", box.n_axes), box.n, *box.arguments[:2], v, x)
@@ -420,7 +331,7 @@ def structured_value(structure: Structure, v: FloatArray, graphnet: bool) -> flo
         arguments = (*box.arguments, box.edges, np.int32(kind), x)
         n_items = box.n
     else:
-        groups, rows, _ = cached_layout(structure, _operator_on_gpu)
+        groups, rows, _ = cached_layout(structure, operator_on_gpu)
         function = gpu_kernel("value", "sparse")
         arguments = (*groups, *rows, np.int32(GRAPHNET if graphnet else ISOTROPIC), v)
         n_items = structure.n_groups
@@ -432,57 +343,16 @@ def adjoint(structure: Structure, dual: FloatArray) -> FloatArray:
     out = gpu_module().empty(structure.n_features)
     dual = dual.astype(np.float64, copy=False)
     if _fits(structure):
-        box = cached_layout(structure, _box_on_gpu)
+        box = cached_layout(structure, box_on_gpu)
         padded = gpu_module().zeros(box.n_axes * box.n_cells)
         padded[box.slot] = dual
         function = gpu_kernel("adjoint", "grid", "float64", box.n_axes)
         launch(function, box.n, *box.arguments, padded, out)
     else:
-        _, _, columns = cached_layout(structure, _operator_on_gpu)
+        _, _, columns = cached_layout(structure, operator_on_gpu)
         function = gpu_kernel("exact_pull", "sparse")
         launch(function, len(out), np.int32(len(out)), *columns, dual, np.float64(1.0), out)
     return out
-
-
-def inner_product(x: FloatArray, y: FloatArray) -> float:
-    """``x'y`` in float64, for vectors on the GPU."""
-    arguments = gpu_kernel("inner_product", "vectors"), len(x), x, y
-    return summed(1, len(x), partial(_launch_sums, *arguments))[0]
-
-
-def sums(x: FloatArray, shift: float) -> list[float]:
-    """Sums of x, |x| and ``(x - shift)^2`` in float64, for a vector on the GPU."""
-    arguments = gpu_kernel("sums", "vectors"), len(x), x, np.float64(shift)
-    return summed(3, len(x), partial(_launch_sums, *arguments))
-
-
-def counts(x: FloatArray, bounds: tuple[float, ...]) -> list[float]:
-    """How many magnitudes are at most each of at most `MOST_BOUNDS` bounds, for a vector on the GPU."""
-    padded = (*bounds, *(MOST_BOUNDS - len(bounds)) * (-1.0,))
-    arguments = gpu_kernel("counts", "vectors"), len(x), x, *(np.float64(bound) for bound in padded)
-    return summed(MOST_BOUNDS, len(x), partial(_launch_sums, *arguments))[: len(bounds)]
-
-
-def _launch_sums(kernel: Any, n: int, *arguments: Any) -> None:
-    """Run a kernel that leaves pieces of sums over n items; its last arguments are threads and pieces."""
-    *inputs, n_threads, pieces = arguments
-    launch(kernel, n_threads, np.int32(n), *inputs, pieces)
-
-
-def add_two(a: float, x: FloatArray, b: float, y: FloatArray, out: FloatArray) -> None:
-    """``out = a x + b y`` in float64, for vectors on the GPU; out may be x or y."""
-    arguments = np.int32(len(x)), np.float64(a), x, np.float64(b), y, out
-    launch(gpu_kernel("add_two", "vectors"), len(x), *arguments)
-
-
-def smooth_shares(
-    y: FloatArray, pull: FloatArray, v: FloatArray, threshold: float, positive: bool
-) -> tuple[float, float]:
-    """As `spcatv.kernels.judge.smooth_shares`, for vectors on the GPU."""
-    function = gpu_kernel("smooth_shares", "vectors")
-    arguments = np.int32(len(v)), y, pull, v, np.float64(threshold), np.int32(positive)
-    gap, value = summed(2, len(v), lambda n_threads, sums: launch(function, n_threads, *arguments, sums))
-    return gap, value
 
 
 class HostWorkspace:

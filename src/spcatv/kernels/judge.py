@@ -8,7 +8,7 @@ import numpy as np
 
 from spcatv._util.devices import on_gpu
 from spcatv._util.types import FloatArray
-from spcatv.kernels import cuda
+from spcatv.kernels import cuda, cuda_vectors
 from spcatv.kernels.compiled import careful_kernel
 from spcatv.kernels.team import ALL, on_ranges, own_range, run_shares, this_kernel
 from spcatv.structure import Structure
@@ -114,7 +114,7 @@ def smooth_shares(
 ) -> tuple[float, float]:
     """``q = sum_j (v_j - w_j)^2 + k |v_j| - b_j v_j`` and the smooth part of F, for ``y - pull = 2w + b``."""
     if on_gpu(v):
-        return cuda.smooth_shares(y, pull, v, threshold, positive)
+        return cuda_vectors.smooth_shares(y, pull, v, threshold, positive)
     sums = np.zeros((-(-len(v) // SUMMED), 2))
     on_ranges(_smooth_shares, (y, pull, v, threshold, positive, sums), len(v), cut=SUMMED)
     gap, value = sums.sum(axis=0)

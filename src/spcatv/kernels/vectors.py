@@ -12,7 +12,7 @@ import numpy as np
 
 from spcatv._util.devices import on_gpu
 from spcatv._util.types import Array, FloatArray
-from spcatv.kernels import cuda
+from spcatv.kernels import cuda_vectors
 from spcatv.kernels.compiled import careful_kernel, kernel, read_only
 from spcatv.kernels.team import ALL, on_ranges, own_range, run_shares, this_kernel
 
@@ -52,7 +52,7 @@ def _sums(number: int, n_threads: int, board: Any, x: Any, shift: float, sums: A
 def _summed(x: FloatArray, shift: float = 0.0) -> FloatArray:
     """Sums of x, |x| and ``(x - shift)^2``, shape (3,)."""
     if on_gpu(x):
-        return np.array(cuda.sums(x, shift))
+        return np.array(cuda_vectors.sums(x, shift))
     sums = np.zeros((-(-len(x) // SUMMED), 3))
     on_ranges(_sums, (read_only(x), shift, sums), len(x), cut=SUMMED)
     return np.asarray(sums.sum(axis=0))
@@ -62,7 +62,7 @@ def weighted_sum(a: float, x: FloatArray, b: float, y: FloatArray) -> FloatArray
     """``a x + b y`` of two vectors, in the precision of x, in one pass."""
     out = np.empty_like(x)
     if on_gpu(x):
-        cuda.add_two(a, x, b, y, out)
+        cuda_vectors.add_two(a, x, b, y, out)
         return out
     on_ranges(_add_two, (a, read_only(x), b, read_only(y), out), len(out), cut=SUMMED)
     return out
@@ -71,7 +71,7 @@ def weighted_sum(a: float, x: FloatArray, b: float, y: FloatArray) -> FloatArray
 def add_multiple(out: FloatArray, a: float, x: FloatArray) -> None:
     """``out += a x`` of two vectors in float64, in place."""
     if on_gpu(out):
-        cuda.add_two(1.0, out, a, x, out)
+        cuda_vectors.add_two(1.0, out, a, x, out)
     else:
         on_ranges(_add_two, (1.0, read_only(out), a, read_only(x), out), len(out), cut=SUMMED)
 
@@ -83,7 +83,7 @@ def squared_length(x: FloatArray) -> float:
 
 def inner_product(x: FloatArray, y: FloatArray) -> float:
     """``x'y`` of two vectors in float64."""
-    return cuda.inner_product(x, y) if on_gpu(x) else float(x @ y)
+    return cuda_vectors.inner_product(x, y) if on_gpu(x) else float(x @ y)
 
 
 def absolute_sum(x: FloatArray) -> float:
@@ -136,7 +136,7 @@ def order_statistic(x: FloatArray, k: int) -> tuple[float, float]:
 def counts(x: FloatArray, *bounds: float) -> list[int]:
     """How many entries of a vector in float64 have a magnitude of at most each of up to six bounds."""
     if on_gpu(x):
-        return [int(count) for count in cuda.counts(x, bounds)]
+        return [int(count) for count in cuda_vectors.counts(x, bounds)]
     found = np.zeros((-(-len(x) // SUMMED), len(bounds)), dtype=np.int64)
     on_ranges(_count, (read_only(x), np.array(bounds), found), len(x), cut=SUMMED)
     counted: list[int] = found.sum(axis=0).tolist()
