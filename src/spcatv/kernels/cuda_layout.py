@@ -1,4 +1,4 @@
-"""Structures in the memory of a GPU: the padded box of a grid, or the sparse rows of A and of its transpose."""
+"""Structures in the memory of a GPU: the padded box of a grid, or the sparse rows of A and of A'."""
 
 from __future__ import annotations
 
