@@ -6,7 +6,7 @@ import gc
 import os
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -49,23 +49,25 @@ STREAMED_SHARE = 0.5
 STREAMED_SHAPE, QUICK_STREAMED_SHAPE = (20_000, 100_000), (200, 1_000)
 
 
-def run(options: Options) -> dict[str, Any]:
-    """Everything, on the first GPU."""
+def run(options: Options) -> Iterator[dict[str, Any]]:
+    """Everything, on the first GPU; the results so far after each part."""
     try:
         cupy = gpu_module()
     except DeviceError as error:
-        return {"skipped": str(error)}
+        yield {"skipped": str(error)}
+        return
     name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
     result: dict[str, Any] = {"gpu": name, "cupy": cupy.__version__}
-    result["answers"] = [answer for recipe in SIMULATED + REAL if (answer := _answers(recipe, options))]
-    result["fits"] = [
-        fit for size in (QUICK_SIZES if options.quick else SIZES) for fit in _fits(cupy, *size, options)
-    ]
-    result["icospheres"] = _icospheres(cupy, options)
-    result["iterations"] = [_iteration(cupy, n) for n in (ITERATED[:1] if options.quick else ITERATED)]
-    result["selection"] = None if options.quick else _selection()
-    result["stream"] = _stream(cupy, options)
-    return result
+    voxels = ITERATED[:1] if options.quick else ITERATED
+    yield (result := result | {"iterations": [_iteration(cupy, n) for n in voxels]})
+    yield (result := result | {"icospheres": _icospheres(cupy, options)})
+    yield (result := result | {"stream": _stream(cupy, options)})
+    answers = (_answers(recipe, options) for recipe in SIMULATED + REAL)
+    yield (result := result | {"answers": [answer for answer in answers if answer]})
+    for size in QUICK_SIZES if options.quick else SIZES:
+        yield (result := result | {"fits": [*result.get("fits", []), *_fits(cupy, *size, options)]})
+    if not options.quick:
+        yield result | {"selection": _selection()}
 
 
 def _timed(cupy: Any, model: SPCATV, X: Any, repeats: int) -> float:
@@ -265,16 +267,27 @@ def _plain_pass(cupy: Any, X: np.ndarray) -> float:
 
 def table(result: dict[str, Any]) -> str:
     """All tables."""
-    if "skipped" in result:
-        return f"Left out: {result['skipped']}."
-    answers = markdown(
+    about = (
+        f"{result['gpu']}, CuPy {result['cupy']}, float32, K = {N_COMPONENTS}, relative gap {TOL:g}; X is on "
+        "the GPU already."
+    )
+    return "\n\n".join(
+        [about, *(TABLES[part](found) for part, found in result.items() if part in TABLES and found)]
+    )
+
+
+def _table_of_answers(answers: list[dict[str, Any]]) -> str:
+    return markdown(
         ["data", "objective off by", "relative gaps", "judged on the CPU"],
         [
             [item["title"], f"{item['off']:.1e}", each(item["gaps"], ".1e"), each(item["judged"], ".1e")]
-            for item in result["answers"]
+            for item in answers
         ],
     )
-    fits = markdown(
+
+
+def _table_of_fits(fits: list[dict[str, Any]]) -> str:
+    return markdown(
         ["N x voxels", "setting", "GPU", "CPU, one thread", "ARPACK PCA, all threads", "iterations", "zeros"],
         [
             [
@@ -286,10 +299,13 @@ def table(result: dict[str, Any]) -> str:
                 fit["iterations"],
                 each(fit["zeros"], ".2f"),
             ]
-            for fit in result["fits"]
+            for fit in fits
         ],
     )
-    iterations = markdown(
+
+
+def _table_of_iterations(iterations: list[dict[str, Any]]) -> str:
+    return markdown(
         ["voxels", "microseconds per iteration", f"TB/s of {BYTES} bytes per voxel"],
         [
             [
@@ -297,33 +313,45 @@ def table(result: dict[str, Any]) -> str:
                 f"{item['microseconds']:.1f}",
                 f"{BYTES * item['voxels'] / item['microseconds'] / 1e6:.2f}",
             ]
-            for item in result["iterations"]
+            for item in iterations
         ],
     )
-    spheres, stream = result["icospheres"], result["stream"]
-    lines = [
-        f"{result['gpu']}, CuPy {result['cupy']}, float32, K = {N_COMPONENTS}, relative gap {TOL:g}; X is on "
-        "the GPU already.",
-        answers,
-        fits,
-        iterations,
+
+
+def _text_of_icospheres(spheres: dict[str, Any]) -> str:
+    return (
         f"Two icospheres, {spheres['vertices']:,} vertices, N = 100: {seconds(spheres['seconds'])}, gaps "
-        f"{each(spheres['gaps'], '.1e')}, zeros {each(spheres['zeros'], '.2f')}.",
+        f"{each(spheres['gaps'], '.1e')}, zeros {each(spheres['zeros'], '.2f')}."
+    )
+
+
+def _text_of_stream(stream: dict[str, Any]) -> str:
+    return (
         f"Memory map of {stream['bytes'] / 1e9:.1f} GB with half of that for the GPU: "
         f"{seconds(stream['seconds'])} for {stream['passes']} passes; as many plain passes to the GPU take "
         f"{seconds(stream['passes'] * stream['plain'])}, which is "
-        f"{stream['passes'] * stream['plain'] / stream['seconds']:.0%} of that.",
-    ]
-    if result["selection"]:
-        taken = result["selection"]
-        cpu = taken["cpu 2"]
-        one, four = (f"{seconds(taken[key])} ({times(cpu / taken[key])})" for key in ("cuda 1", "cuda 4"))
-        mps = "on" if "CUDA_MPS_PIPE_DIRECTORY" in os.environ else "off"
-        lines.append(
-            "SPCATVCV, five folds x 48 settings on 306 grey-matter maps, on two processes of the CPU: "
-            f"{seconds(cpu)}; on the GPU with one process {one}, with four {four}; MPS {mps}."
-        )
-    return "\n\n".join(lines)
+        f"{stream['passes'] * stream['plain'] / stream['seconds']:.0%} of that."
+    )
+
+
+def _text_of_selection(taken: dict[str, float]) -> str:
+    cpu = taken["cpu 2"]
+    one, four = (f"{seconds(taken[key])} ({times(cpu / taken[key])})" for key in ("cuda 1", "cuda 4"))
+    mps = "on" if "CUDA_MPS_PIPE_DIRECTORY" in os.environ else "off"
+    return (
+        "SPCATVCV, five folds x 48 settings on 306 grey-matter maps, on two processes of the CPU: "
+        f"{seconds(cpu)}; on the GPU with one process {one}, with four {four}; MPS {mps}."
+    )
+
+
+TABLES: dict[str, Callable[[Any], str]] = {
+    "answers": _table_of_answers,
+    "fits": _table_of_fits,
+    "iterations": _table_of_iterations,
+    "icospheres": _text_of_icospheres,
+    "stream": _text_of_stream,
+    "selection": _text_of_selection,
+}
 
 
 def _compared(other: float | None, ours: float) -> str | None:

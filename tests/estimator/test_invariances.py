@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spcatv import SPCATV
@@ -83,14 +83,16 @@ def test_the_sign_of_the_data(seed, way):
 
 
 @few
-@given(seeds, ways, st.floats(-1, 1), st.sampled_from([("float32", 28, 1e-4), ("float64", 180, 1e-9)]))
+@given(seeds, ways, st.floats(-1, 1), st.sampled_from([("float32", 28), ("float64", 180)]))
+@example(91684, {"alpha": 0.2}, 1.0, ("float32", 28))  # its long alternation magnifies rounding
 def test_the_unit_of_the_data(seed, way, share, precision):
-    dtype, largest, atol = precision
+    dtype, largest = precision
     exponent = int(share * largest)
     X = blocks(np.random.default_rng(seed)).astype(dtype)
     one, other = fit(X, **way), fit(np.ldexp(X, exponent), **way)
-    assert_same(other.components_, one.components_, atol)
-    assert_same(np.ldexp(other.transform(np.ldexp(X, exponent)), -exponent), one.transform(X), 100 * atol)
+    np.testing.assert_array_equal(other.components_, one.components_)
+    scores = np.ldexp(other.transform(np.ldexp(X, exponent)), -exponent)
+    assert_same(scores, one.transform(X), atol=1e-6 if dtype == "float32" else 1e-12)
 
 
 @few

@@ -23,12 +23,13 @@ SHIM = r"""
 #define __global__
 #define __device__
 #define __restrict__
-#define __launch_bounds__(x)
+#define __launch_bounds__(...)
 using std::sqrt;
+template <typename T> T rsqrt(T x) { return 1 / sqrt(x); }
 struct Index { unsigned x, y, z; };
 static Index blockIdx, threadIdx, blockDim, gridDim;
 """
-KERNEL = re.compile(r'extern "C" __global__ void (\w+)\(([^)]*)\)')
+KERNEL = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\([^)]*\)\s*)?(\w+)\(([^)]*)\)')
 
 
 def _unwrap(value):
@@ -64,8 +65,9 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801
     __module__ = "cupy"
     __array_priority__ = 100
 
-    def __init__(self, array):
-        self.array = array
+    def __init__(self, array, dtype=None, memptr=None):
+        # with a pointer, which is a buffer here, `array` is the shape
+        self.array = array if memptr is None else np.frombuffer(memptr, dtype).reshape(array)
 
     def __array__(self, *_, **__):
         raise TypeError("Implicit conversion to a NumPy array is not allowed")
@@ -314,6 +316,8 @@ def make_module():
         Stream=Stream,
         get_current_stream=Stream,
         alloc_pinned_memory=bytearray,
+        UnownedMemory=lambda _, n_bytes, owner, __: memoryview(owner)[:n_bytes],
+        MemoryPointer=lambda memory, offset: memory[offset:],
         runtime=types.SimpleNamespace(
             getDeviceCount=lambda: 1, getDevice=lambda: 0, memGetInfo=lambda: (1 << 30, 1 << 30)
         ),

@@ -26,8 +26,8 @@ PRODUCT_ENTRIES, PRODUCT_ROWS = 1 << 20, 32
 PRODUCT_COLUMNS, WIDENED_COLUMNS = 1 << 15, 1 << 12
 # Entries that are worth a thread.
 THREAD_ENTRIES = 1 << 20
-# Entries up to which inner products of float32 data may be taken in float32.
-LARGEST_SINGLE = 1e15
+# Magnitudes up to which float32 has room for inner products over `GRAM_COLUMNS` columns.
+LARGEST_SINGLE = 1e17
 
 
 class ArrayData:
@@ -144,7 +144,7 @@ class ArrayData:
         def of_panel(columns: slice) -> FloatArray:
             panel = np.empty((n_samples, len(mean[columns])), self.dtype)
             largest = centred_panel(self.array, self.samples, mean, factor, columns.start, panel)
-            if self.dtype == np.float32 and not largest < np.sqrt(LARGEST_SINGLE / n_samples):
+            if self.dtype == np.float32 and not largest < LARGEST_SINGLE:
                 panel = panel.astype(np.float64)
                 centred_panel(self.array, self.samples, mean, factor, columns.start, panel)
             return np.asarray(panel @ panel.T)

@@ -23,7 +23,7 @@ from spcatv.data.base import BLOCK_ENTRIES, ColumnStatistics, Data, row_blocks
 from spcatv.data.blocked import BlockWork, Found, Work, gathered
 from spcatv.data.memory import Budget, bytes_text
 from spcatv.data.stored import Block, MappedData, Reader, StoredData, StoreReader
-from spcatv.kernels.cuda_launch import gpu_kernel, launch, totals
+from spcatv.kernels.cuda_launch import gpu_kernel, launch, summed
 
 # What DLPack calls the memory of an NVIDIA GPU.
 DLPACK_CUDA = 2
@@ -84,10 +84,9 @@ class GPUData:
         """``X v``, a NumPy array."""
         n_samples, n_features = self.shape
         n_pieces = max(1, min(MOST_PIECES, n_features // PIECE_ENTRIES))
-        part = self._cupy.empty((n_samples, n_pieces))
         where = self.array, np.int64(n_features), self._rows, np.int64(n_samples)
-        launch(self._kernel("dot"), part.size, *where, self._vector(v), np.int32(n_pieces), part)
-        return totals(part)
+        arguments = self._kernel("dot"), n_samples * n_pieces, *where, self._vector(v), np.int32(n_pieces)
+        return summed(n_samples, n_pieces, partial(launch, *arguments))
 
     def transpose_dot(self, u: FloatArray) -> FloatArray:
         """``X'u``, a CuPy array."""

@@ -20,7 +20,7 @@ from spcatv.data.base import BLOCK_ENTRIES, ColumnStatistics, Data, FirstLook, i
 from spcatv.data.blocked import each_block
 from spcatv.data.scale import ScaledData, ordinary_unit, scaled
 from spcatv.data.sketch import CompressedData, compress
-from spcatv.kernels.vectors import add_multiple, inner_product
+from spcatv.kernels.vectors import add_multiple, inner_product, inner_products
 
 # A Gram matrix pays, in time and in memory, if it is small, or small beside the data: of order at most
 # SMALL_GRAM, or at most LARGEST_GRAM and a GRAM_SHARE of the longer side.
@@ -296,7 +296,7 @@ class ResidualData:
     def dot(self, v: FloatArray) -> FloatArray:
         """``(base - scores' loadings) v``."""
         v = beside(v, self.loadings)
-        return self.base.dot(v) - self.scores.T @ to_host(self.loadings @ v)
+        return self.base.dot(v) - self.scores.T @ inner_products(self.loadings, v)
 
     def dot_many(self, vectors: FloatArray) -> FloatArray:
         """``(base - scores' loadings) V'``."""
@@ -311,7 +311,7 @@ class ResidualData:
 
     def there_and_back(self, v: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``R v`` and ``R'R v`` of the residual R."""
-        scores, back = self.base.shifted_there_and_back(v, self.scores.T @ to_host(self.loadings @ v))
+        scores, back = self.base.shifted_there_and_back(v, self.scores.T @ inner_products(self.loadings, v))
         self.add_removed(scores, -1.0, back)
         return scores, back
 

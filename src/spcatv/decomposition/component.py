@@ -222,7 +222,7 @@ def diagnose(
     n_features = component.v.size
     distance = float(np.sqrt(component.gap))
     n_certain = component.v.size - counts(component.v, distance)[0]
-    n_nonzero = int(np.count_nonzero(loading))
+    n_nonzero = n_features - counts(loading, 0.0)[0]
     # the alternation knows X'u, unless users see other scores than it ended with
     covariance = component.back if is_final and component.back.size else data.transpose_dot(scores)
     length = float(np.linalg.norm(component.v))

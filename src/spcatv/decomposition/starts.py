@@ -72,8 +72,10 @@ def _leading_eigenvectors(gram: FloatArray, n_vectors: int) -> tuple[FloatArray,
     """Largest eigenvalues (descending) and eigenvectors (as rows) of a symmetric matrix."""
     size = len(gram)
     first = max(size - n_vectors, 0)
-    values, vectors = eigh(gram, subset_by_index=(first, size - 1))
-    return values[::-1], vectors.T[::-1]
+    # LAPACK's thresholds are absolute: in a unit of its own, data in any unit give the same bits
+    unit = np.ldexp(1.0, np.frexp(np.abs(gram).max())[1])
+    values, vectors = eigh(gram / unit, subset_by_index=(first, size - 1))
+    return unit * values[::-1], vectors.T[::-1]
 
 
 def leading_eigenvectors_of(

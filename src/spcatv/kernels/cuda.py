@@ -22,7 +22,7 @@ from spcatv._util.types import FloatArray
 from spcatv.kernels.base import ExactShares, GapShares, LoadingTerms, StepSizes, Workspace
 from spcatv.kernels.box import fits_a_box, lay_out
 from spcatv.kernels.concat import ConcatWorkspace
-from spcatv.kernels.cuda_launch import BLOCK, Sums, gpu_kernel, launch, pieces_of, summed
+from spcatv.kernels.cuda_launch import BLOCK, SMALL_BLOCK, Sums, gpu_kernel, launch, pieces_of, summed
 from spcatv.kernels.cuda_layout import MANY_WALKS, MOST_AXES, box_on_gpu, operator_on_gpu
 from spcatv.kernels.reference import ReferenceWorkspace
 from spcatv.kernels.workspaces import (
@@ -34,8 +34,6 @@ from spcatv.kernels.workspaces import (
 )
 from spcatv.structure import ConcatStructure, GridStructure, Structure
 
-# Threads per block of an iteration with few walks.
-SMALL_BLOCK = 64
 # Sums that a look at the gap takes.
 N_LOOKED = 5
 
@@ -170,12 +168,12 @@ class GPUWorkspace(CompiledWorkspace, ABC):
         self._sums.add_up(self._pieces)
 
     @cached_property
-    def _pieces(self) -> Any:
-        return self._cupy.empty((N_LOOKED, pieces_of(self._n)))
+    def _sums(self) -> Sums:
+        return Sums(N_LOOKED, pieces_of(self._n))
 
     @cached_property
-    def _sums(self) -> Sums:
-        return Sums(*self._pieces.shape)
+    def _pieces(self) -> Any:
+        return self._sums.pieces()
 
     def exact_shares(self, use_minimizer: bool) -> ExactShares:
         """Shares of the exact gap in float64."""
@@ -183,7 +181,8 @@ class GPUWorkspace(CompiledWorkspace, ABC):
         if self._kind != GRAPHNET:
             self._project(np.float64(self._feasible_radius()))
         x = self._w if use_minimizer else self._v
-        value, slack, entries = summed(3, self._n_sums, partial(self._exact, x, pull))
+        n_threads = pieces_of(self._n_sums)
+        value, slack, entries = summed(3, n_threads, partial(self._exact, x, pull, n_threads)).tolist()
         return ExactShares(pull, coupling * value, coupling * slack, self._conjugate_of(entries))
 
     def _conjugate_of(self, squares: float) -> float:
@@ -228,7 +227,8 @@ class GridGPUWorkspace(GPUWorkspace):
         state = self._y, self._v, self._dual, self._new_v, self._new_dual
         edges = self._layout.edges, self._typed_kind
         n_walks = np.int32(len(walks[0]))
-        arguments = (*self._box, n_walks, *walks, *edges, *state, self._scalars, rho)
+        # back and forth: what the last iteration has written last is still in the cache
+        arguments = (*self._box, n_walks, np.int32(self._side), *walks, *edges, *state, self._scalars, rho)
         block = BLOCK if n_walks >= MANY_WALKS else SMALL_BLOCK
         launch(self._kernel("iterate"), int(n_walks), *arguments, block=block)
         self._turn()
@@ -335,7 +335,8 @@ def structured_value(structure: Structure, v: FloatArray, graphnet: bool) -> flo
         function = gpu_kernel("value", "sparse")
         arguments = (*groups, *rows, np.int32(GRAPHNET if graphnet else ISOTROPIC), v)
         n_items = structure.n_groups
-    return summed(1, n_items, lambda n_threads, sums: launch(function, n_threads, *arguments, sums))[0]
+    n_threads = pieces_of(n_items)
+    return float(summed(1, n_threads, partial(launch, function, n_threads, *arguments))[0])
 
 
 def adjoint(structure: Structure, dual: FloatArray) -> FloatArray:

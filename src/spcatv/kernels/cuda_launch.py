@@ -13,12 +13,16 @@ import numpy as np
 from spcatv._util.devices import gpu_module
 from spcatv._util.types import FloatArray
 
-# Threads per block, and the most threads that add up one sum each.
-BLOCK = 256
+# Threads per block; few threads go into small blocks, so that more of the GPU takes part.
+BLOCK, SMALL_BLOCK = 256, 64
+FEW_THREADS = 1 << 13
+# The most threads that add up one sum each, and the items that a thread adds up at least.
 SUMMING = 1 << 17
-# Items that a thread adds up at least.
 ITEMS_PER_PIECE = 4
-# Pieces of a sum that one thread adds up; the CPU adds up the rest.
+# Items that few threads add up quickly enough, and how many those are.
+FEW_ITEMS, FEW_PIECES = 1 << 16, 1 << 11
+# Pieces of sums that a kernel may send to the CPU; of more, a second kernel adds up so many per thread.
+SENT = 1 << 14
 PIECES_PER_THREAD = 64
 FEWEST_LEFT = 32
 
@@ -39,33 +43,49 @@ def gpu_kernel(name: str, source: str, dtype: str = "float64", n_axes: int = 0) 
     return _module(source, dtype, n_axes).get_function(name)
 
 
-def launch(kernel: Any, n: int, *arguments: Any, block: int = BLOCK) -> None:
+def launch(kernel: Any, n: int, *arguments: Any, block: int | None = None) -> None:
     """Run a kernel with one thread for each of n items."""
-    kernel((max(1, -(-n // block)),), (block,), arguments)
+    size = block or (BLOCK if n > FEW_THREADS else SMALL_BLOCK)
+    kernel((max(1, -(-n // size)),), (size,), arguments)
 
 
 class Sums:
-    """Sums that kernels leave in pieces: a second kernel adds most of them up, and the CPU the rest."""
+    """Sums that a kernel leaves in pieces, shape (n_sums, n_pieces); the CPU adds up the last of them.
+
+    The GPU writes into the memory of the machine itself: the pieces, or what a second kernel makes of many.
+    """
 
     def __init__(self, n_sums: int, n_pieces: int) -> None:
-        cupy = gpu_module()
-        width = min(n_pieces, max(FEWEST_LEFT, n_pieces // PIECES_PER_THREAD))
+        self._many = n_sums * n_pieces > SENT
+        width = min(n_pieces, max(FEWEST_LEFT, n_pieces // PIECES_PER_THREAD)) if self._many else n_pieces
+        self._here, self._sent = _shared((n_sums, width))
         self._sizes = np.int32(n_sums), np.int32(n_pieces), np.int32(width)
         self._kernel = gpu_kernel("add_up", "vectors")
-        self._few = cupy.empty((n_sums, width))
-        # memory that the GPU copies to directly
-        memory = cupy.cuda.alloc_pinned_memory(8 * n_sums * width)
-        self._here = np.frombuffer(memory, np.float64, n_sums * width).reshape(n_sums, width)
+
+    def pieces(self) -> Any:
+        """An array for the pieces."""
+        n_sums, n_pieces, _ = self._sizes
+        return gpu_module().empty((int(n_sums), int(n_pieces))) if self._many else self._sent
 
     def add_up(self, pieces: Any) -> None:
-        """Launch the kernel that adds up most of the pieces, shape (n_sums, n_pieces)."""
-        launch(self._kernel, self._few.size, pieces, *self._sizes, self._few)
+        """Let the GPU add up pieces, where they are many."""
+        if self._many:
+            launch(self._kernel, self._sent.size, pieces, *self._sizes, self._sent)
 
     def read(self) -> FloatArray:
         """Wait for the sums of the last `add_up`, shape (n_sums,)."""
-        self._few.get(out=self._here)
+        gpu_module().cuda.get_current_stream().synchronize()
         total: FloatArray = self._here.sum(axis=1)
         return total
+
+
+def _shared(shape: tuple[int, int]) -> tuple[FloatArray, Any]:
+    """Memory of the machine that the GPU writes to, as arrays of either."""
+    cuda, n_bytes = gpu_module().cuda, 8 * shape[0] * shape[1]
+    memory = cuda.alloc_pinned_memory(n_bytes)
+    here = np.frombuffer(memory, np.float64, shape[0] * shape[1]).reshape(shape)
+    place = cuda.UnownedMemory(here.ctypes.data, n_bytes, memory, cuda.runtime.getDevice())
+    return here, gpu_module().ndarray(shape, np.float64, cuda.MemoryPointer(place, 0))
 
 
 def pieces_of(n: int) -> int:
@@ -73,44 +93,32 @@ def pieces_of(n: int) -> int:
     return BLOCK * max(1, min(SUMMING, n // ITEMS_PER_PIECE) // BLOCK)
 
 
+def few_pieces_of(n: int) -> int:
+    """Likewise where an item takes little work: pieces that the CPU can add up, if possible."""
+    return min(pieces_of(n), FEW_PIECES) if n <= FEW_ITEMS else pieces_of(n)
+
+
 class _Scratch(threading.local):
-    """Arrays for sums, for every thread its own: kernels of several threads may take turns."""
+    """Sums, for every thread its own: kernels of several threads may take turns."""
 
     def __init__(self) -> None:
-        self._made: dict[tuple[Any, ...], Any] = {}
+        self._made: dict[tuple[int, int, int], Sums] = {}
 
     def sums(self, n_sums: int, n_pieces: int) -> Sums:
         """Sums on the present GPU."""
-        return self._kept(Sums, n_sums, n_pieces)
-
-    def pieces(self, n_sums: int, n_pieces: int) -> Any:
-        """An array for pieces on the present GPU."""
-        return self._kept(_empty, n_sums, n_pieces)
-
-    def _kept(self, make: Callable[[int, int], Any], n_sums: int, n_pieces: int) -> Any:
-        key = gpu_module().cuda.runtime.getDevice(), make, n_sums, n_pieces
+        key = gpu_module().cuda.runtime.getDevice(), n_sums, n_pieces
         if key not in self._made:
-            self._made[key] = make(n_sums, n_pieces)
+            self._made[key] = Sums(n_sums, n_pieces)
         return self._made[key]
-
-
-def _empty(n_sums: int, n_pieces: int) -> Any:
-    return gpu_module().empty((n_sums, n_pieces))
 
 
 _SCRATCH = _Scratch()
 
 
-def totals(pieces: Any) -> FloatArray:
-    """Sums along the last axis of an array on the GPU, shape (n_sums, n_pieces); a NumPy array."""
-    sums = _SCRATCH.sums(*pieces.shape)
+def summed(n_sums: int, n_pieces: int, run: Callable[[Any], None]) -> FloatArray:
+    """Sums of the pieces, shape (n_sums, n_pieces), that ``run(pieces)`` leaves in its argument."""
+    sums = _SCRATCH.sums(n_sums, n_pieces)
+    pieces = sums.pieces()
+    run(pieces)
     sums.add_up(pieces)
     return sums.read()
-
-
-def summed(n_sums: int, n: int, run: Callable[[int, Any], None]) -> list[float]:
-    """Sums over n items: ``run(n_threads, pieces)`` leaves pieces (n_sums, n_threads), one per thread."""
-    n_threads = pieces_of(n)
-    pieces = _SCRATCH.pieces(n_sums, n_threads)
-    run(n_threads, pieces)
-    return totals(pieces).tolist()

@@ -52,7 +52,7 @@ def _sums(number: int, n_threads: int, board: Any, x: Any, shift: float, sums: A
 def _summed(x: FloatArray, shift: float = 0.0) -> FloatArray:
     """Sums of x, |x| and ``(x - shift)^2``, shape (3,)."""
     if on_gpu(x):
-        return np.array(cuda_vectors.sums(x, shift))
+        return cuda_vectors.sums(x, shift)
     sums = np.zeros((-(-len(x) // SUMMED), 3))
     on_ranges(_sums, (read_only(x), shift, sums), len(x), cut=SUMMED)
     return np.asarray(sums.sum(axis=0))
@@ -83,7 +83,12 @@ def squared_length(x: FloatArray) -> float:
 
 def inner_product(x: FloatArray, y: FloatArray) -> float:
     """``x'y`` of two vectors in float64."""
-    return cuda_vectors.inner_product(x, y) if on_gpu(x) else float(x @ y)
+    return float(inner_products(x[np.newaxis], y)[0]) if on_gpu(x) else float(x @ y)
+
+
+def inner_products(rows: FloatArray, x: FloatArray) -> FloatArray:
+    """``rows @ x`` for a matrix (K, P) and a vector in float64; a NumPy array, shape (K,)."""
+    return cuda_vectors.inner_products(rows, x) if on_gpu(x) else rows @ x
 
 
 def absolute_sum(x: FloatArray) -> float:
@@ -136,7 +141,7 @@ def order_statistic(x: FloatArray, k: int) -> tuple[float, float]:
 def counts(x: FloatArray, *bounds: float) -> list[int]:
     """How many entries of a vector in float64 have a magnitude of at most each of up to six bounds."""
     if on_gpu(x):
-        return [int(count) for count in cuda_vectors.counts(x, bounds)]
+        return cuda_vectors.counts(x, bounds)
     found = np.zeros((-(-len(x) // SUMMED), len(bounds)), dtype=np.int64)
     on_ranges(_count, (read_only(x), np.array(bounds), found), len(x), cut=SUMMED)
     counted: list[int] = found.sum(axis=0).tolist()

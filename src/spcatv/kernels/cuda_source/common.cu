@@ -18,7 +18,7 @@ template <typename T> __device__ inline T clipped(T z, T low, T high)
 __device__ inline double absolute(double x) { return x < 0 ? -x : x; }
 
 // what brings a group of a squared norm into the unit ball
-__device__ inline real into_ball(real squares) { return squares > 1 ? 1 / sqrt(squares) : 1; }
+__device__ inline real into_ball(real squares) { return squares > 1 ? rsqrt(squares) : 1; }
 
 extern "C" __global__ void set_scalars(real* s, real a0, real a1, real a2, real a3, real a4, real a5, real a6,
                                        real a7, real a8)

@@ -15,12 +15,16 @@ extern "C" __global__ void smooth_shares(int n, const double* y, const double* p
     sums[THREADS + THREAD] = value;
 }
 
-extern "C" __global__ void inner_product(int n, const double* __restrict__ x, const double* __restrict__ y,
-                                         double* sums)
+// rows_k'x for every row, of length n
+extern "C" __global__ void inner_products(int n, int n_rows, const double* __restrict__ rows,
+                                          const double* __restrict__ x, double* sums)
 {
-    double total = 0;
-    FOR_ALL(j, n) total += x[j] * y[j];
-    sums[THREAD] = total;
+    for (int k = 0; k < n_rows; k++) {
+        const double* row = rows + (big)k * n;
+        double total = 0;
+        FOR_ALL(j, n) total += row[j] * x[j];
+        sums[k * THREADS + THREAD] = total;
+    }
 }
 
 // sums of x, of its magnitudes, and of (x - shift)^2
