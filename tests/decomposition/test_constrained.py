@@ -153,7 +153,8 @@ def test_no_component_is_dead_while_there_is_variance(images):
 def test_nothing_left_is_said():
     X = np.zeros((10, 40))
     X[:, 0] = np.random.default_rng(0).standard_normal(10)
-    with pytest.warns(UserWarning, match=r"1 of 2 components are dead \(number 2\).*Lower n_components"):
+    dead = r"1 of 2 components are dead \(number 2\).*Lower n_components"
+    with pytest.warns(SparsityWarning, match="97.5% instead of 0.0%"), pytest.warns(UserWarning, match=dead):
         model = SPCATV(2, alpha=None, sparsity=0.0).fit(X)
     assert model.components_.any(axis=1).tolist() == [True, False]
 
@@ -291,3 +292,12 @@ def test_scores_go_on_to_where_their_moves_point(pace):
         # of this data, u is its own map
         x = ahead.map_after(_Point(u, u, u, 1.0, threshold, 0.0, float(np.linalg.norm(u - x)), 1.0, True))
     assert np.linalg.norm(x[1:]) < 1e-6
+
+
+def test_opposite_scores_are_not_averaged_to_nothing():
+    u = np.array([1.0, 0.0])
+    ahead = _Ahead(-u)
+    for scores in (u, -u, u):
+        threshold = Threshold(0.0, 0.0, is_off=False)
+        found = ahead.map_after(_Point(scores, scores, scores, 1.0, threshold, 0.0, 1.0, 1.0, True))
+        np.testing.assert_array_equal(found, scores)

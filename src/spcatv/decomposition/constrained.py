@@ -47,6 +47,8 @@ SMALLEST_SMOOTHNESS = 0.01
 # How far u is pushed along its last change at first, how much further each time, and at most; how far it is
 # pulled back at most where it goes back and forth.
 FIRST_PUSH, PUSH_GROWTH, LONGEST_PUSH, FURTHEST_BACK = 1.0, 2.0, 10.0, -0.5
+# Opposite scores cancel each other: what is shorter than this points nowhere.
+SHORTEST_SCORES = 0.1
 # A relative gap that grows by this factor is a setback, after which this share of the push is left.
 SETBACK, PUSH_LEFT = 1.2, 0.3
 
@@ -329,6 +331,8 @@ class _Ahead:
             return point.r
         pushed = point.u + self._push * (point.u - before.u)
         length = float(np.linalg.norm(pushed))
+        if length < SHORTEST_SCORES:
+            return point.r
         self._scores = pushed / length
         return weighted_sum((1 + self._push) / length, point.r, -self._push / length, before.r)
 
