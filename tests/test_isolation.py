@@ -17,9 +17,14 @@ seen = []
 def hook(event, details):
     if not event.startswith(OUTSIDE):
         return
+    files = [frame.filename for frame in traceback.extract_stack()]
     # Numba reads the kernels that it has compiled, in the user's own folder, by pickle
-    by_numba = any("/numba/core/" in frame.filename for frame in traceback.extract_stack())
-    if not (event == "pickle.find_class" and by_numba):
+    by_numba = event == "pickle.find_class" and any("/numba/core/" in file for file in files)
+    # older releases of two dependencies ask lscpu and ldconfig about the machine
+    asks = event.startswith("subprocess.") and any(
+        file.endswith(("/numpy/testing/_private/utils.py", "/threadpoolctl.py")) for file in files
+    )
+    if not (by_numba or asks):
         seen.append(f"{event} {details}"[:200])
 
 sys.addaudithook(hook)
