@@ -28,6 +28,9 @@ FIRST_PUSH = 0.5
 PUSH_GROWTH = 1.5
 PUSH_SETBACK = 0.3
 LONGEST_PUSH = 8.0
+# After a push that did not pay, the v-step is repeated for the scores of the last point, to this share of its
+# gap there: the solver comes from where the push led, and a share of that gap could leave it worse off.
+REPEAT_SHARE = 0.5
 # Relative gap at which starts are compared before the best one is solved in full.
 COARSE_TOL = 1e-4
 COARSE_ALTERNATIONS = 100
@@ -111,7 +114,7 @@ class _Alternation:
         own = self.penalty.problem_at(back)
         judgement = own.judge(step.certificate)
         objective = self.penalty.weights.l2 * (judgement.value - own.scale())
-        if extrapolated and objective > self.objectives[-1] + slack:
+        if extrapolated and objective > self.objectives[-1]:
             return False
         self.v, self.problem = step.v, own
         self.sketched = None if exactly else (step, problem)
@@ -176,15 +179,17 @@ def alternate(
         problem = start
     else:
         problem = penalty.problem_at(passes.transpose_dot(start) / penalty.back_scale(passes.n_samples))
-    push, extrapolated = FIRST_PUSH, False
+    push, extrapolated, step_gap = FIRST_PUSH, False, first_gap
     number = n_steps = 0  # alternations; those since the sketch has last learnt
     while n_steps < limits.max_iter:
         number, n_steps = number + 1, n_steps + 1
-        step = state.solve(problem, first_gap if number == 1 else None)
+        step = state.solve(problem, step_gap)
+        step_gap = None
         before = state.u, state.problem
         if not state.accept(step, problem, extrapolated=extrapolated):
             # the push went too far: go on with the scores of the last point
             problem, extrapolated = _own_problem(state), False
+            step_gap = REPEAT_SHARE * state.gap / state.scale
             push = max(FIRST_PUSH, PUSH_SETBACK * push)
             continue
         if state.problem is None:

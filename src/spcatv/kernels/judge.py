@@ -140,10 +140,13 @@ def _smooth_shares(
     for begin in range(first, last, SUMMED):
         gap = 0.0
         value = 0.0
-        for j in range(begin, min(begin + SUMMED, last)):
-            z = y[j] - pull[j]
+        end = min(begin + SUMMED, last)
+        # views, so that the loop uses vector units (see `vectors`)
+        own_y, own_pull, own_v = y[begin:end], pull[begin:end], v[begin:end]
+        for j in range(len(own_v)):
+            z = own_y[j] - own_pull[j]
             b = min(z, threshold) if positive else min(max(z, -threshold), threshold)
-            distance = v[j] - 0.5 * (z - b)
-            gap += distance * distance + (threshold * abs(v[j]) - b * v[j])
-            value += 0.5 * (v[j] - y[j]) * (v[j] - y[j]) + 0.5 * v[j] * v[j]
+            distance = own_v[j] - 0.5 * (z - b)
+            gap += distance * distance + (threshold * abs(own_v[j]) - b * own_v[j])
+            value += 0.5 * (own_v[j] - own_y[j]) * (own_v[j] - own_y[j]) + 0.5 * own_v[j] * own_v[j]
         sums[begin // SUMMED, 0], sums[begin // SUMMED, 1] = gap, value

@@ -214,12 +214,15 @@ def centred_panel(
 @kernel
 def _centred_panel(matrix: Any, index: Any, mean: Any, factor: Any, left: int, out: Any) -> float:
     largest = 0.0
+    right = left + out.shape[1]
+    own_mean = mean[left:right]
+    own_factor = own_mean if factor is None else factor[left:right]
     for i in range(len(index)):
-        row = matrix[index[i], left : left + out.shape[1]]
+        row = matrix[index[i], left:right]
         for j in range(len(row)):
-            x = row[j] - mean[left + j]
+            x = row[j] - own_mean[j]
             if factor is not None:
-                x *= factor[left + j]
+                x *= own_factor[j]
             out[i, j] = x
             largest = max(largest, abs(x))
     return largest

@@ -2,6 +2,9 @@
 
 Long vectors are shared out among threads. They are cut at multiples of `SUMMED` entries, and sums are sums of
 such pieces: the bits do not depend on the number of threads.
+
+Kernels take views of their pieces and count from 0: where the compiler cannot rule out negative indices, a loop
+does not use vector units.
 """
 
 from __future__ import annotations
@@ -26,8 +29,9 @@ def _add_two(number: int, n_threads: int, board: Any, a: float, x: Any, b: float
         run_shares(this_kernel(), n_threads, board)
         return
     first, last = own_range(number, n_threads, len(out), SUMMED)
-    for j in range(first, last):
-        out[j] = a * x[j] + b * y[j]
+    own_x, own_y, own_out = x[first:last], y[first:last], out[first:last]
+    for j in range(len(own_out)):
+        own_out[j] = a * own_x[j] + b * own_y[j]
 
 
 @careful_kernel
@@ -41,12 +45,13 @@ def _sums(number: int, n_threads: int, board: Any, x: Any, shift: float, sums: A
         total = 0.0
         magnitude = 0.0
         squares = 0.0
-        for j in range(begin, min(begin + SUMMED, last)):
-            total += x[j]
-            magnitude += abs(x[j])
-            squares += (x[j] - shift) * (x[j] - shift)
-        piece = sums[begin // SUMMED]
-        piece[0], piece[1], piece[2] = total, magnitude, squares
+        piece = x[begin : min(begin + SUMMED, last)]
+        for j in range(len(piece)):
+            total += piece[j]
+            magnitude += abs(piece[j])
+            squares += (piece[j] - shift) * (piece[j] - shift)
+        of_piece = sums[begin // SUMMED]
+        of_piece[0], of_piece[1], of_piece[2] = total, magnitude, squares
 
 
 def _summed(x: FloatArray, shift: float = 0.0) -> FloatArray:
@@ -124,8 +129,9 @@ def _count_finite(number: int, n_threads: int, board: Any, flat: Any, largest: A
     first, last = own_range(number, n_threads, len(flat), SUMMED)
     for begin in range(first, last, SUMMED):
         n = 0
-        for j in range(begin, min(begin + SUMMED, last)):
-            n += abs(flat[j]) <= largest
+        piece = flat[begin : min(begin + SUMMED, last)]
+        for j in range(len(piece)):
+            n += abs(piece[j]) <= largest
         n_finite[begin // SUMMED] = n
 
 
@@ -155,8 +161,9 @@ def _count(number: int, n_threads: int, board: Any, x: Any, bounds: Any, found: 
         return
     first, last = own_range(number, n_threads, len(x), SUMMED)
     for begin in range(first, last, SUMMED):
+        piece = x[begin : min(begin + SUMMED, last)]
         for k in range(len(bounds)):
             n = 0
-            for j in range(begin, min(begin + SUMMED, last)):
-                n += abs(x[j]) <= bounds[k]
+            for j in range(len(piece)):
+                n += abs(piece[j]) <= bounds[k]
             found[begin // SUMMED, k] = n
