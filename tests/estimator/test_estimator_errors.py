@@ -94,3 +94,10 @@ def test_wrong_shapes_after_the_fit():
         model.transform(X[:, :9])
     with pytest.raises(ValueError, match=r"scores must have shape \(n_samples, 2\).*got \(6, 3\)"):
         model.inverse_transform(np.ones((6, 3)))
+    for scores, message in (
+        ([["a", "b"]], "real numbers"),
+        ([[1j, 0]], "real numbers"),
+        ([[0, np.nan]], "finite"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.inverse_transform(scores)
