@@ -46,6 +46,8 @@ def _with(value):
         ({"n_init": 0}, "n_init must be at least 1, got 0"),
         ({"dtype": "int32"}, "dtype must be None, float32 or float64, got 'int32'"),
         ({"dtype": "single precision"}, "dtype must be None, float32 or float64"),
+        ({"refit": True}, "unknown refit True; choose one of None, 'support'"),
+        ({"global_signal": "mean"}, "unknown global_signal 'mean'; choose one of None, 'regress'"),
         ({"positive": "no"}, "positive must be True or False, got 'no'"),
         ({"verbose": -1}, "verbose must be 0, 1 or 2, got -1"),
         ({"structure": (3, 3)}, "the structure has 9 features but X has 10 columns"),
@@ -68,8 +70,9 @@ def test_wrong_parameters(parameters, message):
         (X[:, :0], r"0 feature\(s\)"),
         (sp.csr_array(X), "Sparse data was passed.*but dense data is required"),
         (X.astype(complex), "Complex data not supported"),
+        (np.ma.masked_greater(X, 1.2), "9 entries of X are masked.*fill them"),
     ],
-    ids=["NaN", "infinity", "one sample", "1-D", "no feature", "sparse", "complex"],
+    ids=["NaN", "infinity", "one sample", "1-D", "no feature", "sparse", "complex", "masked"],
 )
 def test_wrong_data(data, message):
     with pytest.raises((ValueError, TypeError), match=message):
@@ -91,3 +94,10 @@ def test_wrong_shapes_after_the_fit():
         model.transform(X[:, :9])
     with pytest.raises(ValueError, match=r"scores must have shape \(n_samples, 2\).*got \(6, 3\)"):
         model.inverse_transform(np.ones((6, 3)))
+    for scores, message in (
+        ([["a", "b"]], "real numbers"),
+        ([[1j, 0]], "real numbers"),
+        ([[0, np.nan]], "finite"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.inverse_transform(scores)

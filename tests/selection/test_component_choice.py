@@ -37,12 +37,26 @@ def test_the_difference_must_be_sure():
     assert ComponentCurve(np.cumsum(gains, axis=1)).choice.n_components == 1
 
 
-@pytest.mark.parametrize("gains", [(0.01,) * 8, (0.01,), (0.0,) * 5])
+@pytest.mark.parametrize("gains", [(0.01,) * 8, (0.0,) * 5])
 def test_equal_components_do_not_stand_out(gains):
     choice = curve(gains).choice
     assert choice.n_components == 1
     assert choice.reason.startswith("No component stands out")
     assert "as in noise" in choice.reason
+
+
+def test_one_component_has_nothing_to_stand_out_from():
+    choice = curve((0.3,)).choice
+    assert choice.n_components == 1
+    assert choice.reason.startswith("No component stands out: only one was looked at")
+
+
+@pytest.mark.parametrize(("n_samples", "center", "most"), [(5, True, 3), (6, True, 3), (6, False, 4)])
+def test_no_more_components_than_the_training_samples_have_dimensions(n_samples, center, most):
+    """What explains nothing because nothing is left is no measure of chance: noise would stand out."""
+    X = np.random.default_rng(0).standard_normal((n_samples, 40))
+    found = component_curve(SPCATV(structure=(40,), center=center, tol=1e-3), X)
+    assert found.explained.shape == (5, most)
 
 
 def test_a_number_at_the_end_says_that_there_may_be_more():

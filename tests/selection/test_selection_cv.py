@@ -8,7 +8,7 @@ from joblib import parallel_config
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.model_selection import GroupKFold, KFold, LeaveOneGroupOut, ShuffleSplit
+from sklearn.model_selection import GroupKFold, KFold, LeaveOneGroupOut, ShuffleSplit, StratifiedKFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from spcatv import SPCATV
@@ -223,6 +223,44 @@ class FailsWithout:
 
 
 SEARCH = {"structure": (10, 12), "cv": 3, "alpha": (0.1, 0.3), "l1_ratio": 0.25, "tv_ratio": 0.5, "tol": 1e-9}
+
+
+FIRST, LAST = np.arange(4), np.arange(4, 8)
+
+
+@pytest.mark.parametrize(
+    ("cv", "groups", "message"),
+    [
+        (None, None, "cv=5 folds of 4 samples: give a number from 2 to 4"),
+        (1, None, "cv=1 folds of 4 samples: give a number from 2 to 4"),
+        (3, [0, 0, 1, 1], "cv=3 folds of 2 groups: give a number from 2 to 2"),
+        (2, [0, 0, 0, 0], "cv=2 folds of 1 groups: at least two groups are needed"),
+        ([], None, "cv has no folds"),
+        ([([0, 1], [2, 4])], None, "fold 1 must name its samples by numbers from 0 to 3"),
+        ([([0, 1, 2, 3], [-1])], None, "fold 1 must name its samples by numbers from 0 to 3"),  # sample 3
+        ([([0.0, 1.0], [2.0])], None, "fold 1 must name its samples by numbers from 0 to 3"),
+        ([([True, False], [False, True])], None, "or by one True or False per sample"),
+        (StratifiedKFold(2), None, "StratifiedKFold needs y"),
+        (
+            ShuffleSplit(1, random_state=0),
+            None,
+            "at least two folds, there are 1; give more",
+        ),
+    ],
+    ids=str,
+)
+def test_bad_folds_are_refused_before_any_fit(cv, groups, message, monkeypatch):
+    monkeypatch.setattr("spcatv.selection.cv.cross_validate", lambda *_: pytest.fail("work has begun"))
+    X = np.random.default_rng(0).standard_normal((4, 6))
+    with pytest.raises(ValueError, match=message):
+        SPCATVCV(1, cv=cv).fit(X, groups=groups)
+
+
+def test_folds_may_be_truth_values():
+    X = np.zeros((8, 2))
+    first = np.arange(8) < 4
+    folds = make_folds([(first, ~first), (~first, first)], X)
+    assert_array_equal([(fold.train, fold.test) for fold in folds], [(FIRST, LAST), (LAST, FIRST)])
 
 
 class TestFailures:
@@ -450,7 +488,7 @@ class TestEstimator:
             ({"alpha": "grid", "n_alphas": 0}, "n_alphas must be"),
             ({"alpha": "grid", "smallest_alpha": 1.0}, "smallest is a share"),
             ({"n_components": 0}, "n_components must be at least 1"),
-            ({"cv": 50}, "n_splits=50"),
+            ({"cv": 50}, "cv=50 folds of 36 samples: give a number from 2 to 36"),
         ],
     )
     def test_wrong_parameters(self, images, parameters, message):

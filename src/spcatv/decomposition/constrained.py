@@ -27,6 +27,9 @@ from spcatv.kernels.vectors import inner_product, weighted_sum
 from spcatv.progress import AlternationEnded
 from spcatv.solvers.warm import WARM_TAU, CertifiedLoading, WarmSolver
 
+# The entries of a map that nothing smooths are known to this share of the largest. Scores this much shorter
+# than those that a loading could have are nothing but rounding.
+ROUNDING = 1e-12
 # A plateau is looked for once the smoothed map is this close to the tolerance.
 NEARLY_SOLVED = 10.0
 # A plateau that keeps the zeros far from the wanted share is looked for this close to the tolerance already,
@@ -43,7 +46,6 @@ PLATEAUS_UNTIL = 120
 SKETCHED_UNTIL = 60
 # Where the target lies inside a plateau, or the penalty leaves too little, the smoothness is lowered.
 SMOOTHNESS_FACTOR = 0.7
-SMALLEST_SMOOTHNESS = 0.01
 # How far u is pushed along its last change at first, how much further each time, and at most; how far it is
 # pulled back at most where it goes back and forth.
 FIRST_PUSH, PUSH_GROWTH, LONGEST_PUSH, FURTHEST_BACK = 1.0, 2.0, 10.0, -0.5
@@ -62,6 +64,8 @@ class _Smoothed:
     tv: float  # weight of the structured penalty
     smoothness: float
     relative_gap: float  # in units of the gap to reach
+    length: float  # ``||r||`` of the map before
+    is_exact: bool  # whether nothing smooths the map
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,8 +200,12 @@ class _Alternation:
         smoothed = self._smoothed(r, self.smoothness, plateaus, reduction=reduction)
         if smoothed.threshold.is_off:
             smoothed = self._less_smooth(r, smoothed, plateaus)
-        self._last = smoothed
         point = self._scored(smoothed, is_exact=not self._passes.has_sketch)
+        while point is None and self._can_be_less_smooth(smoothed):
+            # the map is so flat that the loading fell on features that do not vary
+            smoothed = self._less_smooth(r, smoothed, plateaus)
+            point = self._scored(smoothed, is_exact=not self._passes.has_sketch)
+        self._last = smoothed
         if point is None or point.is_exact or point.relative_gap > self._tol:
             return point
         point = self.confirmed(point)
@@ -227,9 +235,13 @@ class _Alternation:
         unit = self._tol * problem.scale()
         step = self._solver.step(problem, tol * unit, reduction)
         self.n_iter += step.n_iter
-        return _Smoothed(
-            step, self._threshold(step, unit if plateaus else 0.0), tv, smoothness, step.gap / unit
-        )
+        is_exact = not problem.has_structure
+        if is_exact:
+            threshold = self._target.exact_threshold(step.v, ROUNDING if plateaus else 0.0)
+        else:
+            threshold = self._threshold(step, unit if plateaus else 0.0)
+        length = float(np.linalg.norm(r))
+        return _Smoothed(step, threshold, tv, smoothness, step.gap / unit, length, is_exact)
 
     def _less_smooth(self, r: FloatArray, smoothed: _Smoothed, plateaus: bool) -> _Smoothed:
         """The map at the largest smoothness at which its zeros are not far from the wanted share.
@@ -237,9 +249,9 @@ class _Alternation:
         That is one of ``smoothness * SMOOTHNESS_FACTOR^k``. Flat maps take far more iterations than others:
         the search begins where tv is the contrast of the noise, and goes up from there if it can.
         """
-        top, lowest = self.smoothness, SMALLEST_SMOOTHNESS * self._target.smoothness
-        if top <= lowest:
+        if not self._can_be_less_smooth(smoothed):
             return smoothed
+        top, lowest = self.smoothness, self._target.least_smoothness
         most = self._steps_down_to(lowest)
         # what looks flat before it is nearly exact may not be
         least = 1 if smoothed.relative_gap <= NEARLY_SOLVED else 0
@@ -261,6 +273,9 @@ class _Alternation:
         self._suspects = k > 0  # once wrong is enough
         self.smoothness = found.smoothness
         return found
+
+    def _can_be_less_smooth(self, smoothed: _Smoothed) -> bool:
+        return not smoothed.is_exact and self.smoothness > self._target.least_smoothness
 
     def _steps_down_to(self, smoothness: float) -> int:
         """How often the present smoothness is lowered until it is at most this one."""
@@ -298,7 +313,7 @@ class _Alternation:
         v = threshold.apply(step.v)
         scores, r = self._passes.there_and_back(v, exactly=is_exact)
         length = float(np.linalg.norm(scores))
-        if length == 0:
+        if length <= ROUNDING * self._passes.n_samples * smoothed.length * float(np.linalg.norm(v)):
             return None
         r *= 1.0 / (length * self._passes.n_samples)
         problem = self._target.smoothing(r, tv)

@@ -133,7 +133,10 @@ def refine_to_sparsity(
     n_samples = data.shape[0]
     # the loss sets the length of a loading: v = S(z, l) for z in units of X'u, not of X'u / N
     blocks = [replace(c, v=n_samples * c.v) for c in components]
-    targets = [replace(t, smoothness=c.smoothness or 0.0) for t, c in zip(targets, components, strict=False)]
+    targets = [
+        replace(t, smoothness=c.smoothness or 0.0, asked_smoothness=t.smoothness)
+        for t, c in zip(targets, components, strict=False)
+    ]
     solver = targets[0].solver(method, dtype)
     limits = replace(limits, keep_warm_start=True)
 

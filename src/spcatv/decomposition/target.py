@@ -27,6 +27,8 @@ CLEARANCE = 3.0
 FAINT = 10.0
 # The standard deviation of normal noise over its median magnitude.
 MEDIAN_TO_DEVIATION = 1.4826
+# The smoothness is lowered to this share of what was asked for, and no further.
+LEAST_SMOOTHNESS = 0.01
 # Largest distance from the wanted share of zeros for which the smoothness is not lowered.
 LARGEST_MISS = 0.05
 
@@ -59,6 +61,13 @@ class SparsityTarget:
     smoothness: float
     penalty: Penalty = "tv"  # form of the structured penalty
     positive: bool = False  # whether loadings are kept non-negative
+    asked_smoothness: float | None = None  # where it has been lowered before; None: it has not
+
+    @property
+    def least_smoothness(self) -> float:
+        """The smoothness below which it is not lowered."""
+        asked = self.smoothness if self.asked_smoothness is None else self.asked_smoothness
+        return LEAST_SMOOTHNESS * asked
 
     @property
     def n_zeros(self) -> int:
@@ -114,6 +123,18 @@ class SparsityTarget:
             l1 = float(below.max()) if len(below) else 0.0
             n_upto = counts(magnitudes, l1)[0]
         return self._threshold(n_upto, l1, jump=0.0)
+
+    def exact_threshold(self, z: FloatArray, rounding: float) -> Threshold:
+        """The threshold for a map z (P,) whose entries are known to this share of the largest.
+
+        Features with the same entry, such as copies of one, stay together. Those without any, such as
+        constant ones, are zero, whatever the wanted share.
+        """
+        noise = rounding * float(np.abs(z).max())
+        threshold = self.threshold(z, noise)
+        if threshold.l1 >= noise:
+            return threshold
+        return self._threshold(counts(z, noise)[0], noise, threshold.jump)
 
     def _beside_plateau(self, magnitudes: FloatArray, l1: float, noise: float) -> Threshold:
         """A threshold above or below the plateau at l1: the side that is closer to the wanted zeros."""

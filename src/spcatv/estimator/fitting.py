@@ -32,6 +32,7 @@ from spcatv.data import (
 from spcatv.data.scale import ORDINARY
 from spcatv.decomposition import (
     Component,
+    ComponentDiagnostics,
     Decomposition,
     LoadingPenalty,
     Plan,
@@ -41,6 +42,7 @@ from spcatv.decomposition import (
     decompose,
     prepare,
 )
+from spcatv.decomposition.target import LEAST_SMOOTHNESS
 from spcatv.estimator.parameters import ROUNDING, check_some_left, checked_init
 from spcatv.kernels.vectors import all_finite
 from spcatv.model.checkpoint import Stage, current_checkpoint
@@ -53,6 +55,8 @@ from spcatv.structure import Structure
 ORDINARY_SQUARES = {np.dtype(np.float32): (1e-16, 1e16), np.dtype(np.float64): ORDINARY[np.dtype(np.float64)]}
 # A share of zeros this close to the wanted one needs no remark.
 SPARSITY_SLACK = 0.01
+# Nor do so many features of small data, if they are no larger a share than this.
+FEW_FEATURES, FEW_SHARE = 5, 0.05
 # A component of the penalised model with a smaller share of zeros than this is hardly sparse.
 DENSE = 0.05
 # A relative l1 weight from here on should leave zeros.
@@ -163,6 +167,12 @@ def checked_data(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) -
     statistics are computed. Memory maps that fit into memory are used where they lie, and other stored arrays
     of a single block are read once.
     """
+    if np.ma.is_masked(X):
+        raise ValueError(
+            f"{np.count_nonzero(np.ma.getmask(X))} entries of X are masked, and would be read as if they "
+            "were not; fill them, for instance with the means of their columns, or leave out their samples "
+            "or features"
+        )
     if lies_on_gpu(X):
         if estimator.device == "cpu":
             raise ValueError(
@@ -383,10 +393,11 @@ def warn_of_count(estimator: Any, shape: tuple[int, int]) -> None:
     n_samples, n_features = shape
     most = min(n_samples - bool(estimator.center), n_features)
     if estimator.n_components > most:
+        explain = "1 component" if most == 1 else f"{most} components"
         warn_user(
             f"n_components={estimator.n_components} is more than the rank of the data, which is {most} at "
             f"most ({n_samples} samples{', centred' if estimator.center else ''}, {n_features} features): "
-            f"{most} components can explain all of the variance. Further ones divide it anew, or are dead.",
+            f"{explain} can explain all of the variance. Further ones divide it anew, or are dead.",
             ComponentCountWarning,
         )
 
@@ -482,18 +493,42 @@ def _remedy_for_jumps(estimator: Any) -> str:
 
 
 def _warn_of_zeros(estimator: Any) -> None:
-    """Warn of components whose share of zeros is not the one asked for."""
-    wanted = np.broadcast_to(estimator.sparsity, (int(estimator.n_components),))
-    slack = max(SPARSITY_SLACK, 1.0 / estimator.components_.shape[1]) + ROUNDING
+    """Warn of components whose share of zeros is not the one asked for, say why, and what to do."""
+    n_features = estimator.components_.shape[1]
+    # on small data a plateau of a few features is no news
+    few = min(FEW_FEATURES / n_features, FEW_SHARE)
+    slack = max(SPARSITY_SLACK, few, 1.0 / n_features) + ROUNDING
+    wanted = _sparsities(estimator)
     missed = [
-        f"component {k + 1}: {record.sparsity:.1%} instead of {wanted[k]:.1%}"
+        (k, record)
         for k, record in enumerate(estimator.diagnostics_)
         if record.n_nonzero > 0 and abs(record.sparsity - wanted[k]) > slack
     ]
     if missed:
-        warn_user(
-            f"the share of zeros is not quite the one asked for ({'; '.join(missed)}): regions enter and "
-            "leave a smooth loading as a whole, and this is the closest share found. A lower smoothness (now "
-            f"{estimator.smoothness:g}) or another sparsity avoids such jumps.",
-            SparsityWarning,
+        shares = "; ".join(
+            f"component {k + 1}: {record.sparsity:.1%} instead of {wanted[k]:.1%}" for k, record in missed
         )
+        why = _why_not_as_asked(estimator, [record for _, record in missed])
+        warn_user(f"the share of zeros is not the one asked for ({shares}): {why}", SparsityWarning)
+
+
+def _why_not_as_asked(estimator: Any, records: list[ComponentDiagnostics]) -> str:
+    """Why these components have other shares of zeros than were asked for, and what to do."""
+    if estimator.smoothness == 0 or estimator.structure_.n_rows == 0:
+        return (
+            "features that are copies of each other are zero together, and constant ones always are. This "
+            "is the closest share; drop such features, or ask for another sparsity."
+        )
+    used = min(record.smoothness or 0.0 for record in records)
+    if used <= LEAST_SMOOTHNESS * estimator.smoothness:
+        return (
+            f"even with the smoothness lowered from {estimator.smoothness:g} to {used:.2g}, many features "
+            "have the same loading. Features may be constant, copies of each other, or in so different units "
+            "that a few outweigh all others: drop them or scale them to the same variance, or ask for "
+            "another sparsity."
+        )
+    lowered = f", lowered to {used:.2g} already" if used < estimator.smoothness else ""
+    return (
+        "regions enter and leave a smooth loading as a whole, and this is the closest share found. A lower "
+        f"smoothness (now {estimator.smoothness:g}{lowered}) or another sparsity avoids such jumps."
+    )

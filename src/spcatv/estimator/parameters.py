@@ -53,8 +53,7 @@ def check_parameters(estimator: Any) -> None:
         check_choice("penalty", estimator.penalty, PENALTIES)
     check_choice("transform_method", estimator.transform_method, allowed.TRANSFORMS)
     for name, choices in (("global_signal", allowed.GLOBAL_SIGNALS), ("refit", allowed.REFITS)):
-        if getattr(estimator, name) is not None:
-            check_choice(name, getattr(estimator, name), choices)
+        check_choice(name, getattr(estimator, name), (None, *choices))
     if not callable(estimator.solver):
         check_choice("solver", estimator.solver, allowed.SOLVER_NAMES)
     if estimator.dtype is not None and _dtype_name(estimator.dtype) not in allowed.DTYPES:
@@ -169,9 +168,9 @@ def _check_ratios(l1_ratio: Any, tv_ratio: Any) -> None:
         )
 
 
-def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    """Raise a ValueError unless a parameter is one of a few words."""
-    if not isinstance(value, str) or value not in choices:
+def check_choice(name: str, value: Any, choices: tuple[str | None, ...]) -> None:
+    """Raise a ValueError unless a parameter is one of a few words, or None where that is one of them."""
+    if not (value is None or isinstance(value, str)) or value not in choices:
         raise ValueError(f"unknown {name} {value!r}; choose one of {', '.join(map(repr, choices))}")
 
 

@@ -355,6 +355,10 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
                 f"scores must have shape (n_samples, {len(self.components_)}), one column per component; got "
                 f"{scores.shape}"
             )
+        if scores.dtype.kind not in "fiub":
+            raise ValueError(f"scores must be real numbers, got an array of {scores.dtype}")
+        if not is_dask and not np.isfinite(scores).all():
+            raise ValueError("scores must be finite; some are NaN or infinite")
         if is_dask:
             scores = scores.rechunk({1: -1})
             chunks = scores.chunks[0], self.mean_.shape

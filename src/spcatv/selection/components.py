@@ -109,6 +109,11 @@ class ComponentCurve:
 
     def _reason(self, chosen: int, n_candidates: int, *, stands_out: bool) -> str:
         most, share = len(self.mean), 100 * self.mean[chosen - 1]
+        if n_candidates == 0:
+            return (
+                "No component stands out: only one was looked at, and there is no other to compare it with. "
+                "Trust it only if it is found again."
+            )
         if not stands_out:
             return (
                 f"No component stands out: each explains about as much of held-out samples as the last of "
@@ -163,7 +168,8 @@ def component_curve(
     X : array-like of shape (n_samples, n_features)
         Data.
     max_components : int, default=10
-        The largest number to look at.
+        The largest number to look at. It is no more than the rank that the training samples of every fold
+        can have: further components would explain little because nothing is left, not because of chance.
     cv, y, groups, standardize, confounds
         Folds and their samples, as in `SPCATVCV`.
     n_jobs : int or None, default=None
@@ -196,6 +202,8 @@ def component_curve(
     data = placed(data, template, n_jobs)
     setting = complete_setting(estimator, {})
     folds = make_folds(cv, shareable(data), y, groups)
+    rank = min(min(len(fold.train) for fold in folds) - bool(estimator.center), data.shape[1])
+    template.set_params(n_components=min(max_components, max(rank, 1)))
     adjustment = checked_adjustment(standardize, confounds, data.shape[0])
     tasks = ((template, shareable(data), structure, fold, [setting], adjustment) for fold in folds)
     with workers(n_jobs, data, StageStarted("Counting components", len(folds), "folds")) as pool:

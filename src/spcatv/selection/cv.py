@@ -29,7 +29,7 @@ from spcatv.progress.printing import LinePrinter
 from spcatv.selection.components import ComponentCurve
 from spcatv.selection.folds import make_folds
 from spcatv.selection.path import WEIGHTS, PathFitter, way_to
-from spcatv.selection.rules import choose
+from spcatv.selection.rules import check_folds, choose
 from spcatv.selection.search import (
     Row,
     alpha_rows,
@@ -295,6 +295,7 @@ transform_method, init, dtype, memory_limit, device, random_state
         adjustment = checked_adjustment(self.standardize, confounds, data.shape[0])
         structure = as_structure(self.structure, n_features=data.shape[1])
         folds = make_folds(self.cv, shared, y, groups)
+        check_folds(len(folds), self.rule)
         worker_template = clone(template).set_params(structure=None)
         listener = together(*listeners(), LinePrinter("[SPCATVCV] ") if self.verbose else SILENT)
         n_rows = len(ratio_pairs(template, self.l1_ratio, self.tv_ratio)) if rows is None else len(rows)

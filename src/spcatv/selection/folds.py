@@ -10,6 +10,9 @@ import numpy as np
 from spcatv._util.types import Array, IntArray
 from spcatv.data import Data
 
+# Folds where nothing is said.
+DEFAULT_FOLDS = 5
+
 
 @dataclass(frozen=True, eq=False)
 class Fold:
@@ -33,18 +36,51 @@ def make_folds(cv: Any, X: Any, y: Any = None, groups: Any = None) -> list[Fold]
     if isinstance(X, Data):
         X = np.zeros((X.shape[0], 1))  # splitters only count its samples
     check_consistent_length(X, y, groups)
-    n_folds = 5 if cv is None else cv
+    n_folds = DEFAULT_FOLDS if cv is None else cv
     if isinstance(n_folds, (int, np.integer)):
+        _check_number(int(n_folds), X.shape[0], groups)
         splitter = KFold(int(n_folds)) if groups is None else GroupKFold(int(n_folds))
     else:
         splitter = check_cv(n_folds)
-    splits = splitter.split(X, y, groups)
-    folds = [Fold(number, np.asarray(train), np.asarray(test)) for number, (train, test) in enumerate(splits)]
+    if y is None and "Stratified" in type(splitter).__name__:
+        raise ValueError(f"{type(splitter).__name__} needs y, the classes to stratify by")
+    folds = [
+        Fold(number, *(_indices(part, X.shape[0], number) for part in split))
+        for number, split in enumerate(splitter.split(X, y, groups))
+    ]
+    if not folds:
+        raise ValueError("cv has no folds; give at least two pairs of (train, test), or a number of folds")
     for fold in folds:
         _check_samples(fold)
         if groups is not None:
             _check_groups(fold, np.asarray(groups), splitter)
     return folds
+
+
+def _check_number(n_folds: int, n_samples: int, groups: Any) -> None:
+    """Raise a ValueError for folds of which some would hold out nothing."""
+    most, what = (n_samples, "samples") if groups is None else (len(np.unique(groups)), "groups")
+    if not 2 <= n_folds <= most:
+        raise ValueError(
+            f"cv={n_folds} folds of {most} {what}: "
+            + (f"give a number from 2 to {most}" if most >= 2 else f"at least two {what} are needed")
+        )
+
+
+def _indices(samples: Any, n_samples: int, number: int) -> IntArray:
+    """One side of a split as numbers of samples, from their numbers or from one truth value per sample."""
+    indices = np.asarray(samples)
+    if indices.dtype == bool and indices.shape == (n_samples,):
+        return np.flatnonzero(indices)
+    if indices.size == 0:
+        return np.zeros(0, dtype=np.intp)
+    are_numbers = indices.ndim == 1 and indices.dtype.kind in "iu"
+    if not are_numbers or indices.min() < 0 or indices.max() >= n_samples:
+        raise ValueError(
+            f"fold {number + 1} must name its samples by numbers from 0 to {n_samples - 1}, or by one True "
+            f"or False per sample; got {samples!r}"
+        )
+    return indices
 
 
 def _check_samples(fold: Fold) -> None:
@@ -61,7 +97,7 @@ def _check_groups(fold: Fold, groups: Array, splitter: Any) -> None:
     torn = np.intersect1d(groups[fold.train], groups[fold.test])
     if torn.size:
         raise ValueError(
-            f"{type(splitter).__name__} puts samples of group {torn[0]!r} on both sides of fold "
+            f"{type(splitter).__name__} puts samples of group {torn.tolist()[0]!r} on both sides of fold "
             f"{fold.number + 1}; take a splitter that keeps groups together, such as GroupKFold or "
             "LeaveOneGroupOut, or give cv as a number"
         )

@@ -77,7 +77,7 @@ def one_standard_error(table: SelectionTable) -> int:
     over folds: errors as they stand differ more between folds than between any two settings. Of settings
     that are equally sparse, the most reproducible one is taken.
     """
-    _check_folds(table, "one_se")
+    check_folds(int(table.used_folds.sum()), "one_se")
     best = lowest_error(table)
     explained = table.mean_explained[:, -1]
     near = table.eligible & (explained >= explained[best] - standard_error(table.explained[best, :, -1]))
@@ -89,7 +89,7 @@ def one_standard_error(table: SelectionTable) -> int:
 
 def highest_stability(table: SelectionTable) -> int:
     """The most reproducible setting: highest Dice index over folds, corrected for chance."""
-    _check_folds(table, "stability")
+    check_folds(int(table.used_folds.sum()), "stability")
     return _first_lowest(-_reproducibility(table), table.eligible)
 
 
@@ -138,7 +138,10 @@ def _first_lowest(values: FloatArray, among: BoolArray) -> int:
     return int(np.argmin(np.where(among, values, np.inf)))
 
 
-def _check_folds(table: SelectionTable, rule: str) -> None:
-    n_folds = int(table.used_folds.sum())
-    if n_folds < 2:
-        raise ValueError(f"rule={rule!r} needs the scores of at least two folds, there are {n_folds}")
+def check_folds(n_folds: int, rule: Any) -> None:
+    """Raise a ValueError for a rule that compares folds, if there are too few of them."""
+    if n_folds < 2 and rule in ("one_se", "stability"):
+        raise ValueError(
+            f"rule={rule!r} needs the scores of at least two folds, there are {n_folds}; give more, or take "
+            "rule='error'"
+        )
