@@ -35,7 +35,7 @@ def add_argument(group: argparse._ArgumentGroup, name: str, option: Option, defa
         # separate arguments, so that a shell completes file names
         details = {"nargs": option.n_values, "metavar": tuple(kind.metavar.split())}
     else:
-        details |= {"type": _argument_type(kind), "choices": kind.choices or None}
+        details |= {"type": argument_type(kind), "choices": kind.choices or None}
     if default is not None:
         shown += f" (default: {_shown(default)})"
     group.add_argument(flag(name), default=argparse.SUPPRESS, help=shown, **details)
@@ -74,7 +74,9 @@ def _shown(default: Any) -> str:
     return f"{default:g}" if isinstance(default, float) else str(default)
 
 
-def _argument_type(kind: Kind) -> Any:
+def argument_type(kind: Kind) -> Any:
+    """A kind as a type of argparse, which shows what is wrong with a value in the words of the kind."""
+
     def read(text: str) -> Any:
         try:
             return kind.read(text)

@@ -65,7 +65,7 @@ class NoteDisplay(Display):
     def hear(self, event: Event, /) -> bool:
         """Print the text of a message."""
         if isinstance(event, Message):
-            print(f"spca-tv: note: {event.text}", file=sys.stderr, flush=True)
+            complain("note", event.text)
         return False
 
 
@@ -142,7 +142,7 @@ class LiveDisplay(Display):
         """Redraw the line."""
         match event:
             case Message(text):
-                self._bar.console.print(f"spca-tv: note: {text}", markup=False, highlight=False)
+                self._bar.console.print(f"spca-tv: note: {printable(text)}", markup=False, highlight=False)
             case FileRead(number, total):
                 self._left.steps_done(number, total)
                 self._bar.update(self._task, completed=number, total=total, note=f"file {number}/{total}")

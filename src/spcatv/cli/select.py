@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -84,7 +84,8 @@ def _select(
         options = replace(options, cv=fold_count(options, labels))
         _check_folds(options, samples, labels)
         request.announce(samples)
-        with _workers(client, samples):
+        # every worker of a cluster gets the data once
+        with nullcontext() if client is None else dask_backend(client, samples.matrix, samples.structure):
             options, curve = with_number(options, samples, groups=labels, n_jobs=_n_jobs(options))
             search = _compared(options, samples, labels)
             stability = _resampled(options, samples, labels, search.best_estimator_)
@@ -110,16 +111,6 @@ def _cluster(address: str | None) -> Iterator[Any]:
             except ConnectionError as error:
                 raise InputError(f"--scheduler: {error}") from error
         yield client
-
-
-@contextmanager
-def _workers(client: Any, samples: SampleSet) -> Iterator[None]:
-    """Run the fits on the cluster, where every worker gets the data once; otherwise on this machine."""
-    if client is None:
-        yield
-        return
-    with dask_backend(client, samples.matrix, samples.structure):
-        yield
 
 
 def _check_folds(options: SelectOptions, samples: SampleSet, labels: Labels | None) -> None:

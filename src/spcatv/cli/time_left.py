@@ -31,7 +31,7 @@ class TimeLeft:
         self._next = 0.0 if n_steps is None else min(1.0, self._at_once / n_steps)
 
     def steps_done(self, number: int, n_steps: int | None = None) -> None:
-        """So many steps of the stage are done; `n_steps` says how many there are, if that is news."""
+        """`number` steps of the stage are done; `n_steps` says how many there are, if that has changed."""
         self._n_steps = n_steps or self._n_steps
         if self._n_steps is not None:
             rounds = math.ceil(number / self._at_once)
