@@ -483,7 +483,7 @@ def _remedy_for_jumps(estimator: Any) -> str:
 
 def _warn_of_zeros(estimator: Any) -> None:
     """Warn of components whose share of zeros is not the one asked for."""
-    wanted = np.broadcast_to(estimator.sparsity, (int(estimator.n_components),))
+    wanted = _sparsities(estimator)
     slack = max(SPARSITY_SLACK, 1.0 / estimator.components_.shape[1]) + ROUNDING
     missed = [
         f"component {k + 1}: {record.sparsity:.1%} instead of {wanted[k]:.1%}"

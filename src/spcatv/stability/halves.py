@@ -23,12 +23,7 @@ from spcatv.model.checkpoint import checkpointing
 from spcatv.model.encoding import recordable
 from spcatv.progress import StageStarted
 from spcatv.selection.workers import FIT_FAILURES, Failure, check_failures, failure, without_failures, workers
-from spcatv.stability.refits import (
-    fit_samples,
-    further_components,
-    reference_fit,
-    some_samples,
-)
+from spcatv.stability.refits import fit_samples, further_components, reference_fit, some_samples
 from spcatv.structure import Structure
 
 FOUND_AGAIN = "found again"
@@ -253,7 +248,7 @@ def split_halves(
             raise ValueError(
                 f"halves need at least 2 samples or groups each, but there are {len(reference.blocks)}"
             )
-        tasks = ((*task, norm_fraction) for task in reference.tasks(random_state, n_fits))
+        tasks = reference.tasks(random_state, n_fits, norm_fraction)
         with workers(n_jobs, reference.data, StageStarted("Splitting into halves", n_fits, "splits")) as pool:
             return _summary(pool.run(_fit_split, tasks), reference.components)
 
