@@ -135,20 +135,7 @@ class ImageSPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEsti
         *,
         exclude: str | Sequence[str] = (),
     ) -> FloatArray:
-        """Fit images and return their scores, shape (n_images, n_components); the images are read once.
-
-        Parameters
-        ----------
-        X : images or Cohort
-            As for `fit`.
-        y : array-like of shape (n_images,), default=None
-            As for `fit`.
-        groups : array-like of shape (n_images,), default=None
-            As for `fit`.
-        confounds : table, default=None
-            As for `fit`.
-        exclude : str or sequence of str, default=()
-            As for `fit`.
+        """Fit images and return their scores; the images are read once. Parameters are those of `fit`.
 
         Returns
         -------
@@ -170,9 +157,10 @@ class ImageSPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEsti
         search.check()
         check_image_parameters(reader)
         cohort = cohort_for(reader, imgs, confounds, exclude)
-        if groups is None:
+        if groups is None and cohort.groups is not None:
             groups = cohort.groups
-            search.set_params(cv=_at_most(self.cv, groups))
+            if self.cv is None:  # neither the groups nor the number of folds were asked for
+                search.set_params(cv=min(5, len(set(groups))))
         self.groups_ = None if groups is None else tuple(groups)
         search.set_params(structure=cohort.space.structure(), dtype=cohort.preparation.dtype)
         search.fit(cohort.X, y, groups=self.groups_, confounds=cohort.adjustment.confounds)
@@ -283,11 +271,6 @@ class ImageSPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEsti
         """
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.score(imgs, y, confounds)
-
-
-def _at_most(cv: Any, groups: Any) -> Any:
-    """Not more folds than groups, where neither their number nor the groups were asked for."""
-    return cv if cv is not None or groups is None else min(5, len(set(groups)))
 
 
 # scikit-learn, help() and notebooks read the parameters here

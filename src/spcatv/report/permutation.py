@@ -39,9 +39,7 @@ class Exchange:
 
     def means(self, values: FloatArray) -> FloatArray:
         """Means over the samples of every unit; `values` has shape (n_samples, K)."""
-        sizes = np.bincount(self.unit)
-        sums = np.stack([np.bincount(self.unit, weights=column) for column in values.T], axis=1)
-        return sums / sizes[:, None]
+        return _means(values, self.unit)
 
     def firsts(self) -> IntArray:
         """One sample of every unit, shape (n_units,)."""
@@ -132,9 +130,13 @@ def centred(values: FloatArray, block: IntArray | None) -> FloatArray:
     if block is None:
         return values - values.mean(axis=0)
     table = values.reshape(len(values), -1)
-    sums = np.stack([np.bincount(block, weights=column) for column in table.T], axis=1)
-    means = sums / np.bincount(block)[:, None]
-    return (table - means[block]).reshape(values.shape)
+    return (table - _means(table, block)[block]).reshape(values.shape)
+
+
+def _means(table: FloatArray, number: IntArray) -> FloatArray:
+    """Means over the rows with the same number, one row per number from 0 on."""
+    sums = np.stack([np.bincount(number, weights=column) for column in table.T], axis=1)
+    return sums / np.bincount(number)[:, None]
 
 
 def permutations(exchange: Exchange, n_units: int) -> Iterator[IntArray]:
