@@ -86,17 +86,10 @@ def _select(
         request.announce(samples)
         # every worker of a cluster gets the data once
         with nullcontext() if client is None else dask_backend(client, samples.matrix, samples.structure):
-            options, curve = with_number(options, samples, groups=labels, n_jobs=_n_jobs(options))
+            options, curve = with_number(options, samples, labels)
             search = _compared(options, samples, labels)
             stability = _resampled(options, samples, labels, search.best_estimator_)
-            halves = verdicts(
-                options.n_splits,
-                samples,
-                search.best_estimator_,
-                groups=labels,
-                seed=options.seed,
-                n_jobs=_n_jobs(options),
-            )
+            halves = verdicts(options, samples, search.best_estimator_, labels)
     return samples, curve, search, stability, halves
 
 
@@ -128,7 +121,7 @@ def _compared(options: SelectOptions, samples: SampleSet, labels: Labels | None)
         structure=samples.structure,
         dtype=samples.dtype,
         standardize=samples.adjustment.standardize,
-        n_jobs=_n_jobs(options),
+        n_jobs=options.n_workers,
         **options.search_parameters(),
     )
     return search.fit(samples.matrix, groups=labels, confounds=samples.adjustment.confounds)
@@ -145,13 +138,8 @@ def _resampled(
         samples.matrix,
         n_resamples=options.n_bootstraps,
         random_state=options.seed,
-        **parts_of(samples, labels, _n_jobs(options)),
+        **parts_of(options, samples, labels),
     )
-
-
-def _n_jobs(options: SelectOptions) -> int | None:
-    """Workers on this machine; those of a cluster are all used."""
-    return None if options.scheduler is not None else options.n_jobs
 
 
 def _choice_text(search: SPCATVCV) -> str:
