@@ -74,10 +74,14 @@ class ImageSPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEsti
     --------
     >>> from spcatv import ImageSPCATVCV
     >>> search = ImageSPCATVCV(n_components=3, mask="gm_mask.nii.gz", sparsity=[0.8, 0.9], smoothness=1.0)
-    >>> search = search.fit("derivatives/sub-*_gm.nii.gz")
-    >>> search.components_.shape == (3, search.n_features_in_)
-    True
+    >>> scores = search.fit_transform("derivatives/sub-*_gm.nii.gz")
+    >>> scores.shape, search.components_.shape == (3, search.n_features_in_)
+    ((12, 3), True)
     >>> search.components_img_.to_filename("components.nii.gz")
+    >>> search.transform("derivatives/sub-0*_gm.nii.gz").shape, search.inverse_transform(scores[:2]).shape
+    ((10, 3), (7, 6, 5, 2))
+    >>> search.score("derivatives/sub-*_gm.nii.gz") < 0
+    True
     """
 
     def __init__(self, n_components: int = 3, **parameters: Any) -> None:
@@ -141,13 +145,6 @@ class ImageSPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEsti
         -------
         ndarray of shape (n_images, n_components)
             Scores by the chosen model.
-
-        Examples
-        --------
-        >>> from spcatv import ImageSPCATVCV
-        >>> search = ImageSPCATVCV(1, mask="gm_mask.nii.gz", sparsity=[0.5, 0.8], smoothness=1.0, cv=2)
-        >>> search.fit_transform("derivatives/sub-*_gm.nii.gz").shape
-        (12, 1)
         """
         cohort = self._fit(X, y, groups, confounds, exclude)
         return self.best_estimator_.estimator_.transform(cohort.X)
@@ -211,13 +208,6 @@ class ImageSPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEsti
         -------
         ndarray of shape (n_images, n_components)
             Scores.
-
-        Examples
-        --------
-        >>> from spcatv import ImageSPCATVCV
-        >>> search = ImageSPCATVCV(1, mask="gm_mask.nii.gz", sparsity=[0.5, 0.8], smoothness=1.0, cv=2)
-        >>> search.fit("derivatives/sub-*_gm.nii.gz").transform("derivatives/sub-0*_gm.nii.gz").shape
-        (10, 1)
         """
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.transform(imgs, confounds)
@@ -234,13 +224,6 @@ class ImageSPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEsti
         -------
         4-D Nifti1Image, SurfaceImage or Cifti2Image
             One image per row.
-
-        Examples
-        --------
-        >>> from spcatv import ImageSPCATVCV
-        >>> search = ImageSPCATVCV(1, mask="gm_mask.nii.gz", sparsity=[0.5, 0.8], smoothness=1.0, cv=2)
-        >>> search.fit("derivatives/sub-*_gm.nii.gz").inverse_transform([[1.0], [2.0]]).shape
-        (7, 6, 5, 2)
         """
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.inverse_transform(X)
@@ -261,13 +244,6 @@ class ImageSPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEsti
         -------
         float
             Higher is better.
-
-        Examples
-        --------
-        >>> from spcatv import ImageSPCATVCV
-        >>> search = ImageSPCATVCV(1, mask="gm_mask.nii.gz", sparsity=[0.5, 0.8], smoothness=1.0, cv=2)
-        >>> search.fit("derivatives/sub-0*_gm.nii.gz").score("derivatives/sub-1*_gm.nii.gz") < 0
-        True
         """
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.score(imgs, y, confounds)
