@@ -15,7 +15,7 @@ from spcatv.cli.bids import found_images, with_participants
 from spcatv.cli.config import config_text, read_config
 from spcatv.cli.images import IMAGE_DTYPE, read_images
 from spcatv.cli.inputs import SampleFiles, Source, sample_files
-from spcatv.cli.kinds import InputError
+from spcatv.cli.kinds import InputError, input_errors
 from spcatv.cli.option_table import BIDS_FILTERS
 from spcatv.cli.options import CommonOptions, OptionsKind, effective_options, flag
 from spcatv.cli.progress import Display, choose_display, set_up_log
@@ -99,12 +99,8 @@ def checked_request(
     output = options.output
     if output is None:
         raise InputError("no output folder: name one with --output DIR")
-    try:
+    with input_errors(ValueError, TypeError):
         options = check(options, sources)
-    except InputError:
-        raise
-    except (ValueError, TypeError) as error:
-        raise InputError(str(error)) from error
     files = _checked_input(options, sources)
     if files is not None and options.dtype is None:
         options = replace(options, dtype=IMAGE_DTYPE)  # the configuration records the effective value

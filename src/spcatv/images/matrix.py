@@ -18,7 +18,7 @@ from spcatv._util.threads import in_order, most_threads
 from spcatv._util.types import FloatArray
 from spcatv.data import checked_memory_limit
 from spcatv.data.memory import BLOCK_BYTES, PARTS, Budget, bytes_text, machine_memory
-from spcatv.images.loading import ImageError
+from spcatv.images.loading import ImageError, image_errors
 from spcatv.images.row_store import Kind, Origin, Rows, checked_cache, digest, known_rows, open_store
 from spcatv.images.rows import StoredRows
 from spcatv.images.space import Samples, Space
@@ -84,10 +84,8 @@ class Storage:
                 f"{what}: name a folder for its rows, with {bytes_text(n_bytes)} of free space "
                 "(cache=, --cache)"
             )
-        try:
+        with image_errors(ValueError):
             self.budget.block_rows(shape[1] * np.dtype(dtype).itemsize, 1, shape[1])
-        except ValueError as error:
-            raise ImageError(str(error)) from error
 
 
 def is_storable(samples: Samples) -> bool:

@@ -201,18 +201,8 @@ def split_halves(
         Splits; each costs two fits of half of the samples, and two further components where they disagree.
     groups : array-like of shape (n_samples,), default=None
         Samples of one group, such as the visits of one subject, stay in one half.
-    standardize, confounds
-        As in `SPCATVCV`: features scaled and confounds removed with coefficients of the samples of each fit.
-    norm_fraction : float, default=0.99
-        The share of a loading's norm that makes its support (`spcatv.metrics.threshold_loadings`).
-    random_state : int, RandomState instance or None, default=None
-        For the splits; every split has a seed of its own, so that any number of workers gives the same.
-        Random starts of the fits follow it, too.
-    n_jobs : int or None, default=None
-        Workers, as in joblib.
-    checkpoint : path, default=None
-        Folder that keeps every split as soon as it is done (`spcatv.selection.checkpointing`); needs a
-        `random_state`.
+    standardize, confounds, norm_fraction, random_state, n_jobs, checkpoint
+        As in `bootstrap_components`, with splits in the place of resamples.
 
     Returns
     -------
