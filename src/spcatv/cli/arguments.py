@@ -13,7 +13,7 @@ from spcatv.cli.options import CommonOptions, flag, options_of
 
 
 def add_arguments(parser: argparse.ArgumentParser, kind: type[CommonOptions]) -> argparse._ArgumentGroup:
-    """Declare every option of a command; those that are not given stay out. Returns the last group."""
+    """Declare every option of a command, without a value unless it is given; returns the last group."""
     defaults = {item.name: item.default for item in fields(kind)}
     options = options_of(kind)
     used = {option.group for option in options.values()}

@@ -219,7 +219,7 @@ def way_to(setting: Setting, settings: Sequence[Setting]) -> list[Setting]:
 
 
 def _row(setting: Setting) -> tuple[float, ...]:
-    """The coordinates of a setting that stay the same along a row; those of either model come apart."""
+    """The values of a setting that stay the same along a row; the two models have different ones."""
     return (setting["smoothness"],) if "sparsity" in setting else (setting["tv_ratio"], setting["l1_ratio"])
 
 
