@@ -85,8 +85,9 @@ def label_features(
     for file, (part, vertices) in zip(surfaces, hemispheres, strict=False):
         numbers, own = _on_vertices(file, vertices)
         texts[part.start : part.stop] = _named(numbers, given | own)
-    names, numbers = np.unique(np.array(["", *texts], dtype=object), return_inverse=True)
-    return FeatureLabels(numbers[1:], tuple(names))
+    names = ["", *sorted(set(texts) - {""})]
+    place = {name: number for number, name in enumerate(names)}
+    return FeatureLabels(np.array([place[text] for text in texts], dtype=np.int64), tuple(names))
 
 
 def _by_name(
