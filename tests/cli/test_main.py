@@ -38,6 +38,8 @@ def test_wrong_folder_through_a_real_process(tmp_path):
         (["demo", "--colour"], "unrecognized arguments: --colour"),
         (["demo", "--seed", "-1"], "a seed is an integer >= 0, got '-1'"),
         (["demo", "--seed", "x"], "a seed is an integer >= 0, got 'x'"),
+        (["transform", "model", "--memory", "much"], "--memory: must be a size such as 4GB, 500MB or 1.5GiB"),
+        (["transform", "model", "--confounds-columns", "age,"], "must be a text that is not empty, got ''"),
     ],
 )
 def test_wrong_use_is_2(argv, message, capsys):

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from spcatv.cli import main
+from spcatv.cli.progress import NoteDisplay
 from spcatv.cli.saying import printable
+from spcatv.progress import Message
 
 NAME = "sub-01\x1b]0;owned\x07\x1b[31m\u202egz.npy"
 
@@ -36,3 +38,8 @@ def test_escapes_in_file_names_are_written_out(tmp_path, monkeypatch, capsys):
     shown = "".join(capsys.readouterr())
     assert r"\x1b]0;owned\x07" in shown
     assert not {"\x1b", "\x07", "\u202e"} & set(shown)
+
+
+def test_escapes_in_notes_are_written_out(capsys):
+    NoteDisplay().hear(Message("the cache \x1b[2J"))
+    assert capsys.readouterr().err == "spca-tv: note: the cache \\x1b[2J\n"

@@ -13,7 +13,7 @@ from spcatv.cli.options import CommonOptions, flag, options_of
 
 
 def add_arguments(parser: argparse.ArgumentParser, kind: type[CommonOptions]) -> argparse._ArgumentGroup:
-    """Declare every option of a command; those that are not given stay out. Returns the last group."""
+    """Declare every option of a command, without a value unless it is given; returns the last group."""
     defaults = {item.name: item.default for item in fields(kind)}
     options = options_of(kind)
     used = {option.group for option in options.values()}
@@ -35,7 +35,7 @@ def add_argument(group: argparse._ArgumentGroup, name: str, option: Option, defa
         # separate arguments, so that a shell completes file names
         details = {"nargs": option.n_values, "metavar": tuple(kind.metavar.split())}
     else:
-        details |= {"type": _argument_type(kind), "choices": kind.choices or None}
+        details |= {"type": argument_type(kind), "choices": kind.choices or None}
     if default is not None:
         shown += f" (default: {_shown(default)})"
     group.add_argument(flag(name), default=argparse.SUPPRESS, help=shown, **details)
@@ -74,7 +74,9 @@ def _shown(default: Any) -> str:
     return f"{default:g}" if isinstance(default, float) else str(default)
 
 
-def _argument_type(kind: Kind) -> Any:
+def argument_type(kind: Kind) -> Any:
+    """A kind as a type of argparse, which shows what is wrong with a value in the words of the kind."""
+
     def read(text: str) -> Any:
         try:
             return kind.read(text)

@@ -15,7 +15,7 @@ from spcatv._util.files import file_state
 from spcatv._util.quality import BlankError, ImageQualityWarning, Wording, sample_quality
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
 from spcatv._util.warn import warn_user
-from spcatv.cli.kinds import InputError
+from spcatv.cli.kinds import InputError, input_errors
 from spcatv.cli.options import CommonOptions
 from spcatv.data import checked_memory_limit, row_blocks
 from spcatv.data.memory import bytes_text
@@ -307,10 +307,8 @@ def _field_structure(labels: IntArray | None, options: CommonOptions) -> Structu
     periodic = options.periodic or ()
     if not set(periodic) <= set(axes):
         raise InputError(f"--periodic: the field has the axes 0 to {axes[-1]}, got {max(periodic)}")
-    try:
+    with input_errors(ValueError):
         return grid(labels, voxel_size=options.voxel_size, periodic=[axis in periodic for axis in axes])
-    except ValueError as error:
-        raise InputError(str(error)) from error
 
 
 def on_the_field(maps: FloatArray, structure: Structure) -> FloatArray:

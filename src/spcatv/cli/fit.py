@@ -42,20 +42,11 @@ def run(arguments: argparse.Namespace) -> None:
             samples = request.read()
             _check_sparsity(request.options, samples)
             request.announce(samples)
-            options, curve = with_number(
-                request.options, samples, groups=samples.groups, n_jobs=request.options.n_jobs
-            )
+            options, curve = with_number(request.options, samples, samples.groups)
             parameters = options.model_parameters()
             model = SPCATV(structure=samples.structure, dtype=samples.dtype, **parameters)
             model.fit(samples.matrix)
-            halves, verdict = verdicts(
-                request.options.n_splits,
-                samples,
-                model,
-                groups=samples.groups,
-                seed=request.options.seed,
-                n_jobs=request.options.n_jobs,
-            )
+            halves, verdict = verdicts(options, samples, model, samples.groups)
         metrics = write_results(folder, samples, model, config=request.config, halves=halves)
         if curve is not None:
             write_curve(folder, curve)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spcatv.cli.number import parts_of
+from spcatv.cli.options import FitOptions, SelectOptions
 from spcatv.estimator import SPCATV
 from spcatv.results import SampleSet
 from spcatv.stability import SplitHalves, split_halves
@@ -19,7 +20,7 @@ MOST_VALUES = 50_000_000
 
 
 def verdicts(
-    n_splits: int | str, samples: SampleSet, model: SPCATV, *, groups: Any, seed: int, n_jobs: int | None
+    options: FitOptions | SelectOptions, samples: SampleSet, model: SPCATV, groups: Any
 ) -> tuple[SplitHalves | None, str]:
     """Compare random halves of the samples as often as `--n-splits` asks for.
 
@@ -27,14 +28,16 @@ def verdicts(
     halves, None if none were fitted; and the verdicts, one line per component, or the reason why there are
     none.
     """
-    if n_splits == 0:
+    if options.n_splits == 0:
         return None, ""
-    reason = _objection(samples, groups) if n_splits == AUTO else ""
+    reason = _objection(samples, groups) if options.n_splits == AUTO else ""
     if not reason:
-        n_splits = AUTO_SPLITS if n_splits == AUTO else int(n_splits)
+        n_splits = AUTO_SPLITS if options.n_splits == AUTO else int(options.n_splits)
+        parts = parts_of(options, samples, groups)
         try:
-            parts = parts_of(samples, groups, n_jobs)
-            halves = split_halves(model, samples.matrix, n_splits=n_splits, random_state=seed, **parts)
+            halves = split_halves(
+                model, samples.matrix, n_splits=n_splits, random_state=options.seed, **parts
+            )
             found = halves.reproducibility
             return halves, "\n".join(f"Component {item.component + 1}: {item.sentence}" for item in found)
         except ValueError as error:  # the fit of all samples has gone well, and is kept

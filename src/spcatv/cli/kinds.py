@@ -119,7 +119,7 @@ def text(metavar: str) -> Kind:
     return Kind(check, check, metavar)
 
 
-def size(metavar: str = "SIZE") -> Kind:
+def size() -> Kind:
     """An amount of memory, in the words of `SPCATV(memory_limit=...)`."""
     written = re.compile(r"\s*(\d+\.?\d*|\.\d+)\s*([kmgt]?(i?b)?)\s*", re.IGNORECASE)
     check = _checked(
@@ -127,7 +127,7 @@ def size(metavar: str = "SIZE") -> Kind:
         lambda v: isinstance(v, str) and bool(written.fullmatch(v)),
         str,
     )
-    return Kind(check, check, metavar)
+    return Kind(check, check, "SIZE")
 
 
 def path(metavar: str = "FILE") -> Kind:

@@ -35,7 +35,7 @@ def check_number(options: CommonOptions) -> None:
 
 
 def with_number(
-    options: OptionsKind, samples: SampleSet, *, groups: Any, n_jobs: int | None
+    options: OptionsKind, samples: SampleSet, groups: Any
 ) -> tuple[OptionsKind, ComponentCurve | None]:
     """The options with a number instead of "auto", and the curve that it was chosen by, if it was.
 
@@ -57,20 +57,20 @@ def with_number(
             samples.matrix,
             max_components=most,
             cv=min(N_FOLDS, n_blocks),
-            **parts_of(samples, groups, n_jobs),
+            **parts_of(options, samples, groups),
         )
     except ValueError as error:
         raise InputError(f"--n-components auto: {error}") from error
     return replace(options, n_components=curve.choice.n_components), curve
 
 
-def parts_of(samples: SampleSet, groups: Any, n_jobs: int | None) -> dict[str, Any]:
+def parts_of(options: CommonOptions, samples: SampleSet, groups: Any) -> dict[str, Any]:
     """How folds, resamples and halves treat their part of the samples, as arguments of the functions."""
     return {
         "groups": groups,
         "standardize": samples.adjustment.standardize,
         "confounds": samples.adjustment.confounds,
-        "n_jobs": n_jobs,
+        "n_jobs": options.n_workers,
     }
 
 

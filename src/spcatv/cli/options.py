@@ -98,6 +98,11 @@ class CommonOptions(BidsOptions):
     overwrite: bool = False
     resume: bool | None = None
 
+    @property
+    def n_workers(self) -> int | None:
+        """Workers on this machine."""
+        return self.n_jobs
+
     def model_parameters(self) -> dict[str, Any]:
         """The parameters of `SPCATV` that are options and have a value, without `dtype`."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
@@ -148,6 +153,11 @@ class SelectOptions(CommonOptions):
     n_bootstraps: int = 50
     n_splits: int | str = 10
     scheduler: str | None = None
+
+    @property
+    def n_workers(self) -> int | None:
+        """Workers on this machine; those of a cluster are all used."""
+        return None if self.scheduler is not None else self.n_jobs
 
     def search_parameters(self) -> dict[str, Any]:
         """The parameters of `SPCATVCV` that are options and have a value, without `dtype` and `n_jobs`."""

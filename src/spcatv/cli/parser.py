@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from spcatv._version import __version__
-from spcatv.cli import kinds
-from spcatv.cli.arguments import add_argument, add_arguments, add_verbosity
-from spcatv.cli.option_table import BIDS, BIDS_FILTERS, HEADINGS
+from spcatv.cli.arguments import add_argument, add_arguments, add_verbosity, argument_type
+from spcatv.cli.option_table import BIDS, BIDS_FILTERS, HEADINGS, OPTIONS
 from spcatv.cli.options import CommonOptions, FitOptions, SelectOptions
 from spcatv.cli.suggestions import TABLE_AND_COLUMN, Parser
 
@@ -143,7 +142,7 @@ def _add_transform(commands: Subparsers) -> Parser:
     )
     parser.add_argument(
         "--confounds-columns",
-        type=lambda text: kinds.several(kinds.text("NAME"), "").read(text),
+        type=argument_type(OPTIONS["confounds_columns"].kind),
         metavar="NAME,...",
         help="columns of --confounds to use (default: those that the model was fitted with)",
     )
@@ -159,7 +158,7 @@ def _add_transform(commands: Subparsers) -> Parser:
     )
     parser.add_argument(
         "--memory",
-        type=kinds.size().read,
+        type=argument_type(OPTIONS["memory"].kind),
         metavar="SIZE",
         help="memory that the images may take, such as 4GB; more are read in parts, one after the other",
     )

@@ -65,7 +65,7 @@ class NoteDisplay(Display):
     def hear(self, event: Event, /) -> bool:
         """Print the text of a message."""
         if isinstance(event, Message):
-            print(f"spca-tv: note: {event.text}", file=sys.stderr, flush=True)
+            complain("note", event.text)
         return False
 
 
@@ -75,7 +75,6 @@ class LogDisplay(Display):
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._component = ""
         self._left = TimeLeft(clock)
-        self._n_done = 0
 
     def hear(self, event: Event, /) -> bool:
         """Log an event."""
@@ -87,11 +86,9 @@ class LogDisplay(Display):
                 logger.info("%s", title)
             case StageStarted(title, total, unit, at_once):
                 self._left.begin(total, at_once)
-                self._n_done = 0
                 logger.info("%s: %d %s", title, total, unit)
             case StageAdvanced(note):
-                self._n_done += 1
-                self._left.steps_done(self._n_done)
+                self._left.steps_done()
                 logger.info("%s", ", ".join(filter(None, (note, str(self._left)))))
             case Message(text):
                 logger.info("%s", text)
@@ -127,7 +124,6 @@ class LiveDisplay(Display):
         self._left = TimeLeft(clock)
         self._bar = _bar(console, self._left)
         self._task = self._bar.add_task("Reading", total=None, note="")
-        self._n_done = 0
         self._component = ComponentStarted(1, 1, tol=1.0)
         self._share = 0.0
 
@@ -142,15 +138,14 @@ class LiveDisplay(Display):
         """Redraw the line."""
         match event:
             case Message(text):
-                self._bar.console.print(f"spca-tv: note: {text}", markup=False, highlight=False)
+                self._bar.console.print(f"spca-tv: note: {printable(text)}", markup=False, highlight=False)
             case FileRead(number, total):
                 self._left.steps_done(number, total)
                 self._bar.update(self._task, completed=number, total=total, note=f"file {number}/{total}")
             case StageStarted(title, total, unit, at_once):
                 self._begin(title, total, "" if total is None else f"0 of {total} {unit}", at_once)
             case StageAdvanced(note):
-                self._n_done += 1
-                self._left.steps_done(self._n_done)
+                self._left.steps_done()
                 self._bar.update(self._task, advance=1, note=printable(note))
             case ComponentStarted():
                 if event.number == 1:
@@ -174,7 +169,6 @@ class LiveDisplay(Display):
         self._bar.remove_task(self._task)
         self._task = self._bar.add_task(title, total=total, note=note)
         self._left.begin(total, at_once)
-        self._n_done = 0
 
     def _show(self, figures: str) -> None:
         number, n_components = self._component.number, self._component.n_components

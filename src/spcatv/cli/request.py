@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic
 
@@ -14,7 +15,7 @@ from spcatv.cli.bids import found_images, with_participants
 from spcatv.cli.config import config_text, read_config
 from spcatv.cli.images import IMAGE_DTYPE, read_images
 from spcatv.cli.inputs import SampleFiles, Source, sample_files
-from spcatv.cli.kinds import InputError
+from spcatv.cli.kinds import InputError, input_errors
 from spcatv.cli.option_table import BIDS_FILTERS
 from spcatv.cli.options import CommonOptions, OptionsKind, effective_options, flag
 from spcatv.cli.progress import Display, choose_display, set_up_log
@@ -27,6 +28,11 @@ from spcatv.results.folder import CONFIG
 
 # where samples may come from; one of them is given
 INPUTS = ("images", "array", "bids")
+# options, besides --standardize, that an array does not go with
+OF_IMAGES = (
+    *("surface", "template", "confounds", "path_column", "exclude", "cache", "smoothing_fwhm", "resample"),
+    *("target_affine", "standardize_runs", "detrend", "high_pass", "low_pass", "t_r", "run_confounds"),
+)
 
 
 @dataclass(frozen=True)
@@ -48,7 +54,7 @@ class Request(Generic[OptionsKind]):
     @contextmanager
     def claimed(self) -> Iterator[Path]:
         """Give an empty folder that becomes the results folder in the end; until then, keep what is done."""
-        note = _ignore if self.quiet else _print_note
+        note: Callable[[str], None] = (lambda text: None) if self.quiet else partial(complain, "note")
         work = KeptWork(self.output, self.options, self.files, note)
         claim = claimed_folder(self.output, overwrite=self.options.overwrite, note=note, beside=work)
         with claim as folder, work.active():
@@ -68,14 +74,6 @@ class Request(Generic[OptionsKind]):
         check_room(self.output, self.options, samples)
         if not self.quiet:
             say(samples.summary)
-
-
-def _ignore(text: str) -> None:
-    pass
-
-
-def _print_note(text: str) -> None:
-    complain("note", text)
 
 
 def checked_request(
@@ -101,12 +99,8 @@ def checked_request(
     output = options.output
     if output is None:
         raise InputError("no output folder: name one with --output DIR")
-    try:
+    with input_errors(ValueError, TypeError):
         options = check(options, sources)
-    except InputError:
-        raise
-    except (ValueError, TypeError) as error:
-        raise InputError(str(error)) from error
     files = _checked_input(options, sources)
     if files is not None and options.dtype is None:
         options = replace(options, dtype=IMAGE_DTYPE)  # the configuration records the effective value
@@ -146,18 +140,14 @@ def _checked_input(options: CommonOptions, sources: Sequence[Source]) -> tuple[S
         if options.surface is not None and options.template is not None:
             raise InputError("give either --surface or --template, not both")
         return files
-    _refuse(options, ("surface", "template", "confounds", "path_column", "exclude", "cache"), "images")
-    _refuse(options, ("smoothing_fwhm", "standardize_runs", "high_pass", "low_pass", "t_r"), "images")
-    _refuse(options, ("run_confounds", "target_affine"), "images")
     if options.standardize:
         raise InputError("--standardize can only be used with images; standardise the array yourself")
-    for name in ("resample", "detrend"):
-        if getattr(options, name):
-            raise InputError(f"{flag(name)} can only be used with images")
+    _refuse(options, OF_IMAGES, "images")
     return None
 
 
 def _refuse(options: CommonOptions, names: Sequence[str], needed: str) -> None:
+    defaults = type(options)
     for name in names:
-        if getattr(options, name) is not None:
+        if getattr(options, name) != getattr(defaults, name):
             raise InputError(f"{flag(name)} can only be used with {needed}")

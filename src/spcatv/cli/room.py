@@ -1,4 +1,4 @@
-"""Free space on the disk: looked at before the work, not found wanting after it."""
+"""Free space on the disk, checked before the work starts."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -84,18 +84,12 @@ def _select(
         options = replace(options, cv=fold_count(options, labels))
         _check_folds(options, samples, labels)
         request.announce(samples)
-        with _workers(client, samples):
-            options, curve = with_number(options, samples, groups=labels, n_jobs=_n_jobs(options))
+        # every worker of a cluster gets the data once
+        with nullcontext() if client is None else dask_backend(client, samples.matrix, samples.structure):
+            options, curve = with_number(options, samples, labels)
             search = _compared(options, samples, labels)
             stability = _resampled(options, samples, labels, search.best_estimator_)
-            halves = verdicts(
-                options.n_splits,
-                samples,
-                search.best_estimator_,
-                groups=labels,
-                seed=options.seed,
-                n_jobs=_n_jobs(options),
-            )
+            halves = verdicts(options, samples, search.best_estimator_, labels)
     return samples, curve, search, stability, halves
 
 
@@ -110,16 +104,6 @@ def _cluster(address: str | None) -> Iterator[Any]:
             except ConnectionError as error:
                 raise InputError(f"--scheduler: {error}") from error
         yield client
-
-
-@contextmanager
-def _workers(client: Any, samples: SampleSet) -> Iterator[None]:
-    """Run the fits on the cluster, where every worker gets the data once; otherwise on this machine."""
-    if client is None:
-        yield
-        return
-    with dask_backend(client, samples.matrix, samples.structure):
-        yield
 
 
 def _check_folds(options: SelectOptions, samples: SampleSet, labels: Labels | None) -> None:
@@ -137,7 +121,7 @@ def _compared(options: SelectOptions, samples: SampleSet, labels: Labels | None)
         structure=samples.structure,
         dtype=samples.dtype,
         standardize=samples.adjustment.standardize,
-        n_jobs=_n_jobs(options),
+        n_jobs=options.n_workers,
         **options.search_parameters(),
     )
     return search.fit(samples.matrix, groups=labels, confounds=samples.adjustment.confounds)
@@ -154,13 +138,8 @@ def _resampled(
         samples.matrix,
         n_resamples=options.n_bootstraps,
         random_state=options.seed,
-        **parts_of(samples, labels, _n_jobs(options)),
+        **parts_of(options, samples, labels),
     )
-
-
-def _n_jobs(options: SelectOptions) -> int | None:
-    """Workers on this machine; those of a cluster are all used."""
-    return None if options.scheduler is not None else options.n_jobs
 
 
 def _choice_text(search: SPCATVCV) -> str:

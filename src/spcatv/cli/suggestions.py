@@ -88,8 +88,7 @@ def _long_options(words: Sequence[str]) -> list[str]:
 
 def _before_command(words: Sequence[str]) -> Sequence[str]:
     """The words before the first that is not an option."""
-    places = (place for place, word in enumerate(words) if not word.startswith("-"))
-    return words[: next(places, len(words))]
+    return list(takewhile(lambda word: word.startswith("-"), words))
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:

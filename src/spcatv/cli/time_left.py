@@ -25,18 +25,19 @@ class TimeLeft:
 
     def begin(self, n_steps: int | None, at_once: int = 1) -> None:
         """A stage begins; `at_once` of its steps run, and end, at about the same time."""
-        self._n_steps, self._at_once = n_steps, max(1, at_once)
+        self._n_steps, self._n_done, self._at_once = n_steps, 0, max(1, at_once)
         self._started = self._clock()
         self._share, self._reached = 0.0, 0.0
         self._next = 0.0 if n_steps is None else min(1.0, self._at_once / n_steps)
 
-    def steps_done(self, number: int, n_steps: int | None = None) -> None:
-        """So many steps of the stage are done; `n_steps` says how many there are, if that is news."""
+    def steps_done(self, number: int | None = None, n_steps: int | None = None) -> None:
+        """`number` steps of the stage are done, or one more; `n_steps` is their total, if it has changed."""
+        self._n_done = self._n_done + 1 if number is None else number
         self._n_steps = n_steps or self._n_steps
         if self._n_steps is not None:
-            rounds = math.ceil(number / self._at_once)
+            rounds = math.ceil(self._n_done / self._at_once)
             share, following = (min(1.0, n * self._at_once / self._n_steps) for n in (rounds, rounds + 1))
-            self._advance(1.0 if number >= self._n_steps else share, following)
+            self._advance(1.0 if self._n_done >= self._n_steps else share, following)
 
     def share_done(self, share: float) -> None:
         """A share of the stage is done, which is not cut into equal steps."""

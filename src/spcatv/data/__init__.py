@@ -100,16 +100,9 @@ def in_blocks(
 ) -> BlockedData | None:
     """X as data that are read block by block; None if X is not that kind of array.
 
-    Parameters
-    ----------
-    X : object
-        A Dask array, an HDF5 dataset, a Zarr array or a memory map.
-    dtype : dtype, default=None
-        float32 or float64; what X has, or float64, by default.
-    memory_limit : int, str or None, default=None
-        As in `SPCATV`.
-    n_components : int, default=3
-        Components of the fit: its vectors count towards the limit.
+    It is a Dask array, an HDF5 dataset, a Zarr array or a memory map. The dtype is float32 or float64; what X
+    has, or float64, by default. `memory_limit` is that of `SPCATV`, towards which the vectors of a fit of
+    `n_components` count.
     """
     if not all(hasattr(X, name) for name in ("shape", "dtype", "__getitem__")):
         return None

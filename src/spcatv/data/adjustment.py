@@ -4,8 +4,8 @@ Samples x with confounds c become ``(x - (c - mean) slopes) * factor``: the leas
 by the confounds is removed, and what is left is divided by its standard deviation. All coefficients are those
 of the samples of one fit. Samples that are held out are adjusted with them, and have no influence on them.
 
-An adjustment absorbs earlier ones: of samples from which the same confounds were removed before, or whose
-features were scaled before, with whatever coefficients, it makes the same adjusted samples.
+An adjustment absorbs earlier ones: its result is the same for samples from which the same confounds were
+removed before, or whose features were scaled before, whatever the coefficients.
 """
 
 from __future__ import annotations

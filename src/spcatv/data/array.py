@@ -9,7 +9,7 @@ import numpy as np
 
 from spcatv._util.threads import in_order, one_blas_thread, threads_for
 from spcatv._util.types import Array, FloatArray, IntArray
-from spcatv.data.base import BLOCK_ENTRIES, ColumnStatistics, Data, row_blocks
+from spcatv.data.base import BLOCK_ENTRIES, ColumnStatistics, Data, float_dtype, row_blocks
 from spcatv.kernels.products import centred_panel, column_moments, dot, there_and_back, transpose_dot
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ class ArrayData:
         plain = np.asarray(array)
         if plain.ndim != 2:
             raise ValueError(f"X must have two dimensions, samples and features; got shape {plain.shape}")
-        dtype = np.dtype(np.float32 if plain.dtype.kind == "f" and plain.dtype.itemsize == 4 else np.float64)
+        dtype = float_dtype(plain.dtype)
         serves = plain.dtype == dtype and plain.flags.c_contiguous
         self.array: FloatArray = plain if serves else np.ascontiguousarray(plain, dtype=dtype)
         self.samples: IntArray = (

@@ -100,6 +100,11 @@ def is_on_gpu(data: Any) -> bool:
     return bool(getattr(data, "on_gpu", False))
 
 
+def float_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """float32 for float32 in any byte order, otherwise float64."""
+    return np.dtype(np.float32 if dtype.kind == "f" and dtype.itemsize == 4 else np.float64)
+
+
 def row_blocks(shape: tuple[int, int], entries: int = BLOCK_ENTRIES) -> Iterator[tuple[int, int]]:
     """Bounds of blocks of rows with at most about `entries` entries each."""
     height = max(1, entries // shape[1])

@@ -135,13 +135,7 @@ def check_finite(array: FloatArray) -> None:
 
 def merged(parts: Sequence[Any]) -> Any:
     """The sum of parts in their order, or None; the parts are not changed."""
-    totals = [part for part in parts if part is not None]
-    if len(totals) < 2:
-        return totals[0] if totals else None
-    total = totals[0] + totals[1]
-    for part in totals[2:]:
-        total += part
-    return total
+    return gathered(0, (((), (None, part)) for part in parts))[1]
 
 
 class BlockedData(ABC):
@@ -174,12 +168,8 @@ class BlockedData(ABC):
     def _pass(self, work: Work, own: tuple[Array, ...] = (), shared: tuple[Any, ...] = ()) -> Found:
         """``work(part, *own rows of its samples, *shared)`` for all parts of the samples.
 
-        Returns
-        -------
-        rows : ndarray of shape (N, ...) or None
-            One row per sample, in order.
-        total : object
-            The sum over parts, in an order that depends on where the blocks begin and on nothing else.
+        Returns the rows of all samples, in order, or None; and the sum over parts, in an order that depends
+        on where the blocks begin and on nothing else.
         """
 
     @abstractmethod
@@ -252,22 +242,10 @@ class BlockedData(ABC):
 def each_block(data: Data, work: BlockWork, entries: int = BLOCK_ENTRIES) -> Found:
     """Visit all samples in blocks, where they are: on the workers of a cluster if these hold the data.
 
-    Parameters
-    ----------
-    data : Data
-        X.
-    work : callable
-        ``work(samples, block)`` gets the numbers of some samples as a slice and X there in float64, which it
-        may change. It returns one row per sample of the block or None, and something to add up or None.
-    entries : int
-        Entries of X per block, about.
-
-    Returns
-    -------
-    rows : ndarray of shape (N, ...) or None
-        One row per sample, in order.
-    total : object or None
-        The sum over blocks.
+    ``work(samples, block)`` gets the numbers of some samples as a slice and X there in float64, which it may
+    change. It returns one row per sample of the block or None, and something to add up or None. A block has
+    about `entries` entries. Returns the rows of all samples, in order, and the sum over blocks; None for
+    either if there are none.
     """
     own = getattr(data, "each_block", None)
     if own is not None:

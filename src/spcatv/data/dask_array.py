@@ -19,10 +19,9 @@ from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import Array, FloatArray, IntArray
 from spcatv._util.warn import warn_user
 from spcatv.data.array import ArrayData
-from spcatv.data.base import BLOCK_ENTRIES
+from spcatv.data.base import BLOCK_ENTRIES, float_dtype
 from spcatv.data.blocked import BlockedData, Found, Work, gathered, merged, pieces
 from spcatv.data.memory import Budget, bytes_text
-from spcatv.data.stored import float_dtype
 
 # Sums that are added up by one task.
 FAN_IN = 8
@@ -66,18 +65,11 @@ class _Block:
 
 
 class DaskData(BlockedData):
-    """Samples of a Dask array.
+    """Samples of a Dask array of shape (n, P).
 
-    Parameters
-    ----------
-    array : dask.array.Array of shape (n, P)
-        Best persisted in the memory of the workers; otherwise every pass over the data loads it again.
-    dtype : dtype, default=None
-        float32 or float64; what X has, or float64, by default.
-    budget : Budget
-        With a limit, chunks that are in the memory of this process count, too.
-    samples : ndarray of int, default=None
-        Which rows are the samples, in order; all of them by default.
+    It is best persisted in the memory of the workers; otherwise every pass over the data loads it again. The
+    dtype is float32 or float64; what X has, or float64, by default. With a limit of the budget, chunks that
+    are in the memory of this process count, too.
     """
 
     # a fit avoids what would move X
@@ -158,19 +150,9 @@ class DaskData(BlockedData):
     def _computed(self, tasks: Sequence[tuple[int, Any]], shared: tuple[Any, ...], add: Any) -> list[Any]:
         """Run one task per block.
 
-        Parameters
-        ----------
-        tasks : sequence of (number, callable)
-            Called with `shared` and what the block of that number is made of.
-        shared : tuple
-            Travels to every worker once.
-        add : callable or None
-            Of a list of what some tasks give, in order, and of what it gives itself.
-
-        Returns
-        -------
-        list
-            What the tasks give, or what `add` makes of that as its only item.
+        A task, given with the number of its block, is called with `shared`, which travels to every worker
+        once, and with what the block is made of. `add` takes a list of what some tasks give, in order, and of
+        what it gives itself. Returns what the tasks give, or what `add` makes of that as the only item.
         """
         import dask
 
@@ -328,12 +310,8 @@ def _in_row_chunks(array: Any) -> Any:
 def _inlined(array: Any) -> tuple[Graph, list[_Block]]:
     """What blocks are made of.
 
-    Returns
-    -------
-    rest : dict
-        Tasks that several blocks need, and results that workers hold.
-    blocks : list of _Block
-        One per chunk, with the tasks that it alone needs.
+    Returns the tasks that several blocks need, with the results that workers hold; and one block per chunk,
+    with the tasks that it alone needs.
     """
     import dask
     from dask.core import get_dependencies

@@ -19,8 +19,8 @@ from spcatv._util.devices import DeviceError, gpu_module, on_gpu, to_host
 from spcatv._util.types import Array, FloatArray, IntArray
 from spcatv.data.adjustment import AdjustedData
 from spcatv.data.array import ArrayData
-from spcatv.data.base import BLOCK_ENTRIES, ColumnStatistics, Data, row_blocks
-from spcatv.data.blocked import BlockWork, Found, Work, gathered
+from spcatv.data.base import BLOCK_ENTRIES, ColumnStatistics, Data, float_dtype, row_blocks
+from spcatv.data.blocked import BlockWork, Found, Work, check_finite, gathered
 from spcatv.data.memory import Budget, bytes_text
 from spcatv.data.stored import Block, MappedData, Reader, StoredData, StoreReader
 from spcatv.kernels.cuda_launch import gpu_kernel, launch, summed
@@ -133,11 +133,8 @@ class GPUData:
         if center:
             mean = self.transpose_dot(np.full(n_samples, 1.0 / n_samples))
         squares = self._by_columns("squares", mean)
-        if not np.isfinite(float(squares.sum())) and not bool(np.isfinite(self.array).all()):
-            what = (
-                "NaN" if bool(np.isnan(self.array).any()) else "infinity or a value too large for its dtype"
-            )
-            raise ValueError(f"Input X contains {what}.")
+        if not np.isfinite(float(squares.sum())):
+            check_finite(self.array)
         return ColumnStatistics(mean, squares)
 
     def gram(self, mean: FloatArray, factor: FloatArray | None = None) -> FloatArray:
@@ -153,10 +150,8 @@ class GPUData:
     def blocks(self, entries: int = BLOCK_ENTRIES) -> Iterator[tuple[slice, FloatArray]]:
         """All samples in order, in blocks of about `entries` entries, as NumPy arrays."""
         for first, last in row_blocks(self.shape, entries):
-            yield (
-                slice(first, last),
-                to_host(self.array[self._rows[first:last]]).astype(np.float64, copy=False),
-            )
+            block = to_host(self.array[self._rows[first:last]])
+            yield slice(first, last), block.astype(np.float64, copy=False)
 
     def take(self, samples: IntArray) -> Data:
         """The given samples of these."""
@@ -252,27 +247,16 @@ def gpu_array_data(X: Any, dtype: Any) -> GPUData:
     """An array on the GPU as data: not copied if it is float32 or float64 in C order."""
     cupy = gpu_module()
     array = X if on_gpu(X) else cupy.from_dlpack(X)
-    single = array.dtype == np.float32 if dtype is None else np.dtype(dtype) == np.float32
-    wanted = np.float32 if single else np.float64
+    wanted = float_dtype(np.dtype(array.dtype if dtype is None else dtype))
     return GPUData(cupy.ascontiguousarray(array.astype(wanted, copy=False)))
 
 
 def on_device(data: Data, device: str, n_components: int) -> Data:
-    """Data where they are to be fitted.
+    """Data where they are to be fitted: "cpu" or "cuda".
 
-    Parameters
-    ----------
-    data : Data
-        X.
-    device : {"cpu", "cuda"}
-        "cuda": data that take at most `MEMORY_SHARE` of the free memory of the GPU are copied to it; larger
-        ones travel to it block by block on every pass.
-    n_components : int
-        Components of the fit, whose vectors take memory, too.
-
-    Returns
-    -------
-    Data
+    On "cuda", data that take at most `MEMORY_SHARE` of the free memory of the GPU are copied to it; larger
+    ones travel to it block by block on every pass. The vectors of a fit, which take memory too, grow with the
+    number of components.
     """
     if device == "cpu" or isinstance(data, (GPUData, StreamedData)):
         return data
@@ -295,12 +279,8 @@ def on_device(data: Data, device: str, n_components: int) -> Data:
         )
     if n_bytes <= MEMORY_SHARE * (free - vectors):
         return _uploaded(data)
-    if isinstance(data, StoredData):
-        reader: Reader = data.reader
-        budget = data.budget
-    else:
-        reader = data.reader if isinstance(data, MappedData) else StoreReader(data.array)
-        budget = Budget(None, n_components)
+    reader: Reader = data.reader if isinstance(data, (StoredData, MappedData)) else StoreReader(data.array)
+    budget = data.budget if isinstance(data, StoredData) else Budget(None, n_components)
     streamed = StreamedData(reader, data.dtype, budget, data.samples)
     streamed.source = data if isinstance(data, ArrayData) else None
     rows = int(min(STREAMED_BYTES, 0.2 * (free - vectors)) // (data.shape[1] * data.dtype.itemsize))

@@ -146,12 +146,9 @@ class CentredData:
         return self.data.unit if isinstance(self.data, ScaledData) else 1.0
 
     def at_ordinary_scale(self) -> Self:
-        """The same of X scaled by a power of two, if squares of squares of X would leave its precision.
+        """The operator for X scaled by a power of two, if squares of squares of X would leave its precision.
 
-        Raises
-        ------
-        ValueError
-            If float64 has no room for the variances of X.
+        Raises a ValueError if float64 has no room for the variances of X.
         """
         unit = ordinary_unit(self.data, self._statistics)
         return self if unit == 1.0 else type(self)(scaled(self.data, unit, self.mean), self.center)

@@ -59,17 +59,7 @@ def scaled(data: Data, unit: float, like: FloatArray) -> ScaledData:
 def ordinary_unit(data: Data, statistics: ColumnStatistics) -> float:
     """The power of two that brings X to an ordinary scale; 1 if it is there.
 
-    Parameters
-    ----------
-    data : Data
-        X.
-    statistics : ColumnStatistics
-        Of its columns.
-
-    Raises
-    ------
-    ValueError
-        If float64 has no room for the variances of X.
+    `statistics` are those of its columns. Raises a ValueError if float64 has no room for the variances of X.
     """
     squares = statistics.squared_norms
     largest = float(squares.max())

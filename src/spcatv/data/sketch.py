@@ -30,18 +30,11 @@ NEW = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class CompressedData:
-    """``U B`` as an operator of the shape of the data.
+    """``U B`` as an operator of the shape of the data."""
 
-    Attributes
-    ----------
-    basis : ndarray of shape (N, r)
-        U, orthonormal columns: leading left singular vectors, the first one first.
-    rows : ndarray of shape (r, P)
-        B.
-    """
-
+    # U, orthonormal columns: leading left singular vectors, the first one first, shape (N, r)
     basis: FloatArray
-    rows: FloatArray
+    rows: FloatArray  # B, shape (r, P)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -93,19 +86,9 @@ class CompressedData:
 def compress(data: CentredData, n_directions: int, tol: float | None = None) -> CompressedData:
     """Compress data to a block Krylov space of their leading directions, from a fixed random start.
 
-    Parameters
-    ----------
-    data : CentredData
-        N x P.
-    n_directions : int
-        How many leading left singular vectors are wanted; the basis has more.
-    tol : float, default=None
-        Relative change of the sum of their squared singular values from pass to pass that ends it; by default
-        there are `PASSES` passes.
-
-    Returns
-    -------
-    CompressedData
+    `n_directions` leading left singular vectors are wanted; the basis has more. `tol` is the relative change
+    of the sum of their squared singular values from pass to pass that ends it; by default there are `PASSES`
+    passes.
     """
     width = min(n_directions + FURTHER, *data.shape)
     block: FloatArray = data.vectors(_random_signs(width, data.shape[1])).astype(np.float64)

@@ -14,7 +14,7 @@ import numpy as np
 
 from spcatv._util.types import Array, FloatArray, IntArray
 from spcatv.data.array import ArrayData
-from spcatv.data.base import BLOCK_ENTRIES
+from spcatv.data.base import BLOCK_ENTRIES, float_dtype
 from spcatv.data.blocked import BlockedData, Found, Work, gathered, pieces
 from spcatv.data.memory import Budget
 
@@ -242,18 +242,10 @@ def _block(positions: IntArray | slice, rows: IntArray, skip: int) -> Block:
 
 
 class StoredData(BlockedData):
-    """Samples in a file.
+    """Samples in a file, in blocks of the size that the budget allows.
 
-    Parameters
-    ----------
-    reader : Reader
-        All stored rows.
-    dtype : dtype, default=None
-        float32 or float64; what X has, or float64, by default.
-    budget : Budget
-        Sizes of blocks.
-    samples : ndarray of int, default=None
-        Which rows are the samples, in order; all of them by default.
+    The dtype is float32 or float64; what the file has, or float64, by default. `samples` tells which rows are
+    the samples, in order; all of them by default.
     """
 
     def __init__(
@@ -275,11 +267,8 @@ class StoredData(BlockedData):
     def in_memory(self, X: Any) -> Array | None:
         """An array in the place of X, the array that this was made from, if blocks are not worth the effort.
 
-        Returns
-        -------
-        ndarray of shape (n, P) or None
-            A memory map itself, if it fits into memory and need not be converted; all rows, if they are one
-            block; otherwise None.
+        X itself, if it is a memory map that fits into memory and need not be converted; all rows, if they are
+        one block; otherwise None.
         """
         n_rows, n_features = self.reader.shape
         serves = isinstance(X, np.memmap) and X.dtype == self.dtype and X.flags.c_contiguous
@@ -341,10 +330,11 @@ class StoredData(BlockedData):
                     coming = thread.submit(self._fill, buffers[number % 2], blocks[number])
                 yield block, rows
 
-    def _fill(self, buffer: FloatArray, block: Block) -> FloatArray:
+    def _fill(self, buffer: FloatArray, block: Block, left: int = 0) -> FloatArray:
+        """Read the rows of a block, from column `left` on, into the top of a buffer."""
         begin = 0
         for first, last in block.spans:
-            self.reader.fill(buffer[begin : begin + last - first], first)
+            self.reader.fill(buffer[begin : begin + last - first], first, left)
             begin += last - first
         return buffer[:begin]
 
@@ -370,14 +360,7 @@ class StoredData(BlockedData):
         n_features = self.shape[1]
         width = self.budget.panel_columns(block.height * self.dtype.itemsize, self.reader.chunks[1])
         for left in range(0, n_features, width):
-            panel = np.empty((block.height, min(width, n_features - left)), self.dtype)
-            begin = 0
-            for first, last in block.spans:
-                self.reader.fill(panel[begin : begin + last - first], first, left)
-                begin += last - first
+            panel = self._fill(
+                np.empty((block.height, min(width, n_features - left)), self.dtype), block, left
+            )
             yield slice(left, left + panel.shape[1]), ArrayData(panel, block.local)
-
-
-def float_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """float32 for float32 in any byte order, otherwise float64."""
-    return np.dtype(np.float32 if dtype.kind == "f" and dtype.itemsize == 4 else np.float64)

@@ -55,7 +55,7 @@ class SparsityTarget:
     """A component of a wanted sparsity (docs/method.md section 7)."""
 
     structure: Structure  # on the P features
-    sparsity: float  # share of the loadings that shall be exactly zero, 0 <= sparsity < 1
+    sparsity: float  # share of the loadings that should be exactly zero, 0 <= sparsity < 1
     # weight of the structured penalty, in units of the contrast of the component's map ``r = X'u / N``,
     # which is the standard deviation of its entries
     smoothness: float

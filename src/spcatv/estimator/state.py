@@ -74,23 +74,19 @@ def restore_estimator(make: Callable[..., Estimator], saved: SavedModel) -> Esti
     a joint refinement the estimator has the joint objectives, not the components; those are in
     ``components_`` and ``diagnostics_``.
     """
-    with saved.naming_source():
-        return _restored(make, saved)
-
-
-def _restored(make: Callable[..., Estimator], saved: SavedModel) -> Estimator:
     fitted, arrays = saved.fitted, saved.arrays
-    structure = structure_from_state(fitted.get("structure"), arrays)
-    given = {name: _unpack_parameter(value, arrays, structure) for name, value in saved.parameters.items()}
-    try:
-        estimator = make(**given)
-        check_parameters(estimator)
-    except (TypeError, ValueError) as error:
-        raise ModelError(f"the parameters of the model are not valid: {error}") from error
-    for name, value in _read_fitted(fitted, arrays, structure).items():
-        setattr(estimator, name, value)
-    if (given.get("global_signal") is None) != ("global_loading" not in arrays):
-        raise ModelError("a model has an array 'global_loading' if, and only if, global_signal is set")
+    with saved.naming_source():
+        structure = structure_from_state(fitted.get("structure"), arrays)
+        given = {name: _unpack_parameter(each, arrays, structure) for name, each in saved.parameters.items()}
+        try:
+            estimator = make(**given)
+            check_parameters(estimator)
+        except (TypeError, ValueError) as error:
+            raise ModelError(f"the parameters of the model are not valid: {error}") from error
+        for name, value in _read_fitted(fitted, arrays, structure).items():
+            setattr(estimator, name, value)
+        if (given.get("global_signal") is None) != ("global_loading" not in arrays):
+            raise ModelError("a model has an array 'global_loading' if, and only if, global_signal is set")
     return estimator
 
 

@@ -6,6 +6,7 @@ the same. It is parsed once; the bytes of other files are compared with it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -144,20 +145,14 @@ def axis_difference(axis: BrainModelAxis, reference: BrainModelAxis) -> str | No
     """How the grayordinates of a file differ from another, as the end of a sentence; None if they do not."""
     if axis is reference or axis == reference:
         return None
-    mine, other = structure_sizes(axis), structure_sizes(reference)
-    changed = [name for name in {**mine, **other} if mine.get(name) != other.get(name)]
-    if not changed:
+    mine, other = Counter(axis.name.tolist()), Counter(reference.name.tolist())
+    changed = next((name for name in sorted(mine | other) if mine[name] != other[name]), None)
+    if changed is None:
         return "has other vertices or voxels in its structures (or another volume space)"
     return (
-        f"has {mine.get(changed[0], 0)} grayordinates of {changed[0]} instead of {other.get(changed[0], 0)} "
+        f"has {mine[changed]} grayordinates of {changed} instead of {other[changed]} "
         f"({len(axis)} instead of {len(reference)} in all)"
     )
-
-
-def structure_sizes(axis: BrainModelAxis) -> dict[str, int]:
-    """The number of grayordinates of every brain structure."""
-    names, counts = np.unique(axis.name, return_counts=True)
-    return {str(name): int(count) for name, count in zip(names, counts, strict=True)}
 
 
 def open_all(imgs: Any) -> list[CiftiFile]:

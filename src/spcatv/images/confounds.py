@@ -22,7 +22,7 @@ from spcatv._util.text_table import Table, TableError, read_table
 from spcatv._util.types import FloatArray
 from spcatv.data import AdjustedData, confound_fit, row_blocks
 from spcatv.images.categories import Levels, given_columns, indicator_name, indicators, levels_of, text_values
-from spcatv.images.loading import ImageError, is_path
+from spcatv.images.loading import ImageError, image_errors, is_path
 from spcatv.images.rows import data_of
 
 
@@ -87,10 +87,8 @@ class ConfoundFit:
 
 def fit_confounds(X: Any, table: ConfoundTable) -> ConfoundFit:
     """Least squares of every column of X (n_samples, n_features) on the confounds and an intercept."""
-    try:
+    with image_errors(ValueError):
         mean, slopes = confound_fit(data_of(X), table.values)
-    except ValueError as error:
-        raise ImageError(str(error)) from error
     return ConfoundFit(mean=mean, slopes=slopes.astype(X.dtype), names=table.names, levels=table.levels)
 
 
@@ -112,15 +110,13 @@ def read_confounds(confounds: Any, names: Sequence[str], levels: Levels | None =
     they have names, text that groups the images. The model always has an intercept, which need not be a
     column. For new images, `levels` are those of the fit.
     """
-    try:
+    with image_errors(TableError):
         if is_path(confounds):
             confounds = ConfoundColumns(_table(confounds))
         if isinstance(confounds, ConfoundColumns):
             return _of_columns(confounds, names, levels)
-    except TableError as error:
-        raise ImageError(str(error)) from error
-    if hasattr(confounds, "columns"):
-        return _of_frame(confounds, names, levels)
+        if hasattr(confounds, "columns"):
+            return _of_frame(confounds, names, levels)
     return ConfoundTable(values=_checked(confounds, "confounds", (), _row_texts(range(len(names)))), names=())
 
 
@@ -151,11 +147,7 @@ def _of_frame(frame: Any, names: Sequence[str], levels: Levels | None) -> Confou
     columns = [label for label in frame.columns if label in known]
     cells = zip(*([_cell(value) for value in frame[label].tolist()] for label in columns), strict=True)
     rows = tuple(cells) if columns else ((),) * len(frame)
-    table = Table(Path("confounds"), tuple(columns), rows)
-    try:
-        match = match_rows(table, names)
-    except TableError as error:
-        raise ImageError(str(error)) from error
+    match = match_rows(Table(Path("confounds"), tuple(columns), rows), names)
     frame = frame.drop(columns=[name for name in columns if name in {*match.columns, *IDENTIFYING}])
     return _coded(frame.iloc[list(match.rows)], "confounds", levels, match)
 

@@ -138,6 +138,10 @@ device, random_state
     >>> model = ImageSPCATV(n_components=3, mask="gm_mask.nii.gz")
     >>> scores = model.fit_transform("derivatives/sub-*_gm.nii.gz")
     >>> model.components_img_.to_filename("components.nii.gz")
+    >>> int(model.mask_img_.get_fdata().sum()) == model.n_features_in_, model.n_dropped_
+    (True, 0)
+    >>> bool((model.variance_ == model.explained_variance_).all())
+    True
     """
 
     components_: FloatArray
@@ -264,18 +268,7 @@ device, random_state
     def fit_transform(
         self, X: Any, y: Any = None, confounds: Any = None, *, exclude: str | Sequence[str] = ()
     ) -> FloatArray:
-        """Fit images and return their scores; the images are read once.
-
-        Parameters
-        ----------
-        X : images or Cohort
-            As for `fit`.
-        y : None
-            Ignored.
-        confounds : table, default=None
-            As for `fit`.
-        exclude : str or sequence of str, default=()
-            As for `fit`.
+        """Fit images and return their scores; the images are read once. Parameters are those of `fit`.
 
         Returns
         -------
@@ -353,75 +346,25 @@ device, random_state
 
     @property
     def mask_img_(self) -> Any:
-        """The mask as an image.
-
-        Returns
-        -------
-        Nifti1Image, SurfaceImage or Cifti2Image
-            1 inside, 0 outside.
-
-        Examples
-        --------
-        >>> from spcatv import ImageSPCATV
-        >>> model = ImageSPCATV(2, mask="gm_mask.nii.gz").fit("derivatives/sub-*_gm.nii.gz")
-        >>> int(model.mask_img_.get_fdata().sum()) == model.n_features_in_
-        True
-        """
+        """The voxels or vertices that were used, as an image: 1 inside, 0 outside."""
         check_is_fitted(self, "estimator_")
         return self.space_.mask_image()
 
     @property
     def variance_(self) -> FloatArray:
-        """The variance that each component explains.
-
-        Returns
-        -------
-        ndarray of shape (n_components,)
-            ``explained_variance_``.
-
-        Examples
-        --------
-        >>> from spcatv import ImageSPCATV
-        >>> model = ImageSPCATV(2, mask="gm_mask.nii.gz").fit("derivatives/sub-*_gm.nii.gz")
-        >>> bool(model.variance_[0] > model.variance_[1])
-        True
-        """
+        """The variance that each component explains, ``explained_variance_``."""
         check_is_fitted(self, "estimator_")
         return self.estimator_.explained_variance_
 
     @property
     def components_img_(self) -> Any:
-        """The loading maps as an image.
-
-        Returns
-        -------
-        4-D Nifti1Image, SurfaceImage or Cifti2Image
-            One map per component.
-
-        Examples
-        --------
-        >>> from spcatv import ImageSPCATV
-        >>> model = ImageSPCATV(2, mask="gm_mask.nii.gz").fit("derivatives/sub-*_gm.nii.gz")
-        >>> model.components_img_.to_filename("components.nii.gz")
-        """
+        """The loading maps as an image, one map per component."""
         check_is_fitted(self, "estimator_")
         return self.space_.to_images(self.components_, default_names(len(self.components_)))
 
     @property
     def n_dropped_(self) -> int:
-        """Number of voxels or vertices that were dropped from the mask.
-
-        Returns
-        -------
-        int
-            0 if all could be used.
-
-        Examples
-        --------
-        >>> from spcatv import ImageSPCATV
-        >>> ImageSPCATV(2, mask="gm_mask.nii.gz").fit("derivatives/sub-*_gm.nii.gz").n_dropped_
-        0
-        """
+        """Number of voxels or vertices that were dropped from the mask; 0 if all could be used."""
         check_is_fitted(self, "estimator_")
         return self.dropped_.n_dropped
 

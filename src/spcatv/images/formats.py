@@ -12,7 +12,7 @@ import numpy as np
 from spcatv._util.entities import PAIR
 from spcatv._util.excluding import kept_samples
 from spcatv.images.cifti import CiftiSpace
-from spcatv.images.loading import ImageError, image_name, is_path
+from spcatv.images.loading import ImageError, image_errors, image_name, is_path
 from spcatv.images.overlays import by_hemisphere
 from spcatv.images.space import Space
 from spcatv.images.surface import SurfaceSpace
@@ -80,9 +80,7 @@ def without(imgs: Any, exclude: str | Sequence[str], surface: Any) -> Any:
     columns = by_hemisphere(imgs) if pairs else {"": imgs}
     rows = list(zip(*columns.values(), strict=True))
     known = [PAIR.join(image_name(item, number) for item in row) for number, row in enumerate(rows)]
-    try:
+    with image_errors(ValueError):
         kept = kept_samples(known, names)
-    except ValueError as error:
-        raise ImageError(str(error)) from None
     chosen = {hemi: [items[number] for number in kept] for hemi, items in columns.items()}
     return chosen if pairs else chosen[""]

@@ -54,6 +54,15 @@ class ImageError(ValueError):
     """
 
 
+@contextmanager
+def image_errors(*errors: type[Exception]) -> Iterator[None]:
+    """Turn `errors` into an ImageError with the same message."""
+    try:
+        yield
+    except errors as error:
+        raise ImageError(str(error)) from error
+
+
 def is_path(item: Any) -> bool:
     """Whether `item` is a file name rather than an image."""
     return isinstance(item, (str, Path))

@@ -18,7 +18,7 @@ from spcatv._util.threads import in_order, most_threads
 from spcatv._util.types import FloatArray
 from spcatv.data import checked_memory_limit
 from spcatv.data.memory import BLOCK_BYTES, PARTS, Budget, bytes_text, machine_memory
-from spcatv.images.loading import ImageError
+from spcatv.images.loading import ImageError, image_errors
 from spcatv.images.row_store import Kind, Origin, Rows, checked_cache, digest, known_rows, open_store
 from spcatv.images.rows import StoredRows
 from spcatv.images.space import Samples, Space
@@ -37,17 +37,10 @@ MOST_IN_FLIGHT = 1 << 30
 
 @dataclass(frozen=True)
 class Storage:
-    """Where the data matrix may be.
+    """Where the data matrix may be."""
 
-    Attributes
-    ----------
-    cache : Path or None
-        Folder of rows on disk.
-    budget : Budget
-        How much memory the matrix, or its blocks, and the vectors of a fit may take.
-    """
-
-    cache: Path | None = None
+    cache: Path | None = None  # folder of rows on disk
+    # how much memory the matrix, or its blocks, and the vectors of a fit may take
     budget: Budget = Budget()  # noqa: RUF009 (it is immutable)
     n_jobs: int | None = None  # threads that read files, if more than the cores are wanted
 
@@ -67,10 +60,9 @@ class Storage:
     def in_memory(self, shape: tuple[int, int], dtype: str) -> bool:
         """Whether a matrix of this shape is held in memory."""
         n_bytes = shape[0] * shape[1] * np.dtype(dtype).itemsize
-        if self.budget.allows_whole(n_bytes, shape[1]):
-            return True
-        return (
-            self.cache is None and self.budget.limit is None and n_bytes <= LARGEST_SHARE * machine_memory()
+        unlimited = self.cache is None and self.budget.limit is None
+        return self.budget.allows_whole(n_bytes, shape[1]) or (
+            unlimited and n_bytes <= LARGEST_SHARE * machine_memory()
         )
 
     def check(self, samples: Samples, shape: tuple[int, int], dtype: str) -> None:
@@ -79,7 +71,7 @@ class Storage:
             return
         n_bytes = shape[0] * shape[1] * np.dtype(dtype).itemsize
         limit = self.budget.limit
-        room = f"the memory of {bytes_text(machine_memory())}" if limit is None else f"{bytes_text(limit)}"
+        room = f"the memory of {bytes_text(machine_memory())}" if limit is None else bytes_text(limit)
         what = (
             f"the data matrix ({shape[0]:,} x {shape[1]:,}, {bytes_text(n_bytes)}) does not fit into {room}"
         )
@@ -92,10 +84,8 @@ class Storage:
                 f"{what}: name a folder for its rows, with {bytes_text(n_bytes)} of free space "
                 "(cache=, --cache)"
             )
-        try:
+        with image_errors(ValueError):
             self.budget.block_rows(shape[1] * np.dtype(dtype).itemsize, 1, shape[1])
-        except ValueError as error:
-            raise ImageError(str(error)) from error
 
 
 def is_storable(samples: Samples) -> bool:
@@ -141,12 +131,7 @@ def read_matrix(
 
 
 def read_batches(
-    samples: Samples,
-    space: Space,
-    dtype: str,
-    *,
-    memory: Any = None,
-    storage: Storage = Storage(),
+    samples: Samples, space: Space, dtype: str, *, memory: Any = None, storage: Storage = Storage()
 ) -> Iterator[tuple[slice, FloatArray]]:
     """The values of new samples, as many whole images at a time as fit into memory; not yet cleaned.
 
@@ -228,7 +213,7 @@ def _read_each(
         samples.add_sums(image)
         done(number)
 
-    with _warnings_restored():
+    with warnings.catch_warnings():  # threads that filter warnings at the same time may leave filters behind
         in_order(make, take, len(numbers), min(n_threads, len(numbers)))
     return hashes
 
@@ -249,11 +234,6 @@ def _teller(samples: Samples) -> Callable[[int], None]:
             hear(FileRead(sample + 1, len(names), names[sample]))
 
     return done
-
-
-def _warnings_restored() -> Any:
-    """Filters of warnings as they were; threads that change them at the same time may leave theirs behind."""
-    return warnings.catch_warnings()
 
 
 def stored_rows(samples: Samples, space: Space, dtype: str, storage: Storage) -> Rows:
@@ -283,7 +263,7 @@ def stored_rows(samples: Samples, space: Space, dtype: str, storage: Storage) ->
     limit = storage.budget.limit
     room = min(MOST_IN_FLIGHT, machine_memory() // PARTS if limit is None else limit // PARTS)
     n_threads = min(storage.n_threads, len(origins), max(1, int(room // largest)))
-    with _warnings_restored():
+    with warnings.catch_warnings():  # as above
         return open_store(storage.cache, kind).complete(origins, make, done, n_threads)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from spcatv._util.quality import BlankError, ImageQuality, ImageQualityWarning, Wording, sample_quality
-from spcatv.images.loading import ImageError
+from spcatv.images.loading import image_errors
 
 __all__ = ["ImageQuality", "ImageQualityWarning", "image_quality"]
 
@@ -14,7 +14,5 @@ __all__ = ["ImageQuality", "ImageQualityWarning", "image_quality"]
 def image_quality(X: Any, names: Sequence[str], noun: str) -> tuple[ImageQuality, ...]:
     """Compare every image with the others; an ImageError names images that are blank."""
     wording = Wording("image", "images", noun, "the mask", " (exclude=, --exclude)")
-    try:
+    with image_errors(BlankError):
         return sample_quality(X, names, wording)
-    except BlankError as error:
-        raise ImageError(str(error)) from None

@@ -158,18 +158,9 @@ class RowStore:
     def complete(
         self, origins: Sequence[Origin], make: Maker, done: Callable[[int], None], n_threads: int
     ) -> Rows:
-        """The rows of all images; those that are not there yet are made and kept.
+        """The rows of all images; those that are not there yet are made, `n_threads` at a time, and kept.
 
-        Parameters
-        ----------
-        origins : sequence of Origin
-            The images.
-        make : callable
-            Makes the rows of an image.
-        done : callable
-            Called with the number of every image, in order, once its rows are there.
-        n_threads : int
-            How many images are made at the same time.
+        `done` is called with the number of every image, in order, once its rows are there.
         """
         states = [origin.state() for origin in origins]
         usable = self._usable(states)
@@ -362,10 +353,7 @@ def _unusable(cache: Path, error: OSError) -> CacheError:
 def open_store(cache: Path, kind: Kind) -> RowStore:
     """The store of a kind of rows, which is made if it is not there.
 
-    Raises
-    ------
-    CacheError
-        If the folder cannot be written, or holds something else under that name.
+    A CacheError says that the folder cannot be written, or holds something else under that name.
     """
     make_cache(cache)
     folder = cache / kind.name

@@ -15,16 +15,10 @@ from spcatv.images.row_store import Rows
 
 
 class StoredRows:
-    """Rows of a store, shape (n_samples, n_features): iterated and sliced, but never held as a whole.
-
-    Attributes
-    ----------
-    data : StoredData
-        The same as data for a fit.
-    """
+    """Rows of a store, shape (n_samples, n_features): iterated and sliced, but never held as a whole."""
 
     def __init__(self, data: StoredData) -> None:
-        self.data = data
+        self.data = data  # the same as data for a fit
 
     @classmethod
     def open(cls, rows: Rows, budget: Budget) -> StoredRows:

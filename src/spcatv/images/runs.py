@@ -25,7 +25,7 @@ LONGEST = 100.0
 
 
 class RunWarning(UserWarning):
-    """Runs were treated in a way that was not asked for by name.
+    """Runs were treated in a way that was not explicitly asked for.
 
     Examples
     --------

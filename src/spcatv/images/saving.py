@@ -106,7 +106,7 @@ def _own_parameters(model: Any) -> tuple[dict[str, Any], Arrays]:
     packed: dict[str, Any] = {}
     arrays: Arrays = {}
     for name in KEPT:
-        # a cache is a thing of one computer
+        # a cache belongs to one computer
         value = None if name == "memory" else getattr(model, name)
         items = value if isinstance(value, (list, tuple)) else [value]
         if name in OBJECTS and not all(item is None or is_path(item) for item in items):

@@ -74,10 +74,14 @@ class ImageSPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEsti
     --------
     >>> from spcatv import ImageSPCATVCV
     >>> search = ImageSPCATVCV(n_components=3, mask="gm_mask.nii.gz", sparsity=[0.8, 0.9], smoothness=1.0)
-    >>> search = search.fit("derivatives/sub-*_gm.nii.gz")
-    >>> search.components_.shape == (3, search.n_features_in_)
-    True
+    >>> scores = search.fit_transform("derivatives/sub-*_gm.nii.gz")
+    >>> scores.shape, search.components_.shape == (3, search.n_features_in_)
+    ((12, 3), True)
     >>> search.components_img_.to_filename("components.nii.gz")
+    >>> search.transform("derivatives/sub-0*_gm.nii.gz").shape, search.inverse_transform(scores[:2]).shape
+    ((10, 3), (7, 6, 5, 2))
+    >>> search.score("derivatives/sub-*_gm.nii.gz") < 0
+    True
     """
 
     def __init__(self, n_components: int = 3, **parameters: Any) -> None:
@@ -135,32 +139,12 @@ class ImageSPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEsti
         *,
         exclude: str | Sequence[str] = (),
     ) -> FloatArray:
-        """Fit images and return their scores, shape (n_images, n_components); the images are read once.
-
-        Parameters
-        ----------
-        X : images or Cohort
-            As for `fit`.
-        y : array-like of shape (n_images,), default=None
-            As for `fit`.
-        groups : array-like of shape (n_images,), default=None
-            As for `fit`.
-        confounds : table, default=None
-            As for `fit`.
-        exclude : str or sequence of str, default=()
-            As for `fit`.
+        """Fit images and return their scores; the images are read once. Parameters are those of `fit`.
 
         Returns
         -------
         ndarray of shape (n_images, n_components)
             Scores by the chosen model.
-
-        Examples
-        --------
-        >>> from spcatv import ImageSPCATVCV
-        >>> search = ImageSPCATVCV(1, mask="gm_mask.nii.gz", sparsity=[0.5, 0.8], smoothness=1.0, cv=2)
-        >>> search.fit_transform("derivatives/sub-*_gm.nii.gz").shape
-        (12, 1)
         """
         cohort = self._fit(X, y, groups, confounds, exclude)
         return self.best_estimator_.estimator_.transform(cohort.X)
@@ -170,9 +154,10 @@ class ImageSPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEsti
         search.check()
         check_image_parameters(reader)
         cohort = cohort_for(reader, imgs, confounds, exclude)
-        if groups is None:
+        if groups is None and cohort.groups is not None:
             groups = cohort.groups
-            search.set_params(cv=_at_most(self.cv, groups))
+            if self.cv is None:  # neither the groups nor the number of folds were asked for
+                search.set_params(cv=min(5, len(set(groups))))
         self.groups_ = None if groups is None else tuple(groups)
         search.set_params(structure=cohort.space.structure(), dtype=cohort.preparation.dtype)
         search.fit(cohort.X, y, groups=self.groups_, confounds=cohort.adjustment.confounds)
@@ -223,13 +208,6 @@ class ImageSPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEsti
         -------
         ndarray of shape (n_images, n_components)
             Scores.
-
-        Examples
-        --------
-        >>> from spcatv import ImageSPCATVCV
-        >>> search = ImageSPCATVCV(1, mask="gm_mask.nii.gz", sparsity=[0.5, 0.8], smoothness=1.0, cv=2)
-        >>> search.fit("derivatives/sub-*_gm.nii.gz").transform("derivatives/sub-0*_gm.nii.gz").shape
-        (10, 1)
         """
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.transform(imgs, confounds)
@@ -246,13 +224,6 @@ class ImageSPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEsti
         -------
         4-D Nifti1Image, SurfaceImage or Cifti2Image
             One image per row.
-
-        Examples
-        --------
-        >>> from spcatv import ImageSPCATVCV
-        >>> search = ImageSPCATVCV(1, mask="gm_mask.nii.gz", sparsity=[0.5, 0.8], smoothness=1.0, cv=2)
-        >>> search.fit("derivatives/sub-*_gm.nii.gz").inverse_transform([[1.0], [2.0]]).shape
-        (7, 6, 5, 2)
         """
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.inverse_transform(X)
@@ -273,21 +244,9 @@ class ImageSPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEsti
         -------
         float
             Higher is better.
-
-        Examples
-        --------
-        >>> from spcatv import ImageSPCATVCV
-        >>> search = ImageSPCATVCV(1, mask="gm_mask.nii.gz", sparsity=[0.5, 0.8], smoothness=1.0, cv=2)
-        >>> search.fit("derivatives/sub-0*_gm.nii.gz").score("derivatives/sub-1*_gm.nii.gz") < 0
-        True
         """
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.score(imgs, y, confounds)
-
-
-def _at_most(cv: Any, groups: Any) -> Any:
-    """Not more folds than groups, where neither their number nor the groups were asked for."""
-    return cv if cv is not None or groups is None else min(5, len(set(groups)))
 
 
 # scikit-learn, help() and notebooks read the parameters here

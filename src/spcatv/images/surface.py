@@ -152,18 +152,12 @@ class SurfaceSpace(Space):
             full[hemi][self.labels[hemi] != 0] = maps[:, part].T
         return full
 
-    def _poly_mesh(self) -> Any:
-        from nilearn.surface import InMemoryMesh, PolyMesh
-
-        return PolyMesh(
-            **{hemi: InMemoryMesh(surface.coords, surface.triangles) for hemi, surface in self.meshes.items()}
-        )
-
     def surface_image(self, data: Mapping[str, Array]) -> Any:
         """A `nilearn.surface.SurfaceImage` of values on all vertices of each hemisphere."""
-        from nilearn.surface import SurfaceImage
+        from nilearn.surface import InMemoryMesh, PolyMesh, SurfaceImage
 
-        return SurfaceImage(mesh=self._poly_mesh(), data=dict(data))
+        meshes = {hemi: InMemoryMesh(*arrays) for hemi, arrays in self.as_surface().items()}
+        return SurfaceImage(mesh=PolyMesh(**meshes), data=dict(data))
 
     def to_images(self, maps: FloatArray, names: tuple[str, ...] = ()) -> Any:
         """A `nilearn.surface.SurfaceImage`, one column per map, zero outside the mask."""

@@ -19,7 +19,7 @@ from spcatv.images.voxel_statistics import FULLEST, VoxelStatistics, voxel_stati
 
 
 class MaskWarning(UserWarning):
-    """A computed mask that hardly is the brain, or rests on an assumption; look at it.
+    """A computed mask is unlikely to be the brain, or rests on an assumption; look at it.
 
     Examples
     --------
@@ -83,10 +83,6 @@ class _Candidate:
     where_from: str
     against: list[str]  # what speaks against it, as ends of a sentence
 
-    def is_sized(self) -> bool:
-        """Whether the mask could be a brain by its size."""
-        return bool(rules.EMPTIEST <= self.mask.mean() <= FULLEST)
-
 
 def _chosen(volumes: list[Volume]) -> tuple[BoolArray, str]:
     """The mask by the rule that fits the images, and where it comes from.
@@ -115,7 +111,7 @@ def _chosen(volumes: list[Volume]) -> tuple[BoolArray, str]:
                 _warn_of_template()
             return found.mask, found.where_from + "; the images have no background of zeros or NaN"
         rejected += [] if found is None else [found]
-    sized = [candidate for candidate in rejected[1:] if candidate.is_sized()] or [nonzero]
+    sized = [each for each in rejected[1:] if rules.EMPTIEST <= each.mask.mean() <= FULLEST] or [nonzero]
     best = min(sized, key=lambda candidate: len(candidate.against))
     return _taken(best, "no rule finds a better one")
 

@@ -38,7 +38,6 @@ _folder: ContextVar[Path | None] = ContextVar("spcatv_statistics", default=None)
 class VoxelStatistics:
     """What one pass over all images says about every voxel; arrays have the shape of the images."""
 
-    image: Any  # the first image, for its grid
     sums: FrameSums  # of the values
     squares: FloatArray  # sum of the squares of the finite values
     n_nonzero: IntArray  # images with a finite value other than 0
@@ -70,8 +69,8 @@ class VoxelStatistics:
 
     @property
     def strength(self) -> FloatArray:
-        """The mean of intensities; the root mean square of signed values, whose mean says little."""
-        return np.sqrt(self.sums.mean(self.squares)) if self.signed else self.mean
+        """The root mean square of the finite values: of signed values, the mean says little."""
+        return np.sqrt(self.sums.mean(self.squares))
 
 
 def voxel_statistics(volumes: list[Volume]) -> VoxelStatistics:
@@ -113,7 +112,6 @@ def voxel_statistics(volumes: list[Volume]) -> VoxelStatistics:
         in_order(make, take, len(left), min(most_threads(), max(len(left), 1)))
     hear(StageStarted("Reading", len(volumes), "inputs"))  # the stage that goes on with this mask
     return VoxelStatistics(
-        image=volumes[0].reference,
         sums=FrameSums(sums["total"], sums["n_finite"], int(sums["n_images"][0])),
         squares=sums["squares"],
         n_nonzero=sums["n_nonzero"],

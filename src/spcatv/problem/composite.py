@@ -169,7 +169,7 @@ class LeastSquares(_LinearLoss):
     B : array-like of shape (n_samples, n_features)
         One row per sample.
     b : array-like of shape (n_samples,)
-        What ``Bv`` shall be close to.
+        What ``Bv`` should be close to.
 
     Examples
     --------

@@ -78,7 +78,7 @@ def correlations(scores: FloatArray, names: Sequence[str], variable: Sequence[fl
     numbers, values = given[known][exchange.firsts()], exchange.means(scores[known])
     across = centred(numbers, exchange.block)
     n = len(across)
-    if n < FEWEST_UNITS or not _varies(across):
+    if n < FEWEST_UNITS or np.ptp(across) == 0:
         return None
     pearson, pearson_p = _correlation(across, centred(values, exchange.block), exchange)
     spearman, spearman_p = _correlation(_ranks(numbers, exchange), _ranks(values, exchange), exchange)
@@ -100,10 +100,6 @@ def _ranks(values: FloatArray, exchange: Exchange) -> FloatArray:
         members = exchange.block == number
         ranks[members] = stats.rankdata(values[members], axis=0)
     return centred(ranks, exchange.block)
-
-
-def _varies(column: FloatArray) -> bool:
-    return bool(np.ptp(column) > 0)
 
 
 def _unit_columns(values: FloatArray) -> FloatArray:

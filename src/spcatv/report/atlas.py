@@ -58,10 +58,10 @@ def label_features(
     (`spcatv.report.atlas_search`).
 
     A label image is a NIfTI image on any grid: a feature gets the label at its position. It is 3-D and holds
-    whole numbers, or 4-D with one volume of probabilities per region, of which the largest counts from 25 %
-    on. The table names the numbers, see `spcatv.report.atlas_names.read_names`; without one, names are looked
-    for beside the image. GIFTI and ``.annot`` files have their own names. A ReportError names a file that
-    cannot be used.
+    whole numbers, or 4-D with one volume of probabilities per region: the most probable one is taken, if its
+    probability is at least 25 %. The table names the numbers, see `spcatv.report.atlas_names.read_names`;
+    without one, names are looked for beside the image. GIFTI and ``.annot`` files have their own names. A
+    ReportError names a file that cannot be used.
     """
     if any(is_name(file) for file in files):
         files, table = _by_name(files, table, parts)

@@ -81,7 +81,7 @@ def find_atlas(name: str, *, voxels: bool, n_vertices: int) -> NamedAtlas:
     have = f"There are: {_titles(known)}." if known else f"There is no atlas {kinds} in these places."
     raise ReportError(
         f"no file and no atlas on this machine is called {name!r}. Looked for it in {looked}. {have} "
-        "Nothing is downloaded here; nilearn.datasets.fetch_atlas_schaefer_2018() and its like do that"
+        "Nothing is downloaded; nilearn.datasets.fetch_atlas_schaefer_2018() and similar functions do that"
     )
 
 

@@ -41,8 +41,9 @@ def selection_section(selection: Selection) -> Section:
     folds = "" if selection.n_folds is None else f" on {selection.n_folds} folds"
     verb = "was" if n_settings == 1 else "were"
     text = f"{words.count(n_settings, 'setting')} {verb} compared{folds}; chosen: {chosen}."
+    why = f"Why: {selection.reason}." if selection.reason else ""
     return Section(
-        " ".join(filter(None, (text, reason_sentence(selection), rule_sentence(selection)))),
+        " ".join(filter(None, (text, why, rule_sentence(selection)))),
         _picture(selection, f"Chosen: {chosen}, with a held-out error of {shown['held-out error'][best]}."),
         Table("Settings", heads("Setting", *shown), tuple(rows), id="selection-table"),
     )
@@ -63,11 +64,6 @@ def _picture(selection: Selection, chosen: str) -> Chart:
         alt=f"Held-out error and stability of {n_settings} settings. {chosen}",
         caption="The star marks the chosen setting. Lower error and higher stability are better.",
     )
-
-
-def reason_sentence(selection: Selection) -> str:
-    """Why the setting was chosen, in the words of the selection; empty if they are not known."""
-    return f"Why: {selection.reason}." if selection.reason else ""
 
 
 def rule_sentence(selection: Selection) -> str:

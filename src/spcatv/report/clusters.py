@@ -159,7 +159,7 @@ def cluster_table(
                 label="" if labels is None else labels.name_of(peak),
                 composition=() if labels is None else labels.composition(features, part),
                 selected=_mean(frequency, features[heavy[features]]),
-                found=_mean(again, np.array([peak])[heavy[[peak]]]),
+                found=_mean(again, features[heavy[features] & (features == peak)]),
             )
         )
     return tuple(table)

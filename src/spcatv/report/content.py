@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from spcatv.report.style import svg_uri
@@ -41,6 +41,15 @@ class Chart:
 def chart(figure: object, alt: str, caption: str, *, photo: bool = False) -> Chart:
     """A matplotlib figure as a picture for the page."""
     return Chart(svg_uri(figure), alt, caption, photo)  # type: ignore[arg-type]
+
+
+def component_table(
+    caption: str, columns: Mapping[str, Sequence[str]], *, id: str, text: Sequence[str] = ()
+) -> Table:
+    """A table with one row per component, from its columns; those in `text` hold text."""
+    cells = enumerate(zip(*columns.values(), strict=True), start=1)
+    rows = tuple((str(number), *row) for number, row in cells)
+    return Table(caption, heads("Component", *columns, text=text), rows, id=id)
 
 
 def heads(*names: str, text: Sequence[str] = ()) -> tuple[Head, ...]:

@@ -121,7 +121,7 @@ def _model(model: Any) -> tuple[str, ...]:
     penalty = (
         PENALTIES.get(model.penalty, "a structured penalty")
         if isinstance(model.penalty, str)
-        else (f"the penalty {type(model.penalty).__name__}")
+        else f"the penalty {type(model.penalty).__name__}"
     )
     if model.alpha is None:
         shares = np.unique(np.atleast_1d(model.sparsity))

@@ -39,13 +39,11 @@ class Exchange:
 
     def means(self, values: FloatArray) -> FloatArray:
         """Means over the samples of every unit; `values` has shape (n_samples, K)."""
-        sizes = np.bincount(self.unit)
-        sums = np.stack([np.bincount(self.unit, weights=column) for column in values.T], axis=1)
-        return sums / sizes[:, None]
+        return _means(values, self.unit)
 
     def firsts(self) -> IntArray:
         """One sample of every unit, shape (n_units,)."""
-        return np.unique(self.unit, return_index=True)[1]
+        return _firsts(self.unit)
 
 
 def runs_of(names: Sequence[str]) -> list[str] | None:
@@ -78,40 +76,31 @@ def exchange_of(names: Sequence[str], values: Sequence[Any], *, labels: bool) ->
     If all samples come from one file, its volumes are treated as separate samples.
     """
     people, runs = participants_of(names), runs_of(names)
+    samples = np.arange(len(names))
     if runs is not None and len(set(runs)) == 1:
-        samples = np.arange(len(names))
-        return Exchange(
-            samples,
-            None,
-            False,
+        text = (
             "The volumes of the file were treated as separate samples; if they are a series in time, the "
-            "p-values are too small.",
+            "p-values are too small."
         )
+        return Exchange(samples, None, False, text)
     for noun, members in (("participant", people), ("run", runs)):
         if members is None or not _is_constant(members, values):
             continue
         unit = _numbered(members)
         block = None if noun == "participant" or people is None else _numbered(people)[_firsts(unit)]
         within = "" if block is None else ", and exchanged within every participant"
-        return Exchange(
-            unit,
-            block,
-            False,
-            f"The scores were averaged over the samples of every {noun} ({unit.max() + 1} {noun}s){within}.",
-        )
+        count = f"{unit.max() + 1} {noun}s"
+        text = f"The scores were averaged over the samples of every {noun} ({count}){within}."
+        return Exchange(unit, block, False, text)
     if labels and (people or runs):
         members, noun = (people, "participant") if people else (runs, "run")
         assert members is not None
         unit = _numbered(list(zip(members, map(str, values), strict=True)))
-        block = _numbered(members)[_firsts(unit)]
-        return Exchange(
-            unit,
-            block,
-            False,
+        text = (
             f"The scores were averaged over the samples of every {noun} and group, and the groups were "
-            f"compared within {noun}s.",
+            f"compared within {noun}s."
         )
-    samples = np.arange(len(names))
+        return Exchange(unit, _numbered(members)[_firsts(unit)], False, text)
     if runs is not None:
         text = "Correlations were computed within runs, and permutations shifted every run in a circle."
         return Exchange(samples, _numbered(runs), True, text)
@@ -141,14 +130,18 @@ def centred(values: FloatArray, block: IntArray | None) -> FloatArray:
     if block is None:
         return values - values.mean(axis=0)
     table = values.reshape(len(values), -1)
-    sums = np.stack([np.bincount(block, weights=column) for column in table.T], axis=1)
-    means = sums / np.bincount(block)[:, None]
-    return (table - means[block]).reshape(values.shape)
+    return (table - _means(table, block)[block]).reshape(values.shape)
 
 
-def permutations(exchange: Exchange, n_units: int, *, seed: int = SEED) -> Iterator[IntArray]:
+def _means(table: FloatArray, number: IntArray) -> FloatArray:
+    """Means over the rows with the same number, one row per number from 0 on."""
+    sums = np.stack([np.bincount(number, weights=column) for column in table.T], axis=1)
+    return sums / np.bincount(number)[:, None]
+
+
+def permutations(exchange: Exchange, n_units: int) -> Iterator[IntArray]:
     """Random orders of the units, drawn in tables of shape (n, n_units), one order per row."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(SEED)
     n_left = int(np.clip(MOST_ENTRIES // n_units, FEWEST_PERMUTATIONS, MOST_PERMUTATIONS))
     height = max(1, BLOCK_ENTRIES // n_units)
     blocks = [np.arange(n_units)]
@@ -179,7 +172,7 @@ class PValues:
 
 
 def permutation_p_values(
-    statistic: Callable[[IntArray], FloatArray], exchange: Exchange, n_units: int, *, seed: int = SEED
+    statistic: Callable[[IntArray], FloatArray], exchange: Exchange, n_units: int
 ) -> PValues:
     """Compare a statistic with its values under random orders of the units.
 
@@ -190,7 +183,7 @@ def permutation_p_values(
     observed = statistic(np.arange(n_units)[None])[0]
     least = observed - ROUNDING * np.abs(observed)
     alone, corrected, n_drawn = np.zeros(len(observed)), np.zeros(len(observed)), 0
-    for orders in permutations(exchange, n_units, seed=seed):
+    for orders in permutations(exchange, n_units):
         values = np.nan_to_num(statistic(orders), nan=-np.inf)
         alone += (values >= least).sum(axis=0)
         corrected += (values.max(axis=1, keepdims=True) >= least).sum(axis=0)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from spcatv._util.types import FloatArray
 from spcatv.report import words
 from spcatv.report.association import Correlations, Difference, Spread, correlations, differences
-from spcatv.report.content import Table, heads
+from spcatv.report.content import Table, component_table
 from spcatv.report.material import Material
 from spcatv.report.permutation import SEED, PValues
 
@@ -98,11 +98,10 @@ def _relation(
     said.append(how)
     if name in confounds:
         said.append(f"{name} was regressed out of the images before the fit: nothing is expected here.")
-    rows = zip((str(k + 1) for k in range(n_components)), *columns.values(), strict=True)
     return Relation(
         title=f"Scores and {name}" if kind == "variable" else f"Scores by {name}",
         text=" ".join(filter(None, said)),
-        table=Table(caption, heads("Component", *columns), tuple(rows), id=f"{kind}-table"),
+        table=component_table(caption, columns, id=f"{kind}-table"),
         sentences=tuple(sentences),
         method=f"{method} {how}".strip(),
         p_method=f"p-values are two-sided, from {p.n_permutations:,} random permutations{corrected}.",

@@ -12,7 +12,7 @@ from spcatv.estimator.fitting import SPARSITY_SLACK, dead_components
 from spcatv.estimator.parameters import parameters_in_use
 from spcatv.report import words
 from spcatv.report.components import ComponentPanel
-from spcatv.report.content import Chart, Table, chart, heads
+from spcatv.report.content import Chart, Table, chart, component_table, heads
 from spcatv.report.figures import plot_stability, plot_variance
 from spcatv.report.material import Material
 
@@ -129,8 +129,7 @@ def summary(material: Material, panels: tuple[ComponentPanel, ...]) -> Table:
         caption += (
             f" Tiny regions hold less than {words.percent(words.SMALLEST_REGION, 1)} of a map's weight."
         )
-    rows = zip((str(panel.number) for panel in panels), *columns.values(), strict=True)
-    return Table(caption, heads("Component", *columns), tuple(rows), id="summary-table")
+    return component_table(caption, columns, id="summary-table")
 
 
 def _asked(share: float | None) -> str:
@@ -159,11 +158,11 @@ def variance_section(material: Material) -> Section:
         "Cumulative": variance.cumulative,
         "PCA, cumulative": variance.ceiling,
     }
-    shown = {name: values for name, values in known.items() if values is not None}
-    rows = [
-        (str(k + 1), *(words.percent(values[k]) for values in shown.values()))
-        for k in range(material.n_components)
-    ]
+    columns = {
+        name: [words.percent(share) for share in shares]
+        for name, shares in known.items()
+        if shares is not None
+    }
     text = "Own: what a component removes from the data in its turn."
     if variance.adjusted is not None:
         text += (
@@ -179,10 +178,9 @@ def variance_section(material: Material) -> Section:
         alt=f"Cumulative explained variance with 1 to {material.n_components} components: {shares}.",
         caption="Cumulative explained variance.",
     )
-    table = Table(
-        "Shares of the total variance", heads("Component", *shown), tuple(rows), id="variance-table"
+    return Section(
+        text, picture, component_table("Shares of the total variance", columns, id="variance-table")
     )
-    return Section(text, picture, table)
 
 
 def stability_section(material: Material) -> Section | None:
@@ -190,20 +188,14 @@ def stability_section(material: Material) -> Section | None:
     stability = material.stability
     if stability is None:
         return None
-    rows = []
-    for k in range(material.n_components):
-        column, frequency = stability.dice[:, k], stability.selection_frequency[k]
-        rows.append(
-            (
-                str(k + 1),
-                words.number(float(np.median(column)), 2),
-                words.number(float(column.min()), 2),
-                f"{int((frequency >= 0.5).sum()):,}",
-                f"{int((frequency >= 0.9).sum()):,}",
-            )
-        )
-    columns = heads("Component", "Dice, median", "Dice, lowest", "Selected in half", "Selected in 90 %")
-    medians = ", ".join(f"component {row[0]}: {row[1]}" for row in rows)
+    dice, frequency = stability.dice, stability.selection_frequency
+    columns = {
+        "Dice, median": [words.number(value, 2) for value in np.median(dice, axis=0)],
+        "Dice, lowest": [words.number(value, 2) for value in dice.min(axis=0)],
+        "Selected in half": [f"{count:,}" for count in (frequency >= 0.5).sum(axis=1)],
+        "Selected in 90 %": [f"{count:,}" for count in (frequency >= 0.9).sum(axis=1)],
+    }
+    medians = ", ".join(f"component {k}: {text}" for k, text in enumerate(columns["Dice, median"], start=1))
     picture = chart(
         plot_stability(stability),
         alt=f"Median Dice index of resampled fits with the fit of all samples: {medians}.",
@@ -213,24 +205,24 @@ def stability_section(material: Material) -> Section | None:
         f"The fit was repeated on {len(stability.dice)} resamples of the samples. The maps above can show "
         "how often each place was selected, and how consistent its sign was."
     )
-    return Section(text, picture, Table("Resampled fits", columns, tuple(rows), id="stability-table"))
+    return Section(text, picture, component_table("Resampled fits", columns, id="stability-table"))
 
 
 def halves_table(material: Material) -> Table | None:
     """Which components both of two random halves show; one row per component."""
     if material.halves is None:
         return None
-    rows = tuple(
-        (str(k), half.verdict, words.fixed(half.dice), str(half.rank))
-        for k, half in enumerate(material.halves, start=1)
-    )
+    columns = {
+        "Verdict": [half.verdict for half in material.halves],
+        "Dice of both halves": [words.fixed(half.dice) for half in material.halves],
+        "Rank": [str(half.rank) for half in material.halves],
+    }
     caption = (
         "Random halves of the samples. Found again: both halves show the component (Dice index, without what "
         "is due to chance, of at least 0.6). One of several equals: they do, but others of equal merit may "
         "take its place. Rank 1 is the most reproducible."
     )
-    columns = heads("Component", "Verdict", "Dice of both halves", "Rank", text=("Verdict",))
-    return Table(caption, columns, rows, id="halves-table")
+    return component_table(caption, columns, id="halves-table", text=("Verdict",))
 
 
 def samples_table(material: Material) -> Table | None:

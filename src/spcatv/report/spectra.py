@@ -13,7 +13,7 @@ from scipy import signal
 from spcatv._util.entities import entity_columns, files_of
 from spcatv._util.types import FloatArray, IntArray
 from spcatv.report import words
-from spcatv.report.content import Chart, Table, chart, heads
+from spcatv.report.content import Chart, Table, chart, component_table
 from spcatv.report.figures import shortened
 from spcatv.report.material import Material
 from spcatv.report.style import LINE_COLOURS, figure_style, new_figure
@@ -120,7 +120,6 @@ def time_courses(material: Material) -> TimeCourses | None:
     columns["Correlation of neighbouring volumes"] = [
         f"{_lag_one(values[:, k], found):.2f}".replace("-", "−") for k in range(values.shape[1])
     ]
-    rows = zip((str(k + 1) for k in range(len(mean))), *columns.values(), strict=True)
     spacing = (
         "The time between volumes is not known, so that frequencies are in cycles per volume."
         if step is None
@@ -142,9 +141,7 @@ def time_courses(material: Material) -> TimeCourses | None:
         )
         for k in range(values.shape[1])
     )
-    return TimeCourses(
-        text, charts, Table("Scores over time", heads("Component", *columns), tuple(rows), id="time-table")
-    )
+    return TimeCourses(text, charts, component_table("Scores over time", columns, id="time-table"))
 
 
 def _lengths(found: Sequence[Run]) -> str:

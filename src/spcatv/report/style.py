@@ -54,11 +54,11 @@ def figure_style() -> Iterator[None]:
         yield
 
 
-def new_figure(width: float, height: float, **options: Any) -> Figure:
+def new_figure(width: float, height: float) -> Figure:
     """An empty figure, size in inches, that is not registered with pyplot; text stays inside its edges."""
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(width, height), layout="constrained", **options)
+    return Figure(figsize=(width, height), layout="constrained")
 
 
 def line_style(number: int) -> dict[str, Any]:

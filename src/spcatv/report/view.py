@@ -37,9 +37,8 @@ class ViewFrame:
     name: str
     caption: str
     planes: tuple[str, ...] = ()  # names of the directions of slices
-    ends: Mapping[str, tuple[str, str]] = field(
-        default_factory=dict
-    )  # the edges of each slice, left and right
+    # the edges of each slice, left and right
+    ends: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     presets: tuple[str, ...] = ()  # names of the directions from which a surface can be seen
 
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.colors import Normalize
 
-# share of the voxels that must lie in the brain of the template for it to be shown behind them
 TEMPLATE = "MNI152 template"  # name of the usual background
+# share of the voxels that must lie in the brain of the template for it to be shown behind them
 IN_TEMPLATE = 0.9
 BACKGROUND_STEP = 2.0  # mm
 MARGIN = 4.0  # mm around the brain

@@ -29,7 +29,18 @@ from spcatv.selection import SPCATVCV, ComponentCurve
 from spcatv.structure import Structure
 from spcatv.structure.regions import connected_regions
 
-BIDS_VERSION = "1.10.0"
+DATASET = {
+    "Name": "Structured sparse principal components",
+    "BIDSVersion": "1.10.0",
+    "DatasetType": "derivative",
+    "GeneratedBy": [
+        {
+            "Name": files.GENERATOR,
+            "Version": __version__,
+            "Description": "Structured sparse PCA (SPCA-TV): l1 + l2 + total variation.",
+        }
+    ],
+}
 IGNORED_TEXT = f"""\
 # BIDS names files of participants; for components of a group, it has no rules yet.
 *desc-*
@@ -206,7 +217,7 @@ def write_results(
     if samples.quality:
         _write_table(folder / files.QUALITY, QUALITY_COLUMNS, map(_quality_cells, samples.quality))
     _write_text(folder / files.CONFIG, config)
-    write_json(folder / files.DESCRIPTION, _description())
+    write_json(folder / files.DESCRIPTION, DATASET)
     _write_text(folder / files.README, README_TEXT)
     _write_text(folder / files.IGNORED, IGNORED_TEXT)
     return metrics
@@ -253,21 +264,6 @@ def _mixing_sidecar(names: Sequence[str], n_components: int) -> dict[str, Any]:
     for number, name in enumerate(component_names(n_components), start=1):
         columns[name] = f"Score of the sample on component {number}."
     return _described(columns)
-
-
-def _description() -> dict[str, Any]:
-    return {
-        "Name": "Structured sparse principal components",
-        "BIDSVersion": BIDS_VERSION,
-        "DatasetType": "derivative",
-        "GeneratedBy": [
-            {
-                "Name": files.GENERATOR,
-                "Version": __version__,
-                "Description": "Structured sparse PCA (SPCA-TV): l1 + l2 + total variation.",
-            }
-        ],
-    }
 
 
 def write_selection(

@@ -172,6 +172,11 @@ transform_method, init, dtype, memory_limit, device, random_state
     {'sparsity': 0.8, 'smoothness': 1.0}
     >>> search.components_.shape, search.n_iter_ > 0
     ((1, 60), True)
+    >>> scores = search.transform(X[:5])
+    >>> scores.shape, search.inverse_transform(scores).shape
+    ((5, 1), (5, 60))
+    >>> search.score(X) == search.best_estimator_.score(X)
+    True
     >>> search.choice_reason_
     'sparsest within one standard error of the lowest error; found again with Dice 1.00'
     """
@@ -432,15 +437,6 @@ transform_method, init, dtype, memory_limit, device, random_state
         -------
         ndarray of shape (n_samples, n_components)
             Scores.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from spcatv import SPCATVCV
-        >>> X = np.random.default_rng(0).standard_normal((20, 30))
-        >>> search = SPCATVCV(2, structure=(30,), sparsity=[0.4, 0.6], smoothness=1.0, cv=2).fit(X)
-        >>> search.transform(X[:5]).shape
-        (5, 2)
         """
         samples = self._new_samples(X, confounds)
         return self.best_estimator_.transform(samples)
@@ -459,15 +455,6 @@ transform_method, init, dtype, memory_limit, device, random_state
         -------
         ndarray of shape (n_samples, n_features)
             Samples.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from spcatv import SPCATVCV
-        >>> X = np.random.default_rng(0).standard_normal((20, 30))
-        >>> search = SPCATVCV(2, structure=(30,), sparsity=[0.4, 0.6], smoothness=1.0, cv=2).fit(X)
-        >>> search.inverse_transform(search.transform(X[:5])).shape
-        (5, 30)
         """
         check_is_fitted(self, "best_estimator_")
         rows = self.best_estimator_.inverse_transform(X)
@@ -494,15 +481,6 @@ transform_method, init, dtype, memory_limit, device, random_state
         -------
         float
             Higher is better.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from spcatv import SPCATVCV
-        >>> X = np.random.default_rng(0).standard_normal((20, 30))
-        >>> search = SPCATVCV(2, structure=(30,), sparsity=[0.4, 0.6], smoothness=1.0, cv=2).fit(X)
-        >>> search.score(X) == search.best_estimator_.score(X)
-        True
         """
         samples = self._new_samples(X, confounds)
         return self.best_estimator_.score(samples)

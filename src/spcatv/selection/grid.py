@@ -40,9 +40,9 @@ class AllZero:
         The largest alpha, up to 2 %, at which a fit from the leading singular vectors of X finds a first
         component that is not zero.
     witness : float
-        ``||Xv|| / (N (l1_ratio ||v||_1 + tv_ratio s(v)))`` for the best loading v that was found on from
-        there: at every alpha below, v beats zero; proven. Between `alive` and `witness` a component exists,
-        but only a path that comes from weaker penalties finds it.
+        ``||Xv|| / (N (l1_ratio ||v||_1 + tv_ratio s(v)))`` for the best loading v that was found by going on
+        from there: at every smaller alpha, v beats zero; proven. Between `alive` and `witness` a component
+        exists, but only a path that comes from weaker penalties finds it.
     dead : float
         ``max_j ||X_j|| / N / l1_ratio``: from here on every component is zero; proven.
 

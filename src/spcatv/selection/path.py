@@ -206,7 +206,7 @@ def path_order(settings: Sequence[Setting]) -> list[int]:
 
 
 def way_to(setting: Setting, settings: Sequence[Setting]) -> list[Setting]:
-    """The settings to fit, one after the other, for a model of the last of them, which is `setting`.
+    """The settings to fit, each from the one before, to reach `setting`, which is the last.
 
     A strong penalty that a path reaches may be out of reach of a fit that starts there, so that a value of
     alpha comes after the smaller ones with the same ratios. Components of a wanted sparsity need no way: a
@@ -219,7 +219,7 @@ def way_to(setting: Setting, settings: Sequence[Setting]) -> list[Setting]:
 
 
 def _row(setting: Setting) -> tuple[float, ...]:
-    """The coordinates of a setting that stay the same along a row; those of either model come apart."""
+    """The values of a setting that stay the same along a row; the two models have different ones."""
     return (setting["smoothness"],) if "sparsity" in setting else (setting["tv_ratio"], setting["l1_ratio"])
 
 
@@ -254,7 +254,7 @@ def _warm_start(setting: Setting, near: Sequence[PathFit]) -> WarmStart | None:
 
 
 def _place(setting: Setting) -> FloatArray:
-    """Where a setting is, for its way to be straight: strengths differ by factors, the rest by amounts."""
+    """A setting as a point: strengths are compared by their ratio, the other values by their difference."""
     return np.array([_strength(setting), *_row(setting)])
 
 

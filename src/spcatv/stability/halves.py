@@ -23,12 +23,7 @@ from spcatv.model.checkpoint import checkpointing
 from spcatv.model.encoding import recordable
 from spcatv.progress import StageStarted
 from spcatv.selection.workers import FIT_FAILURES, Failure, check_failures, failure, without_failures, workers
-from spcatv.stability.refits import (
-    fit_samples,
-    further_components,
-    reference_fit,
-    some_samples,
-)
+from spcatv.stability.refits import fit_samples, further_components, reference_fit, some_samples
 from spcatv.structure import Structure
 
 FOUND_AGAIN = "found again"
@@ -206,18 +201,8 @@ def split_halves(
         Splits; each costs two fits of half of the samples, and two further components where they disagree.
     groups : array-like of shape (n_samples,), default=None
         Samples of one group, such as the visits of one subject, stay in one half.
-    standardize, confounds
-        As in `SPCATVCV`: features scaled and confounds removed with coefficients of the samples of each fit.
-    norm_fraction : float, default=0.99
-        The share of a loading's norm that makes its support (`spcatv.metrics.threshold_loadings`).
-    random_state : int, RandomState instance or None, default=None
-        For the splits; every split has a seed of its own, so that any number of workers gives the same.
-        Random starts of the fits follow it, too.
-    n_jobs : int or None, default=None
-        Workers, as in joblib.
-    checkpoint : path, default=None
-        Folder that keeps every split as soon as it is done (`spcatv.selection.checkpointing`); needs a
-        `random_state`.
+    standardize, confounds, norm_fraction, random_state, n_jobs, checkpoint
+        As in `bootstrap_components`, with splits in the place of resamples.
 
     Returns
     -------
@@ -253,7 +238,7 @@ def split_halves(
             raise ValueError(
                 f"halves need at least 2 samples or groups each, but there are {len(reference.blocks)}"
             )
-        tasks = ((*task, norm_fraction) for task in reference.tasks(random_state, n_fits))
+        tasks = reference.tasks(random_state, n_fits, norm_fraction)
         with workers(n_jobs, reference.data, StageStarted("Splitting into halves", n_fits, "splits")) as pool:
             return _summary(pool.run(_fit_split, tasks), reference.components)
 

@@ -32,11 +32,12 @@ class Reference:
     blocks: list[IntArray]  # samples that stay together: those of one group, or every sample alone
     adjustment: Adjustment  # of the samples of every fit
 
-    def tasks(self, random_state: Any, n_tasks: int) -> Iterator[tuple[Any, ...]]:
-        """Arguments for workers: all of this, a seed of its own, and the number of the task from 1."""
+    def tasks(self, random_state: Any, n_tasks: int, norm_fraction: float) -> Iterator[tuple[Any, ...]]:
+        """Arguments of every task: all of this, a seed of its own, its number from 1, and `norm_fraction`."""
         shared = (self.template, shareable(self.data), self.structure, self.components)
         seeds = enumerate(_seeds(random_state, n_tasks), start=1)
-        return ((*shared, self.blocks, self.adjustment, seed, number) for number, seed in seeds)
+        own = (self.blocks, self.adjustment)
+        return ((*shared, *own, seed, number, norm_fraction) for number, seed in seeds)
 
 
 def reference_fit(

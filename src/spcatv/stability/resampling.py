@@ -190,7 +190,7 @@ def bootstrap_components(
     n_fits = checked_count(n_resamples, "n_resamples")
     with checkpointing(checkpoint):
         reference = reference_fit(estimator, X, groups, n_jobs, standardize=standardize, confounds=confounds)
-        tasks = ((*task, norm_fraction) for task in reference.tasks(random_state, n_fits))
+        tasks = reference.tasks(random_state, n_fits, norm_fraction)
         with workers(n_jobs, reference.data, StageStarted("Resampling", n_fits, "resamples")) as pool:
             results = pool.run(_fit_resample, tasks)
             return _summary(results, reference.components, reference.structure, norm_fraction)
