@@ -56,7 +56,8 @@ def run(arguments: argparse.Namespace) -> None:
                 seed=request.options.seed,
                 n_jobs=request.options.n_jobs,
             )
-        metrics = write_results(folder, samples, model, config=request.config, halves=halves)
+        with show_warnings():
+            metrics = write_results(folder, samples, model, config=request.config, halves=halves)
         if curve is not None:
             write_curve(folder, curve)
     if not request.quiet:
@@ -101,9 +102,11 @@ def _count_remarks(metrics: Sequence[Mapping[str, Any]], model: SPCATV) -> list[
     remarks = [f"Component {k + 1} is dead: {why}." for k, why in dead.items()]
     rank = 1 + sum(row[CEILING_COLUMN] < 1 - FULL_RANK for row in metrics)
     if rank < len(metrics) - len(dead):
+        explain = "1 component of PCA explains" if rank == 1 else f"{rank} components of PCA explain"
         remarks.append(
-            f"{rank} components of PCA explain all of the variance: the data have rank {rank}, and more "
-            f"components than that only divide it anew. Lower --n-components (now {len(metrics)}) to {rank}."
+            f"{explain} all of the variance: the data have rank {rank}, or a few samples outweigh all "
+            "others. More components than that only divide it anew: lower --n-components (now "
+            f"{len(metrics)}) to {rank}, or look at these samples."
         )
     return remarks
 
