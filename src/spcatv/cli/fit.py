@@ -105,8 +105,8 @@ def _count_remarks(metrics: Sequence[Mapping[str, Any]], model: SPCATV) -> list[
         explain = "1 component of PCA explains" if rank == 1 else f"{rank} components of PCA explain"
         remarks.append(
             f"{explain} all of the variance: the data have rank {rank}, or a few samples outweigh all "
-            "others. More components than that only divide it anew: lower --n-components (now "
-            f"{len(metrics)}) to {rank}, or look at these samples."
+            "others (look at them). More components than that only divide it anew. Lower --n-components (now "
+            f"{len(metrics)}) to {rank}."
         )
     return remarks
 

@@ -218,15 +218,17 @@ def write_results(
 
 def _warn_of_one(scores: FloatArray, names: Sequence[str]) -> None:
     """Warn of components that show one sample against all others."""
+    shown: dict[int, list[str]] = {}
     for number, values in enumerate(scores.T, start=1):
         found = outweighing(values)
         if found is not None:
-            top, share = found
-            warn_user(
-                f"component {number} is about one sample: {names[top]} alone makes {100 * share:.0f} % of "
-                "the variance of its scores; look at that sample, and fit without it",
-                ImageQualityWarning,
-            )
+            shown.setdefault(found[0], []).append(f"{number} ({100 * found[1]:.0f} %)")
+    for sample, numbers in shown.items():
+        warn_user(
+            f"{names[sample]} alone makes most of the variance of the scores on component "
+            f"{', '.join(numbers)}: look at that sample, and fit without it",
+            ImageQualityWarning,
+        )
 
 
 def _metrics(model: SPCATV, number: int, ceiling: FloatArray) -> dict[str, Any]:

@@ -16,7 +16,7 @@ function layerOf(data, maps, tables, kind, top) {
 }
 
 const LEGEND_NAMES = {
-  loading: "Loading; beyond the ends, as the ends",
+  loading: "Loading",
   frequency: "Share of resampled fits",
   consistency: "Consistency of the sign",
 };
