@@ -146,7 +146,7 @@ def differences(found: Any, wanted: Any) -> str:
     for name in names[:MOST_NAMED]:
         shown = [_shown(values.get(name)) for values in (there, here)]
         short = max(map(len, shown)) <= LONGEST_SHOWN
-        differ = "differ" if name.endswith("s") else "differs"
+        differ = "differ" if name == "files" else "differs"
         texts.append(f"{name} is {shown[0]} there and {shown[1]} here" if short else f"{name} {differ}")
     more = len(names) - len(texts)
     return "; ".join(texts) + (f"; and {more} more" if more else "")
