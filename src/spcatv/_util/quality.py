@@ -21,8 +21,10 @@ MAD_TO_DEVIATION = 1.4826
 LEAST = {"share_missing": 0.05, "share_zero": 0.1, "distance": np.log(1.5), "correlation": 0.4}
 # fewer images have no usual distance and correlation
 FEWEST = 8
-# share of the variance of a component's scores that one sample should not make alone
+# share of the variance of a component's scores that one sample should not make alone; among fewer samples, one
+# of equals does so now and then
 MOST_OF_ONE = 0.5
+FEWEST_SCORES = 12
 # images with a lower median correlation have no mean in common with which they could disagree
 COMMON = 0.3
 # images are compared on at most so many features, with the median of at most so many images, evenly spaced
@@ -122,7 +124,7 @@ def outweighing(scores: FloatArray) -> tuple[int, float] | None:
     """The sample that makes most of the variance of scores (N,) alone, and its share; None if none does."""
     squares = np.square(scores - scores.mean(dtype=np.float64))
     top = int(np.argmax(squares))
-    if len(scores) < FEWEST or squares[top] < MOST_OF_ONE * squares.sum() or not squares[top]:
+    if len(scores) < FEWEST_SCORES or squares[top] < MOST_OF_ONE * squares.sum() or not squares[top]:
         return None
     return top, float(squares[top] / squares.sum())
 
