@@ -21,10 +21,10 @@ MAD_TO_DEVIATION = 1.4826
 LEAST = {"share_missing": 0.05, "share_zero": 0.1, "distance": np.log(1.5), "correlation": 0.4}
 # fewer images have no usual distance and correlation
 FEWEST = 8
-# share of the variance of a component's scores that one sample should not make alone; among fewer samples, one
-# of equals does so now and then
+# Share of the variance of a component's scores that one sample should not make alone. One of 20 equal, normal
+# samples does so in 0.6 % of all cases, one of 12 in 7 %.
 MOST_OF_ONE = 0.5
-FEWEST_SCORES = 12
+FEWEST_SCORES = 20
 # images with a lower median correlation have no mean in common with which they could disagree
 COMMON = 0.3
 # images are compared on at most so many features, with the median of at most so many images, evenly spaced
