@@ -188,6 +188,11 @@ def test_the_sentence_says_what_to_do(result):
     assert record(0.5, 0.9, 5).sentence == equal + "do not read it alone."
     noise = "Not reproducible (found again in 0 of 10 splits): do not interpret."
     assert record(0.1, 0.3, 0).sentence == noise
+    # the mean is too low although most splits agree: the count alone would contradict the verdict
+    most = (
+        "Not reproducible (found again in 6 of 10 splits, but the others are too unlike): do not interpret."
+    )
+    assert record(0.5, 0.5, 6).sentence == most
     # tables of earlier versions have no counts
     assert verdict_sentence(FOUND_AGAIN, None, None) == "Found again in both halves of random splits."
     assert verdict_sentence(NOT_REPRODUCIBLE, None, None) == "Not reproducible: do not interpret."

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from spcatv._util.entities import entities_of, files_of
+from spcatv._util.naming import some_of
 
 MOST_NAMED = 5
 
@@ -46,8 +47,8 @@ def _matching(wanted: str, names: Sequence[str]) -> set[int]:
             return found
     if re.search(r"\[\d+\]$", wanted):
         raise ValueError(f"exclude: {wanted}: single volumes cannot be left out, only whole files")
-    some = ", ".join(os.path.basename(name) for name in names[:MOST_NAMED])
-    raise ValueError(f"exclude: {wanted} is none of the {len(names)} images ({some}, ...)")
+    some = some_of([os.path.basename(name) for name in names])
+    raise ValueError(f"exclude: {wanted} is none of the {len(names)} images ({some})")
 
 
 def _stem(file: str) -> str:

@@ -27,7 +27,7 @@ def read_text(file: Path, what: str, error: type[Exception], *, largest: int = 2
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as failure:
-        raise error(f"{file} is not a {what}: it is not a text file in UTF-8") from failure
+        raise error(f"{file} is not a {what}: it is not a text file in UTF-8; save it as one") from failure
 
 
 @contextmanager

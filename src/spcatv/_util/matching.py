@@ -17,8 +17,10 @@ PATH_COLUMNS = ("path", "file", "filename", "image")
 # further columns that may hold paths; they do if a cell is one of a sample
 POSSIBLE_PATHS = (*PATH_COLUMNS, "input", "left", "right")
 PARTICIPANT = COLUMNS["sub"]
-# other names of the column of participants; they are one if a cell names a participant of the samples
-POSSIBLE_PARTICIPANTS = ("participant", "subject_id", "subject", "sub")
+# names of the column of participants, in any case; it is one if a cell names a participant of the samples
+POSSIBLE_PARTICIPANTS = (PARTICIPANT, "participant", "subject_id", "subject", "sub")
+# what a participant is called in a column of any other name
+PREFIX = "sub-"
 # columns that never hold values of their own
 IDENTIFYING = (*COLUMNS.values(), *PATH_COLUMNS)
 # samples that are not files: images in memory
@@ -124,12 +126,18 @@ def _rows_by(keys: Iterable[str], cells: Sequence[str]) -> dict[str, list[int]]:
 
 def _participant_alias(table: Table, people: Sequence[Mapping[str, str]]) -> str | None:
     """A column of another name that holds participants of the samples; None if there is none."""
-    for column in POSSIBLE_PARTICIPANTS:
-        if column in table.columns:
-            given, wanted = _labels("sub", table.column(column), [person.get("sub") for person in people])
-            if set(given) & (set(wanted) - {""}):
-                return column
+    usual = [column for column in table.columns if names_participants(column)]
+    for column in (*usual, *table.columns):
+        cells = [cell for cell in table.column(column) if column in usual or cell.startswith(PREFIX)]
+        given, wanted = _labels("sub", cells, [person.get("sub") for person in people])
+        if set(given) & (set(wanted) - {""}):
+            return column
     return None
+
+
+def names_participants(column: object) -> bool:
+    """Whether a column has one of the names that are usual for participants."""
+    return str(column).lower() in POSSIBLE_PARTICIPANTS
 
 
 def _by_participant(

@@ -21,6 +21,10 @@ MAD_TO_DEVIATION = 1.4826
 LEAST = {"share_missing": 0.05, "share_zero": 0.1, "distance": np.log(1.5), "correlation": 0.4}
 # fewer images have no usual distance and correlation
 FEWEST = 8
+# Share of the variance of a component's scores that one sample should not make alone. One of 20 equal, normal
+# samples does so in 0.6 % of all cases, one of 12 in 7 %.
+MOST_OF_ONE = 0.5
+FEWEST_SCORES = 20
 # images with a lower median correlation have no mean in common with which they could disagree
 COMMON = 0.3
 # images are compared on at most so many features, with the median of at most so many images, evenly spaced
@@ -116,6 +120,15 @@ def sample_quality(X: Any, names: Sequence[str], wording: Wording) -> tuple[Imag
     return _with_repeats(found, _repeats(X), wording)
 
 
+def outweighing(scores: FloatArray) -> tuple[int, float] | None:
+    """The sample that makes most of the variance of scores (N,) alone, and its share; None if none does."""
+    squares = np.square(scores - scores.mean(dtype=np.float64))
+    top = int(np.argmax(squares))
+    if len(scores) < FEWEST_SCORES or squares[top] < MOST_OF_ONE * squares.sum() or not squares[top]:
+        return None
+    return top, float(squares[top] / squares.sum())
+
+
 def _repeats(X: Any) -> dict[int, int]:
     """Rows that equal an earlier one, bit by bit, and the first of these."""
     seen: dict[int, list[int]] = {}
@@ -134,7 +147,8 @@ def _with_repeats(
     quality: tuple[ImageQuality, ...], repeats: Mapping[int, int], wording: Wording
 ) -> tuple[ImageQuality, ...]:
     """The table with a remark on every image that holds the same values as an earlier one; warns of them."""
-    if not repeats:
+    # if all samples are the same, the rule for bad features says so
+    if not repeats or len(repeats) == len(quality) - 1:
         return quality
     named = [f"{quality[number].name} (as {quality[first].name})" for number, first in repeats.items()]
     verb = f"{wording.sample} holds" if len(named) == 1 else f"{wording.samples} hold"

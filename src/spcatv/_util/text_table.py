@@ -1,10 +1,11 @@
-"""Tables with a header that users give: tab-separated (.tsv and others) or comma-separated (.csv)."""
+"""Tables with a header that users give: columns are separated by tabs, commas or semicolons."""
 
 from __future__ import annotations
 
 import csv
 import io
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,9 @@ TABLE_SUFFIXES = (".tsv", ".csv")
 # Bytes of a table, and magnitude of a number in it, beyond which something is wrong.
 LARGEST_TABLE = 2**28
 LARGEST_NUMBER = 1e150
+# What may separate columns. The header decides; the first is what a .tsv has, the second what a .csv has.
+DELIMITERS = {"\t": "tabs", ",": "commas", ";": "semicolons"}
+DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 MISSING = ("", "n/a", "na", "nan", "null", "none")
 
 
@@ -47,7 +51,11 @@ class Table:
         column = self.column(name)
         for row in rows:
             if column[row].lower() in MISSING:
-                raise TableError(f"{self.source}: the value of {name} in row {row + 1} is missing")
+                about = "" if name == self.columns[0] else f" ({self.columns[0]} {self.rows[row][0]})"
+                raise TableError(
+                    f"{self.source}: the value of {name} in row {row + 1} is missing{about}; fill it in, or "
+                    "leave out the sample that the row is about"
+                )
         return [column[row] for row in rows]
 
     def values(self, name: str, rows: Sequence[int]) -> list[float] | list[str]:
@@ -56,6 +64,7 @@ class Table:
         try:
             numbers = [number(cell) for cell in cells]
         except ValueError:
+            self._refuse_decimal_commas(name, cells)
             return cells
         for row, found in zip(rows, numbers, strict=True):
             if abs(found) > LARGEST_NUMBER and math.isfinite(found):
@@ -64,6 +73,23 @@ class Table:
                     f"{LARGEST_NUMBER:g} can be squared"
                 )
         return numbers
+
+    def _refuse_decimal_commas(self, name: str, cells: Sequence[str]) -> None:
+        """Refuse numbers that would be taken for text, each of them a group of its own."""
+        written = next((cell for cell in cells if DECIMAL_COMMA.fullmatch(cell)), None)
+        if written is not None and all(DECIMAL_COMMA.fullmatch(cell) or _is_number(cell) for cell in cells):
+            raise TableError(
+                f"{self.source}: numbers of {name} have a decimal comma ({written}); write them with a "
+                f"point ({written.replace(',', '.')})"
+            )
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        number(cell)
+    except ValueError:
+        return False
+    return True
 
 
 def number(cell: str) -> float:
@@ -76,7 +102,7 @@ def number(cell: str) -> float:
 def read_table(file: Path) -> Table:
     """Read a table with a header; cells are stripped and stay strings."""
     text = read_text(file, "table", TableError, largest=LARGEST_TABLE)
-    delimiter = "," if file.suffix.lower() == ".csv" else "\t"
+    delimiter = _delimiter(text, "," if file.suffix.lower() == ".csv" else "\t")
     try:
         lines = [
             tuple(cell.strip() for cell in line)
@@ -92,8 +118,17 @@ def read_table(file: Path) -> Table:
         if len(row) != len(columns):
             raise TableError(
                 f"{file}: row {number} has {len(row)} cells, the header has {len(columns)} "
-                f"(columns are separated by {'commas' if delimiter == ',' else 'tabs'})"
+                f"(columns are separated by {DELIMITERS[delimiter]})"
             )
     if len(set(columns)) != len(columns):
         raise TableError(f"{file}: a column name stands twice in the header ({', '.join(columns)})")
     return Table(file, columns, tuple(rows))
+
+
+def _delimiter(text: str, usual: str) -> str:
+    """What separates the columns: what is usual, unless header and first row have something else instead."""
+    header, first, *_ = [*(line for line in text.splitlines() if line.strip()), "", ""]
+    if usual in header:
+        return usual
+    counts = {other: (header.count(other), first.count(other)) for other in DELIMITERS}
+    return next((other for other, (above, below) in counts.items() if above == below > 0), usual)

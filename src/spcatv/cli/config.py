@@ -18,7 +18,7 @@ from spcatv._util.files import read_text
 from spcatv._version import __version__
 from spcatv.cli.inputs import SampleFiles
 from spcatv.cli.kinds import InputError
-from spcatv.cli.option_table import OPTIONS, Option
+from spcatv.cli.option_table import GRID_OPTIONS, OPTIONS, Option
 from spcatv.cli.options import CommonOptions, options_of
 from spcatv.cli.suggestions import closest
 
@@ -46,7 +46,9 @@ def read_config(file: Path, kind: type[CommonOptions]) -> dict[str, Any]:
         try:
             values[name] = _checked(name, value, options)
         except ValueError as error:
-            raise InputError(f"{file}: {written} {error}") from error
+            for_select = isinstance(value, list) and name in GRID_OPTIONS
+            remark = " (values to choose from are for spca-tv select)" if for_select else ""
+            raise InputError(f"{file}: {written} {error}{remark}") from error
         except KeyError as error:
             if name in OPTIONS:
                 raise InputError(f"{file}: {written} is not an option of spca-tv {kind.command}") from error

@@ -47,7 +47,8 @@ def run(arguments: argparse.Namespace) -> None:
             model = SPCATV(structure=samples.structure, dtype=samples.dtype, **parameters)
             model.fit(samples.matrix)
             halves, verdict = verdicts(options, samples, model, samples.groups)
-        metrics = write_results(folder, samples, model, config=request.config, halves=halves)
+        with show_warnings():
+            metrics = write_results(folder, samples, model, config=request.config, halves=halves)
         if curve is not None:
             write_curve(folder, curve)
     if not request.quiet:
@@ -92,9 +93,11 @@ def _count_remarks(metrics: Sequence[Mapping[str, Any]], model: SPCATV) -> list[
     remarks = [f"Component {k + 1} is dead: {why}." for k, why in dead.items()]
     rank = 1 + sum(row[CEILING_COLUMN] < 1 - FULL_RANK for row in metrics)
     if rank < len(metrics) - len(dead):
+        explain = "1 component of PCA explains" if rank == 1 else f"{rank} components of PCA explain"
         remarks.append(
-            f"{rank} components of PCA explain all of the variance: the data have rank {rank}, and more "
-            f"components than that only divide it anew. Lower --n-components (now {len(metrics)}) to {rank}."
+            f"{explain} all of the variance: the data have rank {rank}, or a few samples outweigh all "
+            "others (look at them). More components than that only divide it anew. Lower --n-components (now "
+            f"{len(metrics)}) to {rank}."
         )
     return remarks
 

@@ -29,9 +29,10 @@ if TYPE_CHECKING:
     from spcatv.images import Cohort, ImageSPCATV
 
 ONE_FILE = (
-    "{}: all {} samples are volumes of one file and count as separate samples: folds are blocks of "
-    "consecutive volumes, but resamples and halves draw single volumes, and neighbours in time are "
-    "alike; with several runs or people, whole runs or people stay together"
+    "{}: all {} samples are volumes of one file and count as separate samples: right if each is another "
+    "person. If they are one run, neighbours in time are alike: folds are blocks of consecutive volumes, but "
+    "resamples and halves draw single volumes; with several runs or people, whole runs or people stay "
+    "together"
 )
 MEAN_TEXT = "Mean of the images as they were read, also outside the mask; NaN where most have no value."
 # precision of images, unless another is asked for
@@ -52,14 +53,19 @@ class ImageSamples(SampleSet):
 
         n_dropped = self.cohort.dropped.n_dropped
         dropped = f", {n_dropped:,} of them dropped" if n_dropped else ""
-        matched = f"\nConfounds: {self.cohort.matched}" if self.cohort.matched else ""
+        confounds = self.cohort.preparation.confounds
+        told = (
+            [] if confounds is None else [self.cohort.matched, f"removed: {confounds.described(levels=True)}"]
+        )
+        matched = f"\nConfounds: {'; '.join(filter(None, told))}" if told else ""
         remarks = self.cohort.reading_report.split("; ")
         if self.parameters["standardize_runs"] == AUTO:  # a warning has said so
             remarks[0] = remarks[0].removesuffix(SCALED).rstrip(", ")
         reading = "".join(f"; {remark}" for remark in remarks if remark)
         n_images = len({tuple(files_of(name)) for name in self.names})
         volumes = "" if n_images == len(self.names) else f", {len(self.names)} volumes"
-        return f"Read {n_images} images{volumes}: {self.cohort.mask_report}{dropped}{reading}{matched}"
+        images = "1 image" if n_images == 1 else f"{n_images} images"
+        return f"Read {images}{volumes}: {self.cohort.mask_report}{dropped}{reading}{matched}"
 
     def write_model(self, model: SPCATV, folder: Path) -> None:
         """Write the model folder of an `ImageSPCATV`, a copy of its loading maps, and the mean image."""

@@ -53,7 +53,7 @@ def _expand(source: Source, path_column: str | None, lists: tuple[Path, ...] = (
         if not matches:
             raise InputError(f"no file matches {source!r}")
         for match in matches:
-            yield from _expand_file(Path(match), path_column, lists)
+            yield from _expand_file(_existing(Path(match)), path_column, lists)
     else:
         yield from _expand_file(_existing(file), path_column, lists)
 
@@ -74,7 +74,8 @@ def _expand_file(file: Path, path_column: str | None, lists: tuple[Path, ...]) -
 def _existing(file: Path) -> Path:
     # unlike Path.exists, this does not raise for a name that is too long
     if not os.path.exists(file):
-        raise InputError(f"no such file: {file}")
+        link = f" (a link to {os.readlink(file)}, which does not exist)" if os.path.islink(file) else ""
+        raise InputError(f"no such file: {file}{link}")
     return file
 
 
@@ -96,14 +97,17 @@ def _folder_images(folder: Path) -> Iterator[SampleFiles]:
     from spcatv.images.formats import file_suffixes
 
     suffixes = file_suffixes()
+    # a hidden file is no image: macOS writes one beside every file (._sub-01.nii.gz)
     images = sorted(
-        file for file in folder.iterdir() if file.name.lower().endswith(suffixes) and file.is_file()
+        file
+        for file in folder.iterdir()
+        if file.name.lower().endswith(suffixes) and not file.name.startswith(".") and not file.is_dir()
     )
     if not images:
         raise InputError(
             f"the folder {folder} holds no image ({', '.join(suffixes)}){_elsewhere(folder, suffixes)}"
         )
-    yield from ((image,) for image in images)
+    yield from ((_existing(image),) for image in images)
 
 
 def _listed_files(file: Path, path_column: str | None, lists: tuple[Path, ...]) -> Iterator[SampleFiles]:

@@ -16,6 +16,10 @@ class InputError(ValueError):
     """What the user gave cannot be used: the command line ends with exit code 2 and this message."""
 
 
+# said to those who name columns without a table: their confounds would stay in the images
+COLUMNS_OF_WHAT = "--confounds-columns names columns of a table: give the table with --confounds TSV"
+
+
 @contextmanager
 def input_errors(*errors: type[Exception]) -> Iterator[None]:
     """Turn `errors` into an `InputError` with the same message."""
@@ -150,9 +154,11 @@ def several(item: Kind, metavar: str) -> Kind:
     """A list: separated by commas on the command line, an array in TOML."""
 
     def check(values: Any) -> tuple[Any, ...]:
-        if not isinstance(values, list | tuple) or not values:
+        # one value is a list of one: fit and select then read each other's configurations
+        listed = values if isinstance(values, list | tuple) else (values,)
+        if not listed:
             raise ValueError(f"must be a list that is not empty, got {values!r}")
-        return tuple(item.check(value) for value in values)
+        return tuple(item.check(value) for value in listed)
 
     def read(words: str) -> tuple[Any, ...]:
         return tuple(item.read(word.strip()) for word in words.split(","))

@@ -15,7 +15,7 @@ from spcatv.cli.bids import found_images, with_participants
 from spcatv.cli.config import config_text, read_config
 from spcatv.cli.images import IMAGE_DTYPE, read_images
 from spcatv.cli.inputs import SampleFiles, Source, sample_files
-from spcatv.cli.kinds import InputError, input_errors
+from spcatv.cli.kinds import COLUMNS_OF_WHAT, InputError, input_errors
 from spcatv.cli.option_table import BIDS_FILTERS
 from spcatv.cli.options import CommonOptions, OptionsKind, effective_options, flag
 from spcatv.cli.progress import Display, choose_display, set_up_log
@@ -96,6 +96,8 @@ def checked_request(
     if options.bids is not None:
         sources, found = found_images(options)
         options = with_participants(options)
+    if options.confounds_columns is not None and options.confounds is None:
+        raise InputError(COLUMNS_OF_WHAT)
     output = options.output
     if output is None:
         raise InputError("no output folder: name one with --output DIR")

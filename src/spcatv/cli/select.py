@@ -42,7 +42,10 @@ def run(arguments: argparse.Namespace) -> None:
     with rerun_hint_on_interrupt(request.output, arguments.argv), request.claimed() as folder:
         with show_warnings(), display, listening(display):
             samples, curve, search, stability, (halves, verdict) = _select(request)
-        metrics = write_results(folder, samples, search.best_estimator_, config=request.config, halves=halves)
+        with show_warnings():
+            metrics = write_results(
+                folder, samples, search.best_estimator_, config=request.config, halves=halves
+            )
         asked = request.options.groups
         column = None if asked is None else str(asked[-1])
         write_selection(folder, samples, search, stability, grouped_by=column)
@@ -147,9 +150,12 @@ def _choice_text(search: SPCATVCV) -> str:
     best, results = search.best_index_, search.cv_results_
     explained = 100 * results["mean_test_explained"][best]
     above = 100 * (results["mean_test_error"][best] / np.nanmin(results["mean_test_error"]) - 1)
+    n_settings, chosen = len(results["params"]), setting_text(search.best_params_)
+    compared = f"Compared {n_settings} settings on {search.n_splits_} folds, chosen: {chosen}"
+    if n_settings == 1:
+        compared = f"One setting, {chosen}, on {search.n_splits_} folds: there was nothing to choose from"
     return (
-        f"Compared {len(results['params'])} settings on {search.n_splits_} folds, chosen: "
-        f"{setting_text(search.best_params_)}\n"
+        f"{compared}\n"
         f"Why (rule {search.rule}): {search.choice_reason_}; held-out error {above:.1f} % above the lowest, "
         f"{explained:.1f} % of the held-out variance explained"
     )

@@ -10,7 +10,7 @@ from spcatv.cli.arrays import score_array
 from spcatv.cli.bids import found_images, participants_of
 from spcatv.cli.images import score_images
 from spcatv.cli.inputs import sample_files
-from spcatv.cli.kinds import InputError, check_output_file, input_errors
+from spcatv.cli.kinds import COLUMNS_OF_WHAT, InputError, check_output_file, input_errors
 from spcatv.cli.options import BidsOptions, flag
 from spcatv.cli.progress import choose_display, set_up_log, show_warnings
 from spcatv.cli.saying import say
@@ -39,6 +39,8 @@ def run(arguments: argparse.Namespace) -> None:
         else:
             if arguments.array is not None:
                 raise InputError(f"{arguments.model} was fitted to images: name images, not --array")
+            if arguments.confounds_columns and not (arguments.confounds or arguments.bids):
+                raise InputError(COLUMNS_OF_WHAT)
             files = sample_files(_sources(arguments), path_column=arguments.path_column)
             names, scores, matched = score_images(
                 saved,

@@ -24,6 +24,7 @@ from spcatv.images.features import (
     check_rule,
     drop_columns,
     find_bad,
+    warn_of_blank,
 )
 from spcatv.images.formats import listed, space_of, without
 from spcatv.images.loading import ImageError
@@ -121,6 +122,7 @@ class Preparation:
         smooth = _smoothed(samples, self.reading)
         for part, X in read_batches(smooth, self.space, self.dtype, memory=memory, storage=storage):
             check_finite(X, samples.names[part], self.space.noun)
+            warn_of_blank(X, samples.names[part], self.space.noun)
             if self.reading.cleans:
                 inside = [
                     place for place, run in enumerate(samples.runs) if part.start <= run.start < part.stop
@@ -388,10 +390,12 @@ def _settled(reading: Reading, runs: tuple[Run, ...]) -> tuple[Reading, str]:
     settled = reading.settled(bool(series))
     unused = [run for run in series if beside(run) is not None] if not reading.run_confounds else []
     if reading.standardize_runs == AUTO and series:
+        several = f"{len(series)} of {len(runs)} images are runs"
         warn_user(
-            f"{len(series)} of {len(runs)} images are runs of several volumes: every run is centred and "
-            "scaled to unit variance; standardize_runs=True (--standardize-runs) asks for this, "
-            "standardize_runs=False (--no-standardize-runs) leaves the values as they are",
+            f"{several if len(runs) > 1 else 'the image is a run'} of several volumes: every run is centred "
+            "and scaled to unit variance; standardize_runs=True (--standardize-runs) asks for this, "
+            "standardize_runs=False (--no-standardize-runs) leaves the values as they are, which is right if "
+            "the volumes are people",
             RunWarning,
         )
     hint = (

@@ -12,14 +12,14 @@ import numpy as np
 from spcatv._util.entities import ENTITIES
 from spcatv._util.matching import (
     IDENTIFYING,
-    PARTICIPANT,
-    POSSIBLE_PARTICIPANTS,
     POSSIBLE_PATHS,
     Match,
     match_rows,
+    names_participants,
 )
 from spcatv._util.text_table import Table, TableError, read_table
 from spcatv._util.types import FloatArray
+from spcatv._util.warn import warn_user
 from spcatv.data import AdjustedData, confound_fit, row_blocks
 from spcatv.images.categories import Levels, given_columns, indicator_name, indicators, levels_of, text_values
 from spcatv.images.loading import ImageError, image_errors, is_path
@@ -58,9 +58,10 @@ class ConfoundFit:
         """The columns of the given table; empty if they have no names."""
         return given_columns(self.names, self.levels)
 
-    def described(self) -> str:
-        """The columns of the table, in words."""
-        return ", ".join(self.columns) or f"{len(self.mean)} columns"
+    def described(self, *, levels: bool = False) -> str:
+        """The columns of the table, in words; with the `levels` of those that hold text, if asked for."""
+        shown = {name: f"{name} ({', '.join(values)})" for name, values in self.levels.items() if levels}
+        return ", ".join(shown.get(name, name) for name in self.columns) or f"{len(self.mean)} columns"
 
     def removed(self, X: Any, table: ConfoundTable) -> Any:
         """X without what the confounds explain: an array in place, rows on disk whenever they are read."""
@@ -141,10 +142,10 @@ def _of_columns(given: ConfoundColumns, names: Sequence[str], levels: Levels | N
 
 def _of_frame(frame: Any, names: Sequence[str], levels: Levels | None) -> ConfoundTable:
     """The confounds of a DataFrame, whose index may name the participants."""
-    if frame.index.name in (PARTICIPANT, *POSSIBLE_PARTICIPANTS):
+    if names_participants(frame.index.name):
         frame = frame.reset_index()
-    known = {*IDENTIFYING, *POSSIBLE_PATHS, *POSSIBLE_PARTICIPANTS, "session", *ENTITIES}
-    columns = [label for label in frame.columns if label in known]
+    known = {*IDENTIFYING, *POSSIBLE_PATHS, "session", *ENTITIES}
+    columns = [label for label in frame.columns if label in known or names_participants(label)]
     cells = zip(*([_cell(value) for value in frame[label].tolist()] for label in columns), strict=True)
     rows = tuple(cells) if columns else ((),) * len(frame)
     match = match_rows(Table(Path("confounds"), tuple(columns), rows), names)
@@ -192,7 +193,35 @@ def _coded(frame: Any, source: str, known: Levels | None, match: Match) -> Confo
     if levels and not names:
         raise ImageError(f"{source}: no column has more than one value ({', '.join(levels)})")
     match.warn_about_order()
-    return ConfoundTable(np.concatenate(columns, axis=1), tuple(names), levels, match.remark)
+    values = np.concatenate(columns, axis=1)
+    if known is None:
+        _warn_of_confounds(values, names, source)
+    return ConfoundTable(values, tuple(names), levels, match.remark)
+
+
+def _warn_of_confounds(values: FloatArray, names: Sequence[str], source: str) -> None:
+    """Warn of columns that remove nothing beyond those before them, and of many columns for few images."""
+    idle, rank = [], 0
+    centred = values - values.mean(axis=0)
+    spread = np.sqrt(np.square(centred).mean(axis=0))
+    centred /= np.where(spread > 0, spread, 1.0)
+    for column, name in enumerate(names):
+        before, rank = rank, int(np.linalg.matrix_rank(centred[:, : column + 1]))
+        if rank == before:
+            what = (
+                "follows from the columns before it" if spread[column] > 0 else "is the same for all images"
+            )
+            idle.append(f"{name} {what}")
+    if idle:
+        warn_user(f"{source}: {'; '.join(idle)}: nothing more is removed because of it", UserWarning)
+    n_left = len(values) - 1 - rank
+    if 2 * rank > len(values) and n_left > 0:
+        warn_user(
+            f"{source}: {rank} independent columns of confounds for {len(values)} images remove most of what "
+            f"differs between them: {n_left} degrees of freedom are left. Name fewer columns "
+            "(--confounds-columns)",
+            UserWarning,
+        )
 
 
 def _checked(frame: Any, source: str, names: tuple[str, ...], where: Sequence[str]) -> FloatArray:

@@ -20,6 +20,7 @@ from spcatv.estimator.parameters import check_parameters, check_switch
 from spcatv.estimator.reportable import ReportMixin
 from spcatv.images.asked import cohort_for, masker_parameters, reading_for
 from spcatv.images.cohort import Cohort, checked_dtype
+from spcatv.images.far import fit_distances, warn_of_far
 from spcatv.images.features import check_rule
 from spcatv.images.matrix import ReadProgress, Storage, checked_memory, heard
 from spcatv.images.saving import KIND, OWN, restore_fitted, save_fitted
@@ -403,9 +404,20 @@ device, random_state
         (2, 2)
         """
         check_is_fitted(self, "estimator_")
-        with heard(progress):
-            parts = self._batches(imgs, confounds, exclude)
-            return np.concatenate([self.estimator_.transform(X) for X in parts])
+        names: list[str] = []
+
+        def noted(number: int, total: int, name: str) -> None:
+            names.append(name)
+            if progress is not None:
+                progress(number, total, name)
+
+        scores, distances = [], []
+        with heard(noted):
+            for X in self._batches(imgs, confounds, exclude):
+                scores.append(self.estimator_.transform(X))
+                distances.append(fit_distances(self.estimator_, X))
+        warn_of_far(np.concatenate(distances), names)
+        return np.concatenate(scores)
 
     def _batches(self, imgs: Any, confounds: Any, exclude: str | Sequence[str] = ()) -> Iterator[FloatArray]:
         """The data matrix of new images, as much at a time as fits into memory."""

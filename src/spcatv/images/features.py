@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from spcatv._util.naming import some_of
 from spcatv._util.types import Array, BoolArray
 from spcatv._util.warn import warn_user
 from spcatv.estimator.parameters import check_choice
@@ -125,10 +126,11 @@ def apply_rule(bad: BadFeatures, rule: str, noun: str, names: Sequence[str]) -> 
     if report.n_dropped == 0:
         return report
     where = "" if bad.first_sample is None else f" (first in {names[bad.first_sample]})"
-    figures = (
-        f"{report.n_constant:,} have the same value in all {len(names)} images, "
-        f"{report.n_not_finite:,} are NaN or infinite in some image{where}"
-    )
+    reasons = {
+        f"have the same value in all {len(names)} images": report.n_constant,
+        f"are NaN or infinite in some image{where}": report.n_not_finite,
+    }
+    figures = ", ".join(f"{count:,} {why}" for why, count in reasons.items() if count)
     total = f"{report.n_dropped:,} of {report.n_features:,} {noun}"
     if rule == "raise":
         raise ImageError(
@@ -136,7 +138,10 @@ def apply_rule(bad: BadFeatures, rule: str, noun: str, names: Sequence[str]) -> 
             "(bad_features='drop', --bad-features drop)"
         )
     if report.n_dropped == report.n_features:
-        raise ImageError(f"no {noun} are left: of {report.n_features:,}, {figures}")
+        raise ImageError(
+            f"no {noun} are left: of {report.n_features:,}, {figures}; check that the images differ, and "
+            "that the mask lies where they have values"
+        )
     warn_user(f"{total} were dropped from the mask: {figures}", BadFeatureWarning)
     return report
 
@@ -149,3 +154,18 @@ def check_finite(X: Array, names: Sequence[str], noun: str) -> None:
             raise ImageError(
                 f"{name}: {int((~finite).sum()):,} of the model's {len(row):,} {noun} are NaN or infinite"
             )
+
+
+def warn_of_blank(X: Array, names: Sequence[str], noun: str) -> None:
+    """Warn of new samples with one value at all features of the model: they have scores all the same."""
+    blank = [
+        f"{name} ({row[0]:g})"
+        for row, name in zip(X, names, strict=True)
+        if len(row) > 1 and row.min() == row.max()
+    ]
+    if blank:
+        warn_user(
+            f"{some_of(blank)}: the same value in all {X.shape[1]:,} {noun} of the model; leave out such "
+            "images (exclude=, --exclude) unless that is what they show",
+            UserWarning,
+        )

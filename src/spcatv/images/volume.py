@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import version
@@ -13,7 +13,9 @@ import nibabel as nib
 import numpy as np
 from nibabel.affines import voxel_sizes
 
+from spcatv._util.naming import some_of
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
+from spcatv._util.warn import warn_user
 from spcatv.images.loading import ImageError, is_path
 from spcatv.images.mask_rules import STRATEGIES
 from spcatv.images.runs import Run, consecutive
@@ -71,6 +73,7 @@ class VolumeSpace(Space):
         if surface is not None:
             raise ImageError("surfaces were given, but the images are volumes; leave `surface` out")
         volumes = open_all(imgs)
+        _warn_of_sides(volumes)
 
         def place() -> tuple[Space, Samples, str]:
             labels, reference, report = find_mask(volumes, mask)
@@ -142,7 +145,10 @@ class VolumeSpace(Space):
         for volume in volumes:
             how = difference(volume, self.labels.shape, self.affine)
             if how is not None:
-                raise ImageError(f"{volume.name}: {how}, compared with the mask of the model")
+                raise ImageError(
+                    f"{volume.name}: {how}, compared with the mask of the model; resample it "
+                    "to that grid first, or fit with resample=True (--resample)"
+                )
         n_samples = sum(volume.n_samples for volume in volumes)
         return VolumeSamples(self, tuple(volumes), FrameSums.zeros(self.labels.shape, n_samples))
 
@@ -270,3 +276,15 @@ class VolumeSamples(SmoothableSamples):
         image = nib.Nifti1Image(np.asarray(frame, dtype=np.float32), self.space.affine)
         values = np.asanyarray(smooth_img(image, self.fwhm).dataobj)
         return np.where(np.isfinite(frame), values, np.nan)
+
+
+def _warn_of_sides(volumes: Sequence[Volume]) -> None:
+    """Warn of files that do not say where left is: maps and tables would name sides all the same."""
+    unknown = [volume.name for volume in volumes if not volume.says_orientation]
+    if unknown:
+        warn_user(
+            f"{some_of(unknown)}: the header does not say how the image is oriented (no sform or qform, as "
+            "in Analyze files): left and right are guessed, and so are positions in mm; check them on a map, "
+            "or convert the files with their orientation",
+            UserWarning,
+        )

@@ -66,6 +66,16 @@ class Volume:
         return Path(filename) if filename else None
 
     @property
+    def says_orientation(self) -> bool:
+        """Whether the file says how its axes lie in space; otherwise its affine is a guess of nibabel's."""
+        header = self.image.header
+        if isinstance(header, nib.Nifti1Header):
+            return bool(header["sform_code"] or header["qform_code"])
+        if isinstance(header, nib.AnalyzeHeader):  # SPM's .mat file beside it gives another affine
+            return not np.allclose(self.image.affine, header.get_best_affine())
+        return True
+
+    @property
     def t_r(self) -> float | None:
         """Seconds between volumes, if the header states them."""
         header = self.image.header

@@ -144,11 +144,16 @@ def differences(found: Any, wanted: Any) -> str:
     names = [name for name in {**here, **there} if there.get(name) != here.get(name)]
     texts = []
     for name in names[:MOST_NAMED]:
-        shown = [json.dumps(values.get(name)) for values in (there, here)]
+        shown = [_shown(values.get(name)) for values in (there, here)]
         short = max(map(len, shown)) <= LONGEST_SHOWN
-        texts.append(f"{name} is {shown[0]} there and {shown[1]} here" if short else f"{name} differs")
+        differ = "differ" if name == "files" else "differs"
+        texts.append(f"{name} is {shown[0]} there and {shown[1]} here" if short else f"{name} {differ}")
     more = len(names) - len(texts)
     return "; ".join(texts) + (f"; and {more} more" if more else "")
+
+
+def _shown(value: Any) -> str:
+    return "not given" if value is None else json.dumps(value)
 
 
 def _flat(described: Any, prefix: str = "") -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from spcatv._util.quality import outweighing
 from spcatv._util.types import FloatArray
 from spcatv.report import words
 from spcatv.report.atlas import FeatureLabels
@@ -18,8 +19,6 @@ from spcatv.report.verdicts import Verdict, verdict_of
 
 MOST_REGIONS = 15
 FEWEST_POINTS = 3  # of a convergence curve
-FEWEST_SAMPLES = 8  # of which one may stand out
-MOST_OF_ONE = 0.5  # share of the scores' variance that one of them should not make alone
 UNITS_OF_BRAINS = {"mm³", "mm²"}
 
 
@@ -251,12 +250,12 @@ def _scores(material: Material, k: int) -> Chart | None:
 
 def _alone(values: FloatArray, names: Sequence[str]) -> str:
     """A sentence about a sample that makes most of the scores' variance by itself; empty if none does."""
-    squares = np.square(values - values.mean())
-    top = int(np.argmax(squares))
-    if len(values) < FEWEST_SAMPLES or squares[top] < MOST_OF_ONE * squares.sum() or not squares[top]:
+    found = outweighing(values)
+    if found is None:
         return ""
-    share = words.percent(squares[top] / squares.sum(), 2)
-    return f"{words.file_names(names[top])} alone makes {share} of their variance: look at it. "
+    top, share = found
+    name = words.file_names(names[top])
+    return f"{name} alone makes {words.percent(share, 2)} of their variance: look at it. "
 
 
 def _against(material: Material, values: np.ndarray) -> str:

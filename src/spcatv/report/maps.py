@@ -70,6 +70,18 @@ def views_of(model: Any, background: str | os.PathLike[str] | None = None) -> tu
     if voxels := model.space_.voxel_set:
         inside = mean[voxels.start : voxels.start + len(voxels.indices)]
         views.append(
-            volume_view(voxels.indices, voxels.affine, start=voxels.start, mean=inside, background=background)
+            volume_view(
+                voxels.indices,
+                voxels.affine,
+                start=voxels.start,
+                mean=inside,
+                background=background,
+                sides_known=_says_sides(getattr(model.space_, "header", None)),
+            )
         )
     return tuple(views)
+
+
+def _says_sides(header: Any) -> bool:
+    """Whether a NIfTI header says how the axes lie in space; spaces without a header always know."""
+    return header is None or bool(header["sform_code"] or header["qform_code"])

@@ -51,7 +51,7 @@ def relations(material: Material) -> tuple[Relation, ...]:
 
 def _confounds(material: Material) -> tuple[str, ...]:
     fitted = getattr(getattr(material.model, "preparation_", None), "confounds", None)
-    return () if fitted is None else tuple(fitted.names)
+    return () if fitted is None else tuple(fitted.columns)
 
 
 def _cell(p: float) -> str:
@@ -97,7 +97,9 @@ def _relation(
         corrected = ", and corrected over components by the maximum statistic"
     said.append(how)
     if name in confounds:
-        said.append(f"{name} was regressed out of the images before the fit: nothing is expected here.")
+        removed = f"{name} was regressed out of the images before the fit: nothing is expected here."
+        said.append(removed)
+        sentences = [f"{sentence} {removed}" if sentence else "" for sentence in sentences]
     return Relation(
         title=f"Scores and {name}" if kind == "variable" else f"Scores by {name}",
         text=" ".join(filter(None, said)),

@@ -61,6 +61,8 @@ class VolumeView(View):
     background_name: str  # its name
     anatomical: bool  # whether x, y and z point to the right, to the front and up, in millimetres
 
+    sides_known: bool = True  # whether the images say where left is
+
     kind: ClassVar[str] = "volume"
     n_panels = 3
 
@@ -80,6 +82,8 @@ class VolumeView(View):
         """The directions of the slices, and what is behind the map."""
         names = tuple(ENDS) if self.anatomical else ("Along i", "Along j", "Along k")
         sides = " Left is left (L)." if self.anatomical else ""
+        if not self.sides_known:
+            sides = " Left and right are a guess: the files of the images do not say how they are oriented."
         behind = f"Behind the map: {self.background_name}." if self.background is not None else ""
         ends = ENDS if self.anatomical else {}
         return ViewFrame(self.kind, "Slices", f"{behind}{sides}".strip(), planes=names, ends=ends)
@@ -123,6 +127,7 @@ def volume_view(
     start: int,
     mean: FloatArray,
     background: str | os.PathLike[str] | None = None,
+    sides_known: bool = True,
 ) -> VolumeView:
     """The view of a brain's voxels.
 
@@ -141,7 +146,9 @@ def volume_view(
         behind, name = mean_grid(index, mean), "mean of the images"
     else:
         behind, name = _image(background, coords), os.path.basename(background)
-    return VolumeView(start, start + len(voxels), index, behind, name, anatomical=True)
+    return VolumeView(
+        start, start + len(voxels), index, behind, name, anatomical=True, sides_known=sides_known
+    )
 
 
 def field_view(structure: Any, mean: FloatArray) -> VolumeView:

@@ -19,7 +19,9 @@ import numpy as np
 
 from spcatv._util.entities import entity_columns, group_noun
 from spcatv._util.naming import component_names
+from spcatv._util.quality import ImageQualityWarning, outweighing
 from spcatv._util.types import FloatArray
+from spcatv._util.warn import warn_user
 from spcatv._version import __version__
 from spcatv.data import Adjustment
 from spcatv.decomposition.ceiling import pca_cumulative_variance
@@ -200,7 +202,9 @@ def write_results(
     """
     n_components = len(model.components_)
     samples.write_model(model, folder)
-    write_mixing(folder / files.MIXING, samples.names, model.transform(samples.matrix))
+    scores = model.transform(samples.matrix)
+    _warn_of_one(scores, samples.names)
+    write_mixing(folder / files.MIXING, samples.names, scores)
     write_json((folder / files.MIXING).with_suffix(".json"), _mixing_sidecar(samples.names, n_components))
     ceiling = pca_cumulative_variance(
         samples.matrix, n_components, center=bool(model.center), global_signal=model.global_signal
@@ -221,6 +225,21 @@ def write_results(
     _write_text(folder / files.README, README_TEXT)
     _write_text(folder / files.IGNORED, IGNORED_TEXT)
     return metrics
+
+
+def _warn_of_one(scores: FloatArray, names: Sequence[str]) -> None:
+    """Warn of components that show one sample against all others."""
+    shown: dict[int, list[str]] = {}
+    for number, values in enumerate(scores.T, start=1):
+        found = outweighing(values)
+        if found is not None:
+            shown.setdefault(found[0], []).append(f"{number} ({100 * found[1]:.0f} %)")
+    for sample, numbers in shown.items():
+        warn_user(
+            f"{names[sample]} alone makes most of the variance of the scores on component "
+            f"{', '.join(numbers)}: look at that sample, and fit without it",
+            ImageQualityWarning,
+        )
 
 
 def _metrics(model: SPCATV, number: int, ceiling: FloatArray) -> dict[str, Any]:

@@ -101,7 +101,10 @@ def verdict_sentence(verdict: str, n_found: int | None, n_splits: int | None) ->
     """
     known = n_found is not None and n_splits is not None
     count = f"{n_found} of {n_splits} " if known else ""
-    aside = f" (found again in {count}splits)" if known else ""
+    # the verdict is that of the mean over splits, which a few splits without any agreement pull down
+    mostly = n_found is not None and n_splits is not None and 2 * n_found > n_splits
+    rest = ", but the others are too unlike" if mostly else ""
+    aside = f" (found again in {count}splits{rest})" if known else ""
     sentences = {
         FOUND_AGAIN: f"Found again in both halves of {count}random splits.",
         ONE_OF_EQUALS: f"One of several equals{aside}: another may take its place, do not read it alone.",

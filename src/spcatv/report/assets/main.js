@@ -15,7 +15,14 @@ function layerOf(data, maps, tables, kind, top) {
   return { tell, map: maps[kind], scale };
 }
 
+const LEGEND_NAMES = {
+  loading: "Loading",
+  frequency: "Share of resampled fits",
+  consistency: "Consistency of the sign",
+};
+
 function showLegend(panel, layer, kind, images) {
+  panel.querySelector("[data-legend-name]").textContent = LEGEND_NAMES[kind];
   panel.querySelector("[data-legend]").src = images[kind === "loading" ? "diverging" : "sequential"];
   panel.querySelector("[data-legend-low]").textContent = formatNumber(layer.scale.low, 2);
   panel.querySelector("[data-legend-middle]").textContent = kind === "loading" ? "0" : "0.5";
