@@ -109,7 +109,7 @@ sphinx_gallery_conf = {
     "gallery_dirs": "gallery",
     "filename_pattern": r"/plot_",
     "ignore_pattern": r"^(?!(.*/)?plot_)",
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "gallery_order.order",
     "download_all_examples": False,
     "show_memory": False,
     "show_signature": False,

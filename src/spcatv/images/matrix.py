@@ -118,7 +118,7 @@ def read_matrix(
     *,
     progress: ReadProgress | None = None,
     memory: Any = None,
-    storage: Storage = Storage(),  # noqa: B008 (it is immutable)
+    storage: Storage = Storage(),
 ) -> ReadValues:
     """The values of all samples, shape (n_samples, n_features), not yet cleaned.
 
@@ -146,7 +146,7 @@ def read_batches(
     dtype: str,
     *,
     memory: Any = None,
-    storage: Storage = Storage(),  # noqa: B008 (it is immutable)
+    storage: Storage = Storage(),
 ) -> Iterator[tuple[slice, FloatArray]]:
     """The values of new samples, as many whole images at a time as fit into memory; not yet cleaned.
 
