@@ -76,5 +76,4 @@ plt.show()
 
 # %%
 # Each component weighs a few parts of the images against each other. The best setting has 70 % zeros and no
-# smoothness: an image of 8 x 8 pixels has hardly any noise to smooth away. In every row of the table, 90 %
-# zeros cost some accuracy compared with 50 %.
+# smoothness. In every row of the table, 90 % zeros cost some accuracy compared with 50 %.
