@@ -86,6 +86,7 @@ def _read(app, name, source):
 autosummary_generate = True
 autodoc_typehints = "none"  # the docstrings say it
 autodoc_member_order = "bysource"
+toc_object_entries_show_parents = "hide"  # the column beside the text is narrow
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
