@@ -91,9 +91,7 @@ def how_many():
         cell.bar(number, gain, color=np.where(kept, "#b2182b", "#b8b8b8"))
         last = gain[-(len(gain) // 3) :].mean()
         cell.axhline(2 * last, color="black", linewidth=0.8, linestyle="--")
-        cell.text(
-            len(number) + 0.5, 2 * last, "twice what the last third adds", ha="right", va="bottom", fontsize=8
-        )
+        cell.text(len(number) + 0.5, 2 * last, "twice the last third", ha="right", va="bottom", fontsize=8)
         cell.set(xlabel="component", ylabel="adds to explained share (%)", xticks=number)
         cell.set_title(f"{title.removeprefix('real ')}: {curve.choice.n_components} stand out")
     save(figure, "how-many")
