@@ -149,7 +149,7 @@ $(VENV)/.installed-bench: $(INSTALL_AFTER) $(call moved_since,$(VENV)/.installed
 
 $(VENV)/pyvenv.cfg:
 	@python=""; \
-	for candidate in $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python); do \
+	for candidate in $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11 python); do \
 	    if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
 	        python="$$candidate"; break; \
 	    fi; \

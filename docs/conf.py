@@ -86,6 +86,7 @@ def _read(app, name, source):
 autosummary_generate = True
 autodoc_typehints = "none"  # the docstrings say it
 autodoc_member_order = "bysource"
+toc_object_entries_show_parents = "hide"  # the column beside the text is narrow
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
@@ -109,7 +110,7 @@ sphinx_gallery_conf = {
     "gallery_dirs": "gallery",
     "filename_pattern": r"/plot_",
     "ignore_pattern": r"^(?!(.*/)?plot_)",
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "gallery_order.order",
     "download_all_examples": False,
     "show_memory": False,
     "show_signature": False,

@@ -1,5 +1,5 @@
 """
-El Nino: land, periodic longitudes and xarray
+El Niño: land, periodic longitudes and xarray
 =============================================
 
 Fields on the globe have coasts, longitudes that meet at the date line, and cells that shrink towards the

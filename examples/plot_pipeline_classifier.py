@@ -75,6 +75,5 @@ ax.set(
 plt.show()
 
 # %%
-# Each component weighs a few parts of the images against each other. In every row of the table the
-# classifier is most accurate on the left, with half of the loadings zero: sparser components cost some
-# accuracy.
+# Each component weighs a few parts of the images against each other. The best setting has 70 % zeros and no
+# smoothness. In every row of the table, 90 % zeros cost some accuracy compared with 50 %.

@@ -309,7 +309,7 @@ PAGES = {
     "docs/guide.md": nothing,
     "docs/how-many.md": selection,
     "docs/images.md": images,
-    "docs/index.md": nothing,
+    "docs/index.md": readme,
     "docs/large-data.md": large_data,
     "docs/method.md": nothing,
     "docs/model-folder.md": model_folder,

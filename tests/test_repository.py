@@ -105,7 +105,7 @@ def test_the_recipe_asks_for_the_same_packages(project):
     extras = project["optional-dependencies"]
     for section, wanted in {
         "run": project["dependencies"],
-        "run_constraints": [*extras["images"], *extras["report"], *extras["dask"]],
+        "run_constraints": [*extras["images"], *extras["report"], *extras["dask"], *extras["xarray"]],
     }.items():
         block = re.search(rf"^  {section}:\n((?:    .*\n)+)", recipe, re.MULTILINE)[1]
         found = [line for line in re.findall(r"- (\S+ \S+)", block) if "python " not in line]

@@ -82,7 +82,7 @@ def choosing_brain():
 
 def how_many():
     """What each further component adds on held-out samples of two data sets."""
-    figure, axes = plt.subplots(1, 2, figsize=(9, 3), layout="constrained")
+    figure, axes = plt.subplots(1, 2, figsize=(7.5, 2.9), layout="constrained")
     for cell, raw in zip(axes, (raw_sst, raw_thickness), strict=True):
         title, X, structure, _ = raw()
         curve = component_curve(SPCATV(structure=structure), X)
@@ -91,9 +91,7 @@ def how_many():
         cell.bar(number, gain, color=np.where(kept, "#b2182b", "#b8b8b8"))
         last = gain[-(len(gain) // 3) :].mean()
         cell.axhline(2 * last, color="black", linewidth=0.8, linestyle="--")
-        cell.text(
-            len(number) + 0.5, 2 * last, "twice what the last third adds", ha="right", va="bottom", fontsize=8
-        )
+        cell.text(len(number) + 0.5, 2 * last, "twice the last third", ha="right", va="bottom", fontsize=8)
         cell.set(xlabel="component", ylabel="adds to explained share (%)", xticks=number)
         cell.set_title(f"{title.removeprefix('real ')}: {curve.choice.n_components} stand out")
     save(figure, "how-many")
@@ -101,7 +99,7 @@ def how_many():
 
 def stable():
     """The first component in two halves of the samples, of a large and of a small data set."""
-    figure, axes = plt.subplots(2, 3, figsize=(9, 4.6), layout="constrained", height_ratios=(1, 1.7))
+    figure, axes = plt.subplots(2, 3, figsize=(7.5, 4.2), layout="constrained", height_ratios=(1, 1.9))
     X, structure, ocean, land = sea()
     rows = (
         (
@@ -143,7 +141,7 @@ def certificate():
     steps = [solve(problem, tol=1e-15, max_iter=n) for n in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)]
     n = [step.n_iter for step in steps]
     scale = problem.scale()
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3), layout="constrained")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(7.5, 2.9), layout="constrained")
     left.plot(n, [s.value / scale for s in steps], "o-", color="#b2182b", label="objective of the map", ms=3)
     left.plot(n, [(s.value - s.gap) / scale for s in steps], "o-", color="#2166ac", label="lower bound", ms=3)
     left.axhline(exact.value / scale, color="black", linewidth=0.8, linestyle="--", label="exact minimum")

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from spcatv.cli import main
+
 pytest.importorskip("jinja2", reason="reports are made with Jinja2 (extra `report`)")
 pytest.importorskip("matplotlib", reason="reports are made with matplotlib (extra `report`)")
 
@@ -60,9 +62,15 @@ def test_groups_variable_and_title(results, people, tmp_path, done):
 
 def test_open_asks_the_web_browser(results, done, monkeypatch):
     asked = []
-    monkeypatch.setattr("webbrowser.open", asked.append)
+    monkeypatch.setattr("webbrowser.open", lambda address: asked.append(address) or True)
     done("report", results, "--open", "--quiet")
     assert asked == [(results / PAGE).resolve().as_uri()]
+
+
+def test_open_without_a_web_browser_says_what_to_do(results, monkeypatch, capsys):
+    monkeypatch.setattr("webbrowser.open", lambda address: False)
+    assert main(["report", str(results), "--open", "--quiet"]) == 0
+    assert f"note: no browser starts here; copy {results / PAGE}" in capsys.readouterr().err
 
 
 def test_wrong_input_in_one_line(results, people, tmp_path, refused, done):

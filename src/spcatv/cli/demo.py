@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import webbrowser
 
 from spcatv.cli.kinds import InputError
 from spcatv.cli.progress import show_warnings
+from spcatv.cli.saying import show_page
 from spcatv.progress import SILENT, listening
 from spcatv.progress.printing import LinePrinter
 
@@ -28,4 +28,4 @@ def run(arguments: argparse.Namespace) -> None:
         reports = run_demo(arguments.output, spca_tv=main, parts=arguments.only or PARTS, seed=arguments.seed)
     if arguments.open:
         for report in reports:
-            webbrowser.open(report.resolve().as_uri())
+            show_page(report)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ from spcatv._util.matching import match_rows
 from spcatv._util.text_table import read_table
 from spcatv.cli.kinds import check_output_file, input_errors
 from spcatv.cli.progress import show_warnings
-from spcatv.cli.saying import say
+from spcatv.cli.saying import say, show_page
 from spcatv.model import ModelError
 from spcatv.results import read_results, report_file
 
@@ -53,7 +52,7 @@ def run(arguments: argparse.Namespace) -> None:
                 say(f"{title}: {remark}")
         say(f"Report: {output}")
     if arguments.open:
-        webbrowser.open(output.resolve().as_uri())
+        show_page(output)
 
 
 def _column(given: Sequence[str] | None, samples: Sequence[str]) -> tuple[Column | None, str]:

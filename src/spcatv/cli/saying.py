@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from pathlib import Path
 from typing import TextIO
 
 # Control characters, which begin escape sequences; marks that turn the direction of text; and bytes of file
@@ -24,3 +25,11 @@ def say(text: str, file: TextIO | None = None) -> None:
 def complain(kind: str, text: str) -> None:
     """Print an error, a warning or a note on one line."""
     say(f"spca-tv: {kind}: {' '.join(text.split())}", sys.stderr)
+
+
+def show_page(file: Path) -> None:
+    """Open a page in the browser; on a machine without one, say what to do."""
+    import webbrowser  # imported here: it would slow down every command
+
+    if not webbrowser.open(file.resolve().as_uri()):
+        complain("note", f"no browser starts here; copy {file} to a machine with one, and open it there")
