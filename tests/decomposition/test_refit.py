@@ -130,7 +130,9 @@ def test_null_components_stay_null():
 def test_paths_start_from_the_penalised_loadings():
     X = _data()
     estimator = SPCATV(2, structure=(60,), alpha=0.1, refit="support", tol=1e-9)
-    models = path(estimator, X, [0.1, 0.2, 0.3]).models
+    models = path(
+        estimator, X, [0.1, 0.11, 0.12]
+    ).models  # so close that a good start halves the alternations
     cold = [clone(estimator).set_params(alpha=model.alpha).fit(X) for model in models]
     for model, alone in zip(models, cold, strict=True):
         assert_allclose(model.components_, alone.components_, atol=1e-5)

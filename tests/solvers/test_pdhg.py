@@ -5,10 +5,11 @@ import dataclasses
 import numpy as np
 import pytest
 
+from spcatv.kernels import GapShares
 from spcatv.problem import HuberTV, LoadingProblem
 from spcatv.solvers import Status, primal_dual
 from spcatv.solvers.pdhg import PrimalDualSolver, pdhg
-from spcatv.structure import grid
+from spcatv.structure import grid, icosphere, mesh
 
 
 def _problem(scale=1.0, penalty="tv"):
@@ -122,3 +123,44 @@ def test_a_penalty_without_a_compiled_kernel_is_always_solved_in_float64():
     solution = pdhg(_problem(penalty=HuberTV(0.1)), tol=1e-6, dtype=np.float32)
     assert solution.status is Status.CONVERGED
     assert solution.alpha.dtype == np.float64
+
+
+def _looks(balance, n_first, decays, dual_share):
+    """Looks every 1,000 iterations, so that tau is reconsidered at each; the log of the gap falls by decay tau."""
+    gap = 1.0
+    taus = []
+    for k, decay in enumerate(decays):
+        tau = taus[-1] if taus else balance.update(n_first, _shares(gap, dual_share))[0]
+        gap *= np.exp(-1000 * decay * tau)
+        taus.append(balance.update(n_first + 1000 * (k + 1), _shares(gap, dual_share))[0])
+    return taus
+
+
+def _shares(gap, dual_share):
+    return GapShares(dual_share * gap, (1 - dual_share) * gap, 2 * gap, 0.0, 0.0)
+
+
+def test_tau_rises_where_it_damps_too_little():
+    balance = primal_dual._Balance(0.001, 0.0)
+    assert _looks(balance, 0, [5.0, 2.0, 2.0, 2.0, 2.0, 2.0], 0.5) == [
+        0.001,
+        0.002,
+        0.004,
+        0.008,
+        0.008,
+        0.008,
+    ]
+
+
+def test_tau_stays_at_what_it_rose_to_until_the_gap_hardly_falls():
+    balance = primal_dual._Balance(0.001, 0.0)
+    assert _looks(balance, 0, [2.0], 0.5) == [0.002]
+    # the dual share is far larger, which lowers tau otherwise
+    assert _looks(balance, 1000, [2.0, 2.0, 0.5, 0.5, 0.5], 0.99) == [0.002, 0.002, 0.002, 0.002, 0.001]
+
+
+def test_flat_noise_on_a_mesh_takes_few_iterations():
+    coords, triangles = icosphere(5)
+    y = np.random.default_rng(2).standard_normal(len(coords)) + 3.0 * (coords[:, 2] > 0.9)
+    problem = LoadingProblem(y, mesh(coords, triangles), l1=0.0, tv=float(y.std()))
+    assert pdhg(problem, tol=1e-6).n_iter < 750  # 560; 970 where tau is never raised

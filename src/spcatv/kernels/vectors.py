@@ -3,7 +3,7 @@
 Long vectors are shared out among threads. They are cut at multiples of `SUMMED` entries, and sums are sums of
 such pieces: the bits do not depend on the number of threads.
 
-Kernels take views of their pieces and count from 0: where the compiler cannot rule out negative indices, a loop
+Kernels take views of their pieces and count from 0: where the compiler cannot rule out negative indices, it
 does not use vector units.
 """
 

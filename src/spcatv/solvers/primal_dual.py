@@ -7,6 +7,7 @@ rule is a heuristic, and the certificate does not depend on it. Where the iterat
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -35,6 +36,11 @@ TAU_FACTOR = 0.5
 IMBALANCE = 10.0
 # Looks that move the ratio are spaced geometrically: adapting at every look can cycle.
 SPACING = 1.15
+# Where the shares are balanced, but the logarithm of the gap falls by less than this many times tau per
+# iteration, v swings around flat parts of the map, and tau is what damps it: it rises, up to this step, and does
+# not fall below what it rose to until the gap hardly falls at a few decisions in a row.
+UNDERDAMPED, LARGEST_RAISED = 3.0, 0.01
+OVERDAMPED, OVERDAMPED_DECISIONS = 1.0, 3
 # Looks without 10 % progress after which the iteration counts as stalled: float32 runs out of
 # digits early, float64 gets the benefit of the doubt.
 PROGRESS = 0.9
@@ -67,6 +73,7 @@ class PrimalDual:
         self._workspace: Workspace = make(problem.structure, terms, dtype)
         self._weights = problem.tv, problem.l1
         self._feasible = True
+        self._lowest_tau = 0.0  # tau does not fall below this, from run to run
         self.set_target(problem)
 
     @property
@@ -88,11 +95,13 @@ class PrimalDual:
         """Continue from v and a dual variable, feasible or not, with the step sizes found so far."""
         self._workspace.set_state(v, dual)
         self._feasible = feasible
+        self._lowest_tau = 0.0
 
     def clear(self) -> None:
         """Continue from zero."""
         self._workspace.clear()
         self._feasible = True
+        self._lowest_tau = 0.0
 
     def dual(self) -> FloatArray:
         """Return the dual variable, shape (n_rows,); feasible after `certificate`."""
@@ -114,7 +123,7 @@ class PrimalDual:
     def run(self, tol: float, max_iter: int, *, reduction: float = 0.0) -> Run:
         """Iterate until the exact gap is at most ``max(tol, reduction * first gap)``."""
         started = time.perf_counter()
-        balance = _Balance(self.tau)
+        balance = _Balance(self.tau, self._lowest_tau)
         patience = PATIENCE[self.dtype]
         trace: list[TracePoint] = []
         best, last_progress, n_iter = np.inf, 0, 0
@@ -143,7 +152,7 @@ class PrimalDual:
             elif len(trace) - last_progress >= patience:
                 status = Status.STALLED
             else:
-                self.tau = balance.update(n_iter, shares)
+                self.tau, self._lowest_tau = balance.update(n_iter, shares)
                 # a run that ends at a share of its first gap is too short for long pauses
                 far = reduction == 0 and gap > FAR_AWAY * tol
                 pause = ITERATIONS_FAR_AWAY if far else ITERATIONS_PER_LOOK
@@ -160,23 +169,40 @@ class PrimalDual:
 
 
 class _Balance:
-    """Steers tau so that the dual and the primal share of the gap fall together."""
+    """Steers tau so that the dual and the primal share of the gap fall together, and fast."""
 
-    def __init__(self, tau: float) -> None:
-        self._tau = tau
+    def __init__(self, tau: float, lowest: float) -> None:
+        self._tau, self._lowest = tau, lowest
         self._dual_sum = self._primal_sum = 0.0
         self._next = ITERATIONS_PER_LOOK
+        self._before: tuple[int, float] | None = None  # iteration and gap when tau was last reconsidered
+        self._n_slow = 0
 
-    def update(self, n_iter: int, shares: GapShares) -> float:
-        """Take one look into account and return the tau to go on with."""
-        if n_iter > 0:
-            self._dual_sum += shares.structured_v
-            self._primal_sum += shares.smooth_v
+    def update(self, n_iter: int, shares: GapShares) -> tuple[float, float]:
+        """Take one look into account; return the tau to go on with, and the lowest one from now on."""
+        gap = min(shares.gap_v, shares.gap_w)
+        if self._before is None:
+            self._before = n_iter, gap
+            return self._tau, self._lowest
+        self._dual_sum += shares.structured_v
+        self._primal_sum += shares.smooth_v
         if n_iter >= self._next:
-            if self._dual_sum > IMBALANCE * self._primal_sum:
-                self._tau *= TAU_FACTOR
-            elif self._primal_sum > IMBALANCE * self._dual_sum:
-                self._tau /= TAU_FACTOR
+            since, gap_then = self._before
+            self._reconsider(math.log(gap_then / gap) / ((n_iter - since) * self._tau) if gap > 0 else np.inf)
+            self._before = n_iter, gap
             self._dual_sum = self._primal_sum = 0.0
             self._next = max(n_iter + ITERATIONS_PER_LOOK, int(SPACING * n_iter))
-        return self._tau
+        return self._tau, self._lowest
+
+    def _reconsider(self, decay: float) -> None:
+        """Move tau; `decay` is by how much the logarithm of the gap fell per iteration, in units of tau."""
+        self._n_slow = self._n_slow + 1 if decay < OVERDAMPED else 0
+        if self._n_slow >= OVERDAMPED_DECISIONS:
+            self._n_slow, self._lowest = 0, 0.0
+        raised = self._tau / TAU_FACTOR
+        if self._dual_sum > IMBALANCE * self._primal_sum:
+            self._tau = max(TAU_FACTOR * self._tau, self._lowest)
+        elif self._primal_sum > IMBALANCE * self._dual_sum:
+            self._tau = raised
+        elif decay < UNDERDAMPED and raised <= LARGEST_RAISED:
+            self._tau = self._lowest = raised
