@@ -3,8 +3,8 @@
 Long vectors are shared out among threads. They are cut at multiples of `SUMMED` entries, and sums are sums of
 such pieces: the bits do not depend on the number of threads.
 
-Kernels take views of their pieces and count from 0: where the compiler cannot rule out negative indices, a loop
-does not use vector units.
+Kernels take views of their pieces and count from 0: loops use vector units only where the compiler can rule
+out negative indices.
 """
 
 from __future__ import annotations
