@@ -104,7 +104,8 @@ def test_fits_are_compared_on_the_same_residual(striped):
     assert compare_fits(model, model, striped) == [0.0, 0.0]
     scale = model.diagnostics_[0].gap / model.diagnostics_[0].relative_gap * model.l2_
     own = other.diagnostics_[0].objective - model.diagnostics_[0].objective
-    assert off[0] == pytest.approx(own / scale, rel=1e-3)
+    # the judge gives loadings their best length, which lowers the objective a little
+    assert off[0] == pytest.approx(own / scale, rel=0.02)
     other.components_[1] = 0.0
     assert compare_fits(model, other, striped)[1] == np.inf
 
