@@ -78,30 +78,66 @@ def time_to_gaps(points: list[tuple[float, float]], gaps: tuple[float, ...]) -> 
     return times
 
 
+class Residual:
+    """What given loadings leave of X, as `transform` deflates it; from a fitted model's public attributes."""
+
+    def __init__(self, model: Any, X: np.ndarray) -> None:
+        self._X, self._mean = X, model.mean_.astype(np.float64)
+        self._removed: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def dot(self, v: np.ndarray) -> np.ndarray:
+        """Product with a loading vector."""
+        return self._X @ v - self._mean @ v - sum(t * (w @ v) for t, w in self._removed)
+
+    def transpose_dot(self, u: np.ndarray) -> np.ndarray:
+        """Product with scores, from the left."""
+        return self._X.T @ u - self._mean * u.sum() - sum(w * (t @ u) for t, w in self._removed)
+
+    def remove(self, v: np.ndarray) -> None:
+        """Deflate by a unit loading vector."""
+        self._removed.append((self.dot(v), v))
+
+    def problem(self, v: np.ndarray, model: Any) -> tuple[LoadingProblem, np.ndarray]:
+        """The loading problem that the scores of v pose with a model's weights, and v at its best length."""
+        scores = self.dot(v)
+        y = self.transpose_dot(scores / np.linalg.norm(scores)) / (len(self._X) * model.l2_)
+        problem = LoadingProblem(y, model.structure_, l1=model.l1_ / model.l2_, tv=model.tv_ / model.l2_)
+        penalty = problem.l1 * np.abs(v).sum() + problem.tv * problem.structure.value(v)
+        return problem, max((y @ v - penalty) / (2 * (v @ v)), 0.0) * v
+
+
 def judge_fit(model: Any, X: np.ndarray) -> list[float]:
     """Relative gaps of a fitted model's loadings, from its public attributes alone.
 
     A loading keeps its direction and gets the best length, its scores are recomputed, and the problem
     they pose is solved to `JUDGE_TOL`, for a dual variable that does not come from the fit.
     """
-    n_rows = len(X)
-    mean = model.mean_.astype(np.float64)
-    scores: list[np.ndarray] = []
+    residual = Residual(model, X)
     found: list[float] = []
-    components = model.components_.astype(np.float64)
-    for number, v in enumerate(components):
-        before = list(zip(scores, components[:number], strict=True))
-        product = X @ v - mean @ v - sum(t * (w @ v) for t, w in before)
-        scores.append(product)
-        if not v.any():
-            continue
-        u = product / np.linalg.norm(product)
-        y = X.T @ u - mean * u.sum() - sum(w * (t @ u) for t, w in before)
-        problem = LoadingProblem(
-            y / (n_rows * model.l2_), model.structure_, l1=model.l1_ / model.l2_, tv=model.tv_ / model.l2_
-        )
-        penalty = problem.l1 * np.abs(v).sum() + problem.tv * problem.structure.value(v)
-        length = max((problem.y @ v - penalty) / (2 * (v @ v)), 0.0)
-        answer = solve(problem, "pdhg", tol=JUDGE_TOL, v0=length * v)
-        found.append(problem.gap(length * v, answer.alpha) / problem.scale())
+    for v in model.components_.astype(np.float64):
+        if v.any():
+            problem, v0 = residual.problem(v, model)
+            answer = solve(problem, "pdhg", tol=JUDGE_TOL, v0=v0)
+            found.append(problem.gap(v0, answer.alpha) / problem.scale())
+        residual.remove(v)
+    return found
+
+
+def compare_fits(model: Any, other: Any, X: np.ndarray) -> list[float]:
+    """How far the objectives of another model's components are above those of a model, as `tol` counts them.
+
+    Both are judged on what the model's earlier components leave, in units of the scale of the loading
+    problem. A component that only one of them has counts as infinite. docs/method.md section 5.1 says why
+    objectives on residuals of their own tell less.
+    """
+    residual = Residual(model, X)
+    found: list[float] = []
+    for pair in zip(model.components_.astype(np.float64), other.components_.astype(np.float64), strict=True):
+        if all(v.any() for v in pair):
+            (own, v), (others, w) = (residual.problem(v, model) for v in pair)
+            scale = own.scale()
+            found.append(((others.value(w) - others.scale()) - (own.value(v) - scale)) / scale)
+        else:
+            found.append(np.inf if any(v.any() for v in pair) else 0.0)
+        residual.remove(pair[0])
     return found

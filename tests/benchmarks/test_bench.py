@@ -13,7 +13,7 @@ from benchmarks.machine import PeakMemory
 from benchmarks.must_show import PROMISES, verdicts
 from benchmarks.operators import make_chambolle, make_nilearn
 from benchmarks.report import write_atomically
-from benchmarks.scoring import Judge, judge_fit, on_full_box, time_to_gaps
+from benchmarks.scoring import Judge, compare_fits, judge_fit, on_full_box, time_to_gaps
 from benchmarks.worker import Entrant, TimeUpError, Worker, WorkerDiedError, interleave
 
 from spcatv import SPCATV
@@ -94,6 +94,20 @@ def test_judge_finds_what_the_fit_certifies(striped):
     assert max(judge_fit(model, striped)) <= 1.2e-6
     model.components_[1] = np.roll(model.components_[1], 3)
     assert judge_fit(model, striped)[1] > 1e-3
+
+
+def test_fits_are_compared_on_the_same_residual(striped):
+    model = SPCATV(2, structure=(60,), alpha=0.2, tol=1e-9).fit(striped)
+    other = SPCATV(2, structure=(60,), alpha=0.2, tol=1e-4).fit(striped)
+    off = compare_fits(model, other, striped)
+    assert min(off) > 0
+    assert compare_fits(model, model, striped) == [0.0, 0.0]
+    scale = model.diagnostics_[0].gap / model.diagnostics_[0].relative_gap * model.l2_
+    own = other.diagnostics_[0].objective - model.diagnostics_[0].objective
+    # the judge gives loadings their best length, which lowers the objective a little
+    assert off[0] == pytest.approx(own / scale, rel=0.02)
+    other.components_[1] = 0.0
+    assert compare_fits(model, other, striped)[1] == np.inf
 
 
 def test_time_to_gaps_interpolates_between_efforts():

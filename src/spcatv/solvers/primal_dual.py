@@ -37,8 +37,8 @@ IMBALANCE = 10.0
 # Looks that move the ratio are spaced geometrically: adapting at every look can cycle.
 SPACING = 1.15
 # Where the shares are balanced, but the logarithm of the gap falls by less than this many times tau per
-# iteration, v swings around flat parts of the map, and tau is what damps it: it rises, up to this step, and does
-# not fall below what it rose to until the gap hardly falls at a few decisions in a row.
+# iteration, v swings around flat parts of the map, and tau is what damps it: it rises, up to this step, and
+# does not fall below what it rose to until the gap hardly falls at a few decisions in a row.
 UNDERDAMPED, LARGEST_RAISED = 3.0, 0.01
 OVERDAMPED, OVERDAMPED_DECISIONS = 1.0, 3
 # Looks without 10 % progress after which the iteration counts as stalled: float32 runs out of
