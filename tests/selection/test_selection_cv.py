@@ -265,18 +265,19 @@ def test_folds_may_be_truth_values():
 
 class TestFailures:
     def test_a_fold_that_fails_is_named_and_the_others_stand(self, images):
+        search_for = SEARCH | {"tol": 1e-11}  # two solvers end at points that differ by the root of this
         X = images.copy()
         X[:, 0] = 0
         X[:12, 0] = np.random.default_rng(0).standard_normal(12)  # without fold 1 it does not vary
         with pytest.warns(FailedFitWarning) as caught:
-            search = SPCATVCV(2, solver=FailsWithout(), **SEARCH).fit(X)
+            search = SPCATVCV(2, solver=FailsWithout(), **search_for).fit(X)
         message = str(caught[0].message)
         assert "2 fits failed" in message
         assert "fold 1, alpha=0.1, l1_ratio=0.25, tv_ratio=0.5: RuntimeError: the first feature" in message
         assert "fold 1, alpha=0.3" in message
         results = search.cv_results_
         assert np.isnan(results["split0_test_error"]).all()
-        whole = SPCATVCV(2, solver="pdhg", **SEARCH).fit(X)
+        whole = SPCATVCV(2, solver="pdhg", **search_for).fit(X)
         for fold in (1, 2):
             name = f"split{fold}_test_error"
             assert_allclose(results[name], whole.cv_results_[name], rtol=1e-6)

@@ -126,7 +126,7 @@ def test_a_penalty_without_a_compiled_kernel_is_always_solved_in_float64():
 
 
 def _looks(balance, n_first, decays, dual_share):
-    """Taus after looks every 1,000 iterations; the logarithm of the gap falls by decay * tau per iteration."""
+    """Taus after looks every 1,000 iterations; the log of the gap falls by decay * tau per iteration."""
     gap = 1.0
     taus = []
     for k, decay in enumerate(decays):
