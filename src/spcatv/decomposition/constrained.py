@@ -283,7 +283,7 @@ class _Alternation:
 
     def _nearly_smoothed(self, r: FloatArray, smoothness: float, plateaus: bool) -> _Smoothed:
         """The map r smoothed to the tolerance, unless its zeros are seen to be off before."""
-        for tol in (NEARLY_SOLVED, STEP_SHARE):
+        for tol in (FIRST_LOOK, NEARLY_SOLVED, STEP_SHARE):
             smoothed = self._smoothed(r, smoothness, plateaus, tol=tol)
             if smoothed.threshold.is_off:
                 break
