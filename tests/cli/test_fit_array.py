@@ -216,7 +216,7 @@ def test_warnings_are_lines(array, tmp_path, capsys):
         (("--shape", "12,11"), "has 120 values per sample, but the field has 12 x 11 = 132 cells"),
         (("--alpha", "0"), "alpha must be above 0"),
         (("--alpha", "0.1", "--l1-ratio", "0.6"), "l1_ratio + tv_ratio must be below 1"),
-        (("--tol", "2"), "tol must lie between 0 and 1"),
+        (("--tol", "2"), "tol must lie between 1e-14 and 1"),
         (("--periodic", "2"), "the field has the axes 0 to 1, got 2"),
         (("--voxel-size", "1,1,1"), "voxel_size must be one number or one per axis (2)"),
         (("--mask", "nothing.npy"), "no such file: nothing.npy"),

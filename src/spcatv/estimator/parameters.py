@@ -17,6 +17,8 @@ from spcatv.problem import PENALTIES, StructuredPenalty
 # A share of zeros must leave at least so much; what is left is rounded to whole features.
 HALF_A_FEATURE = 0.5
 ROUNDING = 1e-12
+# The smallest relative gap that float64 can tell from zero.
+SMALLEST_TOL = 1e-14
 
 
 def check_parameters(estimator: Any) -> None:
@@ -42,8 +44,11 @@ def check_parameters(estimator: Any) -> None:
         _check_default_target(estimator.sparsity, estimator.smoothness)
     _check_ratios(estimator.l1_ratio, estimator.tv_ratio)
     _check_real("tol", estimator.tol)
-    if not 0 < estimator.tol < 1:
-        raise ValueError(f"tol must lie between 0 and 1 (it is a relative gap), got {estimator.tol}")
+    if not SMALLEST_TOL <= estimator.tol < 1:
+        raise ValueError(
+            f"tol must lie between {SMALLEST_TOL:g} and 1 (it is a relative gap, and float64 has no digits "
+            f"for smaller ones), got {estimator.tol}"
+        )
     for name in ("positive", "center", "refine"):
         check_switch(name, getattr(estimator, name))
     if not isinstance(estimator.verbose, Integral) or estimator.verbose < 0:
