@@ -149,5 +149,5 @@ def test_a_share_of_zeros_that_is_jumped_over_is_a_warning(tmp_path, capsys):
     assert main([*words, "--output", str(tmp_path / "out")]) == 0
     said = capsys.readouterr().err
     assert said.count("\n") == 1
-    assert said.startswith("spca-tv: warning: the share of zeros is not quite the one asked for")
-    assert "(component 1: 50.0% instead of 70.0%)" in said
+    assert said.startswith("spca-tv: warning: the share of zeros is not the one asked for")
+    assert "(component 1: 50.0% instead of 70.0%): features that are" in said

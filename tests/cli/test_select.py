@@ -315,13 +315,6 @@ def test_labels_of_groups_must_fit(array, tmp_path, refused):
     assert "the value of s in row 16 is missing" in refused(*command)
 
 
-def test_configuration_of_another_command_is_refused(array, tmp_path, done, refused):
-    done("fit", "--array", array, *SMALL[:4], "--alpha", "0.1", "--output", tmp_path / "fit")
-    config = tmp_path / "fit" / "desc-SPCATV_config.toml"
-    line = refused("select", "--config", config, "--output", tmp_path / "out")
-    assert f"{config}: alpha must be grid or a list that is not empty, got 0.1" in line
-
-
 @pytest.mark.parametrize("clean_up_fails", [False, True])
 def test_interruption_leaves_nothing_and_says_how_to_run_again(
     clean_up_fails, array, tmp_path, monkeypatch, capsys
