@@ -1,11 +1,13 @@
 """Components of a wanted sparsity: the zeros are there, and the certificate holds for the weights found."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from spcatv import SPCATV
 from spcatv.data import CentredData, DeflatedData, as_data
-from spcatv.decomposition import SparsityTarget
+from spcatv.decomposition import SparsityTarget, constrained
 from spcatv.decomposition.alternation import Limits
 from spcatv.decomposition.component import Component
 from spcatv.decomposition.constrained import _Ahead, _Point, alternate_to_sparsity
@@ -248,29 +250,71 @@ def test_maps_that_smoothing_flattens_settle(seed):
         assert all(record.smoothness < 10 for record in model.diagnostics_)
 
 
-@pytest.mark.parametrize("sparsity", [0.5, 0.7])
-def test_a_flat_map_gets_the_largest_smoothness_that_leaves_the_zeros(sparsity):
-    """White noise and one patch, smaller than the support asked for: the noise is smoothed flat."""
+def _patch_in_noise():
+    """White noise on a sphere, and a patch of 5 % of it with scores of its own."""
     coords, triangles = icosphere(4)
-    structure = mesh(coords, triangles)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((30, len(coords)))
     X[:, coords[:, 2] > 0.9] += 3 * rng.standard_normal((30, 1))
+    return X, mesh(coords, triangles)
+
+
+def _of_patch(sparsity, dtype=np.float64):
+    X, structure = _patch_in_noise()
     target = SparsityTarget(structure, sparsity, 1.0)
     data = CentredData(as_data(X))
-    solver = target.solver("auto", np.float64)
+    solver = target.solver("auto", dtype)
     found = alternate_to_sparsity(data, target, singular_scores(data, 1)[0], Limits(1e-6, 100), solver=solver)
     assert found.converged
+    return found, target, found.back / len(X)
+
+
+@pytest.mark.parametrize("sparsity", [0.5, 0.7])
+def test_a_flat_map_gets_the_largest_smoothness_that_leaves_the_zeros(sparsity):
+    """The support asked for is larger than the patch, and the noise is smoothed flat."""
+    found, target, r = _of_patch(sparsity)
     assert np.mean(found.v == 0) == pytest.approx(sparsity, abs=0.01)
-    r = found.back / len(X)
     for steps, is_off in ((-1, True), (0, False)):
         smoothness = found.smoothness * 0.7**steps
         problem = target.smoothing(r, target.structured_weight(r, smoothness))
         solution = solve(problem, tol=1e-6)
-        noise = np.sqrt(1e-6 * problem.scale() / len(coords))
+        noise = np.sqrt(1e-6 * problem.scale() / r.size)
         assert target.threshold(solution.v, noise).is_off == is_off
     # 3,030 where the flattest maps are solved first
     assert found.n_inner_iter < 1000
+
+
+def test_flat_noise_that_is_cut_off_is_not_smoothed_to_the_end(monkeypatch):
+    """The patch is a little smaller than the support asked for: the noise around it is zero as a whole."""
+    cut, target, r = _of_patch(0.92)
+    assert cut.jump > 0.9
+    assert cut.smoothness == 1.0
+    # certified for both weights at once, by another solver
+    problem = target.smoothing(r, cut.weights.tv, cut.weights.l1)
+    exact = solve(problem, method="dual", tol=1e-9, max_iter=100_000).v
+    assert np.linalg.norm(cut.v - exact) <= np.sqrt(cut.gap) + 1e-5 * np.linalg.norm(exact)
+    # as smoothing to the end and thresholding, at a fraction of the iterations
+    monkeypatch.setattr(constrained, "LARGE_PLATEAU", 1.0)
+    smoothed, _, _ = _of_patch(0.92)
+    assert np.mean((cut.v != 0) == (smoothed.v != 0)) > 0.98
+    assert cut.v @ smoothed.v > 0.999 * np.linalg.norm(cut.v) * np.linalg.norm(smoothed.v)
+    assert cut.n_inner_iter < 0.7 * smoothed.n_inner_iter
+
+
+def test_a_plateau_that_rises_above_its_weight_is_smoothed_after_all(monkeypatch):
+    too_low = SparsityTarget.inside_threshold
+    asked = []
+
+    def risen(target, z, plateau):
+        asked.append(plateau.l1)
+        return replace(too_low(target, z, plateau), is_off=True)
+
+    monkeypatch.setattr(SparsityTarget, "inside_threshold", risen)
+    found, target, r = _of_patch(0.92)
+    assert len(asked) == 1
+    exact = solve(target.smoothing(r, found.weights.tv), tol=1e-9).v
+    exact -= np.clip(exact, -found.weights.l1, found.weights.l1)
+    assert np.linalg.norm(found.v - exact) <= np.sqrt(found.gap) + 1e-5 * np.linalg.norm(exact)
 
 
 def _rotated(x, shrinking):

@@ -22,22 +22,21 @@ from spcatv.decomposition.alternation import STEP_REDUCTION, STEP_SHARE, Limits
 from spcatv.decomposition.component import Component, null_component
 from spcatv.decomposition.continuation import ComponentStart
 from spcatv.decomposition.passes import CountedPasses
-from spcatv.decomposition.target import TARGET_L2, SparsityTarget, Threshold
+from spcatv.decomposition.target import ROUNDING, TARGET_L2, SparsityTarget, Threshold
 from spcatv.kernels.vectors import inner_product, weighted_sum
 from spcatv.progress import AlternationEnded
 from spcatv.solvers.warm import WARM_TAU, CertifiedLoading, WarmSolver
 
-# The entries of a map that nothing smooths are known to this share of the largest. Scores this much shorter
-# than those that a loading could have are nothing but rounding.
-ROUNDING = 1e-12
 # A plateau is looked for once the smoothed map is this close to the tolerance.
 NEARLY_SOLVED = 10.0
-# A plateau that keeps the zeros far from the wanted share is looked for this close to the tolerance already,
-# and suspected this close to it where the threshold is less than this share of the error of the entries.
-FIRST_LOOK = 100.0
+# Large plateaus are looked for this close to the tolerance already: those that put the zeros far from the
+# wanted share, by the entries within this share of the gap, and those of at least this share of the features
+# that can be cut off. The former are suspected even this far from the tolerance, where the threshold is less
+# than this share of the error of the entries.
+FIRST_LOOK, LOOK_SHARE, LARGE_PLATEAU = 100.0, 0.3, 0.2
 FARTHEST_LOOK, LOST = 1000.0, 0.5
 # After so many alternations the scores should have settled. Where they have not, the target may lie inside a
-# plateau that inexact steps do not show.
+# plateau that inexact steps do not show: from then on, every step is exact enough to show it.
 INEXACT_STEPS = 30
 # Scores that still move after so many alternations may go back and forth between the two sides of a plateau:
 # from here on plateaus are no longer looked for.
@@ -181,12 +180,13 @@ class _Alternation:
         self.n_iter = 0
         self._suspects = True  # whether plateaus are suspected far from the tolerance
         self._last: _Smoothed  # the map of the last step
+        self._gap = 0.0  # relative gap after the last step
 
     def step(self, r: FloatArray) -> _Point | None:
         """The loading for the map r (P,) with its best scores; None if there is nothing to explain.
 
-        The first steps smooth the map as far as the last one suggests, later ones to the tolerance. What ends
-        on a sketch is confirmed; where that fails, all begins anew on a wider sketch. Where no end is in
+        A step smooths the map as far as the last one suggests, later ones until plateaus show. What ends on a
+        sketch is confirmed; where that fails, all begins anew on a wider sketch. Where no end is in
         sight, the sketch is given up.
         """
         if not r.any():
@@ -195,9 +195,11 @@ class _Alternation:
             self._passes.give_up_sketch()
             self._begin()
         self.n_steps += 1
-        reduction = STEP_REDUCTION if self.n_steps <= INEXACT_STEPS else 0.0
         plateaus = self.n_steps <= PLATEAUS_UNTIL
-        smoothed = self._smoothed(r, self.smoothness, plateaus, reduction=reduction)
+        if self.n_steps > INEXACT_STEPS and STEP_REDUCTION * self._gap > NEARLY_SOLVED * self._tol:
+            smoothed = self._smoothed(r, self.smoothness, plateaus, tol=NEARLY_SOLVED)
+        else:
+            smoothed = self._smoothed(r, self.smoothness, plateaus, reduction=STEP_REDUCTION)
         if smoothed.threshold.is_off:
             smoothed = self._less_smooth(r, smoothed, plateaus)
         point = self._scored(smoothed, is_exact=not self._passes.has_sketch)
@@ -206,6 +208,7 @@ class _Alternation:
             smoothed = self._less_smooth(r, smoothed, plateaus)
             point = self._scored(smoothed, is_exact=not self._passes.has_sketch)
         self._last = smoothed
+        self._gap = 0.0 if point is None else point.relative_gap
         if point is None or point.is_exact or point.relative_gap > self._tol:
             return point
         point = self.confirmed(point)
@@ -215,6 +218,8 @@ class _Alternation:
 
     def _begin(self) -> None:
         self.n_steps, self.smoothness = 0, self._target.smoothness
+        self._plateau: Threshold | None = None  # the one that the smoothing problem cuts off
+        self._may_cut = True
 
     def confirmed(self, point: _Point) -> _Point:
         """The loading of the last step with the best scores in all data."""
@@ -231,12 +236,17 @@ class _Alternation:
     ) -> _Smoothed:
         """The map r smoothed to `tol` times the gap to reach, or to this `reduction` of the first gap."""
         tv = self._target.structured_weight(r, smoothness)
-        problem = self._target.smoothing(r, tv)
+        problem = self._target.smoothing(r, tv, 0.0 if self._plateau is None else self._plateau.l1)
         unit = self._tol * problem.scale()
         step = self._solver.step(problem, tol * unit, reduction)
         self.n_iter += step.n_iter
         is_exact = not problem.has_structure
-        if is_exact:
+        if self._plateau is not None:
+            threshold = self._target.inside_threshold(step.v, self._plateau)
+            if threshold.is_off:  # the plateau has risen above the weight, or the weight leaves too little
+                self._plateau, self._may_cut = None, False
+                return self._smoothed(r, smoothness, plateaus, reduction=reduction, tol=tol)
+        elif is_exact:
             threshold = self._target.exact_threshold(step.v, ROUNDING if plateaus else 0.0)
         else:
             threshold = self._threshold(step, unit if plateaus else 0.0)
@@ -257,11 +267,11 @@ class _Alternation:
         least = 1 if smoothed.relative_gap <= NEARLY_SOLVED else 0
         of_noise = max(self._target.smoothness_of_noise(r, smoothed.step.v), lowest)
         k = min(max(self._steps_down_to(of_noise), 1), most)
-        found = self._smoothed(r, top * SMOOTHNESS_FACTOR**k, plateaus)
+        found = self._smoothed(r, top * SMOOTHNESS_FACTOR**k, plateaus, tol=NEARLY_SOLVED)
         if found.threshold.is_off:
             while found.threshold.is_off and k < most:
                 k += 1
-                found = self._smoothed(r, top * SMOOTHNESS_FACTOR**k, plateaus)
+                found = self._smoothed(r, top * SMOOTHNESS_FACTOR**k, plateaus, tol=NEARLY_SOLVED)
         else:
             while k > least:
                 dual = self._solver.dual()
@@ -282,8 +292,8 @@ class _Alternation:
         return math.ceil(math.log(smoothness / self.smoothness) / math.log(SMOOTHNESS_FACTOR))
 
     def _nearly_smoothed(self, r: FloatArray, smoothness: float, plateaus: bool) -> _Smoothed:
-        """The map r smoothed to the tolerance, unless its zeros are seen to be off before."""
-        for tol in (FIRST_LOOK, NEARLY_SOLVED, STEP_SHARE):
+        """The map r nearly smoothed to the tolerance, unless its zeros are seen to be off before."""
+        for tol in (FIRST_LOOK, NEARLY_SOLVED):
             smoothed = self._smoothed(r, smoothness, plateaus, tol=tol)
             if smoothed.threshold.is_off:
                 break
@@ -298,14 +308,28 @@ class _Alternation:
         if step.gap <= NEARLY_SOLVED * unit:
             return self._target.threshold(step.v, float(np.sqrt(max(step.gap, unit) / size)))
         if self._suspects and step.gap <= FIRST_LOOK * unit:
-            threshold = self._target.threshold(step.v, float(np.sqrt(unit / size)))
-            if threshold.is_off:
+            threshold = self._large_plateau(step)
+            if threshold is not None:
                 return threshold
         threshold = self._target.threshold(step.v, 0.0)
         is_lost = 0 < threshold.l1 < LOST * np.sqrt(step.gap / size)
         if self._suspects and is_lost and FIRST_LOOK * unit < step.gap <= FARTHEST_LOOK * unit:
             return replace(threshold, is_off=True)
         return threshold
+
+    def _large_plateau(self, step: CertifiedLoading) -> Threshold | None:
+        """The threshold at a plateau that can be cut off, or that puts the zeros off; None if there is none.
+
+        The former is cut off by the smoothing problem from the next step on, which takes far fewer iterations
+        than finding out how flat it is.
+        """
+        for share in (1.0, LOOK_SHARE):
+            threshold = self._target.threshold(step.v, float(np.sqrt(share * step.gap / step.v.size)))
+            can_be_cut = threshold.cuts and threshold.jump > LARGE_PLATEAU and not threshold.is_off
+            if can_be_cut and self._may_cut and self._target.spares_constants():
+                self._plateau = threshold
+                return threshold
+        return threshold if threshold.is_off else None
 
     def _scored(self, smoothed: _Smoothed, *, is_exact: bool) -> _Point | None:
         """The loading of a smoothed map with its best scores, in all data or in a sketch."""
@@ -316,7 +340,7 @@ class _Alternation:
         if length <= ROUNDING * self._passes.n_samples * smoothed.length * float(np.linalg.norm(v)):
             return None
         r *= 1.0 / (length * self._passes.n_samples)
-        problem = self._target.smoothing(r, tv)
+        problem = self._target.smoothing(r, tv, threshold.inside)
         gap = problem.judge(step.certificate).gap
         return _Point(scores / length, r, v, length, threshold, tv, gap, problem.scale(), is_exact)
 
