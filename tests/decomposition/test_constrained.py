@@ -317,6 +317,17 @@ def test_a_plateau_that_rises_above_its_weight_is_smoothed_after_all(monkeypatch
     assert np.linalg.norm(found.v - exact) <= np.sqrt(found.gap) + 1e-5 * np.linalg.norm(exact)
 
 
+def test_features_that_rise_and_fall_together_have_zeros_as_asked():
+    """Nearly all of the map is what they share: its contrast decides, and is far below the scale of the gap."""
+    rng = np.random.default_rng(0)
+    blocks = 0.05 * rng.standard_normal((80, 6)).repeat(10, axis=1)
+    X = np.linspace(-1, 1, 80)[:, None] + blocks + 0.02 * rng.standard_normal((80, 60))
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    model = SPCATV(1, structure=(60,), sparsity=0.5).fit(X)
+    assert np.mean(model.components_ == 0) == 0.5
+    assert model.diagnostics_[0].smoothness == 1.0
+
+
 def _rotated(x, shrinking):
     """One alternation of a map with the fixed point ``(1, 0, 0)``, each other direction with its own pace."""
     moved = np.array([1.0, *(shrinking * x[1:])])
@@ -334,7 +345,9 @@ def test_scores_go_on_to_where_their_moves_point(pace):
         u = _rotated(x, shrinking)
         threshold = Threshold(0.0, 0.0, is_off=False)
         # of this data, u is its own map
-        x = ahead.map_after(_Point(u, u, u, 1.0, threshold, 0.0, float(np.linalg.norm(u - x)), 1.0, True))
+        x = ahead.map_after(
+            _Point(u, u, u, 1.0, threshold, 0.0, float(np.linalg.norm(u - x)), 1.0, 0.0, True)
+        )
     assert np.linalg.norm(x[1:]) < 1e-6
 
 
@@ -343,5 +356,5 @@ def test_opposite_scores_are_not_averaged_to_nothing():
     ahead = _Ahead(-u)
     for scores in (u, -u, u):
         threshold = Threshold(0.0, 0.0, is_off=False)
-        found = ahead.map_after(_Point(scores, scores, scores, 1.0, threshold, 0.0, 1.0, 1.0, True))
+        found = ahead.map_after(_Point(scores, scores, scores, 1.0, threshold, 0.0, 1.0, 1.0, 0.0, True))
         np.testing.assert_array_equal(found, scores)

@@ -23,7 +23,8 @@ from spcatv.decomposition.component import Component, null_component
 from spcatv.decomposition.continuation import ComponentStart
 from spcatv.decomposition.passes import CountedPasses
 from spcatv.decomposition.target import ROUNDING, TARGET_L2, SparsityTarget, Threshold
-from spcatv.kernels.vectors import inner_product, weighted_sum
+from spcatv.kernels.vectors import inner_product, standard_deviation, weighted_sum
+from spcatv.problem import LoadingProblem
 from spcatv.progress import AlternationEnded
 from spcatv.solvers.warm import WARM_TAU, CertifiedLoading, WarmSolver
 
@@ -35,6 +36,9 @@ NEARLY_SOLVED = 10.0
 # than this share of the error of the entries.
 FIRST_LOOK, LOOK_SHARE, LARGE_PLATEAU = 100.0, 0.3, 0.2
 FARTHEST_LOOK, LOST = 1000.0, 0.5
+# Where less than this share of a map's squares is contrast, errors are counted in units of the contrast; this is
+# the finest relative gap that is then asked for.
+LEAST_CONTRAST, FINEST = 0.05, 1e-11
 # After so many alternations the scores should have settled. Where they have not, the target may lie inside a
 # plateau that inexact steps do not show: from then on, every step is exact enough to show it.
 INEXACT_STEPS = 30
@@ -79,12 +83,18 @@ class _Point:
     tv: float  # weight of the structured penalty
     gap: float  # of the smoothed map for r
     scale: float  # what the gap is relative to
+    goal: float  # the gap to reach
     is_exact: bool  # whether the scores are the best in all data, not in a sketch
 
     @property
     def relative_gap(self) -> float:
         """Gap over the scale of the problem."""
         return self.gap / self.scale
+
+    @property
+    def is_certified(self) -> bool:
+        """Whether the gap has been reached."""
+        return self.gap <= self.goal
 
     def objective(self, target: SparsityTarget) -> float:
         """Penalised objective ``f(u, v)`` for the weights found."""
@@ -123,7 +133,7 @@ def alternate_to_sparsity(
         objectives.append(point.objective(target))
         inexactness.append(TARGET_L2 * point.gap)
         ended = AlternationEnded(len(objectives), objectives[-1], point.relative_gap)
-        if limits.listener.hear(ended) or (point.is_exact and point.relative_gap <= limits.tol):
+        if limits.listener.hear(ended) or (point.is_exact and point.is_certified):
             break
         r = ahead.map_after(point)
     if point is None:
@@ -180,7 +190,7 @@ class _Alternation:
         self.n_iter = 0
         self._suspects = True  # whether plateaus are suspected far from the tolerance
         self._last: _Smoothed  # the map of the last step
-        self._gap = 0.0  # relative gap after the last step
+        self._excess = 0.0  # gap after the last step, in units of the gap to reach
 
     def step(self, r: FloatArray) -> _Point | None:
         """The loading for the map r (P,) with its best scores; None if there is nothing to explain.
@@ -196,7 +206,7 @@ class _Alternation:
             self._begin()
         self.n_steps += 1
         plateaus = self.n_steps <= PLATEAUS_UNTIL
-        if self.n_steps > INEXACT_STEPS and STEP_REDUCTION * self._gap > NEARLY_SOLVED * self._tol:
+        if self.n_steps > INEXACT_STEPS and STEP_REDUCTION * self._excess > NEARLY_SOLVED:
             smoothed = self._smoothed(r, self.smoothness, plateaus, tol=NEARLY_SOLVED)
         else:
             smoothed = self._smoothed(r, self.smoothness, plateaus, reduction=STEP_REDUCTION)
@@ -208,11 +218,11 @@ class _Alternation:
             smoothed = self._less_smooth(r, smoothed, plateaus)
             point = self._scored(smoothed, is_exact=not self._passes.has_sketch)
         self._last = smoothed
-        self._gap = 0.0 if point is None else point.relative_gap
-        if point is None or point.is_exact or point.relative_gap > self._tol:
+        self._excess = 0.0 if point is None else point.gap / point.goal
+        if point is None or point.is_exact or not point.is_certified:
             return point
         point = self.confirmed(point)
-        if point.relative_gap > self._tol:
+        if not point.is_certified:
             self._begin()
         return point
 
@@ -237,7 +247,7 @@ class _Alternation:
         """The map r smoothed to `tol` times the gap to reach, or to this `reduction` of the first gap."""
         tv = self._target.structured_weight(r, smoothness)
         problem = self._target.smoothing(r, tv, 0.0 if self._plateau is None else self._plateau.l1)
-        unit = self._tol * problem.scale()
+        unit = self._goal(r, problem)
         step = self._solver.step(problem, tol * unit, reduction)
         self.n_iter += step.n_iter
         is_exact = not problem.has_structure
@@ -341,8 +351,19 @@ class _Alternation:
             return None
         r *= 1.0 / (length * self._passes.n_samples)
         problem = self._target.smoothing(r, tv, threshold.inside)
-        gap = problem.judge(step.certificate).gap
-        return _Point(scores / length, r, v, length, threshold, tv, gap, problem.scale(), is_exact)
+        gap, goal = problem.judge(step.certificate).gap, self._goal(r, problem)
+        return _Point(scores / length, r, v, length, threshold, tv, gap, problem.scale(), goal, is_exact)
+
+    def _goal(self, r: FloatArray, problem: LoadingProblem) -> float:
+        """The gap to reach for the map r (P,): the tolerance times the scale of its problem.
+
+        Where the features hardly differ, nearly all of that scale is what they share, and errors are counted
+        in units of the differences instead: they decide which loadings are zero.
+        """
+        scale = problem.scale()
+        contrast = r.size * (standard_deviation(r) / TARGET_L2) ** 2 / 2
+        tol = self._tol * min(1.0, contrast / (LEAST_CONTRAST * scale))
+        return max(tol, min(self._tol, FINEST)) * scale
 
 
 class _Ahead:
