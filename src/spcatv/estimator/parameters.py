@@ -195,3 +195,8 @@ def checked_init(init: Any, n_components: int, n_features: int) -> Init | FloatA
     if not np.isfinite(loadings).all():
         raise ValueError("the loadings given as init hold NaN or infinite entries")
     return loadings
+
+
+def sparsities(estimator: Any) -> FloatArray:
+    """The share of zeros that every component is asked for."""
+    return np.broadcast_to(np.asarray(estimator.sparsity, dtype=np.float64), (int(estimator.n_components),))

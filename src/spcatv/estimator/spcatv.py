@@ -27,11 +27,10 @@ from spcatv.estimator.fitting import (
     checked_data,
     fit_data,
     store_fit,
-    warn_about,
-    warn_of_count,
 )
 from spcatv.estimator.naming import ComponentNamesMixin
 from spcatv.estimator.parameters import check_parameters
+from spcatv.estimator.remarks import warn_about, warn_of_count
 from spcatv.estimator.reportable import ReportMixin
 from spcatv.estimator.state import estimator_state, restore_estimator
 from spcatv.model import read_model, write_model

@@ -18,9 +18,10 @@ from spcatv._util.types import FloatArray
 from spcatv._util.warn import warn_user
 from spcatv.data import Adjustment, Data, checked_adjustment
 from spcatv.estimator import SPCATV
-from spcatv.estimator.fitting import checked_data, warn_about, warn_of_count
+from spcatv.estimator.fitting import checked_data
 from spcatv.estimator.naming import ComponentNamesMixin
 from spcatv.estimator.parameters import check_parameters
+from spcatv.estimator.remarks import warn_about, warn_of_count
 from spcatv.estimator.reportable import ReportMixin
 from spcatv.model.checkpoint import checkpointing
 from spcatv.problem import Penalty
