@@ -45,12 +45,14 @@ from spcatv.model.checkpoint import Stage, current_checkpoint
 from spcatv.model.encoding import recordable
 from spcatv.problem import TotalVariation, as_penalty
 from spcatv.progress import SILENT, Listener
+from spcatv.progress.compilation import announce_compilation
 from spcatv.structure import Structure
 
 # Largest norms of columns between which squares fit into a precision, for data that cannot be scaled.
 ORDINARY_SQUARES = {np.dtype(np.float32): (1e-16, 1e16), np.dtype(np.float64): ORDINARY[np.dtype(np.float64)]}
 for kind in (Component, Weights):
     recordable(kind)
+announce_compilation()
 
 
 @dataclass(frozen=True, eq=False)

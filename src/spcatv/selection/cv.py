@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from inspect import signature
 from typing import Any
 
@@ -25,7 +26,7 @@ from spcatv.estimator.remarks import warn_about, warn_of_count
 from spcatv.estimator.reportable import ReportMixin
 from spcatv.model.checkpoint import checkpointing
 from spcatv.problem import Penalty
-from spcatv.progress import SILENT, StageStarted, listeners, together
+from spcatv.progress import StageStarted, listeners, listening, together
 from spcatv.progress.printing import LinePrinter
 from spcatv.selection.components import ComponentCurve
 from spcatv.selection.folds import make_folds
@@ -288,7 +289,8 @@ transform_method, init, dtype, memory_limit, device, random_state
         >>> search.fit(X, groups=subject).best_params_
         {'sparsity': 0.6, 'smoothness': 1.0}
         """
-        with checkpointing(self.checkpoint):
+        printer = listening(LinePrinter("[SPCATVCV] ")) if self.verbose else nullcontext()
+        with checkpointing(self.checkpoint), printer:
             return self._fit(X, y, groups, confounds)
 
     def _fit(self, X: Any, y: Any, groups: Any, confounds: Any) -> SPCATVCV:
@@ -303,7 +305,7 @@ transform_method, init, dtype, memory_limit, device, random_state
         folds = make_folds(self.cv, shared, y, groups)
         check_folds(len(folds), self.rule)
         worker_template = clone(template).set_params(structure=None)
-        listener = together(*listeners(), LinePrinter("[SPCATVCV] ") if self.verbose else SILENT)
+        listener = together(*listeners())
         n_rows = len(ratio_pairs(template, self.l1_ratio, self.tv_ratio)) if rows is None else len(rows)
         n_chains = n_rows * len(folds)
         listener.hear(
