@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from spcatv import SPCATV
+from spcatv import SPCATV, SPCATVCV
 from spcatv.estimator import NullComponentWarning, SparsityWarning
 from spcatv.estimator.remarks import _warn_of_zeros
-from spcatv.structure import grid
+from spcatv.structure import graph, grid
 
 
 def test_more_components_than_the_rank_are_named():
@@ -94,3 +94,31 @@ def test_a_few_features_of_small_data_need_no_remark(n_features, n_off, warns):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             _warn_of_zeros(fitted)
+
+
+@pytest.mark.parametrize(
+    ("weight", "options", "warns"),
+    [
+        (101.0, {"smoothness": 1.0}, True),
+        (99.0, {"smoothness": 1.0}, False),
+        (1e-9, {"smoothness": 1.0}, False),
+        (1e4, {"smoothness": 1e-3}, False),
+        (1e4, {"smoothness": 0.1}, True),
+        (1e4, {"alpha": 0.1}, False),
+    ],
+)
+def test_edges_that_are_too_strong_are_warned_about_before_the_fit(weight, options, warns, monkeypatch):
+    weights = np.ones(29)
+    weights[7] = weight
+    line = graph(np.diag(weights, 1) + np.diag(weights, -1))
+    X = np.random.default_rng(0).standard_normal((10, 30))
+    monkeypatch.setattr("spcatv.estimator.spcatv.fit_data", lambda *_, **__: 1 / 0)  # comes later
+    grid_of = {name: [value, value / 2] for name, value in options.items()}
+    for model in (SPCATV(1, structure=line, **options), SPCATVCV(1, structure=line, cv=2, **grid_of)):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            monkeypatch.setattr("spcatv.selection.cv.make_folds", lambda *_: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                model.fit(X)
+        said = [one for one in caught if "times the largest weight of an edge" in str(one.message)]
+        assert len(said) == warns

@@ -11,6 +11,7 @@ from spcatv._util.warn import warn_user
 from spcatv.decomposition import ComponentDiagnostics
 from spcatv.decomposition.target import LEAST_SMOOTHNESS
 from spcatv.estimator.parameters import ROUNDING, sparsities
+from spcatv.structure import Structure
 
 # A share of zeros this close to the wanted one needs no remark.
 SPARSITY_SLACK = 0.01
@@ -20,6 +21,8 @@ FEW_FEATURES, FEW_SHARE = 5, 0.05
 DENSE = 0.05
 # A relative l1 weight from here on should leave zeros.
 NOTABLE_L1 = 0.03
+# Smoothness times the weight of an edge from which on a fit takes some fifty times as many iterations.
+STRONG_EDGE = 100.0
 # Share of the variance that is rounding.
 UNEXPLAINED = 1e-5
 # Why a component is dead although variance is left.
@@ -75,6 +78,20 @@ def warn_of_count(estimator: Any, shape: tuple[int, int]) -> None:
             f"most ({n_samples} samples{', centred' if estimator.center else ''}, {n_features} features): "
             f"{explain} can explain all of the variance. Further ones divide it anew, or are dead.",
             ComponentCountWarning,
+        )
+
+
+def warn_of_weights(estimator: Any, structure: Structure) -> None:
+    """Warn before a fit of a graph whose edges are so strong that steps must be very short."""
+    weights = np.asarray(getattr(structure, "weight", ()))
+    strength = np.max(estimator.smoothness) * weights.max(initial=0.0)
+    if estimator.alpha is None and strength > STRONG_EDGE:
+        warn_user(
+            f"smoothness ({np.max(estimator.smoothness):g}) times the largest weight of an edge "
+            f"({weights.max():.3g}; median {np.median(weights):.3g}) is above {STRONG_EDGE:g}, and a fit may "
+            "take minutes instead of seconds. Features that are tied so strongly have one loading anyway: "
+            "divide all weights by a typical one, and lower those that are still far above the others",
+            UserWarning,
         )
 
 

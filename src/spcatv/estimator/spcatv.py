@@ -31,7 +31,7 @@ from spcatv.estimator.fitting import (
 )
 from spcatv.estimator.naming import ComponentNamesMixin
 from spcatv.estimator.parameters import check_parameters
-from spcatv.estimator.remarks import warn_about, warn_of_count
+from spcatv.estimator.remarks import warn_about, warn_of_count, warn_of_weights
 from spcatv.estimator.reportable import ReportMixin
 from spcatv.estimator.state import estimator_state, restore_estimator
 from spcatv.model import read_model, write_model
@@ -272,6 +272,7 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         structure = as_structure(self.structure, n_features=data.shape[1])
         centred = centred_data(self, data)
         warn_of_count(self, data.shape)
+        warn_of_weights(self, structure)
 
         def attributes(components: FloatArray) -> dict[str, Any]:
             return {

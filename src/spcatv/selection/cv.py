@@ -24,7 +24,7 @@ from spcatv.estimator import SPCATV
 from spcatv.estimator.fitting import centred_data, checked_data
 from spcatv.estimator.naming import ComponentNamesMixin
 from spcatv.estimator.parameters import check_parameters
-from spcatv.estimator.remarks import warn_about, warn_of_count
+from spcatv.estimator.remarks import warn_about, warn_of_count, warn_of_weights
 from spcatv.estimator.reportable import ReportMixin
 from spcatv.model.checkpoint import checkpointing
 from spcatv.problem import Penalty
@@ -305,6 +305,7 @@ transform_method, init, dtype, memory_limit, device, random_state
         shared = shareable(data)
         adjustment = checked_adjustment(self.standardize, confounds, data.shape[0])
         structure = as_structure(self.structure, n_features=data.shape[1])
+        warn_of_weights(self, structure)
         folds = make_folds(self.cv, shared, y, groups)
         check_folds(len(folds), self.rule)
         worker_template = clone(template).set_params(structure=None)
