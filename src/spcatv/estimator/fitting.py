@@ -136,14 +136,38 @@ def checked_data(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) -
         if data is not None and in_memory is None:
             return _checked_again(estimator, data, reset=reset, min_samples=min_samples)
         X = X if in_memory is None else in_memory
+    _check_kind(X)
     dtype = [np.float64, np.float32] if estimator.dtype is None else np.dtype(estimator.dtype)
     checks = {"reset": reset, "dtype": dtype, "order": "C", "ensure_min_samples": min_samples}
     array = validate_data(estimator, X, ensure_all_finite=False, **checks)
-    if not all_finite(array):  # scikit-learn has the words for it
-        validate_data(estimator, X, **checks)
+    if not all_finite(array):
+        raise ValueError(_not_finite(array))
     # X itself where it serves as it is: what was sent to workers before is recognised by its identity
     same = type(X) in (np.ndarray, np.memmap) and X.dtype == array.dtype and np.may_share_memory(X, array)
     return as_data(X if same else array)
+
+
+def _check_kind(X: Any) -> None:
+    """Refuse what scikit-learn would refuse without a word on what is right."""
+    if isinstance(X, str):
+        raise ValueError(f"X must be an array, got the text {X!r:.80}; read the file first, as np.load does")
+    shape = getattr(X, "shape", ())
+    if len(shape) > 2:
+        raise ValueError(
+            f"X must have two dimensions, one row per sample, got shape {tuple(shape)}; if the first axis "
+            f"counts samples, give X.reshape(len(X), -1) with structure={tuple(shape[1:])}"
+        )
+
+
+def _not_finite(array: FloatArray) -> str:
+    """How many values are NaN or infinite, and where the first one is."""
+    wrong = np.argwhere(~np.isfinite(array))
+    what = "NaN" if np.isnan(array).any() else "infinity"
+    return (
+        f"Input X contains {what}: {len(wrong):,} of {array.size:,} values, the first in sample "
+        f"{wrong[0][0]}, feature {wrong[0][1]} (counted from 0); fill them, or leave out such samples "
+        "or features"
+    )
 
 
 def _checked_again(estimator: Any, data: Data, *, reset: bool, min_samples: int) -> Data:

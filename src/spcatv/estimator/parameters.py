@@ -102,7 +102,9 @@ def _check_count(name: str, value: Any) -> None:
 
 def _check_real(name: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, Real) or not np.isfinite(float(value)):
-        raise TypeError(f"{name} must be a finite number, got {value!r}")
+        several = value == "grid" if isinstance(value, str) else isinstance(value, (list, tuple, np.ndarray))
+        hint = "; spcatv.SPCATVCV compares several values" if several else ""
+        raise TypeError(f"{name} must be a finite number, got {value!r}{hint}")
 
 
 def _check_alpha(alpha: Any, n_components: int) -> None:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from inspect import signature
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -360,6 +361,11 @@ transform_method, init, dtype, memory_limit, device, random_state
             raise ValueError(
                 "rule='paper' chooses among values of alpha; give alpha='grid' or the values, or take "
                 "rule='one_se'"
+            )
+        n_jobs: Any = self.n_jobs
+        if n_jobs is not None and (not isinstance(n_jobs, Integral) or n_jobs == 0):
+            raise ValueError(
+                f"n_jobs must be None or a number of workers (-1 for one per core), got {n_jobs!r}"
             )
         if not 0 <= self.min_sparsity <= 1:
             raise ValueError(f"min_sparsity is a share of zeros, from 0 to 1; got {self.min_sparsity!r}")
