@@ -8,8 +8,10 @@ from pathlib import Path
 import hypothesis
 import numpy as np
 import pytest
+from numba.core import event
 
 from spcatv.cli import halves
+from spcatv.progress.compilation import ANNOUNCER
 
 # the first call of a kernel compiles it, and the machine may be busy: how long an example takes says nothing
 hypothesis.settings.register_profile(
@@ -59,6 +61,12 @@ def pytest_runtest_setup(item):
 def pytest_collection_modifyitems(items):
     """Begin with the files that take longest, so that no worker is left alone with one in the end."""
     items.sort(key=lambda item: LONG_FILES.index(item.path.stem) if item.path.stem in LONG_FILES else 99)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_word_of_compilation():
+    """What is printed must not depend on the kernels that happen to be on disk."""
+    event.unregister("numba:compile", ANNOUNCER)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -21,7 +22,7 @@ PEER_THREADS = 2
 SHORT_LIMIT = 20.0
 
 
-def run(options: Options) -> dict[str, Any]:
+def run(options: Options) -> Iterator[dict[str, Any]]:
     """All data sets, one after the other."""
     recipes = (volume, surface100) if options.quick else (*SIMULATED, *REAL)
     result: dict[str, Any] = {
@@ -35,7 +36,7 @@ def run(options: Options) -> dict[str, Any]:
         result["cases"][name] = {"skipped": case} if isinstance(case, str) else race(case, options)
         if not isinstance(case, str):
             case.path.unlink()
-    return result
+        yield result
 
 
 def applies(peer: Peer, case: Case) -> bool:

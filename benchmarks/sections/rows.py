@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -27,15 +28,14 @@ SETTINGS: dict[str, dict[str, Any]] = {
 SHARED_PASSES = 5
 
 
-def run(options: Options) -> dict[str, Any]:
+def run(options: Options) -> Iterator[dict[str, Any]]:
     """Fit ever more samples of one simulated volume."""
     sizes = QUICK if options.quick else FULL
     n_columns = QUICK_COLUMNS if options.quick else N_COLUMNS
-    return {
-        "threads": THREADS,
-        "columns": n_columns,
-        "sizes": [measure(n, n_columns, options) for n in sizes],
-    }
+    points = []
+    for n_rows in sizes:
+        points.append(measure(n_rows, n_columns, options))
+        yield {"threads": THREADS, "columns": n_columns, "sizes": points}
 
 
 def measure(n_rows: int, n_columns: int, options: Options) -> dict[str, Any]:

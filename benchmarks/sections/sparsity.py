@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +26,7 @@ SPARSITIES = (0.5, 0.7, 0.9)
 FACTORS, N_HALVINGS = (0.5, 4.0), 7
 
 
-def run(options: Options) -> dict[str, Any]:
+def run(options: Options) -> Iterator[dict[str, Any]]:
     """All data sets, one thread; minima of interleaved repeats."""
     rows = []
     for recipe in SIMULATED + REAL:
@@ -38,7 +39,7 @@ def run(options: Options) -> dict[str, Any]:
             rows.append(
                 {"title": case.title, "sparsity": sparsity} | _compared(X, case.structure, sparsity, options)
             )
-    return {"rows": rows}
+            yield {"rows": rows}
 
 
 def _compared(X: np.ndarray, structure: Any, sparsity: float, options: Options) -> dict[str, Any]:

@@ -146,3 +146,45 @@ def test_order_is_no_surprise_where_nothing_has_a_name():
 def test_other_columns_that_are_called_subject():
     """A column of another name than participant_id counts only if it holds participants of the samples."""
     assert match_rows(table(subject=[f"s{row % 4}" for row in range(8)]), NAMES).columns == ()
+
+
+def numbered(numbers, form="/data/IXI{:03d}-Guys-{:04d}_T1.nii.gz"):
+    """Names with the number of a person, the number of a scan, and a number that all share."""
+    return [form.format(number, 900 - 7 * place) for place, number in enumerate(numbers)]
+
+
+@pytest.mark.parametrize("column", ["ID", "id", "IXI_ID", "RID", "subject_no", "eid", "SubjectID"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "/data/sub-{:03d}_map.nii.gz",
+        "/data/IXI{:03d}-Guys-{:04d}_T1.nii.gz",
+        "/d/p{}/con_0001.nii",
+        "/d/sub-CTRL{:03d}.nii",
+    ],
+)
+def test_numbers_that_identify_people(column, form):
+    order = [7, 2, 31, 12, 5]
+    match = match_rows(
+        table(age=["50"] * 6, **{column: ["99", *map(str, order)]}), numbered(sorted(order), form)
+    )
+    assert [[99, *order][row] for row in match.rows] == sorted(order)
+    assert match.columns == (column,)
+    assert not match.surprising
+    assert ("the number in the names: 2 is " in match.sentence) == ("_map" not in form), "a label is enough"
+
+
+def test_numbers_that_do_not_identify_all_samples_are_an_error():
+    names = numbered([1, 2, 3, 4])
+    assert "no row is about /data/IXI003" in refused(table(ID=["1", "2", "4", "8"]), names)
+    both = [f"p{number}_s{5 - number}.nii" for number in (1, 2, 3, 4)]
+    assert "several numbers, and which of them identifies" in refused(table(ID=["4", "3", "2", "1"]), both)
+
+
+def test_numbers_that_identify_nobody_are_named_in_the_warning():
+    match = match_rows(table(ID=["11", "12", "13"]), ["con_1.nii", "con_2.nii", "con_3.nii"])
+    assert match.surprising
+    assert "the names do not hold the numbers in column ID" in match.sentence
+    for given in ({"ID": ["1", "1", "2"]}, {"valid": ["1", "3", "2"]}, {"ID": ["1.5", "2", "3"]}):
+        match = match_rows(table(**given), ["con_1.nii", "con_2.nii", "con_3.nii"])
+        assert (match.rows, match.columns) == ((0, 1, 2), ()), "no identifier"

@@ -1,13 +1,18 @@
 """The suite runs, scores what it should score, and ends what takes too long."""
 
 import json
+import re
 import subprocess
 import sys
 import threading
+from importlib import import_module
+from inspect import isgeneratorfunction
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from benchmarks import __main__ as suite
 from benchmarks.kernel import bytes_to_move
 from benchmarks.machine import PeakMemory
 from benchmarks.must_show import PROMISES, verdicts
@@ -62,6 +67,30 @@ def test_quick_run_writes_its_files(tmp_path):
         assert row["share"] == pytest.approx(row["bytes"] / row["seconds"] / row["copy_bytes_per_second"])
     assert {row["verdict"] for row in numbers["must_show"]} == {"not judged", "not measured"}
     assert "The primal-dual iteration" in (tmp_path / "results.md").read_text(encoding="utf-8")
+
+
+def test_a_section_that_is_killed_leaves_its_parts(tmp_path, monkeypatch):
+    def run(options):
+        yield {"rows": [1]}
+        yield {"rows": [1, 2]}
+        raise KeyboardInterrupt
+
+    section = SimpleNamespace(TITLE="Made up", run=run, table=lambda result: f"{len(result['rows'])} rows")
+    monkeypatch.setitem(sys.modules, "benchmarks.sections.made_up", section)
+    monkeypatch.setitem(suite.SECTIONS, "made-up", "made_up")
+    monkeypatch.setattr("benchmarks.machine.bandwidth", lambda seconds: {})
+    with pytest.raises(KeyboardInterrupt):
+        suite.main(["--quick", "--only", "made-up", "--output", str(tmp_path)])
+    assert json.loads((tmp_path / "results.json").read_text())["sections"]["made-up"] == {"rows": [1, 2]}
+    assert "2 rows" in (tmp_path / "results.md").read_text()
+
+
+def test_the_long_sections_give_their_parts():
+    """The README names the sections that write what they have after each part: as many as there are."""
+    text = " ".join((ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8").split())
+    named = re.findall(r"`([a-z-]+)`", re.search(r"in the long sections \((.*?)\) after every part", text)[1])
+    modules = {name: import_module(f"benchmarks.sections.{file}") for name, file in suite.SECTIONS.items()}
+    assert sorted(named) == sorted(n for n, module in modules.items() if isgeneratorfunction(module.run))
 
 
 def test_nilearn_solves_the_same_problem(problem):

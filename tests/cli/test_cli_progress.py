@@ -35,14 +35,6 @@ def on_a_terminal(monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
 
 
-@pytest.fixture
-def clean_log():
-    package = logging.getLogger("spcatv")
-    before = package.handlers, package.level
-    yield
-    package.handlers, package.level = before
-
-
 def test_share_goes_with_the_logarithm_of_the_gap():
     assert share_done(1.0, 1e-6) == 0
     assert share_done(5.0, 1e-6) == 0
@@ -131,7 +123,7 @@ def test_no_live_line_without_a_terminal_or_without_rich(monkeypatch):
 
 
 @pytest.mark.parametrize("level", ["-v", "-vv"])
-def test_verbose_logs(level, array, tmp_path, capsys, clean_log):
+def test_verbose_logs(level, array, tmp_path, capsys):
     command = [
         "fit",
         "--array",
@@ -151,8 +143,17 @@ def test_verbose_logs(level, array, tmp_path, capsys, clean_log):
     assert any("component 1 of 1, alternation 1: objective" in line for line in lines) == (level == "-vv")
 
 
+def test_the_log_goes_to_the_terminal_as_long_as_the_command_runs(array, tmp_path):
+    package = logging.getLogger("spcatv")
+    before = [*package.handlers], package.level
+    command = ["fit", "--array", str(array), "--n-components", "1", "--output"]
+    assert main([*command, str(tmp_path / "out"), "-vv"]) == 0
+    assert main([*command, str(tmp_path / "other"), "-v", "--sparsity", "0.999"]) == 2
+    assert ([*package.handlers], package.level) == before
+
+
 @pytest.mark.parametrize("command", ["fit", "select", "transform"])
-def test_every_command_tells_of_the_files_it_reads(command, volumes, tmp_path, caplog, clean_log):
+def test_every_command_tells_of_the_files_it_reads(command, volumes, tmp_path, caplog):
     images = str(volumes / "*.nii.gz")
     small = ["--n-components", "1", "--mask", str(tmp_path / "mask.nii.gz")]
     words = {

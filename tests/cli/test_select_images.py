@@ -7,6 +7,8 @@ import pytest
 from cli_files import AFFINE, SHAPE, listing, read_tsv
 from numpy.testing import assert_allclose, assert_array_equal
 
+from spcatv._util.text_table import read_table
+from spcatv.cli import groups
 from spcatv.structure import icosphere
 
 nib = pytest.importorskip("nibabel", reason="images are read with nibabel (extra `images`)")
@@ -72,6 +74,16 @@ def test_groups_and_confounds_of_one_table_and_the_run_repeated(participants, tm
     done("select", "--config", config, "--output", tmp_path / "second")
     first, second = (tmp_path / name / "desc-SPCATV_mixing.tsv" for name in ("first", "second"))
     assert first.read_text() == second.read_text()
+
+
+def test_the_table_of_groups_is_read_once(participants, tmp_path, done, monkeypatch):
+    read = []
+    monkeypatch.setattr(groups, "read_table", lambda file: read.append(file) or read_table(file))
+    command = ("select", tmp_path / "images", "--mask", tmp_path / "mask.nii.gz", *SMALL)
+    said = done(*command, "--groups", f"{participants}:subject", "--output", tmp_path / "out")
+    assert "Groups: samples of one subject stay together" in said
+    assert f"{participants}: rows matched by path" in said
+    assert read == [participants]
 
 
 def test_groups_in_another_order_are_matched_by_path(participants, tmp_path, done):

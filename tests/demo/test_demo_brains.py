@@ -54,6 +54,21 @@ def test_the_method_finds_the_regions(part, request):
     assert "Simulated" in result.report.read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize(("alpha", "n_live"), [("0.01", 2), ("100", 0)])
+def test_dead_components_have_no_figures(alpha, n_live, tmp_path):
+    """Data of rank 1 leave too little for three components; the figures are those of the others, if any."""
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "X.npy", np.outer(rng.standard_normal(8), rng.standard_normal(10)))
+    words = ["fit", "--array", str(tmp_path / "X.npy"), "--n-components", "3", "--n-splits", "0"]
+    assert main([*words, "--shape", "10", "--alpha", alpha, "--output", str(tmp_path / "out")]) == 0
+    loadings = np.load(tmp_path / "out" / "desc-SPCATV_components.npy")
+    assert np.count_nonzero(loadings.any(axis=1)) == n_live
+    found = brains._judged("SPCA-TV", loadings, tmp_path / "out", np.eye(3, 10))
+    assert np.isfinite([found.mse, found.dice, found.seconds]).all()
+    assert np.isfinite(found.relative_gap) == np.isfinite(found.sparsity) == (n_live > 0)
+    assert found.sparsity < 0.9 or n_live == 0, "dead components are not sparse"
+
+
 def test_volume_leaves_files_that_others_read(volume):
     result, folder, _ = volume
     images = sorted((folder / "volume" / "input").glob("sub-*_map.nii.gz"))

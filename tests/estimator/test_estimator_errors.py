@@ -54,6 +54,8 @@ def _with(value):
         ({"structure": (3, 3)}, "the structure has 9 features but X has 10 columns"),
         ({"structure": np.zeros((2, 5), dtype=bool)}, r"the mask of shape \(2, 5\) is empty"),
         ({"structure": "grid"}, "cannot make a structure of str"),
+        ({"alpha": "grid"}, "alpha must be a finite number, got 'grid'; spcatv.SPCATVCV compares several"),
+        ({"smoothness": [1.0, 2.0]}, r"got \[1.0, 2.0\]; spcatv.SPCATVCV compares several"),
     ],
 )
 def test_wrong_parameters(parameters, message):
@@ -64,8 +66,13 @@ def test_wrong_parameters(parameters, message):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (_with(np.nan), "Input X contains NaN"),
-        (_with(np.inf), "Input X contains infinity"),
+        (
+            _with(np.nan),
+            r"Input X contains NaN: 1 of .* values, the first in sample \d+, feature \d+.*fill them",
+        ),
+        (_with(np.inf), "Input X contains infinity: 1 of .* leave out such"),
+        (X.reshape(len(X), 2, 5), r"give X\.reshape\(len\(X\), -1\) with structure=\(2, 5\)"),
+        ("X.npy", "X must be an array, got the text 'X.npy'; read the file first"),
         (X[:1], r"Found array with 1 sample\(s\) .* while a minimum of 2 is required"),
         (X[0], "Expected 2D array, got 1D array"),
         (X[:, :0], r"0 feature\(s\)"),
@@ -73,7 +80,18 @@ def test_wrong_parameters(parameters, message):
         (X.astype(complex), "Complex data not supported"),
         (np.ma.masked_greater(X, 1.2), "9 entries of X are masked.*fill them"),
     ],
-    ids=["NaN", "infinity", "one sample", "1-D", "no feature", "sparse", "complex", "masked"],
+    ids=[
+        "NaN",
+        "infinity",
+        "a field",
+        "text",
+        "one sample",
+        "1-D",
+        "no feature",
+        "sparse",
+        "complex",
+        "masked",
+    ],
 )
 def test_wrong_data(data, message):
     with pytest.raises((ValueError, TypeError), match=message):

@@ -102,6 +102,12 @@ def test_voxels_outside_an_image_are_no_zeros(fine, coarse_mask):
     assert cohort.space.n_features == 3 * 25  # of 5 x 5 x 5 voxels at 8, 12, 16, 20 and 24 mm, up to 18 mm
 
 
+@pytest.mark.parametrize("target", ["large", -1, np.ones((2, 2))], ids=str)
+def test_target_affine_that_is_none(target, fine):
+    with pytest.raises(ImageError, match="target_affine must be a voxel size above 0 mm, or an affine"):
+        read_cohort(fine, target_affine=target)
+
+
 def test_target_affine(fine, coarse_mask):
     for target in (4, 4 * np.eye(3), COARSE):
         cohort = read_cohort(fine, mask=np.ones((9, 9, 9), bool), target_affine=target)

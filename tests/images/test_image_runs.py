@@ -230,6 +230,35 @@ def test_time_between_volumes_from_the_sidecar(runs, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("wanted", "needed"),
+    [
+        ({"high_pass": 0.01}, 19),
+        ({"low_pass": 0.1}, 19),
+        ({"low_pass": 0.3}, 19),  # beyond what the volumes show
+        ({"high_pass": 0.01, "low_pass": 0.1}, 34),
+    ],
+    ids=str,
+)
+def test_runs_too_short_for_a_filter_are_named_before_they_are_read(
+    wanted, needed, runs, tmp_path, monkeypatch
+):
+    """The least number of volumes is that of nilearn and SciPy, to one."""
+    long, short = (tmp_path / f"sub-{name}_bold.nii.gz" for name in ("long", "short"))
+    nib.save(as_image(runs[1]), long)
+    nib.save(as_image(runs[0][:needed]), short)
+    assert read([long, short], **wanted).X.shape == (50 + needed, 60)
+    nib.save(as_image(runs[0][: needed - 1]), short)
+    with pytest.raises(ValueError, match="padlen"):
+        clean(runs[0][: needed - 1].astype(float), detrend=False, t_r=T_R, **wanted)
+    monkeypatch.setattr("spcatv.images.cohort.read_matrix", None)  # never reached
+    said = (
+        rf"short_bold.* {needed - 1} volumes, and {' and '.join(wanted)} needs? at least {needed};.*detrend"
+    )
+    with pytest.raises(ImageError, match=said):
+        read([long, short], **wanted)
+
+
+@pytest.mark.parametrize(
     ("wanted", "message"),
     [
         ({"smoothing_fwhm": -1}, "smoothing_fwhm must be above 0"),

@@ -57,6 +57,30 @@ def test_a_model_alone_has_no_empty_boxes(image):
     assert html.startswith("<!DOCTYPE html>")
 
 
+def test_every_parameter_of_an_image_model_in_memory_is_listed(tmp_path):
+    pytest.importorskip("nilearn", reason="images are read with nilearn (extra `images`)")
+    import nibabel as nib
+
+    from spcatv import ImageSPCATV
+
+    rng = np.random.default_rng(0)
+    images = [nib.Nifti1Image(rng.standard_normal((5, 5, 5)), np.eye(4)) for _ in range(6)]
+    given = {"smoothing_fwhm": 2.5, "standardize_runs": False, "target_affine": np.eye(3)}
+    model = ImageSPCATV(1, mask=np.ones((5, 5, 5)), tol=1e-3, memory=str(tmp_path / "kept"), **given)
+    (table,) = re.findall(
+        r'<table id="parameters-table".*?</table>', generate_report(model.fit(images)).html, re.DOTALL
+    )
+    cells = [
+        re.sub(r"<[^>]*>", "", cell).strip() for cell in re.findall(r"<t[dh].*?</t[dh]>", table, re.DOTALL)
+    ][2:]
+    listed = dict(zip(cells[::2], cells[1::2], strict=True))
+    unused = {"alpha", "l1_ratio", "tv_ratio", "penalty_units"}
+    assert set(listed) - {"structure"} == set(model.get_params(deep=False)) - unused
+    assert (listed["smoothing_fwhm"], listed["standardize_runs"]) == ("2.5", "no")
+    assert (listed["high_pass"], listed["mask"], listed["target_affine"]) == ("none", "given", "given")
+    assert listed["memory"] == str(tmp_path / "kept")
+
+
 def test_page_says_what_was_asked_for(image):
     html = generate_report(image.model).html.replace("\u00a0", " ")
     assert "Asked for: 70 % zeros and a smoothness of 1." in html

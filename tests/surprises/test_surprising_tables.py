@@ -187,6 +187,29 @@ def test_files_without_names_are_matched_by_order_and_this_is_said(fit, maps):
     assert "has 13 rows, but there are 12 samples" in said.err
 
 
+@pytest.mark.parametrize("name", ["sub-{:02d}_map.nii", "IXI{:03d}-Guys_T1.nii"])
+def test_numbers_of_people_are_matched_and_no_confound(name, fit, maps, shuffled):
+    """Sheets number people, and the names of files hold these numbers."""
+    _, expected = fit("expected", "--confounds", shuffled, "--confounds-columns", "age")
+    rows = read_tsv(shuffled)
+    lines = [f"{int(row['participant_id'][4:])},{row['age']}\n" for row in rows]
+    (maps / "sheet.csv").write_text("ID,age\n" + "".join(lines))
+    for number, file in enumerate(sorted((maps / "maps").iterdir())):
+        file.rename(file.with_name(name.format(number)))
+    said, folder = fit("out", "--confounds", maps / "sheet.csv")
+    assert said.code == 0, said.err
+    assert "rows matched by ID; 2 of 14 rows are about others" in said.out
+    assert ORDER not in said.err
+    assert "removed: age" in said.out
+    mixing = "desc-SPCATV_mixing.tsv"
+    assert_allclose(scores(folder / mixing), scores(expected / mixing), atol=1e-6)
+    # somebody without a row is named, although there are as many rows as images
+    (maps / "sheet.csv").write_text("ID,age\n" + "".join(line for line in lines[1:-1] if line))
+    said, _ = fit("other", "--confounds", maps / "sheet.csv")
+    assert said.code == 2
+    assert "no row is about" in said.err
+
+
 def test_table_without_names_is_matched_by_order_and_this_is_said(fit, maps):
     (maps / "ages.csv").write_text("age\n" + "".join(f"{20 + 7 * n % 45}\n" for n in range(N_PEOPLE)))
     said, _ = fit("out", "--confounds", maps / "ages.csv")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spcatv._util.entities import COLUMNS, ENTITIES, entities_of, files_of, samples_of_one_file
@@ -23,6 +23,10 @@ POSSIBLE_PARTICIPANTS = (PARTICIPANT, "participant", "subject_id", "subject", "s
 PREFIX = "sub-"
 # columns that never hold values of their own
 IDENTIFYING = (*COLUMNS.values(), *PATH_COLUMNS)
+# names of columns that identify rows; if all of their cells are numbers, these are looked for in other names
+IDENTIFIER = re.compile(
+    r".*ID|(?i:(.*[ _.-])?(id|eid)|(subj|subject|participant|patient|person)[ _.-]?(no|nr|number|code)?)"
+)
 # samples that are not files: images in memory
 UNNAMED = re.compile(r"image \d+")
 
@@ -66,7 +70,9 @@ def match_rows(table: Table, names: Sequence[str], *, path_column: str | None = 
     2. By ``participant_id``, with or without the prefix ``sub-`` and with or without leading zeros, together
        with ``session_id``, ``run`` and other entities that both the table and the names of the samples have.
        One row holds for all samples of that participant.
-    3. By order, only if the table has no such column or the names have no entities.
+    3. By a column of different numbers that is called like an identifier (``ID``, ``IXI_ID``,
+       ``subject_no``), if the numbers at one place in the names of the files are among them.
+    4. By order, only if the table has no such column or the names have no entities.
 
     Rows about others are left out. A TableError names samples without a row, with two rows, or without a
     participant, at most five of them.
@@ -80,7 +86,7 @@ def match_rows(table: Table, names: Sequence[str], *, path_column: str | None = 
     named = PARTICIPANT if PARTICIPANT in table.columns else _participant_alias(table, people)
     if named is not None and any("sub" in person for person in people):
         return _by_participant(table, named, names, people)
-    return _by_order(table, names, path_column)
+    return _by_number(table, names) or _by_order(table, names, path_column)
 
 
 def _by_path(table: Table, column: str, names: Sequence[str]) -> Match | None:
@@ -126,7 +132,7 @@ def _rows_by(keys: Iterable[str], cells: Sequence[str]) -> dict[str, list[int]]:
 
 def _participant_alias(table: Table, people: Sequence[Mapping[str, str]]) -> str | None:
     """A column of another name that holds participants of the samples; None if there is none."""
-    usual = [column for column in table.columns if names_participants(column)]
+    usual = [c for c in table.columns if names_participants(c) or is_identifier(c, table.column(c))]
     for column in (*usual, *table.columns):
         cells = [cell for cell in table.column(column) if column in usual or cell.startswith(PREFIX)]
         given, wanted = _labels("sub", cells, [person.get("sub") for person in people])
@@ -138,6 +144,59 @@ def _participant_alias(table: Table, people: Sequence[Mapping[str, str]]) -> str
 def names_participants(column: object) -> bool:
     """Whether a column has one of the names that are usual for participants."""
     return str(column).lower() in POSSIBLE_PARTICIPANTS
+
+
+def is_identifier(column: object, cells: Sequence[str]) -> bool:
+    """Whether a column is called like an identifier, and holds as many different whole numbers as rows."""
+    return (
+        IDENTIFIER.fullmatch(str(column)) is not None
+        and all(cell.isdecimal() for cell in cells)
+        and len({int(cell) for cell in cells}) == len(cells) > 1
+    )
+
+
+def _by_number(table: Table, names: Sequence[str]) -> Match | None:
+    """Rows whose identifier is the number at one place in the name of the sample; None if there are none.
+
+    It is an error if the numbers can be read in two ways, or if most samples have a row, but not all.
+    """
+    files = [files_of(name)[0] for name in names]
+    readings = [
+        (column, [index.get(number, []) for number in numbers])
+        for column, index in _identifiers(table).items()
+        for numbers in _numbers_that_differ(files)
+    ]
+    whole = {str(found): (column, found) for column, found in readings if all(found)}
+    if len(whole) > 1:
+        raise TableError(
+            f"{table.source}: the names of the samples hold several numbers, and which of them identifies a "
+            f"row cannot be told; add a column {PARTICIPANT} (for files named sub-...) or path"
+        )
+    most = [(column, found) for column, found in readings if 2 * sum(map(bool, found)) > len(found)]
+    for column, found in (*whole.values(), *most):
+        match = _checked(table, (column,), files, found)  # names samples without a row
+        example = f"{table.column(column)[match.rows[0]]} is {os.path.basename(files[0])}"
+        return replace(match, sentence=f"{match.sentence}, the number in the names: {example}")
+    return None
+
+
+def _identifiers(table: Table) -> dict[str, dict[int, list[int]]]:
+    """The columns that identify rows by numbers: the rows of every number."""
+    columns = {name: table.column(name) for name in table.columns}
+    return {
+        name: {int(cell): [row] for row, cell in enumerate(cells)}
+        for name, cells in columns.items()
+        if is_identifier(name, cells)
+    }
+
+
+def _numbers_that_differ(files: Sequence[str]) -> list[list[int]]:
+    """The numbers at every place of the names that tells all files apart, one list per place."""
+    for found in ([re.findall(r"\d+", part(file)) for file in files] for part in (str, os.path.basename)):
+        if len({len(numbers) for numbers in found}) == 1:
+            places = [[int(number) for number in place] for place in zip(*found, strict=True)]
+            return [place for place in places if len(set(place)) == len(set(files)) > 1]
+    return []
 
 
 def _by_participant(
@@ -229,7 +288,10 @@ def _by_order(table: Table, names: Sequence[str], path_column: str | None) -> Ma
         f"{n_rows} for {Path(names[-1]).name}"
     )
     nameless = samples_of_one_file(names) or all(UNNAMED.fullmatch(file) for file in files)
-    surprising = not nameless or any(column in table.columns for column in IDENTIFYING)
+    numbers = list(_identifiers(table))
+    surprising = not nameless or bool(numbers) or any(column in table.columns for column in IDENTIFYING)
+    if numbers:
+        sentence += f" (the names do not hold the numbers in column {' or '.join(numbers)})"
     if surprising:
         sentence += f"; a column {PARTICIPANT} (for files named sub-...) or path would match them by name"
     return Match(tuple(range(n_rows)), (), sentence, surprising)

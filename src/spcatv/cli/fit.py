@@ -22,8 +22,8 @@ from spcatv.cli.progress import show_warnings
 from spcatv.cli.request import checked_request
 from spcatv.cli.saying import say
 from spcatv.estimator import SPCATV
-from spcatv.estimator.fitting import dead_components
 from spcatv.estimator.parameters import check_parameters, check_some_left
+from spcatv.estimator.remarks import dead_components
 from spcatv.progress import listening
 from spcatv.results import SampleSet, write_curve, write_results
 from spcatv.results.folder import CEILING_COLUMN

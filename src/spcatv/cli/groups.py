@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from spcatv._util.entities import group_noun
-from spcatv._util.matching import Match, match_rows
+from spcatv._util.matching import match_rows
 from spcatv._util.text_table import TABLE_SUFFIXES, Table, read_table
 from spcatv.cli.bids import participants_of
 from spcatv.cli.inputs import Source
@@ -18,11 +19,22 @@ from spcatv.cli.options import SelectOptions
 from spcatv.results import SampleSet
 
 Labels = npt.NDArray[np.str_]
+Tables = dict[Path, Table]
 PLURAL = {"person": "people", "file": "files"}
 
 
-def find_groups(options: SelectOptions, sources: Sequence[Source]) -> tuple[Path, str] | None:
-    """The table and the column that `--groups` names; None without groups.
+@dataclass(frozen=True)
+class Groups:
+    """Which samples stay together."""
+
+    # one per sample, equal for samples that stay together; None if all are on their own
+    labels: Labels | None
+    column: str | None = None  # the column of `--groups`
+    remark: str = ""  # how its rows were found
+
+
+def find_groups(options: SelectOptions, sources: Sequence[Source], tables: Tables) -> tuple[Path, str] | None:
+    """The table and the column that `--groups` names; None without groups. The table is put into `tables`.
 
     If `groups` names no table, it is the table of confounds, the one among the positional arguments
     (`sources`) that names the images, or the participants of a BIDS dataset. An InputError says that no
@@ -31,16 +43,16 @@ def find_groups(options: SelectOptions, sources: Sequence[Source]) -> tuple[Path
     if options.groups is None:
         return None
     *named, column = options.groups
-    tables = [Path(table) for table in named] or _known_tables(options, sources)
-    if not tables:
+    files = [Path(table) for table in named] or _known_tables(options, sources)
+    if not files:
         raise InputError(
             f"--groups {column}: name the table as well, as in --groups participants.tsv:{column}; only a "
             "table of confounds, or one that names all images, is taken without being named"
         )
-    known = {table: read_table(table) for table in tables}
-    holding = [file for file, table in known.items() if column in table.columns]
+    tables |= {file: read_table(file) for file in files}
+    holding = [file for file in files if column in tables[file].columns]
     if not holding:
-        known[tables[0]].column(str(column))  # raises an error that lists the columns
+        tables[files[0]].column(str(column))  # raises an error that lists the columns
     return holding[0], str(column)
 
 
@@ -53,25 +65,20 @@ def _known_tables(options: SelectOptions, sources: Sequence[Source]) -> list[Pat
     return tables if participants is None else [*tables, participants]
 
 
-def group_labels(options: SelectOptions, samples: SampleSet) -> Labels | None:
-    """The label of every sample, equal for samples that stay together; None if all are on their own.
+def find_labels(options: SelectOptions, samples: SampleSet, tables: Tables) -> Groups:
+    """The samples that stay together.
 
-    Labels are those of the table and column that `find_groups` has put into the options; without them, the
-    samples of one person, or of one file, stay together.
+    Labels are those of the column that `find_groups` has put into the options, and of the table that it has
+    read; without them, the samples of one person, or of one file, stay together.
     """
     if options.groups is None:
-        return None if samples.groups is None else np.array(samples.groups)
-    table, match = _matched(options, samples)
-    labels = np.array(table.complete_cells(str(options.groups[-1]), match.rows))
+        return Groups(None if samples.groups is None else np.array(samples.groups))
+    file, column = options.groups
+    table = tables[Path(file)]
+    match = match_rows(table, samples.names, path_column=options.path_column)
+    labels = np.array(table.complete_cells(str(column), match.rows))
     match.warn_about_order()
-    return labels
-
-
-def _matched(options: SelectOptions, samples: SampleSet) -> tuple[Table, Match]:
-    """The table of the groups, and which of its rows is about which sample."""
-    assert options.groups is not None
-    table = read_table(Path(options.groups[0]))
-    return table, match_rows(table, samples.names, path_column=options.path_column)
+    return Groups(labels, str(column), match.remark)
 
 
 def fold_count(options: SelectOptions, labels: Labels | None) -> int:
@@ -81,12 +88,11 @@ def fold_count(options: SelectOptions, labels: Labels | None) -> int:
     return min(options.cv, len(set(labels)))
 
 
-def groups_text(samples: SampleSet, options: SelectOptions | None = None) -> list[str]:
+def groups_text(samples: SampleSet, groups: Groups | None = None) -> list[str]:
     """Which samples stay together in splits and resamples, in one line; no line if all are on their own."""
-    if options is not None and options.groups is not None:
-        remark = _matched(options, samples)[1].remark
-        line = f"Groups: samples of one {options.groups[-1]} stay together in folds, resamples and halves"
-        return [f"{line} ({remark})" if remark else line]
+    if groups is not None and groups.column is not None:
+        line = f"Groups: samples of one {groups.column} stay together in folds, resamples and halves"
+        return [f"{line} ({groups.remark})" if groups.remark else line]
     labels = samples.groups
     if labels is None:
         return []

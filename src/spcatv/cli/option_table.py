@@ -246,6 +246,12 @@ OPTIONS: dict[str, Option] = {
         kinds.integer(), PENALISED, "with --alpha grid: number of values for every pair of ratios"
     ),
     "cv": Option(kinds.integer(at_least=2), SELECTION, "number of folds"),
+    "shuffle": Option(
+        kinds.switch(),
+        SELECTION,
+        "deal samples (or groups) out to folds at random: right if they are sorted, wrong for a time series "
+        "(default: consecutive folds, and a warning if the order matters)",
+    ),
     "groups": Option(
         kinds.table_column("[TSV:]COLUMN", TABLE_SUFFIXES),
         SELECTION,

@@ -147,6 +147,7 @@ class SelectOptions(CommonOptions):
     tv_ratio: tuple[float, ...] | None = SEARCH.tv_ratio
     n_alphas: int | None = SEARCH.n_alphas
     cv: int = 5
+    shuffle: bool | None = None
     groups: tuple[Path | str, ...] | None = None
     rule: str = SEARCH.rule
     min_sparsity: float | None = SEARCH.min_sparsity

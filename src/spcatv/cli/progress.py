@@ -70,11 +70,29 @@ class NoteDisplay(Display):
 
 
 class LogDisplay(Display):
-    """Logs files, stages and components as information, and alternations for debugging."""
+    """Logs files, stages and components as information, and alternations for debugging.
 
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+    Inside it, the log of the package goes to the terminal: what happens, or (`verbose` above 1) every
+    alternation as well. Afterwards the log is as it was: whoever calls `main` from Python may have one.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter, verbose: int = 1) -> None:
         self._component = ""
         self._left = TimeLeft(clock)
+        self._package = logging.getLogger("spcatv")
+        self._level, self._level_before = logging.DEBUG if verbose > 1 else logging.INFO, logging.NOTSET
+
+    def __enter__(self) -> Self:
+        self._handler = logging.StreamHandler(sys.stderr)
+        self._handler.setFormatter(_PrintableFormatter("%(asctime)s %(message)s", "%H:%M:%S"))
+        self._package.addHandler(self._handler)
+        self._level_before = self._package.level
+        self._package.setLevel(self._level)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._package.removeHandler(self._handler)
+        self._package.setLevel(self._level_before)
 
     def hear(self, event: Event, /) -> bool:
         """Log an event."""
@@ -208,7 +226,7 @@ def choose_display(*, quiet: bool, verbose: int) -> Display:
     if quiet:
         return Display()
     if verbose:
-        return LogDisplay()
+        return LogDisplay(verbose=verbose)
     if not sys.stderr.isatty():
         return NoteDisplay()
     try:
@@ -236,14 +254,3 @@ def show_warnings() -> Iterator[None]:
 class _PrintableFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         return printable(super().format(record))
-
-
-def set_up_log(verbose: int) -> None:
-    """Send the log of the package to the terminal: 1 for what happens, 2 for every alternation as well."""
-    if not verbose:
-        return
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_PrintableFormatter("%(asctime)s %(message)s", "%H:%M:%S"))
-    package = logging.getLogger("spcatv")
-    package.handlers = [handler]
-    package.setLevel(logging.DEBUG if verbose > 1 else logging.INFO)

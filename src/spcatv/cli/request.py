@@ -18,7 +18,7 @@ from spcatv.cli.inputs import SampleFiles, Source, sample_files
 from spcatv.cli.kinds import COLUMNS_OF_WHAT, InputError, input_errors
 from spcatv.cli.option_table import BIDS_FILTERS
 from spcatv.cli.options import CommonOptions, OptionsKind, effective_options, flag
-from spcatv.cli.progress import Display, choose_display, set_up_log
+from spcatv.cli.progress import Display, choose_display
 from spcatv.cli.resuming import KeptWork
 from spcatv.cli.room import check_room
 from spcatv.cli.saying import complain, say
@@ -81,7 +81,7 @@ def checked_request(
     kind: type[OptionsKind],
     check: Callable[[OptionsKind, Sequence[Source]], OptionsKind],
 ) -> Request[OptionsKind]:
-    """Collect the options, check them and the existence of files, and set up the log.
+    """Collect the options, and check them and the existence of files.
 
     `check` gets the options of the command and the positional arguments. It returns the options to use, or
     raises InputError, ValueError or TypeError; all of them become an InputError.
@@ -90,7 +90,6 @@ def checked_request(
     given["images"] = [*arguments.images, *given.pop("more_images", ())]
     configured = read_config(arguments.config, kind) if arguments.config is not None else {}
     verbose = int(arguments.verbose or configured.get("verbose", 0))
-    set_up_log(verbose)
     options, sources = _options_and_sources(given, configured, kind)
     found = ""
     if options.bids is not None:

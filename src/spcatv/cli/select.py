@@ -7,13 +7,14 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from spcatv._util.devices import check_device
 from spcatv.cli.fit import summary_text
-from spcatv.cli.groups import Labels, find_groups, fold_count, group_labels, groups_text
+from spcatv.cli.groups import Groups, Labels, Tables, find_groups, find_labels, fold_count, groups_text
 from spcatv.cli.halves import verdicts
 from spcatv.cli.inputs import Source
 from spcatv.cli.interruption import rerun_hint_on_interrupt
@@ -37,28 +38,27 @@ ADDRESS = re.compile(r"([a-z]+://)?[^\s/]+:\d+(/\S*)?")
 
 def run(arguments: argparse.Namespace) -> None:
     """Choose, fit, resample, and write the results."""
-    request = checked_request(arguments, SelectOptions, _checked)
+    tables: Tables = {}  # as they were read while the options were checked
+    request = checked_request(arguments, SelectOptions, partial(_checked, tables))
     display = request.display()
     with rerun_hint_on_interrupt(request.output, arguments.argv), request.claimed() as folder:
         with show_warnings(), display, listening(display):
-            samples, curve, search, stability, (halves, verdict) = _select(request)
+            samples, groups, curve, search, stability, (halves, verdict) = _select(request, tables)
         with show_warnings():
             metrics = write_results(
                 folder, samples, search.best_estimator_, config=request.config, halves=halves
             )
-        asked = request.options.groups
-        column = None if asked is None else str(asked[-1])
-        write_selection(folder, samples, search, stability, grouped_by=column)
+        write_selection(folder, samples, search, stability, grouped_by=groups.column)
         if curve is not None:
             write_curve(folder, curve)
     if not request.quiet:
-        lines = [*groups_text(samples, request.options), *number_text(curve), _choice_text(search)]
+        lines = [*groups_text(samples, groups), *number_text(curve), _choice_text(search)]
         if stability is not None:
             lines.append(_stability_text(stability))
         say(summary_text(lines, metrics, request.output, search.best_estimator_, verdict))
 
 
-def _checked(options: SelectOptions, sources: Sequence[Source]) -> SelectOptions:
+def _checked(tables: Tables, options: SelectOptions, sources: Sequence[Source]) -> SelectOptions:
     """Refuse options that no selection could use, and find the table of the groups."""
     SPCATVCV(**options.search_parameters(), dtype=options.dtype).check()
     check_number(options)
@@ -73,17 +73,20 @@ def _checked(options: SelectOptions, sources: Sequence[Source]) -> SelectOptions
         raise InputError(
             f"--scheduler {options.scheduler} is not an address with a port, such as tcp://host:8786"
         )
-    return replace(options, groups=find_groups(options, sources))
+    return replace(options, groups=find_groups(options, sources, tables))
 
 
 def _select(
-    request: Request[SelectOptions],
-) -> tuple[SampleSet, ComponentCurve | None, SPCATVCV, Bootstrap | None, tuple[SplitHalves | None, str]]:
+    request: Request[SelectOptions], tables: Tables
+) -> tuple[
+    SampleSet, Groups, ComponentCurve | None, SPCATVCV, Bootstrap | None, tuple[SplitHalves | None, str]
+]:
     """Read the samples, compare the settings, and resample and split with the chosen one."""
     options = request.options
     with _cluster(options.scheduler) as client:
         samples = request.read()
-        labels = group_labels(options, samples)
+        groups = find_labels(options, samples, tables)
+        labels = groups.labels
         options = replace(options, cv=fold_count(options, labels))
         _check_folds(options, samples, labels)
         request.announce(samples)
@@ -93,7 +96,7 @@ def _select(
             search = _compared(options, samples, labels)
             stability = _resampled(options, samples, labels, search.best_estimator_)
             halves = verdicts(options, samples, search.best_estimator_, labels)
-    return samples, curve, search, stability, halves
+    return samples, groups, curve, search, stability, halves
 
 
 @contextmanager
@@ -125,9 +128,19 @@ def _compared(options: SelectOptions, samples: SampleSet, labels: Labels | None)
         dtype=samples.dtype,
         standardize=samples.adjustment.standardize,
         n_jobs=options.n_workers,
-        **options.search_parameters(),
+        **{**options.search_parameters(), "cv": _splitter(options, labels)},
     )
     return search.fit(samples.matrix, groups=labels, confounds=samples.adjustment.confounds)
+
+
+def _splitter(options: SelectOptions, labels: Labels | None) -> Any:
+    """What cuts the samples into folds: as many as were asked for, shuffled or not where that was said."""
+    if options.shuffle is None:
+        return options.cv
+    from sklearn.model_selection import GroupKFold, KFold
+
+    kind = KFold if labels is None else GroupKFold
+    return kind(options.cv, shuffle=options.shuffle, random_state=options.seed if options.shuffle else None)
 
 
 def _resampled(

@@ -12,7 +12,7 @@ from spcatv.cli.images import score_images
 from spcatv.cli.inputs import sample_files
 from spcatv.cli.kinds import COLUMNS_OF_WHAT, InputError, check_output_file, input_errors
 from spcatv.cli.options import BidsOptions, flag
-from spcatv.cli.progress import choose_display, set_up_log, show_warnings
+from spcatv.cli.progress import choose_display, show_warnings
 from spcatv.cli.saying import say
 from spcatv.model import ModelError
 from spcatv.progress import listening
@@ -22,7 +22,6 @@ from spcatv.results.writing import write_mixing
 
 def run(arguments: argparse.Namespace) -> None:
     """Read the model and the new samples, and write their scores."""
-    set_up_log(arguments.verbose)
     check_output_file(arguments.output, overwrite=arguments.overwrite, example="scores.tsv")
     with input_errors(ModelError):
         saved = open_model(arguments.model)

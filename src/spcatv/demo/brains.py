@@ -228,15 +228,23 @@ def _fit_all(
 def _judged(name: str, loadings: FloatArray, results: Path, truth: FloatArray) -> BrainMethod:
     match = match_components(truth, loadings)
     matched = match.sign[:, None] * loadings[match.order]
+    live = loadings[loadings.any(axis=1)]
     metrics = read_columns(results / METRICS)
-    clusters = metrics["n_clusters"]
+    clusters, gaps, seconds = (
+        _known(metrics[column]) for column in ("n_clusters", "relative_gap", "seconds")
+    )
     return BrainMethod(
         name=name,
         loadings=matched,
         mse=float(loading_mse(truth, loadings).mean()),
         dice=float(np.mean(dice(truth, matched, norm_fraction=0.99))),
-        sparsity=float(np.mean(loadings == 0)),
-        n_clusters=None if "n/a" in clusters else sum(map(int, clusters)),
-        relative_gap=max(map(float, metrics["relative_gap"])),
-        seconds=sum(map(float, metrics["seconds"])),
+        sparsity=float(np.mean(live == 0)) if len(live) else np.nan,
+        n_clusters=int(sum(clusters)) if clusters else None,
+        relative_gap=max(gaps, default=np.nan),
+        seconds=sum(seconds),
     )
+
+
+def _known(cells: Sequence[str]) -> list[float]:
+    """The figures of a column; a dead component has none."""
+    return [float(cell) for cell in cells if cell != "n/a"]

@@ -1,6 +1,6 @@
 """SPCATV, the scikit-learn estimator: it checks, calls, stores and warns."""
 
-from spcatv.estimator.fitting import ComponentCountWarning, NullComponentWarning, SparsityWarning
+from spcatv.estimator.remarks import ComponentCountWarning, NullComponentWarning, SparsityWarning
 from spcatv.estimator.spcatv import SPCATV
 
 __all__ = ["SPCATV", "ComponentCountWarning", "NullComponentWarning", "SparsityWarning"]

@@ -12,11 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
 from spcatv._util.types import FloatArray
-from spcatv._util.warn import warn_user
 from spcatv.data import (
     CentredData,
     Centring,
@@ -32,7 +30,6 @@ from spcatv.data import (
 from spcatv.data.scale import ORDINARY
 from spcatv.decomposition import (
     Component,
-    ComponentDiagnostics,
     Decomposition,
     LoadingPenalty,
     Plan,
@@ -42,69 +39,20 @@ from spcatv.decomposition import (
     decompose,
     prepare,
 )
-from spcatv.decomposition.target import LEAST_SMOOTHNESS
-from spcatv.estimator.parameters import ROUNDING, check_some_left, checked_init
+from spcatv.estimator.parameters import check_some_left, checked_init, sparsities
 from spcatv.kernels.vectors import all_finite
 from spcatv.model.checkpoint import Stage, current_checkpoint
 from spcatv.model.encoding import recordable
 from spcatv.problem import TotalVariation, as_penalty
 from spcatv.progress import SILENT, Listener
+from spcatv.progress.compilation import announce_compilation
 from spcatv.structure import Structure
 
 # Largest norms of columns between which squares fit into a precision, for data that cannot be scaled.
 ORDINARY_SQUARES = {np.dtype(np.float32): (1e-16, 1e16), np.dtype(np.float64): ORDINARY[np.dtype(np.float64)]}
-# A share of zeros this close to the wanted one needs no remark.
-SPARSITY_SLACK = 0.01
-# Nor do so many features of small data, if they are no larger a share than this.
-FEW_FEATURES, FEW_SHARE = 5, 0.05
-# A component of the penalised model with a smaller share of zeros than this is hardly sparse.
-DENSE = 0.05
-# A relative l1 weight from here on should leave zeros.
-NOTABLE_L1 = 0.03
-# Share of the variance that is rounding.
-UNEXPLAINED = 1e-5
 for kind in (Component, Weights):
     recordable(kind)
-# Why a component is dead although variance is left.
-NOTHING_LEFT = "the penalty leaves no loading"
-
-
-class SparsityWarning(UserWarning):
-    """Some components have more or fewer zeros than was asked for.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> from spcatv.estimator import SparsityWarning
-    >>> warnings.filterwarnings("ignore", category=SparsityWarning)
-    """
-
-
-class NullComponentWarning(UserWarning):
-    """Some components are dead: the penalty kills them, or the data have no more to explain.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> from spcatv import SPCATV
-    >>> from spcatv.estimator import NullComponentWarning
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always", NullComponentWarning)
-    ...     model = SPCATV(1, alpha=100.0).fit([[1.0, 2.0], [3.0, 5.0], [2.0, 1.0]])  # far too strong
-    >>> [warning.category.__name__ for warning in caught], model.components_
-    (['NullComponentWarning'], array([[0., 0.]]))
-    """
-
-
-class ComponentCountWarning(UserWarning):
-    """More components are asked for than the data have dimensions.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> from spcatv.estimator import ComponentCountWarning
-    >>> warnings.filterwarnings("error", category=ComponentCountWarning)
-    """
+announce_compilation()
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,14 +136,38 @@ def checked_data(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) -
         if data is not None and in_memory is None:
             return _checked_again(estimator, data, reset=reset, min_samples=min_samples)
         X = X if in_memory is None else in_memory
+    _check_kind(X)
     dtype = [np.float64, np.float32] if estimator.dtype is None else np.dtype(estimator.dtype)
     checks = {"reset": reset, "dtype": dtype, "order": "C", "ensure_min_samples": min_samples}
     array = validate_data(estimator, X, ensure_all_finite=False, **checks)
-    if not all_finite(array):  # scikit-learn has the words for it
-        validate_data(estimator, X, **checks)
+    if not all_finite(array):
+        raise ValueError(_not_finite(array))
     # X itself where it serves as it is: what was sent to workers before is recognised by its identity
     same = type(X) in (np.ndarray, np.memmap) and X.dtype == array.dtype and np.may_share_memory(X, array)
     return as_data(X if same else array)
+
+
+def _check_kind(X: Any) -> None:
+    """Refuse what scikit-learn would refuse without a word on what is right."""
+    if isinstance(X, str):
+        raise ValueError(f"X must be an array, got the text {X!r:.80}; read the file first, as np.load does")
+    shape = getattr(X, "shape", ())
+    if len(shape) > 2:
+        raise ValueError(
+            f"X must have two dimensions, one row per sample, got shape {tuple(shape)}; if the first axis "
+            f"counts samples, give X.reshape(len(X), -1) with structure={tuple(shape[1:])}"
+        )
+
+
+def _not_finite(array: FloatArray) -> str:
+    """How many values are NaN or infinite, and where the first one is."""
+    wrong = np.argwhere(~np.isfinite(array))
+    what = "NaN" if np.isnan(array).any() else "infinity"
+    return (
+        f"Input X contains {what}: {len(wrong):,} of {array.size:,} values, the first in sample "
+        f"{wrong[0][0]}, feature {wrong[0][1]} (counted from 0); fill them, or leave out such samples "
+        "or features"
+    )
 
 
 def _checked_again(estimator: Any, data: Data, *, reset: bool, min_samples: int) -> Data:
@@ -284,13 +256,8 @@ def _requests(
     if estimator.alpha is not None:
         weights = penalty_weights(estimator, data)
         return [LoadingPenalty(structure, own, penalty, positive) for own in weights]
-    smoothness, shares = float(estimator.smoothness), _sparsities(estimator).tolist()
+    smoothness, shares = float(estimator.smoothness), sparsities(estimator).tolist()
     return [SparsityTarget(structure, share, smoothness, penalty, positive) for share in shares]
-
-
-def _sparsities(estimator: Any) -> FloatArray:
-    """The share of zeros that every component is asked for."""
-    return np.broadcast_to(np.asarray(estimator.sparsity, dtype=np.float64), (int(estimator.n_components),))
 
 
 def _plan(estimator: Any, data: CentredData, *, keep_warm_start: bool) -> Plan:
@@ -325,7 +292,7 @@ def fit_data(
     `warm_start`, `found` and `listener` are those of `spcatv.decomposition.decompose`.
     """
     if estimator.alpha is None:
-        check_some_left(_sparsities(estimator), structure.n_features)
+        check_some_left(sparsities(estimator), structure.n_features)
     if isinstance(data, GlobalSignalRemoved) and data.is_empty:
         raise ValueError(
             'global_signal="regress" leaves nothing to fit: every feature is a multiple of the mean over '
@@ -386,149 +353,3 @@ def with_parameters(estimator: Any, parameters: Mapping[str, Any]) -> Any:
     for name, value in parameters.items():
         setattr(copied, name, value)
     return copied
-
-
-def warn_of_count(estimator: Any, shape: tuple[int, int]) -> None:
-    """Warn before a fit of more components than N x P data can have: at most min(N, P), or N - 1 centred."""
-    n_samples, n_features = shape
-    most = min(n_samples - bool(estimator.center), n_features)
-    if estimator.n_components > most:
-        explain = "1 component" if most == 1 else f"{most} components"
-        warn_user(
-            f"n_components={estimator.n_components} is more than the rank of the data, which is {most} at "
-            f"most ({n_samples} samples{', centred' if estimator.center else ''}, {n_features} features): "
-            f"{explain} can explain all of the variance. Further ones divide it anew, or are dead.",
-            ComponentCountWarning,
-        )
-
-
-def warn_about(estimator: Any) -> None:
-    """Warn of components of a fitted estimator that have not converged, are zero, or are not sparse."""
-    missed = [
-        f"component {k + 1}: relative gap {record.relative_gap:.2e} after {record.n_alternations}"
-        for k, record in enumerate(estimator.diagnostics_)
-        if not record.converged and not record.is_dead
-    ]
-    if missed:
-        warn_user(
-            f"tol={estimator.tol:g} was not reached ({'; '.join(missed)} alternations); the loadings are "
-            f"certified to these gaps only. Raise max_iter (now {estimator.max_iter}) or tol.",
-            ConvergenceWarning,
-        )
-    if estimator.alpha is None:
-        _warn_of_zeros(estimator)
-    else:
-        _warn_of_dense(estimator)
-    _warn_of_null(estimator)
-
-
-def dead_components(estimator: Any) -> dict[int, str]:
-    """The dead components of a fitted estimator: from their numbers, counted from 0, to why they are dead."""
-    explained = np.cumsum(estimator.explained_variance_ratio_)
-    return {
-        k: "no variance is left" if k > 0 and explained[k - 1] >= 1 - UNEXPLAINED else NOTHING_LEFT
-        for k, record in enumerate(estimator.diagnostics_)
-        if record.is_dead
-    }
-
-
-def _warn_of_null(estimator: Any) -> None:
-    """Warn of dead components, say why, and what to do."""
-    n_components, null = len(estimator.diagnostics_), [str(k + 1) for k in dead_components(estimator)]
-    if null:
-        why = _why_null(estimator, n_live=n_components - len(null))
-        warn_user(
-            f"{len(null)} of {n_components} components are dead (number {', '.join(null)}): {why}",
-            NullComponentWarning,
-        )
-
-
-def _why_null(estimator: Any, n_live: int) -> str:
-    if n_live > 0 and estimator.explained_variance_ratio_.sum() >= 1 - UNEXPLAINED:
-        explain = "1 component explains" if n_live == 1 else f"{n_live} components explain"
-        return (
-            f"the data have rank {n_live} at most, because {explain} all of the variance. Lower n_components "
-            f"(now {estimator.n_components}) to {n_live}."
-        )
-    if estimator.alpha is None and n_live == 0:
-        return "the data do not vary."
-    if estimator.alpha is None:
-        return "no loading was found, although variance is left. Lower sparsity or smoothness."
-    weights = ", ".join(
-        f"{name}={np.array2string(np.asarray(getattr(estimator, f'{name}_')), precision=3)}"
-        for name in ("l1", "l2", "tv")
-    )
-    return (
-        f"the penalties ({weights}) leave nothing from the starts tried, or the data have no variance left. "
-        f"Lower alpha (now {estimator.alpha}, {estimator.penalty_units}) or n_components"
-        f"{_remedy_for_jumps(estimator)}."
-    )
-
-
-def _warn_of_dense(estimator: Any) -> None:
-    """Warn of components of the penalised model that are dense although the l1 weight is not small.
-
-    Only relative weights tell: on standardised columns that of the l1 norm is a threshold on correlations.
-    """
-    l1 = np.broadcast_to(estimator.alpha, len(estimator.diagnostics_)) * estimator.l1_ratio
-    dense = [
-        f"component {k + 1}: {record.sparsity:.1%} zeros"
-        for k, record in enumerate(estimator.diagnostics_)
-        if record.n_nonzero > 0 and record.sparsity < DENSE and l1[k] >= NOTABLE_L1
-    ]
-    remedy = _remedy_for_jumps(estimator)
-    if dense and remedy and estimator.penalty_units == "relative":
-        warn_user(f"hardly any loading is zero ({'; '.join(dense)}){remedy}.", SparsityWarning)
-
-
-def _remedy_for_jumps(estimator: Any) -> str:
-    """What to do where total variation makes a component dense or zero; empty if it is weaker than l1."""
-    if estimator.tv_ratio <= estimator.l1_ratio or estimator.structure_.n_rows == 0:
-        return ""
-    return (
-        f"; with tv_ratio={estimator.tv_ratio:g} above l1_ratio={estimator.l1_ratio:g}, total variation "
-        "flattens wide components, which jump from dense to zero as alpha grows: take a smaller tv_ratio, or "
-        "ask for a share of zeros instead (sparsity=0.7 with alpha=None)"
-    )
-
-
-def _warn_of_zeros(estimator: Any) -> None:
-    """Warn of components whose share of zeros is not the one asked for, say why, and what to do."""
-    n_features = estimator.components_.shape[1]
-    # on small data a plateau of a few features is no news
-    few = min(FEW_FEATURES / n_features, FEW_SHARE)
-    slack = max(SPARSITY_SLACK, few, 1.0 / n_features) + ROUNDING
-    wanted = _sparsities(estimator)
-    missed = [
-        (k, record)
-        for k, record in enumerate(estimator.diagnostics_)
-        if record.n_nonzero > 0 and abs(record.sparsity - wanted[k]) > slack
-    ]
-    if missed:
-        shares = "; ".join(
-            f"component {k + 1}: {record.sparsity:.1%} instead of {wanted[k]:.1%}" for k, record in missed
-        )
-        why = _why_not_as_asked(estimator, [record for _, record in missed])
-        warn_user(f"the share of zeros is not the one asked for ({shares}): {why}", SparsityWarning)
-
-
-def _why_not_as_asked(estimator: Any, records: list[ComponentDiagnostics]) -> str:
-    """Why these components have other shares of zeros than were asked for, and what to do."""
-    if estimator.smoothness == 0 or estimator.structure_.n_rows == 0:
-        return (
-            "features that are copies of each other are zero together, and constant ones always are. This "
-            "is the closest share; drop such features, or ask for another sparsity."
-        )
-    used = min(record.smoothness or 0.0 for record in records)
-    if used <= LEAST_SMOOTHNESS * estimator.smoothness:
-        return (
-            f"even with the smoothness lowered from {estimator.smoothness:g} to {used:.2g}, many features "
-            "have the same loading. Features may be constant, copies of each other, or in so different units "
-            "that a few outweigh all others: drop them or scale them to the same variance, or ask for "
-            "another sparsity."
-        )
-    lowered = f", lowered to {used:.2g} already" if used < estimator.smoothness else ""
-    return (
-        "regions enter and leave a smooth loading as a whole, and this is the closest share found. A lower "
-        f"smoothness (now {estimator.smoothness:g}{lowered}) or another sparsity avoids such jumps."
-    )

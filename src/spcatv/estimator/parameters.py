@@ -102,7 +102,9 @@ def _check_count(name: str, value: Any) -> None:
 
 def _check_real(name: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, Real) or not np.isfinite(float(value)):
-        raise TypeError(f"{name} must be a finite number, got {value!r}")
+        several = value == "grid" if isinstance(value, str) else isinstance(value, (list, tuple, np.ndarray))
+        hint = "; spcatv.SPCATVCV compares several values" if several else ""
+        raise TypeError(f"{name} must be a finite number, got {value!r}{hint}")
 
 
 def _check_alpha(alpha: Any, n_components: int) -> None:
@@ -195,3 +197,8 @@ def checked_init(init: Any, n_components: int, n_features: int) -> Init | FloatA
     if not np.isfinite(loadings).all():
         raise ValueError("the loadings given as init hold NaN or infinite entries")
     return loadings
+
+
+def sparsities(estimator: Any) -> FloatArray:
+    """The share of zeros that every component is asked for."""
+    return np.broadcast_to(np.asarray(estimator.sparsity, dtype=np.float64), (int(estimator.n_components),))

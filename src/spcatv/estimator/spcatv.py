@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -27,16 +28,15 @@ from spcatv.estimator.fitting import (
     checked_data,
     fit_data,
     store_fit,
-    warn_about,
-    warn_of_count,
 )
 from spcatv.estimator.naming import ComponentNamesMixin
 from spcatv.estimator.parameters import check_parameters
+from spcatv.estimator.remarks import warn_about, warn_of_count, warn_of_weights
 from spcatv.estimator.reportable import ReportMixin
 from spcatv.estimator.state import estimator_state, restore_estimator
 from spcatv.model import read_model, write_model
 from spcatv.problem import Penalty
-from spcatv.progress import SILENT, listeners, together
+from spcatv.progress import listeners, listening, together
 from spcatv.progress.callbacks import CallbackSupportMixin, fit_task, with_callbacks
 from spcatv.progress.printing import FitPrinter
 from spcatv.structure import as_structure
@@ -264,11 +264,15 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         array([0.8, 0.8])
         """
         check_parameters(self)
+        with listening(FitPrinter(int(self.verbose))) if self.verbose else nullcontext():
+            return self._fit(X)
+
+    def _fit(self, X: Any) -> SPCATV:
         data = checked_data(self, X, reset=True, min_samples=2)
         structure = as_structure(self.structure, n_features=data.shape[1])
         centred = centred_data(self, data)
         warn_of_count(self, data.shape)
-        printer = FitPrinter(int(self.verbose)) if self.verbose else SILENT
+        warn_of_weights(self, structure)
 
         def attributes(components: FloatArray) -> dict[str, Any]:
             return {
@@ -278,7 +282,7 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
             }
 
         with one_blas_thread(), fit_task(self, X, attributes) as callbacks:
-            listener = together(*listeners(), printer, callbacks)
+            listener = together(*listeners(), callbacks)
             rng = check_random_state(self.random_state)
             store_fit(self, fit_data(self, centred, structure, rng=rng, listener=listener))
             warn_about(self)

@@ -11,9 +11,11 @@ import numpy as np
 
 from spcatv._util.entities import ENTITIES
 from spcatv._util.matching import (
+    IDENTIFIER,
     IDENTIFYING,
     POSSIBLE_PATHS,
     Match,
+    is_identifier,
     match_rows,
     names_participants,
 )
@@ -135,7 +137,11 @@ def _of_columns(given: ConfoundColumns, names: Sequence[str], levels: Levels | N
     table = given.table
     match = match_rows(table, names, path_column=given.path_column)
     identifying = {*match.columns, *IDENTIFYING, given.path_column}
-    columns = given.columns or [name for name in table.columns if name not in identifying]
+    columns = given.columns or [
+        name
+        for name in table.columns
+        if name not in identifying and not is_identifier(name, table.column(name))
+    ]
     frame = pd.DataFrame({name: table.values(name, match.rows) for name in columns})
     return _coded(frame, table.source, levels, match)
 
@@ -145,11 +151,17 @@ def _of_frame(frame: Any, names: Sequence[str], levels: Levels | None) -> Confou
     if names_participants(frame.index.name):
         frame = frame.reset_index()
     known = {*IDENTIFYING, *POSSIBLE_PATHS, "session", *ENTITIES}
-    columns = [label for label in frame.columns if label in known or names_participants(label)]
-    cells = zip(*([_cell(value) for value in frame[label].tolist()] for label in columns), strict=True)
-    rows = tuple(cells) if columns else ((),) * len(frame)
+    cells = {
+        label: [_cell(value) for value in frame[label].tolist()]
+        for label in frame.columns
+        if label in known or names_participants(label) or IDENTIFIER.fullmatch(str(label))
+    }
+    numbers = {label for label in cells if is_identifier(label, cells[label])}
+    columns = [label for label in cells if label in known | numbers or names_participants(label)]
+    rows = tuple(zip(*(cells[label] for label in columns), strict=True)) if columns else ((),) * len(frame)
     match = match_rows(Table(Path("confounds"), tuple(columns), rows), names)
-    frame = frame.drop(columns=[name for name in columns if name in {*match.columns, *IDENTIFYING}])
+    identifying = {*match.columns, *IDENTIFYING, *numbers}
+    frame = frame.drop(columns=[name for name in columns if name in identifying])
     return _coded(frame.iloc[list(match.rows)], "confounds", levels, match)
 
 

@@ -20,6 +20,9 @@ ROUNDING = 8
 # values that are cleaned at a time: a run is cut into blocks of features, which do not depend on each other
 BLOCK_VALUES = 2**22
 SECONDS = {"msec": 1e-3, "usec": 1e-6}
+# nilearn's Butterworth filter has this order, twice that between two cutoffs; SciPy extends a run at both
+# ends by three times one more than the order, and the run must be longer
+FILTER_ORDER, EXTENSION = 5, 3
 # a header that states no unit means seconds, unless that is absurd
 LONGEST = 100.0
 
@@ -94,6 +97,7 @@ def check_runs(runs: Sequence[Run], reading: Reading, confounds: Sequence[FloatA
             )
         _check_degrees(run, reading, table)
         if reading.filters:
+            _check_length(run, reading)
             _check_cutoff(run, reading)
 
 
@@ -164,6 +168,19 @@ def _check_degrees(run: Run, reading: Reading, confounds: FloatArray | None) -> 
         raise ImageError(
             f"{run.name}: has {run.n_samples} volumes, but {n_confounds} confounds are to be removed: "
             "nothing would be left; choose fewer columns (run_confounds=, --run-confounds)"
+        )
+
+
+def _check_length(run: Run, reading: Reading) -> None:
+    """Refuse to filter a run that is shorter than what SciPy extends it by."""
+    both = reading.high_pass is not None and reading.low_pass is not None
+    needed = EXTENSION * (FILTER_ORDER * (2 if both else 1) + 1) + 1
+    if run.n_samples < needed:
+        names = "high_pass and low_pass" if both else "high_pass" if reading.low_pass is None else "low_pass"
+        raise ImageError(
+            f"{run.name}: has {run.n_samples} volumes, and {names} {'need' if both else 'needs'} at least "
+            f"{needed}; leave such runs out (exclude=, --exclude), or filter none: detrend=True (--detrend) "
+            "removes slow drifts from runs of any length"
         )
 
 

@@ -255,7 +255,10 @@ def target_grid(first: Volume, target_affine: Any) -> tuple[tuple[int, int, int]
     """
     from nilearn.image import resample_img
 
-    affine = np.asarray(target_affine, dtype=np.float64)
+    try:
+        affine = np.asarray(target_affine, dtype=np.float64)
+    except (TypeError, ValueError):
+        affine = np.zeros(0)  # refused below
     if affine.ndim == 0:
         affine = np.maximum(affine, 0) * np.eye(3)
     if affine.shape not in ((3, 3), (4, 4)) or not np.isfinite(affine).all() or not np.linalg.det(affine):

@@ -16,7 +16,17 @@ from spcatv.progress.events import (
     StageAdvanced,
     StageStarted,
 )
-from spcatv.progress.listening import SILENT, Listener, listeners, listening, say, silence, tell, together
+from spcatv.progress.listening import (
+    SILENT,
+    Listener,
+    listeners,
+    listening,
+    messages_only,
+    say,
+    silence,
+    tell,
+    together,
+)
 
 __all__ = [
     "SILENT",
@@ -31,6 +41,7 @@ __all__ = [
     "StageStarted",
     "listeners",
     "listening",
+    "messages_only",
     "say",
     "silence",
     "tell",

@@ -46,6 +46,16 @@ class _Together:
         return any([listener.hear(event) for listener in self.listeners])  # noqa: C419 (all must hear)
 
 
+@dataclass(frozen=True)
+class _MessagesOnly:
+    listener: Listener
+
+    def hear(self, event: Event, /) -> bool:
+        if isinstance(event, Message):
+            self.listener.hear(event)
+        return False
+
+
 SILENT: Listener = _Together(())
 """Hears everything, says nothing and never stops."""
 
@@ -91,6 +101,11 @@ def listening(listener: Listener) -> AbstractContextManager[None]:
 def silence() -> AbstractContextManager[None]:
     """Let no listener of a surrounding block hear the events inside a ``with`` block."""
     return _heard_by(())
+
+
+def messages_only() -> AbstractContextManager[None]:
+    """Let the listeners of surrounding blocks hear nothing but messages inside a ``with`` block."""
+    return _heard_by(tuple(_MessagesOnly(listener) for listener in _current.get()))
 
 
 @contextmanager

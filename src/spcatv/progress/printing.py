@@ -18,7 +18,7 @@ from spcatv.progress.events import (
 
 
 class FitPrinter:
-    """Prints one line per component, and one per alternation if `verbose` is above 1."""
+    """Prints messages, one line per component, and one per alternation if `verbose` is above 1."""
 
     def __init__(self, verbose: int) -> None:
         self._verbose = verbose
@@ -26,8 +26,10 @@ class FitPrinter:
         self._started = 0.0
 
     def hear(self, event: Event, /) -> bool:
-        """Print the figures of an alternation or a component."""
+        """Print a message, or the figures of an alternation or a component."""
         match event:
+            case Message(text):
+                print(f"[SPCATV] {text}", flush=True)
             case ComponentStarted():
                 self._component = f"[SPCATV] component {event.number}/{event.n_components}"
                 self._started = time.perf_counter()

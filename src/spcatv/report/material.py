@@ -26,8 +26,6 @@ from spcatv.results import Results, ResultsError, Scores, Selection, read_result
 from spcatv.results.folder import MIXING
 from spcatv.results.reading import checked_stability, numeric
 
-# parameters that ImageSPCATV has and SPCATV has not
-OF_IMAGES = ("mask", "surface", "bad_features", "standardize")
 # what an index of text without a name may hold: names of samples, or of participants
 UNNAMED_INDEX = ("input", "participant")
 
@@ -126,7 +124,8 @@ def _state(model: Any) -> SavedModel:
     if isinstance(model, SPCATV):
         return estimator_state(model)
     state = estimator_state(model.estimator_)
-    own = {name: getattr(model, name) for name in OF_IMAGES}
+    given = model.get_params(deep=False)
+    own = {name: value for name, value in given.items() if name not in state.parameters}
     images = [asdict(file) for file in model.input_files_]
     return replace(
         state,

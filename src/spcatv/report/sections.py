@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from spcatv.estimator.fitting import SPARSITY_SLACK, dead_components
 from spcatv.estimator.parameters import parameters_in_use
+from spcatv.estimator.remarks import SPARSITY_SLACK, dead_components
 from spcatv.report import words
 from spcatv.report.components import ComponentPanel
 from spcatv.report.content import Chart, Table, chart, component_table, heads

@@ -5,6 +5,7 @@ from spcatv.model.encoding import CheckpointError
 from spcatv.selection.cluster import dask_backend
 from spcatv.selection.components import ComponentCurve, component_curve
 from spcatv.selection.cv import SPCATVCV
+from spcatv.selection.folds import SampleOrderWarning
 from spcatv.selection.grid import AllZero, all_zero_alpha, alpha_grid
 from spcatv.selection.path import Path, path
 from spcatv.selection.rules import SelectionWarning
@@ -17,6 +18,7 @@ __all__ = [
     "ComponentCurve",
     "FailedFitWarning",
     "Path",
+    "SampleOrderWarning",
     "SelectionWarning",
     "all_zero_alpha",
     "alpha_grid",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from inspect import signature
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -14,20 +16,23 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from spcatv._util.parameters import FIT, RULES, SEARCH, TARGET_PARAMETERS
+from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray
 from spcatv._util.warn import warn_user
 from spcatv.data import Adjustment, Data, checked_adjustment
+from spcatv.decomposition.starts import singular_scores
 from spcatv.estimator import SPCATV
-from spcatv.estimator.fitting import checked_data, warn_about, warn_of_count
+from spcatv.estimator.fitting import centred_data, checked_data
 from spcatv.estimator.naming import ComponentNamesMixin
 from spcatv.estimator.parameters import check_parameters
+from spcatv.estimator.remarks import warn_about, warn_of_count, warn_of_weights
 from spcatv.estimator.reportable import ReportMixin
 from spcatv.model.checkpoint import checkpointing
 from spcatv.problem import Penalty
-from spcatv.progress import SILENT, StageStarted, listeners, together
+from spcatv.progress import StageStarted, listeners, listening, together
 from spcatv.progress.printing import LinePrinter
 from spcatv.selection.components import ComponentCurve
-from spcatv.selection.folds import make_folds
+from spcatv.selection.folds import are_consecutive, make_folds, warn_of_order
 from spcatv.selection.path import WEIGHTS, PathFitter, way_to
 from spcatv.selection.rules import check_folds, choose
 from spcatv.selection.search import (
@@ -79,7 +84,8 @@ class SPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEstimator
     smallest_alpha : float, default=0.02
         With ``alpha="grid"``: the last of them as a share of the first.
     cv : int, scikit-learn splitter or iterable of (train, test), default=None
-        Folds; ``None`` is 5. A number makes `GroupKFold` if `fit` is given groups, otherwise `KFold`.
+        Folds; ``None`` is 5. A number makes `GroupKFold` if `fit` is given groups, otherwise `KFold`, whose
+        folds are consecutive: a `SampleOrderWarning` says where that matters, and what to give instead.
     rule : {"one_se", "error", "stability", "paper"} or callable, default="one_se"
         * "one_se": the sparsest setting within one standard error of the lowest error; of equally sparse
           ones, the most reproducible;
@@ -287,7 +293,8 @@ transform_method, init, dtype, memory_limit, device, random_state
         >>> search.fit(X, groups=subject).best_params_
         {'sparsity': 0.6, 'smoothness': 1.0}
         """
-        with checkpointing(self.checkpoint):
+        printer = listening(LinePrinter("[SPCATVCV] ")) if self.verbose else nullcontext()
+        with checkpointing(self.checkpoint), printer:
             return self._fit(X, y, groups, confounds)
 
     def _fit(self, X: Any, y: Any, groups: Any, confounds: Any) -> SPCATVCV:
@@ -299,10 +306,17 @@ transform_method, init, dtype, memory_limit, device, random_state
         shared = shareable(data)
         adjustment = checked_adjustment(self.standardize, confounds, data.shape[0])
         structure = as_structure(self.structure, n_features=data.shape[1])
+        warn_of_weights(self, structure)
         folds = make_folds(self.cv, shared, y, groups)
         check_folds(len(folds), self.rule)
         worker_template = clone(template).set_params(structure=None)
-        listener = together(*listeners(), LinePrinter("[SPCATVCV] ") if self.verbose else SILENT)
+        self.adjustment_ = adjustment.fit(data, np.arange(data.shape[0]))
+        adjusted = self._adjusted(data, adjustment.confounds)
+        if are_consecutive(self.cv, groups):
+            with one_blas_thread():
+                centred = centred_data(template, adjusted)
+                warn_of_order(singular_scores(centred, int(self.n_components)), folds)
+        listener = together(*listeners())
         n_rows = len(ratio_pairs(template, self.l1_ratio, self.tv_ratio)) if rows is None else len(rows)
         n_chains = n_rows * len(folds)
         listener.hear(
@@ -316,8 +330,7 @@ transform_method, init, dtype, memory_limit, device, random_state
             )
         check_failures(failures, n_left=int(np.isfinite(table.fold_errors).sum()))
         self._store(table)
-        self.adjustment_ = adjustment.fit(data, np.arange(data.shape[0]))
-        self._refit(template, self._adjusted(data, adjustment.confounds), structure)
+        self._refit(template, adjusted, structure)
         self.n_splits_ = len(folds)
         self.groups_ = None if groups is None else tuple(groups)
         return self
@@ -348,6 +361,11 @@ transform_method, init, dtype, memory_limit, device, random_state
             raise ValueError(
                 "rule='paper' chooses among values of alpha; give alpha='grid' or the values, or take "
                 "rule='one_se'"
+            )
+        n_jobs: Any = self.n_jobs
+        if n_jobs is not None and (not isinstance(n_jobs, Integral) or n_jobs == 0):
+            raise ValueError(
+                f"n_jobs must be None or a number of workers (-1 for one per core), got {n_jobs!r}"
             )
         if not 0 <= self.min_sparsity <= 1:
             raise ValueError(f"min_sparsity is a share of zeros, from 0 to 1; got {self.min_sparsity!r}")

@@ -7,11 +7,25 @@ from typing import Any
 
 import numpy as np
 
-from spcatv._util.types import Array, IntArray
+from spcatv._util.types import Array, FloatArray, IntArray
+from spcatv._util.warn import warn_user
 from spcatv.data import Data
 
 # Folds where nothing is said.
 DEFAULT_FOLDS = 5
+# Samples in a random order are taken for sorted ones once in so many selections.
+FALSE_ALARM = 1e-3
+
+
+class SampleOrderWarning(UserWarning):
+    """Folds are consecutive parts of samples that are in an order which matters: sorted, or a time series.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from spcatv.selection import SampleOrderWarning
+    >>> warnings.filterwarnings("error", category=SampleOrderWarning)
+    """
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +69,32 @@ def make_folds(cv: Any, X: Any, y: Any = None, groups: Any = None) -> list[Fold]
         if groups is not None:
             _check_groups(fold, np.asarray(groups), splitter)
     return folds
+
+
+def are_consecutive(cv: Any, groups: Any) -> bool:
+    """Whether `make_folds` cuts the samples into consecutive parts without having been asked to."""
+    return groups is None and (cv is None or isinstance(cv, (int, np.integer)))
+
+
+def warn_of_order(scores: FloatArray, folds: list[Fold]) -> None:
+    """Warn if leading scores (K, N) differ between folds by more than chance: then the order matters.
+
+    The test is that of Kruskal and Wallis, on ranks: one strange sample does not decide.
+    """
+    from scipy.stats import kruskal
+
+    found = [kruskal(*(own[fold.test] for fold in folds)).pvalue for own in scores if np.ptp(own) > 0]
+    if not found or min(found) * len(found) >= FALSE_ALARM:
+        return
+    n_folds = len(folds)
+    warn_user(
+        f"the samples are in an order that matters: the scores of principal component {np.argmin(found) + 1} "
+        f"differ between the {n_folds} folds, which are consecutive parts of the samples (p = "
+        f"{min(found):.0e}). If the samples are sorted, such as by age or site, no fold is like the others: "
+        f"shuffle them with cv=KFold({n_folds}, shuffle=True, random_state=0) (--shuffle). If they are a "
+        f"time series, this is right, and cv=KFold({n_folds}) says so (--no-shuffle).",
+        SampleOrderWarning,
+    )
 
 
 def _check_number(n_folds: int, n_samples: int, groups: Any) -> None:

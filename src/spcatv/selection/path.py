@@ -28,10 +28,10 @@ from spcatv.estimator.fitting import (
     checked_data,
     fit_data,
     store_fit,
-    warn_about,
     with_parameters,
 )
 from spcatv.estimator.parameters import check_parameters
+from spcatv.estimator.remarks import warn_about
 from spcatv.progress import SILENT, Listener, listeners, together
 from spcatv.structure import Structure, as_structure
 

@@ -27,6 +27,7 @@ from spcatv.selection.workers import Failure, Workers
 from spcatv.structure import Structure
 
 Pair = tuple[float, float]
+LEAVE_OUT = "leave it out for the default values"
 # Settings of a grid that differ in sparsity alone, or in alpha alone.
 Row = tuple[Setting, ...]
 
@@ -35,10 +36,8 @@ def values(name: str, given: Any) -> tuple[float, ...]:
     """A parameter that may be one number or several, as a tuple of different numbers."""
     numbers = (given,) if isinstance(given, Real) else tuple(given) if np.ndim(given) == 1 else ()
     if not numbers or any(isinstance(value, bool) or not isinstance(value, Real) for value in numbers):
-        raise ValueError(
-            f"{name} must be a number or a sequence of numbers, got {given!r}; leave it out for the default "
-            "values"
-        )
+        remedy = "take 'grid' for values that suit the data" if name == "alpha" else LEAVE_OUT
+        raise ValueError(f"{name} must be a number or a sequence of numbers, got {given!r}; {remedy}")
     return tuple(dict.fromkeys(float(value) for value in numbers))
 
 

@@ -19,7 +19,7 @@ from spcatv._util.warn import warn_user
 from spcatv.data import AdjustedData, ArrayData, DaskData, Data, on_device
 from spcatv.model.checkpoint import Checkpoint, Stage, current_checkpoint, no_checkpoint
 from spcatv.model.encoding import recordable
-from spcatv.progress import Listener, StageAdvanced, StageStarted, listeners, silence, together
+from spcatv.progress import Listener, StageAdvanced, StageStarted, listeners, messages_only, together
 from spcatv.selection.cluster import cluster_workers
 
 T = TypeVar("T")
@@ -225,9 +225,9 @@ def workers(
     they share. Fits of a Dask array run here, one after the other: the workers that hold its blocks are busy
     with each.
 
-    Listeners do not hear the fits in the block, wherever these run. Those of the surrounding blocks hear of
-    the `stage`, if there is one: now, and of a step for every result. A checkpoint of a surrounding block
-    keeps every result.
+    Of the fits in the block, listeners hear messages alone, and those only if the fits run here. Of the
+    `stage`, if there is one, they hear now, and of a step for every result. A checkpoint of a surrounding
+    block keeps every result.
     """
     listener, checkpoint = together(*listeners()), current_checkpoint()
     with no_checkpoint(), _silent_workers(n_jobs, data) as pool:
@@ -252,7 +252,7 @@ def _on_workers(data: Data | None) -> bool:
 @contextmanager
 def _silent_workers(n_jobs: int | None, data: Data | None) -> Iterator[Calls]:
     cluster = cluster_workers()
-    with silence():
+    with messages_only():
         if _on_workers(data):
             yield _called_here
         elif cluster is not None:

@@ -1,0 +1,227 @@
+"""What a fit says about its components: too many of them, dead ones, and other zeros than were asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from spcatv._util.warn import warn_user
+from spcatv.decomposition import ComponentDiagnostics
+from spcatv.decomposition.target import LEAST_SMOOTHNESS
+from spcatv.estimator.parameters import ROUNDING, sparsities
+from spcatv.structure import Structure
+
+# A share of zeros this close to the wanted one needs no remark.
+SPARSITY_SLACK = 0.01
+# Nor do so many features of small data, if they are no larger a share than this.
+FEW_FEATURES, FEW_SHARE = 5, 0.05
+# A component of the penalised model with a smaller share of zeros than this is hardly sparse.
+DENSE = 0.05
+# A relative l1 weight from here on should leave zeros.
+NOTABLE_L1 = 0.03
+# Smoothness times the weight of an edge from which on a fit takes some fifty times as many iterations.
+STRONG_EDGE = 100.0
+# Share of the variance that is rounding.
+UNEXPLAINED = 1e-5
+# Why a component is dead although variance is left.
+NOTHING_LEFT = "the penalty leaves no loading"
+
+
+class SparsityWarning(UserWarning):
+    """Some components have more or fewer zeros than was asked for.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from spcatv.estimator import SparsityWarning
+    >>> warnings.filterwarnings("ignore", category=SparsityWarning)
+    """
+
+
+class NullComponentWarning(UserWarning):
+    """Some components are dead: the penalty kills them, or the data have no more to explain.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from spcatv import SPCATV
+    >>> from spcatv.estimator import NullComponentWarning
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always", NullComponentWarning)
+    ...     model = SPCATV(1, alpha=100.0).fit([[1.0, 2.0], [3.0, 5.0], [2.0, 1.0]])  # far too strong
+    >>> [warning.category.__name__ for warning in caught], model.components_
+    (['NullComponentWarning'], array([[0., 0.]]))
+    """
+
+
+class ComponentCountWarning(UserWarning):
+    """More components are asked for than the data have dimensions.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from spcatv.estimator import ComponentCountWarning
+    >>> warnings.filterwarnings("error", category=ComponentCountWarning)
+    """
+
+
+def warn_of_count(estimator: Any, shape: tuple[int, int]) -> None:
+    """Warn before a fit of more components than N x P data can have: at most min(N, P), or N - 1 centred."""
+    n_samples, n_features = shape
+    most = min(n_samples - bool(estimator.center), n_features)
+    if estimator.n_components > most:
+        explain = "1 component" if most == 1 else f"{most} components"
+        warn_user(
+            f"n_components={estimator.n_components} is more than the rank of the data, which is {most} at "
+            f"most ({n_samples} samples{', centred' if estimator.center else ''}, {n_features} features): "
+            f"{explain} can explain all of the variance. Further ones divide it anew, or are dead.",
+            ComponentCountWarning,
+        )
+
+
+def warn_of_weights(estimator: Any, structure: Structure) -> None:
+    """Warn before a fit of a graph whose edges are so strong that steps must be very short."""
+    weights = np.asarray(getattr(structure, "weight", ()))
+    strength = np.max(estimator.smoothness) * weights.max(initial=0.0)
+    if estimator.alpha is None and strength > STRONG_EDGE:
+        warn_user(
+            f"smoothness ({np.max(estimator.smoothness):g}) times the largest weight of an edge "
+            f"({weights.max():.3g}; median {np.median(weights):.3g}) is above {STRONG_EDGE:g}, and a fit may "
+            "take minutes instead of seconds. Features that are tied so strongly have one loading anyway: "
+            "divide all weights by a typical one, and lower those that are still far above the others",
+            UserWarning,
+        )
+
+
+def warn_about(estimator: Any) -> None:
+    """Warn of components of a fitted estimator that have not converged, are zero, or are not sparse."""
+    missed = [
+        f"component {k + 1}: relative gap {record.relative_gap:.2e} after {record.n_alternations}"
+        for k, record in enumerate(estimator.diagnostics_)
+        if not record.converged and not record.is_dead
+    ]
+    if missed:
+        warn_user(
+            f"tol={estimator.tol:g} was not reached ({'; '.join(missed)} alternations); the loadings are "
+            f"certified to these gaps only. Raise max_iter (now {estimator.max_iter}) or tol.",
+            ConvergenceWarning,
+        )
+    if estimator.alpha is None:
+        _warn_of_zeros(estimator)
+    else:
+        _warn_of_dense(estimator)
+    _warn_of_null(estimator)
+
+
+def dead_components(estimator: Any) -> dict[int, str]:
+    """The dead components of a fitted estimator: from their numbers, counted from 0, to why they are dead."""
+    explained = np.cumsum(estimator.explained_variance_ratio_)
+    return {
+        k: "no variance is left" if k > 0 and explained[k - 1] >= 1 - UNEXPLAINED else NOTHING_LEFT
+        for k, record in enumerate(estimator.diagnostics_)
+        if record.is_dead
+    }
+
+
+def _warn_of_null(estimator: Any) -> None:
+    """Warn of dead components, say why, and what to do."""
+    n_components, null = len(estimator.diagnostics_), [str(k + 1) for k in dead_components(estimator)]
+    if null:
+        why = _why_null(estimator, n_live=n_components - len(null))
+        warn_user(
+            f"{len(null)} of {n_components} components are dead (number {', '.join(null)}): {why}",
+            NullComponentWarning,
+        )
+
+
+def _why_null(estimator: Any, n_live: int) -> str:
+    if n_live > 0 and estimator.explained_variance_ratio_.sum() >= 1 - UNEXPLAINED:
+        explain = "1 component explains" if n_live == 1 else f"{n_live} components explain"
+        return (
+            f"the data have rank {n_live} at most, because {explain} all of the variance. Lower n_components "
+            f"(now {estimator.n_components}) to {n_live}."
+        )
+    if estimator.alpha is None and n_live == 0:
+        return "the data do not vary."
+    if estimator.alpha is None:
+        return "no loading was found, although variance is left. Lower sparsity or smoothness."
+    weights = ", ".join(
+        f"{name}={np.array2string(np.asarray(getattr(estimator, f'{name}_')), precision=3)}"
+        for name in ("l1", "l2", "tv")
+    )
+    return (
+        f"the penalties ({weights}) leave nothing from the starts tried, or the data have no variance left. "
+        f"Lower alpha (now {estimator.alpha}, {estimator.penalty_units}) or n_components"
+        f"{_remedy_for_jumps(estimator)}."
+    )
+
+
+def _warn_of_dense(estimator: Any) -> None:
+    """Warn of components of the penalised model that are dense although the l1 weight is not small.
+
+    Only relative weights tell: on standardised columns that of the l1 norm is a threshold on correlations.
+    """
+    l1 = np.broadcast_to(estimator.alpha, len(estimator.diagnostics_)) * estimator.l1_ratio
+    dense = [
+        f"component {k + 1}: {record.sparsity:.1%} zeros"
+        for k, record in enumerate(estimator.diagnostics_)
+        if record.n_nonzero > 0 and record.sparsity < DENSE and l1[k] >= NOTABLE_L1
+    ]
+    remedy = _remedy_for_jumps(estimator)
+    if dense and remedy and estimator.penalty_units == "relative":
+        warn_user(f"hardly any loading is zero ({'; '.join(dense)}){remedy}.", SparsityWarning)
+
+
+def _remedy_for_jumps(estimator: Any) -> str:
+    """What to do where total variation makes a component dense or zero; empty if it is weaker than l1."""
+    if estimator.tv_ratio <= estimator.l1_ratio or estimator.structure_.n_rows == 0:
+        return ""
+    return (
+        f"; with tv_ratio={estimator.tv_ratio:g} above l1_ratio={estimator.l1_ratio:g}, total variation "
+        "flattens wide components, which jump from dense to zero as alpha grows: take a smaller tv_ratio, or "
+        "ask for a share of zeros instead (sparsity=0.7 with alpha=None)"
+    )
+
+
+def _warn_of_zeros(estimator: Any) -> None:
+    """Warn of components whose share of zeros is not the one asked for, say why, and what to do."""
+    n_features = estimator.components_.shape[1]
+    # on small data a plateau of a few features is no news
+    few = min(FEW_FEATURES / n_features, FEW_SHARE)
+    slack = max(SPARSITY_SLACK, few, 1.0 / n_features) + ROUNDING
+    wanted = sparsities(estimator)
+    missed = [
+        (k, record)
+        for k, record in enumerate(estimator.diagnostics_)
+        if record.n_nonzero > 0 and abs(record.sparsity - wanted[k]) > slack
+    ]
+    if missed:
+        shares = "; ".join(
+            f"component {k + 1}: {record.sparsity:.1%} instead of {wanted[k]:.1%}" for k, record in missed
+        )
+        why = _why_not_as_asked(estimator, [record for _, record in missed])
+        warn_user(f"the share of zeros is not the one asked for ({shares}): {why}", SparsityWarning)
+
+
+def _why_not_as_asked(estimator: Any, records: list[ComponentDiagnostics]) -> str:
+    """Why these components have other shares of zeros than were asked for, and what to do."""
+    if estimator.smoothness == 0 or estimator.structure_.n_rows == 0:
+        return (
+            "features that are copies of each other are zero together, and constant ones always are. This "
+            "is the closest share; drop such features, or ask for another sparsity."
+        )
+    used = min(record.smoothness or 0.0 for record in records)
+    if used <= LEAST_SMOOTHNESS * estimator.smoothness:
+        return (
+            f"even with the smoothness lowered from {estimator.smoothness:g} to {used:.2g}, many features "
+            "have the same loading. Features may be constant, copies of each other, or in so different units "
+            "that a few outweigh all others: drop them or scale them to the same variance, or ask for "
+            "another sparsity."
+        )
+    lowered = f", lowered to {used:.2g} already" if used < estimator.smoothness else ""
+    return (
+        "regions enter and leave a smooth loading as a whole, and this is the closest share found. A lower "
+        f"smoothness (now {estimator.smoothness:g}{lowered}) or another sparsity avoids such jumps."
+    )
