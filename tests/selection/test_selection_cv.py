@@ -364,7 +364,7 @@ class TestTargets:
     def test_the_default_rule_says_why(self, search):
         results, best = search.cv_results_, search.best_index_
         assert search.choice_reason_ == (
-            "sparsest within one standard error of the lowest error; found again with Dice "
+            "sparsest within one standard error of the lowest error; mean Dice index over folds "
             f"{results['mean_dice'][best]:.2f}"
         )
         explained = results["mean_test_explained"]
