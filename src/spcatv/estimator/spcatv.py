@@ -30,6 +30,7 @@ from spcatv.estimator.fitting import (
     warn_about,
     warn_of_count,
 )
+from spcatv.estimator.likeness import warn_of_neighbours
 from spcatv.estimator.naming import ComponentNamesMixin
 from spcatv.estimator.parameters import check_parameters
 from spcatv.estimator.reportable import ReportMixin
@@ -268,6 +269,7 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         structure = as_structure(self.structure, n_features=data.shape[1])
         centred = centred_data(self, data)
         warn_of_count(self, data.shape)
+        warn_of_neighbours(self, data, structure)
         printer = FitPrinter(int(self.verbose)) if self.verbose else SILENT
 
         def attributes(components: FloatArray) -> dict[str, Any]:

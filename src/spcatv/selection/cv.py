@@ -19,6 +19,7 @@ from spcatv._util.warn import warn_user
 from spcatv.data import Adjustment, Data, checked_adjustment
 from spcatv.estimator import SPCATV
 from spcatv.estimator.fitting import checked_data, warn_about, warn_of_count
+from spcatv.estimator.likeness import warn_of_neighbours
 from spcatv.estimator.naming import ComponentNamesMixin
 from spcatv.estimator.parameters import check_parameters
 from spcatv.estimator.reportable import ReportMixin
@@ -178,7 +179,7 @@ transform_method, init, dtype, memory_limit, device, random_state
     >>> search.score(X) == search.best_estimator_.score(X)
     True
     >>> search.choice_reason_
-    'sparsest within one standard error of the lowest error; found again with Dice 1.00'
+    'sparsest within one standard error of the lowest error; mean Dice index over folds 1.00'
     """
 
     def __init__(
@@ -299,6 +300,7 @@ transform_method, init, dtype, memory_limit, device, random_state
         shared = shareable(data)
         adjustment = checked_adjustment(self.standardize, confounds, data.shape[0])
         structure = as_structure(self.structure, n_features=data.shape[1])
+        warn_of_neighbours(self, data, structure)
         folds = make_folds(self.cv, shared, y, groups)
         check_folds(len(folds), self.rule)
         worker_template = clone(template).set_params(structure=None)
