@@ -469,6 +469,10 @@ class TestEstimator:
             search.fit(images)
         assert any("2 fits on folds did not reach tol=1e-06" in str(item.message) for item in caught)
         assert search.cv_results_["n_unconverged"][0] == 2
+        search.set_params(cv=[next(KFold(2).split(images))], rule="error")
+        with pytest.warns(ConvergenceWarning) as caught:
+            search.fit(images)
+        assert any("1 fit on folds did not reach tol=1e-06" in str(item.message) for item in caught)
 
     @pytest.mark.parametrize(
         ("parameters", "message"),

@@ -394,9 +394,11 @@ transform_method, init, dtype, memory_limit, device, random_state
         self.component_curve_ = ComponentCurve(table.explained[best])
         n_unconverged = sum(scores.n_unconverged for scores in table.scores)
         if n_unconverged:
+            fits, their = ("fit", "its") if n_unconverged == 1 else ("fits", "their")
             warn_user(
-                f"{n_unconverged} fits on folds did not reach tol={self.tol:g} (cv_results_ counts them), "
-                f"and their scores count as they are. Raise max_iter (now {self.max_iter}) or tol.",
+                f"{n_unconverged} {fits} on folds did not reach tol={self.tol:g} (n_unconverged in "
+                f"cv_results_), and {their} scores count as they are. Raise max_iter (now {self.max_iter}) "
+                "or tol.",
                 ConvergenceWarning,
             )
 
