@@ -140,12 +140,13 @@ def record_of(store: Store, data: RealData, method: Method, rows: Rows, near: Re
         # products with noise grow with the square root of the rows, and alpha with them
         start = {} if alpha is None else {"near": alpha * float(np.sqrt(len(rows.train) / len(data.X)))}
         with one_blas_thread():
-            record = _fit(replace(method, setting={**method.setting, **start}), rows, data)
+            record = fit_rows(replace(method, setting={**method.setting, **start}), rows, data)
         store.save(method.key, name, method.setting, record)
     return record
 
 
-def _fit(method: Method, rows: Rows, data: RealData) -> Record:
+def fit_rows(method: Method, rows: Rows, data: RealData) -> Record:
+    """Fit a method to some rows, and measure it on those held out."""
     train, test = rows.standardised(data.X)
     started, cpu_started = time.perf_counter(), time.process_time()
     fitted = method.fit(train, data.structure)

@@ -44,7 +44,7 @@ def measure(output: Path, name: str, *, quick: bool) -> dict[str, Any]:
                 continue
             key = (method.key, zeros)
             cell = {"method": method.key, "label": method.label, "zeros": zeros}
-            cell |= _of_folds(whole, complete, norms)
+            cell |= of_folds(whole, complete, norms)
             cell |= _of_halves(whole, _pairs(output, piece, planned, quick))
             if age is not None:
                 ages[key] = predicted(parts, prepared, [record.components for record in complete], age)
@@ -63,7 +63,7 @@ def measure(output: Path, name: str, *, quick: bool) -> dict[str, Any]:
     return result
 
 
-def _of_folds(whole: Record, found: Sequence[Record], norms: np.ndarray) -> dict[str, Any]:
+def of_folds(whole: Record, found: Sequence[Record], norms: np.ndarray) -> dict[str, Any]:
     """Errors and reproducibility over folds; what does not depend on the held-out rows, by component."""
     values = [record.values for record in found]
     errors = np.array([value["error"] for value in values])

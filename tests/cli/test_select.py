@@ -214,7 +214,7 @@ def test_a_grid_of_sparsity_and_smoothness(array, tmp_path, done):
     assert (settings["sparsity"], settings["smoothness"]) == ([0.5, 0.8], [0.1, 1.0])
     assert not {"alpha", "l1_ratio", "n_alphas", "min_sparsity"} & set(settings)
     assert "Compared 4 settings on 4 folds, chosen: sparsity=" in said
-    assert "Why (rule error): lowest held-out error; found again with Dice " in said
+    assert "Why (rule error): lowest held-out error; mean Dice index over folds " in said
     assert "held-out error 0.0 % above the lowest" in said
 
 

@@ -318,7 +318,7 @@ def test_a_plateau_that_rises_above_its_weight_is_smoothed_after_all(monkeypatch
 
 
 def test_features_that_rise_and_fall_together_have_zeros_as_asked():
-    """Nearly all of the map is what they share: its contrast decides, and is far below the scale of the gap."""
+    """Nearly all of the map is what they share; what decides is its contrast, far below the unit of gaps."""
     rng = np.random.default_rng(0)
     blocks = 0.05 * rng.standard_normal((80, 6)).repeat(10, axis=1)
     X = np.linspace(-1, 1, 80)[:, None] + blocks + 0.02 * rng.standard_normal((80, 60))

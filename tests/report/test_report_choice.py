@@ -85,8 +85,8 @@ def test_error_against_stability():
 
 
 def test_the_section_says_why():
-    section = selection_section(Selection(TARGETS, 2, "one_se", 5, reason="found again with Dice 0.90"))
-    assert "chosen: sparsity 0.5, smoothness 1. Why: found again with Dice 0.90. The rule" in section.text
+    section = selection_section(Selection(TARGETS, 2, "one_se", 5, reason="mean Dice index 0.90"))
+    assert "chosen: sparsity 0.5, smoothness 1. Why: mean Dice index 0.90. The rule" in section.text
     assert "against their held-out error" in section.chart.alt
     # tables of a few columns, as earlier versions wrote them, have both over alpha
     columns = {"param_alpha": [0.1, 0.2], "param_l1_ratio": [0.1] * 2, "param_tv_ratio": [0.5] * 2}

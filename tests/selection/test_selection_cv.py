@@ -364,7 +364,7 @@ class TestTargets:
     def test_the_default_rule_says_why(self, search):
         results, best = search.cv_results_, search.best_index_
         assert search.choice_reason_ == (
-            "sparsest within one standard error of the lowest error; found again with Dice "
+            "sparsest within one standard error of the lowest error; mean Dice index over folds "
             f"{results['mean_dice'][best]:.2f}"
         )
         explained = results["mean_test_explained"]
@@ -469,6 +469,10 @@ class TestEstimator:
             search.fit(images)
         assert any("2 fits on folds did not reach tol=1e-06" in str(item.message) for item in caught)
         assert search.cv_results_["n_unconverged"][0] == 2
+        search.set_params(cv=[next(KFold(2).split(images))], rule="error")
+        with pytest.warns(ConvergenceWarning) as caught:
+            search.fit(images)
+        assert any("1 fit on folds did not reach tol=1e-06" in str(item.message) for item in caught)
 
     @pytest.mark.parametrize(
         ("parameters", "message"),

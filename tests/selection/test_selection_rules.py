@@ -110,7 +110,7 @@ def test_settings_without_any_component(rule):
 
 def test_reasons():
     given = table(([0.5, 0.5], [0.9, 0.9], 0.5), ([0.4, 0.4], [0.9, 0.9], 0.6))
-    found = "; found again with Dice 0.50"
+    found = "; mean Dice index over folds 0.50"
     for rule, why in {
         "one_se": "sparsest within one standard error of the lowest error",
         "error": "lowest held-out error",

@@ -186,6 +186,26 @@ def test_a_report_does_not_name_sides_that_are_a_guess(people, fit, spca_tv):
         assert ("Left is left" in page) is not guess
 
 
+def test_a_guess_from_analyze_files_stays_one(people, fit, spca_tv):
+    """The origin in the header of SPM's files is known, and the maps keep it; the sides are not."""
+    pytest.importorskip("jinja2", reason="reports need the extra `report`")
+    analyze = people.here / "analyze"
+    analyze.mkdir()
+    for number, values in enumerate(people.X):
+        found = nib.Spm99AnalyzeImage(values.astype(np.float32), None)
+        found.header.set_origin_from_affine(nib.affines.from_matvec(np.diag([-2.0, 2, 2]), [9, -7, -5]))
+        found.to_filename(analyze / f"sub-{number:02d}.img")
+        (analyze / f"sub-{number:02d}.mat").unlink(missing_ok=True)
+    assert fit(images=analyze, mask="nonzero", output="guessed").code == 0
+    assert spca_tv("report", people.here / "guessed").code == 0
+    page = (people.here / "guessed" / "desc-SPCATV_report.html").read_text(encoding="utf-8")
+    assert "Left and right are a guess" in page
+    assert "Left is left" not in page
+    maps = nib.load(people.here / "guessed" / "desc-SPCATV_components.nii.gz")
+    np.testing.assert_allclose(maps.affine, nib.load(analyze / "sub-00.img").affine)
+    assert maps.affine[0, 3] != 0
+
+
 def test_people_as_volumes_of_one_file(people, fit):
     nib.save(image(np.moveaxis(people.X, 0, -1)), people.here / "all.nii")
     said = fit(images=people.here / "all.nii")

@@ -36,8 +36,8 @@ NEARLY_SOLVED = 10.0
 # than this share of the error of the entries.
 FIRST_LOOK, LOOK_SHARE, LARGE_PLATEAU = 100.0, 0.3, 0.2
 FARTHEST_LOOK, LOST = 1000.0, 0.5
-# Where less than this share of a map's squares is contrast, errors are counted in units of the contrast; this is
-# the finest relative gap that is then asked for.
+# Where less than this share of a map's squares is contrast, errors are counted in units of the contrast.
+# This is the finest relative gap that is then asked for.
 LEAST_CONTRAST, FINEST = 0.05, 1e-11
 # After so many alternations the scores should have settled. Where they have not, the target may lie inside a
 # plateau that inexact steps do not show: from then on, every step is exact enough to show it.

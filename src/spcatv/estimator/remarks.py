@@ -214,11 +214,19 @@ def _why_not_as_asked(estimator: Any, records: list[ComponentDiagnostics]) -> st
         )
     used = min(record.smoothness or 0.0 for record in records)
     if used <= LEAST_SMOOTHNESS * estimator.smoothness:
+        at_least = (
+            f"even with the smoothness lowered from {estimator.smoothness:g} to {used:.2g}, many features"
+        )
+        if any(record.is_global for record in records) and estimator.global_signal is None:
+            return (
+                f"{at_least} have the same loading to within tol={estimator.tol:g}, because nearly all of "
+                'them rise and fall together. global_signal="regress" (--regress-global) takes out what they '
+                "share; a lower tol tells loadings apart that are closer to each other."
+            )
         return (
-            f"even with the smoothness lowered from {estimator.smoothness:g} to {used:.2g}, many features "
-            "have the same loading. Features may be constant, copies of each other, or in so different units "
-            "that a few outweigh all others: drop them or scale them to the same variance, or ask for "
-            "another sparsity."
+            f"{at_least} have the same loading. Features may be constant, copies of each other, or in so "
+            "different units that a few outweigh all others: drop them or scale them to the same variance, "
+            "or ask for another sparsity."
         )
     lowered = f", lowered to {used:.2g} already" if used < estimator.smoothness else ""
     return (

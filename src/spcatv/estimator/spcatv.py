@@ -29,6 +29,7 @@ from spcatv.estimator.fitting import (
     fit_data,
     store_fit,
 )
+from spcatv.estimator.likeness import warn_of_neighbours
 from spcatv.estimator.naming import ComponentNamesMixin
 from spcatv.estimator.parameters import check_parameters
 from spcatv.estimator.remarks import warn_about, warn_of_count, warn_of_weights
@@ -273,6 +274,7 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         centred = centred_data(self, data)
         warn_of_count(self, data.shape)
         warn_of_weights(self, structure)
+        warn_of_neighbours(self, data, structure)
 
         def attributes(components: FloatArray) -> dict[str, Any]:
             return {

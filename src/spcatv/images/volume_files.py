@@ -68,12 +68,7 @@ class Volume:
     @property
     def says_orientation(self) -> bool:
         """Whether the file says how its axes lie in space; otherwise its affine is a guess of nibabel's."""
-        header = self.image.header
-        if isinstance(header, nib.Nifti1Header):
-            return bool(header["sform_code"] or header["qform_code"])
-        if isinstance(header, nib.AnalyzeHeader):  # SPM's .mat file beside it gives another affine
-            return not np.allclose(self.image.affine, header.get_best_affine())
-        return True
+        return _says_orientation(self.image)
 
     @property
     def t_r(self) -> float | None:
@@ -304,6 +299,15 @@ def _units(header: nib.Nifti1Header) -> tuple[str, str]:
     return length, time
 
 
+def _says_orientation(image: Any) -> bool:
+    header = image.header
+    if isinstance(header, nib.Nifti1Header):
+        return bool(header["sform_code"] or header["qform_code"])
+    if isinstance(header, nib.AnalyzeHeader):  # SPM's .mat file beside it gives another affine
+        return not np.allclose(image.affine, header.get_best_affine())
+    return True
+
+
 def plain_header(image: Any) -> nib.Nifti1Header:
     """A new float32 NIfTI header with the position of an image and nothing else of it."""
     header = nib.Nifti1Header()
@@ -318,7 +322,8 @@ def plain_header(image: Any) -> nib.Nifti1Header:
         # a header without any transform has zooms alone, which must stay as they are
         header.set_xyzt_units(xyz=_units(old)[0])
     else:
-        header.set_sform(image.affine, "scanner")
-        header.set_qform(image.affine, "scanner")
+        if _says_orientation(image):  # a guess stays one: reports look at the codes
+            header.set_sform(image.affine, "scanner")
+            header.set_qform(image.affine, "scanner")
         header.set_xyzt_units(xyz="mm")
     return header

@@ -23,6 +23,7 @@ from spcatv.data import Adjustment, Data, checked_adjustment
 from spcatv.decomposition.starts import singular_scores
 from spcatv.estimator import SPCATV
 from spcatv.estimator.fitting import centred_data, checked_data
+from spcatv.estimator.likeness import warn_of_neighbours
 from spcatv.estimator.naming import ComponentNamesMixin
 from spcatv.estimator.parameters import check_parameters
 from spcatv.estimator.remarks import warn_about, warn_of_count, warn_of_weights
@@ -184,7 +185,7 @@ transform_method, init, dtype, memory_limit, device, random_state
     >>> search.score(X) == search.best_estimator_.score(X)
     True
     >>> search.choice_reason_
-    'sparsest within one standard error of the lowest error; found again with Dice 1.00'
+    'sparsest within one standard error of the lowest error; mean Dice index over folds 1.00'
     """
 
     def __init__(
@@ -307,6 +308,7 @@ transform_method, init, dtype, memory_limit, device, random_state
         adjustment = checked_adjustment(self.standardize, confounds, data.shape[0])
         structure = as_structure(self.structure, n_features=data.shape[1])
         warn_of_weights(self, structure)
+        warn_of_neighbours(self, data, structure)
         folds = make_folds(self.cv, shared, y, groups)
         check_folds(len(folds), self.rule)
         worker_template = clone(template).set_params(structure=None)
@@ -410,9 +412,11 @@ transform_method, init, dtype, memory_limit, device, random_state
         self.component_curve_ = ComponentCurve(table.explained[best])
         n_unconverged = sum(scores.n_unconverged for scores in table.scores)
         if n_unconverged:
+            fits, their = ("fit", "its") if n_unconverged == 1 else ("fits", "their")
             warn_user(
-                f"{n_unconverged} fits on folds did not reach tol={self.tol:g} (cv_results_ counts them), "
-                f"and their scores count as they are. Raise max_iter (now {self.max_iter}) or tol.",
+                f"{n_unconverged} {fits} on folds did not reach tol={self.tol:g} (n_unconverged in "
+                f"cv_results_), and {their} scores count as they are. Raise max_iter (now {self.max_iter}) "
+                "or tol.",
                 ConvergenceWarning,
             )
 

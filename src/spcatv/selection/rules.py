@@ -109,7 +109,7 @@ def choose(table: SelectionTable, rule: str | Callable[[dict[str, Any]], Any], m
         if not isinstance(index, (int, np.integer)) or not 0 <= index < len(table.params):
             last = len(table.params) - 1
             raise ValueError(f"the rule must return the number of a setting, from 0 to {last}; got {index!r}")
-        return Choice(int(index), f"chosen by the given function; {_found_again(table, int(index))}")
+        return Choice(int(index), f"chosen by the given function; {_overlap(table, int(index))}")
     if rule == "one_se":
         index, why = one_standard_error(table), "sparsest within one standard error of the lowest error"
     elif rule == "error":
@@ -121,12 +121,12 @@ def choose(table: SelectionTable, rule: str | Callable[[dict[str, Any]], Any], m
         why = f"lowest error with second and third components at least {min_sparsity:.0%} zero"
     else:
         raise ValueError(f"unknown rule {rule!r}; choose one of {', '.join(map(repr, RULES))} or a callable")
-    return Choice(index, f"{why}; {_found_again(table, index)}")
+    return Choice(index, f"{why}; {_overlap(table, index)}")
 
 
-def _found_again(table: SelectionTable, index: int) -> str:
+def _overlap(table: SelectionTable, index: int) -> str:
     dice = table.scores[index].dice.mean()
-    return "no second fold to compare with" if np.isnan(dice) else f"found again with Dice {dice:.2f}"
+    return "no second fold to compare with" if np.isnan(dice) else f"mean Dice index over folds {dice:.2f}"
 
 
 def _reproducibility(table: SelectionTable) -> FloatArray:
