@@ -15,6 +15,7 @@ from spcatv.kernels import (
     workspace_for,
 )
 from spcatv.kernels.box import CHUNK, lay_out, spread
+from spcatv.kernels.lanes import LANE_BYTES
 from spcatv.problem import HuberTV, LoadingProblem, TotalVariation, as_penalty
 from spcatv.solvers.dual import dual_gradient
 from spcatv.solvers.pdhg import pdhg
@@ -248,3 +249,14 @@ def test_a_cleared_workspace_is_a_new_one(name, dtype):
             workspace.advance(3, steps)
         np.testing.assert_array_equal(used.get_v(), new.get_v())
         np.testing.assert_array_equal(used.get_dual(), new.get_dual())
+
+
+@pytest.mark.parametrize("structure", [grid((5, 6, 7)), graph(0.5 - 0.5 * np.eye(20))])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_arrays_of_the_state_begin_where_a_cache_line_does(structure, dtype):
+    kept = []
+    for size in range(20):
+        kept.append(np.empty(8 * size + 1, dtype=np.uint8))  # what lies in between moves the next array
+        workspace = workspace_for(structure, PLAIN, dtype)
+        kept.append(workspace)
+        assert [array.ctypes.data % LANE_BYTES for array in workspace._arrays] == [0] * len(workspace._arrays)

@@ -239,6 +239,7 @@ def in_order(make: Callable[[int], T], take: Callable[[T], None], n_items: int, 
             if failed is not None:
                 raise failed
             take(cast(T, made))
+            del made  # it would stay while the next one is made
             line.end_turn()
 
     together(share, n_threads, line.close)

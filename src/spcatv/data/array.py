@@ -15,8 +15,8 @@ from spcatv.kernels.products import centred_panel, column_moments, dot, there_an
 T = TypeVar("T")
 
 # Columns that enter a Gram matrix together: wide enough for a fast product, and for a memory map to be
-# read in long pieces.
-GRAM_COLUMNS = 2048
+# read in long pieces. Narrower data have fewer, but at least so many.
+GRAM_COLUMNS, LEAST_GRAM_COLUMNS = 2048, 256
 # Runs of panels at most, whose Gram matrices are summed at the same time, and entries of such matrices that
 # are there at a time.
 GRAM_RUNS, GRAM_ENTRIES = 128, 1 << 26
@@ -24,6 +24,8 @@ GRAM_RUNS, GRAM_ENTRIES = 128, 1 << 26
 # columns at a time: in the precision of X, and in float64.
 PRODUCT_ENTRIES, PRODUCT_ROWS = 1 << 20, 32
 PRODUCT_COLUMNS, WIDENED_COLUMNS = 1 << 15, 1 << 12
+# What enters together is copied, by every thread: of small data it is at most one of so many parts.
+PARTS = 32
 # Entries that are worth a thread.
 THREAD_ENTRIES = 1 << 20
 # Magnitudes up to which float32 has room for inner products over `GRAM_COLUMNS` columns.
@@ -126,7 +128,7 @@ class ArrayData:
     def _in_blocks(self, product: Callable[[slice], T], take: Callable[[T], None]) -> None:
         """Take products of blocks of samples, in order; they are made on several threads."""
         n_samples, n_features = self.shape
-        height = max(PRODUCT_ROWS, PRODUCT_ENTRIES // n_features)
+        height = max(PRODUCT_ROWS, min(PRODUCT_ENTRIES // n_features, n_samples // PARTS))
         blocks = [slice(*bounds) for bounds in row_blocks(self.shape, height * n_features)]
         n_threads = min(threads_for(n_samples * n_features, THREAD_ENTRIES), len(blocks))
         with one_blas_thread():
@@ -150,6 +152,8 @@ class ArrayData:
             return np.asarray(panel @ panel.T)
 
         def of_run(number: int) -> FloatArray:
+            if n_together == 1:
+                return of_panel(panels[number])
             run = np.zeros((n_samples, n_samples))
             for columns in panels[number * n_together : (number + 1) * n_together]:
                 run += of_panel(columns)
@@ -159,7 +163,7 @@ class ArrayData:
             nonlocal total
             total += run
 
-        panels = self._panels(GRAM_COLUMNS)
+        panels = self._panels(min(GRAM_COLUMNS, max(LEAST_GRAM_COLUMNS, n_features // PARTS)))
         n_together = -(-len(panels) // GRAM_RUNS)
         n_runs = -(-len(panels) // n_together)
         n_threads = threads_for(n_samples * n_features, THREAD_ENTRIES)

@@ -70,7 +70,8 @@ class CompressedData:
 
     def without(self, scores: FloatArray, loadings: FloatArray) -> CompressedData:
         """``U (B - U'T'V)``: compressed data less ``T'V`` for scores T (K, N) and loadings V (K, P)."""
-        return CompressedData(self.basis, self.rows - beside((scores @ self.basis).T, loadings) @ loadings)
+        removed = beside((scores @ self.basis).T, loadings) @ loadings
+        return CompressedData(self.basis, np.subtract(self.rows, removed, out=removed))
 
     @cached_property
     def _spectrum(self) -> tuple[FloatArray, FloatArray]:
@@ -90,32 +91,46 @@ def compress(data: CentredData, n_directions: int, tol: float | None = None) -> 
     of the sum of their squared singular values from pass to pass that ends it; by default there are `PASSES`
     passes.
     """
+    scores, images = _krylov_products(data, n_directions, tol)
+    back = np.concatenate(images)
+    images.clear()  # there is no room for them twice
+    # B = U'X for the basis U = S W / sqrt(lambda) of the scores S, from S'X
+    values, rotation = eigh(scores.T @ scores)
+    kept = values > values[-1] * len(values) * np.finfo(data.data.dtype).eps
+    turn = rotation[:, kept][:, ::-1] / np.sqrt(values[kept][::-1])
+    return CompressedData(scores @ turn, beside(turn.T, back) @ back)
+
+
+def _krylov_products(
+    data: CentredData, n_directions: int, tol: float | None
+) -> tuple[FloatArray, list[FloatArray]]:
+    """Scores ``S = X V'`` (N, r) of an orthonormal basis V of the space, and ``S'X`` (r, P) in blocks."""
     width = min(n_directions + FURTHER, *data.shape)
     block: FloatArray = data.vectors(_random_signs(width, data.shape[1])).astype(np.float64)
-    krylov: FloatArray = block[:0]
+    krylov: FloatArray = np.zeros_like(block, shape=(0, data.shape[1]))
     scores: FloatArray = np.zeros((data.shape[0], 0))
-    back = krylov
+    images: list[FloatArray] = []
     before = 0.0
     for number in range(1, MOST_PASSES + 1):
         block = _new_directions(block, krylov)
         if len(block) == 0:
             break
-        krylov = np.concatenate([krylov, block])
+        is_last = tol is None and number == PASSES
+        if is_last:
+            del krylov  # the products need the room
         products = data.first_products if number == 1 else data.there_and_back_many
-        of_block, block = products(block)
-        scores, back = np.concatenate([scores, of_block], axis=1), np.concatenate([back, block])
-        if tol is None and number == PASSES:
+        of_block, image = products(block)
+        images.append(image)
+        scores = np.concatenate([scores, of_block], axis=1)
+        if is_last:
             break
         if tol is not None:
             found = float(np.linalg.eigvalsh(scores.T @ scores)[-n_directions:].sum())
             if found - before <= tol * found:
                 break
             before = found
-    # B = U'X for the basis U = S W / sqrt(lambda) of the scores S, from S'X
-    values, rotation = eigh(scores.T @ scores)
-    kept = values > values[-1] * len(values) * np.finfo(data.data.dtype).eps
-    turn = rotation[:, kept][:, ::-1] / np.sqrt(values[kept][::-1])
-    return CompressedData(scores @ turn, beside(turn.T, back) @ back)
+        krylov, block = np.concatenate([krylov, block]), image
+    return scores, images
 
 
 def _random_signs(n_vectors: int, length: int) -> npt.NDArray[np.int8]:

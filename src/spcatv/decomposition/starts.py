@@ -73,8 +73,10 @@ def _leading_eigenvectors(gram: FloatArray, n_vectors: int) -> tuple[FloatArray,
     size = len(gram)
     first = max(size - n_vectors, 0)
     # LAPACK's thresholds are absolute: in a unit of its own, data in any unit give the same bits
-    unit = np.ldexp(1.0, np.frexp(np.abs(gram).max())[1])
-    values, vectors = eigh(gram / unit, subset_by_index=(first, size - 1))
+    unit = np.ldexp(1.0, np.frexp(max(gram.max(), -gram.min()))[1])
+    # in LAPACK's own order, and to be overwritten: otherwise there would be further copies
+    scaled = np.divide(gram, unit, order="F")
+    values, vectors = eigh(scaled, subset_by_index=(first, size - 1), overwrite_a=True)
     return unit * values[::-1], vectors.T[::-1]
 
 

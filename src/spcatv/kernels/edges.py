@@ -46,6 +46,7 @@ from spcatv.kernels.workspaces import (
     ISOTROPIC,
     WORTH_SKIPPING,
     PlacedWorkspace,
+    aligned_zeros,
     cached_layout,
 )
 from spcatv.structure import EdgeStructure
@@ -68,9 +69,9 @@ def _residual(arrays: Any, incidence: Any, coupling: float, block: int, lane: in
 
 
 @inlined_kernel
-def _primal_pass(arrays: Any, incidence: Any, blocks: Any, scalars: Any, part: Any) -> None:
+def _primal_pass(arrays: Any, incidence: Any, blocks: Any, steps: Any, part: Any) -> None:
     y, v, bar, _dual, _flow = arrays
-    coupling, tau, low, high, shrink, rho = scalars
+    coupling, tau, low, high, shrink, rho = steps[0], steps[1], steps[2], steps[3], steps[4], steps[5]
     for b in range(part[0], part[1]):
         for lane in range(0, BLOCK, LANE_BYTES // y.itemsize):
             z = _residual(arrays, incidence, coupling, blocks[b], lane)
@@ -84,11 +85,11 @@ def _primal_pass(arrays: Any, incidence: Any, blocks: Any, scalars: Any, part: A
 
 @inlined_kernel
 def _dual_pass(
-    arrays: Any, incidence: Any, blocks: Any, scalars: Any, kind: int, moved: Any, part: Any
+    arrays: Any, incidence: Any, blocks: Any, steps: Any, kind: int, moved: Any, part: Any
 ) -> None:
     _y, _v, bar, dual, flow = arrays
     out_ptr, head, _in_ptr, _incoming, weight = incidence
-    one, sigma, rho, damping = scalars
+    one, sigma, rho, damping = steps[0], steps[1], steps[2], steps[3]
     for b in range(part[0], part[1]):
         first, last = out_ptr[blocks[b]], out_ptr[blocks[b] + 1]
         for lane in range(0, BLOCK, LANE_BYTES // bar.itemsize):
@@ -351,7 +352,7 @@ class EdgeWorkspace(PlacedWorkspace):
         self._allocate(layout, layout.n_places, (layout.n_slots,))
         self._weight = None if layout.weight is None else layout.weight.astype(self._dtype, copy=False)
         # the flow through an edge is its dual variable times its weight: one array where all weights are 1
-        self._flow = self._dual if self._weight is None else np.zeros_like(self._dual)
+        self._flow = self._dual if self._weight is None else aligned_zeros(self._dual.shape, self._dtype)
         self._widest = int(np.diff(layout.out_ptr).max(initial=0))
         self._arrays = (self._y, self._v, self._bar, self._dual, self._flow)
         self._incidence = (layout.out_ptr, layout.head, layout.in_ptr, layout.incoming, self._weight)
@@ -374,8 +375,8 @@ class EdgeWorkspace(PlacedWorkspace):
         tau, sigma, rho = steps
         threshold = tau * self._terms.threshold
         low = self._lower_bound(threshold)
-        primal = self._typed(self._terms.coupling, tau, low, threshold, 1 / (1 + 2 * tau), rho)
-        dual = self._typed(1, sigma, rho, 1 / (1 + 0.5 * sigma))
+        primal = self._steps(self._terms.coupling, tau, low, threshold, 1 / (1 + 2 * tau), rho)
+        dual = self._steps(1, sigma, rho, 1 / (1 + 0.5 * sigma))
         blocks, n_threads = self._active, _n_threads(self._active)
         what = self._arrays, self._incidence, blocks, primal, dual, self._kind
         on_team(_iterate, (*what, n_iter, self._widest, make_marks(n_threads)), n_threads)

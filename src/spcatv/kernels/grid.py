@@ -54,7 +54,7 @@ THREAD_CELLS = 1 << 16
 
 @inlined_kernel
 def _residual_3d(y: Any, dual: Any, weights: Any, strides: Any, i: int) -> Any:
-    """``y - c A'dual`` on the lanes at cell i of a volume."""
+    """``y - c A'dual`` on the lanes at cell i of a volume, with what `_in_registers` returns."""
     a, b, c = dual[0], dual[1], dual[2]
     return (
         load(y, i)
@@ -75,13 +75,25 @@ def _residual(y: Any, dual: Any, weights: Any, strides: Any, i: int) -> Any:
 
 
 @inlined_kernel
-def _primal_span(arrays: Any, weights: Any, strides: Any, first: int, last: int, scalars: Any) -> None:
+def _in_registers(weights: Any, strides: Any) -> Any:
+    """Weights and strides of a volume as tuples, without the last stride, which is 1.
+
+    From arrays they would be read again after every store, which might have changed them. Other numbers of
+    axes get some of theirs, and do not use them.
+    """
+    n_axes = len(strides)
+    return (weights[0], weights[n_axes // 2], weights[n_axes - 1]), (strides[0], strides[n_axes // 2])
+
+
+@inlined_kernel
+def _primal_span(arrays: Any, weights: Any, strides: Any, first: int, last: int, steps: Any) -> None:
     y, v, bar, dual = arrays
-    tau, low, high, shrink, rho = scalars
+    tau, low, high, shrink, rho = steps[0], steps[1], steps[2], steps[3], steps[4]
     is_volume = len(strides) == 3
+    three_weights, two_strides = _in_registers(weights, strides)
     for i in range(first, last, LANE_BYTES // y.itemsize):
         z = (
-            _residual_3d(y, dual, weights, strides, i)
+            _residual_3d(y, dual, three_weights, two_strides, i)
             if is_volume
             else _residual(y, dual, weights, strides, i)
         )
@@ -102,16 +114,17 @@ def _moved(bar: Any, row: Any, edge_bits: Any, weight: float, stride: int, bit: 
 
 @inlined_kernel
 def _dual_span_3d(
-    arrays: Any, edge_bits: Any, weights: Any, strides: Any, first: int, last: int, scalars: Any
+    arrays: Any, edge_bits: Any, weights: Any, strides: Any, first: int, last: int, steps: Any
 ) -> None:
     """The isotropic dual step on a volume."""
     _y, _v, bar, dual = arrays
-    one, rho, _damping = scalars
+    one, rho = steps[0], steps[1]
     a, b, c = dual[0], dual[1], dual[2]
+    three_weights, two_strides = _in_registers(weights, strides)
     for i in range(first, last, LANE_BYTES // bar.itemsize):
-        p = _moved(bar, a, edge_bits, weights[0], strides[0], 1, i)
-        q = _moved(bar, b, edge_bits, weights[1], strides[1], 2, i)
-        r = _moved(bar, c, edge_bits, weights[2], 1, 4, i)
+        p = _moved(bar, a, edge_bits, three_weights[0], two_strides[0], 1, i)
+        q = _moved(bar, b, edge_bits, three_weights[1], two_strides[1], 2, i)
+        r = _moved(bar, c, edge_bits, three_weights[2], 1, 4, i)
         factor = splat(rho) * into_ball(p * p + q * q + r * r, one)
         keep = splat(one - rho)
         store(a, i, keep * load(a, i) + factor * p)
@@ -121,11 +134,11 @@ def _dual_span_3d(
 
 @inlined_kernel
 def _dual_span(
-    arrays: Any, edge_bits: Any, weights: Any, strides: Any, first: int, last: int, scalars: Any, kind: int
+    arrays: Any, edge_bits: Any, weights: Any, strides: Any, first: int, last: int, steps: Any, kind: int
 ) -> None:
     """The dual step of any kind, on any number of axes."""
     _y, _v, bar, dual = arrays
-    one, rho, damping = scalars
+    one, rho, damping = steps[0], steps[1], steps[2]
     for i in range(first, last, LANE_BYTES // bar.itemsize):
         factor = splat(damping)
         if kind == ISOTROPIC:
@@ -178,7 +191,7 @@ def _sweep(
     start, stop, slab_ptr, _cells = spans
     pull_weights, step_weights = weights
     first, last = _own_slabs(parts, number, n_threads)
-    plain_volume = kind == ISOTROPIC and len(strides) == 3
+    is_volume = len(strides) == 3
     for iteration in range(1, n_iter + 1):
         if number > 0:
             wait_for(marks, 2 * number - 1, iteration - 1)
@@ -192,10 +205,16 @@ def _sweep(
             if slab == last and number + 1 < n_threads:
                 wait_for(marks, 2 * number + 2, iteration)
             for s in range(slab_ptr[slab - 1], slab_ptr[slab]):
-                if plain_volume:
-                    _dual_span_3d(arrays, edge_bits, step_weights, strides, start[s], stop[s], dual_steps)
+                begin, end = start[s], stop[s]
+                # with a constant kind, a loop does not ask for it at every cell
+                if kind == ISOTROPIC and is_volume:
+                    _dual_span_3d(arrays, edge_bits, step_weights, strides, begin, end, dual_steps)
+                elif kind == ISOTROPIC:
+                    _dual_span(arrays, edge_bits, step_weights, strides, begin, end, dual_steps, ISOTROPIC)
+                elif kind == ANISOTROPIC:
+                    _dual_span(arrays, edge_bits, step_weights, strides, begin, end, dual_steps, ANISOTROPIC)
                 else:
-                    _dual_span(arrays, edge_bits, step_weights, strides, start[s], stop[s], dual_steps, kind)
+                    _dual_span(arrays, edge_bits, step_weights, strides, begin, end, dual_steps, GRAPHNET)
         arrive(marks, 2 * number + 1, iteration)
 
 
@@ -443,8 +462,8 @@ class GridWorkspace(PlacedWorkspace):
         threshold = tau * self._terms.threshold
         layout = self._box.edge_bits, self._box.strides
         weights = self._pull_weights, (sigma * self._weights).astype(self._dtype)
-        primal = self._typed(tau, self._lower_bound(threshold), threshold, 1 / (1 + 2 * tau), rho)
-        dual = self._typed(1, rho, 1 / (1 + 0.5 * sigma))
+        primal = self._steps(tau, self._lower_bound(threshold), threshold, 1 / (1 + 2 * tau), rho)
+        dual = self._steps(1, rho, 1 / (1 + 0.5 * sigma))
         spans = self._active
         arguments = (self._arrays, layout, tuple(spans), weights, primal, dual, self._kind, n_iter)
         self._on_slabs(spans, _sweep, *arguments, meets=True)
