@@ -13,8 +13,9 @@ from spcatv.data import ArrayData, Data
 from spcatv.structure import Structure
 from spcatv.structure.neighbours import neighbour_pairs
 
-# Samples and pairs that are looked at; a choice of them is the same for the same data.
-MOST_SAMPLES, MOST_PAIRS, SEED = 200, 1000, 0
+# Samples and pairs that are looked at: few, so that small data take no longer to fit. A choice of them is the
+# same for the same data.
+MOST_SAMPLES, MOST_PAIRS, SEED = 100, 500, 0
 # Fewer samples and pairs say little.
 FEWEST_SAMPLES, FEWEST_PAIRS = 5, 20
 # Features vary together if the median of their squared correlations is this many times that of white noise.

@@ -89,8 +89,8 @@ def warn_of_weights(estimator: Any, structure: Structure) -> None:
         warn_user(
             f"smoothness ({np.max(estimator.smoothness):g}) times the largest weight of an edge "
             f"({weights.max():.3g}; median {np.median(weights):.3g}) is above {STRONG_EDGE:g}, and a fit may "
-            "take minutes instead of seconds. Features that are tied so strongly have one loading anyway: "
-            "divide all weights by a typical one, and lower those that are still far above the others",
+            "take minutes instead of seconds: divide all weights by a typical one, and lower those that are "
+            "still far above the others",
             UserWarning,
         )
 
