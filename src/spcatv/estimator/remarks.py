@@ -103,9 +103,12 @@ def warn_about(estimator: Any) -> None:
         if not record.converged and not record.is_dead
     ]
     if missed:
+        # a wanted sparsity may have no fixed point: two supports can take turns for ever
+        turns = " If two supports take turns, only another sparsity or smoothness helps."
         warn_user(
             f"tol={estimator.tol:g} was not reached ({'; '.join(missed)} alternations); the loadings are "
-            f"certified to these gaps only. Raise max_iter (now {estimator.max_iter}) or tol.",
+            f"certified to these gaps only. Raise max_iter (now {estimator.max_iter}) or tol."
+            f"{turns if estimator.alpha is None else ''}",
             ConvergenceWarning,
         )
     if estimator.alpha is None:
