@@ -42,7 +42,9 @@ def inlined_kernel(function: F) -> F:
     the one that was compiled alone, or one that was compiled again with a caller, in which sums may be in
     another order. There are no such calls: a part becomes part of the kernel.
     """
-    return njit(forceinline=True, fastmath=FAST_MATH, **OPTIONS)(function)
+    # Parts own no arrays. Without `_nrt` each would count a reference to every array that it sees, in memory
+    # that all threads share: they would wait for each other at every short run of voxels.
+    return njit(forceinline=True, fastmath=FAST_MATH, _nrt=False, **OPTIONS)(function)
 
 
 def read_only(array: Array) -> Array:
