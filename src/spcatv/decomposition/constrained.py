@@ -30,11 +30,10 @@ from spcatv.solvers.warm import WARM_TAU, CertifiedLoading, WarmSolver
 
 # A plateau is looked for once the smoothed map is this close to the tolerance.
 NEARLY_SOLVED = 10.0
-# Large plateaus are looked for this close to the tolerance already: those that put the zeros far from the
-# wanted share, by the entries within this share of the gap, and those of at least this share of the features
-# that can be cut off. The former are suspected even this far from the tolerance, where the threshold is less
-# than this share of the error of the entries.
-FIRST_LOOK, LOOK_SHARE, LARGE_PLATEAU = 100.0, 0.3, 0.2
+# Plateaus that put the zeros far from the wanted share are looked for this close to the tolerance already, by
+# the entries within this share of the gap. They are suspected even this far from the tolerance, where the
+# threshold is less than this share of the error of the entries.
+FIRST_LOOK, LOOK_SHARE = 100.0, 0.3
 FARTHEST_LOOK, LOST = 1000.0, 0.5
 # Where less than this share of a map's squares is contrast, errors are counted in units of the contrast.
 # This is the finest relative gap that is then asked for.
@@ -228,8 +227,6 @@ class _Alternation:
 
     def _begin(self) -> None:
         self.n_steps, self.smoothness = 0, self._target.smoothness
-        self._plateau: Threshold | None = None  # the one that the smoothing problem cuts off
-        self._may_cut = True
 
     def confirmed(self, point: _Point) -> _Point:
         """The loading of the last step with the best scores in all data."""
@@ -246,17 +243,12 @@ class _Alternation:
     ) -> _Smoothed:
         """The map r smoothed to `tol` times the gap to reach, or to this `reduction` of the first gap."""
         tv = self._target.structured_weight(r, smoothness)
-        problem = self._target.smoothing(r, tv, 0.0 if self._plateau is None else self._plateau.l1)
+        problem = self._target.smoothing(r, tv)
         unit = self._goal(r, problem)
         step = self._solver.step(problem, tol * unit, reduction)
         self.n_iter += step.n_iter
         is_exact = not problem.has_structure
-        if self._plateau is not None:
-            threshold = self._target.inside_threshold(step.v, self._plateau)
-            if threshold.is_off:  # the plateau has risen above the weight, or the weight leaves too little
-                self._plateau, self._may_cut = None, False
-                return self._smoothed(r, smoothness, plateaus, reduction=reduction, tol=tol)
-        elif is_exact:
+        if is_exact:
             threshold = self._target.exact_threshold(step.v, ROUNDING if plateaus else 0.0)
         else:
             threshold = self._threshold(step, unit if plateaus else 0.0)
@@ -318,28 +310,14 @@ class _Alternation:
         if step.gap <= NEARLY_SOLVED * unit:
             return self._target.threshold(step.v, float(np.sqrt(max(step.gap, unit) / size)))
         if self._suspects and step.gap <= FIRST_LOOK * unit:
-            threshold = self._large_plateau(step)
-            if threshold is not None:
+            threshold = self._target.threshold(step.v, float(np.sqrt(LOOK_SHARE * step.gap / size)))
+            if threshold.is_off:
                 return threshold
         threshold = self._target.threshold(step.v, 0.0)
         is_lost = 0 < threshold.l1 < LOST * np.sqrt(step.gap / size)
         if self._suspects and is_lost and FIRST_LOOK * unit < step.gap <= FARTHEST_LOOK * unit:
             return replace(threshold, is_off=True)
         return threshold
-
-    def _large_plateau(self, step: CertifiedLoading) -> Threshold | None:
-        """The threshold at a plateau that can be cut off, or that puts the zeros off; None if there is none.
-
-        The former is cut off by the smoothing problem from the next step on, which takes far fewer iterations
-        than finding out how flat it is.
-        """
-        for share in (1.0, LOOK_SHARE):
-            threshold = self._target.threshold(step.v, float(np.sqrt(share * step.gap / step.v.size)))
-            can_be_cut = threshold.cuts and threshold.jump > LARGE_PLATEAU and not threshold.is_off
-            if can_be_cut and self._may_cut and self._target.spares_constants():
-                self._plateau = threshold
-                return threshold
-        return threshold if threshold.is_off else None
 
     def _scored(self, smoothed: _Smoothed, *, is_exact: bool) -> _Point | None:
         """The loading of a smoothed map with its best scores, in all data or in a sketch."""
@@ -350,7 +328,7 @@ class _Alternation:
         if length <= ROUNDING * self._passes.n_samples * smoothed.length * float(np.linalg.norm(v)):
             return None
         r *= 1.0 / (length * self._passes.n_samples)
-        problem = self._target.smoothing(r, tv, threshold.inside)
+        problem = self._target.smoothing(r, tv)
         gap, goal = problem.judge(step.certificate).gap, self._goal(r, problem)
         return _Point(scores / length, r, v, length, threshold, tv, gap, problem.scale(), goal, is_exact)
 
