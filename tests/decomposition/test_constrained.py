@@ -1,7 +1,10 @@
 """Components of a wanted sparsity: the zeros are there, and the certificate holds for the weights found."""
 
+import warnings
+
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from spcatv import SPCATV
 from spcatv.data import CentredData, DeflatedData, as_data
@@ -307,15 +310,31 @@ def test_the_error_bound_holds_for_the_reported_weights():
     assert far == []
 
 
-def test_features_that_rise_and_fall_together_have_zeros_as_asked():
-    """Nearly all of the map is what they share; what decides is its contrast, far below the unit of gaps."""
+def _rise_together():
+    """Features whose map is nearly all what they share; what decides is its contrast, far below that."""
     rng = np.random.default_rng(0)
     blocks = 0.05 * rng.standard_normal((80, 6)).repeat(10, axis=1)
     X = np.linspace(-1, 1, 80)[:, None] + blocks + 0.02 * rng.standard_normal((80, 60))
-    X = (X - X.mean(axis=0)) / X.std(axis=0)
-    model = SPCATV(1, structure=(60,), sparsity=0.5).fit(X)
+    return (X - X.mean(axis=0)) / X.std(axis=0)
+
+
+def test_features_that_rise_and_fall_together_have_zeros_as_asked():
+    model = SPCATV(1, structure=(60,), sparsity=0.5).fit(_rise_together())
     assert np.mean(model.components_ == 0) == 0.5
     assert model.diagnostics_[0].smoothness == 1.0
+
+
+def test_converged_is_the_stopping_rule():
+    """Alternations end early exactly where a fit has converged."""
+    X = _rise_together()
+    for max_iter in (1, 2, 200):
+        model = SPCATV(1, structure=(60,), sparsity=0.5, max_iter=max_iter)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            [record] = model.fit(X).diagnostics_
+        assert record.converged == (max_iter == 200) == (record.n_alternations < max_iter)
+        assert record.converged == (record.relative_gap <= model.tol)
+        assert record.converged != any(issubclass(w.category, ConvergenceWarning) for w in caught)
 
 
 def _rotated(x, shrinking):

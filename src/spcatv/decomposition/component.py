@@ -29,7 +29,8 @@ class Component:
     objective: float  # penalised objective ``f(u, v)``
     # exact duality gap of v, or of the smoothed map behind it, for u, in units of F (those of f over l2)
     gap: float
-    scale: float  # ``1/2 ||y||^2`` for u, what the gap is relative to
+    # what the gap is relative to: ``1/2 ||y||^2`` for u, or less for maps of little contrast (section 7.4)
+    scale: float
     converged: bool  # whether ``gap <= tol * scale``
     objectives: tuple[float, ...]  # after every alternation
     # how far the v-step of every alternation may have been from its minimum, in units of f

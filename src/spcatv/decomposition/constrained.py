@@ -35,8 +35,8 @@ NEARLY_SOLVED = 10.0
 # threshold is less than this share of the error of the entries.
 FIRST_LOOK, LOOK_SHARE = 100.0, 0.3
 FARTHEST_LOOK, LOST = 1000.0, 0.5
-# Where less than this share of a map's squares is contrast, errors are counted in units of the contrast.
-# This is the finest relative gap that is then asked for.
+# Where less than this share of a map's squares is contrast, gaps are relative to the contrast. This is the
+# least gap to reach, relative to all of the squares.
 LEAST_CONTRAST, FINEST = 0.05, 1e-11
 # After so many alternations the scores should have settled. Where they have not, the target may lie inside a
 # plateau that inexact steps do not show: from then on, every step is exact enough to show it.
@@ -82,18 +82,18 @@ class _Point:
     tv: float  # weight of the structured penalty
     gap: float  # of the smoothed map for r
     scale: float  # what the gap is relative to
-    goal: float  # the gap to reach
+    tol: float  # the relative gap to reach
     is_exact: bool  # whether the scores are the best in all data, not in a sketch
 
     @property
     def relative_gap(self) -> float:
-        """Gap over the scale of the problem."""
+        """Gap over the scale."""
         return self.gap / self.scale
 
     @property
     def is_certified(self) -> bool:
-        """Whether the gap has been reached."""
-        return self.gap <= self.goal
+        """Whether the relative gap is within the tolerance."""
+        return self.relative_gap <= self.tol
 
     def objective(self, target: SparsityTarget) -> float:
         """Penalised objective ``f(u, v)`` for the weights found."""
@@ -149,7 +149,7 @@ def alternate_to_sparsity(
         objective=objectives[-1],
         gap=point.gap,
         scale=point.scale,
-        converged=point.relative_gap <= limits.tol,
+        converged=point.is_certified,
         objectives=tuple(objectives),
         inexactness=tuple(inexactness),
         n_inner_iter=alternation.n_iter,
@@ -217,7 +217,7 @@ class _Alternation:
             smoothed = self._less_smooth(r, smoothed, plateaus)
             point = self._scored(smoothed, is_exact=not self._passes.has_sketch)
         self._last = smoothed
-        self._excess = 0.0 if point is None else point.gap / point.goal
+        self._excess = 0.0 if point is None else point.relative_gap / point.tol
         if point is None or point.is_exact or not point.is_certified:
             return point
         point = self.confirmed(point)
@@ -244,7 +244,7 @@ class _Alternation:
         """The map r smoothed to `tol` times the gap to reach, or to this `reduction` of the first gap."""
         tv = self._target.structured_weight(r, smoothness)
         problem = self._target.smoothing(r, tv)
-        unit = self._goal(r, problem)
+        unit = self._tol * self._scale(r, problem)
         step = self._solver.step(problem, tol * unit, reduction)
         self.n_iter += step.n_iter
         is_exact = not problem.has_structure
@@ -329,19 +329,18 @@ class _Alternation:
             return None
         r *= 1.0 / (length * self._passes.n_samples)
         problem = self._target.smoothing(r, tv)
-        gap, goal = problem.judge(step.certificate).gap, self._goal(r, problem)
-        return _Point(scores / length, r, v, length, threshold, tv, gap, problem.scale(), goal, is_exact)
+        gap, scale = problem.judge(step.certificate).gap, self._scale(r, problem)
+        return _Point(scores / length, r, v, length, threshold, tv, gap, scale, self._tol, is_exact)
 
-    def _goal(self, r: FloatArray, problem: LoadingProblem) -> float:
-        """The gap to reach for the map r (P,): the tolerance times the scale of its problem.
+    def _scale(self, r: FloatArray, problem: LoadingProblem) -> float:
+        """Return what gaps for the map r (P,) are relative to: the scale of its problem, or less.
 
-        Where the features hardly differ, nearly all of that scale is what they share, and errors are counted
-        in units of the differences instead: they decide which loadings are zero.
+        Where the features hardly differ, nearly all of that scale is what they share, and gaps are relative
+        to the differences instead: they decide which loadings are zero.
         """
         scale = problem.scale()
         contrast = r.size * (standard_deviation(r) / TARGET_L2) ** 2 / 2
-        tol = self._tol * min(1.0, contrast / (LEAST_CONTRAST * scale))
-        return max(tol, min(self._tol, FINEST)) * scale
+        return min(scale, max(contrast / LEAST_CONTRAST, FINEST / self._tol * scale))
 
 
 class _Ahead:
