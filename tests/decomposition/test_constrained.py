@@ -14,7 +14,6 @@ from spcatv.decomposition.component import Component
 from spcatv.decomposition.constrained import _Ahead, _Point, alternate_to_sparsity
 from spcatv.decomposition.search import _lacking_differences, best_component
 from spcatv.decomposition.starts import singular_scores
-from spcatv.decomposition.target import Threshold
 from spcatv.estimator import SparsityWarning
 from spcatv.problem import LoadingProblem
 from spcatv.solvers import solve
@@ -277,7 +276,7 @@ def test_a_flat_map_gets_the_largest_smoothness_that_leaves_the_zeros(sparsity):
     assert np.mean(found.v == 0) == pytest.approx(sparsity, abs=0.01)
     for steps, is_off in ((-1, True), (0, False)):
         smoothness = found.smoothness * 0.7**steps
-        problem = target.smoothing(r, target.structured_weight(r, smoothness))
+        problem = target.smoothing(r, smoothness, target.unit(r))
         solution = solve(problem, tol=1e-6)
         noise = np.sqrt(1e-6 * problem.scale() / r.size)
         assert target.threshold(solution.v, noise).is_off == is_off
@@ -343,6 +342,11 @@ def _rotated(x, shrinking):
     return moved / np.linalg.norm(moved)
 
 
+def _point(u, gap):
+    """A point whose loading and map are its scores."""
+    return _Point(u, u, u, 1.0, 0.0, 0.0, 0.0, 0.0, gap, 1.0, 0.0, True)
+
+
 @pytest.mark.parametrize("pace", [0.95, -0.95])
 def test_scores_go_on_to_where_their_moves_point(pace):
     """Moves that hardly shrink, and moves back and forth: 300 alternations without going ahead or back."""
@@ -352,11 +356,8 @@ def test_scores_go_on_to_where_their_moves_point(pace):
     ahead = _Ahead(x)
     for _ in range(30):
         u = _rotated(x, shrinking)
-        threshold = Threshold(0.0, 0.0, is_off=False)
         # of this data, u is its own map
-        x = ahead.map_after(
-            _Point(u, u, u, 1.0, threshold, 0.0, float(np.linalg.norm(u - x)), 1.0, 0.0, True)
-        )
+        x = ahead.map_after(_point(u, float(np.linalg.norm(u - x))))
     assert np.linalg.norm(x[1:]) < 1e-6
 
 
@@ -364,6 +365,5 @@ def test_opposite_scores_are_not_averaged_to_nothing():
     u = np.array([1.0, 0.0])
     ahead = _Ahead(-u)
     for scores in (u, -u, u):
-        threshold = Threshold(0.0, 0.0, is_off=False)
-        found = ahead.map_after(_Point(scores, scores, scores, 1.0, threshold, 0.0, 1.0, 1.0, 0.0, True))
+        found = ahead.map_after(_point(scores, 1.0))
         np.testing.assert_array_equal(found, scores)

@@ -50,6 +50,11 @@ class Component:
     target_sparsity: float | None = None  # the wanted sparsity
     n_passes: int = 0  # passes over the data
 
+    @property
+    def smoothness_unit(self) -> float:
+        """What the smoothness counts in; 0 if nothing was smoothed."""
+        return self.weights.tv / self.smoothness if self.smoothness else 0.0
+
     @cached_property
     def is_null(self) -> bool:
         """Whether the loading vector is zero."""

@@ -22,6 +22,7 @@ from spcatv.decomposition.alternation import STEP_REDUCTION, STEP_SHARE, Limits
 from spcatv.decomposition.component import Component, null_component
 from spcatv.decomposition.continuation import ComponentStart
 from spcatv.decomposition.passes import CountedPasses
+from spcatv.decomposition.penalty import LoadingPenalty
 from spcatv.decomposition.target import ROUNDING, TARGET_L2, SparsityTarget, Threshold
 from spcatv.kernels.vectors import inner_product, standard_deviation, weighted_sum
 from spcatv.problem import LoadingProblem
@@ -63,8 +64,8 @@ class _Smoothed:
 
     step: CertifiedLoading
     threshold: Threshold
-    tv: float  # weight of the structured penalty
-    smoothness: float
+    smoothness: float  # the weight of the structured penalty, in this unit
+    unit: float
     relative_gap: float  # in units of the gap to reach
     length: float  # ``||r||`` of the map before
     is_exact: bool  # whether nothing smooths the map
@@ -78,8 +79,10 @@ class _Point:
     r: FloatArray  # ``X'u / N``, shape (P,)
     v: FloatArray  # the loading, shape (P,)
     scores_norm: float  # ``||X v||``
-    threshold: Threshold  # how v follows from the smoothed map
-    tv: float  # weight of the structured penalty
+    l1: float  # the threshold that v follows from the smoothed map by
+    jump: float  # share of the features in the plateau at that threshold
+    smoothness: float  # the weight of the structured penalty, in this unit
+    unit: float
     gap: float  # of the smoothed map for r
     scale: float  # what the gap is relative to
     tol: float  # the relative gap to reach
@@ -95,10 +98,13 @@ class _Point:
         """Whether the relative gap is within the tolerance."""
         return self.relative_gap <= self.tol
 
+    def penalty(self, target: SparsityTarget) -> LoadingPenalty:
+        """Return the penalty with the weights found."""
+        return target.with_weights(self.l1, self.smoothness * self.unit, self.unit)
+
     def objective(self, target: SparsityTarget) -> float:
         """Penalised objective ``f(u, v)`` for the weights found."""
-        penalty = target.with_weights(self.threshold.l1, self.tv)
-        return penalty.value(self.v) - inner_product(self.r, self.v)
+        return self.penalty(target).value(self.v) - inner_product(self.r, self.v)
 
 
 def alternate_to_sparsity(
@@ -155,9 +161,9 @@ def alternate_to_sparsity(
         n_inner_iter=alternation.n_iter,
         back=back,
         dual=solver.dual() if limits.keep_warm_start else np.zeros(0),
-        weights=target.with_weights(point.threshold.l1, point.tv).weights,
-        smoothness=alternation.smoothness,
-        jump=point.threshold.jump,
+        weights=point.penalty(target).weights,
+        smoothness=point.smoothness,
+        jump=point.jump,
         target_sparsity=target.sparsity,
         n_passes=passes.n_passes,
     )
@@ -170,9 +176,8 @@ def _first_map(
     if not isinstance(start, ComponentStart):
         return passes.transpose_dot(start) / passes.n_samples
     r = TARGET_L2 * start.y
-    tv = target.structured_weight(r, target.smoothness)
     # the smoothed map follows from its dual variable
-    z = target.smoothing(r, tv).minimizer(start.dual)
+    z = target.smoothing(r, target.smoothness, target.unit(r)).minimizer(start.dual)
     solver.restart_from(z, start.dual, tau=WARM_TAU)
     return r
 
@@ -242,18 +247,18 @@ class _Alternation:
         tol: float = STEP_SHARE,
     ) -> _Smoothed:
         """The map r smoothed to `tol` times the gap to reach, or to this `reduction` of the first gap."""
-        tv = self._target.structured_weight(r, smoothness)
-        problem = self._target.smoothing(r, tv)
-        unit = self._tol * self._scale(r, problem)
-        step = self._solver.step(problem, tol * unit, reduction)
+        unit = self._target.unit(r)
+        problem = self._target.smoothing(r, smoothness, unit)
+        goal = self._tol * self._scale(r, problem)
+        step = self._solver.step(problem, tol * goal, reduction)
         self.n_iter += step.n_iter
         is_exact = not problem.has_structure
         if is_exact:
             threshold = self._target.exact_threshold(step.v, ROUNDING if plateaus else 0.0)
         else:
-            threshold = self._threshold(step, unit if plateaus else 0.0)
+            threshold = self._threshold(step, goal if plateaus else 0.0)
         length = float(np.linalg.norm(r))
-        return _Smoothed(step, threshold, tv, smoothness, step.gap / unit, length, is_exact)
+        return _Smoothed(step, threshold, smoothness, unit, step.gap / goal, length, is_exact)
 
     def _less_smooth(self, r: FloatArray, smoothed: _Smoothed, plateaus: bool) -> _Smoothed:
         """The map at the largest smoothness at which its zeros are not far from the wanted share.
@@ -301,36 +306,37 @@ class _Alternation:
                 break
         return smoothed
 
-    def _threshold(self, step: CertifiedLoading, unit: float) -> Threshold:
+    def _threshold(self, step: CertifiedLoading, goal: float) -> Threshold:
         """The threshold; a plateau shows only in a map that is nearly exact, a large one earlier.
 
-        The unit is the gap to reach; 0 looks for no plateaus.
+        The goal is the gap to reach; 0 looks for no plateaus.
         """
         size = step.v.size
-        if step.gap <= NEARLY_SOLVED * unit:
-            return self._target.threshold(step.v, float(np.sqrt(max(step.gap, unit) / size)))
-        if self._suspects and step.gap <= FIRST_LOOK * unit:
+        if step.gap <= NEARLY_SOLVED * goal:
+            return self._target.threshold(step.v, float(np.sqrt(max(step.gap, goal) / size)))
+        if self._suspects and step.gap <= FIRST_LOOK * goal:
             threshold = self._target.threshold(step.v, float(np.sqrt(LOOK_SHARE * step.gap / size)))
             if threshold.is_off:
                 return threshold
         threshold = self._target.threshold(step.v, 0.0)
         is_lost = 0 < threshold.l1 < LOST * np.sqrt(step.gap / size)
-        if self._suspects and is_lost and FIRST_LOOK * unit < step.gap <= FARTHEST_LOOK * unit:
+        if self._suspects and is_lost and FIRST_LOOK * goal < step.gap <= FARTHEST_LOOK * goal:
             return replace(threshold, is_off=True)
         return threshold
 
     def _scored(self, smoothed: _Smoothed, *, is_exact: bool) -> _Point | None:
         """The loading of a smoothed map with its best scores, in all data or in a sketch."""
-        step, threshold, tv = smoothed.step, smoothed.threshold, smoothed.tv
-        v = threshold.apply(step.v)
+        weight = smoothed.smoothness, smoothed.unit
+        v = smoothed.threshold.apply(smoothed.step.v)
         scores, r = self._passes.there_and_back(v, exactly=is_exact)
         length = float(np.linalg.norm(scores))
         if length <= ROUNDING * self._passes.n_samples * smoothed.length * float(np.linalg.norm(v)):
             return None
         r *= 1.0 / (length * self._passes.n_samples)
-        problem = self._target.smoothing(r, tv)
-        gap, scale = problem.judge(step.certificate).gap, self._scale(r, problem)
-        return _Point(scores / length, r, v, length, threshold, tv, gap, scale, self._tol, is_exact)
+        problem = self._target.smoothing(r, *weight)
+        gap, scale = problem.judge(smoothed.step.certificate).gap, self._scale(r, problem)
+        l1, jump = smoothed.threshold.l1, smoothed.threshold.jump
+        return _Point(scores / length, r, v, length, l1, jump, *weight, gap, scale, self._tol, is_exact)
 
     def _scale(self, r: FloatArray, problem: LoadingProblem) -> float:
         """Return what gaps for the map r (P,) are relative to: the scale of its problem, or less.

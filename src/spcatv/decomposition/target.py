@@ -78,14 +78,9 @@ class SparsityTarget:
         n_features = self.structure.n_features
         return min(round(self.sparsity * n_features), n_features - 1)
 
-    def structured_weight(self, r: FloatArray, smoothness: float) -> float:
-        """Weight tv of the structured penalty for the map r.
-
-        Penalties that grow like a norm count in units of the contrast of r; a quadratic one has no unit.
-        """
-        if as_penalty(self.penalty).quadratic:
-            return smoothness
-        return smoothness * standard_deviation(r)
+    def unit(self, r: FloatArray) -> float:
+        """Return the unit of smoothness for the map r (P,): its contrast, or 1 for a quadratic penalty."""
+        return 1.0 if as_penalty(self.penalty).quadratic else standard_deviation(r)
 
     def smoothness_of_noise(self, r: FloatArray, z: FloatArray) -> float:
         """The smoothness at which tv is the contrast of what smoothing takes from most of a map r (P,).
@@ -100,11 +95,11 @@ class SparsityTarget:
 
     def solver(self, method: str | Solver, dtype: npt.DTypeLike) -> WarmSolver:
         """A warm solver for the smoothing problems."""
-        return self.with_weights(0.0, self.smoothness).solver(method, dtype)
+        return self.with_weights(0.0, self.smoothness, 1.0).solver(method, dtype)
 
-    def smoothing(self, r: FloatArray, tv: float) -> LoadingProblem:
+    def smoothing(self, r: FloatArray, smoothness: float, unit: float) -> LoadingProblem:
         """Return the problem whose solution is the smoothed map of r (P,)."""
-        return self.with_weights(0.0, tv).problem_at(r / TARGET_L2)
+        return self.with_weights(0.0, smoothness * unit, unit).problem_at(r / TARGET_L2)
 
     def threshold(self, z: FloatArray, noise: float) -> Threshold:
         """The threshold that leaves the wanted zeros of a smoothed map z (P,).
@@ -152,9 +147,10 @@ class SparsityTarget:
         n_features = self.structure.n_features
         return Threshold(l1, jump, is_off=abs(n_found - self.n_zeros) > max(LARGEST_MISS * n_features, 1))
 
-    def with_weights(self, l1: float, tv: float) -> LoadingPenalty:
-        """The penalty with given weights."""
-        return LoadingPenalty(self.structure, Weights(l1, TARGET_L2, tv), self.penalty, self.positive)
+    def with_weights(self, l1: float, tv: float, unit: float) -> LoadingPenalty:
+        """Return the penalty with given weights, whose other parameters are in this unit."""
+        penalty = as_penalty(self.penalty).in_units(unit) if unit > 0 else self.penalty
+        return LoadingPenalty(self.structure, Weights(l1, TARGET_L2, tv), penalty, self.positive)
 
 
 def _between(height: float, noise: float) -> tuple[float, float]:
