@@ -14,7 +14,6 @@ from spcatv._util.entities import natural_groups
 from spcatv._util.types import FloatArray
 from spcatv._util.warn import warn_user
 from spcatv.data import AdjustedData, Adjustment
-from spcatv.images.cleaning import cleaned_rows
 from spcatv.images.confounds import ConfoundFit, ConfoundTable, fit_confounds, read_confounds
 from spcatv.images.features import (
     DropReport,
@@ -29,7 +28,7 @@ from spcatv.images.features import (
 from spcatv.images.formats import listed, space_of, without
 from spcatv.images.loading import ImageError
 from spcatv.images.maskers import is_masker, masker_parts
-from spcatv.images.matrix import ReadProgress, Storage, heard, read_batches, read_matrix
+from spcatv.images.matrix import ReadProgress, Storage, cleaned_rows, heard, read_batches, read_matrix
 from spcatv.images.quality import ImageQuality, image_quality
 from spcatv.images.reading import AUTO, NOTHING, Reading
 from spcatv.images.rows import StoredRows, data_of
