@@ -33,7 +33,7 @@ from spcatv.images.quality import ImageQuality, image_quality
 from spcatv.images.reading import AUTO, NOTHING, Reading
 from spcatv.images.rows import StoredRows, data_of
 from spcatv.images.run_confounds import beside, check_words, is_per_run, run_tables
-from spcatv.images.runs import ROUNDING, Run, RunWarning, check_runs, clean_runs
+from spcatv.images.runs import ROUNDING, Run, RunWarning, check_runs, clean_runs, common_t_r
 from spcatv.images.space import Samples, Space
 from spcatv.images.voxel_statistics import kept_statistics
 
@@ -82,6 +82,7 @@ class Preparation:
     scale: FloatArray | None  # standard deviations that the features are divided by, shape (n_features,)
     dtype: str  # "float32" or "float64"
     reading: Reading = NOTHING  # what happens while images are read
+    t_r: float | None = None  # seconds between the volumes of the fit; None if unknown, or if runs differ
 
     def read(
         self,
@@ -366,7 +367,7 @@ def read_cohort(
         X = _scaled(X, scale)
     return Cohort(
         X=X.data if isinstance(X, StoredRows) else X,
-        preparation=Preparation(space=space, confounds=fit, scale=scale, dtype=precision, reading=reading),
+        preparation=Preparation(space, fit, scale, precision, reading, common_t_r(samples.runs, reading)),
         adjustment=Adjustment(standardize, None if table is None else table.values),
         names=samples.names,
         files=tuple(InputFile(str(path), found.sha256[path]) for path in dict.fromkeys(samples.files)),

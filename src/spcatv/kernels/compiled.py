@@ -65,7 +65,7 @@ def read_only(array: Array) -> Array:
     return view
 
 
-class _KernelCache(FunctionCache):  # type: ignore[misc]
+class _KernelCache(FunctionCache):
     """Numba's cache on disk. Damage and a full disk cost time, but end no run."""
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
