@@ -350,7 +350,7 @@ def read_cohort(
     smooth = _smoothed(samples, reading)
     found = read_matrix(smooth, space, precision, progress=progress, memory=memory, storage=storage)
     X: Any = found.X
-    quality = image_quality(X, samples.names, space.noun)
+    quality = image_quality(X, samples.names, space.noun, scaled=reading.standardize_runs != "none")
     X, space, dropped = _without_bad(X, space, bad_features, samples.names)
     if reading.cleans:
         if isinstance(X, StoredRows):
