@@ -232,7 +232,8 @@ class RowFiles:
 
     def _read(self, number: int, out: FloatArray, first: int, left: int) -> None:
         """Read rows of one image."""
-        values: FloatArray = np.empty(out.shape, self.dtype)
+        direct = out.dtype == self.dtype and out.flags.c_contiguous
+        values: FloatArray = out if direct else np.empty(out.shape, self.dtype)
         # one read for all rows where they follow each other in the file
         pieces = (
             [values] if values.shape[1] == self.shape[1] else [values[k : k + 1] for k in range(len(values))]
@@ -247,7 +248,8 @@ class RowFiles:
                         raise OSError(f"{path} was cut off while it was read as X")
         except FileNotFoundError as error:
             raise OSError(f"{path} was deleted while it was read as X; run the command again") from error
-        out[...] = values
+        if not direct:
+            out[...] = values
 
 
 def _read_into(file: Any, out: FloatArray) -> int:
