@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-Init = Literal["svd", "structured", "random"]
+Init = Literal["auto", "svd", "structured", "random"]
 INITS: tuple[Init, ...] = get_args(Init)
+METHODS = ("auto", "joint", "deflation")
 UNITS = ("relative", "absolute")
-TRANSFORMS = ("deflation", "projection")
+TRANSFORMS = ("auto", "projection")
 DTYPES = ("float32", "float64")
 DEVICES = ("cpu", "cuda")
 GLOBAL_SIGNALS = ("regress",)
@@ -54,10 +55,10 @@ class FitDefaults:
     max_iter: int = 500
     solver: str = "auto"
     n_init: int = 1
-    refine: bool = False
+    method: str = "auto"
     refit: str | None = None
-    transform_method: str = "deflation"
-    init: str = "svd"
+    transform_method: str = "auto"
+    init: str = "auto"
 
 
 @dataclass(frozen=True)

@@ -25,10 +25,6 @@ def check_number(options: CommonOptions) -> None:
         if options.max_components is not None:
             raise InputError("--max-components goes with --n-components auto")
         return
-    if options.refine:
-        raise InputError(
-            "--refine changes all components together, so it does not go with --n-components auto"
-        )
     sparsity = getattr(options, "sparsity", None) if options.command == "fit" else None
     if np.ndim(sparsity or 0) > 0:
         raise InputError("--n-components auto takes one --sparsity for all components")

@@ -206,7 +206,7 @@ OPTIONS: dict[str, Option] = {
     "transform_method": Option(
         kinds.choice(*allowed.TRANSFORMS),
         MODEL,
-        "scores by the deflation of the fit, or by least squares on all loadings at once",
+        "scores as in the fit, or by least squares on all loadings at once",
     ),
     "tol": Option(kinds.number(), MODEL, "relative duality gap to reach"),
     "max_iter": Option(
@@ -215,7 +215,12 @@ OPTIONS: dict[str, Option] = {
     "solver": Option(kinds.choice(*allowed.SOLVER_NAMES), MODEL, "loading solver"),
     "n_init": Option(kinds.integer(), MODEL, "number of starts compared for every component"),
     "init": Option(kinds.choice(*allowed.INITS), MODEL, "how starts are made"),
-    "refine": Option(kinds.switch(), MODEL, "refine all components jointly at the end"),
+    "method": Option(
+        kinds.choice(*allowed.METHODS),
+        MODEL,
+        "all components at once, with uncorrelated scores (joint), or one after the other (deflation); auto "
+        "is joint, unless --alpha is given",
+    ),
     "refit": Option(
         kinds.choice(*allowed.REFITS),
         MODEL,

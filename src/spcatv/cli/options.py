@@ -87,7 +87,7 @@ class CommonOptions(BidsOptions):
     solver: str = FIT.solver
     n_init: int = FIT.n_init
     init: str = FIT.init
-    refine: bool = FIT.refine
+    method: str = FIT.method
     refit: str | None = FIT.refit
     dtype: str | None = None
     seed: int = 0

@@ -68,11 +68,10 @@ class GlobalSignalRemoved(CentredData):
         """As `there_and_back_many`: the global signal has to be known first."""
         return self.there_and_back_many(vectors)
 
-    def there_and_back_many(self, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """``S = M V'`` and ``S'M`` for ``M = X - 1 mean' - g b'``."""
+    def shifted_many(self, vectors: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return ``S = M V' - shift`` and ``S'M`` for ``M = X - 1 mean' - g b'``."""
         signal, loading = self.global_signal, self._loading
-        shift = np.outer(signal, to_host(vectors @ loading))
-        scores, back = self.data.there_and_back_many(vectors, self.mean, shift)
+        scores, back = super().shifted_many(vectors, shift + np.outer(signal, to_host(vectors @ loading)))
         return scores, back - np.outer(beside(signal @ scores, loading), loading)
 
     def transpose_dot(self, u: FloatArray) -> FloatArray:

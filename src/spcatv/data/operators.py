@@ -230,8 +230,17 @@ class CentredData:
         return scores, back
 
     def there_and_back_many(self, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """``S = (X - 1 mean') V'`` (N, K) and ``S'(X - 1 mean')`` (K, P) for the rows of V (K, P)."""
-        return self.data.there_and_back_many(vectors, self.mean, np.zeros((self.shape[0], len(vectors))))
+        """Return ``S = M V'`` (N, K) and ``S'M`` (K, P) for the rows of V (K, P) and ``M = X - 1 mean'``."""
+        return self.shifted_many(vectors, np.zeros((self.shape[0], len(vectors))))
+
+    def maps(self, scores: FloatArray) -> FloatArray:
+        """Return ``U'(X - 1 mean')`` for scores U (N, K), shape (K, P)."""
+        nothing = np.zeros_like(self.mean, shape=(scores.shape[1], self.shape[1]))
+        return self.shifted_many(nothing, -scores)[1]
+
+    def shifted_many(self, vectors: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return ``S = M V' - shift`` and ``S'M`` for ``M = X - 1 mean'``, V (K, P) and a shift (N, K)."""
+        return self.data.there_and_back_many(vectors, self.mean, shift)
 
     def first_products(self, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
         """As `there_and_back_many`. Data in blocks of which nothing is known tell their statistics, too."""

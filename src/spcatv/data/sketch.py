@@ -54,6 +54,15 @@ class CompressedData:
         inner = self.rows @ v
         return self.basis @ to_host(inner), inner @ self.rows
 
+    def there_and_back_many(self, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return ``S = U B V'`` (N, K) and ``S'U B`` (K, P) for the rows of V (K, P)."""
+        inner = beside(vectors, self.rows) @ self.rows.T
+        return self.basis @ to_host(inner).T, inner @ self.rows
+
+    def maps(self, scores: FloatArray) -> FloatArray:
+        """Return ``T'U B`` for scores T (N, K), shape (K, P)."""
+        return beside(scores.T @ self.basis, self.rows) @ self.rows
+
     def add_removed(self, u: FloatArray, factor: float, out: FloatArray) -> None:
         """Nothing: what is compressed is all there is."""
 

@@ -60,19 +60,6 @@ class Component:
         """Whether the loading vector is zero."""
         return not bool(self.v.any())
 
-    def in_units(self, unit: float) -> Component:
-        """The same for data that are `unit` times larger and an l2 that does not grow with them."""
-        return replace(
-            self,
-            v=unit * self.v,
-            back=unit * self.back,
-            scores_norm=unit**2 * self.scores_norm,
-            objective=unit**2 * self.objective,
-            gap=unit**2 * self.gap,
-            scale=unit**2 * self.scale,
-            weights=replace(self.weights, l1=unit * self.weights.l1, tv=unit * self.weights.tv),
-        )
-
     @property
     def n_alternations(self) -> int:
         """Alternations done."""
@@ -165,24 +152,15 @@ class ComponentDiagnostics:
     global_correlation: float | None = None
     n_passes: int | None = None
 
-    def in_units(self, unit: float, *, grows: bool, grew: bool) -> ComponentDiagnostics:
-        """The same for data that are `unit` times larger.
-
-        Parameters
-        ----------
-        unit : float
-        grows : bool
-            Whether loadings grew with the data while the alternation went on.
-        grew : bool
-            Whether the final loading grows with the data.
-        """
-        along = unit**2 if grows else unit
+    def in_units(self, unit: float, *, grows: bool) -> ComponentDiagnostics:
+        """Return the same for data that are `unit` times larger; `grows` if the loading grows with them."""
+        factor = unit**2 if grows else unit
         return replace(
             self,
-            objective=self.objective * (unit**2 if grew else unit),
-            gap=self.gap * (unit**2 if grew else 1.0),
-            objectives=tuple(along * value for value in self.objectives),
-            inexactness=tuple(along * value for value in self.inexactness),
+            objective=factor * self.objective,
+            gap=self.gap * (unit**2 if grows else 1.0),
+            objectives=tuple(factor * value for value in self.objectives),
+            inexactness=tuple(factor * value for value in self.inexactness),
             l1=unit * self.l1,
             tv=unit * self.tv,
         )
@@ -219,20 +197,17 @@ def diagnose(
     data: CentredData,
     loading: FloatArray,
     scores: FloatArray,
-    *,
-    is_final: bool,
+    pattern: FloatArray,
 ) -> ComponentDiagnostics:
-    """What is known about a component, as the penalised problem gives it.
+    """Describe a component.
 
-    `data` are those before deflation. Users see the unit `loading` (P,) and the `scores` (N,), which are
-    those of the component only if they are final: if it was not fitted again.
+    `data` are those before deflation. The unit `loading` (P,), the `scores` (N,) and their `pattern`
+    ``X'u`` (P,) are those that users see; objective and certificate are those of the penalised problem.
     """
     n_features = component.v.size
     distance = float(np.sqrt(component.gap))
     n_certain = component.v.size - counts(component.v, distance)[0]
     n_nonzero = n_features - counts(loading, 0.0)[0]
-    # the alternation knows X'u, unless users see other scores than it ended with
-    covariance = component.back if is_final and component.back.size else data.transpose_dot(scores)
     length = float(np.linalg.norm(component.v))
     return ComponentDiagnostics(
         objective=component.objective,
@@ -253,7 +228,7 @@ def diagnose(
         target_sparsity=component.target_sparsity,
         smoothness=component.smoothness,
         jump=component.jump,
-        same_sign=max(float(np.mean(covariance > 0)), float(np.mean(covariance < 0))),
+        same_sign=max(float(np.mean(pattern > 0)), float(np.mean(pattern < 0))),
         global_correlation=_correlation(scores, data.global_signal),
         n_passes=component.n_passes,
     )

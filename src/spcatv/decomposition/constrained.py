@@ -23,7 +23,13 @@ from spcatv.decomposition.component import Component, null_component
 from spcatv.decomposition.continuation import ComponentStart
 from spcatv.decomposition.passes import CountedPasses
 from spcatv.decomposition.penalty import LoadingPenalty
-from spcatv.decomposition.target import ROUNDING, TARGET_L2, SparsityTarget, Threshold
+from spcatv.decomposition.target import (
+    ROUNDING,
+    SMOOTHNESS_FACTOR,
+    TARGET_L2,
+    SparsityTarget,
+    Threshold,
+)
 from spcatv.kernels.vectors import inner_product, standard_deviation, weighted_sum
 from spcatv.problem import LoadingProblem
 from spcatv.progress import AlternationEnded
@@ -36,9 +42,6 @@ NEARLY_SOLVED = 10.0
 # threshold is less than this share of the error of the entries.
 FIRST_LOOK, LOOK_SHARE = 100.0, 0.3
 FARTHEST_LOOK, LOST = 1000.0, 0.5
-# Where less than this share of a map's squares is contrast, gaps are relative to the contrast. This is the
-# least gap to reach, relative to all of the squares.
-LEAST_CONTRAST, FINEST = 0.05, 1e-11
 # After so many alternations the scores should have settled. Where they have not, the target may lie inside a
 # plateau that inexact steps do not show: from then on, every step is exact enough to show it.
 INEXACT_STEPS = 30
@@ -47,8 +50,6 @@ INEXACT_STEPS = 30
 PLATEAUS_UNTIL = 120
 # By then, scores settle on a sketch, or not at all.
 SKETCHED_UNTIL = 60
-# Where the target lies inside a plateau, or the penalty leaves too little, the smoothness is lowered.
-SMOOTHNESS_FACTOR = 0.7
 # How far u is pushed along its last change at first, how much further each time, and at most; how far it is
 # pulled back at most where it goes back and forth.
 FIRST_PUSH, PUSH_GROWTH, LONGEST_PUSH, FURTHEST_BACK = 1.0, 2.0, 10.0, -0.5
@@ -249,7 +250,7 @@ class _Alternation:
         """The map r smoothed to `tol` times the gap to reach, or to this `reduction` of the first gap."""
         unit = self._target.unit(r)
         problem = self._target.smoothing(r, smoothness, unit)
-        goal = self._tol * self._scale(r, problem)
+        goal = self._tol * self._target.gap_scale(r, problem, self._tol)
         step = self._solver.step(problem, tol * goal, reduction)
         self.n_iter += step.n_iter
         is_exact = not problem.has_structure
@@ -334,19 +335,12 @@ class _Alternation:
             return None
         r *= 1.0 / (length * self._passes.n_samples)
         problem = self._target.smoothing(r, *weight)
-        gap, scale = problem.judge(smoothed.step.certificate).gap, self._scale(r, problem)
+        gap, scale = (
+            problem.judge(smoothed.step.certificate).gap,
+            self._target.gap_scale(r, problem, self._tol),
+        )
         l1, jump = smoothed.threshold.l1, smoothed.threshold.jump
         return _Point(scores / length, r, v, length, l1, jump, *weight, gap, scale, self._tol, is_exact)
-
-    def _scale(self, r: FloatArray, problem: LoadingProblem) -> float:
-        """Return what gaps for the map r (P,) are relative to: the scale of its problem, or less.
-
-        Where the features hardly differ, nearly all of that scale is what they share, and gaps are relative
-        to the differences instead: they decide which loadings are zero.
-        """
-        scale = problem.scale()
-        contrast = r.size * (standard_deviation(r) / TARGET_L2) ** 2 / 2
-        return min(scale, max(contrast / LEAST_CONTRAST, FINEST / self._tol * scale))
 
 
 class _Ahead:

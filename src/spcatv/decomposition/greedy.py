@@ -1,4 +1,4 @@
-"""K components: one after the other with deflation, then all together (docs/method.md section 5)."""
+"""K components: all at once, or one after the other with deflation (docs/method.md sections 5 and 8)."""
 
 from __future__ import annotations
 
@@ -23,17 +23,19 @@ from spcatv.decomposition.component import (
     unit_loading,
 )
 from spcatv.decomposition.continuation import WarmStart
+from spcatv.decomposition.joint import JointFit, JointFitter
 from spcatv.decomposition.journal import Journal, Recall, RecalledComponent
 from spcatv.decomposition.penalty import LoadingPenalty, Weights
-from spcatv.decomposition.refinement import Refinement, refine_components, refine_to_sparsity
 from spcatv.decomposition.refit import refit_on_support
 from spcatv.decomposition.search import Request, best_component, continued_component
 from spcatv.decomposition.starts import (
     DIFFUSED_DIRECTIONS,
+    SPARE_DIRECTIONS,
     diffused_scores,
     random_scores,
     scores_of_loading,
     singular_scores,
+    varimax,
     with_both_signs,
 )
 from spcatv.decomposition.target import TARGET_L2, SparsityTarget
@@ -57,11 +59,12 @@ class Plan:
     max_iter: int  # most alternations per component
     method: str | Solver  # loading solver
     dtype: npt.DTypeLike  # working precision of the loading solver
-    init: Init | FloatArray  # where the alternation starts: a rule, or loadings of shape (K, P)
+    init: Init | FloatArray  # where the alternation starts: a rule, loadings (K, P), or scores (K, N)
     n_init: int  # starts compared
-    refine: bool  # whether the components are refined jointly
-    # whether loadings are fitted again on their supports, without penalties; refinement comes first
-    refit: bool = False
+    joint: bool  # whether all components are fitted at once
+    refit: bool = (
+        False  # whether loadings of a deflation are fitted again on their supports, without penalties
+    )
     keep_warm_start: bool = False  # whether the components keep what fits with other weights start from
 
     @property
@@ -72,7 +75,7 @@ class Plan:
     @property
     def n_directions(self) -> int:
         """Singular vectors of a residual that starts are taken from."""
-        n_directions = self.n_starts + SPARE_STARTS
+        n_directions = self.n_starts + (SPARE_DIRECTIONS if self.joint else SPARE_STARTS)
         return max(n_directions, DIFFUSED_DIRECTIONS) if self._is_structured else n_directions
 
     @property
@@ -87,21 +90,23 @@ class Decomposition:
     # unit loading vectors with a deterministic sign, shape (K, P); zeros where the penalty killed one.
     # Unshrunk if the plan asks for it.
     components: FloatArray
-    # norms of the scores, each after the components before it have been removed, shape (K,)
+    # norms of the scores of a deflation, or of the patterns of a joint fit, shape (K,)
     singular_values: FloatArray
+    patterns: FloatArray  # ``X'u`` for the unit scores of every component, shape (K, P)
+    # C such that the training scores of a joint fit are ``X V' C``, shape (K, K); None for a deflation
+    mixing: FloatArray | None
     # one record per component; objective and certificate are those of the penalised loading
     diagnostics: tuple[ComponentDiagnostics, ...]
-    refinement: Refinement | None  # what joint refinement did, if it was asked for
     weights: tuple[Weights, ...]  # absolute weights of the penalties, one per component
-    # the penalised components before refinement, for warm starts; empty unless the plan keeps them
+    # the components with their warm starts; empty unless the plan keeps them
     fitted: tuple[Component, ...]
 
     def in_units(self, unit: float) -> Decomposition:
         """The components of data that are `unit` times larger, for a homogeneous penalty; no warm starts.
 
         Where the l2 of a loading problem grows with the data, the length of the loading stays. Where it is
-        fixed (a wanted sparsity, joint refinement), the loading grows as well. Objectives are l2 times the
-        square of that length, gaps are the square of it.
+        fixed (a wanted sparsity), the loading grows as well. Objectives are l2 times the square of that
+        length, gaps are the square of it.
         """
         if unit == 1.0:
             return self
@@ -109,11 +114,11 @@ class Decomposition:
         return replace(
             self,
             singular_values=unit * self.singular_values,
+            patterns=unit * self.patterns,
             diagnostics=tuple(
-                record.in_units(unit, grows=fixed, grew=fixed or self.refinement is not None)
+                record.in_units(unit, grows=fixed)
                 for record, fixed in zip(self.diagnostics, is_fixed, strict=True)
             ),
-            refinement=None if self.refinement is None else self.refinement.in_units(unit),
             weights=tuple(
                 Weights(unit * own.l1, own.l2 if fixed else unit * own.l2, unit * own.tv)
                 for own, fixed in zip(self.weights, is_fixed, strict=True)
@@ -139,7 +144,7 @@ def decompose(
     listener: Listener = SILENT,
     journal: Journal | None = None,
 ) -> Decomposition:
-    """Fit K components by deflation, refined jointly if the plan says so.
+    """Fit K components, all at once or by deflation.
 
     A request says what a component is asked for: weights, or a share of zeros. Random starts come from `rng`;
     `warm_start` are fits of the same data with other weights to start from, ahead of the plan's `init`. The
@@ -147,14 +152,27 @@ def decompose(
     listener is told of components and alternations, and may stop early: only then are there fewer than K. The
     journal keeps components, and starts that are compared, as soon as they are done.
     """
-    keep = plan.refine or plan.keep_warm_start
+    if plan.joint:
+        return _decompose_jointly(
+            data,
+            requests,
+            plan,
+            rng=rng,
+            warm_start=warm_start,
+            found=found,
+            listener=listener,
+            journal=journal,
+        )
+    keep = plan.keep_warm_start
     fitted: list[Component] = [] if found is None else list(found.fitted)
     records: list[ComponentDiagnostics] = [] if found is None else list(found.diagnostics)
     weights: list[Weights] = [] if found is None else list(found.weights)
     positive = requests[0].positive
-    deflation = _Deflation(data, len(requests), refit=plan.refit and not plan.refine, positive=positive)
+    deflation = _Deflation(data, len(requests), refit=plan.refit, positive=positive)
+    patterns: list[FloatArray] = []
     for earlier in fitted:
         deflation.take(earlier)
+        patterns.append(deflation.pattern(earlier))
     limits = Limits(plan.tol, plan.max_iter, keep, listener)
     # one for all components: its memory layout and step sizes are worth keeping
     solver = requests[0].solver(plan.method, plan.dtype)
@@ -171,66 +189,125 @@ def decompose(
             fitted.append(component)
         weights.append(component.weights)
         seconds += time.perf_counter() - started
-        final = deflation.components[-1], deflation.scores[-1]
-        records.append(diagnose(component, seconds, data, *final, is_final=not deflation.refits))
+        patterns.append(deflation.pattern(component))
+        final = deflation.components[-1], deflation.scores[-1], patterns[-1]
+        records.append(diagnose(component, seconds, data, *final))
         del component  # its arrays would stay beside those of the next one
         if listener.hear(ComponentEnded(number + 1, len(requests), records[-1], deflation.components)):
             break
-    result = Decomposition(
+    return Decomposition(
         components=to_host(deflation.components),
         singular_values=np.linalg.norm(deflation.scores, axis=1),
+        patterns=np.stack([to_host(pattern) for pattern in patterns]),
+        mixing=None,
         diagnostics=tuple(records),
-        refinement=None,
         weights=tuple(weights),
         fitted=tuple(fitted),
     )
-    return _refined(data, requests, plan, result) if plan.refine else result
 
 
-def _refined(
-    data: CentredData, requests: Sequence[Request], plan: Plan, greedy: Decomposition
+def _decompose_jointly(
+    data: CentredData,
+    requests: Sequence[Request],
+    plan: Plan,
+    *,
+    rng: np.random.RandomState,
+    warm_start: WarmStart | None,
+    found: Decomposition | None,
+    listener: Listener,
+    journal: Journal | None,
 ) -> Decomposition:
-    targets = [request for request in requests if isinstance(request, SparsityTarget)]
-    penalties = [request for request in requests if isinstance(request, LoadingPenalty)]
-    limits = Limits(plan.tol, plan.max_iter)
-    if targets:
-        refinement = refine_to_sparsity(
-            data, targets, greedy.fitted, limits=limits, method=plan.method, dtype=plan.dtype
+    n_components = len(requests)
+    listener.hear(ComponentStarted(1, n_components, plan.tol))
+    prepare(data, plan, n_components)
+    started = time.perf_counter()
+    known = () if found is None else found.fitted
+
+    def fit() -> JointFit:
+        limits = Limits(plan.tol, plan.max_iter, plan.keep_warm_start, listener)
+        fitter = JointFitter(
+            data,
+            limits,
+            lambda request: request.solver(plan.method, plan.dtype),
+            plan.n_directions + n_components,
         )
+        leading = singular_scores(data, n_components + SPARE_DIRECTIONS).T
+        start, duals = _joint_start(data, plan, n_components, rng, warm_start)
+        return fitter.fit(requests, leading, start=start, duals=duals, found=known)
+
+    result = fit() if journal is None else journal.recall("components", fit)
+    seconds = (time.perf_counter() - started) / n_components
+    return _joint_decomposition(data, requests, plan, result, seconds, listener)
+
+
+def _joint_start(
+    data: CentredData, plan: Plan, n_components: int, rng: np.random.RandomState, warm_start: WarmStart | None
+) -> tuple[FloatArray | None, list[tuple[FloatArray, FloatArray]]]:
+    """Scores (N, K) to start from instead of the usual ones, and loadings with dual variables for them."""
+    last = () if warm_start is None else warm_start.last
+    if len(last) == n_components and not any(component.is_null for component in last):
+        return np.column_stack([component.u for component in last]), [(c.v, c.dual) for c in last]
+    if isinstance(plan.init, np.ndarray):
+        given = data.dot_many(plan.init) if _are_loadings(plan.init, data.shape) else plan.init.T
+    elif plan.init == "svd":
+        leading = singular_scores(data, n_components).T
+        return leading @ varimax(to_host(data.maps(leading))), []
+    elif plan.init == "random":
+        given = random_scores(data.shape[0], n_components, rng).T
     else:
-        refinement = refine_components(
-            data, penalties, greedy.fitted, limits=limits, method=plan.method, dtype=plan.dtype
-        )
-    components = np.stack([unit_loading(to_host(component.v)) for component in refinement.components])
-    if plan.refit:
-        components = _refitted(data, components, positive=requests[0].positive)
-    scores = deflation_scores(data.dot_many(components), components)
-    return replace(
-        greedy,
-        components=components,
-        singular_values=np.linalg.norm(scores, axis=0),
-        diagnostics=tuple(
-            replace(
-                diagnose(after, before.seconds, data, components[k], scores[:, k], is_final=False),
-                objectives=before.objectives,
-                inexactness=before.inexactness,
-            )
-            for k, (after, before) in enumerate(zip(refinement.components, greedy.diagnostics, strict=True))
-        ),
-        refinement=refinement,
-        weights=tuple(
-            replace(before, l1=after.weights.l1, tv=after.weights.tv)
-            for before, after in zip(greedy.weights, refinement.components, strict=True)
-        ),
+        return None, []
+    left, lengths, right = np.linalg.svd(given, full_matrices=False)
+    return (left @ right)[:, : np.count_nonzero(lengths > RANK_FLOOR * lengths[0])], []
+
+
+def _are_loadings(init: FloatArray, shape: tuple[int, int]) -> bool:
+    """Whether the rows of an array given as `init` are loadings (K, P), and not scores (K, N)."""
+    return init.shape[1] == shape[1]
+
+
+def _joint_decomposition(
+    data: CentredData,
+    requests: Sequence[Request],
+    plan: Plan,
+    result: JointFit,
+    seconds: float,
+    listener: Listener,
+) -> Decomposition:
+    """Put components in order, with unit loadings and their signs, and describe them."""
+    found, raw = list(result.components), result.raw_scores
+    lengths = np.array([float(np.linalg.norm(to_host(c.back))) for c in found])
+    order = np.arange(len(found))
+    if len({r.weights if isinstance(r, LoadingPenalty) else r.sparsity for r in requests}) == 1:
+        order = np.argsort(-lengths, kind="stable")
+    found, raw, lengths = [found[k] for k in order], raw[:, order], lengths[order]
+    loadings = np.stack([unit_loading(to_host(component.v)) for component in found])
+    # the length of every loading, negative if its sign was turned
+    factors = np.array([float(to_host(c.v) @ unit) for c, unit in zip(found, loadings, strict=True)])
+    signs = np.where(factors < 0, -1.0, 1.0)
+    scores = np.column_stack([c.u for c in found]) * signs * lengths
+    of_units = raw / np.where(factors == 0, 1.0, factors)
+    mixing = np.linalg.lstsq(of_units, scores, rcond=None)[0]
+    patterns = np.stack([_filled(to_host(c.back), data.shape[1]) for c in found]) * signs[:, None]
+    records = []
+    for k, component in enumerate(found):
+        records.append(diagnose(component, seconds, data, loadings[k], scores[:, k], patterns[k]))
+        if k > 0:
+            listener.hear(ComponentStarted(k + 1, len(found), plan.tol))
+        listener.hear(ComponentEnded(k + 1, len(found), records[-1], loadings[: k + 1]))
+    return Decomposition(
+        components=loadings,
+        singular_values=lengths,
+        patterns=patterns,
+        mixing=mixing,
+        diagnostics=tuple(records),
+        weights=tuple(component.weights for component in found),
+        fitted=tuple(found) if plan.keep_warm_start else (),
     )
 
 
-def _refitted(data: CentredData, components: FloatArray, *, positive: bool) -> FloatArray:
-    """Unit loadings fitted again on their supports, each after deflation by those before; shape (K, P)."""
-    deflation = _Deflation(data, len(components), refit=True, positive=positive)
-    for loading in components:
-        deflation.refit(loading)
-    return to_host(deflation.components)
+def _filled(vector: FloatArray, length: int) -> FloatArray:
+    """The vector, or zeros for the empty one of a null component."""
+    return vector if len(vector) else np.zeros(length)
 
 
 class _Deflation:
@@ -274,6 +351,13 @@ class _Deflation:
         if length != 0:
             self._scores[self._n_removed] = component.scores_norm / length * component.u
         self._n_removed += 1
+
+    def pattern(self, component: Component) -> FloatArray:
+        """Return ``X'u`` for the unit scores of the component taken last, shape (P,)."""
+        if component.back.size and not self.refits:
+            return component.back  # of the scores that the alternation ended with
+        scores = self.scores[-1]
+        return self._data.transpose_dot(scores / (float(np.linalg.norm(scores)) or 1.0))
 
     def refit(self, loading: FloatArray) -> None:
         """Remove the unshrunk loading on the support of a given one."""
@@ -347,7 +431,9 @@ class _ComponentFitter:
         """Starts to compare, and spare ones for when the penalty kills all of those."""
         init, n_init, n_samples = self.plan.init, self.plan.n_init, residual.shape[0]
         if isinstance(init, np.ndarray):
-            first = scores_of_loading(residual, init[self.number])
+            given = init[self.number]
+            is_loading = _are_loadings(init, residual.shape)
+            first = scores_of_loading(residual, given) if is_loading else given[None] / np.linalg.norm(given)
             if n_init > 1:
                 first = np.concatenate([first, singular_scores(residual, n_init - 1)])
             return [first, singular_scores(residual, SPARE_STARTS)]

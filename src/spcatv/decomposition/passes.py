@@ -62,6 +62,27 @@ class CountedPasses:
             self._learn(scores, back)
         return scores, back
 
+    def maps(self, scores: FloatArray) -> FloatArray:
+        """Return ``U'X`` for scores U (N, K), shape (K, P); with a sketch, those of U projected."""
+        if self._sketches:
+            return sum(sketch.maps(scores) for sketch in self._sketches)  # type: ignore[return-value]
+        self.n_passes += 1
+        return self._data.maps(scores)  # type: ignore[attr-defined]
+
+    def there_and_back_many(self, vectors: FloatArray, *, exactly: bool) -> tuple[FloatArray, FloatArray]:
+        """Return ``S = X V'`` (N, K) and ``S'X`` (K, P) as `there_and_back` does, for the rows of V (K, P)."""
+        if self._sketches and not exactly:
+            products = [sketch.there_and_back_many(vectors) for sketch in self._sketches]
+            return sum(scores for scores, _ in products), sum(back for _, back in products)  # type: ignore[return-value]
+        self.n_passes += 1
+        scores, back = self._data.there_and_back_many(vectors)  # type: ignore[attr-defined]
+        if self.n_passes * len(vectors) > LEARNT_VECTORS:
+            self.give_up_sketch()
+        elif self._sketches:
+            for k in range(len(vectors)):
+                self._learn(scores[:, k], back[k])
+        return scores, back
+
     def _learn(self, u: FloatArray, back: FloatArray) -> None:
         """Take scores u (N,), of which ``X'u`` (P,) is known, into the span."""
         for _ in range(2):  # once is not enough in floating point

@@ -7,6 +7,7 @@ The problem of a component is bi-convex and has local minima; a start decides wh
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,9 +15,10 @@ from scipy.linalg import eigh
 from scipy.sparse.linalg import LinearOperator, eigsh
 from scipy.special import ive
 
-from spcatv._util.devices import to_host
+from spcatv._util.devices import beside, to_host
 from spcatv._util.types import FloatArray
 from spcatv.data import CentredData, DataOperator, as_data, row_blocks
+from spcatv.kernels.workspaces import cached_layout
 from spcatv.structure import Structure
 
 # A start needs no more digits than the alternation will look at.
@@ -25,6 +27,14 @@ LANCZOS_TOL = 1e-9
 # is a Gaussian of 3 pixels, on a volume one of 2.4 voxels. Places are looked for with its square, which
 # is wider by sqrt(2).
 DIFFUSION_TIME = 36.0
+# The same for the maps that components fitted jointly start from: a Gaussian of about two pixels or voxels.
+JOINT_DIFFUSION_TIME = 15.0
+# Singular vectors beyond the number of components among which diffusion may choose.
+SPARE_DIRECTIONS = 6
+# Directions with a smaller share of the largest squared length are rounding.
+RANK_FLOOR = 1e-11
+# Iterations of varimax at most, and the relative change of its criterion that ends them.
+MOST_ROTATIONS, ROTATION_TOL = 100, 1e-5
 # Entries of X that are diffused together.
 DIFFUSED_ENTRIES = 1 << 21
 # Leading directions of large data in which regions are looked for.
@@ -134,7 +144,7 @@ def _diffused_moments(
     gram = np.empty((n_samples, n_samples))
     squares, diffused_squares = np.zeros(n_features), np.zeros(n_features)
     for samples, block in data.blocks(DIFFUSED_ENTRIES):
-        smooth = _diffuse(laplacian, block.T, 2 * DIFFUSION_TIME)
+        smooth = diffuse(laplacian, block.T, 2 * DIFFUSION_TIME)
         squares += np.einsum("ij,ij->j", block, block)
         diffused_squares += np.einsum("ij,ij->i", smooth, smooth)
         gram[:, samples] = data.dot_many(smooth.T)
@@ -156,7 +166,7 @@ def _coherent_places(
     coherences: list[float] = []
     while len(places) < PLACES_COMPARED * n_places and left.max(initial=0.0) > 0:
         peak = int(np.argmax(left))
-        kernel = _diffuse(laplacian, _unit_column(len(left), peak), 2 * DIFFUSION_TIME)[:, 0]
+        kernel = diffuse(laplacian, _unit_column(len(left), peak), 2 * DIFFUSION_TIME)[:, 0]
         # exact here, and estimated elsewhere
         expected_at_peak = float(kernel**2 @ norms**2)
         if expected_at_peak > 0:
@@ -184,12 +194,12 @@ def _independent_squares(norms: FloatArray, laplacian: sp.csr_array) -> FloatArr
     total = np.zeros((len(norms), 1))
     for first, last in row_blocks((N_PROBES, len(norms)), DIFFUSED_ENTRIES):
         signs = rng.choice([-1.0, 1.0], size=(len(norms), last - first))
-        probes = _diffuse(laplacian, norms[:, None] * signs, 2 * DIFFUSION_TIME)
+        probes = diffuse(laplacian, norms[:, None] * signs, 2 * DIFFUSION_TIME)
         total[:, 0] += np.einsum("ij,ij->i", probes, probes)
-    return np.maximum(_diffuse(laplacian, total, 0.5 * DIFFUSION_TIME)[:, 0] / N_PROBES, 0.0)
+    return np.maximum(diffuse(laplacian, total, 0.5 * DIFFUSION_TIME)[:, 0] / N_PROBES, 0.0)
 
 
-def _diffuse(laplacian: sp.csr_array, columns: FloatArray, time: float) -> FloatArray:
+def diffuse(laplacian: sp.csr_array, columns: FloatArray, time: float) -> FloatArray:
     """``exp(-time * A'A / ||A||^2)`` times columns (P, n), by its Chebyshev series.
 
     `laplacian` is ``2 A'A / ||A||^2``. With ``x = laplacian - 1`` in [-1, 1] and z = time / 2,
@@ -209,6 +219,66 @@ def _diffuse(laplacian: sp.csr_array, columns: FloatArray, time: float) -> Float
             total += coefficient * current
         out[:, first:last] = total
     return out
+
+
+class ManyProducts(Protocol):
+    """Products of N x P data with several vectors at once."""
+
+    def maps(self, scores: FloatArray) -> FloatArray:
+        """Return ``U'X`` for scores U (N, K), shape (K, P)."""
+
+    def there_and_back_many(self, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return ``S = X V'`` (N, K) and ``S'X`` (K, P) for the rows of V (K, P)."""
+
+
+def rotated_scores(
+    data: ManyProducts, leading: FloatArray, structure: Structure, n_components: int, known: FloatArray
+) -> FloatArray:
+    """Return orthonormal scores (N, n) from which n <= n_components components are fitted jointly.
+
+    One step of subspace iteration leads from the leading left singular vectors of X (N, q) to those of
+    ``X W``, X diffused on the structure. The scores are rotated within their span so that the diffused maps
+    ``W X'u`` become as sparse as a rotation can make them (varimax; Kaiser, 1958). They are orthogonal to the
+    known scores (N, m), and fewer than asked for where X has no further dimension.
+    """
+    if leading.shape[1] == 0:
+        return leading
+    spread = cached_layout(structure, _diffusion)
+    smooth = spread(data.maps(leading), 2 * JOINT_DIFFUSION_TIME)
+    smooth /= np.maximum(np.linalg.norm(smooth, axis=1, keepdims=True), np.finfo(float).tiny)
+    scores, _ = data.there_and_back_many(smooth)
+    scores = scores - known @ (known.T @ scores)
+    values, turn = eigh(scores.T @ scores)
+    kept = values > RANK_FLOOR * values[-1]
+    scores = scores @ (turn[:, kept] / np.sqrt(values[kept]))
+    maps = to_host(spread(data.maps(scores), JOINT_DIFFUSION_TIME))
+    values, turn = eigh(maps @ maps.T)
+    turn = turn[:, ::-1][:, : min(n_components, np.count_nonzero(values > 0))]
+    return np.asarray(scores @ turn @ varimax(turn.T @ maps))
+
+
+def varimax(maps: FloatArray) -> FloatArray:
+    """Return the rotation R (K, K) that maximises the variance of the squared entries of ``R'maps`` (K, P)."""
+    rotation, before = np.eye(len(maps)), 0.0
+    for _ in range(MOST_ROTATIONS):
+        rotated = rotation.T @ maps
+        squares = rotated * rotated
+        squares -= squares.mean(axis=1, keepdims=True)
+        left, values, right = np.linalg.svd(maps @ (rotated * squares).T)
+        rotation = left @ right
+        if values.sum() <= (1 + ROTATION_TOL) * before:
+            break
+        before = values.sum()
+    return rotation
+
+
+def _diffusion(structure: Structure) -> Callable[[FloatArray, float], FloatArray]:
+    """Return the function that diffuses maps (K, P) on a structure for a time in units of ``1 / ||A||^2``."""
+    norm = structure.norm_squared()
+    if norm == 0:
+        return lambda maps, _: maps
+    laplacian = (structure.matrix.T @ structure.matrix).tocsr() * (2.0 / norm)
+    return lambda maps, time: beside(np.ascontiguousarray(diffuse(laplacian, to_host(maps).T, time).T), maps)
 
 
 def random_scores(n_samples: int, n_starts: int, rng: np.random.RandomState) -> FloatArray:

@@ -27,11 +27,16 @@ CLEARANCE = 3.0
 FAINT = 10.0
 # The standard deviation of normal noise over its median magnitude.
 MEDIAN_TO_DEVIATION = 1.4826
+# Where the target lies inside a plateau, or the penalty leaves too little, the smoothness is lowered.
+SMOOTHNESS_FACTOR = 0.7
 # The smoothness is lowered to this share of what was asked for, and no further.
 LEAST_SMOOTHNESS = 0.01
 # The entries of a map that nothing smooths are known to this share of the largest. Scores this much shorter
 # than those that a loading could have are nothing but rounding.
 ROUNDING = 1e-12
+# Where less than this share of a map's squares is contrast, gaps are relative to the contrast. This is the
+# least gap to reach, relative to all of the squares.
+LEAST_CONTRAST, FINEST = 0.05, 1e-11
 # Largest distance from the wanted share of zeros for which the smoothness is not lowered.
 LARGEST_MISS = 0.05
 
@@ -100,6 +105,16 @@ class SparsityTarget:
     def smoothing(self, r: FloatArray, smoothness: float, unit: float) -> LoadingProblem:
         """Return the problem whose solution is the smoothed map of r (P,)."""
         return self.with_weights(0.0, smoothness * unit, unit).problem_at(r / TARGET_L2)
+
+    def gap_scale(self, r: FloatArray, problem: LoadingProblem, tol: float) -> float:
+        """Return the scale of gaps for the map r (P,) and its problem.
+
+        Where the features hardly differ, nearly all of the problem's own scale is their common part, and gaps
+        are relative to the differences instead, because these decide which loadings are zero.
+        """
+        scale = problem.scale()
+        contrast = r.size * (standard_deviation(r) / TARGET_L2) ** 2 / 2
+        return min(scale, max(contrast / LEAST_CONTRAST, FINEST / tol * scale))
 
     def threshold(self, z: FloatArray, noise: float) -> Threshold:
         """The threshold that leaves the wanted zeros of a smoothed map z (P,).

@@ -39,7 +39,7 @@ from spcatv.decomposition import (
     decompose,
     prepare,
 )
-from spcatv.estimator.parameters import check_some_left, checked_init, sparsities
+from spcatv.estimator.parameters import check_some_left, checked_init, fits_jointly, sparsities
 from spcatv.kernels.vectors import all_finite
 from spcatv.model.checkpoint import Stage, current_checkpoint
 from spcatv.model.encoding import recordable
@@ -99,7 +99,8 @@ class Fit:
             **weights,
             "structure_": self.structure,
             "diagnostics_": result.diagnostics,
-            "refinement_": result.refinement,
+            "patterns_": (result.patterns / np.sqrt(self.n_samples - 1)).astype(dtype),
+            "mixing_": result.mixing,
             "n_iter_": max(1, *(record.n_alternations for record in result.diagnostics)),
         }
 
@@ -269,9 +270,9 @@ def _plan(estimator: Any, data: CentredData, *, keep_warm_start: bool) -> Plan:
         max_iter=int(estimator.max_iter),
         method=estimator.solver,
         dtype=data.data.dtype,
-        init=checked_init(estimator.init, estimator.n_components, data.shape[1]),
+        init=checked_init(estimator.init, estimator.n_components, data.shape),
         n_init=int(estimator.n_init),
-        refine=bool(estimator.refine),
+        joint=fits_jointly(estimator),
         refit=estimator.refit is not None,
         keep_warm_start=keep_warm_start,
     )

@@ -49,13 +49,16 @@ def check_parameters(estimator: Any) -> None:
             f"tol must lie between {SMALLEST_TOL:g} and 1 (it is a relative gap, and float64 has no digits "
             f"for smaller ones), got {estimator.tol}"
         )
-    for name in ("positive", "center", "refine"):
+    for name in ("positive", "center"):
         check_switch(name, getattr(estimator, name))
     if not isinstance(estimator.verbose, Integral) or estimator.verbose < 0:
         raise ValueError(f"verbose must be 0, 1 or 2, got {estimator.verbose!r}")
     check_choice("penalty_units", estimator.penalty_units, allowed.UNITS)
     if not isinstance(estimator.penalty, StructuredPenalty):
         check_choice("penalty", estimator.penalty, PENALTIES)
+    check_choice("method", estimator.method, allowed.METHODS)
+    if fits_jointly(estimator):
+        _check_joint(estimator)
     check_choice("transform_method", estimator.transform_method, allowed.TRANSFORMS)
     for name, choices in (("global_signal", allowed.GLOBAL_SIGNALS), ("refit", allowed.REFITS)):
         check_choice(name, getattr(estimator, name), (None, *choices))
@@ -65,6 +68,24 @@ def check_parameters(estimator: Any) -> None:
         raise ValueError(f"dtype must be None, {' or '.join(allowed.DTYPES)}, got {estimator.dtype!r}")
     checked_memory_limit(estimator.memory_limit)
     check_choice("device", estimator.device, allowed.DEVICES)
+
+
+def fits_jointly(estimator: Any) -> bool:
+    """Whether all components are fitted at once: by default, unless alpha is given."""
+    return estimator.method == "joint" or (estimator.method == "auto" and estimator.alpha is None)
+
+
+def _check_joint(estimator: Any) -> None:
+    """Refuse what only a deflation has."""
+    if estimator.refit is not None:
+        raise ValueError(
+            "refit belongs to method='deflation': with a wanted sparsity, the loadings of a joint fit are not "
+            "shrunk; set refit=None"
+        )
+    if estimator.n_init > 1:
+        raise ValueError(
+            f"n_init={estimator.n_init} belongs to method='deflation': a joint fit has one start; set n_init=1"
+        )
 
 
 def parameters_in_use(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -181,22 +202,27 @@ def check_choice(name: str, value: Any, choices: tuple[str | None, ...]) -> None
         raise ValueError(f"unknown {name} {value!r}; choose one of {', '.join(map(repr, choices))}")
 
 
-def checked_init(init: Any, n_components: int, n_features: int) -> Init | FloatArray:
-    """The init parameter: one of the names, or finite loadings of shape (n_components, n_features)."""
+def checked_init(init: Any, n_components: int, shape: tuple[int, int]) -> Init | FloatArray:
+    """Return one of the names of `init`, or finite loadings (K, P), or finite scores (N, K) as rows (K, N)."""
     if isinstance(init, str):
         check_choice("init", init, allowed.INITS)
         return next(name for name in allowed.INITS if name == init)
-    loadings = np.asarray(init)
-    if loadings.dtype.kind not in "fiub" or loadings.shape != (n_components, n_features):
+    n_samples, n_features = shape
+    given = np.asarray(init)
+    is_loadings, is_scores = (
+        given.shape == (n_components, n_features),
+        given.shape == (n_samples, n_components),
+    )
+    if given.dtype.kind not in "fiub" or not (is_loadings or is_scores):
         raise ValueError(
-            f"init must be one of {', '.join(map(repr, allowed.INITS))} or loadings of shape "
-            f"({n_components}, {n_features}), one row per component; got {type(init).__name__} of shape "
-            f"{loadings.shape}"
+            f"init must be one of {', '.join(map(repr, allowed.INITS))}, loadings of shape "
+            f"({n_components}, {n_features}) or scores of shape ({n_samples}, {n_components}); got "
+            f"{type(init).__name__} of shape {given.shape}"
         )
-    loadings = loadings.astype(np.float64)
-    if not np.isfinite(loadings).all():
-        raise ValueError("the loadings given as init hold NaN or infinite entries")
-    return loadings
+    given = given.astype(np.float64)
+    if not np.isfinite(given).all():
+        raise ValueError("the array given as init holds NaN or infinite entries")
+    return given if is_loadings else np.ascontiguousarray(given.T)
 
 
 def sparsities(estimator: Any) -> FloatArray:

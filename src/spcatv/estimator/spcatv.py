@@ -46,17 +46,18 @@ from spcatv.structure import as_structure
 class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEstimator):
     """Sparse PCA whose components are a few coherent regions: l1 + l2 + total variation.
 
-    Component after component minimises (docs/method.md section 1.2) ::
+    Every component minimises (docs/method.md section 1.2) ::
 
         f(u, v) = -(1/N) u'Xv + l2 ||v||_2^2 + l1 ||v||_1 + tv * sum_g ||A_g v||_2,   ||u|| <= 1
 
-    where A takes differences between neighbours. Every loading vector comes with a certificate: an
-    upper bound on how far it is from the best one for its scores.
+    where A takes differences between neighbours. By default all components are fitted at once and their scores
+    u are uncorrelated (section 8). Every loading vector comes with a certificate: an upper bound on its
+    distance to the best one for its scores.
 
     There are two ways to set the weights. By default you say how sparse and how smooth the components
     should be (`sparsity`, `smoothness`), and each component gets the weights that make it so (section 7). If
     `alpha` is given, all weights are fixed in advance (`alpha`, `l1_ratio`, `tv_ratio`): the penalised model
-    of the paper.
+    of the paper, with the paper's algorithm, which finds one component after the other.
 
     Parameters
     ----------
@@ -107,18 +108,23 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         Loading solver, see `spcatv.solvers.solve`.
     n_init : int, default=1
         Starts compared for every component; the lowest penalised objective wins.
-    refine : bool, default=False
-        Whether the components are refined jointly after the last one (docs/method.md section 5.3).
+    method : {"auto", "joint", "deflation"}, default="auto"
+        "joint": all components at once, with uncorrelated scores (docs/method.md section 8). "deflation": one
+        after the other, as in the paper. "auto": joint, unless `alpha` is given.
     refit : {None, "support"}, default=None
-        "support": unshrunk loadings. On the support of each penalised loading, the loading that explains most
-        of what the components before it have left; with ``refine=True``, after the refinement (docs/method.md
-        section 5.5). Certificates, objectives and weights are those of the penalised loadings.
-    transform_method : {"deflation", "projection"}, default="deflation"
-        Scores by the deflation of the fit, or by least squares on all loadings at once.
-    init : {"svd", "structured", "random"} or array of shape (n_components, n_features), default="svd"
-        Starts: leading singular vectors of X; these, those of X diffused on the structure, and the means
-        of X around its most coherent places; random scores; or given loadings, such as ``components_`` of
-        another fit.
+        With a deflation. "support": unshrunk loadings. On the support of each penalised loading, the loading
+        that explains most of what the components before it have left (docs/method.md section 5.5).
+        Certificates, objectives and weights are those of the penalised loadings.
+    transform_method : {"auto", "projection"}, default="auto"
+        "auto": the scores of the fit, which are uncorrelated for the training samples of a joint fit, and
+        those of successive deflation otherwise. "projection": least squares on all loadings at once.
+    init : {"auto", "svd", "structured", "random"}, or array of shape (n_components, n_features) or \
+(n_samples, n_components), default="auto"
+        Starts. Of a joint fit: leading singular vectors of X diffused on the structure, rotated by varimax
+        ("auto", "structured"), or those of X, rotated ("svd"). Of a deflation: leading singular vectors of X
+        ("auto", "svd"), or these, those of X diffused on the structure, and the means of X around its most
+        coherent places ("structured"). Of both: random scores, given loadings such as ``components_`` of
+        another fit, or given scores.
     dtype : {None, "float32", "float64"}, default=None
         Precision of the fit; ``None`` keeps X's own.
     memory_limit : int, str or None, default=None
@@ -137,7 +143,13 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
     ----------
     components_ : ndarray of shape (n_components, n_features)
         Unit loading vectors, the entry of largest magnitude positive; all zeros where the data have no
-        variance left, or where the penalty of the penalised model leaves nothing.
+        variance left, or where the penalty of the penalised model leaves nothing. Those of a joint fit are
+        ordered by explained variance, unless they were asked for different sparsities.
+    patterns_ : ndarray of shape (n_components, n_features)
+        What varies with each score: the change of every feature when the score rises by one standard
+        deviation, ``X'u / sqrt(N - 1)``. Patterns are dense; loadings tell which features make the score.
+    mixing_ : ndarray of shape (n_components, n_components) or None
+        Matrix C of the scores ``X V' C`` of a joint fit; None for a deflation.
     mean_ : ndarray of shape (n_features,)
         Means of the columns (zeros if not centred).
     global_loading_ : ndarray of shape (n_features,) or None
@@ -145,8 +157,9 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
     singular_values_ : ndarray of shape (n_components,)
         Norms of the scores of the training samples.
     explained_variance_ : ndarray of shape (n_components,)
-        Variance that each component removes from the data, ``singular_values_**2 / (N - 1)``; float64,
-        because float32 has no room for squares of large numbers.
+        Variance that each score explains in a joint fit, or that each component removes from the data in a
+        deflation: ``singular_values_**2 / (N - 1)``. The sum is at most that of PCA. In float64, because
+        float32 has no room for squares of large numbers.
     explained_variance_ratio_ : ndarray of shape (n_components,)
         The same as a share of the total variance, without that of a global signal that was taken out.
     l1_, l2_, tv_ : float, or ndarray of shape (n_components,)
@@ -157,8 +170,6 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         Alternations of the component that took most.
     diagnostics_ : tuple of ComponentDiagnostics
         One record per component: objective, certificate, iterations, seconds, sparsity.
-    refinement_ : Refinement or None
-        What joint refinement did.
     n_features_in_ : int
         Number of features of X.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -194,7 +205,7 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         max_iter: int = FIT.max_iter,
         solver: str | Callable[..., Any] = FIT.solver,
         n_init: int = FIT.n_init,
-        refine: bool = FIT.refine,
+        method: str = FIT.method,
         refit: str | None = FIT.refit,
         transform_method: str = FIT.transform_method,
         init: str | npt.ArrayLike = FIT.init,
@@ -220,7 +231,7 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         self.max_iter = max_iter
         self.solver = solver
         self.n_init = n_init
-        self.refine = refine
+        self.method = method
         self.refit = refit
         self.transform_method = transform_method
         self.init = init
@@ -320,6 +331,8 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         products, _ = each_block(data, partial(_products, centring, components))
         if self.transform_method == "projection":
             scores = np.linalg.lstsq(components @ components.T, products.T, rcond=None)[0].T
+        elif self.mixing_ is not None:
+            scores = products @ self.mixing_
         else:
             scores = deflation_scores(products, components)
         if not np.abs(scores).max(initial=0.0) <= np.finfo(data.dtype).max:
@@ -330,7 +343,10 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         return np.asarray(scores.astype(data.dtype))
 
     def inverse_transform(self, X: Any) -> FloatArray:
-        """Rows that have the given scores: ``T V + mean``, without a global signal that was taken out.
+        """Return samples with the given scores, ``T D V + mean``, without a global signal that was taken out.
+
+        For a joint fit, D makes the result the projection of a sample onto the loadings; otherwise it is the
+        identity.
 
         Parameters
         ----------
@@ -369,8 +385,16 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
             scores = scores.rechunk({1: -1})
             chunks = scores.chunks[0], self.mean_.shape
             meta = np.empty((0, 0), np.result_type(scores.dtype, self.components_.dtype))
-            return scores.map_blocks(np.matmul, self.components_, chunks=chunks, meta=meta) + self.mean_
-        return np.asarray(scores @ self.components_ + self.mean_)
+            return scores.map_blocks(np.matmul, self._decoder(), chunks=chunks, meta=meta) + self.mean_
+        return np.asarray(scores @ self._decoder() + self.mean_)
+
+    def _decoder(self) -> FloatArray:
+        """Return the rows ``D V`` (K, P) that samples are composed of, weighted by their scores."""
+        components = self.components_
+        if self.mixing_ is None or self.transform_method == "projection":
+            return components
+        wide = components.astype(np.float64)
+        return np.asarray(np.linalg.pinv(wide @ wide.T @ self.mixing_) @ wide).astype(components.dtype)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Minus the mean over the samples of X of the squared reconstruction error.
@@ -401,8 +425,8 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         check_is_fitted(self)
         data = checked_data(self, X, reset=False)
         scores = self.transform(data).astype(np.float64)
-        centring, components = centring_of(self), self.components_.astype(np.float64)
-        _, total = each_block(data, partial(_squared_error, centring, components, scores))
+        rows = self._decoder().astype(np.float64)
+        _, total = each_block(data, partial(_squared_error, centring_of(self), rows, scores))
         return -float(total) / data.shape[0]
 
     def save(self, folder: str | os.PathLike[str], *, inputs: Mapping[str, Any] | None = None) -> Path:
@@ -471,7 +495,7 @@ def _products(
 
 
 def _squared_error(
-    centring: Centring, components: FloatArray, scores: FloatArray, samples: slice, block: FloatArray
+    centring: Centring, rows: FloatArray, scores: FloatArray, samples: slice, block: FloatArray
 ) -> tuple[None, float]:
-    """Sum of squares of what the scores (N, K) leave of some samples."""
-    return None, float(np.square(centring.apply(block) - scores[samples] @ components).sum())
+    """Return the sum of squares of some samples minus their scores (N, K) times rows (K, P)."""
+    return None, float(np.square(centring.apply(block) - scores[samples] @ rows).sum())

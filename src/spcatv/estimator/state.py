@@ -12,11 +12,10 @@ import numpy as np
 from spcatv._util.types import Array
 from spcatv._util.warn import warn_user
 from spcatv.decomposition import ComponentDiagnostics
-from spcatv.decomposition.refinement import Refinement
 from spcatv.estimator.parameters import check_parameters
 from spcatv.model import ModelError, SavedModel, pack, structure_from_state, structure_state, unpack
 from spcatv.model.records import NUMBER, TEXTS, read_record, read_value, write_record
-from spcatv.model.schema import ARRAYS, DIAGNOSTICS, FITTED, OPTIONAL_ARRAYS, REFINEMENT
+from spcatv.model.schema import ARRAYS, DIAGNOSTICS, FITTED, OPTIONAL_ARRAYS
 from spcatv.problem.penalties import PENALTY_CLASSES
 from spcatv.structure import Structure
 
@@ -47,8 +46,6 @@ def estimator_state(estimator: Any, *, inputs: Mapping[str, Any] | None = None) 
     fitted = write_record(FITTED, estimator, suffix="_")
     fitted["structure"] = structure
     fitted["diagnostics"] = [write_record(DIAGNOSTICS, record) for record in estimator.diagnostics_]
-    refinement = estimator.refinement_
-    fitted["refinement"] = None if refinement is None else write_record(REFINEMENT, refinement)
     if hasattr(estimator, "feature_names_in_"):
         fitted["feature_names_in"] = TEXTS.write(estimator.feature_names_in_)
     parameters: dict[str, Any] = {}
@@ -70,9 +67,7 @@ def estimator_state(estimator: Any, *, inputs: Mapping[str, Any] | None = None) 
 def restore_estimator(make: Callable[..., Estimator], saved: SavedModel) -> Estimator:
     """Make the fitted estimator that `estimator_state` has described, with the same numbers to the last bit.
 
-    `make` is SPCATV or a subclass with the same parameters; the type and shape of every entry are checked. Of
-    a joint refinement the estimator has the joint objectives, not the components; those are in
-    ``components_`` and ``diagnostics_``.
+    `make` is SPCATV or a subclass with the same parameters; the type and shape of every entry are checked.
     """
     fitted, arrays = saved.fitted, saved.arrays
     with saved.naming_source():
@@ -100,7 +95,6 @@ def _read_fitted(
     found |= {f"{name}_": arrays.get(name) for name in (*ARRAYS, *OPTIONAL_ARRAYS)}
     found["structure_"] = structure
     found["diagnostics_"] = _read_diagnostics(fitted.get("diagnostics"))
-    found["refinement_"] = _read_refinement(fitted.get("refinement"))
     if "feature_names_in" in fitted:
         names = read_value(TEXTS, fitted["feature_names_in"], "feature_names_in")
         found["feature_names_in_"] = np.asarray(names, dtype=object)
@@ -179,12 +173,6 @@ def _read_diagnostics(states: Any) -> tuple[ComponentDiagnostics, ...]:
         ComponentDiagnostics(**read_record(DIAGNOSTICS, state, f"the diagnostics of component {k + 1}"))
         for k, state in enumerate(states)
     )
-
-
-def _read_refinement(state: Any) -> Refinement | None:
-    if state is None:
-        return None
-    return Refinement(components=(), **read_record(REFINEMENT, state, "the refinement of the model"))
 
 
 def _check_shapes(found: Mapping[str, Any]) -> None:

@@ -85,7 +85,7 @@ class ImageSPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transf
         files finds them. Needed if the data matrix does not fit into memory, or into `memory_limit`: it then
         stays on disk (docs/large-data.md).
     sparsity, smoothness, alpha, l1_ratio, tv_ratio, penalty_units, penalty, positive, center, \
-global_signal, tol, max_iter, solver, n_init, refine, refit, transform_method, init, memory_limit, \
+global_signal, tol, max_iter, solver, n_init, method, refit, transform_method, init, memory_limit, \
 device, random_state
         As for `spcatv.SPCATV`.
     verbose : int, default=0
@@ -111,7 +111,7 @@ device, random_state
         The fit on the data matrix. Its fitted attributes are available here as well: ``components_``,
         ``mean_``, ``global_loading_``, ``singular_values_``, ``explained_variance_``,
         ``explained_variance_ratio_``, ``l1_``, ``l2_``, ``tv_``, ``structure_``, ``n_iter_``,
-        ``diagnostics_``, ``refinement_``, ``n_features_in_``.
+        ``diagnostics_``, ``n_features_in_``.
     space_ : Space
         Where the features live; creates and writes images.
     preparation_ : Preparation
@@ -181,7 +181,7 @@ device, random_state
         max_iter: int = FIT.max_iter,
         solver: str | Callable[..., Any] = FIT.solver,
         n_init: int = FIT.n_init,
-        refine: bool = FIT.refine,
+        method: str = FIT.method,
         refit: str | None = FIT.refit,
         transform_method: str = FIT.transform_method,
         init: str | npt.ArrayLike = FIT.init,
@@ -221,7 +221,7 @@ device, random_state
         self.max_iter = max_iter
         self.solver = solver
         self.n_init = n_init
-        self.refine = refine
+        self.method = method
         self.refit = refit
         self.transform_method = transform_method
         self.init = init

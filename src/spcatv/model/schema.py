@@ -31,7 +31,7 @@ from spcatv.model.records import (
     Table,
 )
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
 IMAGE_PACKAGES = ("nilearn", "nibabel")  # of models of images
 
@@ -52,7 +52,7 @@ ARRAYS: Mapping[str, str] = {
     "explained_variance_ratio": "K",
 }
 # The same for arrays that a model has only with some parameters.
-OPTIONAL_ARRAYS: Mapping[str, str] = {"global_loading": "P"}
+OPTIONAL_ARRAYS: Mapping[str, str] = {"global_loading": "P", "patterns": "KP", "mixing": "KK"}
 # One record per component.
 DIAGNOSTICS: Table = {
     "objective": NUMBER,
@@ -77,7 +77,6 @@ DIAGNOSTICS: Table = {
     "global_correlation": NUMBER_OR_NULL,
     "n_passes": INTEGER_OR_NULL,
 }
-REFINEMENT: Table = {"objectives": NUMBERS, "n_cycles": INTEGER, "converged": BOOLEAN}
 # Models of images: one record per file that was read, and one on the features that were dropped.
 IMAGE_FILE: Table = {"name": TEXT, "sha256": TEXT}
 DROPPED: Table = {

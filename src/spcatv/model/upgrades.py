@@ -24,12 +24,9 @@ def upgrade(saved: SavedModel, version: int) -> SavedModel:
 def _from_1(saved: SavedModel) -> SavedModel:
     """Version 1, which had two more forms than its number tells.
 
-    The record of a joint refinement also held the state of its solver, of which one entry came later.
-    Confounds that are text came later, too: without them there are no levels.
+    The record of a joint refinement, which is dropped, also held arrays. Confounds that are text came later, too: without them there are no levels.
     """
     fitted = dict(saved.fitted)
-    if isinstance(fitted.get("refinement"), dict):
-        fitted["refinement"] = {k: v for k, v in fitted["refinement"].items() if k != "components"}
     images = fitted.get("images")
     if isinstance(images, dict) and isinstance(images.get("confounds"), dict):
         fitted["images"] = {**images, "confounds": {"levels": {}, **images["confounds"]}}
@@ -100,4 +97,13 @@ def _from_2(saved: SavedModel) -> SavedModel:
     )
 
 
-UPGRADES: dict[int, Callable[[SavedModel], SavedModel]] = {1: _from_1, 2: _from_2}
+def _from_3(saved: SavedModel) -> SavedModel:
+    """All components were fitted by deflation, and perhaps refined; patterns were not kept."""
+    parameters = {name: value for name, value in saved.parameters.items() if name != "refine"}
+    if parameters.get("transform_method") == "deflation":
+        parameters["transform_method"] = "auto"
+    fitted = {name: value for name, value in saved.fitted.items() if name != "refinement"}
+    return replace(saved, parameters={**parameters, "method": "deflation"}, fitted=fitted)
+
+
+UPGRADES: dict[int, Callable[[SavedModel], SavedModel]] = {1: _from_1, 2: _from_2, 3: _from_3}

@@ -141,8 +141,6 @@ def _model(model: Any) -> tuple[str, ...]:
     extras = []
     if model.positive:
         extras.append("Loadings were kept non-negative.")
-    if model.refine:
-        extras.append("The components were refined jointly.")
     if model.refit is not None:
         extras.append("Loadings were fitted again on their supports, without penalties.")
     missed = sum(record.n_nonzero > 0 and not record.converged for record in model.diagnostics_)

@@ -36,23 +36,21 @@ def variance_of(model: Any, scores: FloatArray | None, ceiling: FloatArray | Non
     total = float(model.explained_variance_[largest]) / own[largest]
     adjusted = adjusted_explained_variance(scores) / total
     components = np.asarray(model.components_, dtype=np.float64)
-    products = products_from_scores(scores, components, method=model.transform_method)
+    products = _products(model, scores, components)
     spanned = _spanned(products, components) / (total * (len(scores) - 1))
     return Variance(own, adjusted, np.cumsum(spanned), ceiling)
 
 
-def products_from_scores(
-    scores: npt.ArrayLike, components: npt.ArrayLike, *, method: str = "deflation"
-) -> FloatArray:
-    """Products of the samples with every unit loading, ``x v_k``, from their scores, both of shape (n, K).
+def _products(model: Any, scores: npt.ArrayLike, components: FloatArray) -> FloatArray:
+    """Return the products of samples with every unit loading, ``x v_k``, from their scores, both (n, K).
 
-    Deflation gives the scores ``t_k = x v_k - sum_{i < k} t_i (v_i'v_k)`` (docs/method.md section 5.2), so
-    ``x v_k = t_k + sum_{i < k} t_i (v_i'v_k)``. Projection gives scores with ``T V V' = X V'``.
+    A joint fit gives the scores ``X V' C``. Deflation gives ``t_k = x v_k - sum_{i < k} t_i (v_i'v_k)``
+    (docs/method.md section 5.2). Projection gives scores with ``T V V' = X V'``.
     """
-    loadings = np.asarray(components, dtype=np.float64)
-    overlap = loadings @ loadings.T
-    if method == "deflation":
-        overlap = np.triu(overlap, 1) + np.eye(len(loadings))
+    overlap = components @ components.T
+    if model.transform_method != "projection":
+        deflated = np.triu(overlap, 1) + np.eye(len(components))
+        overlap = deflated if model.mixing_ is None else np.linalg.pinv(model.mixing_)
     return np.asarray(scores, dtype=np.float64) @ overlap
 
 

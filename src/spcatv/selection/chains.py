@@ -91,7 +91,8 @@ def fit_chain(
 def _outcome(fit: Fit, test: Data, transform_method: str, seconds: float) -> Outcome:
     components = fit.components
     with one_blas_thread():
-        scores = held_out(components, fit.centring, test, transform_method=transform_method)
+        projects = fit.decomposition.mixing is not None or transform_method == "projection"
+        scores = held_out(components, fit.centring, test, projects=projects)
     return Outcome(
         held_out=scores,
         sparsity=np.mean(components == 0, axis=1),

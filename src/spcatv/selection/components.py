@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils import check_random_state
 
+from spcatv._util.parameters import FIT
+from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray, IntArray
-from spcatv.data import checked_adjustment
+from spcatv.data import Adjustment, as_data, checked_adjustment, on_device
 from spcatv.estimator import SPCATV
+from spcatv.estimator.fitting import centred_data, fit_data, with_parameters
+from spcatv.estimator.parameters import fits_jointly
 from spcatv.progress import StageStarted
-from spcatv.selection.chains import ChainResult, fit_chain
-from spcatv.selection.folds import make_folds
-from spcatv.selection.path import checked_template, complete_setting
+from spcatv.selection.chains import fit_chain, place
+from spcatv.selection.folds import Fold, make_folds
+from spcatv.selection.held_out import explained_by_scores
+from spcatv.selection.path import Setting, checked_template, complete_setting, with_setting
 from spcatv.selection.table import standard_error
-from spcatv.selection.workers import check_failures, placed, shareable, workers
+from spcatv.selection.workers import (
+    FIT_FAILURES,
+    Failure,
+    check_failures,
+    failure,
+    placed,
+    shareable,
+    workers,
+)
+from spcatv.structure import Structure
 
 # A component counts if it explains more than this many times what those at the end of the curve explain,
 OUTSTANDING = 2.0
@@ -157,14 +173,17 @@ def component_curve(
     confounds: Any = None,
     n_jobs: int | None = None,
 ) -> ComponentCurve:
-    """Held-out explained variance for every number of components, from one fit per fold.
+    """Compute the held-out explained variance for every number of components.
 
-    Deflation is greedy: the first k components of a model are the model with k components.
+    Components that are fitted jointly are not nested, so every number of them is a fit of its own on every
+    fold: K (K + 1) / 2 components per fold. What counts is how much of the held-out samples the scores
+    explain, by the patterns of the training samples: a second part of one pattern adds nothing. With
+    ``method="deflation"``, the first k components of a fit are the fit of k components: one fit per fold.
 
     Parameters
     ----------
     estimator : SPCATV
-        The setting; its `n_components` is ignored, and ``refine`` must be off. It is not changed.
+        The setting; its `n_components` is ignored. It is not changed.
     X : array-like of shape (n_samples, n_features)
         Data.
     max_components : int, default=10
@@ -192,11 +211,6 @@ def component_curve(
     >>> component_curve(SPCATV(structure=(60,)), X, max_components=5).elbow
     2
     """
-    if estimator.refine:
-        raise ValueError(
-            "refine=True changes all components together, so that the first k are not the model of k; set "
-            "refine=False to choose their number"
-        )
     template, data, structure = checked_template(clone(estimator).set_params(n_components=max_components), X)
     template.set_params(structure=None)
     data = placed(data, template, n_jobs)
@@ -205,10 +219,34 @@ def component_curve(
     rank = min(min(len(fold.train) for fold in folds) - bool(estimator.center), data.shape[1])
     template.set_params(n_components=min(max_components, max(rank, 1)))
     adjustment = checked_adjustment(standardize, confounds, data.shape[0])
-    tasks = ((template, shareable(data), structure, fold, [setting], adjustment) for fold in folds)
+    tasks = ((template, shareable(data), structure, fold, setting, adjustment) for fold in folds)
     with workers(n_jobs, data, StageStarted("Counting components", len(folds), "folds")) as pool:
-        results: list[ChainResult] = list(pool.run(fit_chain, tasks))
-    failures = [item for result in results for item in result.failures]
-    explained = [item.held_out.shares for result in results for item in result.outcomes if item is not None]
-    check_failures(failures, n_left=len(explained))
+        results: list[tuple[FloatArray | None, tuple[Failure, ...]]] = list(pool.run(_curve_of_fold, tasks))
+    explained = [shares for shares, _ in results if shares is not None]
+    check_failures([item for _, failures in results for item in failures], n_left=len(explained))
     return ComponentCurve(np.stack(explained))
+
+
+def _curve_of_fold(
+    estimator: SPCATV, X: Any, structure: Structure, fold: Fold, setting: Setting, adjustment: Adjustment
+) -> tuple[FloatArray | None, tuple[Failure, ...]]:
+    """Return the shares that 1, ..., K components explain of the held-out samples, and what failed."""
+    if not fits_jointly(estimator):
+        result = fit_chain(estimator, X, structure, fold, [setting], adjustment)
+        outcome = result.outcomes[0]
+        return None if outcome is None else outcome.held_out.shares, result.failures
+    try:
+        with one_blas_thread():
+            data = on_device(as_data(X), estimator.device, int(estimator.n_components))
+            train, test = adjustment.adjusted(data, fold.train, fold.test)
+            centred = centred_data(estimator, train)
+            shares = []
+            for k in range(1, int(estimator.n_components) + 1):
+                own = {"n_components": k, "sparsity": np.mean(setting.get("sparsity", FIT.sparsity))}
+                template = with_parameters(with_setting(estimator, setting), own)
+                rng = check_random_state(deepcopy(estimator.random_state))
+                fit = fit_data(template, centred, structure, rng=rng)
+                shares.append(explained_by_scores(fit, test))
+    except FIT_FAILURES as error:
+        return None, (failure(place(fold, setting), error),)
+    return np.array(shares), ()

@@ -110,7 +110,7 @@ class SPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEstimator
         explained by a component does, so that a setting chosen on folds means the same on all samples, and
         no fit knows of the samples held out. An "absolute" alpha weighs more on all samples than on a fold,
         by the square root of the ratio of their numbers.
-    penalty, positive, center, global_signal, tol, max_iter, solver, n_init, refine, refit, \
+    penalty, positive, center, global_signal, tol, max_iter, solver, n_init, method, refit, \
 transform_method, init, dtype, memory_limit, device, random_state
         As in `SPCATV`.
     checkpoint : path, default=None
@@ -214,7 +214,7 @@ transform_method, init, dtype, memory_limit, device, random_state
         max_iter: int = FIT.max_iter,
         solver: str | Callable[..., Any] = FIT.solver,
         n_init: int = FIT.n_init,
-        refine: bool = FIT.refine,
+        method: str = FIT.method,
         refit: str | None = FIT.refit,
         transform_method: str = FIT.transform_method,
         init: str | npt.ArrayLike = FIT.init,
@@ -248,7 +248,7 @@ transform_method, init, dtype, memory_limit, device, random_state
         self.max_iter = max_iter
         self.solver = solver
         self.n_init = n_init
-        self.refine = refine
+        self.method = method
         self.refit = refit
         self.transform_method = transform_method
         self.init = init

@@ -164,7 +164,7 @@ def all_zero_alpha(estimator: SPCATV, X: Any) -> AllZero:
         sparsity=FIT.sparsity,
         smoothness=FIT.smoothness,
         alpha=1.0,
-        refine=False,
+        method="deflation",
         init="svd",
         max_iter=min(int(estimator.max_iter), ALTERNATIONS),
     )

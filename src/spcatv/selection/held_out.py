@@ -10,6 +10,7 @@ from spcatv._util.devices import beside
 from spcatv._util.types import FloatArray
 from spcatv.data import Centring, Data, each_block, is_on_gpu
 from spcatv.decomposition import deflation_scores
+from spcatv.estimator.fitting import Fit
 from spcatv.metrics import orthonormal_basis
 from spcatv.model.encoding import recordable
 
@@ -33,18 +34,14 @@ class HeldOut:
         return self.explained / self.total if self.total > 0 else np.zeros_like(self.explained)
 
 
-def held_out(
-    components: FloatArray, centring: Centring, data: Data, *, transform_method: str = "deflation"
-) -> HeldOut:
-    """Score samples for every number of components at once.
+def held_out(components: FloatArray, centring: Centring, data: Data, *, projects: bool = False) -> HeldOut:
+    """Score samples for the first 1, ..., K components at once.
 
-    The components are unit loadings (K, P), the centring is that of the training samples. Deflation is
-    greedy, so that the first k components of a fit are the fit of k components, and every step of it is a
-    projection (docs/method.md section 5.1): what component k explains of a sample is its score squared, and
-    no reconstruction needs to be made. With ``transform_method="projection"`` it is what the span of the
-    first k loadings adds.
+    The components are unit loadings (K, P), the centring is that of the training samples. Every step of a
+    deflation is a projection (docs/method.md section 5.1), so component k explains the squares of its scores.
+    If the scores come from a projection or a joint fit (`projects`), component k explains the squares that the
+    span of the first k loadings adds.
     """
-    projects = transform_method == "projection"
     basis = orthonormal_basis(components) if projects else components
     if is_on_gpu(data):
         total, products = _by_products(basis, centring, data)
@@ -60,6 +57,25 @@ def held_out(
 
     total, *explained = each_block(data, sums)[1]
     return HeldOut(float(total), np.cumsum(explained))
+
+
+def explained_by_scores(fit: Fit, data: Data) -> float:
+    """Return the share of the squares of samples that the scores of a joint fit explain.
+
+    A sample is reconstructed from its scores t by the patterns of the training samples,
+    ``sum_k t_k X'u_k / ||X'u_k||``.
+    """
+    found, centring = fit.decomposition, fit.centring
+    lengths = found.singular_values[:, None]
+    patterns = np.divide(found.patterns, lengths, out=np.zeros_like(found.patterns), where=lengths > 0)
+
+    def sums(_: slice, block: FloatArray) -> tuple[None, FloatArray]:
+        centred = centring.apply(block) / fit.unit
+        left = centred - centred @ found.components.T @ found.mixing @ patterns
+        return None, np.array([np.square(centred).sum(), np.square(left).sum()])
+
+    total, left = each_block(data, sums)[1]
+    return float(1.0 - left / total) if total > 0 else 0.0
 
 
 def _by_products(basis: FloatArray, centring: Centring, data: Data) -> tuple[float, FloatArray]:

@@ -106,13 +106,13 @@ def further_components(
     The further components are asked for what the last one was asked for.
     """
     n_components = int(template.n_components)
-    more: dict[str, Any] = {"n_components": n_components + n_further, "refine": False}
+    more: dict[str, Any] = {"n_components": n_components + n_further}
     for name in ("alpha", "sparsity"):
         value = getattr(template, name)
         if np.ndim(value) > 0:
             more[name] = (*value, *n_further * (value[-1],))
     if not isinstance(template.init, str):
-        more["init"] = "svd"
+        more["init"] = "auto"
     with one_blas_thread():
         found = fit_data(
             with_parameters(template, more), data, fit.structure, rng=starts, found=fit.decomposition

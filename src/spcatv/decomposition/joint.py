@@ -1,0 +1,419 @@
+"""All components at once, with uncorrelated scores (docs/method.md section 8).
+
+    minimise over U'U = I and V:   sum_k { -1/N u_k'X v_k + l2 ||v_k||^2 + l1 ||v_k||_1 + tv s(v_k) }
+
+For fixed scores the loadings are K separate problems, each with its own certificate. For fixed loadings the
+best scores are the polar factor of ``X V``. With fixed weights, both half steps lower the sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from spcatv._util.devices import beside
+from spcatv._util.types import BoolArray, FloatArray
+from spcatv.data import CentredData
+from spcatv.decomposition.alternation import STEP_SHARE, Limits
+from spcatv.decomposition.component import Component, null_component
+from spcatv.decomposition.passes import CountedPasses
+from spcatv.decomposition.penalty import LoadingPenalty, Weights
+from spcatv.decomposition.starts import rotated_scores
+from spcatv.decomposition.target import ROUNDING, SMOOTHNESS_FACTOR, SparsityTarget
+from spcatv.kernels.vectors import inner_product
+from spcatv.problem import Certificate, LoadingProblem
+from spcatv.progress import AlternationEnded
+from spcatv.solvers.warm import WarmSolver
+
+# A sweep stops each loading problem at this share of the gap that the problem starts with.
+JOINT_REDUCTION = 0.3
+# Supports are found to this multiple of the tolerance, then loadings on them to the tolerance.
+SUPPORT_TOL = 10.0
+# Components whose raw scores ``X v`` correlate above this are parts of one pattern.
+SAME_PATTERN = 0.95
+
+Request = LoadingPenalty | SparsityTarget
+
+
+class _Block:
+    """Loading of one component for fixed weights, with its certificate."""
+
+    def __init__(self, request: Request, solver: WarmSolver, number: int) -> None:
+        self.request, self.solver, self.number = request, solver, number
+        self.n_iter, self.gap, self.scale = 0, 0.0, 0.0
+        self.loading: FloatArray
+        self.certificate: Certificate
+
+    @property
+    def penalty(self) -> LoadingPenalty:
+        """The penalty on the loading."""
+        assert isinstance(self.request, LoadingPenalty)
+        return self.request
+
+    def fix_support(self, r: FloatArray, tol: float) -> None:
+        """Do nothing: fixed weights decide about the support."""
+
+    def solve(self, r: FloatArray, tol: float, reduction: float) -> None:
+        """Solve the loading problem for the map ``r = X'u / N`` (P,).
+
+        A loading that is no better than zero is solved to the tolerance before zero takes its place.
+        """
+        problem = self._problem(r)
+        self.scale = problem.scale()
+        goal = STEP_SHARE * tol * self.scale
+        step = self.solver.step(problem, goal, reduction)
+        if step.value >= self.scale and step.gap > goal:
+            step = self.solver.step(problem, goal)
+        self.n_iter += step.n_iter
+        found = step.certificate if step.value < self.scale else problem.zero_certificate(step.certificate)
+        self.certificate, self.loading = found, found.v
+
+    def judge(self, r: FloatArray) -> None:
+        """Compute the gap of the loading for the map r (P,) of other scores."""
+        problem = self._problem(r)
+        self.gap, self.scale = problem.judge(self.certificate).gap, problem.scale()
+
+    def objective(self, r: FloatArray) -> float:
+        """Return ``-r'v`` plus the penalties on the loading v."""
+        return self.penalty.value(self.loading) - inner_product(r, self.loading)
+
+    def component(self, scores: _Scores, k: int, *, tol: float, keep_warm_start: bool) -> Component:
+        """Return the component with the k-th scores."""
+        r = scores.maps[k]
+        return Component(
+            v=self.loading,
+            u=scores.u[:, k],
+            scores_norm=float(np.linalg.norm(scores.raw[:, k])),
+            objective=self.objective(r),
+            gap=self.gap,
+            scale=self.scale,
+            converged=self.gap <= tol * self.scale,
+            objectives=(),
+            inexactness=(),
+            n_inner_iter=self.n_iter,
+            back=len(scores.u) * r,
+            dual=self.solver.dual() if keep_warm_start else np.zeros(0),
+            weights=self.penalty.weights,
+        )
+
+    def _problem(self, r: FloatArray) -> LoadingProblem:
+        return self.penalty.problem_at(r / self.penalty.weights.l2)
+
+
+class _SparseBlock(_Block):
+    """Loading of a wanted sparsity: a smoothed map, soft-thresholded, or restricted to a fixed support."""
+
+    request: SparsityTarget
+
+    def __init__(self, request: SparsityTarget, solver: WarmSolver, number: int) -> None:
+        super().__init__(request, solver, number)
+        self.smoothness, self.unit, self.l1, self.jump = request.smoothness, 1.0, 0.0, 0.0
+        self.support: BoolArray | None = None
+
+    @property
+    def penalty(self) -> LoadingPenalty:
+        """The penalty with the weights of the last step; on a fixed support without l1."""
+        l1 = self.l1 if self.support is None else 0.0
+        return self.request.with_weights(l1, self.smoothness * self.unit, self.unit)
+
+    def solve(self, r: FloatArray, tol: float, reduction: float) -> None:
+        """Smooth the map ``r = X'u / N`` (P,), and take the loading from it."""
+        self.unit = self.request.unit(r)
+        problem = self._problem(r)
+        goal = STEP_SHARE * tol * self.request.gap_scale(r, problem, tol)
+        step = self.solver.step(problem, goal, reduction)
+        self.n_iter += step.n_iter
+        self.certificate, self._tol = step.certificate, tol
+        if self.support is None:
+            threshold = self.request.threshold(step.v, 0.0)
+            self.l1, self.loading = threshold.l1, threshold.apply(step.v)
+        else:
+            self.loading = np.where(self.support, step.v, 0.0)
+
+    def judge(self, r: FloatArray) -> None:
+        """Compute the gap of the smoothed map for the map r (P,) of other scores."""
+        problem = self._problem(r)
+        self.gap = problem.judge(self.certificate).gap
+        self.scale = self.request.gap_scale(r, problem, self._tol)
+
+    def fix_support(self, r: FloatArray, tol: float) -> None:
+        """Take the support of the smoothed map of r (P,), and keep it from here on.
+
+        A plateau of the map is zero as a whole or not at all. Where that puts the share of zeros far from the
+        wanted one, the smoothness is lowered.
+        """
+        has_structure = self._problem(r).has_structure
+        while True:
+            self.judge(r)
+            z = self.certificate.v
+            noise = float(np.sqrt(max(self.gap, tol * self.scale) / z.size))
+            find = self.request.threshold if has_structure else self.request.exact_threshold
+            threshold = find(z, noise if has_structure else ROUNDING)
+            lower = SMOOTHNESS_FACTOR * self.smoothness
+            if not (threshold.is_off and has_structure and lower >= self.request.least_smoothness):
+                break
+            self.smoothness = lower
+            self.solve(r, tol, 0.0)
+        self.l1, self.jump = threshold.l1, threshold.jump
+        self.support = np.abs(z) > self.l1
+        self.loading = np.where(self.support, z, 0.0)
+
+    def component(self, scores: _Scores, k: int, *, tol: float, keep_warm_start: bool) -> Component:
+        """Return the component with the k-th scores; its l1 is the threshold that gave its support."""
+        found = super().component(scores, k, tol=tol, keep_warm_start=keep_warm_start)
+        return replace(
+            found,
+            weights=replace(found.weights, l1=self.l1),
+            smoothness=self.smoothness,
+            jump=self.jump,
+            target_sparsity=self.request.sparsity,
+        )
+
+    def _problem(self, r: FloatArray) -> LoadingProblem:
+        return self.request.smoothing(r, self.smoothness, self.unit)
+
+
+@dataclass(frozen=True, eq=False)
+class _Scores:
+    """Orthonormal scores of some loadings, and their products with the data."""
+
+    u: FloatArray  # shape (N, K)
+    maps: FloatArray  # ``u'X / N``, shape (K, P)
+    raw: FloatArray  # ``X v`` of the loadings, shape (N, K)
+    # strengths and correlations of the raw scores without the known ones, shapes (K,) and (K, K)
+    strength: FloatArray
+    correlation: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class JointFit:
+    """Components with uncorrelated scores, in the order of their requests."""
+
+    components: tuple[Component, ...]
+    raw_scores: FloatArray  # ``X v`` of the loadings, shape (N, K)
+
+
+class JointFitter:
+    """Fit components jointly, beside components whose scores are known.
+
+    Parameters
+    ----------
+    data : CentredData
+        N x P data.
+    limits : Limits
+        Stopping criteria and progress callback; `max_iter` counts sweeps over all components.
+    make_solver : callable
+        Returns a warm solver for a request.
+    n_directions : int
+        Directions of the sketch of data with many samples.
+    """
+
+    def __init__(
+        self,
+        data: CentredData,
+        limits: Limits,
+        make_solver: Callable[[Request], WarmSolver],
+        n_directions: int,
+    ) -> None:
+        self._data, self._limits, self._make_solver = data, limits, make_solver
+        self._sketch = None if data.gram_pays else data.compressed(n_directions)
+        self._passes = CountedPasses(data, self._sketch)
+        self._known = np.zeros((data.shape[0], 0))
+        self._known_maps: FloatArray = np.zeros_like(data.mean, shape=(0, data.shape[1]))
+        self._n_sweeps = 0
+        self.objectives: list[float] = []  # sum of the objectives after every half step
+
+    def fit(
+        self,
+        requests: Sequence[Request],
+        leading: FloatArray,
+        *,
+        start: FloatArray | None = None,
+        duals: Sequence[tuple[FloatArray, FloatArray]] = (),
+        found: Sequence[Component] = (),
+    ) -> JointFit:
+        """Fit one component for every request.
+
+        Parameters
+        ----------
+        requests : sequence of LoadingPenalty or SparsityTarget
+            One per component, those of `found` first.
+        leading : ndarray of shape (N, q)
+            Leading left singular vectors of the data, from which starts are made.
+        start : ndarray of shape (N, K), default=None
+            Scores to start from; by default those of `rotated_scores`.
+        duals : sequence of (loading, dual variable)
+            Solutions of similar problems, one per component, to start the loading solver from.
+        found : sequence of Component
+            Components that stay as they are; all other scores are uncorrelated with theirs.
+
+        Returns
+        -------
+        JointFit
+            With null components where the data have no further dimension.
+        """
+        n_samples = self._data.shape[0]
+        fitted: dict[int, tuple[Component, FloatArray]] = {}
+        for number, component in enumerate(found):
+            self._fix(component)
+            fitted[number] = component, self._data.dot(component.v)
+        left = {number: request for number, request in enumerate(requests) if number not in fitted}
+        while left:
+            first = self._first_scores(leading, left, start)
+            blocks = [
+                self._block(request, number)
+                for (number, request), _ in zip(left.items(), first.T, strict=False)
+            ]
+            for block, (loading, dual) in zip(blocks, duals, strict=False):
+                block.solver.restart_from(loading, dual)
+            new = self._fit_blocks(blocks, first)
+            start, duals = None, ()
+            fitted |= new
+            left = {number: request for number, request in left.items() if number not in new}
+            if not new:
+                break
+            for component, _ in new.values():
+                self._fix(component)
+        nothing = np.zeros(n_samples)
+        all_of_them = [
+            fitted.get(number, (_null(self._data.shape, request), nothing))
+            for number, request in enumerate(requests)
+        ]
+        return JointFit(
+            tuple(component for component, _ in all_of_them),
+            np.column_stack([raw for _, raw in all_of_them]),
+        )
+
+    def _block(self, request: Request, number: int) -> _Block:
+        solver = self._make_solver(request)
+        if isinstance(request, SparsityTarget):
+            return _SparseBlock(request, solver, number)
+        return _Block(request, solver, number)
+
+    def _fix(self, component: Component) -> None:
+        """Keep all further scores orthogonal to those of a component."""
+        if component.is_null:
+            return
+        self._known = np.column_stack([self._known, component.u])
+        self._known_maps = np.concatenate([self._known_maps, beside(component.back, self._known_maps)[None]])
+
+    def _first_scores(
+        self, leading: FloatArray, left: dict[int, Request], start: FloatArray | None
+    ) -> FloatArray:
+        if start is not None:
+            return start
+        structure = next(iter(left.values())).structure
+        data = self._data if self._sketch is None else self._sketch
+        return rotated_scores(data, leading, structure, len(left), self._known)
+
+    def _fit_blocks(self, blocks: list[_Block], first: FloatArray) -> dict[int, tuple[Component, FloatArray]]:
+        """Fit these blocks from their first scores (N, K); only one of them if two are parts of one pattern."""
+        tol = self._limits.tol
+        maps = self._passes.maps(first) / len(first)
+        if blocks[0].request.positive:
+            maps = np.stack([r if float(r.sum()) >= 0 else -r for r in maps])
+        if isinstance(blocks[0], _SparseBlock):
+            blocks, scores = self._alternate(blocks, maps, SUPPORT_TOL * tol)
+            strongest = _repeated(scores)
+            if strongest is not None:
+                unit = scores.raw[:, [strongest]]
+                unit = unit - self._known @ (self._known.T @ unit)
+                maps = self._passes.maps(unit / np.linalg.norm(unit)) / len(unit)
+                blocks, scores = self._alternate([blocks[strongest]], maps, SUPPORT_TOL * tol)
+            if scores is None:
+                return {}
+            for block, r in zip(blocks, scores.maps, strict=True):
+                block.fix_support(r, tol)
+            maps = self._scores(blocks, exactly=not self._passes.has_sketch).maps
+        blocks, scores = self._alternate(blocks, maps, tol)
+        if scores is None:
+            return {}
+        return {
+            block.number: (
+                replace(
+                    block.component(scores, k, tol=tol, keep_warm_start=self._limits.keep_warm_start),
+                    objectives=tuple(self.objectives[1::2]),
+                    n_passes=self._passes.n_passes,
+                ),
+                scores.raw[:, k],
+            )
+            for k, block in enumerate(blocks)
+        }
+
+    def _alternate(
+        self, blocks: list[_Block], maps: FloatArray, tol: float
+    ) -> tuple[list[_Block], _Scores | None]:
+        """Alternate loadings and scores until every loading is certified for its own scores."""
+        scores: _Scores | None = None
+        for _ in range(self._limits.max_iter):
+            for block, r in zip(blocks, maps, strict=True):
+                block.solve(r, tol, JOINT_REDUCTION)
+            live = [k for k, block in enumerate(blocks) if bool(block.loading.any())]
+            blocks, maps = [blocks[k] for k in live], maps[live]
+            if not blocks:
+                return [], None
+            self.objectives.append(_objective(blocks, maps))
+            scores = self._scores(blocks, exactly=not self._passes.has_sketch)
+            worst = _judge(blocks, scores)
+            if worst <= tol and self._passes.has_sketch:
+                scores = self._scores(blocks, exactly=True)
+                worst = _judge(blocks, scores)
+            maps = scores.maps
+            self.objectives.append(_objective(blocks, maps))
+            self._n_sweeps += 1
+            ended = AlternationEnded(self._n_sweeps, self.objectives[-1], worst)
+            if self._limits.listener.hear(ended) or worst <= tol:
+                break
+        if self._passes.has_sketch and worst > tol:
+            scores = self._scores(blocks, exactly=True)
+            _judge(blocks, scores)
+        return blocks, scores
+
+    def _scores(self, blocks: list[_Block], *, exactly: bool) -> _Scores:
+        """Return the best scores for the loadings: the polar factor of ``X V`` without the known scores."""
+        loadings = np.stack([block.loading for block in blocks])
+        raw, back = self._passes.there_and_back_many(loadings, exactly=exactly)
+        inner = self._known.T @ raw
+        free, back = raw - self._known @ inner, back - beside(inner.T, back) @ self._known_maps
+        left, lengths, right = np.linalg.svd(free, full_matrices=False)
+        lengths = np.maximum(lengths, ROUNDING * lengths[0])
+        turn = (right.T / lengths) @ right
+        norms = np.linalg.norm(free, axis=0)
+        return _Scores(
+            u=left @ right,
+            maps=beside(turn.T / len(raw), back) @ back,
+            raw=raw,
+            strength=np.asarray([float(row @ row) for row in back]) / norms**2,
+            correlation=np.abs(free.T @ free) / np.outer(norms, norms),
+        )
+
+
+def _repeated(scores: _Scores | None) -> int | None:
+    """Return the stronger of the two components that are most clearly parts of one pattern, or None."""
+    if scores is None or len(scores.strength) < 2:
+        return None
+    pairs = np.triu(scores.correlation, 1)
+    if pairs.max() <= SAME_PATTERN:
+        return None
+    pair = np.unravel_index(int(np.argmax(pairs)), pairs.shape)
+    return int(max(pair, key=lambda k: scores.strength[k]))
+
+
+def _judge(blocks: Sequence[_Block], scores: _Scores) -> float:
+    """Judge all loadings by their own scores, and return the largest relative gap."""
+    for block, r in zip(blocks, scores.maps, strict=True):
+        block.judge(r)
+    return max(block.gap / block.scale if block.scale > 0 else 0.0 for block in blocks)
+
+
+def _objective(blocks: Sequence[_Block], maps: FloatArray) -> float:
+    return sum(block.objective(r) for block, r in zip(blocks, maps, strict=True))
+
+
+def _null(shape: tuple[int, int], request: Request) -> Component:
+    if isinstance(request, LoadingPenalty):
+        return null_component(shape, request.weights)
+    null = null_component(shape, Weights(0.0, 0.0, 0.0))
+    return replace(null, target_sparsity=request.sparsity, smoothness=request.smoothness)
