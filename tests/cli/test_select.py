@@ -67,7 +67,7 @@ def test_same_as_the_library(array, tmp_path, done):
     assert {name: getattr(model, name) for name in search.best_params_} == search.best_params_
     bootstrap = bootstrap_components(search.best_estimator_, X, n_resamples=6, random_state=0)
     with np.load(out / "stability.npz", allow_pickle=False) as stored:
-        for name in ("selection_frequency", "sign_consistency", "dice", "signed_dice", "correlation"):
+        for name in ("selection_frequency", "sign_consistency", "dice", "signed_dice", "cosine"):
             assert_array_equal(stored[name], getattr(bootstrap, name), err_msg=name)
     assert "Compared 4 settings on 4 folds, chosen: alpha=" in said
     assert f"Why (rule one_se): {search.choice_reason_}; held-out error " in said

@@ -348,7 +348,7 @@ def column_description(name: str) -> str:
 
 
 def _write_stability(stability: Any, samples: SampleSet, folder: Path) -> None:
-    names = ("selection_frequency", "sign_consistency", "dice", "signed_dice", "correlation")
+    names = ("selection_frequency", "sign_consistency", "dice", "signed_dice", "cosine")
     np.savez_compressed(folder / files.STABILITY, **{name: getattr(stability, name) for name in names})
     frequency = (
         "Share of resampled fits in whose matched component, cut to 99 % of its norm, the value is not 0"
