@@ -75,7 +75,7 @@ class Parser(argparse.ArgumentParser):
         return option in known or (self.allow_abbrev and any(name.startswith(option) for name in known))
 
     def _refuse_repeated_options(self, words: Sequence[str]) -> None:
-        """End the program if an option with a value is given twice."""
+        """End the program if an option with several values is given twice, which looks like a longer list."""
         known = self._option_string_actions
         seen: set[argparse.Action] = set()
         for option in _long_options(words):
@@ -87,7 +87,7 @@ class Parser(argparse.ArgumentParser):
                 self.error(
                     f"argument {name}: given twice, and the last would replace the first; give it once"
                 )
-            if action is not None and action.nargs != 0 and not isinstance(action, argparse._AppendAction):
+            if action is not None and action.nargs not in (None, 0):
                 seen.add(action)
 
     def _refuse_unknown_command(self, words: Sequence[str]) -> None:
