@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from spcatv._util.cf import RepeatedMeridianWarning, coslat_weights, periodic_dims
+from spcatv._util.cf import RepeatedMeridianWarning, coslat_weights, grid_axes, periodic_dims
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
 from spcatv.data.base import float_dtype
 from spcatv.estimator import SPCATV
@@ -143,6 +143,7 @@ class XarraySPCATV(BaseEstimator):
         """The fitted attributes that are DataArrays."""
         layout = self._layout
         fitted = getattr(self.estimator_, "best_estimator_", self.estimator_)
+        fitted.grid_axes_ = grid_axes(layout.template)  # for its report
         numbers = xr.Dataset(coords={COMPONENT: np.arange(1, len(fitted.components_) + 1)})
         self.components_ = layout.maps(fitted.components_, (COMPONENT,), numbers).rename("components")
         self.mean_ = layout.maps(fitted.mean_[None], (), xr.Dataset()).rename("mean")
