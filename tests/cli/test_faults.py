@@ -17,8 +17,8 @@ from spcatv.cli import fit, main
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="limits and mounts of POSIX systems")
 
 
-def command(array, out):
-    return ["fit", "--array", str(array), "--shape", "12,10", "--n-components", "1", "--output", str(out)]
+def command(array, out, shape="12,10"):
+    return ["fit", "--array", str(array), "--shape", shape, "--n-components", "1", "--output", str(out)]
 
 
 def limited(argv, *limits):
@@ -113,15 +113,17 @@ def test_a_read_only_disk(array, mounted, refused):
     ],
 )
 def test_too_little_memory(n_samples, code, words, tmp_path):
-    """The file is larger than what the process may have, or only its values are, as floats."""
+    """The file is larger than what the process may have, or only the values in the mask are, as floats."""
     with (tmp_path / "X.npy").open("wb") as file:
         about = {"descr": "|i1", "fortran_order": False, "shape": (n_samples, 20_000)}
         np.lib.format.write_array_header_1_0(file, about)
         file.truncate(file.tell() + n_samples * 20_000)  # takes no room on most disks
-    found, said = limited(command(tmp_path / "X.npy", tmp_path / "out"), (resource.RLIMIT_AS, 3 * 2**29))
+    np.save(tmp_path / "mask.npy", np.arange(20_000) > 0)
+    asked = [*command(tmp_path / "X.npy", tmp_path / "out", "20000"), "--mask", tmp_path / "mask.npy"]
+    found, said = limited(asked, (resource.RLIMIT_AS, 3 * 2**29))
     assert (found, said.count("\n")) == (code, 1)
     assert re.search(words, said)
-    assert listing(tmp_path) == ["X.npy"]
+    assert listing(tmp_path) == ["X.npy", "mask.npy"]
 
 
 def test_an_array_that_changes_while_it_is_read(array, tmp_path, monkeypatch, capsys):

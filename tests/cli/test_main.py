@@ -39,6 +39,13 @@ def test_wrong_folder_through_a_real_process(tmp_path):
         (["demo", "--seed", "-1"], "a seed is an integer >= 0, got '-1'"),
         (["demo", "--seed", "x"], "a seed is an integer >= 0, got 'x'"),
         (["transform", "model", "--memory", "much"], "--memory: must be a size such as 4GB, 500MB or 1.5GiB"),
+        (
+            ["report", "out", "--variable", "t.tsv", "age", "--variable", "t.tsv", "sex"],
+            "--variable: given twice",
+        ),
+        (["report", "out", "--var=t.tsv:age", "--variable", "t.tsv", "sex"], "--variable: given twice"),
+        (["fit", "--exclude", "a", "--exclude", "b"], "--exclude: given twice"),
+        (["select", "--sparsity", "0.5", "--sparsity=0.7"], "--sparsity: given twice"),
         (["transform", "model", "--confounds-columns", "age,"], "must be a text that is not empty, got ''"),
     ],
 )
@@ -47,6 +54,14 @@ def test_wrong_use_is_2(argv, message, capsys):
         main(argv)
     assert stop.value.code == 2
     assert message in capsys.readouterr().err
+
+
+def test_switches_and_lists_may_be_given_again(monkeypatch, tmp_path):
+    seen = []
+    monkeypatch.setattr("spcatv.cli.demo.run", seen.append)
+    parts = ["--only", "dots", "--only", "volume", "--quiet", "--quiet"]
+    assert main(["demo", "--output", str(tmp_path), *parts]) == 0
+    assert seen[0].only == ["dots", "volume"]
 
 
 @pytest.mark.parametrize("argv", [["--help"], ["demo", "--help"]])

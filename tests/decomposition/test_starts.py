@@ -144,7 +144,7 @@ def test_a_faint_region_is_found_from_its_place():
     X = rng.standard_normal((60, 1600)) + 0.2 * np.outer(rng.standard_normal(60), truth)
     penalty = {"structure": shape, "alpha": 0.3, "l1_ratio": 0.15, "tv_ratio": 0.6}
     found = SPCATV(1, init="structured", **penalty).fit(X)
-    assert match_components(truth[None].astype(float), found.components_).correlation[0] > 0.8
+    assert match_components(truth[None].astype(float), found.components_).cosine[0] > 0.8
     with pytest.warns(NullComponentWarning):
         SPCATV(1, init="svd", **penalty).fit(X)
 
