@@ -99,10 +99,10 @@ def read_confounds(confounds: Any, names: Sequence[str], levels: Levels | None =
     """Check a table of confounds, find the row of every image, and code columns of text.
 
     The rows of a TSV or CSV file with a header, or of a DataFrame, are matched to the `names` of the images
-    by a column of paths or of participants (`spcatv._util.matching`); these columns are not confounds. Rows
-    without such a column, and those of an array, are in the order of the images. Columns hold numbers or, if
-    they have names, text that groups the images. The model always has an intercept, which need not be a
-    column. For new images, `levels` are those of the fit.
+    by an id column (`spcatv._util.matching`); id columns are not confounds. Rows without such a column, and
+    those of an array, are in the order of the images. Columns hold numbers or, if they have names, text that
+    groups the images. The model always has an intercept, which need not be a column. For new images, `levels`
+    are those of the fit.
     """
     with image_errors(TableError):
         if is_path(confounds):
