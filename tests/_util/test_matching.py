@@ -167,7 +167,7 @@ def test_samples_without_a_row_count_as_missing_if_they_may():
     people = [f"sub-{number:02d}" for number in range(1, 9)]
     match = match_rows(table(participant_id=people[:1:-1]), NAMES, partial=True)
     assert match.rows == (-1, -1, 5, 4, 3, 2, 1, 0)
-    assert match.values("abcdef") == [None, None, *"fedcba"]
+    assert match.values("abcdef") == ["n/a", "n/a", *"fedcba"]
     assert "2 of 8" in match.sentence
 
 
@@ -237,7 +237,7 @@ def test_numbers_of_the_surfaces_of_micaopen(column):
     ids = ["32083", "50001", "32074", "32081"]
     given = table(**{column: ids}, group=["a", "b", "a", "b"], AGE=["9", "8", "7", "6"])
     match = match_rows(given, names, partial=True)
-    assert match.values(ids) == ["32074", None, "32081", "32083"]
+    assert match.values(ids) == ["32074", "n/a", "32081", "32083"]
     assert match.columns == (column,)
     assert "32077" in refused(given, names)
     # a single new image

@@ -151,7 +151,7 @@ def test_shuffled_groups_and_variable_of_a_report(fit, maps, shuffled, spca_tv, 
     said = spca_tv("report", folder, "--groups", short, "group", "--overwrite")
     assert said.code == 0, said.err
     assert "4 of 12" in said.out
-    assert list(shown["groups"].values) == [None] * 4 + [
+    assert list(shown["groups"].values) == ["n/a"] * 4 + [
         "ab"[person % 3 % 2] for person in range(4, N_PEOPLE)
     ]
     others = write_people(maps / "others.tsv", range(40, 40 + N_PEOPLE))

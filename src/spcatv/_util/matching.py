@@ -73,8 +73,8 @@ class Match:
             warn_user(self.sentence, RowOrderWarning)
 
     def values(self, cells: Sequence[Any]) -> list[Any]:
-        """One cell per sample; None for a sample without a row."""
-        return [None if row < 0 else cells[row] for row in self.rows]
+        """One cell per sample; ``n/a`` for a sample without a row."""
+        return ["n/a" if row < 0 else cells[row] for row in self.rows]
 
 
 @dataclass(frozen=True)
