@@ -66,6 +66,6 @@ def _column(given: Sequence[str] | None, samples: Sequence[str]) -> tuple[Column
     cells = table.column(name)
     if not samples:
         return Column(name, cells), ""  # refused later: there are no scores to show it with
-    match = match_rows(table, samples)
-    match.warn_about_order()
-    return Column(name, [cells[row] for row in match.rows]), match.remark
+    match = match_rows(table, samples, wanted=name, partial=True)
+    match.warn_if_guessed()
+    return Column(name, match.values(cells)), match.remark

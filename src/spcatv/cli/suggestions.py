@@ -55,7 +55,10 @@ class Parser(argparse.ArgumentParser):
         for option, word in zip(["", *words], words, strict=False):
             action = self._option_string_actions.get(option)
             is_pair = action is not None and action.metavar == TABLE_AND_COLUMN
-            apart += map(str, COLUMN.read(word)) if is_pair else [word]
+            try:
+                apart += map(str, COLUMN.read(word)) if is_pair else [word]
+            except ValueError as error:  # as argparse does for other options
+                self.error(f"argument {option}: {error}")
         return apart
 
     def error(self, message: str) -> NoReturn:
