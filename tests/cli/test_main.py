@@ -1,5 +1,6 @@
 """The command line: exit codes, and one clear line when something is wrong."""
 
+import errno
 import subprocess
 import sys
 
@@ -116,6 +117,32 @@ def test_a_reader_that_leaves_is_not_an_error_message():
     assert talker.stderr.read() == ""
     assert talker.wait() == 1
     talker.stderr.close()
+
+
+def test_the_broken_pipe_of_a_worker_is_an_error(monkeypatch, capsys):
+    def fail(arguments):
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr(demo, "run", fail)
+    assert main(["demo"]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("spca-tv: error: ")
+    assert said.count("\n") == 1
+
+
+def test_errors_import_nothing():
+    """The memory or the descriptors that an import needs may be what is missing."""
+    code = (
+        "import sys, spcatv.cli.completion, spcatv.cli as cli\n"
+        "def fail(arguments): raise MemoryError\n"
+        "cli.completion.run = fail\n"
+        "before = set(sys.modules)\n"
+        "assert cli.main(['completion', 'zsh']) == 1\n"
+        "print(*set(sys.modules) - before)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stderr == "spca-tv: error: MemoryError\n"
+    assert not [name for name in done.stdout.split() if name.startswith("spcatv") or name == "numpy"]
 
 
 @pytest.mark.parametrize(

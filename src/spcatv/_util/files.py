@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -32,11 +32,33 @@ def read_text(file: Path, what: str, error: type[Exception], *, largest: int = 2
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give an empty file beside `path` that replaces it once the body has ended without an error."""
+    """Give an empty file beside `path` that replaces it once the body, which only writes, has succeeded.
+
+    An OSError names `path`, not the file beside it.
+    """
     temporary = path.with_name(f".{path.stem}-{secrets.token_hex(4)}{path.suffix}")
-    temporary.touch(mode=0o666, exist_ok=False)  # less what the umask takes away
     try:
+        temporary.touch(mode=0o666, exist_ok=False)  # less what the umask takes away
         yield temporary
+        flush(temporary)
         os.replace(temporary, path)
+        flush(path.parent)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def flush(path: Path) -> None:
+    """Flush a file or folder to the disk, before a rename: the rename could reach it before the contents."""
+    if not path.is_dir():
+        with path.open("r+b") as opened:  # some systems flush a file only if it is open for writing
+            os.fsync(opened.fileno())
+        return
+    with suppress(OSError):  # not every system opens a folder, and not every file system flushes one
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
