@@ -25,6 +25,7 @@ from spcatv.images.loading import (
     ImageError,
     check_announced_size,
     checked_file,
+    each_image,
     image_name,
     is_path,
     open_volume,
@@ -159,7 +160,8 @@ def open_all(imgs: Any) -> list[CiftiFile]:
     """Open a list of images, or one, and check that they have the grayordinates of the first."""
     items = list(imgs) if isinstance(imgs, (list, tuple)) else [imgs]
     known: KnownAxes = {}
-    files = [open_cifti(item, number, known) for number, item in enumerate(items)]
+    files: list[CiftiFile] = []
+    each_image(lambda number: open_cifti(items[number], number, known), files.append, len(items))
     for file in files[1:]:
         how = axis_difference(file.axis, files[0].axis)
         if how is not None:

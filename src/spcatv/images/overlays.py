@@ -16,11 +16,11 @@ from spcatv.images.loading import (
     CURV_HEADER,
     ImageError,
     checked_file,
-    held_open,
     image_name,
     is_curv,
     is_path,
     open_gifti,
+    open_stream,
     read_curv,
     reading,
 )
@@ -204,8 +204,8 @@ def _open_file(path: Path) -> Overlay:
         return Overlay(name, path, _count_gifti(path), None, lambda: _gifti_samples(open_gifti(path), name))
     if path.suffix in (".mgh", ".mgz"):
         # not nib.load, which leaves files of this kind open
-        with reading(path), held_open(path, nib.MGHImage) as image:
-            shape = image.shape
+        with reading(path), open_stream(path, whole=False) as stream:
+            shape = nib.MGHImage.from_stream(stream).shape
         n_samples = int(shape[3]) if len(shape) > 3 else 1
         return Overlay(name, path, n_samples, int(np.prod(shape[:3])), lambda: _frames(path))
     if is_curv(path):
@@ -239,7 +239,8 @@ def _gifti_samples(image: nib.gifti.GiftiImage, name: str) -> list[Array]:
 
 def _frames(path: Path) -> Iterator[Array]:
     """The frames of an MGH file, one after the other, each of shape (n_vertices,)."""
-    with held_open(path, nib.MGHImage) as image:
+    with open_stream(path) as stream:
+        image = nib.MGHImage.from_stream(stream)
         for frame in range(image.shape[3] if image.ndim == 4 else 1):
             values = image.dataobj[..., frame] if image.ndim == 4 else image.dataobj
             yield np.asanyarray(values).reshape(-1, order="F")

@@ -16,15 +16,15 @@ from nibabel.nifti1 import unit_codes
 
 from spcatv._util.types import Array, FloatArray, IntArray
 from spcatv.images.loading import (
-    COMPRESSED,
     ImageError,
     check_announced_size,
-    held_open,
+    each_image,
     image_name,
+    is_compressed,
     is_path,
     open_volume,
     reading,
-    unzipped,
+    streamed,
 )
 from spcatv.images.runs import header_t_r
 
@@ -92,7 +92,10 @@ class Volume:
         return replace(self, interpolation="nearest")
 
     def frames(self) -> Iterator[Array]:
-        """The 3-D arrays of the samples, one after the other; only one is in memory at a time."""
+        """The 3-D arrays of the samples, one after the other; only one is in memory at a time.
+
+        Exhaust the iterator: the checksum of a compressed file is compared after the last sample.
+        """
         for frame in self._own_frames():
             yield self._resampled(frame) if self.moved else frame
 
@@ -115,18 +118,15 @@ class Volume:
         return np.asanyarray(moved.dataobj)
 
     def _own_frames(self) -> Iterator[Array]:
-        """The 3-D arrays of the samples on the image's own grid."""
+        """The 3-D arrays of the samples on the image's own grid; the last step checks the checksum."""
         with reading(self.name):
-            file = self.file
-            if self.image.ndim == 3:
-                image = self.image if file is None or file.suffix != ".gz" else unzipped(file, self.image)
-                yield np.asanyarray(image.dataobj)
-                return
-            compressed = file is not None and file.suffix in COMPRESSED
-            opened = held_open(file, type(self.image)) if file and compressed else nullcontext(self.image)
+            opened = streamed(self.image) if is_compressed(self.file) else nullcontext(self.image)
             with opened as image:
-                for number in range(self.n_samples):
-                    yield np.asanyarray(image.dataobj[..., number])
+                if image.ndim == 3:
+                    yield np.asanyarray(image.dataobj)
+                else:
+                    for number in range(self.n_samples):
+                        yield np.asanyarray(image.dataobj[..., number])
 
 
 @dataclass(eq=False)
@@ -227,7 +227,11 @@ def _list(numbers: FloatArray) -> str:
 def open_each(imgs: Any) -> list[Volume]:
     """Open a list of images, or one, whatever their grids."""
     items = list(imgs) if isinstance(imgs, (list, tuple)) else [imgs]
-    return [open_one(item, image_name(item, number)) for number, item in enumerate(items)]
+    volumes: list[Volume] = []
+    each_image(
+        lambda number: open_one(items[number], image_name(items[number], number)), volumes.append, len(items)
+    )
+    return volumes
 
 
 def open_all(imgs: Any) -> list[Volume]:
