@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+
+# Largest factor by which deflate makes files smaller.
+MOST_COMPRESSED = 1032
 
 
 def file_state(path: Path) -> tuple[int, int, int]:
@@ -18,7 +21,7 @@ def file_state(path: Path) -> tuple[int, int, int]:
     return found.st_size, found.st_mtime_ns, found.st_ino
 
 
-def open_regular(path: str | os.PathLike[str], largest: int | None = None) -> BinaryIO:
+def open_regular(path: str | os.PathLike[str], largest: int | None = None) -> io.BufferedReader:
     """Open a file for reading; an OSError if it is no regular file, or has more than `largest` bytes.
 
     Every file of a user is opened or checked here: to open a pipe may block, and a device may have no end.

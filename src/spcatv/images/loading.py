@@ -16,25 +16,27 @@ import numpy as np
 import numpy.typing as npt
 from nibabel.filebasedimages import ImageFileError
 from nibabel.fileholders import FileHolder
+from nibabel.gifti.parse_gifti_fast import GiftiImageParser
 from nibabel.openers import ImageOpener
 
-from spcatv._util.files import open_regular
+from spcatv._util.files import MOST_COMPRESSED, open_regular
 from spcatv._util.threads import in_order
 
 T = TypeVar("T")
 
-unzip: Any
 try:  # two to three times faster, and without the GIL
-    from isal import igzip as unzip
+    from isal import igzip
+
+    unzip: Any = igzip
 except ImportError:
     unzip = gzip
 
-# deflate makes files smaller by at most this factor
-MOST_COMPRESSED = 1032
 # bytes that a compressed GIFTI file may unfold to
 LARGEST_GIFTI = 2**30
 GZIPPED = (".gz", ".mgz")
 COMPRESSED = (*GZIPPED, ".bz2", ".zst")
+# Files of one image, which nibabel reads together.
+PAIRED = (".img", ".hdr", ".mat")
 # Bytes that are decompressed at a time behind the values of an image.
 TAIL_BLOCK = 2**20
 # FreeSurfer's curv files: a magic number, then the numbers of vertices, faces, and values per vertex
@@ -159,6 +161,11 @@ def reading(name: str | Path) -> Iterator[None]:
 def open_volume(path: str | Path) -> Any:
     """Open a NIfTI, CIFTI-2 or MGH file; its values are read later."""
     path = checked_file(path)
+    stem = path.name.removesuffix(".gz")
+    if stem.endswith(PAIRED):
+        for beside in (path.with_name(stem[:-4] + ending) for ending in PAIRED):
+            if beside.exists():
+                checked_file(beside)
     with reading(path):
         try:
             return nib.load(path)
@@ -207,25 +214,43 @@ def open_gifti(path: str | Path) -> nib.gifti.GiftiImage:
     """Read a GIFTI file, ``.gii`` or ``.gii.gz``."""
     path = checked_file(path)
     with reading(path):
+        parser = _GiftiParser()
         if path.name.endswith(".gz"):
             with open_stream(path) as file:
                 content = file.read(LARGEST_GIFTI + 1)
-            if len(content) > LARGEST_GIFTI:
-                raise ImageError(f"{path}: unfolds to more than {LARGEST_GIFTI:,} bytes; unzip it first")
-            image = nib.gifti.GiftiImage.from_bytes(content)
+                if len(content) > LARGEST_GIFTI:
+                    raise ImageError(f"{path}: unfolds to more than {LARGEST_GIFTI:,} bytes; unzip it first")
+            parser.parse(string=content)
         else:
-            image = nib.gifti.GiftiImage.from_filename(path)
-        if not image.darrays:
+            with open_regular(path) as file:
+                parser.parse(fptr=file)
+        if parser.img is None or not parser.img.darrays:
             raise ImageError(f"{path}: the GIFTI file holds no data array")
-        return image
+        return parser.img
 
 
-def check_announced_size(image: Any, name: str) -> None:
-    """Refuse an image whose header announces more values than its file can hold, before they get memory."""
+class _GiftiParser(GiftiImageParser):
+    """Parser that reads external files from the folder of the GIFTI file only, and never through a link."""
+
+    def StartElementHandler(self, name: str, attrs: dict[str, str]) -> None:  # noqa: N802
+        """Check where the values of an array lie before nibabel opens their file."""
+        external = attrs.get("ExternalFileName") if name == "DataArray" else None
+        if external and self.fname is not None:
+            file = Path(self.fname).parent / external
+            if Path(external).name != external or file.is_symlink():
+                raise ImageError(f"{self.fname}: its values lie in {external}: a link, or in another folder")
+            checked_file(file)
+        super().StartElementHandler(name, attrs)
+
+
+def check_values(image: Any, name: str) -> None:
+    """Refuse values that are no numbers, and more of them than the file can hold, before they get memory."""
+    if image.get_data_dtype().kind not in "biuf":
+        raise ImageError(f"{name}: must hold one number at every place, but holds {image.get_data_dtype()}")
     filename = image.get_filename() if nib.is_proxy(image.dataobj) else None
     if not filename or not os.path.isfile(filename):
         return
-    announced = _announced_bytes(image)
+    announced = math.prod(map(int, image.shape)) * int(image.get_data_dtype().itemsize)
     on_disk = os.path.getsize(filename)
     most = on_disk * (MOST_COMPRESSED if is_compressed(filename) else 1)
     if announced > most:
@@ -233,11 +258,6 @@ def check_announced_size(image: Any, name: str) -> None:
             f"{name}: cannot be read; its header announces {announced:,} bytes of values, but a file of "
             f"{on_disk:,} bytes holds {most:,} at most"
         )
-
-
-def _announced_bytes(image: Any) -> int:
-    """Bytes of the values of an image, as its header says."""
-    return math.prod(map(int, image.shape)) * int(image.get_data_dtype().itemsize)
 
 
 def is_curv(path: Path) -> bool:
@@ -249,7 +269,8 @@ def is_curv(path: Path) -> bool:
 def read_curv(path: Path) -> npt.NDArray[np.float32]:
     """Values of a curv file, shape (n_vertices,)."""
     with reading(path):
-        content = path.read_bytes()
+        with open_regular(path) as file:
+            content = file.read()
         if len(content) < CURV_HEADER.size:
             raise ImageError(f"{path}: cannot be read; a curv file of {len(content)} bytes is cut short")
         _, n_vertices, _, n_values = CURV_HEADER.unpack_from(content)

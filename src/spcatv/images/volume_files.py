@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
@@ -17,7 +18,7 @@ from nibabel.nifti1 import unit_codes
 from spcatv._util.types import Array, FloatArray, IntArray
 from spcatv.images.loading import (
     ImageError,
-    check_announced_size,
+    check_values,
     each_image,
     image_name,
     is_compressed,
@@ -186,10 +187,7 @@ def open_one(item: Any, name: str) -> Volume:
         raise ImageError(f"{name}: not a volume (NIfTI, MGH) but {type(image).__name__}")
     if len(shape) not in (3, 4):
         raise ImageError(f"{name}: images have 3 or 4 dimensions, this one has shape {tuple(shape)}")
-    if is_path(item):
-        check_announced_size(image, name)
-    if image.get_data_dtype().kind not in "biuf":
-        raise ImageError(f"{name}: voxels must hold one number each, these are {image.get_data_dtype()}")
+    check_values(image, name)
     if min(shape) < 1:
         raise ImageError(f"{name}: holds no voxel, its shape is {tuple(shape)}")
     if not np.isfinite(affine).all() or abs(np.linalg.det(affine[:3, :3])) == 0:
@@ -197,6 +195,16 @@ def open_one(item: Any, name: str) -> Volume:
     three = (int(shape[0]), int(shape[1]), int(shape[2]))
     n_samples = 1 if len(shape) == 3 else int(shape[3])
     return Volume(name, image, three, np.asarray(affine, dtype=np.float64), n_samples)
+
+
+def read_one(path: str | os.PathLike[str]) -> nib.Nifti1Image:
+    """Read one 3-D image into memory."""
+    name = os.fspath(path)
+    volume = open_one(name, name)
+    if volume.image.ndim != 3:
+        raise ImageError(f"{name}: one 3-D image is needed, this one has shape {volume.image.shape}")
+    (values,) = volume.frames()
+    return nib.Nifti1Image(np.asarray(values, np.float32), volume.affine)
 
 
 def difference(volume: Volume, shape: tuple[int, ...], affine: FloatArray) -> str | None:
