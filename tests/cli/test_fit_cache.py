@@ -1,5 +1,7 @@
 """`--cache` and `--memory`: commands share what was read, and data larger than memory stay on disk."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from cli_files import fields, read_tsv
@@ -15,13 +17,13 @@ OPTIONS = ("--n-components", "1", "--alpha", "0.1", "--n-splits", "0")
 def unzipped(monkeypatch):
     """The images whose values were read."""
     volume_files = pytest.importorskip("spcatv.images.volume_files", reason="extra `images`")
-    names, own = [], volume_files.unzipped
+    names, own = [], volume_files.streamed
 
-    def counted(path, kind):
-        names.append(path.name)
-        return own(path, kind)
+    def counted(image):
+        names.append(Path(image.get_filename()).name)
+        return own(image)
 
-    monkeypatch.setattr(volume_files, "unzipped", counted)
+    monkeypatch.setattr(volume_files, "streamed", counted)
     return names
 
 

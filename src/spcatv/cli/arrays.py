@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import math
-import zipfile
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from spcatv._util.files import file_state
+from spcatv._util.files import file_state, open_regular
 from spcatv._util.quality import BlankError, ImageQualityWarning, Wording, sample_quality
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
 from spcatv._util.warn import warn_user
@@ -21,6 +22,7 @@ from spcatv.data import checked_memory_limit, row_blocks
 from spcatv.data.memory import Budget, bytes_text
 from spcatv.estimator import SPCATV
 from spcatv.model import SavedModel, file_sha256
+from spcatv.model.arrays import read_npz
 from spcatv.results.folder import COMPONENT_MAPS, MODEL
 from spcatv.results.reading import restore_model
 from spcatv.results.writing import SampleSet, write_json
@@ -29,8 +31,6 @@ from spcatv.structure import GridStructure, Structure, grid
 TEXT_DELIMITERS = {".csv": ",", ".tsv": "\t"}
 # values of an array that are looked at together
 BLOCK_ENTRIES = 1 << 22
-# deflate makes files smaller by at most this factor
-MOST_COMPRESSED = 1032
 # Largest magnitude whose squares float64 has room for, with some to spare for sums of them.
 LARGEST = 1e145
 # Bytes of an array that is written out as text.
@@ -156,6 +156,8 @@ def _load_samples(file: Path) -> Array:
         raise InputError(
             f"{file} has shape {data.shape}; an array needs at least two dimensions, one sample per row"
         )
+    if not data.size:
+        raise InputError(f"{file} has shape {data.shape}: it holds no value")
     return data
 
 
@@ -166,7 +168,10 @@ def load_array(file: Path) -> Array:
         raise InputError(f"{file} is not an array; the formats are {', '.join(ARRAY_SUFFIXES)}")
     try:
         if suffix == ".npy":
-            data = np.load(file, mmap_mode="r", allow_pickle=False)
+            with open_regular(file) as opened:
+                data = np.load(file, mmap_mode="r", allow_pickle=False)
+                if data.size and data.offset + data.nbytes != os.fstat(opened.fileno()).st_size:
+                    raise ValueError(f"its shape {data.shape} is not that of its content")
         elif suffix == ".npz":
             data = _only_array(file)
         else:
@@ -183,37 +188,18 @@ def load_array(file: Path) -> Array:
 
 
 def _only_array(file: Path) -> Array:
-    # NumPy itself leaves a damaged file open
-    with file.open("rb") as opened, np.load(opened, allow_pickle=False) as archive:
-        name = archive.files[0] if len(archive.files) == 1 else "X"
-        if name not in archive.files:
-            raise InputError(
-                f"{file} holds {len(archive.files)} arrays ({', '.join(archive.files)}); keep one, or call "
-                "it X"
-            )
-        _check_entry(file, name)
-        return np.asarray(archive[name])
+    def chosen(names: list[str]) -> list[str]:
+        if len(names) != 1 and "X" not in names:
+            raise InputError(f"{file} holds {len(names)} arrays ({', '.join(names)}); keep one, or call it X")
+        return names if len(names) == 1 else ["X"]
 
-
-def _check_entry(file: Path, name: str) -> None:
-    """Refuse an entry of an .npz file that declares more than it holds, before it gets memory."""
-    with zipfile.ZipFile(file) as archive:
-        entry = next(one for one in archive.infolist() if one.filename in (name, f"{name}.npy"))
-        if entry.file_size > MOST_COMPRESSED * max(entry.compress_size, 1):
-            raise ValueError(f"its entry {name} declares {entry.file_size:,} bytes, more than it can hold")
-        with archive.open(entry) as opened:
-            version = np.lib.format.read_magic(opened)
-            read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-            if version in read:
-                shape, _, dtype = read[version](opened)
-                if math.prod(shape) * dtype.itemsize > entry.file_size:
-                    raise ValueError(f"its entry {name} declares the shape {shape}, but is too short for it")
+    return read_npz(file, chosen)[0]
 
 
 def _text_array(file: Path, delimiter: str) -> FloatArray:
     if file.stat().st_size > LARGEST_TEXT:
         raise InputError(f"{file} has more than {LARGEST_TEXT:,} bytes of text; write such an array as .npy")
-    with file.open(encoding="utf-8-sig") as lines:
+    with io.TextIOWrapper(open_regular(file), encoding="utf-8-sig") as lines:
         first = lines.readline().strip().split(delimiter)
     try:
         list(map(float, first))

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from spcatv._util.files import read_text
 from spcatv._util.locks import locked
 from spcatv.model import ModelError, atomic_folder
 from spcatv.model.folder import PARTIAL
@@ -168,7 +169,7 @@ def _is_ours(name: str) -> bool:
 
 def _made_by_us(folder: Path) -> bool:
     try:
-        description = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
+        description = json.loads(read_text(folder / DESCRIPTION, "description", ResultsError))
         return bool(description["GeneratedBy"][0]["Name"] == GENERATOR)
     except (OSError, ValueError, KeyError, IndexError, TypeError):
         return False
