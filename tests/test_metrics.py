@@ -162,31 +162,41 @@ class TestMatch:
         match = match_components(reference, estimated)
         assert_array_equal(match.order, order)
         assert_array_equal(match.sign, sign)
-        assert_allclose(match.correlation, 1)
+        assert_allclose(match.cosine, 1)
 
     def test_is_best_over_all_permutations(self):
         rng = np.random.default_rng(2)
         reference, estimated = rng.standard_normal((2, 4, 10))
-        table = np.abs(np.corrcoef(reference, estimated)[:4, 4:])
+        norms = [np.linalg.norm(rows, axis=1) for rows in (reference, estimated)]
+        table = np.abs(reference @ estimated.T) / np.outer(*norms)
         best = max(table[range(4), list(p)].sum() for p in itertools.permutations(range(4)))
-        assert match_components(reference, estimated).correlation.sum() == pytest.approx(best)
+        assert match_components(reference, estimated).cosine.sum() == pytest.approx(best)
 
     def test_greedy_would_be_wrong(self):
-        # correlations [[.8, .6], [.75, 0]]: taking the largest first would leave 0 for the other pair
-        centred = np.column_stack([np.ones(8), np.random.default_rng(3).random((8, 3))])
-        basis = np.linalg.qr(centred)[0].T[1:]
+        # cosines [[.8, .6], [.75, 0]]: taking the largest first would leave 0 for the other pair
+        basis = np.linalg.qr(np.random.default_rng(3).random((8, 3)))[0].T
         reference = np.array([[0.8, 0.6, 0.0], [0.75, 0.0, sqrt(1 - 0.75**2)]]) @ basis
         match = match_components(reference, basis[:2])
         assert_array_equal(match.order, [1, 0])
-        assert_allclose(match.correlation, [0.6, 0.75])
+        assert_allclose(match.cosine, [0.6, 0.75])
 
     def test_more_estimated_than_reference(self):
         assert_array_equal(match_components(np.eye(4)[:2], np.eye(4)[::-1]).order, [3, 2])
 
-    def test_constant_loadings_have_no_correlation(self):
+    def test_zeros_match_nothing(self):
         match = match_components([[1.0, 2.0, 4.0], [0.3, 0.3, 0.3]], [[0.0, 0.0, 0.0], [-1.0, -2.0, -4.0]])
         assert_array_equal(match.order, [1, 0])
-        assert_allclose(match.correlation, [1, 0])
+        assert_allclose(match.cosine, [1, 0])
+
+    @pytest.mark.parametrize("order", [[0, 1], [1, 0]])
+    def test_complementary_loadings_are_not_exchanged(self, order):
+        left = np.repeat([1e-200, 0.0], 5)
+        pair = np.array([left, 1e-200 - left])  # their correlation is -1
+        match = match_components(pair, pair[order])
+        assert_array_equal(match.order, order)
+        assert_array_equal(match.sign, [1, 1])
+        assert_allclose(match.cosine, 1)
+        assert_array_equal(pairwise_dice([pair, pair[order]]), [[1, 1]])
 
     def test_errors_name_both_numbers(self):
         with pytest.raises(ValueError, match="3 features but estimated has 4"):

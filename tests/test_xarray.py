@@ -352,9 +352,10 @@ def test_a_selection_is_an_estimator_too(field):
         XarraySPCATV(clone(search).set_params(standardize=True), weights="coslat").fit(field)
 
 
-def test_float32_stays(field):
-    model = XarraySPCATV(small(), weights="coslat").fit(field.astype(np.float32))
-    for array in (model.components_, model.transform(field.astype(np.float32)), model.mean_):
+@pytest.mark.parametrize("dtype", ["<f4", ">f4"])  # classic NetCDF files are big-endian
+def test_float32_stays(field, dtype):
+    model = XarraySPCATV(small(), weights="coslat").fit(field.astype(dtype))
+    for array in (model.components_, model.transform(field.astype(dtype)), model.mean_):
         assert array.dtype == np.float32
 
 
@@ -398,3 +399,42 @@ def test_without_xarray_the_extra_is_named(monkeypatch):
     spec = importlib.util.spec_from_file_location("without", module.__file__)
     with pytest.raises(ImportError, match=r'pip install "spca-tv\[xarray\]"'):
         spec.loader.exec_module(importlib.util.module_from_spec(spec))
+
+
+@pytest.mark.parametrize("dims", [("lat", "lon"), ("lon", "lat")])
+@pytest.mark.parametrize("turned", [(), ("lat",), ("lon",)])
+def test_the_report_has_north_up_and_coordinates(dims, turned):
+    for name in ("matplotlib", "jinja2"):
+        pytest.importorskip(name, reason="needs the extra report")
+    from spcatv.report import generate_report
+    from spcatv.report.maps import views_of
+
+    rng = np.random.default_rng(0)
+    lat, lon = np.arange(-10.0, 21, 10), np.array([120.0, 140, 160, 180, 200])
+    values = 0.1 * rng.standard_normal((N, 4, 5))
+    values[:, 3, 1:3] += 3 * rng.standard_normal((N, 1))  # at 20 north
+    north = xr.DataArray(values, {"time": np.arange(N), "lat": lat, "lon": lon})
+    field = north.isel({name: slice(None, None, -1) for name in turned}).transpose("time", *dims)
+    fitted = XarraySPCATV(small(n_components=1, sparsity=0.9)).fit(field).estimator_
+    (view,) = views_of(fitted)
+    shown = np.concatenate([[0], fitted.components_[0]])[view.index] != 0
+    assert np.argwhere(shown).tolist() == [[0, 1], [0, 2]]
+    assert view.axes == (("lat", ("20", "10", "0", "-10")), ("lon", ("120", "140", "160", "180", "200")))
+    html = generate_report(fitted).html
+    peak = ("20", "140") if abs(fitted.components_[0]).argmax() == view.index[0, 1] - 1 else ("20", "160")
+    place = ", ".join(f"{name} {dict(zip(('lat', 'lon'), peak, strict=True))[name]}" for name in dims)
+    assert f"near {place}" in html
+
+
+def test_pictures_of_other_axes(field):
+    pytest.importorskip("matplotlib", reason="needs the extra report")
+    from spcatv.report.maps import views_of
+
+    depths = field.isel(lat=[0, 2, 3]).drop_vars(["lat", "lon", "basin"]).rename(lat="depth", lon="place")
+    depths = depths.assign_coords(depth=("depth", [5, 10, 20], {"positive": "down"}))
+    (view,) = views_of(XarraySPCATV(small()).fit(depths).estimator_)
+    assert view.axes == (("depth", ("5", "10", "20")), ("place", tuple(map(str, range(8)))))
+    (line,) = views_of(XarraySPCATV(small(smoothness=0)).fit(field.isel(lat=2)).estimator_)
+    assert line.names[:2] == ("lon 0", "lon 45")
+    own = XarraySPCATV(small(structure=np.ones((1, int((~LAND).sum()))), smoothness=0)).fit(field).estimator_
+    assert views_of(own)[0].axes == (("row", ()), ("column", ())), "another grid has other axes"

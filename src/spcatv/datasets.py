@@ -136,7 +136,7 @@ def make_dots(
     >>> dots = make_dots(n_samples=60, size=21, snr=2.0, random_state=0)
     >>> model = SPCATV(3, structure=dots.shape, sparsity=0.9).fit(dots.X)
     >>> match = match_components(dots.loadings, model.components_)
-    >>> match.correlation.round(1)
+    >>> match.cosine.round(1)
     array([0.7, 0.7, 0.7])
     """
     _check_arguments(n_samples, size, snr, amplitudes, smoothing)

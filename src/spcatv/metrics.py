@@ -26,21 +26,21 @@ class Match(NamedTuple):
     order : ndarray of int of shape (n_reference,)
         ``estimated[order[k]]`` is matched to ``reference[k]``.
     sign : ndarray of shape (n_reference,)
-        +1 or -1, such that ``sign[k] * estimated[order[k]]`` and ``reference[k]`` correlate positively.
-    correlation : ndarray of shape (n_reference,)
-        Absolute correlation of the matched components, from 0 to 1.
+        +1 or -1: the cosine of ``sign[k] * estimated[order[k]]`` and ``reference[k]`` is not negative.
+    cosine : ndarray of shape (n_reference,)
+        Absolute cosine of the matched components, from 0 to 1.
 
     Examples
     --------
     >>> from spcatv.metrics import match_components
     >>> match = match_components([[1, 0, 0]], [[0, 1, 0], [-2, 0, 0]])
-    >>> match.order, match.sign, match.correlation.round(6)
+    >>> match.order, match.sign, match.cosine.round(6)
     (array([1]), array([-1.]), array([1.]))
     """
 
     order: IntArray
     sign: FloatArray
-    correlation: FloatArray
+    cosine: FloatArray
 
 
 def threshold_loadings(loadings: npt.ArrayLike, norm_fraction: float = 0.99) -> FloatArray:
@@ -200,10 +200,11 @@ def pairwise_dice(
 
 
 def match_components(reference: npt.ArrayLike, estimated: npt.ArrayLike) -> Match:
-    """Match components one to one so that the sum of their absolute correlations is maximal.
+    """Match components one to one so that the sum of their absolute cosines is maximal.
 
-    The correlation is Pearson's over the features; it is 0 for a constant (or all-zero) loading. The
-    assignment is solved exactly (Hungarian method).
+    The cosine is ``|v . w| / (||v|| ||w||)``, and 0 for a loading of zeros. Means are not subtracted: the
+    correlation of two one-signed loadings without a common feature would be -1 if they cover all features.
+    The assignment is solved exactly (Hungarian method).
 
     Parameters
     ----------
@@ -215,7 +216,7 @@ def match_components(reference: npt.ArrayLike, estimated: npt.ArrayLike) -> Matc
     Returns
     -------
     Match
-        ``order``, ``sign`` and ``correlation``, with one entry per reference component.
+        ``order``, ``sign`` and ``cosine``, with one entry per reference component.
 
     Examples
     --------
@@ -225,8 +226,8 @@ def match_components(reference: npt.ArrayLike, estimated: npt.ArrayLike) -> Matc
     >>> match = match_components(reference, estimated)
     >>> match.order, match.sign
     (array([2, 0]), array([ 1., -1.]))
-    >>> match.correlation.round(2)
-    array([0.96, 1.  ])
+    >>> match.cosine.round(2)
+    array([0.98, 1.  ])
     """
     # imported here because scipy.optimize takes longer to import than the rest of this module
     from scipy.optimize import linear_sum_assignment
@@ -241,13 +242,13 @@ def match_components(reference: npt.ArrayLike, estimated: npt.ArrayLike) -> Matc
             f"{wanted.shape[0]} reference components cannot all be matched to {found.shape[0]} estimated "
             f"components; give at least {wanted.shape[0]}"
         )
-    correlation = _standardize_rows(wanted) @ _standardize_rows(found).T / wanted.shape[1]
-    rows, order = linear_sum_assignment(-np.abs(correlation))
-    partners = correlation[rows, order]
+    cosines = _unit_rows(wanted) @ _unit_rows(found).T
+    rows, order = linear_sum_assignment(-np.abs(cosines))
+    partners = cosines[rows, order]
     return Match(
         order=np.asarray(order, dtype=np.intp),
         sign=np.where(partners < 0, -1.0, 1.0),
-        correlation=np.minimum(np.abs(partners), 1.0),
+        cosine=np.minimum(np.abs(partners), 1.0),
     )
 
 
@@ -483,6 +484,14 @@ def _without_chance(index: FloatArray, first: Array, second: Array, n_features: 
     by_chance = _dice_ratio((first.astype(np.float64) * second).sum(axis=1) / n_features, total, 0.0)
     room = 1.0 - by_chance
     return np.where(room > 0, (index - by_chance) / np.where(room > 0, room, 1.0), 0.0)
+
+
+def _unit_rows(rows: FloatArray) -> FloatArray:
+    """Scale every row to unit norm; a row of zeros stays one."""
+    # divide by the largest entry first, so that squares of tiny loadings do not underflow
+    peak = np.abs(rows).max(axis=1, keepdims=True)
+    scaled = rows / np.where(peak > 0, peak, 1.0)
+    return scaled / np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), 1.0)
 
 
 def _standardize_rows(rows: FloatArray) -> FloatArray:

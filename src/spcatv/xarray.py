@@ -11,8 +11,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from spcatv._util.cf import RepeatedMeridianWarning, coslat_weights, periodic_dims
+from spcatv._util.cf import RepeatedMeridianWarning, coslat_weights, grid_axes, periodic_dims
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
+from spcatv.data.base import float_dtype
 from spcatv.estimator import SPCATV
 from spcatv.structure import GridStructure, grid
 
@@ -142,6 +143,7 @@ class XarraySPCATV(BaseEstimator):
         """The fitted attributes that are DataArrays."""
         layout = self._layout
         fitted = getattr(self.estimator_, "best_estimator_", self.estimator_)
+        fitted.grid_axes_ = grid_axes(layout.template)  # for its report
         numbers = xr.Dataset(coords={COMPONENT: np.arange(1, len(fitted.components_) + 1)})
         self.components_ = layout.maps(fitted.components_, (COMPONENT,), numbers).rename("components")
         self.mean_ = layout.maps(fitted.mean_[None], (), xr.Dataset()).rename("mean")
@@ -332,17 +334,13 @@ def _layout(X: Any, matrix: Any, template: Any, weights: FloatArray | None) -> _
 
 def _kept(cells: IntArray, weights: FloatArray | None, matrix: Array) -> Array:
     rows = matrix[:, cells]
-    return rows if weights is None else rows * weights.astype(_float_dtype(rows), copy=False)
+    return rows if weights is None else rows * weights.astype(float_dtype(rows.dtype), copy=False)
 
 
 def _spread(cells: IntArray, weights: FloatArray | None, n_cells: int, rows: Array) -> Array:
-    out = np.full((len(rows), n_cells), np.nan, dtype=_float_dtype(rows))
+    out = np.full((len(rows), n_cells), np.nan, dtype=float_dtype(rows.dtype))
     out[:, cells] = rows if weights is None else rows / weights
     return out
-
-
-def _float_dtype(array: Array) -> np.dtype[Any]:
-    return np.dtype(np.float32 if array.dtype == np.float32 else np.float64)
 
 
 def _rowwise(function: Callable[[Array], Array], array: Any, n_columns: int) -> Any:
@@ -350,7 +348,7 @@ def _rowwise(function: Callable[[Array], Array], array: Any, n_columns: int) -> 
     if not hasattr(array, "__dask_graph__"):
         return function(array)
     chunks = array.chunks[0], (n_columns,)
-    return array.map_blocks(function, chunks=chunks, meta=np.empty((0, 0), _float_dtype(array)))
+    return array.map_blocks(function, chunks=chunks, meta=np.empty((0, 0), float_dtype(array.dtype)))
 
 
 def _checked_estimator(estimator: Any) -> Any:

@@ -1,6 +1,8 @@
 """Files that are written completely or not at all."""
 
+import errno
 import os
+import stat
 
 import pytest
 
@@ -35,3 +37,26 @@ def test_an_error_leaves_the_old_file(tmp_path):
         fail()
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_content_reaches_the_disk_before_the_name(tmp_path, monkeypatch):
+    path, calls = tmp_path / "scores.tsv", []
+
+    def flushed(descriptor, fsync=os.fsync):
+        calls.append(("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file", path.exists()))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", flushed)
+    with replacing(path) as temporary:
+        temporary.write_text("scores")
+    assert calls == [("file", False), ("folder", True)]
+
+
+def test_errors_name_the_file_and_not_the_one_beside_it(tmp_path):
+    def fail():
+        with replacing(tmp_path / "scores.tsv"):
+            raise OSError(errno.EIO, "Input/output error")
+
+    with pytest.raises(OSError, match=r"Input/output error: '.*/scores\.tsv'"):
+        fail()
+    assert list(tmp_path.iterdir()) == []

@@ -1,5 +1,6 @@
 """From names to files: patterns, folders, lists and tables."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -110,3 +111,16 @@ def test_tables_keep_every_digit():
     assert float(lines[2]) == 2 / 3
     assert np.float32(lines[3]) == np.float32(1 / 3)
     assert lines[4:] == ["true", "n/a", '"a\tb"', "7"]
+
+
+def test_an_error_about_a_folder_does_not_search_all_of_it(tmp_path, monkeypatch):
+    """The folder may be the home folder, with millions of files."""
+
+    def entries(folder, pattern):
+        for number in range(100_000):
+            yield folder / f"{number}.txt"
+        raise AssertionError("the whole folder was listed")
+
+    monkeypatch.setattr(Path, "rglob", entries)
+    with pytest.raises(InputError, match=re.escape(str(tmp_path))):
+        sample_files([str(tmp_path)], path_column=None)

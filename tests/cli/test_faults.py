@@ -4,9 +4,11 @@ import os
 import re
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,8 +19,8 @@ from spcatv.cli import fit, main
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="limits and mounts of POSIX systems")
 
 
-def command(array, out):
-    return ["fit", "--array", str(array), "--shape", "12,10", "--n-components", "1", "--output", str(out)]
+def command(array, out, shape="12,10"):
+    return ["fit", "--array", str(array), "--shape", shape, "--n-components", "1", "--output", str(out)]
 
 
 def limited(argv, *limits):
@@ -72,9 +74,10 @@ def test_a_full_disk(array, mounted, capsys, monkeypatch, done):
     with monkeypatch.context() as patch:
         patch.setattr(fit, "write_results", filling(disk))
         assert main(command(array, out)) == 1
-    words = f"no room for the results in {out}: No space left on device; nothing was written"
+    words = f"{out}: No space left on device;"
     note, error = capsys.readouterr().err.splitlines()
-    assert error == f"spca-tv: error: {words}"
+    assert error.startswith("spca-tv: error: ")
+    assert words in error
     assert "finished pieces of the work are kept. To go on: spca-tv fit" in note
     assert listing(disk) == [".out.spca-tv-checkpoint", "other"]
     (disk / "other").unlink()
@@ -113,15 +116,17 @@ def test_a_read_only_disk(array, mounted, refused):
     ],
 )
 def test_too_little_memory(n_samples, code, words, tmp_path):
-    """The file is larger than what the process may have, or only its values are, as floats."""
+    """The file is larger than what the process may have, or only the values in the mask are, as floats."""
     with (tmp_path / "X.npy").open("wb") as file:
         about = {"descr": "|i1", "fortran_order": False, "shape": (n_samples, 20_000)}
         np.lib.format.write_array_header_1_0(file, about)
         file.truncate(file.tell() + n_samples * 20_000)  # takes no room on most disks
-    found, said = limited(command(tmp_path / "X.npy", tmp_path / "out"), (resource.RLIMIT_AS, 3 * 2**29))
+    np.save(tmp_path / "mask.npy", np.arange(20_000) > 0)
+    asked = [*command(tmp_path / "X.npy", tmp_path / "out", "20000"), "--mask", tmp_path / "mask.npy"]
+    found, said = limited(asked, (resource.RLIMIT_AS, 3 * 2**29))
     assert (found, said.count("\n")) == (code, 1)
     assert re.search(words, said)
-    assert listing(tmp_path) == ["X.npy"]
+    assert listing(tmp_path) == ["X.npy", "mask.npy"]
 
 
 def test_an_array_that_changes_while_it_is_read(array, tmp_path, monkeypatch, capsys):
@@ -163,3 +168,43 @@ def test_an_image_that_changes_while_it_is_read(volumes, tmp_path, monkeypatch, 
     said = capsys.readouterr().err
     assert "sub-03_map.nii.gz: was changed while it was read; try again" in said
     assert listing(tmp_path) == ["images", "mask.nii.gz"]
+
+
+@pytest.mark.parametrize("command", ["transform", "report"])
+def test_termination_is_one_line(command, array, tmp_path, done, monkeypatch, capsys):
+    """As Ctrl-C: the old file is kept, and nothing is left beside it."""
+    done(
+        "fit",
+        "--array",
+        array,
+        "--n-components",
+        "1",
+        "--n-splits",
+        "0",
+        "--quiet",
+        "--output",
+        tmp_path / "out",
+    )
+    file = tmp_path / "page.html"
+    file.write_text("old")
+
+    def terminated(*_):
+        raise AssertionError("the process would have ended here without a word")
+
+    def write(*_, **__):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, terminated)
+    try:
+        monkeypatch.setattr("spcatv.cli.transform.write_mixing", write)
+        monkeypatch.setattr(Path, "write_text", write)
+        argv = [command, str(tmp_path / "out"), "--output", str(file), "--overwrite"]
+        assert main([*argv, *(["--array", str(array)] if command == "transform" else [])]) == 130
+        assert signal.getsignal(signal.SIGTERM) is terminated
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert str(file) in said
+    assert file.read_text() == "old"
+    assert listing(tmp_path) == ["X.npy", "out", "page.html"]

@@ -1,11 +1,14 @@
 """`--cache` and `--memory`: commands share what was read, and data larger than memory stay on disk."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from cli_files import fields, read_tsv
 from numpy.testing import assert_allclose
 
 from spcatv.cli import main
+from spcatv.data import StoredData
 
 OPTIONS = ("--n-components", "1", "--alpha", "0.1", "--n-splits", "0")
 
@@ -14,13 +17,13 @@ OPTIONS = ("--n-components", "1", "--alpha", "0.1", "--n-splits", "0")
 def unzipped(monkeypatch):
     """The images whose values were read."""
     volume_files = pytest.importorskip("spcatv.images.volume_files", reason="extra `images`")
-    names, own = [], volume_files.unzipped
+    names, own = [], volume_files.streamed
 
-    def counted(path, kind):
-        names.append(path.name)
-        return own(path, kind)
+    def counted(image):
+        names.append(Path(image.get_filename()).name)
+        return own(image)
 
-    monkeypatch.setattr(volume_files, "unzipped", counted)
+    monkeypatch.setattr(volume_files, "streamed", counted)
     return names
 
 
@@ -108,3 +111,28 @@ def test_an_array_is_read_in_blocks(tmp_path, done, refused):
         *asked, "--mask", tmp_path / "mask.npy", "--memory", "80kB", "--output", tmp_path / "out"
     )
     assert "take 101 kB, more than --memory 80kB" in message
+
+
+@pytest.mark.parametrize("dtype", [np.int16, np.uint8, np.bool_])
+def test_an_array_of_integers_is_read_in_blocks(dtype, tmp_path, done, refused, monkeypatch):
+    values = 8 * fields(n_samples=400, shape=(8, 8)) + 100
+    np.save(tmp_path / "X.npy", values > 100 if dtype == np.bool_ else values.clip(0, 255).astype(dtype))
+    asked = ("fit", "--array", tmp_path / "X.npy", *OPTIONS)
+    done(*asked, "--output", tmp_path / "whole")
+    given, own = [], StoredData.in_memory
+    monkeypatch.setattr(StoredData, "in_memory", lambda self, X: given.append(X) or own(self, X))
+    done(*asked, "--memory", "100kB", "--output", tmp_path / "blocks")
+    assert {(type(X), X.itemsize) for X in given} == {(np.memmap, np.dtype(dtype).itemsize)}
+    blocks, expected = (
+        np.load(tmp_path / name / "desc-SPCATV_components.npy") for name in ("blocks", "whole")
+    )
+    assert_allclose(blocks, expected, atol=1e-5)
+    np.save(tmp_path / "mask.npy", np.arange(64).reshape(8, 8) > 0)
+    arguments = ("--mask", tmp_path / "mask.npy", "--memory", "100kB", "--output", tmp_path / "out")
+    assert "202 kB" in refused(*asked, *arguments), "they are copied as float64"
+
+
+def test_an_array_in_fortran_order_is_not_copied_beyond_the_memory(tmp_path, refused):
+    np.save(tmp_path / "X.npy", np.asfortranarray(fields(n_samples=400, shape=(8, 8))))
+    asked = ("fit", "--array", tmp_path / "X.npy", *OPTIONS, "--memory", "100kB")
+    assert "205 kB" in refused(*asked, "--output", tmp_path / "out")

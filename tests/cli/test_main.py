@@ -1,5 +1,6 @@
 """The command line: exit codes, and one clear line when something is wrong."""
 
+import errno
 import subprocess
 import sys
 
@@ -39,6 +40,13 @@ def test_wrong_folder_through_a_real_process(tmp_path):
         (["demo", "--seed", "-1"], "a seed is an integer >= 0, got '-1'"),
         (["demo", "--seed", "x"], "a seed is an integer >= 0, got 'x'"),
         (["transform", "model", "--memory", "much"], "--memory: must be a size such as 4GB, 500MB or 1.5GiB"),
+        (
+            ["report", "out", "--variable", "t.tsv", "age", "--variable", "t.tsv", "sex"],
+            "--variable: given twice",
+        ),
+        (["report", "out", "--var=t.tsv:age", "--variable", "t.tsv", "sex"], "--variable: given twice"),
+        (["fit", "--exclude", "a", "--exclude", "b"], "--exclude: given twice"),
+        (["select", "--sparsity", "0.5", "--sparsity=0.7"], "--sparsity: given twice"),
         (["transform", "model", "--confounds-columns", "age,"], "must be a text that is not empty, got ''"),
     ],
 )
@@ -47,6 +55,14 @@ def test_wrong_use_is_2(argv, message, capsys):
         main(argv)
     assert stop.value.code == 2
     assert message in capsys.readouterr().err
+
+
+def test_switches_and_lists_may_be_given_again(monkeypatch, tmp_path):
+    seen = []
+    monkeypatch.setattr("spcatv.cli.demo.run", seen.append)
+    parts = ["--only", "dots", "--only", "volume", "--quiet", "--quiet"]
+    assert main(["demo", "--output", str(tmp_path), *parts]) == 0
+    assert seen[0].only == ["dots", "volume"]
 
 
 @pytest.mark.parametrize("argv", [["--help"], ["demo", "--help"]])
@@ -101,6 +117,32 @@ def test_a_reader_that_leaves_is_not_an_error_message():
     assert talker.stderr.read() == ""
     assert talker.wait() == 1
     talker.stderr.close()
+
+
+def test_the_broken_pipe_of_a_worker_is_an_error(monkeypatch, capsys):
+    def fail(arguments):
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr(demo, "run", fail)
+    assert main(["demo"]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("spca-tv: error: ")
+    assert said.count("\n") == 1
+
+
+def test_errors_import_nothing():
+    """The memory or the descriptors that an import needs may be what is missing."""
+    code = (
+        "import sys, spcatv.cli.completion, spcatv.cli as cli\n"
+        "def fail(arguments): raise MemoryError\n"
+        "cli.completion.run = fail\n"
+        "before = set(sys.modules)\n"
+        "assert cli.main(['completion', 'zsh']) == 1\n"
+        "print(*set(sys.modules) - before)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stderr == "spca-tv: error: MemoryError\n"
+    assert not [name for name in done.stdout.split() if name.startswith("spcatv") or name == "numpy"]
 
 
 @pytest.mark.parametrize(

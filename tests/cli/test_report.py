@@ -21,9 +21,9 @@ def results(array, tmp_path, done):
 
 @pytest.fixture
 def people(tmp_path):
-    rows = [f"sub-{k}\t{'a' if k % 2 else 'b'}\t{20 + k}" for k in range(16)]
+    rows = [f"{150 + k}\t{'a' if k % 2 else 'b'}\t{20 + k}" for k in range(16)]
     file = tmp_path / "people.tsv"
-    file.write_text("\n".join(["person\tgroup\tage", *rows]) + "\n", encoding="utf-8")
+    file.write_text("\n".join(["height\tgroup\tage", *rows]) + "\n", encoding="utf-8")
     return file
 
 
@@ -73,8 +73,17 @@ def test_open_without_a_web_browser_says_what_to_do(results, monkeypatch, capsys
     assert f"note: no browser starts here; copy {results / PAGE}" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("option", ["--groups", "--variable"])
+@pytest.mark.parametrize("given", [("",), ("", ""), ("", "age"), ("people.tsv:",)])
+def test_empty_table_or_column_is_refused(option, given, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["report", "results", option, *given])
+    assert ended.value.code == 2
+    assert option in capsys.readouterr().err
+
+
 def test_wrong_input_in_one_line(results, people, tmp_path, refused, done):
-    assert "no column 'sex'; it has person, group, age" in refused(
+    assert "no column 'sex'; it has height, group, age" in refused(
         "report", results, "--groups", people, "sex"
     )
     short = tmp_path / "short.tsv"

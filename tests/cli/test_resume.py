@@ -287,3 +287,37 @@ def test_room_is_looked_for_before_the_work(kind, command, tmp_path, refused, mo
 
 def size_of(folder):
     return sum(file.stat().st_size for file in Path(folder).rglob("*"))
+
+
+class TestFinishedRuns:
+    """A batch job may always be given --resume, also if it is started again after its end."""
+
+    @pytest.fixture(params=[SELECT, FIT], ids=["select", "fit"])
+    def finished(self, request, command, tmp_path):
+        assert main(command(request.param, "--resume")) == 0
+        before = contents(tmp_path / "out")
+        yield command(request.param, "--resume")
+        assert contents(tmp_path / "out") == before
+        assert listing(tmp_path) == ["X.npy", "out"]
+
+    def test_nothing_is_left_to_do(self, finished, capsys, tmp_path, monkeypatch):
+        monkeypatch.setattr("spcatv.cli.request.read_array", None)
+        assert main([*finished, "--n-jobs", "1", "--memory", "1GB"]) == 0, "these may change"
+        assert capsys.readouterr().err == ""
+        finished.remove("--quiet")
+        assert main(finished) == 0
+        said = capsys.readouterr().err
+        assert said.startswith("spca-tv: note: ")
+        assert str(tmp_path / "out") in said
+
+    def test_other_options_are_refused(self, finished, refused, command):
+        assert "--tol" in refused(*finished, "--tol", "0.01")
+        other = FIT if finished[0] == "select" else SELECT
+        assert "command" in refused(*command(other, "--resume"))
+
+    def test_data_that_have_changed_are_refused(self, finished, refused, array, tmp_path):
+        before = array.stat()
+        np.save(array, np.load(array) + 1)
+        os.utime(array, ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert str(array) in refused(*finished)
+        assert "--resume" not in refused(*[word for word in finished if word != "--resume"])

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from cli_files import listing, read_tsv
 from numpy.testing import assert_allclose, assert_array_equal
-from select_files import SMALL, assert_same_results
+from select_files import SMALL, assert_same_results, small_but
 
 from spcatv import SPCATV
 from spcatv.cli import main, select
@@ -67,7 +67,7 @@ def test_same_as_the_library(array, tmp_path, done):
     assert {name: getattr(model, name) for name in search.best_params_} == search.best_params_
     bootstrap = bootstrap_components(search.best_estimator_, X, n_resamples=6, random_state=0)
     with np.load(out / "stability.npz", allow_pickle=False) as stored:
-        for name in ("selection_frequency", "sign_consistency", "dice", "signed_dice", "correlation"):
+        for name in ("selection_frequency", "sign_consistency", "dice", "signed_dice", "cosine"):
             assert_array_equal(stored[name], getattr(bootstrap, name), err_msg=name)
     assert "Compared 4 settings on 4 folds, chosen: alpha=" in said
     assert f"Why (rule one_se): {search.choice_reason_}; held-out error " in said
@@ -113,7 +113,8 @@ def test_what_is_left_behind(array, tmp_path, done):
 
 def test_maps_and_regions_say_the_same(array, tmp_path, done):
     out = tmp_path / "out"
-    done("select", "--array", array, *SMALL, "--alpha", "0.05", "--min-sparsity", "0", "--output", out)
+    more = ("--alpha", "0.05", "--min-sparsity", "0", "--output", out)
+    done("select", "--array", array, *small_but(*more))
     with np.load(out / "stability.npz", allow_pickle=False) as stored:
         frequency, consistency = stored["selection_frequency"], stored["sign_consistency"]
     assert_array_equal(np.load(out / "desc-frequency_components.npy"), frequency.reshape(2, 12, 10))
@@ -182,7 +183,7 @@ def test_groups_stay_together(array, visits, tmp_path, done):
 
 def test_a_grid_of_alpha_for_the_data(array, tmp_path, done):
     more = ("--alpha", "grid", "--n-alphas", "3", "--rule", "paper", "--n-bootstraps", "0")
-    done("select", "--array", array, *SMALL, *more, "--output", tmp_path / "out")
+    done("select", "--array", array, *small_but(*more), "--output", tmp_path / "out")
     search = library_search(np.load(array), alpha="grid", n_alphas=3, rule="paper")
     rows = read_tsv(tmp_path / "out" / "desc-SPCATV_selection.tsv")
     assert_array_equal([float(row["param_alpha"]) for row in rows], search.cv_results_["param_alpha"])
@@ -287,7 +288,7 @@ def test_failure_of_everything_is_one_line(array, tmp_path, monkeypatch, capsys)
 )
 def test_wrong_options_leave_nothing(change, message, array, visits, tmp_path, refused, capsys):
     words = [word.format(visits=visits) for word in change]
-    command = ["select", "--array", array, *SMALL, "--output", tmp_path / "new" / "out", *words]
+    command = ["select", "--array", array, *small_but(*words), "--output", tmp_path / "new" / "out"]
     if message is None:
         with pytest.raises(SystemExit) as stop:
             main([str(word) for word in command])

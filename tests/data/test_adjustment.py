@@ -232,4 +232,4 @@ def test_resamples_are_adjusted_on_their_own(samples):
         dense = adjusted_by_hand(X, confounds, drawn)[drawn]
         model = SPCATV(1, alpha=None, sparsity=0.5, smoothness=0.0).fit(dense)
         match = match_components(result.components, model.components_)
-        assert_allclose(result.correlation[k], match.correlation, atol=1e-4)
+        assert_allclose(result.cosine[k], match.cosine, atol=1e-4)

@@ -237,6 +237,16 @@ def test_float32_stays_float32(striped):
     assert SPCATV(1, dtype="float64").fit(X).components_.dtype == np.float64
 
 
+@pytest.mark.parametrize("kind", ["array", "table"])
+def test_the_byte_order_does_not_matter(striped, kind):
+    X = striped.astype("<f4")
+    swapped = X.astype(">f4") if kind == "array" else pytest.importorskip("pandas").DataFrame(X.astype(">f4"))
+    native, other = (SPCATV(2, structure=(60,), tol=1e-3).fit(data) for data in (X, swapped))
+    for name in ("components_", "mean_", "singular_values_"):
+        np.testing.assert_array_equal(getattr(other, name), getattr(native, name), strict=True)
+    np.testing.assert_array_equal(other.transform(swapped), native.transform(X), strict=True)
+
+
 @pytest.mark.parametrize("init", ["svd", "structured", "random"])
 def test_inits_find_the_blocks(striped, init):
     model = SPCATV(2, structure=(60,), alpha=0.5, init=init, n_init=6, random_state=0).fit(striped)

@@ -146,7 +146,7 @@ def test_selection_and_resampling_see_what_a_fit_sees():
     assert -search.best_score_ == pytest.approx(error, rel=1e-5)
     model = _model(global_signal="regress", tol=1e-6).fit(X)
     resampled = bootstrap_components(model, X, n_resamples=5, random_state=0)
-    assert resampled.correlation[:, 0].min() > 0.9
+    assert resampled.cosine[:, 0].min() > 0.9
 
 
 def test_a_model_folder_keeps_it(tmp_path):

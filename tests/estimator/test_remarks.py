@@ -9,6 +9,7 @@ import pytest
 from spcatv import SPCATV, SPCATVCV
 from spcatv.estimator import NullComponentWarning, SparsityWarning
 from spcatv.estimator.remarks import _warn_of_zeros
+from spcatv.selection import path
 from spcatv.structure import graph, grid
 
 
@@ -131,3 +132,29 @@ def test_edges_that_are_too_strong_are_warned_about_before_the_fit(weight, optio
                 model.fit(X)
         said = [one for one in caught if "times the largest weight of an edge" in str(one.message)]
         assert len(said) == warns
+
+
+@pytest.mark.parametrize(
+    ("fit", "value"),
+    [
+        (lambda X, structure: SPCATV(1, structure=structure, smoothness=2.0).fit(X), "2"),
+        (lambda X, structure: SPCATVCV(1, structure=structure, smoothness=[0.5, 1.0], cv=2).fit(X), "0.5, 1"),
+        (lambda X, structure: path(SPCATV(1, structure=structure, smoothness=2.0), X, [0.5, 0.7]), "2"),
+    ],
+)
+def test_a_smoothness_without_neighbours_is_warned_about(striped, fit, value):
+    with pytest.warns(UserWarning, match=rf"smoothness \({value}\)") as caught:
+        fit(striped[:20], None)
+    assert len(caught) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit(striped[:20], (60,))
+
+
+def test_the_default_smoothness_needs_no_neighbours(striped):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for options in ({}, {"smoothness": 1.0}, {"smoothness": 0.0}, {"alpha": 0.1}):
+            SPCATV(1, **options).fit(striped)
+        SPCATVCV(1, sparsity=0.7, cv=2).fit(striped[:20])
+        path(SPCATV(1), striped, [0.5, 0.7])

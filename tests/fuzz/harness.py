@@ -7,6 +7,7 @@ Every case depends on its number alone, so that ``--only NUMBER`` repeats it.
 
 import argparse
 import contextlib
+import gzip
 import io
 import json
 import resource
@@ -17,6 +18,7 @@ import tempfile
 import time
 import traceback
 import warnings
+import zlib
 from collections import Counter
 from pathlib import Path
 
@@ -24,7 +26,7 @@ import nibabel as nib
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
-from mutations import mutated, mutated_gzip, mutated_json
+from mutations import mutated, mutated_gzip, mutated_json, mutated_stream
 
 from spcatv.cli import main as command_line
 from spcatv.model.files import _document_sha256, _manifest
@@ -67,8 +69,12 @@ def write_inputs(folder):
         overlay = nib.gifti.GiftiImage()
         overlay.add_gifti_data_array(nib.gifti.GiftiDataArray(values, datatype="NIFTI_TYPE_FLOAT32"))
         (folder / f"lh.g{number}.shape.gii").write_bytes(overlay.to_bytes())
-        with contextlib.closing(__import__("gzip").open(folder / f"lh.h{number}.shape.gii.gz", "wb")) as file:
-            file.write(overlay.to_bytes())
+        (folder / f"lh.h{number}.shape.gii.gz").write_bytes(gzip.compress(overlay.to_bytes()))
+        run = rng.standard_normal((5, 5, 5, 3)).astype(np.float32)
+        nib.save(nib.Nifti1Image(run, np.eye(4)), folder / f"r{number}.nii.gz")
+        nib.save(nib.MGHImage(run[..., 0], np.eye(4)), folder / f"m{number}.mgz")
+        runs = rng.standard_normal((n_vertices, 1, 1, 3)).astype(np.float32)
+        nib.save(nib.MGHImage(runs, np.eye(4)), folder / f"lh.m{number}.mgz")
         scalar = nib.cifti2.ScalarAxis(["map"])
         nib.save(nib.Cifti2Image(values[None], (scalar, axis)), folder / f"s{number}.dscalar.nii")
     np.savez(folder / "a.npz", X=rng.standard_normal((6, 8)))
@@ -124,6 +130,11 @@ TARGETS = {
     "mask": ("mask.nii", mutated, images("v#.nii", *MASK)),
     "nifti gz": ("z1.nii.gz", mutated_gzip, images("z#.nii.gz", *MASK)),
     "mgh": ("m1.mgh", mutated, images("m#.mgh", *MASK)),
+    "run": ("r1.nii.gz", mutated_stream, images("r#.nii.gz", *MASK)),
+    "run without a mask": ("r1.nii.gz", mutated_stream, images("r#.nii.gz")),
+    "mgz": ("m1.mgz", mutated_stream, images("m#.mgz", *MASK)),
+    "mgz without a mask": ("m1.mgz", mutated_stream, images("m#.mgz")),
+    "overlay mgz": ("lh.m1.mgz", mutated_stream, images("lh.m#.mgz", *SURFACE)),
     "curv": ("lh.c1", mutated, images("lh.c#", *SURFACE)),
     "gifti": ("lh.g1.shape.gii", mutated, images("lh.g#.shape.gii", *SURFACE)),
     "gifti gz": ("lh.h1.shape.gii.gz", mutated_gzip, images("lh.h#.shape.gii.gz", *SURFACE)),
@@ -172,6 +183,14 @@ def sign(model, document):
     model.write_text(json.dumps(document))
 
 
+def same_inside(whole, damaged):
+    """Whether a damaged gzip file has kept its content: some bits of a stream mean nothing."""
+    try:
+        return gzip.decompress(damaged.read_bytes()) == gzip.decompress(whole.read_bytes())
+    except (OSError, EOFError, zlib.error):
+        return False
+
+
 def run_case(number, originals, workspace, names=tuple(TARGETS)):
     """One case; what is wrong with its outcome, or an empty text, and its kind."""
     rng = np.random.default_rng(number)
@@ -214,6 +233,8 @@ def run_case(number, originals, workspace, names=tuple(TARGETS)):
         signal.signal(signal.SIGALRM, before)
     said = output.getvalue()
     named = victim.name in said or f"{workspace}/{name}" in said
+    if code == 0 and how is mutated_stream and not same_inside(originals / name, victim):
+        return "a damaged stream was read", kind
     return "" if code in (0, 2) or (code == 1 and named) else f"{code}: {said[-400:]}", kind
 
 

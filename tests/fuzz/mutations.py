@@ -5,6 +5,7 @@ import json
 import zlib
 
 EXTREME = (0, 1, 2, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
+GZIP_HEADER = gzip.compress(b"", mtime=0)[:10]
 WORDS = (
     b"", b"nan", b"-1", b"0", b"1e308", b"1_000", b"\xef\xbc\x91\xef\xbc\x92", b"\x00", b"\xff\xfe",
     b"9" * 40, b"]]>", b"&lt;", b"../../x", b"\t", b"\n\n", b'"', b"[" * 2000, b"a." * 2000, b"x" * 140_000,
@@ -71,6 +72,55 @@ def mutated_gzip(content, rng):
         if rng.random() < 0.8
         else whole[:-8] + zlib.crc32(inside[::-1]).to_bytes(4, "little") + whole[-4:]
     )
+
+
+def mutated_stream(content, rng):
+    """A gzip file compressed anew in one of many ways, and then damaged.
+
+    Blocks that are swapped, repeated or missing can be decoded: only the checksum behind them tells.
+    """
+    inside = gzip.decompress(content)
+    level, strategy = int(rng.choice([0, 1, 6, 9])), int(rng.choice([zlib.Z_DEFAULT_STRATEGY, zlib.Z_FIXED]))
+    encoder = zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS, strategy=strategy)
+    ends = sorted({*rng.integers(1, len(inside), 4).tolist(), len(inside)})
+    blocks = [
+        encoder.compress(inside[begin:end]) + encoder.flush(zlib.Z_FULL_FLUSH)
+        for begin, end in zip([0, *ends], ends, strict=False)
+    ]
+    last, trailer = encoder.flush(), _trailer(inside)
+    one, other = rng.choice(len(blocks), 2, replace=False) if len(blocks) > 1 else (0, 0)
+    match int(rng.integers(0, 9)):
+        case 0:
+            blocks[one], blocks[other] = blocks[other], blocks[one]
+        case 1:
+            blocks.insert(int(other), blocks[one])
+        case 2:
+            del blocks[one]
+        case 3:
+            trailer = _trailer(inside[::-1])
+        case 4:
+            trailer = trailer[:4] + int(len(inside) ^ 1 << int(rng.integers(0, 32))).to_bytes(4, "little")
+        case 5:
+            trailer = trailer[: -int(rng.integers(1, 8))]
+        case 6:
+            trailer, last = b"", last[: len(last) - int(rng.integers(0, 2))]
+        case 7:
+            trailer += rng.bytes(int(rng.integers(1, 30))) + b"x"
+        case _:
+            return _flipped(GZIP_HEADER + b"".join([*blocks, last, trailer]), rng)
+    return GZIP_HEADER + b"".join([*blocks, last, trailer])
+
+
+def _trailer(inside):
+    return zlib.crc32(inside).to_bytes(4, "little") + len(inside).to_bytes(4, "little")
+
+
+def _flipped(content, rng):
+    """One to four bits behind the header are others."""
+    content = bytearray(content)
+    for place in rng.choice(8 * (len(content) - 10), int(rng.integers(1, 5)), replace=False).tolist():
+        content[10 + place // 8] ^= 1 << place % 8
+    return bytes(content)
 
 
 def mutated_json(text, rng):

@@ -128,7 +128,7 @@ def test_complex_and_five_dimensional_images(three):
     five = nib.Nifti1Image(np.zeros((2, 2, 2, 1, 3), np.float32), np.eye(4))
     refused(r"3 or 4 dimensions", [five, five])
     complex_ = nib.Nifti1Image(np.zeros((2, 2, 2), np.complex64), np.eye(4))
-    refused(r"one number each, these are complex64", [complex_, complex_])
+    refused(r"image 1: .*complex64", [complex_, complex_])
 
 
 @pytest.mark.parametrize("name", ["text.nii", "text.nii.gz", "text.mgz", "text.txt"])
@@ -159,6 +159,25 @@ def test_damaged_bytes_in_a_compressed_file(three, tmp_path):
     refused(r"damaged\.nii\.gz: (not an image|cannot be read)", [three[0], path], mask=BOX)
 
 
+@pytest.mark.parametrize("name", ["run.nii.gz", "one.nii.gz", "run.mgz", "one.mgz"])
+@pytest.mark.parametrize("mask", [BOX, None])
+@pytest.mark.filterwarnings("ignore:2 of 2 images are runs")
+def test_damage_that_only_the_checksum_shows(tmp_path, name, mask):
+    """A flipped bit of a stored block can be decoded, and so can a stream without its last bytes."""
+    shape = (6, 5, 4, 3) if "run" in name else (6, 5, 4)
+    values = 10 + np.random.default_rng(0).random(shape).astype(np.float32)
+    image = (nib.MGHImage if name.endswith(".mgz") else nib.Nifti1Image)(values, np.diag([3.0, 3, 3, 1]))
+    content = gzip.compress(image.to_bytes(), 0)
+    whole, damaged = tmp_path / f"whole_{name}", tmp_path / name
+    whole.write_bytes(content)
+    place = content.index(values.astype(">f4" if "mgz" in name else "<f4").tobytes("F")[-40:])
+    flipped = bytearray(content)
+    flipped[place] ^= 64
+    for other in (bytes(flipped), content + b"rest", *(content[:-missing] for missing in range(1, 10))):
+        damaged.write_bytes(other)
+        refused(rf"\b{name}: cannot be read", [whole, damaged], mask=mask)
+
+
 def test_every_cut_of_a_file_is_told(tmp_path):
     """However a file is cut, the error is an ImageError, and no data are made up."""
     coords = np.random.default_rng(0).random((50, 3))
@@ -171,9 +190,8 @@ def test_every_cut_of_a_file_is_told(tmp_path):
     surface = {"left": (coords, triangles)}
     for name in ("lh.gii", "lh.mgz", "lh.curv"):
         content = (tmp_path / name).read_bytes()
-        # behind the values of an .mgz lie a footer and a checksum, which nibabel does not need
-        needed = len(content) - (60 if name.endswith(".mgz") else 4)
-        for length in np.linspace(0, needed, 60).astype(int):
+        shortest = [len(content) - missing for missing in range(1, 10)] if name.endswith(".mgz") else []
+        for length in [*np.linspace(0, len(content) - 4, 60).astype(int), *shortest]:
             cut = tmp_path / f"cut.{name}"
             cut.write_bytes(content[:length])
             refused(r"cut\.", {"left": [tmp_path / name, cut]}, surface=surface)
@@ -266,9 +284,13 @@ def test_gzip_of_something_else(three, tmp_path):
 
 
 def test_a_file_without_permission_is_told_as_such(three, monkeypatch):
-    """Root may read everything, so the question itself is answered with no."""
-    monkeypatch.setattr("spcatv.images.loading.os.access", lambda *args, **options: False)
-    refused(r"a\.nii\.gz: cannot be read \(permission denied\)", three, mask=BOX)
+    """Root may read everything, so the system itself says no."""
+
+    def denied(*args, **options):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("spcatv._util.files.os.open", denied)
+    refused(r"a\.nii\.gz: cannot be read \(Permission denied\)", three, mask=BOX)
 
 
 @pytest.mark.parametrize(("value", "dtype"), [(1e30, "float32"), (-1e200, "float64")])

@@ -2,6 +2,7 @@
 
 import warnings
 from importlib import metadata
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -46,14 +47,15 @@ def mask(cohort):
 @pytest.fixture
 def unzipped(monkeypatch):
     """The names of the images whose values were read."""
-    names, own = [], volume_files.unzipped
+    names, own = [], volume_files.streamed
 
-    def counted(path, kind):
+    def counted(image):
+        path = Path(image.get_filename())
         if path.name != "mask.nii.gz":
             names.append(path.name[:6])
-        return own(path, kind)
+        return own(image)
 
-    monkeypatch.setattr(volume_files, "unzipped", counted)
+    monkeypatch.setattr(volume_files, "streamed", counted)
     return names
 
 
@@ -272,19 +274,21 @@ def test_sums_for_a_mask_are_kept_on_the_way(cohort, tmp_path, unzipped, monkeyp
     assert found.share_negative == expected.share_negative
 
 
-def test_the_first_file_that_cannot_be_read_is_named(cohort, mask, tmp_path, monkeypatch):
-    own = volume_files.unzipped
+def test_all_files_that_cannot_be_read_are_named(cohort, mask, tmp_path, monkeypatch):
+    own = volume_files.streamed
 
-    def damaged(path, kind):
-        if path in (cohort[5], cohort[6]):
+    def damaged(image):
+        if Path(image.get_filename()) in (cohort[5], cohort[6]):
             raise EOFError
-        return own(path, kind)
+        return own(image)
 
-    monkeypatch.setattr(volume_files, "unzipped", damaged)
+    monkeypatch.setattr(volume_files, "streamed", damaged)
     monkeypatch.setattr(reading_matrix, "most_threads", lambda: 6)
-    for where in ({}, {"cache": tmp_path / "cache"}):
-        with pytest.raises(ImageError, match=r"sub-06\.nii\.gz: cannot be read"):
-            read_cohort(cohort, mask=mask, **where)
+    for given in (mask, None):
+        with pytest.raises(ImageError, match=r"sub-06\.nii\.gz: cannot be read.*sub-07\.nii\.gz: cannot"):
+            read_cohort(cohort, mask=given)
+    with pytest.raises(ImageError, match=r"sub-06\.nii\.gz: cannot be read"):
+        read_cohort(cohort, mask=mask, cache=tmp_path / "cache")
 
 
 def test_runs_are_cleaned_on_disk_as_in_memory(tmp_path, monkeypatch):

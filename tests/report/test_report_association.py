@@ -136,6 +136,86 @@ def test_the_same_people_in_both_groups_are_compared_within():
     assert found.effect[0] == pytest.approx(paired.statistic / np.sqrt(12), rel=0.1)
 
 
+def runs_and_groups(people, n_volumes=1):
+    """Names and labels of the volumes of runs; `people` has one string per person, one letter per run."""
+    return zip(
+        *(
+            (f"sub-{person:02d}_run-{run}.nii" + f"[{k}]" * (n_volumes > 1), group)
+            for person, groups in enumerate(people)
+            for run, group in enumerate(groups)
+            for k in range(n_volumes)
+        ),
+        strict=True,
+    )
+
+
+@pytest.mark.parametrize("n_volumes", [1, 3])
+def test_two_runs_of_one_group_are_no_pair(n_volumes):
+    names, groups = runs_and_groups(["ab"] * 7 + ["aa"], n_volumes)
+    scores = np.random.default_rng(0).standard_normal((len(names), 1))
+    found = differences(scores, names, groups)
+    assert (found.n, found.paired) == ((7, 7), True)
+    runs = scores.reshape(8, 2, n_volumes).mean(axis=2)
+    paired = stats.ttest_rel(*runs[:7, ::-1].T)
+    np.testing.assert_allclose(found.difference[0], (runs[:7, 1] - runs[:7, 0]).mean())
+    np.testing.assert_allclose(found.interval[0], paired.confidence_interval())
+    assert " 1 " in found.how, "one person is left out"
+
+
+@pytest.mark.parametrize("n_volumes", [1, 3])
+def test_several_runs_of_both_groups_are_averaged(n_volumes):
+    names, groups = runs_and_groups(["abab", "baba"] * 4, n_volumes)
+    scores = np.random.default_rng(1).standard_normal((len(names), 2))
+    found = differences(scores, names, groups)
+    assert (found.n, found.paired) == ((8, 8), True)
+    means = scores.reshape(8, 2, 2, n_volumes, 2).mean(axis=(1, 3))
+    change = means[:, 1] - means[:, 0]
+    change[1::2] *= -1
+    np.testing.assert_allclose(found.difference, change.mean(axis=0))
+
+
+@pytest.fixture
+def centred_runs():
+    """Ten people with two runs of 30 volumes, whose means are zero."""
+    rng = np.random.default_rng(4)
+    scores = rng.standard_normal((10, 2, 30, K))
+    scores[..., 0] *= np.arange(1, 11)[:, None, None]
+    scores -= scores.mean(axis=2, keepdims=True)
+    deviations = scores.std(axis=2).mean(axis=1)
+    scores += 1e-7 * rng.standard_normal((10, 1, 1, K))
+    names, _ = runs_and_groups(["aa"] * 10, 30)
+    return scores.reshape(-1, K), names, deviations
+
+
+def test_means_that_are_rounding_are_not_compared(centred_runs):
+    """The standard deviations of the runs are compared instead, and this is said."""
+    scores, names, deviations = centred_runs
+    age = np.array([31.0, 28.0, 36.0, 41.0, 33.0, 52.0, 49.0, 55.0, 68.0, 61.0])
+    found = correlations(scores, names, np.repeat(age, 60))
+    expected = [stats.pearsonr(deviations[:, k], age).statistic for k in range(K)]
+    np.testing.assert_allclose(found.pearson, expected, rtol=1e-5)
+    assert "standard deviations" in found.measure
+    assert "rounding" in found.how
+    sick = np.array([0, 1] * 5)
+    groups = differences(scores, names, np.repeat(sick, 60))
+    difference = deviations[sick == 1].mean(axis=0) - deviations[sick == 0].mean(axis=0)
+    np.testing.assert_allclose(groups.difference, difference, rtol=1e-5)
+    assert "standard deviations" in groups.measure
+    # conditions that differ within runs have means
+    rest = np.tile(["rest", "task"], 300)
+    assert differences(scores, names, rest).measure == "scores"
+
+
+def test_a_component_whose_means_are_rounding_is_not_tested_beside_others(centred_runs):
+    scores, names, _ = centred_runs
+    scores[:, 1] += np.repeat(np.arange(10.0), 60)
+    found = correlations(scores, names, np.repeat(np.arange(10.0), 60))
+    assert found.pearson[1] == pytest.approx(1)
+    assert np.isnan(found.pearson[[0, 2]]).all()
+    assert found.measure == "scores"
+    assert "rounding" in found.how
+
+
 def test_groups_that_are_too_small_for_a_small_p_value_are_told(scores):
     """Of 10 ways to choose 2 of 5 samples, one is the observed one."""
     for label, smallest in ((list("aabbb"), "0.1"), (list("aabb"), "0.33")):
@@ -255,13 +335,17 @@ def test_what_is_averaged_and_exchanged():
         assert bool(found.sentence) == (names[0] != "map0.nii"), "what is not plain is said"
 
 
-def test_nothing_is_tested_that_cannot_be(scores):
-    assert correlations(scores, own_names(), np.ones(N)) is None
-    assert correlations(scores, own_names(), [1.0, 2.0, 3.0] + [np.nan] * (N - 3)) is None
-    assert differences(scores, own_names(), ["one"] * N) is None
-    assert differences(scores, own_names(), range(N)) is None
-    assert differences(scores, own_names(), ["n/a"] * N) is None
-    assert differences(scores, own_names(), ["alone"] + ["rest"] * (N - 1)) is None
+def test_nothing_is_tested_that_cannot_be_and_the_reason_is_told(scores):
+    for variable in (np.ones(N), [1.0, 2.0, 3.0] + [np.nan] * (N - 3)):
+        assert isinstance(correlations(scores, own_names(), variable), str)
+    assert "3" in correlations(scores, own_names(), [1.0, 2.0, 3.0] + [np.nan] * (N - 3))
+    alone = ["alone"] + ["rest"] * (N - 1)
+    for groups, told in ((["one"] * N, "one"), (range(N), "40"), (["n/a"] * N, ""), (alone, "alone")):
+        reason = differences(scores, own_names(), groups)
+        assert isinstance(reason, str)
+        assert told in reason
+    once = [f"sub-{k // 2}_run-{k % 2}_map.nii" for k in range(8)]
+    assert "1" in differences(scores[:8], once, ["a", "b", "a", "a", "b", "b", "a", "a"])
     scores[:, 1] = 0
     for found in (
         correlations(scores, own_names(), np.arange(N)).pearson_p,
@@ -302,3 +386,21 @@ def test_the_page_tells_effects_and_tests(line):
     alone = generate_report(SPCATV(1, structure=(60,)).fit(line.X), data=line.X, groups=np.arange(n) % 3).html
     assert "of the variance of the scores is between the groups" in alone
     assert "orrected" not in alone, "one component needs no correction"
+
+
+def test_the_page_tells_why_there_is_no_test(line):
+    n = len(line.X)
+    html = generate_report(
+        line.model, data=line.X, variable=Column("dose", np.ones(n)), groups=Column("site", ["one"] * n)
+    ).html
+    for name in ("dose", "site"):
+        assert f"No test of {name}" in html
+
+
+def test_the_page_of_centred_runs_compares_deviations(line, centred_runs):
+    scores, names, _ = centred_runs
+    X = np.outer(scores[:, 0], line.model.components_[0]) + line.model.mean_
+    html = generate_report(
+        line.model, data=X, names=names, variable=Column("age", np.repeat(np.arange(10.0), 60))
+    ).html
+    assert "Correlation of the standard deviations of the scores in each run with age" in html

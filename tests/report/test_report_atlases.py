@@ -1,5 +1,6 @@
 """Atlases by name, names of labels in XML files, and probabilistic atlases; nothing is ever downloaded."""
 
+import gzip
 import socket
 
 import numpy as np
@@ -146,6 +147,16 @@ def test_atlases_of_freesurfer_by_name(surface, tmp_path, monkeypatch):
     assert label_features(parts[:1], ["aparc"]).name_of(0) == "fsaverage5-lh-even", "left alone"
     with pytest.raises(ReportError, match="There are: aparc"):
         label_features(parts, ["aal"])
+
+
+@pytest.mark.parametrize("shape", [(), (2,)])
+def test_a_damaged_atlas_is_refused(volume, tmp_path, shape):
+    image = nib.Nifti1Image(np.ones((*SHAPE, *shape), np.uint8), AFFINE)
+    content = bytearray(gzip.compress(image.to_bytes(), 0))
+    content[len(content) // 2] ^= 1
+    (tmp_path / "atlas.nii.gz").write_bytes(content)
+    with pytest.raises(ValueError, match=r"atlas\.nii\.gz: cannot be read"):
+        label_features(parts_of(volume.model), [tmp_path / "atlas.nii.gz"])
 
 
 def test_an_unknown_name_says_where_it_was_looked_for(volume, line, tmp_path):

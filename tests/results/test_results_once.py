@@ -110,6 +110,7 @@ def test_fit_and_report(cohort, counts):
         "ImageSPCATV.__init__": 1,
         "VolumeSpace.masker": 1,
         "spcatv.report.maps.volume_view": 1,
+        "spcatv.images.volume_files.open_volume": 1,  # the mean of the images
         **of_model,
     }
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.ndimage import gaussian_filter1d
 
 from spcatv import SPCATV
 from spcatv.selection import ComponentCurve, component_curve
@@ -17,13 +18,16 @@ def curve(gains, n_folds=5):
     ("gains", "expected"),
     [
         ((0.3, 0.2, 0.1, 0.01, 0.01, 0.01, 0.01, 0.01, 0.01), 3),
-        ((0.3, 0.01, 0.1, 0.01, 0.01, 0.01, 0.01, 0.01, 0.01), 3),  # one that adds little may stand before
+        (
+            (0.3, 0.01, 0.1, 0.01, 0.01, 0.01, 0.01, 0.01, 0.01),
+            1,
+        ),  # the third is not among the first that stand out
         ((0.3, 0.019, 0.01, 0.01, 0.01, 0.01), 1),  # less than twice the others
         ((0.3, 0.021, 0.01, 0.01, 0.01, 0.01), 2),
         ((0.3, 0.01), 1),
     ],
 )
-def test_the_last_component_that_stands_out(gains, expected):
+def test_components_before_the_first_that_does_not_stand_out(gains, expected):
     choice = curve(gains).choice
     assert choice.n_components == expected
     assert "out: " in choice.reason
@@ -64,8 +68,42 @@ def test_a_number_at_the_end_says_that_there_may_be_more():
     assert "There may be more" not in curve((0.3,) * 3 + (0.01,) * 3).choice.reason
 
 
+@pytest.mark.parametrize(
+    ("gains", "first", "later"),
+    [((0.3, 0.01, 0.1, 0.1), 2, "3, 4"), ((0.01, 0.1, 0.1, 0.01), None, "2, 3")],
+)
+def test_components_that_stand_out_after_a_gap_are_named_but_not_kept(gains, first, later):
+    choice = curve((*gains, 0.01, 0.01, 0.01, 0.01)).choice
+    assert choice.n_components == 1
+    assert first is None or f"component {first} " in choice.reason
+    assert f"({later})" in choice.reason
+
+
 def test_one_fold_has_no_standard_error():
-    assert curve((0.3, 0.2, 0.01, 0.01, 0.01, 0.01), n_folds=1).choice.n_components == 2
+    single, five = (curve((0.3, 0.2, 0.01, 0.01, 0.01, 0.01), n_folds=n) for n in (1, 5))
+    assert single.choice.n_components == five.choice.n_components == 2
+    assert "standard error" in single.choice.reason
+    assert "standard error" not in five.choice.reason
+    assert np.isnan(single.standard_error).all()
+    assert single.within_one_standard_error is None
+    assert five.within_one_standard_error == 6
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("seed", range(4))
+def test_every_component_of_a_choice_in_smooth_noise_stands_out(seed):
+    """Regions of smooth noise vary together: some stand out by chance, after others that do not."""
+    X = gaussian_filter1d(np.random.default_rng(seed).standard_normal((30, 80)), 3, axis=1)
+    found = component_curve(SPCATV(structure=(80,), sparsity=0.8, tol=1e-3), X)
+    gains = np.diff(found.explained, axis=1, prepend=0)
+    floor = gains[:, -3:].mean(axis=1)
+    kept = [
+        k
+        for k in range(7)
+        if gains[:, k].mean() > 2 * floor.mean()
+        and (gains[:, k] - floor).mean() > 2 * (gains[:, k] - floor).std(ddof=1) / np.sqrt(5)
+    ]
+    assert found.choice.n_components == max(1, next(k for k in range(8) if k not in kept))
 
 
 def test_the_largest_number_to_look_at():

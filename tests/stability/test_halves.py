@@ -9,7 +9,13 @@ from spcatv.data import ArrayData, CentredData, as_data
 from spcatv.metrics import dice, match_components, threshold_loadings
 from spcatv.selection import FailedFitWarning
 from spcatv.stability import Reproducibility, split_halves
-from spcatv.stability.halves import FOUND_AGAIN, NOT_REPRODUCIBLE, ONE_OF_EQUALS, verdict_sentence
+from spcatv.stability.halves import (
+    FOUND_AGAIN,
+    NOT_REPRODUCIBLE,
+    ONE_OF_EQUALS,
+    agreement,
+    verdict_sentence,
+)
 from spcatv.stability.refits import fit_samples, further_components
 from spcatv.structure import grid
 
@@ -74,6 +80,13 @@ def test_plain_loops_are_the_second_route(result, strong_and_noise):
         assert record.dice == pytest.approx(result.dice[:, k].mean())
         assert record.further_dice == pytest.approx(result.further_dice[:, k].mean())
         assert record.cosine == pytest.approx(result.cosine[:, k].mean())
+
+
+def test_complementary_maps_are_compared_each_with_itself():
+    left = np.repeat([0.5, 0.0], 4)
+    pair = np.array([left, 0.5 - left])  # their correlation is -1
+    index, cosine = agreement(pair, [pair, pair[::-1]], 0.99)
+    assert_allclose([index, cosine], 1)
 
 
 def test_a_strong_region_is_found_again_and_noise_is_not(result):

@@ -50,12 +50,12 @@ def test_plain_loops_are_the_second_route(result, estimator, signals):
         match = match_components(reference.components_, model.components_)
         matched = match.sign[:, None] * threshold_loadings(model.components_)[match.order]
         signs.append(np.sign(matched))
-        indices.append((dice(wanted, matched), dice(wanted, matched, signed=True), match.correlation))
+        indices.append((dice(wanted, matched), dice(wanted, matched, signed=True), match.cosine))
     signs = np.array(signs)
     assert_allclose(result.selection_frequency, np.mean(signs != 0, axis=0))
     selected = np.maximum((signs != 0).sum(axis=0), 1)
     assert_allclose(result.sign_consistency, np.abs(signs.sum(axis=0)) / selected)
-    measures = (result.dice, result.signed_dice, result.correlation)
+    measures = (result.dice, result.signed_dice, result.cosine)
     for ours, theirs in zip(measures, zip(*indices, strict=True), strict=True):
         assert_allclose(ours, theirs)
     for region in result.regions:
@@ -83,7 +83,7 @@ def test_regions_cover_the_reference(result):
 
 def test_workers_change_no_bit(result, estimator, signals):
     together = bootstrap_components(estimator, signals, n_resamples=12, random_state=7, n_jobs=2)
-    for name in ("selection_frequency", "sign_consistency", "dice", "signed_dice", "correlation"):
+    for name in ("selection_frequency", "sign_consistency", "dice", "signed_dice", "cosine"):
         assert_array_equal(getattr(result, name), getattr(together, name))
     assert [region.found for region in result.regions] == [region.found for region in together.regions]
     other = bootstrap_components(estimator, signals, n_resamples=12, random_state=8)
@@ -94,7 +94,7 @@ def test_random_starts_follow_the_seed(signals):
     reference = SPCATV(1, structure=(60,), init="random", n_init=2).fit(signals)
     one = bootstrap_components(reference, signals, n_resamples=3, random_state=1)
     two = bootstrap_components(reference, signals, n_resamples=3, random_state=1)
-    assert_array_equal(one.correlation, two.correlation)
+    assert_array_equal(one.cosine, two.cosine)
 
 
 def test_a_fitted_model_is_the_reference(signals):
@@ -113,8 +113,8 @@ def test_groups_are_drawn_whole(signals):
     blocks = [np.flatnonzero(groups == label) for label in "abcde"]
     for k, drawn in enumerate(drawn_rows(2, 3, 5)):
         model = SPCATV(1, structure=(60,), alpha=0.3).fit(signals[np.concatenate([blocks[b] for b in drawn])])
-        assert result.correlation[k] == pytest.approx(
-            match_components(result.components, model.components_).correlation
+        assert result.cosine[k] == pytest.approx(
+            match_components(result.components, model.components_).cosine
         )
 
 
@@ -126,7 +126,7 @@ def test_components_may_have_a_sparsity_each(signals):
     for k, rows in enumerate(drawn_rows(0, 4, 40)):
         model = SPCATV(2, alpha=None, sparsity=(0.8, 0.6)).fit(signals[rows])
         match = match_components(reference.components_, model.components_)
-        assert_allclose(result.correlation[k], match.correlation)
+        assert_allclose(result.cosine[k], match.cosine)
 
 
 class FailsOften:

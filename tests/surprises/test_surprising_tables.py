@@ -149,8 +149,17 @@ def test_shuffled_groups_and_variable_of_a_report(fit, maps, shuffled, spca_tv, 
     ]
     short = write_people(maps / "short.tsv", range(4, N_PEOPLE))
     said = spca_tv("report", folder, "--groups", short, "group", "--overwrite")
+    assert said.code == 0, said.err
+    assert "4 of 12" in said.out
+    assert list(shown["groups"].values) == ["n/a"] * 4 + [
+        "ab"[person % 3 % 2] for person in range(4, N_PEOPLE)
+    ]
+    others = write_people(maps / "others.tsv", range(40, 40 + N_PEOPLE))
+    said = spca_tv("report", folder, "--groups", others, "group", "--overwrite")
     assert said.code == 2
-    assert f"{short}: no row is about sub-00, sub-01, sub-02, sub-03 (" in said.err
+    assert f"{others}: " in said.err
+    assert "sub-40, sub-41" in said.err
+    assert "sub-00_map.nii, sub-01_map.nii" in said.err
 
 
 @pytest.mark.parametrize(
@@ -161,7 +170,7 @@ def test_shuffled_groups_and_variable_of_a_report(fit, maps, shuffled, spca_tv, 
             "no row is about sub-03 (rows are found by participant_id)",
         ),
         ([*range(N_PEOPLE), 5], "more than one row is about sub-05 (first rows 6 and 13"),
-        ([40, 41], "no row is about sub-00, sub-01, sub-02, sub-03, sub-04 and 7 more ("),
+        (range(40, 40 + N_PEOPLE), "sub-40, sub-41, sub-42, sub-43, sub-44 and 7 more"),
     ],
     ids=["missing", "double", "others"],
 )
@@ -174,17 +183,34 @@ def test_people_without_a_row_or_with_two(order, message, fit, maps):
     assert not folder.exists()
 
 
-def test_files_without_names_are_matched_by_order_and_this_is_said(fit, maps):
+@pytest.mark.parametrize("option", ["--confounds", "--groups"])
+def test_ids_of_other_people_are_refused(option, maps, spca_tv):
+    """Never by order: the table has as many rows as there are images."""
     for number, file in enumerate(sorted((maps / "maps").iterdir())):
         file.rename(file.with_name(f"con_{number:04d}.nii"))
-    table = write_people(maps / "participants.tsv", range(N_PEOPLE))
-    said, _ = fit("out", "--confounds", table, "--confounds-columns", "age")
-    assert said.code == 0, said.err
-    assert f"{table}: rows {ORDER}: row 1 is taken for con_0000.nii, row 12 for con_0011.nii" in said.err
-    write_people(table, range(N_PEOPLE + 1))
-    said, _ = fit("more", "--confounds", table, "--confounds-columns", "age")
+    table = write_people(maps / "participants.tsv", range(40, 40 + N_PEOPLE))
+    value = f"{table}:group" if option == "--groups" else table
+    options = ("--mask", maps / "mask.nii", *SELECT, "--cv", "2", option, value)
+    said = spca_tv("select", maps / "maps", *options, "--output", maps / "out")
     assert said.code == 2
-    assert "has 13 rows, but there are 12 samples" in said.err
+    assert "sub-40" in said.err
+    assert "con_0000.nii" in said.err
+    assert not (maps / "out").exists()
+
+
+def test_stems_in_shuffled_order(fit, maps, shuffled):
+    _, expected = fit("expected", "--confounds", shuffled, "--confounds-columns", "age")
+    for number, file in enumerate(sorted((maps / "maps").iterdir())):
+        file.rename(file.with_name(f"con_{number:04d}0001.nii"))
+    stems = [
+        line.replace("sub-", "con_00", 1).replace("\t", "0001\t", 1)
+        for line in shuffled.read_text().splitlines()
+    ]
+    shuffled.write_text("\n".join([stems[0].replace("0001", ""), *stems[1:]]))
+    said, folder = fit("out", "--confounds", shuffled, "--confounds-columns", "age")
+    assert said.code == 0, said.err
+    assert "rows matched by participant_id" in said.out
+    assert_allclose(*(scores(place / "desc-SPCATV_mixing.tsv") for place in (folder, expected)), atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["sub-{:02d}_map.nii", "IXI{:03d}-Guys_T1.nii"])
@@ -198,7 +224,8 @@ def test_numbers_of_people_are_matched_and_no_confound(name, fit, maps, shuffled
         file.rename(file.with_name(name.format(number)))
     said, folder = fit("out", "--confounds", maps / "sheet.csv")
     assert said.code == 0, said.err
-    assert "rows matched by ID; 2 of 14 rows are about others" in said.out
+    assert "rows matched by ID" in said.err
+    assert f"0 is {name.format(0).removesuffix('_map.nii')}" in said.err, "an example"
     assert ORDER not in said.err
     assert "removed: age" in said.out
     mixing = "desc-SPCATV_mixing.tsv"

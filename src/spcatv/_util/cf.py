@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,37 @@ class RepeatedMeridianWarning(UserWarning):
     >>> from spcatv.xarray import RepeatedMeridianWarning
     >>> warnings.filterwarnings("error", category=RepeatedMeridianWarning)
     """
+
+
+@dataclass(frozen=True)
+class GridAxis:
+    """Axis of a grid with coordinates, for pictures and tables."""
+
+    name: str
+    labels: tuple[str, ...]  # the coordinate of every cell
+    kind: str  # "latitude", "longitude", or "" for any other axis
+    direction: (
+        int  # 1 if coordinates rise, or depths fall, from cell to cell; -1 for the opposite; 0 for neither
+    )
+
+
+def grid_axes(template: Any) -> tuple[GridAxis, ...]:
+    """Describe the dimensions of a DataArray; a dimension without coordinates counts its cells from 0."""
+    axes = []
+    for name in template.dims:
+        coordinate, known = template[name], name in template.coords
+        values, attributes = coordinate.values, coordinate.attrs
+        steps = np.diff(values) if known and values.dtype.kind in "fi" and len(values) > 1 else np.zeros(2)
+        direction = int((steps > 0).all()) - int((steps < 0).all())
+        axes.append(
+            GridAxis(
+                str(name),
+                tuple(f"{value:g}" if values.dtype.kind == "f" else str(value) for value in values),
+                next((kind for kind in NAMES if known and is_coordinate(kind, name, attributes)), ""),
+                -direction if attributes.get("positive") == "down" else direction,
+            )
+        )
+    return tuple(axes)
 
 
 def is_coordinate(kind: str, name: Any, attributes: Mapping[Any, Any]) -> bool:

@@ -29,6 +29,11 @@ def files_of(name: str) -> list[str]:
     return re.sub(r"\[\d+\]$", "", name).split(PAIR)
 
 
+def without_ending(file: str) -> str:
+    """Return a path without its endings: ``.nii.gz``, ``.dscalar.nii``, ``.shape.gii``."""
+    return re.sub(r"(\.(func|shape|surf|dscalar|dtseries))?\.[A-Za-z]+(\.gz)?$", "", file)
+
+
 def samples_of_one_file(names: Sequence[str]) -> bool:
     """Whether there are several samples, and all of them lie in one file."""
     return len(names) > 1 and len({tuple(files_of(name)) for name in names}) == 1

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 
-from spcatv._util.entities import entities_of, files_of
+from spcatv._util.entities import entities_of, files_of, without_ending
 from spcatv._util.naming import some_of
 
 MOST_NAMED = 5
@@ -34,7 +34,7 @@ def _matching(wanted: str, names: Sequence[str]) -> set[int]:
         "name": lambda name: {name},
         "path": lambda name: {os.path.abspath(file) for file in files_of(name)},
         "file": lambda name: {os.path.basename(file) for file in files_of(name)},
-        "stem": lambda name: {_stem(file) for file in files_of(name)},
+        "stem": lambda name: {without_ending(os.path.basename(file)) for file in files_of(name)},
         "participant": lambda name: {f"sub-{sub}" for key, sub in entities_of(name).items() if key == "sub"},
     }
     for kind, known in kinds.items():
@@ -49,9 +49,3 @@ def _matching(wanted: str, names: Sequence[str]) -> set[int]:
         raise ValueError(f"exclude: {wanted}: single volumes cannot be left out, only whole files")
     some = some_of([os.path.basename(name) for name in names])
     raise ValueError(f"exclude: {wanted} is none of the {len(names)} images ({some})")
-
-
-def _stem(file: str) -> str:
-    """The name of a file without its folder and endings: ``.nii.gz``, ``.dscalar.nii``, ``.shape.gii``."""
-    base = os.path.basename(file)
-    return re.sub(r"(\.(func|shape|surf|dscalar|dtseries))?\.[A-Za-z]+(\.gz)?$", "", base)

@@ -25,6 +25,8 @@ MISSING = ("", "n/a", "na", "nan", "null", "none")
 class TableError(ValueError):
     """A table cannot be used; one line names the table and says why."""
 
+    exit_code = 2  # of the command line
+
 
 @dataclass(frozen=True)
 class Table:

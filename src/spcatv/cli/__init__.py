@@ -6,13 +6,14 @@ Exit codes: 0 done; 1 failure, with one line that says why; 2 wrong use or wrong
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
 
-from spcatv.cli.kinds import InputError
 from spcatv.cli.parser import build_parser
 from spcatv.cli.saying import complain
 
@@ -26,33 +27,64 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = build_parser().parse_args(argv)
     arguments.argv = sys.argv[1:] if argv is None else list(argv)
     try:
-        # imported here: help must not wait for what a command needs to work
-        import_module(f"spcatv.cli.{arguments.command}").run(arguments)
-        sys.stdout.flush()
+        with _termination_interrupts():
+            # imported here: help must not wait for what a command needs to work
+            import_module(f"spcatv.cli.{arguments.command}").run(arguments)
+            sys.stdout.flush()
     except KeyboardInterrupt as interrupt:
         return _complain(str(interrupt) or "interrupted", 130, debug=False)
-    except BrokenPipeError:
-        # the reader (head, less) is gone: nobody can be told, and nothing more may be flushed
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
     except Exception as error:
         # the outermost caller: whatever went wrong ends the process with one line, not with a traceback;
         # --debug shows that too
-        return _complain(str(error) or type(error).__name__, _exit_code(error), debug=arguments.debug)
+        if isinstance(error, BrokenPipeError) and _reader_is_gone():
+            return 1
+        return _complain(_error_text(error), getattr(error, "exit_code", 1), debug=arguments.debug)
     return 0
 
 
-def _exit_code(error: Exception) -> int:
-    """2 for what the user gave, 1 for any other failure."""
-    from spcatv._util.text_table import TableError
-    from spcatv.results import ResultsError
+@contextmanager
+def _termination_interrupts() -> Iterator[None]:
+    """Let SIGTERM, and SIGHUP unless it is ignored (nohup), stop the work as Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may set a signal handler
+        return
 
-    return 2 if isinstance(error, (InputError, ResultsError, TableError)) else 1
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    kinds = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {kind: signal.getsignal(kind) for kind in kinds if signal.getsignal(kind) != signal.SIG_IGN}
+    for kind in before:
+        signal.signal(kind, interrupt)
+    try:
+        yield
+    finally:
+        for kind, handler in before.items():
+            signal.signal(kind, handler)
+
+
+def _reader_is_gone() -> bool:
+    """Return whether the standard output is a closed pipe (head, less), and discard later output if so."""
+    import select  # imported here: the package has a module of this name
+
+    with suppress(OSError, AttributeError):  # no descriptor; no poll (Windows)
+        output, poll = sys.stdout.fileno(), select.poll()
+        poll.register(output, select.POLLOUT)
+        if any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0)):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), output)
+            return True
+    return False
+
+
+def _error_text(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error) or type(error).__name__
 
 
 def _complain(message: str, code: int, *, debug: bool) -> int:
-    if debug:
-        traceback.print_exc()
     with suppress(OSError):  # the terminal may be gone
+        if debug:
+            traceback.print_exc()
         complain("error", message)
     return code

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import math
-import zipfile
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,16 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from spcatv._util.files import file_state
+from spcatv._util.files import file_state, open_regular
 from spcatv._util.quality import BlankError, ImageQualityWarning, Wording, sample_quality
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
 from spcatv._util.warn import warn_user
 from spcatv.cli.kinds import InputError, input_errors
 from spcatv.cli.options import CommonOptions
 from spcatv.data import checked_memory_limit, row_blocks
-from spcatv.data.memory import bytes_text
+from spcatv.data.memory import Budget, bytes_text
 from spcatv.estimator import SPCATV
 from spcatv.model import SavedModel, file_sha256
+from spcatv.model.arrays import read_npz
 from spcatv.results.folder import COMPONENT_MAPS, MODEL
 from spcatv.results.reading import restore_model
 from spcatv.results.writing import SampleSet, write_json
@@ -29,8 +31,6 @@ from spcatv.structure import GridStructure, Structure, grid
 TEXT_DELIMITERS = {".csv": ",", ".tsv": "\t"}
 # values of an array that are looked at together
 BLOCK_ENTRIES = 1 << 22
-# deflate makes files smaller by at most this factor
-MOST_COMPRESSED = 1032
 # Largest magnitude whose squares float64 has room for, with some to spare for sums of them.
 LARGEST = 1e145
 # Bytes of an array that is written out as text.
@@ -90,10 +90,13 @@ def read_array(options: CommonOptions) -> ArraySamples:
     if len(data) < 2:
         raise InputError(f"{file} holds {len(data)} sample; at least two are needed")
     labels = _labels(options, data.shape[1:])
-    _check_room(data, labels, options)
+    limit = checked_memory_limit(options.memory)
+    _check_room(data, labels, limit, options)
     X = data_matrix(data, labels, file)
     if options.dtype is not None and not isinstance(X, np.memmap):  # a map is converted block by block
         X = X.astype(options.dtype, copy=False)
+    elif X.dtype.kind != "f" and Budget(limit).allows_whole(8 * X.size, X.shape[1]):
+        X = np.asarray(X, np.float64)
     names = _sample_names(file, len(X))
     kept = _usable(X, options)
     if labels is None and not kept.all():
@@ -106,8 +109,8 @@ def read_array(options: CommonOptions) -> ArraySamples:
     if labels is not None and not kept.all():
         labels = labels.copy()
         labels[labels != 0] = np.where(kept, labels[labels != 0], 0)
-        _check_room(X, labels, options)
-        X = X[:, kept]
+        _check_room(X, labels, limit, options)
+        X = _copied(X, kept)
     return ArraySamples(
         matrix=X,
         names=names,
@@ -119,16 +122,17 @@ def read_array(options: CommonOptions) -> ArraySamples:
     )
 
 
-def _check_room(data: Array, labels: IntArray | None, options: CommonOptions) -> None:
-    """Refuse to copy the cells in the mask out of a file if they do not fit into `--memory`."""
-    limit = checked_memory_limit(options.memory)
-    if limit is None or labels is None or labels.all() or not isinstance(data, np.memmap):
+def _check_room(data: Array, labels: IntArray | None, limit: int | None, options: CommonOptions) -> None:
+    """Refuse to copy cells out of a file, for a mask or from another order, that exceed `--memory`."""
+    if limit is None or labels is None or not isinstance(data, np.memmap):
         return
-    n_bytes = len(data) * int(np.count_nonzero(labels)) * data.itemsize
+    if labels.all() and (data.ndim == 2 or data.flags.c_contiguous):
+        return
+    n_bytes = len(data) * int(np.count_nonzero(labels)) * _float_type(data).itemsize
     if n_bytes > limit:
         raise InputError(
             f"the cells of {options.array} that can be used take {bytes_text(n_bytes)}, more than --memory "
-            f"{options.memory}: write an array without the others, or raise --memory"
+            f"{options.memory}: write an array of these cells alone, in C order, or raise --memory"
         )
 
 
@@ -152,6 +156,8 @@ def _load_samples(file: Path) -> Array:
         raise InputError(
             f"{file} has shape {data.shape}; an array needs at least two dimensions, one sample per row"
         )
+    if not data.size:
+        raise InputError(f"{file} has shape {data.shape}: it holds no value")
     return data
 
 
@@ -162,7 +168,10 @@ def load_array(file: Path) -> Array:
         raise InputError(f"{file} is not an array; the formats are {', '.join(ARRAY_SUFFIXES)}")
     try:
         if suffix == ".npy":
-            data = np.load(file, mmap_mode="r", allow_pickle=False)
+            with open_regular(file) as opened:
+                data = np.load(file, mmap_mode="r", allow_pickle=False)
+                if data.size and data.offset + data.nbytes != os.fstat(opened.fileno()).st_size:
+                    raise ValueError(f"its shape {data.shape} is not that of its content")
         elif suffix == ".npz":
             data = _only_array(file)
         else:
@@ -179,37 +188,18 @@ def load_array(file: Path) -> Array:
 
 
 def _only_array(file: Path) -> Array:
-    # NumPy itself leaves a damaged file open
-    with file.open("rb") as opened, np.load(opened, allow_pickle=False) as archive:
-        name = archive.files[0] if len(archive.files) == 1 else "X"
-        if name not in archive.files:
-            raise InputError(
-                f"{file} holds {len(archive.files)} arrays ({', '.join(archive.files)}); keep one, or call "
-                "it X"
-            )
-        _check_entry(file, name)
-        return np.asarray(archive[name])
+    def chosen(names: list[str]) -> list[str]:
+        if len(names) != 1 and "X" not in names:
+            raise InputError(f"{file} holds {len(names)} arrays ({', '.join(names)}); keep one, or call it X")
+        return names if len(names) == 1 else ["X"]
 
-
-def _check_entry(file: Path, name: str) -> None:
-    """Refuse an entry of an .npz file that declares more than it holds, before it gets memory."""
-    with zipfile.ZipFile(file) as archive:
-        entry = next(one for one in archive.infolist() if one.filename in (name, f"{name}.npy"))
-        if entry.file_size > MOST_COMPRESSED * max(entry.compress_size, 1):
-            raise ValueError(f"its entry {name} declares {entry.file_size:,} bytes, more than it can hold")
-        with archive.open(entry) as opened:
-            version = np.lib.format.read_magic(opened)
-            read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-            if version in read:
-                shape, _, dtype = read[version](opened)
-                if math.prod(shape) * dtype.itemsize > entry.file_size:
-                    raise ValueError(f"its entry {name} declares the shape {shape}, but is too short for it")
+    return read_npz(file, chosen)[0]
 
 
 def _text_array(file: Path, delimiter: str) -> FloatArray:
     if file.stat().st_size > LARGEST_TEXT:
         raise InputError(f"{file} has more than {LARGEST_TEXT:,} bytes of text; write such an array as .npy")
-    with file.open(encoding="utf-8-sig") as lines:
+    with io.TextIOWrapper(open_regular(file), encoding="utf-8-sig") as lines:
         first = lines.readline().strip().split(delimiter)
     try:
         list(map(float, first))
@@ -251,8 +241,10 @@ def data_matrix(data: Array, labels: IntArray | None, file: Path) -> FloatArray:
     `labels`, the mask of the field, the rows are taken as they are.
     """
     X = data.reshape(len(data), -1)
-    if X.dtype.kind != "f":
-        X = X.astype(np.float64)
+    if X.dtype == np.bool_:
+        X = X.view(np.uint8)
+    if not isinstance(X, np.memmap):
+        X = X.astype(_float_type(X), copy=False)
     if labels is None or X.shape[1] == np.count_nonzero(labels) != labels.size:
         return X
     if X.shape[1] != labels.size:
@@ -262,7 +254,19 @@ def data_matrix(data: Array, labels: IntArray | None, file: Path) -> FloatArray:
         raise InputError(
             f"{file} has {X.shape[1]} values per sample, but the field has {cells} cells{of_mask}"
         )
-    return X if labels.all() else X[:, labels.reshape(-1) != 0]
+    return X if labels.all() else _copied(X, labels.reshape(-1) != 0)
+
+
+def _copied(X: Array, columns: BoolArray) -> FloatArray:
+    """Copy some columns into memory as floats, a block of rows at a time."""
+    copy: FloatArray = np.empty((len(X), int(np.count_nonzero(columns))), _float_type(X))
+    for first, last in row_blocks(X.shape, BLOCK_ENTRIES):
+        copy[first:last] = X[first:last][:, columns]
+    return copy
+
+
+def _float_type(X: Array) -> np.dtype[Any]:
+    return X.dtype if X.dtype.kind == "f" else np.dtype(np.float64)
 
 
 def _check_magnitude(block: FloatArray, finite: BoolArray, first: int, options: CommonOptions) -> None:
@@ -282,10 +286,11 @@ def _usable(X: FloatArray, options: CommonOptions) -> BoolArray:
     kept = np.ones(X.shape[1], dtype=bool)
     varies = np.zeros(X.shape[1], dtype=bool)
     for first, last in row_blocks(X.shape, BLOCK_ENTRIES):
-        finite = np.isfinite(X[first:last])
-        _check_magnitude(X[first:last], finite, first, options)
+        block = X[first:last].astype(_float_type(X), copy=False)
+        finite = np.isfinite(block)
+        _check_magnitude(block, finite, first, options)
         kept &= finite.all(axis=0)
-        varies |= (X[first:last] != X[0]).any(axis=0)
+        varies |= (block != X[0]).any(axis=0)
     kept &= varies
     n_bad = int(np.count_nonzero(~kept))
     what = f"of {X.shape[1]} features of {options.array} are constant, NaN or infinite in some sample"

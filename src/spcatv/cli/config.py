@@ -65,7 +65,7 @@ def _parsed(file: Path) -> dict[str, Any]:
         return tomllib.loads(text.replace("\r\n", "\n"))
     except RecursionError as error:
         raise InputError(f"{file} is not valid TOML: it is nested too deeply") from error
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # of TOML, or of a number of thousands of digits
         raise InputError(f"{file} is not valid TOML: {error}") from error
 
 

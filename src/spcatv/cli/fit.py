@@ -25,7 +25,7 @@ from spcatv.estimator import SPCATV
 from spcatv.estimator.parameters import check_parameters, check_some_left
 from spcatv.estimator.remarks import dead_components
 from spcatv.progress import listening
-from spcatv.results import SampleSet, write_curve, write_results
+from spcatv.results import SampleSet, write_curve, write_results, writing_results
 from spcatv.results.folder import CEILING_COLUMN
 
 # Share of the variance below which nothing is left to explain.
@@ -36,6 +36,8 @@ ZEROS_HEADER = ("zeros", "wanted", "smoothness")
 def run(arguments: argparse.Namespace) -> None:
     """Fit, and write the results."""
     request = checked_request(arguments, FitOptions, _checked)
+    if request.finished():
+        return
     display = request.display()
     with rerun_hint_on_interrupt(request.output, arguments.argv), request.claimed() as folder:
         with show_warnings(), display, listening(display):
@@ -47,10 +49,10 @@ def run(arguments: argparse.Namespace) -> None:
             model = SPCATV(structure=samples.structure, dtype=samples.dtype, **parameters)
             model.fit(samples.matrix)
             halves, verdict = verdicts(options, samples, model, samples.groups)
-        with show_warnings():
+        with show_warnings(), writing_results(request.output):
             metrics = write_results(folder, samples, model, config=request.config, halves=halves)
-        if curve is not None:
-            write_curve(folder, curve)
+            if curve is not None:
+                write_curve(folder, curve)
     if not request.quiet:
         lines = [*groups_text(samples), *number_text(curve)]
         say(summary_text(lines, metrics, request.output, model, verdict))

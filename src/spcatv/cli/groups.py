@@ -75,9 +75,9 @@ def find_labels(options: SelectOptions, samples: SampleSet, tables: Tables) -> G
         return Groups(None if samples.groups is None else np.array(samples.groups))
     file, column = options.groups
     table = tables[Path(file)]
-    match = match_rows(table, samples.names, path_column=options.path_column)
+    match = match_rows(table, samples.names, path_column=options.path_column, wanted=str(column))
     labels = np.array(table.complete_cells(str(column), match.rows))
-    match.warn_about_order()
+    match.warn_if_guessed()
     return Groups(labels, str(column), match.remark)
 
 

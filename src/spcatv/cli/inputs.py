@@ -10,6 +10,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 from spcatv._util.files import read_text
@@ -26,6 +27,8 @@ ARRAYS = (".npy", ".npz")
 HEADER, VALUES = ".hdr", ".img"
 # Lists that may be named inside each other.
 DEEPEST_LISTS = 10
+# Entries of subfolders that are searched to word an error.
+MOST_LISTED = 1000
 HEMISPHERE_COLUMNS = ("left", "right")
 
 
@@ -83,7 +86,8 @@ def _elsewhere(folder: Path, suffixes: tuple[str, ...]) -> str:
     """Where the samples of a folder without images may be, for a message; empty if that cannot be told."""
     if (folder / "dataset_description.json").is_file():
         return f"; it is a BIDS dataset, which goes with --bids {folder}"
-    found = next((file for file in folder.rglob("*") if file.name.lower().endswith(suffixes)), None)
+    inside = islice(folder.rglob("*"), MOST_LISTED)
+    found = next((file for file in inside if file.name.lower().endswith(suffixes)), None)
     if found is not None:
         ending = next(suffix for suffix in suffixes[::-1] if found.name.lower().endswith(suffix))
         return f"; those of its subfolders are not read: give a pattern, such as '{folder}/**/*{ending}'"

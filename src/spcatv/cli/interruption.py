@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import signal
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,8 +20,7 @@ def rerun_hint_on_interrupt(output: Path, argv: Sequence[str]) -> Iterator[None]
     If the work fails, and some of it is kept, say so as well.
     """
     try:
-        with _termination_interrupts():
-            yield
+        yield
     except BaseException as error:
         kept = kept_text(output, argv)
         if _interrupted(error):
@@ -45,24 +42,3 @@ def _interrupted(error: BaseException | None) -> bool:
             return True
         error = error.__context__
     return False
-
-
-@contextmanager
-def _termination_interrupts() -> Iterator[None]:
-    """Let SIGTERM, and SIGHUP unless it is ignored (nohup), stop the work as Ctrl-C does."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may set a signal handler
-        return
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    kinds = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    before = {kind: signal.getsignal(kind) for kind in kinds if signal.getsignal(kind) != signal.SIG_IGN}
-    for kind in before:
-        signal.signal(kind, interrupt)
-    try:
-        yield
-    finally:
-        for kind, handler in before.items():
-            signal.signal(kind, handler)

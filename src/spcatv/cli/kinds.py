@@ -15,6 +15,8 @@ from typing import Any
 class InputError(ValueError):
     """What the user gave cannot be used: the command line ends with exit code 2 and this message."""
 
+    exit_code = 2
+
 
 # said to those who name columns without a table: their confounds would stay in the images
 COLUMNS_OF_WHAT = "--confounds-columns names columns of a table: give the table with --confounds TSV"

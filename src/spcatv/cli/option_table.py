@@ -112,8 +112,8 @@ OPTIONS: dict[str, Option] = {
     "confounds": Option(
         kinds.path("TSV"),
         INPUT,
-        "table of confounds to regress out; rows are matched by participant_id (and session_id, run) or a "
-        "column of paths, by their order only if there are no names",
+        "table of confounds to regress out; rows are matched by participant_id (and session_id, run), a path "
+        "or another id column, by their order only if there is none",
     ),
     "confounds_columns": Option(
         kinds.several(kinds.text("NAME"), "NAME,..."),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from spcatv._util.matching import match_rows
 from spcatv._util.text_table import read_table
+from spcatv.cli.interruption import rerun_hint_on_interrupt
 from spcatv.cli.kinds import check_output_file, input_errors
 from spcatv.cli.progress import show_warnings
 from spcatv.cli.saying import say, show_page
@@ -34,7 +35,8 @@ def run(arguments: argparse.Namespace) -> None:
 
         errors.append(ImageError)
     names = () if results.scores is None else results.scores.names
-    with input_errors(*errors), show_warnings():
+    hint = rerun_hint_on_interrupt(output, arguments.argv)
+    with hint, input_errors(*errors), show_warnings():
         groups, variable = (_column(given, names) for given in (arguments.groups, arguments.variable))
         page = generate_report(
             results,
@@ -45,7 +47,7 @@ def run(arguments: argparse.Namespace) -> None:
             atlas_names=arguments.atlas_names,
             background=arguments.background,
         )
-    page.save_as_html(output)
+        page.save_as_html(output)
     if not arguments.quiet:
         for title, (_, remark) in {"Groups": groups, "Variable": variable}.items():
             if remark:
@@ -66,6 +68,6 @@ def _column(given: Sequence[str] | None, samples: Sequence[str]) -> tuple[Column
     cells = table.column(name)
     if not samples:
         return Column(name, cells), ""  # refused later: there are no scores to show it with
-    match = match_rows(table, samples)
-    match.warn_about_order()
-    return Column(name, [cells[row] for row in match.rows]), match.remark
+    match = match_rows(table, samples, wanted=name, partial=True)
+    match.warn_if_guessed()
+    return Column(name, match.values(cells)), match.remark

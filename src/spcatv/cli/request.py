@@ -19,7 +19,7 @@ from spcatv.cli.kinds import COLUMNS_OF_WHAT, InputError, input_errors
 from spcatv.cli.option_table import BIDS_FILTERS
 from spcatv.cli.options import CommonOptions, OptionsKind, effective_options, flag
 from spcatv.cli.progress import Display, choose_display
-from spcatv.cli.resuming import KeptWork
+from spcatv.cli.resuming import KeptWork, is_finished
 from spcatv.cli.room import check_room
 from spcatv.cli.saying import complain, say
 from spcatv.progress import StageStarted, tell
@@ -50,6 +50,14 @@ class Request(Generic[OptionsKind]):
     def display(self) -> Display:
         """The listener that shows the progress."""
         return choose_display(quiet=self.quiet, verbose=self.verbose)
+
+    def finished(self) -> bool:
+        """Return whether `--resume` is given and the results of this run are there already."""
+        if not is_finished(self.output, self.options, self.files, self.config):
+            return False
+        if not self.quiet:
+            complain("note", f"the results in {self.output} are complete; nothing is left to do")
+        return True
 
     @contextmanager
     def claimed(self) -> Iterator[Path]:

@@ -10,10 +10,12 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
+from spcatv._util.files import read_text
 from spcatv.cli.inputs import SampleFiles
 from spcatv.cli.kinds import InputError
 from spcatv.cli.options import CommonOptions, flag, options_of
-from spcatv.model.checkpoint import OtherWorkError, checkpointing, current_checkpoint, n_records
+from spcatv.model.checkpoint import OtherWorkError, checkpointing, current_checkpoint, differences, n_records
+from spcatv.results.folder import CONFIG
 
 # Options that may change when a run goes on: none of them changes what is fitted.
 FREE = ("output", "overwrite", "resume", "n_jobs", "memory", "cache", "scheduler")
@@ -25,6 +27,44 @@ def checkpoint_folder(output: Path) -> Path:
     """Where a run keeps what it has finished: a hidden folder beside its output folder."""
     place = Path(os.path.realpath(output.expanduser()))
     return place.parent / f".{place.name}.spca-tv-checkpoint"
+
+
+def is_finished(
+    output: Path, options: CommonOptions, files: Sequence[SampleFiles] | None, config: str
+) -> bool:
+    """Return whether a run with `--resume` has nothing left to do: its results are in the output folder.
+
+    An InputError is raised if the results there have another configuration, or if an input has changed since.
+    """
+    file = output.expanduser() / CONFIG
+    if not options.resume or options.overwrite or not file.is_file():
+        return False
+    found, wanted = map(_comparable, (read_text(file, "configuration", InputError), config))
+    if found != wanted:
+        raise InputError(
+            f"{output} holds the results of another run: {differences(found, wanted)}. Name another folder "
+            "with --output, or replace them with --overwrite"
+        )
+    values = [getattr(options, name) for name in options_of(type(options))]
+    nested = [item for value in values for item in (value if isinstance(value, tuple) else (value,))]
+    inputs = [Path(item) for item in nested if isinstance(item, Path)]
+    inputs += [path for sample in files or () for path in sample]
+    for path in filter(Path.is_file, inputs):
+        # a file that is replaced by one with an old time of modification gets a new st_ctime
+        if max(path.stat().st_mtime_ns, path.stat().st_ctime_ns) >= file.stat().st_mtime_ns:
+            raise InputError(
+                f"{path} was changed after the results in {output} were written; compute them again with "
+                "--overwrite"
+            )
+    return True
+
+
+def _comparable(config: str) -> dict[str, Any]:
+    """Split the text of a configuration into options, without those that do not change the results."""
+    head, _, rest = config.partition("\n\n")
+    lines = [line.partition(" = ") for line in rest.splitlines() if not line.startswith("#")]
+    options = {flag(name): value for name, equals, value in lines if equals and name not in FREE}
+    return {"version or command": head, **options, "files": [name for name, equals, _ in lines if not equals]}
 
 
 def kept_text(output: Path, argv: Sequence[str]) -> str:

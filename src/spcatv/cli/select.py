@@ -26,7 +26,7 @@ from spcatv.cli.request import Request, checked_request
 from spcatv.cli.saying import say
 from spcatv.estimator import SPCATV
 from spcatv.progress import listening
-from spcatv.results import SampleSet, write_curve, write_results, write_selection
+from spcatv.results import SampleSet, write_curve, write_results, write_selection, writing_results
 from spcatv.selection import SPCATVCV, ComponentCurve, dask_backend
 from spcatv.selection.folds import make_folds
 from spcatv.selection.path import setting_text
@@ -40,17 +40,19 @@ def run(arguments: argparse.Namespace) -> None:
     """Choose, fit, resample, and write the results."""
     tables: Tables = {}  # as they were read while the options were checked
     request = checked_request(arguments, SelectOptions, partial(_checked, tables))
+    if request.finished():
+        return
     display = request.display()
     with rerun_hint_on_interrupt(request.output, arguments.argv), request.claimed() as folder:
         with show_warnings(), display, listening(display):
             samples, groups, curve, search, stability, (halves, verdict) = _select(request, tables)
-        with show_warnings():
+        with show_warnings(), writing_results(request.output):
             metrics = write_results(
                 folder, samples, search.best_estimator_, config=request.config, halves=halves
             )
-        write_selection(folder, samples, search, stability, grouped_by=groups.column)
-        if curve is not None:
-            write_curve(folder, curve)
+            write_selection(folder, samples, search, stability, grouped_by=groups.column)
+            if curve is not None:
+                write_curve(folder, curve)
     if not request.quiet:
         lines = [*groups_text(samples, groups), *number_text(curve), _choice_text(search)]
         if stability is not None:

@@ -45,6 +45,8 @@ class Parser(argparse.ArgumentParser):
         self._refuse_unknown_options(words if self.own_command else _before_command(words))
         if self.own_command is None:
             self._refuse_unknown_command(words)
+        else:
+            self._refuse_repeated_options(words)
         return super().parse_known_args(self._with_columns_apart(words), namespace)
 
     def _with_columns_apart(self, words: Sequence[str]) -> list[str]:
@@ -53,7 +55,10 @@ class Parser(argparse.ArgumentParser):
         for option, word in zip(["", *words], words, strict=False):
             action = self._option_string_actions.get(option)
             is_pair = action is not None and action.metavar == TABLE_AND_COLUMN
-            apart += map(str, COLUMN.read(word)) if is_pair else [word]
+            try:
+                apart += map(str, COLUMN.read(word)) if is_pair else [word]
+            except ValueError as error:  # as argparse does for other options
+                self.error(f"argument {option}: {error}")
         return apart
 
     def error(self, message: str) -> NoReturn:
@@ -71,6 +76,22 @@ class Parser(argparse.ArgumentParser):
     def _knows(self, option: str) -> bool:
         known = self._option_string_actions
         return option in known or (self.allow_abbrev and any(name.startswith(option) for name in known))
+
+    def _refuse_repeated_options(self, words: Sequence[str]) -> None:
+        """End the program if an option with several values is given twice, which looks like a longer list."""
+        known = self._option_string_actions
+        seen: set[argparse.Action] = set()
+        for option in _long_options(words):
+            name = (
+                option if option in known else next((name for name in known if name.startswith(option)), "")
+            )
+            action = known.get(name)
+            if action in seen:
+                self.error(
+                    f"argument {name}: given twice, and the last would replace the first; give it once"
+                )
+            if action is not None and action.nargs not in (None, 0):
+                seen.add(action)
 
     def _refuse_unknown_command(self, words: Sequence[str]) -> None:
         word = next((word for word in words if not word.startswith("-")), None)

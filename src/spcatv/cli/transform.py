@@ -10,6 +10,7 @@ from spcatv.cli.arrays import score_array
 from spcatv.cli.bids import found_images, participants_of
 from spcatv.cli.images import score_images
 from spcatv.cli.inputs import sample_files
+from spcatv.cli.interruption import rerun_hint_on_interrupt
 from spcatv.cli.kinds import COLUMNS_OF_WHAT, InputError, check_output_file, input_errors
 from spcatv.cli.options import BidsOptions, flag
 from spcatv.cli.progress import choose_display, show_warnings
@@ -26,7 +27,8 @@ def run(arguments: argparse.Namespace) -> None:
     with input_errors(ModelError):
         saved = open_model(arguments.model)
     display = choose_display(quiet=arguments.quiet, verbose=arguments.verbose)
-    with show_warnings(), display, listening(display):
+    hint = rerun_hint_on_interrupt(arguments.output, arguments.argv)
+    with hint, show_warnings(), display, listening(display):
         if saved.kind == "SPCATV":
             given = arguments.images or arguments.bids or arguments.confounds or arguments.exclude
             if arguments.array is None or given:
@@ -52,8 +54,8 @@ def run(arguments: argparse.Namespace) -> None:
                 memory=arguments.memory,
                 participants=participants_of(arguments.bids),
             )
-    with replacing(arguments.output) as temporary:
-        write_mixing(temporary, names, scores)
+        with replacing(arguments.output) as temporary:
+            write_mixing(temporary, names, scores)
     if not arguments.quiet:
         if matched:
             say(f"Confounds: {matched}")

@@ -14,7 +14,7 @@ from spcatv.data.adjustment import (
     confound_fit,
 )
 from spcatv.data.array import ArrayData
-from spcatv.data.base import ColumnStatistics, Data, is_on_gpu, row_blocks
+from spcatv.data.base import ColumnStatistics, Data, float_dtype, is_on_gpu, row_blocks
 from spcatv.data.blocked import BlockedData, each_block
 from spcatv.data.dask_array import ChunkWarning, DaskData
 from spcatv.data.global_signal import GlobalSignalRemoved
@@ -62,8 +62,9 @@ def as_data(X: Any) -> Data:
     ----------
     X : Data, ndarray, dask.array.Array, stored array, or array on a GPU, of shape (n_samples, n_features)
         Data are returned as they are. A NumPy array may be a memory map, and of any memory order and dtype;
-        what is not float32 or float64 in C order is copied to it, once. Dask arrays and arrays in a file
-        (HDF5, Zarr, or any object with `shape`, `dtype`, `chunks` and slices) are read block by block.
+        what is not float32 or float64 in C order is copied to it, once. Dask arrays, memory maps of other
+        dtypes and arrays in a file (HDF5, Zarr, or any object with `shape`, `dtype`, `chunks` and slices) are
+        read block by block.
 
     Returns
     -------
@@ -78,7 +79,8 @@ def as_data(X: Any) -> Data:
     >>> data.take(np.array([2, 0])).dot(np.array([1.0, 1.0]))
     array([9., 1.])
     """
-    if isinstance(X, np.ndarray):
+    converted = isinstance(X, np.memmap) and X.ndim == 2 and X.dtype != float_dtype(X.dtype)
+    if isinstance(X, np.ndarray) and not converted:
         reader = map_reader(X) if isinstance(X, np.memmap) and X.ndim == 2 else None
         return MappedData(X, reader) if isinstance(reader, FileReader) else ArrayData(X)
     if isinstance(X, Data):

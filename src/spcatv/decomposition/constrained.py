@@ -30,8 +30,7 @@ from spcatv.decomposition.target import (
     SparsityTarget,
     Threshold,
 )
-from spcatv.kernels.vectors import inner_product, standard_deviation, weighted_sum
-from spcatv.problem import LoadingProblem
+from spcatv.kernels.vectors import inner_product, weighted_sum
 from spcatv.progress import AlternationEnded
 from spcatv.solvers.warm import WARM_TAU, CertifiedLoading, WarmSolver
 

@@ -38,7 +38,7 @@ from spcatv.decomposition.starts import (
     varimax,
     with_both_signs,
 )
-from spcatv.decomposition.target import TARGET_L2, SparsityTarget
+from spcatv.decomposition.target import TARGET_L2
 from spcatv.progress import SILENT, ComponentEnded, ComponentStarted, Listener
 from spcatv.solvers import Solver
 from spcatv.solvers.warm import WarmSolver

@@ -317,7 +317,7 @@ class JointFitter:
         if isinstance(blocks[0], _SparseBlock):
             blocks, scores = self._alternate(blocks, maps, SUPPORT_TOL * tol)
             strongest = _repeated(scores)
-            if strongest is not None:
+            if strongest is not None and scores is not None:
                 unit = scores.raw[:, [strongest]]
                 unit = unit - self._known @ (self._known.T @ unit)
                 maps = self._passes.maps(unit / np.linalg.norm(unit)) / len(unit)

@@ -27,6 +27,7 @@ from spcatv.data import (
     lies_on_gpu,
     on_device,
 )
+from spcatv.data.base import float_dtype
 from spcatv.data.scale import ORDINARY
 from spcatv.decomposition import (
     Component,
@@ -139,8 +140,12 @@ def checked_data(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) -
         X = X if in_memory is None else in_memory
     _check_kind(X)
     dtype = [np.float64, np.float32] if estimator.dtype is None else np.dtype(estimator.dtype)
+    if estimator.dtype is None and isinstance(X, np.ndarray):
+        dtype = float_dtype(X.dtype)  # scikit-learn would make float64 of float32 in other byte order
     checks = {"reset": reset, "dtype": dtype, "order": "C", "ensure_min_samples": min_samples}
     array = validate_data(estimator, X, ensure_all_finite=False, **checks)
+    # and would leave the columns of a table in other byte order as they are
+    array = array.astype(float_dtype(array.dtype), copy=False)
     if not all_finite(array):
         raise ValueError(_not_finite(array))
     # X itself where it serves as it is: what was sent to workers before is recognised by its identity

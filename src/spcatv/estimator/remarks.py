@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from spcatv._util.parameters import FIT, SEARCH
 from spcatv._util.warn import warn_user
 from spcatv.decomposition import ComponentDiagnostics
 from spcatv.decomposition.target import LEAST_SMOOTHNESS
@@ -82,7 +83,14 @@ def warn_of_count(estimator: Any, shape: tuple[int, int]) -> None:
 
 
 def warn_of_weights(estimator: Any, structure: Structure) -> None:
-    """Warn before a fit of a graph whose edges are so strong that steps must be very short."""
+    """Warn before a fit whose smoothness has no effect, or is so strong that steps must be very short."""
+    wanted = tuple(np.atleast_1d(estimator.smoothness).tolist())
+    if structure.n_rows == 0 and any(wanted) and wanted not in ((FIT.smoothness,), SEARCH.smoothness):
+        warn_user(
+            f"smoothness ({', '.join(f'{value:g}' for value in wanted)}) has no effect, because no features "
+            "are neighbours: give a structure, such as the shape of the field, or a smoothness of 0",
+            UserWarning,
+        )
     weights = np.asarray(getattr(structure, "weight", ()))
     strength = np.max(estimator.smoothness) * weights.max(initial=0.0)
     if estimator.alpha is None and strength > STRONG_EDGE:

@@ -23,10 +23,13 @@ from nibabel.cifti2.parse_cifti2 import Cifti2Extension, Cifti2Parser
 from spcatv._util.types import Array
 from spcatv.images.loading import (
     ImageError,
-    check_announced_size,
+    check_values,
     checked_file,
+    each_image,
     image_name,
+    is_compressed,
     is_path,
+    open_stream,
     open_volume,
     reading,
 )
@@ -65,6 +68,9 @@ class CiftiFile:
         n_columns = len(self.axis)
         width = max(1, BLOCK_VALUES // self.n_samples)
         with reading(self.name):
+            if self.file is not None and is_compressed(self.file):
+                with open_stream(self.file):  # compares the checksum
+                    pass
             for first in range(0, n_columns, width):
                 last = min(first + width, n_columns)
                 yield first, np.asanyarray(self.values[:, first:last])
@@ -87,8 +93,7 @@ def open_cifti(item: Any, number: int, known: KnownAxes | None = None) -> CiftiF
     image = open_volume(item) if is_path(item) else item
     if not isinstance(image, Cifti2Image):
         raise ImageError(f"{name}: not a CIFTI-2 image but {type(image).__name__}")
-    if is_path(item):
-        check_announced_size(image, name)
+    check_values(image, name)
     with reading(name):
         axes = [image.header.get_axis(axis) for axis in range(image.ndim)]
     if len(axes) != 2 or not isinstance(axes[1], BrainModelAxis) or isinstance(axes[0], BrainModelAxis):
@@ -103,7 +108,7 @@ def open_cifti(item: Any, number: int, known: KnownAxes | None = None) -> CiftiF
 def _compared(path: Path, name: str, known: KnownAxes) -> CiftiFile:
     """Open a file whose rows are samples and whose columns are grayordinates; any error if it is another."""
     image = nib.Nifti2Image.from_filename(path)
-    check_announced_size(image, name)
+    check_values(image, name)
     xml = next(e.content for e in image.header.extensions if isinstance(e, Cifti2Extension)).rstrip(b"\0")
     first, last = _columns_in(xml)
     columns = xml[first:last]
@@ -159,7 +164,8 @@ def open_all(imgs: Any) -> list[CiftiFile]:
     """Open a list of images, or one, and check that they have the grayordinates of the first."""
     items = list(imgs) if isinstance(imgs, (list, tuple)) else [imgs]
     known: KnownAxes = {}
-    files = [open_cifti(item, number, known) for number, item in enumerate(items)]
+    files: list[CiftiFile] = []
+    each_image(lambda number: open_cifti(items[number], number, known), files.append, len(items))
     for file in files[1:]:
         how = axis_difference(file.axis, files[0].axis)
         if how is not None:

@@ -269,8 +269,8 @@ def read_cohort(
     surface : "fsaverage5", pair, mapping or PolyMesh, default=None
         Meshes of the hemispheres, for overlays and CIFTI-2.
     confounds : path, DataFrame or array-like, default=None
-        Regressed out of every feature by least squares. Rows are matched to the images by a column of paths
-        or participants (docs/images.md); without one, and in an array, they are in the order of the images.
+        Regressed out of every feature by least squares. Rows are matched to the images by an id column
+        (docs/cli.md); without one, and in an array, they are in the order of the images.
         A list of tables, one per image and with one row per volume, is regressed out of each run by itself.
     bad_features : {"drop", "raise"}, default="drop"
         What to do about features that are constant, or NaN or infinite in some sample.

@@ -9,16 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from spcatv._util.entities import ENTITIES
-from spcatv._util.matching import (
-    IDENTIFIER,
-    IDENTIFYING,
-    POSSIBLE_PATHS,
-    Match,
-    is_identifier,
-    match_rows,
-    names_participants,
-)
+from spcatv._util.matching import IDENTIFYING, Match, cell_text, id_columns, index_columns, match_rows
 from spcatv._util.text_table import Table, TableError, read_table
 from spcatv._util.types import FloatArray
 from spcatv._util.warn import warn_user
@@ -108,10 +99,10 @@ def read_confounds(confounds: Any, names: Sequence[str], levels: Levels | None =
     """Check a table of confounds, find the row of every image, and code columns of text.
 
     The rows of a TSV or CSV file with a header, or of a DataFrame, are matched to the `names` of the images
-    by a column of paths or of participants (`spcatv._util.matching`); these columns are not confounds. Rows
-    without such a column, and those of an array, are in the order of the images. Columns hold numbers or, if
-    they have names, text that groups the images. The model always has an intercept, which need not be a
-    column. For new images, `levels` are those of the fit.
+    by an id column (`spcatv._util.matching`); id columns are not confounds. Rows without such a column, and
+    those of an array, are in the order of the images. Columns hold numbers or, if they have names, text that
+    groups the images. The model always has an intercept, which need not be a column. For new images, `levels`
+    are those of the fit.
     """
     with image_errors(TableError):
         if is_path(confounds):
@@ -136,40 +127,21 @@ def _of_columns(given: ConfoundColumns, names: Sequence[str], levels: Levels | N
 
     table = given.table
     match = match_rows(table, names, path_column=given.path_column)
-    identifying = {*match.columns, *IDENTIFYING, given.path_column}
-    columns = given.columns or [
-        name
-        for name in table.columns
-        if name not in identifying and not is_identifier(name, table.column(name))
-    ]
+    identifying = {*match.columns, *IDENTIFYING, *id_columns(table, given.path_column)}
+    columns = given.columns or [name for name in table.columns if name not in identifying]
     frame = pd.DataFrame({name: table.values(name, match.rows) for name in columns})
     return _coded(frame, table.source, levels, match)
 
 
 def _of_frame(frame: Any, names: Sequence[str], levels: Levels | None) -> ConfoundTable:
     """The confounds of a DataFrame, whose index may name the participants."""
-    if names_participants(frame.index.name):
-        frame = frame.reset_index()
-    known = {*IDENTIFYING, *POSSIBLE_PATHS, "session", *ENTITIES}
-    cells = {
-        label: [_cell(value) for value in frame[label].tolist()]
-        for label in frame.columns
-        if label in known or names_participants(label) or IDENTIFIER.fullmatch(str(label))
-    }
-    numbers = {label for label in cells if is_identifier(label, cells[label])}
-    columns = [label for label in cells if label in known | numbers or names_participants(label)]
-    rows = tuple(zip(*(cells[label] for label in columns), strict=True)) if columns else ((),) * len(frame)
-    match = match_rows(Table(Path("confounds"), tuple(columns), rows), names)
-    identifying = {*match.columns, *IDENTIFYING, *numbers}
-    frame = frame.drop(columns=[name for name in columns if name in identifying])
+    columns = index_columns(frame.index)
+    columns |= {str(label): list(map(cell_text, frame[label].tolist())) for label in frame.columns}
+    table = Table(Path("confounds"), tuple(columns), tuple(zip(*columns.values(), strict=True)))
+    match = match_rows(table, names)
+    identifying = {*match.columns, *IDENTIFYING, *id_columns(table)}
+    frame = frame[[label for label in frame.columns if str(label) not in identifying]]
     return _coded(frame.iloc[list(match.rows)], "confounds", levels, match)
-
-
-def _cell(value: Any) -> str:
-    """A value of a DataFrame as it would stand in a file: whole numbers without a point."""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return "" if value is None else str(value)
 
 
 def _row_texts(rows: Iterable[int]) -> list[str]:
@@ -204,7 +176,7 @@ def _coded(frame: Any, source: str, known: Levels | None, match: Match) -> Confo
         columns.append(indicators(texts, levels[name], name, source, where))
     if levels and not names:
         raise ImageError(f"{source}: no column has more than one value ({', '.join(levels)})")
-    match.warn_about_order()
+    match.warn_if_guessed()
     values = np.concatenate(columns, axis=1)
     if known is None:
         _warn_of_confounds(values, names, source)

@@ -244,7 +244,7 @@ device, random_state
             Ignored.
         confounds : path of a TSV or CSV file, DataFrame or array-like of shape (n_images, n_confounds)
             Regressed out of every voxel or vertex by least squares, with an intercept. Rows of a table are
-            matched to the images by participant_id or path; those of an array are in their order. A list
+            matched to the images by an id column (docs/cli.md); those of an array are in their order. A list
             of tables, one per run with one row per volume (None for a run without), is regressed out of
             each run by itself.
         exclude : str or sequence of str, default=()

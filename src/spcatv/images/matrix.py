@@ -14,11 +14,11 @@ import numpy as np
 from joblib import Memory, effective_n_jobs
 
 from spcatv._util.files import file_state
-from spcatv._util.threads import in_order, most_threads
+from spcatv._util.threads import most_threads
 from spcatv._util.types import FloatArray
 from spcatv.data import checked_memory_limit
 from spcatv.data.memory import BLOCK_BYTES, PARTS, Budget, bytes_text, machine_memory
-from spcatv.images.loading import ImageError, image_errors
+from spcatv.images.loading import ImageError, each_image, image_errors
 from spcatv.images.reading import Reading
 from spcatv.images.row_cache import Origin, RowFiles, checked_cache, digest, software
 from spcatv.images.rows import StoredRows
@@ -216,7 +216,7 @@ def _read_each(
         done(number)
 
     with warnings.catch_warnings():  # threads that filter warnings at the same time may leave filters behind
-        in_order(make, take, len(numbers), min(n_threads, len(numbers)))
+        each_image(make, take, len(numbers), min(n_threads, len(numbers)))
     return hashes
 
 

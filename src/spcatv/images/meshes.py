@@ -11,6 +11,7 @@ import nibabel as nib
 import numpy as np
 import numpy.typing as npt
 
+from spcatv._util.files import open_regular
 from spcatv._util.types import Array, FloatArray, IntArray
 from spcatv.images.loading import ImageError, checked_file, is_path, open_gifti, reading
 from spcatv.structure import EdgeStructure, Structure, mesh
@@ -103,7 +104,7 @@ def _read_mesh(path: Path) -> tuple[FloatArray, IntArray]:
 
 def _check_freesurfer_counts(path: Path) -> None:
     """Compare the vertices and triangles that a FreeSurfer file announces with what it holds."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         if file.read(3) != TRIANGLE_MAGIC:
             return  # an older kind of file; what is no surface is refused later
         file.readline(), file.readline()
@@ -127,7 +128,10 @@ def surface_structure(surface: SurfaceMesh, labels: IntArray) -> Structure:
     The labels have shape (n_vertices,); 0 is outside, the other vertices are the features, in order.
     """
     inside = labels != 0
-    structure = mesh(surface.coords, surface.triangles, mask=inside)
+    try:
+        structure = mesh(surface.coords, surface.triangles, mask=inside)
+    except ValueError as error:
+        raise ImageError(f"{surface.name}: {error}") from error
     label = labels[inside]
     if not isinstance(structure, EdgeStructure) or (label == label[0]).all():
         return structure

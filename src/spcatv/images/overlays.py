@@ -11,16 +11,17 @@ from typing import Any
 import nibabel as nib
 import numpy as np
 
+from spcatv._util.files import open_regular
 from spcatv._util.types import Array
 from spcatv.images.loading import (
     CURV_HEADER,
     ImageError,
     checked_file,
-    held_open,
     image_name,
     is_curv,
     is_path,
     open_gifti,
+    open_stream,
     read_curv,
     reading,
 )
@@ -56,15 +57,20 @@ class Overlay:
         found = 0
         with reading(self.name):
             for values in self.load():
+                found += 1
+                if found > self.n_samples:
+                    break
+                if values.dtype.kind not in "biuf":
+                    raise ImageError(f"{self.name}: vertices must hold one number each, not {values.dtype}")
                 if values.shape != (n_vertices,):
                     raise ImageError(
                         f"{self.name}: holds {values.size} values per sample, but {surface} has {n_vertices} "
                         "vertices"
                     )
-                found += 1
                 yield values
         if found != self.n_samples:
-            raise ImageError(f"{self.name}: announces {self.n_samples} samples, but holds {found}")
+            held = "more" if found > self.n_samples else found
+            raise ImageError(f"{self.name}: announces {self.n_samples} samples, but holds {held}")
 
 
 def hemisphere_of(path: str | Path) -> tuple[str, str] | None:
@@ -204,12 +210,12 @@ def _open_file(path: Path) -> Overlay:
         return Overlay(name, path, _count_gifti(path), None, lambda: _gifti_samples(open_gifti(path), name))
     if path.suffix in (".mgh", ".mgz"):
         # not nib.load, which leaves files of this kind open
-        with reading(path), held_open(path, nib.MGHImage) as image:
-            shape = image.shape
+        with reading(path), open_stream(path, whole=False) as stream:
+            shape = nib.MGHImage.from_stream(stream).shape
         n_samples = int(shape[3]) if len(shape) > 3 else 1
         return Overlay(name, path, n_samples, int(np.prod(shape[:3])), lambda: _frames(path))
     if is_curv(path):
-        with reading(path), path.open("rb") as file:
+        with reading(path), open_regular(path) as file:
             n_vertices = CURV_HEADER.unpack(file.read(CURV_HEADER.size))[1]
         return Overlay(name, path, 1, n_vertices, lambda: [read_curv(path)])
     raise ImageError(f"{path}: not an overlay that can be read (GIFTI, MGH/MGZ or FreeSurfer curv)")
@@ -218,7 +224,7 @@ def _open_file(path: Path) -> Overlay:
 def _count_gifti(path: Path) -> int:
     """The number of samples, from the head of the file where that is possible."""
     if path.suffix == ".gii":
-        with reading(path), path.open("rb") as file:
+        with reading(path), open_regular(path) as file:
             head = file.read(GIFTI_HEAD)
         count = GIFTI_COUNT.search(head)
         if count is not None and GIFTI_ONE_DIMENSION.search(head) is not None:
@@ -239,7 +245,8 @@ def _gifti_samples(image: nib.gifti.GiftiImage, name: str) -> list[Array]:
 
 def _frames(path: Path) -> Iterator[Array]:
     """The frames of an MGH file, one after the other, each of shape (n_vertices,)."""
-    with held_open(path, nib.MGHImage) as image:
+    with open_stream(path) as stream:
+        image = nib.MGHImage.from_stream(stream)
         for frame in range(image.shape[3] if image.ndim == 4 else 1):
             values = image.dataobj[..., frame] if image.ndim == 4 else image.dataobj
             yield np.asanyarray(values).reshape(-1, order="F")

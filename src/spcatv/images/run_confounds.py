@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
@@ -14,7 +13,7 @@ import numpy as np
 from spcatv._util.entities import entities_of
 from spcatv._util.text_table import LARGEST_TABLE
 from spcatv._util.types import FloatArray
-from spcatv.images.loading import ImageError, is_path, reading
+from spcatv.images.loading import ImageError, is_path, open_stream, reading
 from spcatv.images.runs import Run
 
 # how the tables of fMRIPrep end, and those of its versions before 20.2
@@ -145,10 +144,10 @@ def _read(path: Path) -> Any:
             f"{path}: no such file; the confounds of a run are a table, TSV or CSV with a header"
         )
     with reading(path):
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as opened:
+        with open_stream(path) as opened:
             content = opened.read(LARGEST_TABLE + 1)
-        if len(content) > LARGEST_TABLE:
-            raise ImageError(f"{path}: is too large for a table: more than {LARGEST_TABLE:,} bytes")
+            if len(content) > LARGEST_TABLE:
+                raise ImageError(f"{path}: is too large for a table: more than {LARGEST_TABLE:,} bytes")
         comma = ".csv" in path.suffixes
         return pd.read_csv(io.BytesIO(content), sep="," if comma else "\t", na_values=["n/a"])
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from spcatv._util.files import read_text
 from spcatv._util.types import FloatArray
 from spcatv.images.loading import ImageError
 from spcatv.images.reading import Reading
@@ -226,7 +227,7 @@ def _sidecar_t_r(files: Sequence[Path]) -> float | None:
     for file in files:
         sidecar = file.with_name(file.name.split(".")[0] + ".json")
         try:
-            content: Any = json.loads(sidecar.read_text(encoding="utf-8"))
+            content: Any = json.loads(read_text(sidecar, "JSON file", ImageError))
             return float(content["RepetitionTime"])
         except (OSError, ValueError, KeyError, TypeError):
             continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -14,7 +15,7 @@ import numpy.typing as npt
 
 from spcatv._util.entities import PAIR
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
-from spcatv.images.loading import ImageError, checked_file, is_curv, is_path, reading
+from spcatv.images.loading import ImageError, checked_file, each_image, is_curv, is_path, reading
 from spcatv.images.meshes import (
     HEMISPHERES,
     SurfaceMesh,
@@ -122,26 +123,27 @@ class SurfaceSpace(Space):
         sides = by_hemisphere(imgs)
         if set(sides) != set(self.meshes):
             raise ImageError(_other_hemispheres(sides, self.meshes))
-        overlays = {
-            hemi: tuple(open_overlay(item, number, hemi) for number, item in enumerate(items))
-            for hemi, items in sides.items()
-        }
-        for hemi, group in overlays.items():
-            for overlay in group:
-                self._check(overlay, hemi)
+        given = [(item, number, hemi) for hemi, items in sides.items() for number, item in enumerate(items)]
+        opened: list[Overlay] = []
+        each_image(lambda place: self._opened(*given[place]), opened.append, len(given))
+        rest = iter(opened)
+        overlays = {hemi: tuple(islice(rest, len(items))) for hemi, items in sides.items()}
         for group in zip(*overlays.values(), strict=True):
             if len({overlay.n_samples for overlay in group}) > 1:
                 counts = " and ".join(f"{overlay.name} holds {overlay.n_samples}" for overlay in group)
                 raise ImageError(f"a pair of overlays must hold equally many samples, but {counts}")
         return SurfaceSamples(self, overlays)
 
-    def _check(self, overlay: Overlay, hemi: str) -> None:
+    def _opened(self, item: Any, number: int, hemi: str) -> Overlay:
+        """Open an overlay and compare its number of vertices with that of the mesh."""
+        overlay = open_overlay(item, number, hemi)
         expected = self.meshes[hemi].n_vertices
         if overlay.n_vertices is not None and overlay.n_vertices != expected:
             raise ImageError(
                 f"{overlay.name}: holds {overlay.n_vertices} values per sample, but "
                 f"{self.meshes[hemi].name} has {expected} vertices"
             )
+        return overlay
 
     def _full(self, maps: FloatArray) -> dict[str, npt.NDArray[np.float32]]:
         """Values on all vertices of each hemisphere, shape (n_vertices, n_maps), zero outside the mask."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
@@ -16,15 +17,15 @@ from nibabel.nifti1 import unit_codes
 
 from spcatv._util.types import Array, FloatArray, IntArray
 from spcatv.images.loading import (
-    COMPRESSED,
     ImageError,
-    check_announced_size,
-    held_open,
+    check_values,
+    each_image,
     image_name,
+    is_compressed,
     is_path,
     open_volume,
     reading,
-    unzipped,
+    streamed,
 )
 from spcatv.images.runs import header_t_r
 
@@ -92,7 +93,10 @@ class Volume:
         return replace(self, interpolation="nearest")
 
     def frames(self) -> Iterator[Array]:
-        """The 3-D arrays of the samples, one after the other; only one is in memory at a time."""
+        """The 3-D arrays of the samples, one after the other; only one is in memory at a time.
+
+        Exhaust the iterator: the checksum of a compressed file is compared after the last sample.
+        """
         for frame in self._own_frames():
             yield self._resampled(frame) if self.moved else frame
 
@@ -115,18 +119,15 @@ class Volume:
         return np.asanyarray(moved.dataobj)
 
     def _own_frames(self) -> Iterator[Array]:
-        """The 3-D arrays of the samples on the image's own grid."""
+        """The 3-D arrays of the samples on the image's own grid; the last step checks the checksum."""
         with reading(self.name):
-            file = self.file
-            if self.image.ndim == 3:
-                image = self.image if file is None or file.suffix != ".gz" else unzipped(file, self.image)
-                yield np.asanyarray(image.dataobj)
-                return
-            compressed = file is not None and file.suffix in COMPRESSED
-            opened = held_open(file, type(self.image)) if file and compressed else nullcontext(self.image)
+            opened = streamed(self.image) if is_compressed(self.file) else nullcontext(self.image)
             with opened as image:
-                for number in range(self.n_samples):
-                    yield np.asanyarray(image.dataobj[..., number])
+                if image.ndim == 3:
+                    yield np.asanyarray(image.dataobj)
+                else:
+                    for number in range(self.n_samples):
+                        yield np.asanyarray(image.dataobj[..., number])
 
 
 @dataclass(eq=False)
@@ -186,10 +187,7 @@ def open_one(item: Any, name: str) -> Volume:
         raise ImageError(f"{name}: not a volume (NIfTI, MGH) but {type(image).__name__}")
     if len(shape) not in (3, 4):
         raise ImageError(f"{name}: images have 3 or 4 dimensions, this one has shape {tuple(shape)}")
-    if is_path(item):
-        check_announced_size(image, name)
-    if image.get_data_dtype().kind not in "biuf":
-        raise ImageError(f"{name}: voxels must hold one number each, these are {image.get_data_dtype()}")
+    check_values(image, name)
     if min(shape) < 1:
         raise ImageError(f"{name}: holds no voxel, its shape is {tuple(shape)}")
     if not np.isfinite(affine).all() or abs(np.linalg.det(affine[:3, :3])) == 0:
@@ -197,6 +195,16 @@ def open_one(item: Any, name: str) -> Volume:
     three = (int(shape[0]), int(shape[1]), int(shape[2]))
     n_samples = 1 if len(shape) == 3 else int(shape[3])
     return Volume(name, image, three, np.asarray(affine, dtype=np.float64), n_samples)
+
+
+def read_one(path: str | os.PathLike[str]) -> nib.Nifti1Image:
+    """Read one 3-D image into memory."""
+    name = os.fspath(path)
+    volume = open_one(name, name)
+    if volume.image.ndim != 3:
+        raise ImageError(f"{name}: one 3-D image is needed, this one has shape {volume.image.shape}")
+    (values,) = volume.frames()
+    return nib.Nifti1Image(np.asarray(values, np.float32), volume.affine)
 
 
 def difference(volume: Volume, shape: tuple[int, ...], affine: FloatArray) -> str | None:
@@ -227,7 +235,11 @@ def _list(numbers: FloatArray) -> str:
 def open_each(imgs: Any) -> list[Volume]:
     """Open a list of images, or one, whatever their grids."""
     items = list(imgs) if isinstance(imgs, (list, tuple)) else [imgs]
-    return [open_one(item, image_name(item, number)) for number, item in enumerate(items)]
+    volumes: list[Volume] = []
+    each_image(
+        lambda number: open_one(items[number], image_name(items[number], number)), volumes.append, len(items)
+    )
+    return volumes
 
 
 def open_all(imgs: Any) -> list[Volume]:

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from spcatv._util.files import replacing
-from spcatv._util.threads import in_order, most_threads
+from spcatv._util.threads import most_threads
 from spcatv._util.types import Array, FloatArray, IntArray
+from spcatv.images.loading import ImageError, each_image
 from spcatv.images.row_cache import DIGITS, PREFIX, digest, file_states, software, unusable
 from spcatv.images.volume_files import FrameSums, Volume
 from spcatv.progress import StageAdvanced, StageStarted, listeners, together
@@ -89,13 +90,14 @@ def voxel_statistics(volumes: list[Volume]) -> VoxelStatistics:
         "n_done": np.zeros(1, dtype=np.int64),
     }
     left = volumes[int(sums["n_done"][0]) :]
+    failed: list[ImageError] = []
     hear = together(*listeners()).hear
     hear(StageStarted("Finding the mask", len(left), "images"))
 
     def make(number: int) -> Any:
         frames = left[number].with_own_values().frames()
         # the frames of a run may be many: they are read when it is its turn
-        return map(_parts, frames) if left[number].n_samples > 1 else [_parts(next(frames))]
+        return map(_parts, frames) if left[number].n_samples > 1 else [_parts(frame) for frame in frames]
 
     def take(made: Any) -> None:
         for parts in made:
@@ -103,12 +105,12 @@ def voxel_statistics(volumes: list[Volume]) -> VoxelStatistics:
                 sums[name] += values
         sums["n_done"] += 1
         done = int(sums["n_done"][0])
-        if file is not None and (done % IMAGES_BETWEEN_SAVES == 0 or done == len(volumes)):
+        if file is not None and not failed and (done % IMAGES_BETWEEN_SAVES == 0 or done == len(volumes)):
             _save(file, sums)
         hear(StageAdvanced(f"image {done}/{len(volumes)}"))
 
     with warnings.catch_warnings():  # threads that filter warnings at the same time may leave filters behind
-        in_order(make, take, len(left), min(most_threads(), max(len(left), 1)))
+        each_image(make, take, len(left), min(most_threads(), max(len(left), 1)), failed)
     hear(StageStarted("Reading", len(volumes), "inputs"))  # the stage that goes on with this mask
     return VoxelStatistics(
         sums=FrameSums(sums["total"], sums["n_finite"], int(sums["n_images"][0])),

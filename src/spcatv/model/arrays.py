@@ -12,12 +12,13 @@ import re
 import struct
 import tokenize
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
+from spcatv._util.files import MOST_COMPRESSED, open_regular
 from spcatv._util.types import Array
 from spcatv.model.folder import ModelError
 
@@ -79,6 +80,32 @@ def read_arrays(path: Path, declared: Any) -> dict[str, Array]:
     for name, array in arrays.items():
         _check_finite(name, array, f" of {path}")
     return arrays
+
+
+def read_npz(
+    path: Path, choose: Callable[[list[str]], Sequence[str]], largest: int | None = None
+) -> list[Array]:
+    """Read arrays of an ``.npz`` file after checking that they have the size that they declare.
+
+    `choose` returns the names of the arrays to read from the names of all. One of `BROKEN_ZIP` or a
+    `zlib.error` is raised if an array is damaged or has more than `largest` bytes.
+    """
+    with open_regular(path) as file, zipfile.ZipFile(file) as archive:
+        entries = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
+        return [_read_entry(archive, entries[name], largest) for name in choose(list(entries))]
+
+
+def _read_entry(archive: zipfile.ZipFile, info: zipfile.ZipInfo, largest: int | None) -> Array:
+    name, size = info.filename, info.file_size
+    if size > MOST_COMPRESSED * max(info.compress_size, 1):
+        raise ValueError(f"its entry {name} declares {size:,} bytes, more than it can hold")
+    with archive.open(info) as entry:
+        shape, _, dtype = _read_header(entry)
+        n_bytes = math.prod(shape) * dtype.itemsize
+        if entry.tell() + n_bytes != size or (largest is not None and n_bytes > largest):
+            raise ValueError(f"its entry {name} declares the shape {shape}, but has {size:,} bytes")
+    with archive.open(info) as entry:  # the checksum is compared when the last byte is read
+        return np.asarray(np.lib.format.read_array(entry, allow_pickle=False))
 
 
 def _checked_declaration(path: Path, declared: Any) -> dict[str, tuple[np.dtype[Any], tuple[int, ...]]]:

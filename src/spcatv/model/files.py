@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from spcatv._util.files import open_regular
 from spcatv._version import __version__
 from spcatv.model.arrays import declare, read_arrays, write_arrays
 from spcatv.model.folder import ModelError, atomic_folder, standing_folder
@@ -129,7 +130,7 @@ def file_sha256(path: str | os.PathLike[str]) -> str:
     >>> file_sha256("note.txt")[:16]
     '2cf24dba5fb0a30e'
     """
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

@@ -19,12 +19,15 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from spcatv._util.files import flush
 from spcatv._util.locks import locked
 
 # Flags of renameat2 (Linux) and renamex_np (macOS), and the value that means the current directory.
 RENAME_EXCHANGE = 2
 RENAME_SWAP = 2
 AT_FDCWD = -100
+# Ending of the hidden folders into which files are written.
+PARTIAL = ".spcatv-partial"
 
 
 class ModelError(ValueError):
@@ -60,7 +63,9 @@ def atomic_folder(
     with _new_sibling(place) as temporary:
         yield temporary
         try:
-            _flush(temporary)
+            for path in [*temporary.rglob("*"), temporary]:
+                if not path.is_symlink():
+                    flush(path)
             _put_in_place(temporary, place)
         except OSError as error:
             raise ModelError(f"cannot write the folder {target}: {error.strerror or error}") from error
@@ -101,7 +106,7 @@ def _new_sibling(place: Path) -> Iterator[Path]:
 
     The folder is locked while this process lives, and removed afterwards.
     """
-    temporary = place.with_name(f".{place.name}.{secrets.token_hex(4)}.spcatv-partial")
+    temporary = place.with_name(f".{place.name}.{secrets.token_hex(4)}{PARTIAL}")
     with ExitStack() as stack:
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -124,8 +129,8 @@ def _lock_of(temporary: Path) -> Path:
 
 def _clear_stale(place: Path) -> None:
     """Remove hidden folders of this place whose process was killed: ours, and held by nobody."""
-    own = re.compile(rf"\.{re.escape(place.name)}\.[0-9a-f]{{8}}\.spcatv-partial")
-    found = place.parent.glob(".*.spcatv-partial") if place.parent.is_dir() else ()
+    own = re.compile(rf"\.{re.escape(place.name)}\.[0-9a-f]{{8}}{re.escape(PARTIAL)}")
+    found = place.parent.glob(f".*{PARTIAL}") if place.parent.is_dir() else ()
     for folder in [path for path in found if own.fullmatch(path.name) and _is_own_folder(path)]:
         with suppress(OSError), locked(_lock_of(folder)):
             shutil.rmtree(folder, ignore_errors=True)
@@ -146,7 +151,7 @@ def _put_in_place(temporary: Path, place: Path) -> None:
     elif not _exchange(temporary, place):
         _step_aside(temporary, place)
     shutil.rmtree(_aside(place), ignore_errors=True)
-    _flush_entry(place.parent)
+    flush(place.parent)
 
 
 def _step_aside(temporary: Path, place: Path) -> None:
@@ -174,21 +179,3 @@ def _exchange(first: Path, second: Path) -> bool:
         rename = getattr(ctypes.CDLL(None), "renamex_np", None)
         return rename is not None and rename(*paths, RENAME_SWAP) == 0
     return False
-
-
-def _flush(folder: Path) -> None:
-    """Flush all files to the disk: otherwise the rename could reach it before the contents."""
-    for path in [*folder.rglob("*"), folder]:
-        if not path.is_symlink():
-            _flush_entry(path)
-
-
-def _flush_entry(path: Path) -> None:
-    if os.name != "posix" and path.is_dir():
-        return  # other systems cannot open a folder
-    # some systems flush a file only if it is open for writing; a folder must be open for reading
-    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

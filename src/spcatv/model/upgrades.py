@@ -24,7 +24,8 @@ def upgrade(saved: SavedModel, version: int) -> SavedModel:
 def _from_1(saved: SavedModel) -> SavedModel:
     """Version 1, which had two more forms than its number tells.
 
-    The record of a joint refinement, which is dropped, also held arrays. Confounds that are text came later, too: without them there are no levels.
+    The record of a joint refinement, which is dropped, also held arrays. Confounds that are text came later,
+    too: without them there are no levels.
     """
     fitted = dict(saved.fitted)
     images = fitted.get("images")

@@ -34,6 +34,7 @@ class Correlations:
     pearson_p: PValues
     spearman: FloatArray
     spearman_p: PValues
+    measure: str  # what was correlated: scores, or their standard deviations
     how: str  # what was averaged and exchanged; empty if samples were exchanged freely
 
 
@@ -49,6 +50,7 @@ class Difference:
     effect_interval: FloatArray  # shape (K, 2)
     p: PValues
     paired: bool  # whether both groups have the same participants
+    measure: str
     how: str
 
 
@@ -60,26 +62,29 @@ class Spread:
     n: tuple[int, ...]
     share: FloatArray  # eta squared
     p: PValues  # of the F statistic
+    measure: str
     how: str
 
 
-def correlations(scores: FloatArray, names: Sequence[str], variable: Sequence[float]) -> Correlations | None:
+def correlations(scores: FloatArray, names: Sequence[str], variable: Sequence[float]) -> Correlations | str:
     """Pearson's and Spearman's correlations with a variable, NaN where it is not known.
 
-    The scores have shape (n_samples, K); the names tell which samples come from one participant or run. None
-    if fewer than four units are left, or the variable does not vary. The interval of r is Fisher's:
+    The scores have shape (n_samples, K); the names tell which samples come from one participant or run. A
+    sentence is returned if there is no test: fewer than four units are left, or the variable does not vary.
+    The interval of r is Fisher's:
     ``tanh(atanh(r) +- 1.96 / sqrt(n - 3))``.
     """
     given = np.asarray(variable, dtype=np.float64)
     known = np.flatnonzero(np.isfinite(given)).tolist()
-    if len(known) < FEWEST_UNITS:
-        return None
-    exchange = exchange_of([names[k] for k in known], given[known].tolist(), labels=False)
-    numbers, values = given[known][exchange.firsts()], exchange.means(scores[known])
+    used = [names[k] for k in known]
+    exchange = exchange_of(used, given[known].tolist(), labels=False)
+    n = len(exchange.firsts())
+    if n < FEWEST_UNITS:
+        return f"It is known for {n} samples, participants or runs; a test needs {FEWEST_UNITS}."
+    numbers, (values, measure, how) = given[known][exchange.firsts()], exchange.averaged(scores[known], used)
     across = centred(numbers, exchange.block)
-    n = len(across)
-    if n < FEWEST_UNITS or np.ptp(across) == 0:
-        return None
+    if np.ptp(across) == 0:
+        return "It does not vary."
     pearson, pearson_p = _correlation(across, centred(values, exchange.block), exchange)
     spearman, spearman_p = _correlation(_ranks(numbers, exchange), _ranks(values, exchange), exchange)
     interval = None
@@ -88,7 +93,7 @@ def correlations(scores: FloatArray, names: Sequence[str], variable: Sequence[fl
             centre = np.arctanh(pearson)
         half = stats.norm.ppf((1 + LEVEL) / 2) / np.sqrt(n - 3)
         interval = np.tanh(np.stack([centre - half, centre + half], axis=1))
-    return Correlations(n, pearson, interval, pearson_p, spearman, spearman_p, exchange.sentence)
+    return Correlations(n, pearson, interval, pearson_p, spearman, spearman_p, measure, how)
 
 
 def _ranks(values: FloatArray, exchange: Exchange) -> FloatArray:
@@ -116,35 +121,35 @@ def _correlation(across: FloatArray, values: FloatArray, exchange: Exchange) -> 
     return np.clip(line @ columns, -1, 1), p
 
 
-def differences(
-    scores: FloatArray, names: Sequence[str], groups: Sequence[Any]
-) -> Difference | Spread | None:
+def differences(scores: FloatArray, names: Sequence[str], groups: Sequence[Any]) -> Difference | Spread | str:
     """How the scores, of shape (n_samples, K), differ between groups: a Difference of two, a Spread of more.
 
     The names tell which samples come from one participant or run. Samples without a label (empty or ``n/a``)
-    are left out. None if there is one group only, if one of two groups has a single unit, or if there are
-    more groups than half of the units.
+    are left out. A sentence is returned if there is no test: there is one group only, one of two groups has a
+    single unit, too few participants have both, or there are more groups than half of the units.
     """
     texts = [str(label) for label in groups]
     known = np.array([k for k, text in enumerate(texts) if text.strip().lower() not in MISSING], dtype=int)
     if len(known) == 0:
-        return None
-    exchange = exchange_of([names[k] for k in known], [texts[k] for k in known], labels=True)
-    values = exchange.means(scores[known])
+        return "No sample has a group."
+    used = [names[k] for k in known]
+    exchange = exchange_of(used, [texts[k] for k in known], labels=True)
+    values, measure, how = exchange.averaged(scores[known], used)
+    exchange = replace(exchange, sentence=how)
     labels = np.array(texts, dtype=object)[known][exchange.firsts()]
     kinds, label, counts = np.unique(labels.astype(str), return_inverse=True, return_counts=True)
-    if len(kinds) < 2 or len(kinds) > len(labels) // 2:
-        return None
+    if len(kinds) < 2:
+        return f"All samples are of one group ({kinds[0]})."
+    if len(kinds) > len(labels) // 2:
+        return f"There are {len(kinds)} groups of {len(labels)} samples, participants or runs: too many."
     if len(kinds) > 2:
         share, p = _between(values, label, exchange)
-        how = f"{exchange.sentence} {UNEQUAL if _is_unequal(counts.tolist()) else ''}".strip()
-        return Spread(tuple(map(str, kinds)), tuple(map(int, counts)), share, p, how)
+        how = f"{how} {UNEQUAL if _is_unequal(counts.tolist()) else ''}".strip()
+        return Spread(tuple(map(str, kinds)), tuple(map(int, counts)), share, p, measure, how)
     if counts.min() < 2:
-        return None
-    pair = (str(kinds[0]), str(kinds[1]))
-    if exchange.block is None:
-        return _independent(values, label, pair, exchange)
-    return _paired(values, label, pair, exchange)
+        return f"The group {kinds[counts.argmin()]} has a single sample, participant or run."
+    compare = _independent if exchange.block is None else _paired
+    return compare(values, label, (str(kinds[0]), str(kinds[1])), exchange, measure)
 
 
 def _between(values: FloatArray, label: IntArray, exchange: Exchange) -> tuple[FloatArray, PValues]:
@@ -161,7 +166,7 @@ def _between(values: FloatArray, label: IntArray, exchange: Exchange) -> tuple[F
 
 
 def _independent(
-    values: FloatArray, label: IntArray, names: tuple[str, str], exchange: Exchange
+    values: FloatArray, label: IntArray, names: tuple[str, str], exchange: Exchange, measure: str
 ) -> Difference:
     """Welch's t, which permutations of groups with unequal variances call for, and Hedges' g."""
     first, second = values[label == 0], values[label == 1]
@@ -190,18 +195,18 @@ def _independent(
     how = _with_limit(exchange.sentence, (2 if n == m else 1) / comb(n + m, n))
     if _is_unequal((n, m)) and min(n, m) < FEW_IN_GROUP:
         how = f"{how} {FEW.format(min(n, m))}".strip()
-    return Difference(names, (n, m), difference, bounds, effect, interval, p, False, how)
+    return Difference(names, (n, m), difference, bounds, effect, interval, p, False, measure, how)
 
 
 def _paired(
-    values: FloatArray, label: IntArray, names: tuple[str, str], exchange: Exchange
-) -> Difference | None:
-    """Differences within participants who have both groups; the others are left out."""
+    values: FloatArray, label: IntArray, names: tuple[str, str], exchange: Exchange, measure: str
+) -> Difference | str:
+    """Compare the groups within participants (or runs) that have both; the others are left out."""
     block = exchange.block
     assert block is not None
-    complete = np.bincount(block) == 2
+    complete = np.bincount(block) == 2  # a unit is all samples of one block and group
     if complete.sum() < 2:
-        return None
+        return f"{complete.sum()} participants or runs have both groups, some have one; a test needs 2 pairs."
     keep = complete[block]
     values, label = values[keep], label[keep]
     block = np.unique(block[keep], return_inverse=True)[1]
@@ -217,8 +222,9 @@ def _paired(
     effect, interval = hedges(standardised, n - 1, np.sqrt(n))
     _, p = _between(values, label, exchange)
     bounds = np.stack([mean - half, mean + half], axis=1)
-    how = _with_limit(exchange.sentence, 2.0 ** (1 - n))
-    return Difference(names, (n, n), mean, bounds, effect, interval, p, True, how)
+    left_out = f" {len(complete) - n} that have one group only were left out." if n < len(complete) else ""
+    how = _with_limit(exchange.sentence + left_out, 2.0 ** (1 - n))
+    return Difference(names, (n, n), mean, bounds, effect, interval, p, True, measure, how)
 
 
 def _is_unequal(counts: Sequence[int]) -> bool:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from spcatv._util.types import IntArray
+from spcatv._util.types import Array, IntArray
 from spcatv.report.atlas_names import names_beside, read_names
 from spcatv.report.atlas_search import find_atlas, is_name
 from spcatv.report.clusters import Part
@@ -128,22 +127,18 @@ def _is_surface(file: str | os.PathLike[str]) -> bool:
 
 def _at_positions(file: Path, part: Part) -> IntArray:
     """The labels of a volume at the positions of the features; 0 outside the image."""
-    from spcatv.images.loading import reading
     from spcatv.images.volume_files import open_one
 
-    image = open_one(file, str(file)).image
+    image = open_one(file, str(file))
     inverse = np.linalg.inv(image.affine)
     voxel = np.round(part.coords @ inverse[:3, :3].T + inverse[:3, 3]).astype(np.int64)
-    inside = ((voxel >= 0) & (voxel < image.shape[:3])).all(axis=1)
+    inside = ((voxel >= 0) & (voxel < image.shape)).all(axis=1)
     places = tuple(voxel[inside].T)
     labels = np.zeros(len(voxel), dtype=np.int64)
-    with reading(file):
-        if len(image.shape) == 4 and image.shape[3] > 1:
-            labels[inside] = _most_probable(image, places)
-            return labels
-        values = np.asanyarray(image.dataobj)
-    if values.ndim == 4:
-        values = values[..., 0]
+    if image.n_samples > 1:
+        labels[inside] = _most_probable(image.frames(), places)
+        return labels
+    (values,) = image.frames()
     if not np.array_equal(values, np.round(values)):
         raise ReportError(
             f"{file}: an atlas is a 3-D image of whole numbers, one label per voxel, or a 4-D image with one "
@@ -153,19 +148,18 @@ def _at_positions(file: Path, part: Part) -> IntArray:
     return labels
 
 
-def _most_probable(image: Any, places: tuple[IntArray, ...]) -> IntArray:
+def _most_probable(volumes: Iterable[Array], places: tuple[IntArray, ...]) -> IntArray:
     """The number of the most probable volume at every place, from 1; 0 where none is probable enough.
 
     Probabilities are shares, or percentages if any is above 1, as in FSL's atlases.
     """
     best, largest = np.zeros(len(places[0])), np.zeros(len(places[0]), dtype=np.int64)
     top = 0.0
-    for number in range(image.shape[3]):
-        volume = np.asanyarray(image.dataobj[..., number])
+    for number, volume in enumerate(volumes, start=1):
         top = max(top, float(volume.max()))
         values = volume[places]
         larger = values > best
-        best[larger], largest[larger] = values[larger], number + 1
+        best[larger], largest[larger] = values[larger], number
     largest[best < LEAST_PROBABILITY * (100 if top > 1 else 1)] = 0
     return largest
 

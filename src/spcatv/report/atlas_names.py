@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
+from spcatv._util.files import read_bytes, read_text
 from spcatv.report.material import ReportError
 
+# Bytes of a file of names.
+LARGEST_NAMES = 2**26
 NUMBER_COLUMNS = ("index", "label", "value", "id", "number")
 NAME_COLUMNS = ("name", "region", "roi", "structure", "abbreviation")
 IMAGE_SUFFIXES = (".nii.gz", ".nii")
@@ -26,10 +29,8 @@ def read_names(file: Path) -> dict[int, str]:
     """
     if file.suffix.lower() == ".xml":
         return read_xml(file).names
-    try:
-        lines = [line for line in file.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise ReportError(f"{file}: cannot be read as a table of labels ({error})") from error
+    text = read_text(file, "table of labels", ReportError, largest=LARGEST_NAMES)
+    lines = [line for line in text.splitlines() if line.strip()]
     if file.suffix.lower() in (".tsv", ".csv"):
         pairs: Sequence[tuple[str, str]] = _table_pairs(file, lines)
     else:
@@ -76,7 +77,7 @@ def read_xml(file: Path) -> XmlAtlas:
     FSL numbers the labels of probabilistic atlases from 0, but the voxels of their images from 1.
     """
     try:
-        root = ElementTree.parse(file).getroot()
+        root = ElementTree.fromstring(read_bytes(file, LARGEST_NAMES))
     except (OSError, ElementTree.ParseError) as error:
         raise ReportError(f"{file}: cannot be read as an XML list of labels ({error})") from error
     shift = int((root.findtext(".//header/type") or "").strip().lower().startswith("prob"))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from spcatv._util.cf import GridAxis
 from spcatv._util.types import FloatArray, IntArray
 from spcatv.metrics import threshold_loadings
 from spcatv.structure import Structure
@@ -34,6 +35,12 @@ class Part:
     unit: str  # unit of the sizes: "mm³", "mm²", "pixels", "features"
     # the vertex of every feature; None if the features are not vertices, shape (n,)
     vertices: IntArray | None = None
+    axes: tuple[GridAxis, ...] = ()  # of a field with coordinates
+
+    def place(self, feature: int) -> str:
+        """The coordinates of a feature as text, such as "lat 2.5, lon 190"; empty without coordinates."""
+        cell = self.coords[feature - self.start].astype(int)
+        return ", ".join(f"{axis.name} {axis.labels[k]}" for axis, k in zip(self.axes, cell, strict=False))
 
     @property
     def stop(self) -> int:
@@ -44,7 +51,7 @@ class Part:
 def parts_of(model: Any) -> tuple[Part, ...]:
     """The parts of a fitted model's features, in order; together they hold every feature once."""
     if not hasattr(model, "space_"):
-        return (_field(model.structure_),)
+        return (_field(model.structure_, axes_of(model)),)
     parts = [_vertices(part) for part in model.space_.vertex_sets]
     voxels = model.space_.voxel_set
     if voxels is not None:
@@ -74,13 +81,20 @@ def _vertices(part: VertexSet) -> Part:
     )
 
 
-def _field(structure: Structure) -> Part:
+def axes_of(model: Any) -> tuple[GridAxis, ...]:
+    """The axes of the grid of a fitted model, if their coordinates are known."""
+    axes = tuple(getattr(model, "grid_axes_", ()))
+    shape = np.shape(getattr(model.structure_, "labels", ()))
+    return axes if shape == tuple(len(axis.labels) for axis in axes) else ()
+
+
+def _field(structure: Structure, axes: tuple[GridAxis, ...]) -> Part:
     n_features = structure.n_features
     # only a grid knows the places of its features
     labels = getattr(structure, "labels", None)
     if labels is not None and labels.ndim in CELLS:
         coords = np.argwhere(labels != 0).astype(np.float64)
-        return Part("field", 0, coords, np.ones(n_features), CELLS[labels.ndim])
+        return Part("field", 0, coords, np.ones(n_features), CELLS[labels.ndim], axes=axes)
     coords = np.arange(n_features, dtype=np.float64)[:, None]
     return Part("features", 0, coords, np.ones(n_features), "features")
 
@@ -108,6 +122,7 @@ class Cluster:
     unit: str  # "mm³", "mm²", "pixels", ...
     n_features: int  # number of voxels, vertices or cells
     share: float  # share of the component's sum of squares
+    place: str = ""  # the peak in the coordinates of a field, if it has any
     both_sides: bool = False  # whether a region of a volume lies in both halves of the brain
     label: str = ""  # name at the peak in the atlas; empty if there is none
     # what the region is made of in the atlas: names and shares of its size, largest first
@@ -148,6 +163,7 @@ def cluster_table(
             Cluster(
                 part=part.name,
                 peak=tuple(float(x) for x in part.coords[peak - part.start]),
+                place=part.place(peak),
                 peak_feature=peak,
                 peak_loading=float(values[peak]),
                 mean_loading=float(values[features].mean()),

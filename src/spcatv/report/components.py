@@ -97,6 +97,8 @@ def component_panel(
 
 
 def _place(cluster: Cluster) -> str:
+    if cluster.place:
+        return cluster.place
     values = f",{words.SPACE}".join(f"{value:.0f}".replace("-", "−") for value in cluster.peak)
     return f"({values})" if len(cluster.peak) > 1 else values
 
@@ -143,7 +145,10 @@ def _regions(heavy: tuple[Cluster, ...], clusters: tuple[Cluster, ...], with_lab
     columns = {"Region": [str(number) for number in range(1, len(listed) + 1)]}
     if len({cluster.part for cluster in clusters}) > 1:
         columns["Where"] = [cluster.part for cluster in listed]
-    columns["Peak (x, y, z in mm)" if in_brain else "Peak (index)"] = [_place(cluster) for cluster in listed]
+    title = "Peak (x, y, z in mm)" if in_brain else "Peak (index)"
+    columns["Peak" if any(cluster.place for cluster in listed) else title] = [
+        _place(cluster) for cluster in listed
+    ]
     columns["Size"] = [words.quantity(cluster.size, cluster.unit) for cluster in listed]
     columns["Mean loading"] = [words.number(cluster.mean_loading) for cluster in listed]
     columns["Peak loading"] = [words.number(cluster.peak_loading) for cluster in listed]

@@ -23,10 +23,12 @@ def curve_section(curve: Curve | None, n_chosen: int) -> Section | None:
         (f"{k} (chosen)" if k == n_chosen else str(k), words.percent(share), words.percent(gain))
         for k, share, gain in zip(found.n_components, found.mean, found.gain, strict=True)
     )
+    one = len(found.explained) == 1
+    spread = "One fold, without a standard error." if one else "Mean over folds, with one standard error."
     picture = chart(
         plot_curve(curve, n_chosen),
         alt=f"Explained share of held-out samples with 1 to {len(rows)} components; {n_chosen} chosen.",
-        caption="Mean over folds, with one standard error. The vertical line marks the chosen number.",
+        caption=f"{spread} The vertical line marks the chosen number.",
     )
     columns = heads("Components", "Held-out variance explained", "Added by the last")
     caption = "Held-out variance by number of components"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from spcatv._util.cf import GridAxis
 from spcatv._util.types import FloatArray, IntArray
 from spcatv.report.style import DIVERGING, figure_style, line_style, new_figure
 from spcatv.report.view import View, ViewFrame, packed_steps
@@ -24,6 +25,8 @@ class ImageView(View):
 
     # number of the feature at a cell, counted from 1; 0 outside the mask, shape (n_rows, n_columns)
     index: IntArray
+    # name of the rows and of the columns, and their coordinates if there are any
+    axes: tuple[tuple[str, tuple[str, ...]], ...] = (("row", ()), ("column", ()))
 
     kind: ClassVar[str] = "image"
     n_panels = 1
@@ -35,8 +38,9 @@ class ImageView(View):
         return float(np.clip(n_columns / n_rows, 0.3, 4))
 
     def payload(self) -> dict[str, Any]:
-        """The feature at every cell."""
-        return {"kind": self.kind, "shape": list(self.index.shape), "index": packed_steps(self.index)}
+        """The feature at every cell, and the names of rows and columns."""
+        shape = list(self.index.shape)
+        return {"kind": self.kind, "shape": shape, "index": packed_steps(self.index), "axes": self.axes}
 
     def frame(self) -> ViewFrame:
         """A picture whose greys need an explanation."""
@@ -104,11 +108,28 @@ class LineView(View):
         return figure
 
 
-def flat_view(structure: Any, names: tuple[str, ...]) -> View:
-    """The view of features that are neither in a brain nor in three dimensions; a grid knows their places."""
+def flat_view(structure: Any, names: tuple[str, ...], axes: tuple[GridAxis, ...] = ()) -> View:
+    """The view of features that are neither in a brain nor in three dimensions; a grid knows their places.
+
+    With coordinates, an image has north, or the largest coordinate, on top, and east on the right.
+    """
     labels = getattr(structure, "labels", np.empty((0,) * 3))
+    if labels.ndim == 2 and axes:
+        return _map_view(structure.feature_index() + 1, *axes)
     if labels.ndim == 2:
         return ImageView(structure.feature_index() + 1)
     if labels.ndim == 1:
+        if axes:
+            names = tuple(f"{axes[0].name} {axes[0].labels[place]}" for place in np.flatnonzero(labels))
         return LineView(np.flatnonzero(labels), joined=True, axis="point", names=names)
     return LineView(np.arange(structure.n_features), joined=False, axis="feature", names=names)
+
+
+def _map_view(index: IntArray, down: GridAxis, across: GridAxis) -> ImageView:
+    """A field with coordinates, turned so that they rise upwards and to the right."""
+    if down.kind == "longitude" or across.kind == "latitude":
+        index, down, across = index.T, across, down
+    rows = slice(None, None, -1 if down.direction > 0 else 1)
+    columns = slice(None, None, -1 if across.direction < 0 else 1)
+    axes = (down.name, down.labels[rows]), (across.name, across.labels[columns])
+    return ImageView(index[rows, columns], axes)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from spcatv.report.clusters import axes_of
 from spcatv.report.flat import flat_view
 from spcatv.report.surface import SurfaceView
 from spcatv.report.view import View
@@ -63,7 +64,8 @@ def views_of(model: Any, background: str | os.PathLike[str] | None = None) -> tu
         structure = model.structure_
         if np.ndim(getattr(structure, "labels", 0)) == 3:
             return (field_view(structure, mean),)
-        return (flat_view(structure, tuple(map(str, getattr(model, "feature_names_in_", ())))),)
+        names = tuple(map(str, getattr(model, "feature_names_in_", ())))
+        return (flat_view(structure, names, axes_of(model)),)
     views: list[View] = []
     if sets := model.space_.vertex_sets:
         views.append(SurfaceView(sets))

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from spcatv._util.entities import group_noun
-from spcatv._util.matching import match_rows
+from spcatv._util.matching import index_columns, match_rows
 from spcatv._util.text_table import Table, TableError
 from spcatv._util.types import Array, FloatArray
 from spcatv.decomposition.ceiling import pca_cumulative_variance
@@ -25,9 +25,6 @@ from spcatv.report.variance import Variance, variance_of
 from spcatv.results import Results, ResultsError, Scores, Selection, read_results
 from spcatv.results.folder import MIXING
 from spcatv.results.reading import checked_stability, numeric
-
-# what an index of text without a name may hold: names of samples, or of participants
-UNNAMED_INDEX = ("input", "participant")
 
 
 class ReportError(ValueError):
@@ -185,9 +182,9 @@ def _mean_img(found: Results) -> Any:
     """The mean of volumes, also outside the mask, from the results folder or the model."""
     if found.mean_file is None:
         return getattr(found.model, "mean_img_", None)
-    from spcatv.images.loading import open_volume  # needs the extra `images`
+    from spcatv.images.volume_files import read_one  # needs the extra `images`
 
-    return open_volume(found.mean_file)
+    return read_one(found.mean_file)
 
 
 def _matrix(model: Any, data: Any, confounds: Any) -> Array:
@@ -234,22 +231,16 @@ def _column(given: Any, default: str, scores: Scores | None) -> Column | None:
 
 def _by_index(values: Sequence[Any], index: Any, name: str, samples: Sequence[str]) -> list[Any]:
     """Values in the order of the samples, if the index of a Series names participants or samples."""
-    columns: dict[str, list[str]] = {}
-    for number, title in enumerate(index.names):
-        level = index.get_level_values(number)
-        if title is None and any(isinstance(key, str) for key in level):
-            columns |= dict.fromkeys(UNNAMED_INDEX, level.map(str).tolist())
-        elif title is not None:
-            columns[str(title)] = level.map(str).tolist()
+    columns = index_columns(index)
     if not columns:
         return list(values)
     rows = tuple(zip(*columns.values(), strict=True))
     try:
-        match = match_rows(Table(Path(name), tuple(columns), rows), samples)
+        match = match_rows(Table(Path(name), tuple(columns), rows), samples, partial=True)
     except TableError as error:
         raise ReportError(str(error)) from error
-    match.warn_about_order()
-    return [values[row] for row in match.rows]
+    match.warn_if_guessed()
+    return match.values(values)
 
 
 def _variable(column: Any, scores: Scores | None) -> Column | None:

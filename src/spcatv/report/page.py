@@ -154,7 +154,8 @@ def generate_report(
         Names of the samples of `data`; those of the fit by default.
     groups : sequence of n_samples labels, Series or Column, default=None
         Groups of the samples, which colour the scores. A Series whose index names participants
-        (``participant_id``) or samples is matched by it; everything else is in the order of the samples.
+        (``participant_id``) or samples is matched by it (docs/cli.md), and samples without a value count as
+        missing; everything else is in the order of the samples.
     variable : sequence of n_samples numbers, Series or Column, default=None
         Variable against which the scores are drawn; matched as `groups`.
     atlas : path or sequence of paths, default=None

@@ -20,6 +20,15 @@ MOST_PERMUTATIONS = 9999
 FEWEST_PERMUTATIONS = 999
 MOST_ENTRIES = 100_000_000  # of all permutations together
 BLOCK_ENTRIES = 1 << 21  # of the permutations that are drawn at once
+# Treat means of units as zero below this multiple of the deviation within units; rounding gives about 1e-7.
+ZERO_MEANS = 1e-5
+# what is averaged over the samples of a unit, and how the sentence about it begins
+SCORES, DEVIATIONS = "scores", "standard deviations of the scores in each run"
+AVERAGED = {
+    SCORES: "The scores were averaged over the samples",
+    DEVIATIONS: f"Mean scores are zero up to rounding. The {DEVIATIONS} were averaged over the runs",
+}
+UNTESTED = "Components whose mean scores are zero up to rounding are not tested."
 # a permuted statistic that differs from the observed one only by rounding counts as equal
 ROUNDING = 1e-10
 
@@ -35,11 +44,25 @@ class Exchange:
     unit: IntArray  # the unit of every sample, from 0, shape (n_samples,)
     block: IntArray | None  # the block of every unit, shape (n_units,); None if all may be exchanged
     shift: bool
-    sentence: str  # the same in words
+    sentence: str  # the same in words, with {} for what was averaged
 
-    def means(self, values: FloatArray) -> FloatArray:
-        """Means over the samples of every unit; `values` has shape (n_samples, K)."""
-        return _means(values, self.unit)
+    def averaged(self, scores: FloatArray, names: Sequence[str]) -> tuple[FloatArray, str, str]:
+        """Average scores of shape (n_samples, K) over the samples of every unit.
+
+        Runs that were centred have means of zero: their standard deviations are averaged instead. Returns the
+        averages, what was averaged (`SCORES` or `DEVIATIONS`), and the sentence for people.
+        """
+        means, runs = _means(scores, self.unit), runs_of(names)
+        within = np.sqrt(np.square(scores - means[self.unit]).mean(axis=0))
+        zero = means.std(axis=0) <= ZERO_MEANS * within
+        if not (zero & (within > 0)).any():
+            return means, SCORES, self.sentence.format(AVERAGED[SCORES])
+        if zero.all() and runs is not None:
+            part = _numbered(list(zip(self.unit.tolist(), runs, strict=True)))
+            squares = np.square(scores - _means(scores, part)[part])
+            deviations = _means(np.sqrt(_means(squares, part)), self.unit[_firsts(part)])
+            return deviations, DEVIATIONS, self.sentence.format(AVERAGED[DEVIATIONS])
+        return np.where(zero, 0.0, means), SCORES, f"{self.sentence.format(AVERAGED[SCORES])} {UNTESTED}"
 
     def firsts(self) -> IntArray:
         """One sample of every unit, shape (n_units,)."""
@@ -84,22 +107,19 @@ def exchange_of(names: Sequence[str], values: Sequence[Any], *, labels: bool) ->
         )
         return Exchange(samples, None, False, text)
     for noun, members in (("participant", people), ("run", runs)):
-        if members is None or not _is_constant(members, values):
+        if members is None or not _is_constant(members, values) or (labels and noun == "run" and people):
             continue
         unit = _numbered(members)
         block = None if noun == "participant" or people is None else _numbered(people)[_firsts(unit)]
         within = "" if block is None else ", and exchanged within every participant"
         count = f"{unit.max() + 1} {noun}s"
-        text = f"The scores were averaged over the samples of every {noun} ({count}){within}."
+        text = f"{{}} of every {noun} ({count}){within}."
         return Exchange(unit, block, False, text)
     if labels and (people or runs):
         members, noun = (people, "participant") if people else (runs, "run")
         assert members is not None
         unit = _numbered(list(zip(members, map(str, values), strict=True)))
-        text = (
-            f"The scores were averaged over the samples of every {noun} and group, and the groups were "
-            f"compared within {noun}s."
-        )
+        text = f"{{}} of every {noun} and group, and the groups were compared within {noun}s."
         return Exchange(unit, _numbered(members)[_firsts(unit)], False, text)
     if runs is not None:
         text = "Correlations were computed within runs, and permutations shifted every run in a circle."

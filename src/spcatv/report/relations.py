@@ -11,12 +11,14 @@ from spcatv.report import words
 from spcatv.report.association import Correlations, Difference, Spread, correlations, differences
 from spcatv.report.content import Table, component_table
 from spcatv.report.material import Material
-from spcatv.report.permutation import SEED, PValues
+from spcatv.report.permutation import SCORES, SEED, PValues
 
 
 @dataclass(frozen=True)
 class Relation:
     """What a test says: a text, a table with one row per component, and one sentence per component.
+
+    If there is no test, the text says why, and the rest is empty.
 
     `method` and `p_method` are sentences for the methods section of a paper: what was compared, and how
     p-values were found.
@@ -24,10 +26,10 @@ class Relation:
 
     title: str
     text: str
-    table: Table
-    sentences: tuple[str, ...]
-    method: str
-    p_method: str
+    table: Table | None = None
+    sentences: tuple[str, ...] = ()
+    method: str = ""
+    p_method: str = ""
 
 
 def relations(material: Material) -> tuple[Relation, ...]:
@@ -37,15 +39,21 @@ def relations(material: Material) -> tuple[Relation, ...]:
         return ()
     found = []
     if material.variable is not None:
+        name = material.variable.name
         result = correlations(scores.values, scores.names, material.variable.values)
-        if result is not None:
-            found.append(_of_variable(result, material.variable.name, _confounds(material)))
+        if isinstance(result, str):
+            found.append(Relation(f"Scores and {name}", f"No test of {name}. {result}"))
+        else:
+            found.append(_of_variable(result, name, _confounds(material)))
     if material.groups is not None:
+        name = material.groups.name
         other = differences(scores.values, scores.names, material.groups.values)
-        if isinstance(other, Difference):
-            found.append(_of_two_groups(other, material.groups.name, _confounds(material)))
-        elif other is not None:
-            found.append(_of_groups(other, material.groups.name, _confounds(material)))
+        if isinstance(other, str):
+            found.append(Relation(f"Scores by {name}", f"No test of {name}. {other}"))
+        elif isinstance(other, Difference):
+            found.append(_of_two_groups(other, name, _confounds(material)))
+        else:
+            found.append(_of_groups(other, name, _confounds(material)))
     return tuple(found)
 
 
@@ -127,6 +135,11 @@ def _equals(symbol: str, value: float) -> str:
     return f"{symbol}{words.SPACE}={words.SPACE}{words.fixed(value)}"
 
 
+def _of(measure: str) -> str:
+    """Name what was compared within a sentence, unless it is the scores."""
+    return "" if measure == SCORES else f" of the {measure}"
+
+
 def _of_variable(result: Correlations, name: str, confounds: Sequence[str]) -> Relation:
     columns = {"Pearson r": [words.fixed(r) for r in result.pearson]}
     if result.interval is not None:
@@ -140,8 +153,9 @@ def _of_variable(result: Correlations, name: str, confounds: Sequence[str]) -> R
         sentences.append(
             ""
             if math.isnan(r)
-            else f"Correlation with {name}: {_equals('r', r)}{interval}, {_told(result.pearson_p, k)}; "
-            f"Spearman’s {_equals('ρ', rho)}, p{words.SPACE}{words.p_value(result.spearman_p.corrected[k])}."
+            else f"Correlation{_of(result.measure)} with {name}: {_equals('r', r)}{interval}, "
+            f"{_told(result.pearson_p, k)}; Spearman’s {_equals('ρ', rho)}, p{words.SPACE}"
+            f"{words.p_value(result.spearman_p.corrected[k])}."
         )
     return _relation(
         name,
@@ -149,8 +163,9 @@ def _of_variable(result: Correlations, name: str, confounds: Sequence[str]) -> R
         columns,
         kind="variable",
         caption=f"Correlation with {name}, n = {result.n:,}",
-        text=f"Correlation of the scores with {name}.",
-        method=f"Scores were related to {name} by Pearson’s and Spearman’s correlation.",
+        text=f"Correlation of the {result.measure} with {name}.",
+        method=f"{result.measure.capitalize()} were related to {name} by Pearson’s and Spearman’s "
+        "correlation.",
         how=result.how,
         confounds=confounds,
         sentences=sentences,
@@ -171,8 +186,8 @@ def _of_two_groups(result: Difference, name: str, confounds: Sequence[str]) -> R
     sentences = [
         ""
         if math.isnan(g)
-        else f"{second} minus {first}: {differences[k]} (95 % interval {intervals[k]}); Hedges’ "
-        f"{_equals('g', g)} ({_bounds(result.effect_interval[k])}), {_told(result.p, k)}."
+        else f"{second} minus {first}{_of(result.measure)}: {differences[k]} (95 % interval {intervals[k]}); "
+        f"Hedges’ {_equals('g', g)} ({_bounds(result.effect_interval[k])}), {_told(result.p, k)}."
         for k, g in enumerate(result.effect)
     ]
     if result.paired:
@@ -187,8 +202,9 @@ def _of_two_groups(result: Difference, name: str, confounds: Sequence[str]) -> R
         columns,
         kind="groups",
         caption=caption,
-        text=f"Difference of the mean scores: {second} minus {first}. Hedges’ g is the difference in {unit}.",
-        method=f"Mean scores were compared between {first} and {second} ({test}).",
+        text=f"Difference of the mean {result.measure}: {second} minus {first}. Hedges’ g is the difference "
+        f"in {unit}.",
+        method=f"Mean {result.measure} were compared between {first} and {second} ({test}).",
         how=result.how,
         confounds=confounds,
         sentences=sentences,
@@ -202,7 +218,8 @@ def _of_groups(result: Spread, name: str, confounds: Sequence[str]) -> Relation:
     sentences = [
         ""
         if math.isnan(result.share[k])
-        else f"{share} of the variance of the scores is between the groups, {_told(result.p, k)} (F test)."
+        else f"{share} of the variance of the {result.measure} is between the groups, "
+        f"{_told(result.p, k)} (F test)."
         for k, share in enumerate(shares)
     ]
     sizes = ", ".join(f"{group} {n:,}" for group, n in zip(result.names, result.n, strict=True))
@@ -212,8 +229,10 @@ def _of_groups(result: Spread, name: str, confounds: Sequence[str]) -> Relation:
         columns,
         kind="groups",
         caption=f"{len(result.names)} groups by {name}" + (f": {sizes}" if len(result.names) <= 12 else ""),
-        text=f"Share of the scores’ variance between the groups of {name}, tested by its F statistic.",
-        method=f"Mean scores were compared between the {len(result.names)} groups of {name} (F statistic).",
+        text=f"Share of the variance of the {result.measure} between the groups of {name}, tested by its F "
+        "statistic.",
+        method=f"Mean {result.measure} were compared between the {len(result.names)} groups of {name} "
+        "(F statistic).",
         how=result.how,
         confounds=confounds,
         sentences=sentences,

@@ -117,4 +117,4 @@ def _near_the_lowest(columns: Mapping[str, Any], error: FloatArray) -> BoolArray
     if explained is None or spread is None or not len(explained) == len(spread) == len(error):
         return np.ones(len(error), dtype=bool)
     lowest = int(np.nanargmin(error))
-    return np.asarray(explained >= explained[lowest] - np.nan_to_num(spread[lowest]))
+    return np.asarray(explained >= explained[lowest] - spread[lowest])

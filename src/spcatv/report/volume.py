@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from spcatv._util.types import Array, FloatArray, IntArray
-from spcatv.report.material import ReportError
 from spcatv.report.style import DIVERGING
 from spcatv.report.view import View, ViewFrame, packed, packed_steps
 
@@ -222,12 +221,9 @@ def _in_template(coords: FloatArray) -> bool:
 
 
 def _image(file: str | os.PathLike[str], coords: FloatArray) -> Grid:
-    from spcatv.images.volume_files import open_one
+    from spcatv.images.volume_files import read_one
 
-    image = open_one(os.fspath(file), os.fspath(file)).image
-    if len(image.shape) != 3:
-        raise ReportError(f"{file}: a background is one 3-D image, this one has shape {image.shape}")
-    return _sampled(image, coords)
+    return _sampled(read_one(file), coords)
 
 
 def _sampled(image: Any, coords: FloatArray | None) -> Grid:

@@ -1,6 +1,6 @@
 """The results folder of `spca-tv fit` and `spca-tv select`: its names, writing and reading (docs/cli.md)."""
 
-from spcatv.results.folder import ResultsError, claimed_folder, report_file
+from spcatv.results.folder import ResultsError, claimed_folder, report_file, writing_results
 from spcatv.results.reading import Results, Scores, Selection, Stability, open_model, read_results
 from spcatv.results.writing import SampleSet, write_curve, write_results, write_selection
 
@@ -18,4 +18,5 @@ __all__ = [
     "write_curve",
     "write_results",
     "write_selection",
+    "writing_results",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import shutil
@@ -13,8 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from spcatv._util.files import read_text
 from spcatv._util.locks import locked
 from spcatv.model import ModelError, atomic_folder
+from spcatv.model.folder import PARTIAL
 
 GENERATOR = "spca-tv"
 # Names in the style of BIDS derivatives. A table has a .json of the same name beside it.
@@ -42,9 +43,6 @@ FREQUENCY_MAPS = "desc-frequency_components"
 SIGN_MAPS = "desc-signconsistency_components"
 REGION_MAPS = "desc-regions_components"
 
-# What the system says if a disk, a quota or the largest size of a file is used up.
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
 
 class ResultsError(ValueError):
     """A results folder cannot be written or read; the message says what is wrong.
@@ -55,6 +53,8 @@ class ResultsError(ValueError):
     >>> issubclass(ResultsError, ValueError)
     True
     """
+
+    exit_code = 2  # of the command line
 
 
 def model_folder(folder: Path) -> Path:
@@ -121,16 +121,22 @@ def claimed_folder(
             raise ResultsError(f"the output folder cannot be used: {error}") from error
         if note is not None and place.is_dir() and os.listdir(place):
             note(_replaced(folder, place))
-        try:
-            yield temporary
+        yield temporary
+        with writing_results(folder):
             _keep_report(place, temporary)
-        except (OSError, ModelError) as error:
-            full = error if isinstance(error, OSError) else error.__cause__
-            if not (isinstance(full, OSError) and full.errno in FULL):
-                raise
-            raise OSError(
-                f"no room for the results in {folder}: {full.strerror}; nothing was written"
-            ) from error
+
+
+@contextmanager
+def writing_results(folder: Path) -> Iterator[None]:
+    """Name the results folder in errors of the system while results are written beside it."""
+    try:
+        yield
+    except (OSError, ModelError) as error:
+        cause = error if isinstance(error, OSError) else error.__cause__
+        if not isinstance(cause, OSError) or PARTIAL not in str(cause.filename or PARTIAL):
+            raise
+        reason = cause.strerror or cause
+        raise OSError(f"cannot write the results to {folder}: {reason}; nothing was written") from error
 
 
 def _replaced(folder: Path, place: Path) -> str:
@@ -163,7 +169,7 @@ def _is_ours(name: str) -> bool:
 
 def _made_by_us(folder: Path) -> bool:
     try:
-        description = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
+        description = json.loads(read_text(folder / DESCRIPTION, "description", ResultsError))
         return bool(description["GeneratedBy"][0]["Name"] == GENERATOR)
     except (OSError, ValueError, KeyError, IndexError, TypeError):
         return False

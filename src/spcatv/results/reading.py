@@ -7,8 +7,10 @@ none of them, and only `spca-tv select` writes the selection and the stability o
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
+import os
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Mapping
@@ -18,6 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from spcatv._util.files import read_text
 from spcatv._util.naming import component_names
 from spcatv._util.quality import ImageQuality
 from spcatv._util.types import FloatArray, IntArray
@@ -25,6 +28,7 @@ from spcatv.estimator import SPCATV
 from spcatv.estimator.state import restore_estimator
 from spcatv.metrics import threshold_loadings
 from spcatv.model import SavedModel, read_model
+from spcatv.model.arrays import read_npz
 from spcatv.results import folder as files
 from spcatv.results.folder import ResultsError, model_folder, results_folder
 from spcatv.selection import ComponentCurve
@@ -33,6 +37,8 @@ from spcatv.structure import Structure
 from spcatv.structure.regions import connected_regions
 
 T = TypeVar("T")
+# Values of the table of Dice indices in the stability arrays.
+MOST_DICE = 2**24
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,23 +183,23 @@ def read_results(folder: Path) -> Results:
         halves=_if_there(_halves, results / files.HALVES, n_components),
         quality=_if_there(_quality, results / files.QUALITY) or (),
         curve=_if_there(_curve, results / files.CURVE),
-        mean_file=results / files.MEAN if (results / files.MEAN).is_file() else None,
-        config=_read_text(results / files.CONFIG),
+        mean_file=results / files.MEAN if os.path.lexists(results / files.MEAN) else None,
+        config=_if_there(_text, results / files.CONFIG),
         config_file=results / files.CONFIG,
     )
 
 
 def _if_there(read: Callable[..., T], file: Path, *others: Any) -> T | None:
     """What a file holds; None if there is no such file."""
-    return read(file, *others) if file.is_file() else None
+    return read(file, *others) if os.path.lexists(file) else None
 
 
 def read_columns(file: Path) -> dict[str, list[str]]:
     """The columns of a tab-separated table with a header, as strings."""
+    text = _text(file)
     try:
-        with file.open(encoding="utf-8", newline="") as lines:
-            header, *rows = list(csv.reader(lines, delimiter="\t"))
-    except (OSError, UnicodeDecodeError, ValueError, csv.Error) as error:
+        header, *rows = list(csv.reader(io.StringIO(text, newline=""), delimiter="\t"))
+    except (ValueError, csv.Error) as error:
         raise ResultsError(f"{file}: cannot be read as a table ({error})") from error
     if any(len(row) != len(header) for row in rows):
         raise ResultsError(f"{file}: every row must have as many cells as the header, {len(header)}")
@@ -227,7 +233,7 @@ def _selection(file: Path) -> Selection:
     columns = read_columns(file)
     choice_file = file.with_suffix(".json")
     try:
-        choice = json.loads(choice_file.read_text(encoding="utf-8"))
+        choice = json.loads(_text(choice_file))
         n_folds, least = choice.get("n_folds"), choice.get("min_sparsity")
         grouped_by = str(choice.get("grouped_by") or "")
         found = Selection(
@@ -256,8 +262,10 @@ def _stability(file: Path, structure: Structure, components: FloatArray) -> Stab
     """The stability arrays of a model, and the table of regions beside them if it is there."""
     names = ("selection_frequency", "sign_consistency", "dice")
     try:
-        with np.load(file, allow_pickle=False) as archive:
-            frequency, consistency, dice = (np.asarray(archive[name], dtype=np.float64) for name in names)
+        largest = 8 * max(components.size, MOST_DICE)
+        frequency, consistency, dice = (
+            np.asarray(array, dtype=np.float64) for array in read_npz(file, lambda _: names, largest)
+        )
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise ResultsError(f"{file}: must hold the arrays {', '.join(names)} ({error})") from error
     found = _if_there(read_found, file.parent / files.REGIONS, structure, components)
@@ -284,7 +292,7 @@ def _curve(file: Path) -> Curve:
     folds = [_numbers(cells, file) for name, cells in read_columns(file).items() if name.startswith("fold_")]
     choice = file.with_suffix(".json")
     try:
-        return Curve(ComponentCurve(np.stack(folds)), str(json.loads(_read_text(choice) or "{}")["reason"]))
+        return Curve(ComponentCurve(np.stack(folds)), str(json.loads(_text(choice))["reason"]))
     except (ValueError, KeyError, TypeError) as error:
         raise ResultsError(f"{file}: must have columns fold_1, ..., and {choice.name} a reason") from error
 
@@ -359,22 +367,20 @@ def checked_stability(stability: Any, shape: tuple[int, ...], name: str) -> Stab
     )
 
 
-def _read_text(file: Path) -> str | None:
-    """The text of a file; None if the file does not exist."""
-    try:
-        return file.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ResultsError(f"{file}: cannot be read ({error})") from error
+def _text(file: Path) -> str:
+    """Read a text file of the results."""
+    return read_text(file, "result of spca-tv", ResultsError)
 
 
 def _numbers(cells: list[str], file: Path) -> FloatArray:
     """Cells as numbers; NaN where a cell is empty or ``n/a``."""
     try:
-        return np.array([float(cell) if cell not in ("", "n/a") else np.nan for cell in cells])
+        numbers = np.array([float(cell) if cell not in ("", "n/a") else np.nan for cell in cells])
     except ValueError as error:
         raise ResultsError(f"{file}: {error}") from error
+    if np.isinf(numbers).any():
+        raise ResultsError(f"{file}: {cells[int(np.argmax(np.isinf(numbers)))]} is not a finite number")
+    return numbers
 
 
 def numeric(values: Any) -> FloatArray | None:

@@ -26,6 +26,7 @@ from spcatv._version import __version__
 from spcatv.data import Adjustment
 from spcatv.decomposition.ceiling import pca_cumulative_variance
 from spcatv.estimator import SPCATV
+from spcatv.estimator.fitting import checked_data
 from spcatv.results import folder as files
 from spcatv.selection import SPCATVCV, ComponentCurve
 from spcatv.structure import Structure
@@ -202,12 +203,13 @@ def write_results(
     """
     n_components = len(model.components_)
     samples.write_model(model, folder)
-    scores = model.transform(samples.matrix)
+    data = checked_data(model, samples.matrix, reset=False)  # within the memory of the fit
+    scores = model.transform(data)
     _warn_of_one(scores, samples.names)
     write_mixing(folder / files.MIXING, samples.names, scores)
     write_json((folder / files.MIXING).with_suffix(".json"), _mixing_sidecar(samples.names, n_components))
     ceiling = pca_cumulative_variance(
-        samples.matrix, n_components, center=bool(model.center), global_signal=model.global_signal
+        data, n_components, center=bool(model.center), global_signal=model.global_signal
     )
     metrics = [_metrics(model, number, ceiling) for number in range(n_components)]
     _write_table(folder / files.METRICS, METRICS_COLUMNS, (row.values() for row in metrics))
@@ -348,7 +350,7 @@ def column_description(name: str) -> str:
 
 
 def _write_stability(stability: Any, samples: SampleSet, folder: Path) -> None:
-    names = ("selection_frequency", "sign_consistency", "dice", "signed_dice", "correlation")
+    names = ("selection_frequency", "sign_consistency", "dice", "signed_dice", "cosine")
     np.savez_compressed(folder / files.STABILITY, **{name: getattr(stability, name) for name in names})
     frequency = (
         "Share of resampled fits in whose matched component, cut to 99 % of its norm, the value is not 0"

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from spcatv._util.parameters import FIT
 from spcatv._util.threads import one_blas_thread
-from spcatv._util.types import FloatArray, IntArray
+from spcatv._util.types import BoolArray, FloatArray, IntArray
 from spcatv.data import Adjustment, as_data, checked_adjustment, on_device
 from spcatv.estimator import SPCATV
 from spcatv.estimator.fitting import centred_data, fit_data, with_parameters
@@ -107,41 +107,46 @@ class ComponentCurve:
         Component k adds the share ``g_k`` on a fold. It is compared with ``f``, the mean of what the
         components of the last third add on that fold, which is what a component explains by chance where
         more were looked at than there are. It stands out if the mean over folds of ``g_k`` is more than twice
-        that of ``f``, and the mean of ``g_k - f`` more than two of its standard errors. The choice is the
-        last component that stands out, and 1 if none does.
+        that of ``f``, and the mean of ``g_k - f`` more than two of its standard errors. A single fold has no
+        standard error: the reason says so, and only the first condition is tested. The choice is the number
+        of components before the first that does not stand out, and at least 1.
         """
         most = len(self.mean)
         n_tail = max(1, most // TAIL)
         gains = np.diff(self.explained, axis=1, prepend=0.0)
         floor = gains[:, -n_tail:].mean(axis=1, keepdims=True)
         above = gains - floor
-        error = np.nan_to_num(standard_error(above.T))
-        outstanding = (gains.mean(axis=0) > OUTSTANDING * floor.mean()) & (
-            above.mean(axis=0) > STANDARD_ERRORS * error
-        )
-        found = np.flatnonzero(outstanding[: most - n_tail])
-        chosen = int(found[-1]) + 1 if found.size else 1
-        return ComponentChoice(chosen, self._reason(chosen, most - n_tail, stands_out=bool(found.size)))
+        outstanding = gains.mean(axis=0) > OUTSTANDING * floor.mean()
+        if len(gains) > 1:
+            outstanding &= above.mean(axis=0) > STANDARD_ERRORS * standard_error(above.T)
+        leading = int(np.logical_and.accumulate(outstanding[:-n_tail]).sum())
+        reason = self._reason(leading, outstanding[:-n_tail])
+        if len(gains) == 1:
+            reason += " There is one fold, without a standard error: the differences may be due to chance."
+        return ComponentChoice(max(1, leading), reason)
 
-    def _reason(self, chosen: int, n_candidates: int, *, stands_out: bool) -> str:
+    def _reason(self, chosen: int, outstanding: BoolArray) -> str:
         most, share = len(self.mean), 100 * self.mean[chosen - 1]
-        if n_candidates == 0:
+        if not outstanding.size:
             return (
                 "No component stands out: only one was looked at, and there is no other to compare it with. "
                 "Trust it only if it is found again."
             )
-        if not stands_out:
+        keep = "One is kept; trust it only if it is found again."
+        if not outstanding.any():
             return (
-                f"No component stands out: each explains about as much of held-out samples as the last of "
-                f"the {most} looked at, as in noise. One is kept; trust it only if it is found again. (If "
-                f"{most} or more components of equal weight are likely, look at more.)"
+                f"No component stands out: none explains clearly more of held-out samples than the last of "
+                f"the {most} looked at, as in noise. {keep} (If {most} or more components of equal weight "
+                "are likely, look at more.)"
             )
-        more = " There may be more: look at a larger number." if chosen == n_candidates else ""
+        later = ", ".join(str(k + 1) for k in np.flatnonzero(outstanding) if k > chosen)
+        if chosen == 0:
+            return f"The first component does not stand out, but later ones do ({later}). {keep}"
         which = "The first component stands" if chosen == 1 else f"The first {chosen} components stand"
-        return (
-            f"{which} out: {share:.1f} % of the held-out variance together, and none after that explains "
-            f"clearly more than the last of the {most} looked at.{more}"
-        )
+        rest = f"component {chosen + 1} does not explain clearly more than the last of the {most} looked at"
+        again = f", but later ones do ({later})" if later else ""
+        more = " There may be more: look at a larger number." if chosen == outstanding.size else ""
+        return f"{which} out: {share:.1f} % of the held-out variance together; {rest}{again}.{more}"
 
     @property
     def elbow(self) -> int:
@@ -155,10 +160,13 @@ class ComponentCurve:
         return int(np.argmax(self.mean - line)) + 1 if len(self.mean) > 1 else 1
 
     @property
-    def within_one_standard_error(self) -> int:
-        """The smallest number of components within one standard error of what all of them explain."""
-        slack = np.nan_to_num(self.standard_error[-1])
-        return int(np.argmax(self.mean >= self.mean[-1] - slack)) + 1
+    def within_one_standard_error(self) -> int | None:
+        """The smallest number of components within one standard error of what all of them explain.
+
+        None with a single fold, which has no standard error.
+        """
+        slack = self.standard_error[-1]
+        return None if np.isnan(slack) else int(np.argmax(self.mean >= self.mean[-1] - slack)) + 1
 
 
 def component_curve(

@@ -39,7 +39,7 @@ def held_out(components: FloatArray, centring: Centring, data: Data, *, projects
 
     The components are unit loadings (K, P), the centring is that of the training samples. Every step of a
     deflation is a projection (docs/method.md section 5.1), so component k explains the squares of its scores.
-    If the scores come from a projection or a joint fit (`projects`), component k explains the squares that the
+    If scores come from a projection or a joint fit (`projects`), component k explains the squares that the
     span of the first k loadings adds.
     """
     basis = orthonormal_basis(components) if projects else components
@@ -68,10 +68,13 @@ def explained_by_scores(fit: Fit, data: Data) -> float:
     found, centring = fit.decomposition, fit.centring
     lengths = found.singular_values[:, None]
     patterns = np.divide(found.patterns, lengths, out=np.zeros_like(found.patterns), where=lengths > 0)
+    if found.mixing is None:
+        raise ValueError("the scores of a deflation explain what its loadings do")
+    to_samples = found.mixing @ patterns
 
     def sums(_: slice, block: FloatArray) -> tuple[None, FloatArray]:
         centred = centring.apply(block) / fit.unit
-        left = centred - centred @ found.components.T @ found.mixing @ patterns
+        left = centred - centred @ found.components.T @ to_samples
         return None, np.array([np.square(centred).sum(), np.square(left).sum()])
 
     total, left = each_block(data, sums)[1]

@@ -31,7 +31,7 @@ from spcatv.estimator.fitting import (
     with_parameters,
 )
 from spcatv.estimator.parameters import check_parameters
-from spcatv.estimator.remarks import warn_about
+from spcatv.estimator.remarks import warn_about, warn_of_weights
 from spcatv.progress import SILENT, Listener, listeners, together
 from spcatv.structure import Structure, as_structure
 
@@ -115,6 +115,8 @@ def path(estimator: SPCATV, X: Any, settings: Iterable[float | Mapping[str, floa
     for setting in chosen:
         check_parameters(with_setting(estimator, setting))
     template, data, structure = checked_template(estimator, X)
+    strongest = max(chosen, key=lambda setting: setting.get("smoothness", 0.0))
+    warn_of_weights(with_setting(template, strongest), structure)
     fitter = PathFitter(template, data, structure, listener=together(*listeners()))
     models: dict[int, SPCATV] = {}
     for k in path_order(chosen):

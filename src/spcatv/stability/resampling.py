@@ -85,8 +85,8 @@ class Bootstrap:
         Dice index of each resample's matched support with that of the reference.
     signed_dice : ndarray of shape (n_resamples, K)
         The same, features with opposite signs not counted as shared.
-    correlation : ndarray of shape (n_resamples, K)
-        Absolute correlation of the matched loadings.
+    cosine : ndarray of shape (n_resamples, K)
+        Absolute cosine of the matched loadings.
     regions : tuple of Region
         Connected regions of the reference, component after component, the heaviest first.
     failures : tuple of Failure
@@ -109,7 +109,7 @@ class Bootstrap:
     sign_consistency: FloatArray
     dice: FloatArray
     signed_dice: FloatArray
-    correlation: FloatArray
+    cosine: FloatArray
     regions: tuple[Region, ...]
     failures: tuple[Failure, ...]
 
@@ -122,7 +122,7 @@ class _Resample:
     signs: SignArray
     dice: FloatArray
     signed_dice: FloatArray
-    correlation: FloatArray
+    cosine: FloatArray
 
 
 def bootstrap_components(
@@ -223,7 +223,7 @@ def _fit_resample(
         signs=np.sign(matched).astype(np.int8),
         dice=np.asarray(dice(wanted, matched)),
         signed_dice=np.asarray(dice(wanted, matched, signed=True)),
-        correlation=match.correlation,
+        cosine=match.cosine,
     )
 
 
@@ -257,7 +257,7 @@ def _summary(
         sign_consistency=np.abs(positive - negative) / np.maximum(selected, 1),
         dice=np.stack([result.dice for result in done]),
         signed_dice=np.stack([result.signed_dice for result in done]),
-        correlation=np.stack([result.correlation for result in done]),
+        cosine=np.stack([result.cosine for result in done]),
         regions=tuple(
             _region(number, features, reference[number], frequency[number], share)
             for (number, features), share in zip(regions, found / len(done), strict=True)

@@ -48,7 +48,8 @@ function imageViewer(root, prepared, readout) {
     const what = number
       ? layer.tell(layer.map.values[number - 1] * layer.map.step)
       : "outside the mask";
-    readout.textContent = `row ${cursor[1]}, column ${cursor[0]}: ${what}`;
+    const place = prepared.axes.map(([name, labels], k) => `${name} ${labels[cursor[1 - k]] ?? cursor[1 - k]}`);
+    readout.textContent = `${place.join(", ")}: ${what}`;
   }
 
   function place(column, row) {
