@@ -30,7 +30,7 @@ from spcatv.solvers.warm import WarmSolver
 # A sweep stops each loading problem at this share of the gap that the problem starts with.
 JOINT_REDUCTION = 0.3
 # Supports are found to this multiple of the tolerance, then loadings on them to the tolerance.
-SUPPORT_TOL = 10.0
+SUPPORT_TOL = 100.0
 # Components whose raw scores ``X v`` correlate above this are parts of one pattern.
 SAME_PATTERN = 0.95
 
@@ -309,7 +309,7 @@ class JointFitter:
         return rotated_scores(data, leading, structure, len(left), self._known)
 
     def _fit_blocks(self, blocks: list[_Block], first: FloatArray) -> dict[int, tuple[Component, FloatArray]]:
-        """Fit these blocks from their first scores (N, K); only one of them if two are parts of one pattern."""
+        """Fit blocks from their first scores (N, K); only one of them if two are parts of one pattern."""
         tol = self._limits.tol
         maps = self._passes.maps(first) / len(first)
         if blocks[0].request.positive:

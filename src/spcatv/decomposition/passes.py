@@ -70,7 +70,7 @@ class CountedPasses:
         return self._data.maps(scores)  # type: ignore[attr-defined]
 
     def there_and_back_many(self, vectors: FloatArray, *, exactly: bool) -> tuple[FloatArray, FloatArray]:
-        """Return ``S = X V'`` (N, K) and ``S'X`` (K, P) as `there_and_back` does, for the rows of V (K, P)."""
+        """Return ``S = X V'`` (N, K) and ``S'X`` (K, P) as `there_and_back`, for the rows of V (K, P)."""
         if self._sketches and not exactly:
             products = [sketch.there_and_back_many(vectors) for sketch in self._sketches]
             return sum(scores for scores, _ in products), sum(back for _, back in products)  # type: ignore[return-value]

@@ -258,7 +258,7 @@ def rotated_scores(
 
 
 def varimax(maps: FloatArray) -> FloatArray:
-    """Return the rotation R (K, K) that maximises the variance of the squared entries of ``R'maps`` (K, P)."""
+    """Return the rotation R (K, K) that maximises the variance of the squares of ``R'maps`` (K, P)."""
     rotation, before = np.eye(len(maps)), 0.0
     for _ in range(MOST_ROTATIONS):
         rotated = rotation.T @ maps

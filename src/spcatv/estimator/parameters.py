@@ -79,12 +79,12 @@ def _check_joint(estimator: Any) -> None:
     """Refuse what only a deflation has."""
     if estimator.refit is not None:
         raise ValueError(
-            "refit belongs to method='deflation': with a wanted sparsity, the loadings of a joint fit are not "
+            "refit belongs to method='deflation': the loadings of a joint fit of a wanted sparsity are not "
             "shrunk; set refit=None"
         )
     if estimator.n_init > 1:
         raise ValueError(
-            f"n_init={estimator.n_init} belongs to method='deflation': a joint fit has one start; set n_init=1"
+            f"n_init={estimator.n_init} belongs to method='deflation': a joint fit has one start; set it to 1"
         )
 
 
@@ -203,7 +203,7 @@ def check_choice(name: str, value: Any, choices: tuple[str | None, ...]) -> None
 
 
 def checked_init(init: Any, n_components: int, shape: tuple[int, int]) -> Init | FloatArray:
-    """Return one of the names of `init`, or finite loadings (K, P), or finite scores (N, K) as rows (K, N)."""
+    """Return a name of `init`, or finite loadings (K, P), or finite scores (N, K) as rows (K, N)."""
     if isinstance(init, str):
         check_choice("init", init, allowed.INITS)
         return next(name for name in allowed.INITS if name == init)

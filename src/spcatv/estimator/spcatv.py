@@ -50,9 +50,9 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
 
         f(u, v) = -(1/N) u'Xv + l2 ||v||_2^2 + l1 ||v||_1 + tv * sum_g ||A_g v||_2,   ||u|| <= 1
 
-    where A takes differences between neighbours. By default all components are fitted at once and their scores
-    u are uncorrelated (section 8). Every loading vector comes with a certificate: an upper bound on its
-    distance to the best one for its scores.
+    where A takes differences between neighbours. By default all components are fitted at once, and their
+    scores u are uncorrelated (section 8). Every loading vector comes with a certificate: an upper bound on
+    its distance to the best one for its scores.
 
     There are two ways to set the weights. By default you say how sparse and how smooth the components
     should be (`sparsity`, `smoothness`), and each component gets the weights that make it so (section 7). If
