@@ -231,9 +231,8 @@ def _decompose_jointly(
             lambda request: request.solver(plan.method, plan.dtype),
             plan.n_directions + n_components,
         )
-        leading = singular_scores(data, n_components + SPARE_DIRECTIONS).T
         start, duals = _joint_start(data, plan, n_components, rng, warm_start)
-        return fitter.fit(requests, leading, start=start, duals=duals, found=known)
+        return fitter.fit(requests, start=start, duals=duals, found=known)
 
     result = fit() if journal is None else journal.recall("components", fit)
     seconds = (time.perf_counter() - started) / n_components

@@ -20,7 +20,7 @@ from spcatv.decomposition.alternation import STEP_SHARE, Limits
 from spcatv.decomposition.component import Component, null_component
 from spcatv.decomposition.passes import CountedPasses
 from spcatv.decomposition.penalty import LoadingPenalty, Weights
-from spcatv.decomposition.starts import rotated_scores
+from spcatv.decomposition.starts import SPARE_DIRECTIONS, rotated_scores, singular_scores
 from spcatv.decomposition.target import ROUNDING, SMOOTHNESS_FACTOR, SparsityTarget
 from spcatv.kernels.vectors import inner_product
 from spcatv.problem import Certificate, LoadingProblem
@@ -228,7 +228,6 @@ class JointFitter:
     def fit(
         self,
         requests: Sequence[Request],
-        leading: FloatArray,
         *,
         start: FloatArray | None = None,
         duals: Sequence[tuple[FloatArray, FloatArray]] = (),
@@ -240,8 +239,6 @@ class JointFitter:
         ----------
         requests : sequence of LoadingPenalty or SparsityTarget
             One per component, those of `found` first.
-        leading : ndarray of shape (N, q)
-            Leading left singular vectors of the data, from which starts are made.
         start : ndarray of shape (N, K), default=None
             Scores to start from; by default those of `rotated_scores`.
         duals : sequence of (loading, dual variable)
@@ -261,7 +258,7 @@ class JointFitter:
             fitted[number] = component, self._data.dot(component.v)
         left = {number: request for number, request in enumerate(requests) if number not in fitted}
         while left:
-            first = self._first_scores(leading, left, start)
+            first = self._first_scores(left) if start is None else start
             blocks = [
                 self._block(request, number)
                 for (number, request), _ in zip(left.items(), first.T, strict=False)
@@ -299,19 +296,20 @@ class JointFitter:
         self._known = np.column_stack([self._known, component.u])
         self._known_maps = np.concatenate([self._known_maps, beside(component.back, self._known_maps)[None]])
 
-    def _first_scores(
-        self, leading: FloatArray, left: dict[int, Request], start: FloatArray | None
-    ) -> FloatArray:
-        if start is not None:
-            return start
+    def _first_scores(self, left: dict[int, Request]) -> FloatArray:
         structure = next(iter(left.values())).structure
-        data = self._data if self._sketch is None else self._sketch
-        return rotated_scores(data, leading, structure, len(left), self._known)
+        n_leading = len(left) + self._known.shape[1] + SPARE_DIRECTIONS
+        if self._sketch is None:
+            return rotated_scores(
+                self._data, singular_scores(self._data, n_leading).T, structure, len(left), self._known
+            )
+        leading = self._sketch.leading_squares(n_leading)[1].T
+        return rotated_scores(self._sketch, leading, structure, len(left), self._known)
 
     def _fit_blocks(self, blocks: list[_Block], first: FloatArray) -> dict[int, tuple[Component, FloatArray]]:
         """Fit blocks from their first scores (N, K); only one of them if two are parts of one pattern."""
         tol = self._limits.tol
-        maps = self._passes.maps(first) / len(first)
+        maps: FloatArray = self._passes.maps(first) / len(first)
         if blocks[0].request.positive:
             maps = np.stack([r if float(r.sum()) >= 0 else -r for r in maps])
         if isinstance(blocks[0], _SparseBlock):
