@@ -31,6 +31,8 @@ from spcatv.solvers.warm import WarmSolver
 JOINT_REDUCTION = 0.3
 # Supports are found to this multiple of the tolerance, then loadings on them to the tolerance.
 SUPPORT_TOL = 100.0
+# Sweeps after which supports that still change are taken as they are: cuts through a plateau may oscillate.
+SUPPORT_SWEEPS = 60
 # Components whose raw scores ``X v`` correlate above this are parts of one pattern.
 SAME_PATTERN = 0.95
 
@@ -313,19 +315,19 @@ class JointFitter:
         if blocks[0].request.positive:
             maps = np.stack([r if float(r.sum()) >= 0 else -r for r in maps])
         if isinstance(blocks[0], _SparseBlock):
-            blocks, scores = self._alternate(blocks, maps, SUPPORT_TOL * tol)
+            blocks, scores = self._find_supports(blocks, maps)
             strongest = _repeated(scores)
             if strongest is not None and scores is not None:
                 unit = scores.raw[:, [strongest]]
                 unit = unit - self._known @ (self._known.T @ unit)
                 maps = self._passes.maps(unit / np.linalg.norm(unit)) / len(unit)
-                blocks, scores = self._alternate([blocks[strongest]], maps, SUPPORT_TOL * tol)
+                blocks, scores = self._find_supports([blocks[strongest]], maps)
             if scores is None:
                 return {}
             for block, r in zip(blocks, scores.maps, strict=True):
                 block.fix_support(r, tol)
             maps = self._scores(blocks, exactly=not self._passes.has_sketch).maps
-        blocks, scores = self._alternate(blocks, maps, tol)
+        blocks, scores = self._alternate(blocks, maps, tol, self._limits.max_iter)
         if scores is None:
             return {}
         return {
@@ -340,12 +342,17 @@ class JointFitter:
             for k, block in enumerate(blocks)
         }
 
+    def _find_supports(self, blocks: list[_Block], maps: FloatArray) -> tuple[list[_Block], _Scores | None]:
+        """Alternate with thresholded loadings."""
+        tol, n_sweeps = SUPPORT_TOL * self._limits.tol, min(SUPPORT_SWEEPS, self._limits.max_iter)
+        return self._alternate(blocks, maps, tol, n_sweeps)
+
     def _alternate(
-        self, blocks: list[_Block], maps: FloatArray, tol: float
+        self, blocks: list[_Block], maps: FloatArray, tol: float, n_sweeps: int
     ) -> tuple[list[_Block], _Scores | None]:
         """Alternate loadings and scores until every loading is certified for its own scores."""
         scores: _Scores | None = None
-        for _ in range(self._limits.max_iter):
+        for _ in range(n_sweeps):
             for block, r in zip(blocks, maps, strict=True):
                 block.solve(r, tol, JOINT_REDUCTION)
             live = [k for k, block in enumerate(blocks) if bool(block.loading.any())]
