@@ -35,7 +35,8 @@ X = concentration @ absorption + 1.5 * rng.standard_normal((80, len(wavelength))
 # Three kinds of components
 # -------------------------
 # A number as ``structure`` is a chain of so many features. Total variation makes flat bands with sharp
-# ends; ``spcatv.problem.HuberTV`` smooths small differences and keeps slopes.
+# ends; ``spcatv.problem.HuberTV(0.05)`` smooths differences below 5 % of the contrast of a map, and keeps
+# slopes.
 
 models = {
     "PCA": PCA(2, random_state=0),

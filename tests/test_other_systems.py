@@ -26,9 +26,9 @@ for module, names in {
 """
 RUN = """
 from unittest.mock import patch
-from spcatv._util.locks import fcntl
+import filelock
 from spcatv.cli import main
-assert fcntl is None
+assert filelock.FileLock is not getattr(filelock, 'UnixFileLock', None)
 with patch.object(sys, "platform", "win32"):
     print(*[main([*sys.argv[1:], *more]) for more in ((), (), ("--overwrite",))])
 """

@@ -1,5 +1,6 @@
 """How many threads a computation may use, and that a team of them ends whatever happens."""
 
+import dis
 import os
 import select
 import signal
@@ -13,6 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from spcatv._util import threads
 from spcatv._util.threads import in_order, most_threads, one_blas_thread, threads_for, together
+from spcatv.kernels import team
 
 
 @pytest.fixture
@@ -220,6 +222,67 @@ def _wait_until_settled(thread):
     while sys._current_frames()[thread].f_code not in places:
         assert time.monotonic() < end
         time.sleep(0.001)  # between two looks at the state; a frame cannot be waited for
+
+
+# After these instructions CPython handles signals, and Ctrl-C is raised.
+CHECKING = ("CALL", "CALL_KW", "CALL_FUNCTION_EX", "RESUME", "JUMP_BACKWARD")
+
+
+def _interrupted(call, number):
+    """Call a function with a Ctrl-C at the place of this number in the package; whether there was one."""
+    last = {}
+
+    def look(frame, event, _):
+        nonlocal number
+        if event == "opcode":
+            before, last[frame] = last.get(frame), frame.f_lasti
+            if before is not None and dis.opname[frame.f_code.co_code[before]] in CHECKING:
+                number -= 1
+                if number == 0:
+                    raise KeyboardInterrupt
+        return look
+
+    def enter(frame, event, _):
+        frame.f_trace_opcodes = frame.f_code.co_filename in (threads.__file__, team.__file__)
+        return look if frame.f_trace_opcodes else None
+
+    before = sys.gettrace()
+    sys.settrace(enter)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+def _in_a_block():
+    with one_blas_thread():
+        pass
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: together(lambda *_: None, 3, _nothing),
+        lambda: in_order(lambda number: number, lambda _: None, 4, 3),
+        lambda: team.on_team(lambda *_: None, (), 3),
+        _in_a_block,
+    ],
+    ids=["shares", "items", "kernel", "libraries"],
+)
+def test_ctrl_c_at_any_moment_leaves_all_threads(call):
+    libraries, n_places, counts = threads._library_limit(), 0, []
+    while _interrupted(call, n_places + 1):
+        n_places += 1
+        counts.clear()
+        call()
+        together(lambda _, n_threads: counts.append(n_threads), 3, _nothing)
+        team.on_team(lambda _, n_threads, board: counts.append(n_threads), (), 3)
+        assert counts == [3] * 4, f"place {n_places}"
+        assert threads._library_limit() == libraries, f"place {n_places}"
+    assert n_places > 5
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")

@@ -82,8 +82,24 @@ def test_constant_data_are_not_too_small():
 
 def test_penalties_that_are_not_homogeneous_say_which_scale_they_need():
     with pytest.raises(ValueError, match=r"HuberTV.*1e-60 and 1e\+60"):
-        fit(samples() * 1e100, penalty=HuberTV(0.1))
-    fit(samples() * 1e12, penalty=HuberTV(0.1))
+        fit(samples() * 1e100, penalty=HuberTV(0.1), alpha=0.1)
+    fit(samples() * 1e12, penalty=HuberTV(0.1), alpha=0.1)
+
+
+@pytest.mark.parametrize("penalty", ["tv", "graphnet", HuberTV(0.3)], ids=str)
+@pytest.mark.parametrize("n_init", [1, 3])
+def test_units_of_the_data_choose_no_other_components(penalty, n_init):
+    plain, *others = (
+        fit(f * samples(), penalty=penalty, n_init=n_init, smoothness=0.3) for f in (1, 1e-3, 1e3)
+    )
+    for other in others:
+        np.testing.assert_allclose(other.components_, plain.components_, atol=1e-8)
+
+
+def test_huber_tv_of_any_magnitude():
+    plain, other = (fit(f * samples(), penalty=HuberTV(0.3)) for f in (1.0, 2.0**400))
+    np.testing.assert_allclose(other.components_, plain.components_, atol=1e-8)
+    assert other.tv_ / 2.0**400 == pytest.approx(plain.tv_)
 
 
 def test_scores_beyond_float32_are_an_error():

@@ -214,7 +214,7 @@ class _Stop:
 def test_a_fit_that_ends_early_has_the_scores_of_all_data(request_, limits):
     data = CentredData(as_data(_field()[0]))
     target = SparsityTarget(as_structure((20, 25)), 0.9, 1.0)
-    request = target if request_ == "sparsity" else target.with_weights(0.01, 0.01)
+    request = target if request_ == "sparsity" else target.with_weights(0.01, 0.01, 1.0)
     compressed = sketch.compress(data, 1)
     start = compressed.leading_squares(1)[1][0]
     solver = request.solver("auto", np.float64)

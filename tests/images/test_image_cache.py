@@ -1,6 +1,7 @@
 """Images by way of the cache on disk: the same as in memory, and files are not read twice."""
 
 import warnings
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import nibabel as nib
 from spcatv import SPCATV, ImageSPCATV, ImageSPCATVCV
 from spcatv._util import threads
 from spcatv.data import Data
-from spcatv.images import ImageError, make_reading, read_cohort, volume_files
+from spcatv.images import ImageError, make_reading, read_cohort, row_cache, runs, volume_files
 from spcatv.images import matrix as reading_matrix
 from spcatv.images.matrix import Storage
 
@@ -124,7 +125,7 @@ def test_fit_selection_and_transform_read_every_file_once(cohort, mask, tmp_path
     assert np.allclose(model.transform(cohort), scores, atol=1e-4)
     assert np.isfinite(model.score(cohort))
     assert len(unzipped) == N_IMAGES
-    assert len(list((tmp_path / "cache").glob("spcatv-rows-*"))) == 1
+    assert len(list((tmp_path / "cache").glob("spcatv-rows-*.npy"))) == 1
 
 
 def test_a_fit_from_disk_is_the_fit_in_memory(cohort, mask, tmp_path, monkeypatch):
@@ -160,7 +161,31 @@ def test_another_mask_smoothing_or_precision_is_read_anew(cohort, mask, tmp_path
         assert len(unzipped) == N_IMAGES
         assert np.array_equal(read_cohort(cohort, **asked, **where).X, expected)
         assert len(unzipped) == N_IMAGES
-        assert len(list((tmp_path / "cache").glob("spcatv-rows-*"))) == number
+        assert len(list((tmp_path / "cache").glob("spcatv-rows-*.npy"))) == number
+
+
+def test_masks_of_other_grids_have_other_rows(tmp_path):
+    """Equal affine, equal numbers of the voxels in the box, another box."""
+    rng = np.random.default_rng(5)
+    files = [tmp_path / f"{number}.nii" for number in range(4)]
+    for file in files:
+        nib.save(nib.Nifti1Image(rng.standard_normal((6, 6, 6)).astype(np.float32), 2 * np.eye(4)), file)
+    for shape in ((4, 5, 6), (4, 6, 5)):
+        mask = np.zeros(shape, np.uint8)
+        mask.flat[40:80] = 1
+        asked = {"mask": nib.Nifti1Image(mask, AFFINE), "reading": make_reading(resample=True)}
+        found = read_cohort(files, cache=tmp_path / "cache", **asked)
+        assert np.array_equal(found.X, read_cohort(files, **asked).X)
+
+
+@pytest.mark.parametrize("where", ["cache", "memory"])
+def test_another_nilearn_reads_anew(cohort, mask, tmp_path, unzipped, monkeypatch, where):
+    asked = {"mask": mask, "reading": make_reading(smoothing_fwhm=4), where: tmp_path / where}
+    read_cohort(cohort, **asked)
+    own = metadata.version
+    monkeypatch.setattr(row_cache, "version", lambda name: "99" if name == "nilearn" else own(name))
+    read_cohort(cohort, **asked)
+    assert len(unzipped) == 2 * N_IMAGES
 
 
 def test_labels_do_not_matter_to_the_rows(cohort, mask, tmp_path, unzipped):
@@ -259,11 +284,9 @@ def test_all_files_that_cannot_be_read_are_named(cohort, mask, tmp_path, monkeyp
 
     monkeypatch.setattr(volume_files, "streamed", damaged)
     monkeypatch.setattr(reading_matrix, "most_threads", lambda: 6)
-    for given in (mask, None):
+    for where in ({"mask": mask}, {"mask": None}, {"mask": mask, "cache": tmp_path / "cache"}):
         with pytest.raises(ImageError, match=r"sub-06\.nii\.gz: cannot be read.*sub-07\.nii\.gz: cannot"):
-            read_cohort(cohort, mask=given)
-    with pytest.raises(ImageError, match=r"sub-06\.nii\.gz: cannot be read"):
-        read_cohort(cohort, mask=mask, cache=tmp_path / "cache")
+            read_cohort(cohort, **where)
 
 
 def test_runs_are_cleaned_on_disk_as_in_memory(tmp_path, monkeypatch):
@@ -284,7 +307,15 @@ def test_runs_are_cleaned_on_disk_as_in_memory(tmp_path, monkeypatch):
     found = read_cohort(paths, cache=tmp_path / "cache", **asked)
     assert np.allclose(as_array(found.X), expected.X, atol=1e-5)
     assert found.dropped == expected.dropped
-    assert len(list((tmp_path / "cache").glob("spcatv-rows-*"))) == 2
+    assert len(list((tmp_path / "cache").glob("spcatv-rows-*.rows"))) == 6
+    # another nilearn cleans anew
+    calls, own = [], runs.clean_runs
+    monkeypatch.setattr(reading_matrix, "clean_runs", lambda *given: calls.append(1) or own(*given))
+    read_cohort(paths, cache=tmp_path / "cache", **asked)
+    assert not calls
+    monkeypatch.setattr(row_cache, "version", lambda name: "99")
+    read_cohort(paths, cache=tmp_path / "cache", **asked)
+    assert len(calls) == 3
     # other confounds are cleaned anew
     tables[1] = tables[1][::-1]
     other = read_cohort(paths, cache=tmp_path / "cache", **asked)

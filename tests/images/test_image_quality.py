@@ -9,6 +9,7 @@ pytest.importorskip("nilearn")
 import nibabel as nib
 
 from spcatv._util.excluding import kept_samples
+from spcatv._util.quality import SCALE, two_scales
 from spcatv.images import ImageError, ImageQualityWarning, ImageSPCATV, read_cohort
 from spcatv.images.quality import image_quality
 
@@ -82,6 +83,39 @@ def test_an_image_without_a_correlation_does_not_hide_others():
     found = judged(X)[0]
     assert np.isnan(found[3].correlation)
     assert "correlation" in found[7].why
+
+
+@pytest.mark.parametrize("factor", [13, 1 / 13, 4])
+@pytest.mark.parametrize("n_scaled", [10, 7])
+def test_two_scales_are_found_and_both_groups_named(factor, n_scaled):
+    X = rows()
+    X[-n_scaled:] *= factor
+    found, said = judged(X)
+    (line,) = [line for line in said if "scales" in line]
+    scaled, others = NAMES[-n_scaled:], NAMES[:-n_scaled]
+    larger, smaller = (scaled, others) if factor > 1 else (others, scaled)
+    assert line.index(larger[0]) < line.index(smaller[0])
+    fewer = scaled if n_scaled < 10 else larger
+    assert tuple(image.name for image in found if SCALE in image.why) == fewer
+    # one image of a scale of its own hides nothing
+    X[2] *= 1e5
+    is_large = two_scales(X.std(axis=1))
+    assert is_large[0] == (factor < 1)
+    assert (is_large[-n_scaled:] == (factor > 1)).all()
+
+
+@pytest.mark.filterwarnings("error::spcatv.images.ImageQualityWarning")
+def test_scales_that_vary_are_one_group():
+    rng = np.random.default_rng(1)
+    for n in (8, 20, 100) * 200:
+        assert two_scales(np.exp(0.35 * rng.standard_normal(n))) is None
+    assert two_scales(np.ones(20)) is None
+    X = rows()
+    X[10:] *= 2
+    assert not any(SCALE in image.why for image in judged(X)[0])
+    # runs that are standardised later may have any scale
+    X[10:] *= 20
+    assert not any(SCALE in image.why for image in image_quality(X, NAMES, "voxels", scaled=True))
 
 
 def test_features_that_are_lost_by_outliers_are_counted():

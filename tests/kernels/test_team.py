@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 
-from spcatv._util.threads import cores_lock
+from spcatv._util.threads import CORES, users_of_cores
 from spcatv.kernels import team
 from spcatv.kernels.compiled import kernel
 from spcatv.kernels.meeting import APART, make_marks, meet
@@ -61,9 +61,28 @@ def test_nobody_leaves_a_meeting_before_the_last_has_come():
     assert counts.tolist() == [[200, 0]] * 4
 
 
-def test_one_thread_where_another_has_the_cores():
-    with cores_lock():
+def test_one_thread_where_another_has_the_cores(monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setitem(users_of_cores(), CORES, object())
         assert _count_on(3) == [[3, 1], [0, 0], [0, 0]]
+    assert _count_on(3) == [[3, 3]] * 3
+
+
+def test_a_thread_that_cannot_be_started_is_started_later(monkeypatch):
+    start, started = threading.Thread.start, []
+
+    def fail_once(thread):
+        started.append(thread)
+        if len(started) == 2:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", fail_once)
+    monkeypatch.setattr(team, "_crew", team._Crew())
+    with pytest.raises(RuntimeError, match="new thread"):
+        _count_on(3)
+    # without a thread of its own, a share would be waited for without end
+    assert len(team._crew._doors) == 1
     assert _count_on(3) == [[3, 3]] * 3
 
 

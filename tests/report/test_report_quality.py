@@ -10,6 +10,7 @@ pytest.importorskip("nilearn")
 import nibabel as nib
 
 from spcatv import SPCATV, ImageSPCATV
+from spcatv._util.quality import SCALE
 from spcatv.images import BadFeatureWarning, ImageQualityWarning
 from spcatv.report import generate_report
 from spcatv.report.maps import views_of
@@ -53,6 +54,20 @@ def test_the_page_names_the_outlier_and_shows_mask_and_table(model):
 def test_a_model_of_an_array_has_no_such_section():
     model = SPCATV(1, structure=(6,)).fit(np.random.default_rng(0).random((8, 6)))
     assert 'id="quality"' not in generate_report(model).html
+
+
+def test_the_section_names_images_of_another_scale(model):
+    from copy import copy
+    from dataclasses import replace
+
+    scaled = copy(model)
+    quality = [replace(image, outlier=False, why="") for image in model.quality_]
+    quality[3:5] = [replace(image, why=f"{SCALE} 13 times that of 18 others") for image in quality[3:5]]
+    scaled.quality_ = tuple(quality)
+    material = gather(scaled)
+    text = quality_section(material, views_of(material.model)).text
+    assert "13 times that of 18 others: image 4, image 5." in text
+    assert "No image is unlike" not in text
 
 
 def test_a_short_table_is_open(model):

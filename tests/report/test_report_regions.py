@@ -192,6 +192,7 @@ def test_certificate_in_words():
     wanted = " ".join(words.certificate(record(target_sparsity=0.5, smoothness=1.0), 0.5, 1e-5))
     assert "of the optimum of its problem" not in wanted, "the gap is that of the smoothed map"
     assert "The duality gap of the smoothed map" in wanted
+    assert "0.10" in wanted, "the bound is for the threshold that is reported"
     # a loading that does not beat zero has no share to be stated
     assert (
         "of the optimum" not in " ".join(words.certificate(record(objective=1e-9), 0.5, 1e-5)).split("Its")[0]

@@ -1,6 +1,7 @@
 """Time courses, power spectra, and the methods paragraph."""
 
 import re
+import shutil
 from copy import copy
 from dataclasses import replace
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ from report_files import write_mixing
 from spcatv import SPCATV
 from spcatv.report import Column, generate_report
 from spcatv.report.methods import REFERENCE, today
-from spcatv.report.spectra import repetition_time, run_labels, runs, spectra
+from spcatv.report.spectra import run_labels, runs, spectra
 from spcatv.report.volume import mean_image
 from spcatv.selection import SPCATVCV
 from spcatv.stability import bootstrap_components, split_halves
@@ -64,14 +65,14 @@ def test_runs_are_recognised_and_their_volumes_in_order():
 def test_spectrum_of_a_sine_peaks_at_its_frequency(series):
     found = runs(series.model.input_names_)
     assert [len(run.samples) for run in found] == [60, 60, 80, 80]
-    assert repetition_time(series.model, found) == 2.0, "2000 ms in the header"
+    assert series.model.preparation_.t_r == 2.0, "2000 ms in the header"
     frequencies, power = spectra(series.scores, found, 2.0)
     assert frequencies[-1] == 0.25
     np.testing.assert_allclose(frequencies[power[:, 0].argmax(axis=1)], 0.05, atol=frequencies[1])
     np.testing.assert_allclose(power.sum(axis=2) * frequencies[1], 1, rtol=1e-5)
 
 
-def test_page_shows_time_courses(series, tmp_path):
+def test_page_shows_time_courses(series, tmp_path, monkeypatch):
     html = text_of(generate_report(series.model, data=[str(file) for file in series.files]).html)
     assert "Time courses</h2>" in html
     assert "4 runs of 60 to 80 volumes. A volume was taken every 2 s." in html
@@ -81,9 +82,28 @@ def test_page_shows_time_courses(series, tmp_path):
     series.model.save(tmp_path / "model")
     names = [name.replace(str(series.folder), "/gone") for name in series.model.input_names_]
     write_mixing(tmp_path, names, series.scores)
+    monkeypatch.setattr("spcatv.images.cohort.Preparation.open", lambda *_: pytest.fail("opens the images"))
     html = text_of(generate_report(tmp_path).html)
-    assert "Peak (cycles per volume)" in html, "the images are gone"
-    assert "time between volumes is not known" in html
+    assert "Peak (Hz)" in html, "the images are gone, but the model has their time"
+    # models of earlier versions have none
+    model = copy(series.model)
+    model.preparation_ = replace(model.preparation_, t_r=None)
+    shutil.rmtree(tmp_path / "model")
+    model.save(tmp_path / "model")
+    assert "Peak (cycles per volume)" in text_of(generate_report(tmp_path).html)
+
+
+def test_the_time_between_volumes_is_common_to_all_runs(tmp_path):
+    pytest.importorskip("nibabel", reason="extra `images`")
+    from spcatv.images.reading import Reading
+    from spcatv.images.runs import Run, common_t_r
+
+    runs = [Run("a", 0, 9, t_r=0.8), Run("b", 9, 18, t_r=np.float32(0.8)), Run("c", 18, 19)]
+    assert common_t_r(runs, Reading()) == 0.8
+    assert common_t_r([*runs, Run("d", 19, 29, t_r=2.0)], Reading()) is None
+    assert common_t_r([*runs, Run("d", 19, 29)], Reading()) is None
+    assert common_t_r([*runs, Run("d", 19, 29)], Reading(t_r=3.0)) == 3.0
+    assert common_t_r(runs[2:], Reading(t_r=3.0)) is None
 
 
 def test_samples_of_arrays_are_no_series(line):
@@ -214,7 +234,6 @@ def test_the_button_copies_paragraph_and_reference(browser, tmp_path, line):
 
 def test_time_between_volumes_as_the_images_were_read(series, tmp_path):
     """What the fit was told counts first, then the header, then the file beside the run."""
-    found = runs(series.model.input_names_)
     nib = pytest.importorskip("nibabel")
     from spcatv.images import ImageSPCATV
 
@@ -228,10 +247,10 @@ def test_time_between_volumes_as_the_images_were_read(series, tmp_path):
         sidecar = files[-1].with_name(source.name.split(".")[0] + ".json")
         sidecar.write_text('{"RepetitionTime": 1.5}')
     beside = ImageSPCATV(1, mask=series.folder / "mask.nii.gz", sparsity=0.9).fit(list(map(str, files)))
-    assert repetition_time(beside, runs(beside.input_names_)) == 1.5
+    assert beside.preparation_.t_r == 1.5
     told = ImageSPCATV(1, mask=series.folder / "mask.nii.gz", sparsity=0.9, t_r=3.0, high_pass=0.02)
     told.fit(list(map(str, files)))
-    assert repetition_time(told, found) == 3.0
+    assert told.preparation_.t_r == 3.0
     page = text_of(generate_report(told, data=list(map(str, files))).html)
     assert "A volume was taken every 3 s." in page
     said = paragraph(page)

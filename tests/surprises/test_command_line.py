@@ -140,7 +140,7 @@ def test_a_killed_run_leaves_nothing_for_ever(kind, few, tmp_path, spca_tv):
     if kind == "SIGHUP":
         assert (process.returncode, left) == (130, [])
     else:
-        assert len(left) == 3  # half of the results, a lock, and a checkpoint in which nothing is kept yet
+        assert len(left) == 4  # half of the results, two locks, and a checkpoint in which nothing is kept yet
     assert spca_tv(*command).code == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["few.npy", "out"]
 

@@ -102,6 +102,11 @@ class SmallConjugate(LargeConjugate):
     factor = 0.5
 
 
+class NoUnits(HuberTV):
+    def in_units(self, unit):
+        return self
+
+
 class WrongSlack(HuberTV):
     def slack(self, structure, rows, dual):
         return 1.001 * super().slack(structure, rows, dual)
@@ -171,6 +176,7 @@ class NotComparable(HuberTV):
         (Negative(), "h must not be negative"),
         (NoSlope(), r"slope_at_zero is 0\.0, but h\(t z\) / t is "),
         (Slope(), "slope_at_zero is "),
+        (NoUnits(0.3), r"in_units\(0\.25\) has the value "),
         (ProjectsInPlace(), "project changes its argument"),
         (ProjectsNothing(0.3), "project returns a dual variable that is not feasible: .* a group has norm"),
         (ReturnsItsArgument(), "project must return a new array"),

@@ -1,33 +1,30 @@
-"""Locks that end with the process that holds them: a file that is left behind locks nothing."""
+"""Advisory file locks, which end with the process that holds them."""
 
 from __future__ import annotations
 
-import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-try:
-    import fcntl
-except ImportError:  # Windows, where nothing keeps two runs apart
-    fcntl = None  # type: ignore[assignment]
+from filelock import FileLock, Timeout
 
 
-def locked(path: Path) -> int | None:
-    """Lock an existing file or folder; return a descriptor to close, or None if another holder has it.
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold a lock file inside a ``with`` block, and remove it afterwards.
 
-    A FileNotFoundError means that it is not there, or no longer; any other OSError that the file system, or
-    the operating system, cannot lock it.
+    A file that a killed process has left locks nothing. Raises a BlockingIOError if the lock is held already,
+    and another OSError if it cannot be had: the file system has no locks, or the path is a link.
     """
-    if fcntl is None:
-        raise OSError("this system has no such locks")
-    descriptor = os.open(path, os.O_RDONLY)
+    # a soft lock would outlive a process that is killed
+    lock = FileLock(path, blocking=False, thread_local=False, fallback_to_soft=False)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # between opening and locking, the holder before may have removed it, and another one made it anew
-        if not os.path.samestat(os.fstat(descriptor), os.stat(path)):
-            raise FileNotFoundError(f"{path} was replaced")
-    except BaseException as error:
-        os.close(descriptor)
-        if isinstance(error, BlockingIOError):
-            return None
-        raise
-    return descriptor
+        lock.acquire()
+    except Timeout as error:
+        raise BlockingIOError(f"{path} is locked by another process") from error
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # Windows removes no open file; elsewhere nobody can lock one that is removed
+            path.unlink()
+        lock.release()

@@ -19,7 +19,13 @@ from spcatv._util.warn import warn_user
 FAR = 4.0
 MAD_TO_DEVIATION = 1.4826
 LEAST = {"share_missing": 0.05, "share_zero": 0.1, "distance": np.log(1.5), "correlation": 0.4}
-# fewer images have no usual distance and correlation
+# Two groups of images have two scales if their median standard deviations differ by this factor, and if, in
+# logarithms, the medians are this many times as far apart as this share of the images is from its own median.
+TWO_SCALES = 3.0
+APART, MOST_WITHIN = 3.0, 0.9
+FEWEST_OF_GROUP = 3
+SCALE = "standard deviation"  # how the remark on an image of another scale begins
+# fewer images have no usual distance, correlation and scale
 FEWEST = 8
 # Share of the variance of a component's scores that one sample should not make alone. One of 20 equal, normal
 # samples does so in 0.6 % of all cases, one of 12 in 7 %.
@@ -68,7 +74,8 @@ class ImageQuality:
     distance: float
     correlation: float  # with the mean of the other images, over features; NaN where one of them is flat
     outlier: bool = False
-    why: str = ""  # what is unusual about an outlier, or which image holds the same values
+    # what is unusual about an outlier, which image holds the same values, or the scale of a group
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -82,6 +89,7 @@ class Wording:
     remedy: str  # how to leave samples out
     # whether samples show one kind of thing, such as brains, so that their correlations should be alike
     alike: bool = True
+    scaled: bool = False  # whether samples are brought to one scale later
 
 
 def sample_quality(X: Any, names: Sequence[str], wording: Wording) -> tuple[ImageQuality, ...]:
@@ -90,8 +98,8 @@ def sample_quality(X: Any, names: Sequence[str], wording: Wording) -> tuple[Imag
     It may lie on disk: it is passed over row by row, a few times.
 
     Raises a BlankError if a sample is blank: one value everywhere, or none. Warns of outliers in one line,
-    with the number of features that are lost because of missing values in them, and of samples that hold the
-    same values as another one.
+    with the number of features that are lost because of missing values in them, of two groups of samples with
+    different scales, and of samples that hold the same values as another one.
     """
     n_features = X.shape[1]
     blank, n_missing, n_zero = [], [], []
@@ -108,7 +116,7 @@ def sample_quality(X: Any, names: Sequence[str], wording: Wording) -> tuple[Imag
             f"{some_of(blank)}: the same value, or none, in all {n_features:,} {wording.features} of "
             f"{wording.whole}; leave out such {wording.samples}{wording.remedy}"
         )
-    distance, correlation = _compared(X[:, :: -(-n_features // MOST_FEATURES)])
+    distance, correlation, deviation = _compared(X[:, :: -(-n_features // MOST_FEATURES)])
     columns = {
         "share_missing": np.array(n_missing) / n_features,
         "share_zero": np.array(n_zero) / n_features,
@@ -117,6 +125,8 @@ def sample_quality(X: Any, names: Sequence[str], wording: Wording) -> tuple[Imag
     }
     found = _judged(names, columns, wording)
     _warn(found, X, wording)
+    if wording.alike and not wording.scaled:
+        found = _with_scales(found, deviation, wording)
     return _with_repeats(found, _repeats(X), wording)
 
 
@@ -157,15 +167,74 @@ def _with_repeats(
         f"out what is not wanted{wording.remedy}",
         ImageQualityWarning,
     )
+    remarks = {number: f"the same values as {quality[first].name}" for number, first in repeats.items()}
+    return _with_remarks(quality, remarks)
+
+
+def _with_remarks(quality: tuple[ImageQuality, ...], remarks: Mapping[int, str]) -> tuple[ImageQuality, ...]:
+    """Add remarks, by the number of the image, to what is unusual about images."""
     table = list(quality)
-    for number, first in repeats.items():
-        why = ", ".join(filter(None, (table[number].why, f"the same values as {quality[first].name}")))
-        table[number] = replace(table[number], why=why)
+    for number, remark in remarks.items():
+        table[number] = replace(table[number], why=", ".join(filter(None, (table[number].why, remark))))
     return tuple(table)
 
 
-def _compared(X: Any) -> tuple[FloatArray, FloatArray]:
-    """Relative distances from the median image, and correlations with the mean of the others, shape (N,)."""
+def _with_scales(
+    quality: tuple[ImageQuality, ...], deviation: FloatArray, wording: Wording
+) -> tuple[ImageQuality, ...]:
+    """Warn of two groups with different scales, and add a remark to the images of the smaller one."""
+    is_large = two_scales(deviation)
+    if is_large is None:
+        return quality
+    sizes = {large: float(np.median(deviation[is_large == large])) for large in (True, False)}
+    named = [
+        f"{np.count_nonzero(is_large == large)} of about {size:.3g} "
+        f"({some_of(image.name for image, here in zip(quality, is_large == large, strict=True) if here)})"
+        for large, size in sizes.items()
+    ]
+    ratio = sizes[True] / sizes[False]
+    warn_user(
+        f"the {wording.samples} have two scales, {SCALE}s that differ by a factor of {ratio:.3g}: {named[0]} "
+        f"and {named[1]}; the first group will dominate the components: bring all {wording.samples} to one "
+        f"unit, or leave out one group{wording.remedy}",
+        ImageQualityWarning,
+    )
+    smaller = bool(2 * np.count_nonzero(is_large) <= len(is_large))
+    times = ratio if smaller else 1 / ratio
+    remark = f"{SCALE} {times:.3g} times that of {np.count_nonzero(is_large != smaller)} others"
+    return _with_remarks(quality, dict.fromkeys(np.flatnonzero(is_large == smaller).tolist(), remark))
+
+
+def two_scales(deviation: FloatArray) -> BoolArray | None:
+    """Return which of the standard deviations (N,) belong to the larger of two scales; None if there is one.
+
+    The logarithms are split where the sum of absolute deviations from the medians of both groups is smallest,
+    which single outliers hardly move.
+    """
+    logs = _logarithm(deviation)
+    ordered, n = np.sort(logs), len(logs)
+    if n < FEWEST:
+        return None
+    splits = np.arange(FEWEST_OF_GROUP, n - FEWEST_OF_GROUP + 1)
+    sums = np.r_[0.0, np.cumsum(ordered)]
+    below, above = splits // 2, (n - splits) // 2
+    costs = sums[splits] - sums[splits - below] - sums[below]
+    costs += sums[n] - sums[n - above] - sums[splits + above] + sums[splits]
+    split = int(splits[np.argmin(costs)])
+    groups = ordered[:split], ordered[split:]
+    middles = [float(np.median(group)) for group in groups]
+    within = np.concatenate([np.abs(group - middle) for group, middle in zip(groups, middles, strict=True)])
+    width = APART * float(np.quantile(within, MOST_WITHIN, method="lower"))
+    if middles[1] - middles[0] < max(np.log(TWO_SCALES), width):
+        return None
+    return np.greater_equal(logs, ordered[split])
+
+
+def _compared(X: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Compare images with the others; return three arrays of shape (N,).
+
+    Relative distances from the median image, correlations with the mean of the others, standard deviations.
+    """
     n_finite = np.zeros(X.shape[1], dtype=np.int64)
     total = np.zeros(X.shape[1])
     for row in X:
@@ -174,15 +243,16 @@ def _compared(X: Any) -> tuple[FloatArray, FloatArray]:
         total += np.where(finite, row, 0)
     usable = 2 * n_finite > max(len(X), 2)  # in most images, and in two at least
     median = _median_image(X, usable)
-    distance, correlation = np.zeros(len(X)), np.full(len(X), np.nan)
+    distance, correlation, deviation = np.zeros(len(X)), np.full(len(X), np.nan), np.zeros(len(X))
     for number, row in enumerate(X):
         good = np.flatnonzero(usable & np.isfinite(row))
         values = row[good].astype(np.float64)
         if len(values):
+            deviation[number] = values.std()
             distance[number] = np.sqrt(np.mean((values - median[good]) ** 2))
             correlation[number] = _correlation(values, (total[good] - values) / (n_finite[good] - 1))
     usual = float(np.median(distance)) or float(distance.max()) or 1.0
-    return distance / usual, correlation
+    return distance / usual, correlation, deviation
 
 
 def _correlation(a: FloatArray, b: FloatArray) -> float:

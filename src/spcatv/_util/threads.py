@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, partial
+from itertools import islice
 from queue import SimpleQueue
 from typing import Any, TypeVar, cast
 
@@ -22,11 +23,12 @@ from threadpoolctl import ThreadpoolController
 T = TypeVar("T")
 
 # Variables that limit threads; joblib sets both for its worker processes.
+CORES = "cores"
 VARIABLES = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 _lock = threading.Lock()
-_limits: list[Any] = []
-_n_inside = 0
+_limits: list[tuple[Any, int]] = []  # BLAS libraries, and their threads outside of all blocks
+_inside: set[object] = set()  # one for every `one_blas_thread` block that runs
 # threads of the libraries before `one_blas_thread` limited them
 _limit_outside = 0
 
@@ -45,19 +47,29 @@ def one_blas_thread() -> Iterator[None]:
     everywhere, and joblib does not oversubscribe the cores. The limit applies to the whole process: when
     several threads fit at the same time, the first fit sets the limit and the last one removes it.
     """
-    global _n_inside, _limit_outside
-    with _lock:
-        if _n_inside == 0:
-            _limit_outside = _library_limit()
-            _limits.append(_controller().limit(limits=1, user_api="blas"))
-        _n_inside += 1
+    global _limit_outside
+    block = object()
     try:
+        with _lock:
+            if not _limits:
+                _limit_outside = _library_limit()
+                libraries = _controller().select(user_api="blas").lib_controllers
+                _limits[:] = [(library, library.num_threads) for library in libraries]
+            if not _inside:
+                _set_limits([1] * len(_limits))
+            _inside.add(block)
         yield
     finally:
         with _lock:
-            _n_inside -= 1
-            if _n_inside == 0:
-                _limits.pop().restore_original_limits()
+            _inside.discard(block)
+            if not _inside:
+                _set_limits([n_threads for _, n_threads in _limits])
+                _limits.clear()
+
+
+def _set_limits(limits: list[int]) -> None:
+    for (library, _), n_threads in zip(_limits, limits, strict=True):
+        library.set_num_threads(n_threads)
 
 
 def _library_limit() -> int:
@@ -116,7 +128,7 @@ def most_threads() -> int:
     """
     if _is_one_of_many():
         return 1
-    libraries = _limit_outside if _n_inside else _library_limit()
+    libraries = _limit_outside if _limits else _library_limit()
     return max(1, min([_cores(), libraries, *_asked_at_start]))
 
 
@@ -129,7 +141,7 @@ class _Team:
     """Threads that wait for work; they are daemons, and never keep a process alive."""
 
     def __init__(self) -> None:
-        self.free = threading.Lock()
+        self.users: dict[str, object] = {}  # the call that uses the cores, under `CORES`
         self._inboxes: list[SimpleQueue[Any]] = []
 
     def inboxes(self, count: int) -> list[SimpleQueue[Any]]:
@@ -161,9 +173,14 @@ def _report_to(
 _team = _Team()
 
 
-def cores_lock() -> threading.Lock:
-    """The lock of whoever uses several cores for one computation; nobody waits for it."""
-    return _team.free
+def users_of_cores() -> dict[str, object]:
+    """Return the dict with the call that uses several cores, under `CORES`; other calls use one.
+
+    A call enters itself with ``setdefault``, and checks in a ``finally`` whether it is entered. Ctrl-C is
+    raised after calls of functions only: it can come neither between the ``finally`` and the ``del`` nor
+    leave an entry of a call that has ended, as it can a lock.
+    """
+    return _team.users
 
 
 def _new_team() -> None:
@@ -190,32 +207,43 @@ def together(share: Callable[[int, int], None], n_threads: int, stop: Callable[[
     All shares have begun before one may have to wait for another, and all have ended when this returns.
     `stop` is called when a share has failed or was interrupted: it lets the others end early.
     """
-    team = _team
-    if n_threads == 1 or not team.free.acquire(blocking=False):
-        share(0, 1)
-        return
-    outbox: SimpleQueue[BaseException | None] = SimpleQueue()
-    errors: list[BaseException] = []
-    n_sent = 0
+    team, call = _team, object()
+    users = team.users
     try:
-        for number, inbox in enumerate(team.inboxes(n_threads - 1), start=1):
-            inbox.put((outbox, partial(share, number, n_threads), stop))
-            n_sent = number
+        if n_threads == 1 or users.setdefault(CORES, call) is not call:
+            share(0, 1)
+        else:
+            _together(share, team.inboxes(n_threads - 1), stop)
+    finally:
+        if CORES in users and users[CORES] is call:
+            del users[CORES]
+
+
+def _together(
+    share: Callable[[int, int], None], inboxes: list[SimpleQueue[Any]], stop: Callable[[], None]
+) -> None:
+    outbox: SimpleQueue[BaseException | None] = SimpleQueue()
+    n_threads = len(inboxes) + 1
+    work = [(outbox, partial(share, number, n_threads), stop) for number in range(1, n_threads)]
+    # lists that one call each extends: Ctrl-C comes before or after, and what they hold is what was done
+    sent: list[None] = []
+    results: list[BaseException | None] = []
+    errors: list[BaseException] = []
+    try:
+        sent.extend(map(SimpleQueue.put, inboxes, work))
         share(0, n_threads)
     except BaseException as error:
-        stop()
         errors.append(error)
-    while n_sent > 0:
+    while True:
         try:
-            error_or_none = outbox.get()
+            if errors:
+                stop()
+            while len(results) < len(sent):
+                results.extend(islice(iter(outbox.get, stop), len(sent) - len(results)))
+            break
         except KeyboardInterrupt as error:  # the others still use the arrays of the caller
-            stop()
             errors.append(error)
-            continue
-        n_sent -= 1
-        if error_or_none is not None:
-            errors.append(error_or_none)
-    team.free.release()
+    errors += [error for error in results if error is not None]
     if errors:
         raise errors[0]
 

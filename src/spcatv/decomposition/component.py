@@ -27,8 +27,10 @@ class Component:
     u: FloatArray  # ``Xv / ||Xv||``; zeros if v is, shape (N,)
     scores_norm: float  # ``||Xv||``
     objective: float  # penalised objective ``f(u, v)``
-    gap: float  # exact duality gap of v for u, in units of F (``l2`` times smaller than f's)
-    scale: float  # ``1/2 ||y||^2`` for u, what the gap is relative to
+    # exact duality gap of v, or of the smoothed map behind it, for u, in units of F (those of f over l2)
+    gap: float
+    # what the gap is relative to: ``1/2 ||y||^2`` for u, or less for maps of little contrast (section 7.4)
+    scale: float
     converged: bool  # whether ``gap <= tol * scale``
     objectives: tuple[float, ...]  # after every alternation
     # how far the v-step of every alternation may have been from its minimum, in units of f
@@ -47,6 +49,11 @@ class Component:
     jump: float = 0.0
     target_sparsity: float | None = None  # the wanted sparsity
     n_passes: int = 0  # passes over the data
+
+    @property
+    def smoothness_unit(self) -> float:
+        """What the smoothness counts in; 0 if nothing was smoothed."""
+        return self.weights.tv / self.smoothness if self.smoothness else 0.0
 
     @cached_property
     def is_null(self) -> bool:
@@ -101,9 +108,10 @@ class ComponentDiagnostics:
     objective : float
         Penalised objective ``f(u, v)`` (docs/method.md section 1.2).
     gap, relative_gap : float
-        Exact duality gap of the loading vector for its scores, and its share of the scale.
+        Exact duality gap for its scores of the loading vector, or of the smoothed map that it is the
+        threshold of (docs/method.md section 7.3), and its share of the scale.
     error_bound : float
-        Upper bound on the distance of the unit loading vector to that of the best one for its scores.
+        Upper bound on the distance of the unit loading vector to the exact one for its scores, `l1` and `tv`.
     n_alternations, n_inner_iter : int
         Alternations of u and v; iterations of the loading solver in all of them.
     seconds : float
@@ -114,7 +122,7 @@ class ComponentDiagnostics:
         Share of the loadings that are exactly zero.
     n_nonzero, n_certain : int
         Loadings that are not zero, and those that are surely not zero in the exact solution for
-        these scores (``|v_j| > sqrt(gap)``).
+        these scores and weights (``|v_j| > sqrt(gap)``).
     objectives, inexactness : tuple of float
         Objective after every alternation, and the certified inexactness of its loading vector.
     l1, tv : float

@@ -22,6 +22,7 @@ from spcatv.decomposition.alternation import STEP_REDUCTION, STEP_SHARE, Limits
 from spcatv.decomposition.component import Component, null_component
 from spcatv.decomposition.continuation import ComponentStart
 from spcatv.decomposition.passes import CountedPasses
+from spcatv.decomposition.penalty import LoadingPenalty
 from spcatv.decomposition.target import ROUNDING, TARGET_L2, SparsityTarget, Threshold
 from spcatv.kernels.vectors import inner_product, standard_deviation, weighted_sum
 from spcatv.problem import LoadingProblem
@@ -30,14 +31,13 @@ from spcatv.solvers.warm import WARM_TAU, CertifiedLoading, WarmSolver
 
 # A plateau is looked for once the smoothed map is this close to the tolerance.
 NEARLY_SOLVED = 10.0
-# Large plateaus are looked for this close to the tolerance already: those that put the zeros far from the
-# wanted share, by the entries within this share of the gap, and those of at least this share of the features
-# that can be cut off. The former are suspected even this far from the tolerance, where the threshold is less
-# than this share of the error of the entries.
-FIRST_LOOK, LOOK_SHARE, LARGE_PLATEAU = 100.0, 0.3, 0.2
+# Plateaus that put the zeros far from the wanted share are looked for this close to the tolerance already, by
+# the entries within this share of the gap. They are suspected even this far from the tolerance, where the
+# threshold is less than this share of the error of the entries.
+FIRST_LOOK, LOOK_SHARE = 100.0, 0.3
 FARTHEST_LOOK, LOST = 1000.0, 0.5
-# Where less than this share of a map's squares is contrast, errors are counted in units of the contrast.
-# This is the finest relative gap that is then asked for.
+# Where less than this share of a map's squares is contrast, gaps are relative to the contrast. This is the
+# least gap to reach, relative to all of the squares.
 LEAST_CONTRAST, FINEST = 0.05, 1e-11
 # After so many alternations the scores should have settled. Where they have not, the target may lie inside a
 # plateau that inexact steps do not show: from then on, every step is exact enough to show it.
@@ -64,8 +64,8 @@ class _Smoothed:
 
     step: CertifiedLoading
     threshold: Threshold
-    tv: float  # weight of the structured penalty
-    smoothness: float
+    smoothness: float  # the weight of the structured penalty, in this unit
+    unit: float
     relative_gap: float  # in units of the gap to reach
     length: float  # ``||r||`` of the map before
     is_exact: bool  # whether nothing smooths the map
@@ -79,27 +79,32 @@ class _Point:
     r: FloatArray  # ``X'u / N``, shape (P,)
     v: FloatArray  # the loading, shape (P,)
     scores_norm: float  # ``||X v||``
-    threshold: Threshold  # how v follows from the smoothed map
-    tv: float  # weight of the structured penalty
+    l1: float  # the threshold that v follows from the smoothed map by
+    jump: float  # share of the features in the plateau at that threshold
+    smoothness: float  # the weight of the structured penalty, in this unit
+    unit: float
     gap: float  # of the smoothed map for r
     scale: float  # what the gap is relative to
-    goal: float  # the gap to reach
+    tol: float  # the relative gap to reach
     is_exact: bool  # whether the scores are the best in all data, not in a sketch
 
     @property
     def relative_gap(self) -> float:
-        """Gap over the scale of the problem."""
+        """Gap over the scale."""
         return self.gap / self.scale
 
     @property
     def is_certified(self) -> bool:
-        """Whether the gap has been reached."""
-        return self.gap <= self.goal
+        """Whether the relative gap is within the tolerance."""
+        return self.relative_gap <= self.tol
+
+    def penalty(self, target: SparsityTarget) -> LoadingPenalty:
+        """Return the penalty with the weights found."""
+        return target.with_weights(self.l1, self.smoothness * self.unit, self.unit)
 
     def objective(self, target: SparsityTarget) -> float:
         """Penalised objective ``f(u, v)`` for the weights found."""
-        penalty = target.with_weights(self.threshold.l1, self.tv)
-        return penalty.value(self.v) - inner_product(self.r, self.v)
+        return self.penalty(target).value(self.v) - inner_product(self.r, self.v)
 
 
 def alternate_to_sparsity(
@@ -150,15 +155,15 @@ def alternate_to_sparsity(
         objective=objectives[-1],
         gap=point.gap,
         scale=point.scale,
-        converged=point.relative_gap <= limits.tol,
+        converged=point.is_certified,
         objectives=tuple(objectives),
         inexactness=tuple(inexactness),
         n_inner_iter=alternation.n_iter,
         back=back,
         dual=solver.dual() if limits.keep_warm_start else np.zeros(0),
-        weights=target.with_weights(point.threshold.l1, point.tv).weights,
-        smoothness=alternation.smoothness,
-        jump=point.threshold.jump,
+        weights=point.penalty(target).weights,
+        smoothness=point.smoothness,
+        jump=point.jump,
         target_sparsity=target.sparsity,
         n_passes=passes.n_passes,
     )
@@ -171,9 +176,8 @@ def _first_map(
     if not isinstance(start, ComponentStart):
         return passes.transpose_dot(start) / passes.n_samples
     r = TARGET_L2 * start.y
-    tv = target.structured_weight(r, target.smoothness)
     # the smoothed map follows from its dual variable
-    z = target.smoothing(r, tv).minimizer(start.dual)
+    z = target.smoothing(r, target.smoothness, target.unit(r)).minimizer(start.dual)
     solver.restart_from(z, start.dual, tau=WARM_TAU)
     return r
 
@@ -218,7 +222,7 @@ class _Alternation:
             smoothed = self._less_smooth(r, smoothed, plateaus)
             point = self._scored(smoothed, is_exact=not self._passes.has_sketch)
         self._last = smoothed
-        self._excess = 0.0 if point is None else point.gap / point.goal
+        self._excess = 0.0 if point is None else point.relative_gap / point.tol
         if point is None or point.is_exact or not point.is_certified:
             return point
         point = self.confirmed(point)
@@ -228,8 +232,6 @@ class _Alternation:
 
     def _begin(self) -> None:
         self.n_steps, self.smoothness = 0, self._target.smoothness
-        self._plateau: Threshold | None = None  # the one that the smoothing problem cuts off
-        self._may_cut = True
 
     def confirmed(self, point: _Point) -> _Point:
         """The loading of the last step with the best scores in all data."""
@@ -245,23 +247,18 @@ class _Alternation:
         tol: float = STEP_SHARE,
     ) -> _Smoothed:
         """The map r smoothed to `tol` times the gap to reach, or to this `reduction` of the first gap."""
-        tv = self._target.structured_weight(r, smoothness)
-        problem = self._target.smoothing(r, tv, 0.0 if self._plateau is None else self._plateau.l1)
-        unit = self._goal(r, problem)
-        step = self._solver.step(problem, tol * unit, reduction)
+        unit = self._target.unit(r)
+        problem = self._target.smoothing(r, smoothness, unit)
+        goal = self._tol * self._scale(r, problem)
+        step = self._solver.step(problem, tol * goal, reduction)
         self.n_iter += step.n_iter
         is_exact = not problem.has_structure
-        if self._plateau is not None:
-            threshold = self._target.inside_threshold(step.v, self._plateau)
-            if threshold.is_off:  # the plateau has risen above the weight, or the weight leaves too little
-                self._plateau, self._may_cut = None, False
-                return self._smoothed(r, smoothness, plateaus, reduction=reduction, tol=tol)
-        elif is_exact:
+        if is_exact:
             threshold = self._target.exact_threshold(step.v, ROUNDING if plateaus else 0.0)
         else:
-            threshold = self._threshold(step, unit if plateaus else 0.0)
+            threshold = self._threshold(step, goal if plateaus else 0.0)
         length = float(np.linalg.norm(r))
-        return _Smoothed(step, threshold, tv, smoothness, step.gap / unit, length, is_exact)
+        return _Smoothed(step, threshold, smoothness, unit, step.gap / goal, length, is_exact)
 
     def _less_smooth(self, r: FloatArray, smoothed: _Smoothed, plateaus: bool) -> _Smoothed:
         """The map at the largest smoothness at which its zeros are not far from the wanted share.
@@ -309,61 +306,47 @@ class _Alternation:
                 break
         return smoothed
 
-    def _threshold(self, step: CertifiedLoading, unit: float) -> Threshold:
+    def _threshold(self, step: CertifiedLoading, goal: float) -> Threshold:
         """The threshold; a plateau shows only in a map that is nearly exact, a large one earlier.
 
-        The unit is the gap to reach; 0 looks for no plateaus.
+        The goal is the gap to reach; 0 looks for no plateaus.
         """
         size = step.v.size
-        if step.gap <= NEARLY_SOLVED * unit:
-            return self._target.threshold(step.v, float(np.sqrt(max(step.gap, unit) / size)))
-        if self._suspects and step.gap <= FIRST_LOOK * unit:
-            threshold = self._large_plateau(step)
-            if threshold is not None:
+        if step.gap <= NEARLY_SOLVED * goal:
+            return self._target.threshold(step.v, float(np.sqrt(max(step.gap, goal) / size)))
+        if self._suspects and step.gap <= FIRST_LOOK * goal:
+            threshold = self._target.threshold(step.v, float(np.sqrt(LOOK_SHARE * step.gap / size)))
+            if threshold.is_off:
                 return threshold
         threshold = self._target.threshold(step.v, 0.0)
         is_lost = 0 < threshold.l1 < LOST * np.sqrt(step.gap / size)
-        if self._suspects and is_lost and FIRST_LOOK * unit < step.gap <= FARTHEST_LOOK * unit:
+        if self._suspects and is_lost and FIRST_LOOK * goal < step.gap <= FARTHEST_LOOK * goal:
             return replace(threshold, is_off=True)
         return threshold
 
-    def _large_plateau(self, step: CertifiedLoading) -> Threshold | None:
-        """The threshold at a plateau that can be cut off, or that puts the zeros off; None if there is none.
-
-        The former is cut off by the smoothing problem from the next step on, which takes far fewer iterations
-        than finding out how flat it is.
-        """
-        for share in (1.0, LOOK_SHARE):
-            threshold = self._target.threshold(step.v, float(np.sqrt(share * step.gap / step.v.size)))
-            can_be_cut = threshold.cuts and threshold.jump > LARGE_PLATEAU and not threshold.is_off
-            if can_be_cut and self._may_cut and self._target.spares_constants():
-                self._plateau = threshold
-                return threshold
-        return threshold if threshold.is_off else None
-
     def _scored(self, smoothed: _Smoothed, *, is_exact: bool) -> _Point | None:
         """The loading of a smoothed map with its best scores, in all data or in a sketch."""
-        step, threshold, tv = smoothed.step, smoothed.threshold, smoothed.tv
-        v = threshold.apply(step.v)
+        weight = smoothed.smoothness, smoothed.unit
+        v = smoothed.threshold.apply(smoothed.step.v)
         scores, r = self._passes.there_and_back(v, exactly=is_exact)
         length = float(np.linalg.norm(scores))
         if length <= ROUNDING * self._passes.n_samples * smoothed.length * float(np.linalg.norm(v)):
             return None
         r *= 1.0 / (length * self._passes.n_samples)
-        problem = self._target.smoothing(r, tv, threshold.inside)
-        gap, goal = problem.judge(step.certificate).gap, self._goal(r, problem)
-        return _Point(scores / length, r, v, length, threshold, tv, gap, problem.scale(), goal, is_exact)
+        problem = self._target.smoothing(r, *weight)
+        gap, scale = problem.judge(smoothed.step.certificate).gap, self._scale(r, problem)
+        l1, jump = smoothed.threshold.l1, smoothed.threshold.jump
+        return _Point(scores / length, r, v, length, l1, jump, *weight, gap, scale, self._tol, is_exact)
 
-    def _goal(self, r: FloatArray, problem: LoadingProblem) -> float:
-        """The gap to reach for the map r (P,): the tolerance times the scale of its problem.
+    def _scale(self, r: FloatArray, problem: LoadingProblem) -> float:
+        """Return what gaps for the map r (P,) are relative to: the scale of its problem, or less.
 
-        Where the features hardly differ, nearly all of that scale is what they share, and errors are counted
-        in units of the differences instead: they decide which loadings are zero.
+        Where the features hardly differ, nearly all of that scale is what they share, and gaps are relative
+        to the differences instead: they decide which loadings are zero.
         """
         scale = problem.scale()
         contrast = r.size * (standard_deviation(r) / TARGET_L2) ** 2 / 2
-        tol = self._tol * min(1.0, contrast / (LEAST_CONTRAST * scale))
-        return max(tol, min(self._tol, FINEST)) * scale
+        return min(scale, max(contrast / LEAST_CONTRAST, FINEST / self._tol * scale))
 
 
 class _Ahead:

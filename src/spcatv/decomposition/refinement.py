@@ -141,7 +141,10 @@ def refine_to_sparsity(
     limits = replace(limits, keep_warm_start=True)
 
     def objective() -> float:
-        penalties = [t.with_weights(c.weights.l1, c.weights.tv) for t, c in zip(targets, blocks, strict=True)]
+        penalties = [
+            t.with_weights(c.weights.l1, c.weights.tv, n_samples * c.smoothness_unit)
+            for t, c in zip(targets, blocks, strict=True)
+        ]
         return joint_objective(data, penalties, blocks)
 
     objectives = [objective()]

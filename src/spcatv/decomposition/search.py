@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -18,7 +19,7 @@ from spcatv.decomposition.constrained import alternate_to_sparsity
 from spcatv.decomposition.continuation import ComponentStart
 from spcatv.decomposition.journal import Recall, make_anew
 from spcatv.decomposition.penalty import LoadingPenalty
-from spcatv.decomposition.target import SparsityTarget
+from spcatv.decomposition.target import TARGET_L2, SparsityTarget
 from spcatv.kernels.workspaces import cached_layout
 from spcatv.problem import as_penalty
 from spcatv.solvers.warm import WARM_TAU, WarmSolver
@@ -90,9 +91,9 @@ def best_component(
         tried.append(try_out() if sketch else recall(f"start-{number}", try_out))
     if isinstance(request, SparsityTarget):
         # one weight for all starts: that of the strongest map
-        penalty = request.with_weights(0.0, max(component.weights.tv for component in tried))
+        tv = max(component.weights.tv for component in tried)
         lacking = cached_layout(request.structure, _lacking_differences)
-        best = max(tried, key=lambda component: _merit(component, penalty, lacking, data.shape[0]))
+        best = max(tried, key=lambda component: _merit(component, request, tv, lacking, data.shape[0]))
     else:
         best = min(tried, key=lambda component: component.objective)
     if best.is_null:
@@ -106,8 +107,12 @@ def best_component(
     )
 
 
-def _merit(component: Component, penalty: LoadingPenalty, lacking: FloatArray, n_samples: int) -> float:
-    """``||X v|| / N - tv (s(v) + b(v))`` for the unit loading v (docs/method.md section 4.2).
+def _merit(
+    component: Component, target: SparsityTarget, tv: float, lacking: FloatArray, n_samples: int
+) -> float:
+    """``||X v|| / N - tv (s(v) + b(v))`` for the unit loading v, or its counterpart of a quadratic penalty.
+
+    Both are those of docs/method.md section 4.2.
 
     Components of the same sparsity differ in what they explain and in how rough they are. The first
     alone would prefer a patch of noise to a weak region. ``b(v) = sum_j b_j |v_j|`` (``b_j v_j^2`` for a
@@ -120,8 +125,11 @@ def _merit(component: Component, penalty: LoadingPenalty, lacking: FloatArray, n
     length = float(np.linalg.norm(component.v))
     explained = component.scores_norm / (length * n_samples)
     unit = np.abs(to_host(component.v)) / length
-    outline = float(lacking @ (unit**2 if as_penalty(penalty.penalty).quadratic else unit))
-    return explained - penalty.value(component.v / length) - penalty.weights.tv * outline
+    penalty = target.with_weights(0.0, tv, component.smoothness_unit / length)
+    rough = penalty.value(component.v / length)  # with l2, which is the same for all
+    if as_penalty(target.penalty).quadratic:
+        return explained / math.sqrt((rough + tv * float(lacking @ unit**2)) / TARGET_L2)
+    return explained - rough - tv * float(lacking @ unit)
 
 
 def _lacking_differences(structure: Structure) -> FloatArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,7 @@ MEDIAN_TO_DEVIATION = 1.4826
 # The smoothness is lowered to this share of what was asked for, and no further.
 LEAST_SMOOTHNESS = 0.01
 # The entries of a map that nothing smooths are known to this share of the largest. Scores this much shorter
-# than those that a loading could have are nothing but rounding, and so is a penalty this small per feature.
+# than those that a loading could have are nothing but rounding.
 ROUNDING = 1e-12
 # Largest distance from the wanted share of zeros for which the smoothness is not lowered.
 LARGEST_MISS = 0.05
@@ -47,17 +47,10 @@ class Threshold:
     # whether the share of zeros is far from the wanted one: the plateau is large, or the structured
     # penalty leaves more zeros by itself, or nothing but noise
     is_off: bool
-    cuts: bool = False  # whether the plateau is zero
-    is_inside: bool = False  # whether l1 is a weight of the smoothing problem, which has cut the plateau off
-
-    @property
-    def inside(self) -> float:
-        """The l1 weight of the smoothing problem."""
-        return self.l1 if self.is_inside else 0.0
 
     def apply(self, z: FloatArray) -> FloatArray:
-        """``S(z, l1)``, or z itself where the smoothing problem has thresholded it, shape (P,)."""
-        return z if self.is_inside else z - np.clip(z, -self.l1, self.l1)
+        """Return ``S(z, l1)``, shape (P,)."""
+        return z - np.clip(z, -self.l1, self.l1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,14 +78,9 @@ class SparsityTarget:
         n_features = self.structure.n_features
         return min(round(self.sparsity * n_features), n_features - 1)
 
-    def structured_weight(self, r: FloatArray, smoothness: float) -> float:
-        """Weight tv of the structured penalty for the map r.
-
-        Penalties that grow like a norm count in units of the contrast of r; a quadratic one has no unit.
-        """
-        if as_penalty(self.penalty).quadratic:
-            return smoothness
-        return smoothness * standard_deviation(r)
+    def unit(self, r: FloatArray) -> float:
+        """Return the unit of smoothness for the map r (P,): its contrast, or 1 for a quadratic penalty."""
+        return 1.0 if as_penalty(self.penalty).quadratic else standard_deviation(r)
 
     def smoothness_of_noise(self, r: FloatArray, z: FloatArray) -> float:
         """The smoothness at which tv is the contrast of what smoothing takes from most of a map r (P,).
@@ -105,18 +93,13 @@ class SparsityTarget:
         noise = MEDIAN_TO_DEVIATION * float(np.median(np.abs(r - z)))
         return noise / standard_deviation(r) if noise > 0 else self.smoothness
 
-    def spares_constants(self) -> bool:
-        """Whether constant maps cost nothing, as with total variation, and not with groups of features."""
-        penalty = LoadingPenalty(self.structure, Weights(0.0, 0.0, 1.0), self.penalty)
-        return penalty.value(np.ones(self.structure.n_features)) <= ROUNDING * self.structure.n_features
-
     def solver(self, method: str | Solver, dtype: npt.DTypeLike) -> WarmSolver:
         """A warm solver for the smoothing problems."""
-        return self.with_weights(0.0, self.smoothness).solver(method, dtype)
+        return self.with_weights(0.0, self.smoothness, 1.0).solver(method, dtype)
 
-    def smoothing(self, r: FloatArray, tv: float, l1: float = 0.0) -> LoadingProblem:
-        """The problem whose solution is the smoothed map of r (P,); l1 cuts a plateau off."""
-        return self.with_weights(l1, tv).problem_at(r / TARGET_L2)
+    def smoothing(self, r: FloatArray, smoothness: float, unit: float) -> LoadingProblem:
+        """Return the problem whose solution is the smoothed map of r (P,)."""
+        return self.with_weights(0.0, smoothness * unit, unit).problem_at(r / TARGET_L2)
 
     def threshold(self, z: FloatArray, noise: float) -> Threshold:
         """The threshold that leaves the wanted zeros of a smoothed map z (P,).
@@ -151,28 +134,23 @@ class SparsityTarget:
             return threshold
         return self._threshold(counts(z, noise)[0], noise, threshold.jump)
 
-    def inside_threshold(self, z: FloatArray, plateau: Threshold) -> Threshold:
-        """The threshold of a plateau as the l1 weight of the problem whose solution is z (P,)."""
-        found = self._threshold(counts(np.abs(z), 0.0)[0], plateau.l1, plateau.jump)
-        return replace(found, cuts=True, is_inside=True)
-
     def _beside_plateau(self, magnitudes: FloatArray, l1: float, noise: float) -> Threshold:
         """A threshold above or below the plateau at l1: the side that is closer to the wanted zeros."""
         height = float(np.median(magnitudes[np.abs(magnitudes - l1) <= noise]))
         n_below, n_with = counts(magnitudes, *_between(height, noise))
         is_kept = self.n_zeros - n_below <= n_with - self.n_zeros or n_with == magnitudes.size
         l1 = max(height - CLEARANCE * noise, 0.0) if is_kept else height + noise
-        threshold = self._threshold(counts(magnitudes, l1)[0], l1, (n_with - n_below) / magnitudes.size)
-        return replace(threshold, cuts=not is_kept)
+        return self._threshold(counts(magnitudes, l1)[0], l1, (n_with - n_below) / magnitudes.size)
 
     def _threshold(self, n_found: int, l1: float, jump: float) -> Threshold:
         """The threshold l1, which leaves so many zeros."""
         n_features = self.structure.n_features
         return Threshold(l1, jump, is_off=abs(n_found - self.n_zeros) > max(LARGEST_MISS * n_features, 1))
 
-    def with_weights(self, l1: float, tv: float) -> LoadingPenalty:
-        """The penalty with given weights."""
-        return LoadingPenalty(self.structure, Weights(l1, TARGET_L2, tv), self.penalty, self.positive)
+    def with_weights(self, l1: float, tv: float, unit: float) -> LoadingPenalty:
+        """Return the penalty with given weights, whose other parameters are in this unit."""
+        penalty = as_penalty(self.penalty).in_units(unit) if unit > 0 else self.penalty
+        return LoadingPenalty(self.structure, Weights(l1, TARGET_L2, tv), penalty, self.positive)
 
 
 def _between(height: float, noise: float) -> tuple[float, float]:

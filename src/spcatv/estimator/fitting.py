@@ -196,9 +196,11 @@ def centred_data(estimator: Any, data: Data) -> CentredData:
         with np.errstate(all="ignore"), suppress(ValueError, np.linalg.LinAlgError):
             prepare(centred, _plan(estimator, centred, keep_warm_start=False), int(estimator.n_components))
     scaled = centred.at_ordinary_scale()
-    if scaled is centred or isinstance(as_penalty(estimator.penalty), TotalVariation):
+    penalty = as_penalty(estimator.penalty)
+    has_own_unit = estimator.alpha is None and not penalty.quadratic
+    if scaled is centred or has_own_unit or isinstance(penalty, TotalVariation):
         return scaled
-    # other penalties are not homogeneous: X in another unit is another problem
+    # others are not homogeneous of degree 1: X in another unit is another problem
     low, high = ORDINARY_SQUARES[data.dtype]
     if not low < centred.largest_column_norm < high:
         raise ValueError(

@@ -14,7 +14,6 @@ from spcatv._util.entities import natural_groups
 from spcatv._util.types import FloatArray
 from spcatv._util.warn import warn_user
 from spcatv.data import AdjustedData, Adjustment
-from spcatv.images.cleaning import cleaned_rows
 from spcatv.images.confounds import ConfoundFit, ConfoundTable, fit_confounds, read_confounds
 from spcatv.images.features import (
     DropReport,
@@ -29,12 +28,12 @@ from spcatv.images.features import (
 from spcatv.images.formats import listed, space_of, without
 from spcatv.images.loading import ImageError
 from spcatv.images.maskers import is_masker, masker_parts
-from spcatv.images.matrix import ReadProgress, Storage, heard, read_batches, read_matrix
+from spcatv.images.matrix import ReadProgress, Storage, cleaned_rows, heard, read_batches, read_matrix
 from spcatv.images.quality import ImageQuality, image_quality
 from spcatv.images.reading import AUTO, NOTHING, Reading
 from spcatv.images.rows import StoredRows, data_of
 from spcatv.images.run_confounds import beside, check_words, is_per_run, run_tables
-from spcatv.images.runs import ROUNDING, Run, RunWarning, check_runs, clean_runs
+from spcatv.images.runs import ROUNDING, Run, RunWarning, check_runs, clean_runs, common_t_r
 from spcatv.images.space import Samples, Space
 from spcatv.images.voxel_statistics import kept_statistics
 
@@ -83,6 +82,7 @@ class Preparation:
     scale: FloatArray | None  # standard deviations that the features are divided by, shape (n_features,)
     dtype: str  # "float32" or "float64"
     reading: Reading = NOTHING  # what happens while images are read
+    t_r: float | None = None  # seconds between the volumes of the fit; None if unknown, or if runs differ
 
     def read(
         self,
@@ -350,7 +350,7 @@ def read_cohort(
     smooth = _smoothed(samples, reading)
     found = read_matrix(smooth, space, precision, progress=progress, memory=memory, storage=storage)
     X: Any = found.X
-    quality = image_quality(X, samples.names, space.noun)
+    quality = image_quality(X, samples.names, space.noun, scaled=reading.standardize_runs != "none")
     X, space, dropped = _without_bad(X, space, bad_features, samples.names)
     if reading.cleans:
         if isinstance(X, StoredRows):
@@ -367,7 +367,7 @@ def read_cohort(
         X = _scaled(X, scale)
     return Cohort(
         X=X.data if isinstance(X, StoredRows) else X,
-        preparation=Preparation(space=space, confounds=fit, scale=scale, dtype=precision, reading=reading),
+        preparation=Preparation(space, fit, scale, precision, reading, common_t_r(samples.runs, reading)),
         adjustment=Adjustment(standardize, None if table is None else table.values),
         names=samples.names,
         files=tuple(InputFile(str(path), found.sha256[path]) for path in dict.fromkeys(samples.files)),

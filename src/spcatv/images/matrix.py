@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,10 @@ from spcatv._util.types import FloatArray
 from spcatv.data import checked_memory_limit
 from spcatv.data.memory import BLOCK_BYTES, PARTS, Budget, bytes_text, machine_memory
 from spcatv.images.loading import ImageError, each_image, image_errors
-from spcatv.images.row_store import Kind, Origin, Rows, checked_cache, digest, known_rows, open_store
+from spcatv.images.reading import Reading
+from spcatv.images.row_cache import Origin, RowFiles, checked_cache, digest, software
 from spcatv.images.rows import StoredRows
+from spcatv.images.runs import clean_runs, time_step
 from spcatv.images.space import Samples, Space
 from spcatv.model import file_sha256
 from spcatv.progress import Event, FileRead, listeners, listening, silence, together
@@ -123,9 +125,9 @@ def read_matrix(
             return _remembered(samples, space, shape, dtype, memory)
         if storage.cache is None or not is_storable(samples):
             return _in_memory(samples, shape, dtype, storage.n_threads)
-        rows = stored_rows(samples, space, dtype, storage)
-        X = StoredRows.open(rows, storage.budget)
-        hashes = zip(samples.runs, rows.sha256, strict=True)
+        files = row_files(samples, space, dtype, storage)
+        X = StoredRows.open(files, storage.budget)
+        hashes = zip(samples.runs, files.sha256, strict=True)
         known = {path: sha for run, found in hashes for path, sha in zip(run.files, found, strict=True)}
         return ReadValues(np.asarray(X) if storage.in_memory(shape, dtype) else X, known)
 
@@ -142,7 +144,7 @@ def read_batches(
         return
     stored: Any = None
     if storage.cache is not None and is_storable(samples):
-        stored = StoredRows.open(stored_rows(samples, space, dtype, storage), Budget())
+        stored = StoredRows.open(row_files(samples, space, dtype, storage), Budget())
     for batch in _batches(samples, (len(samples.names), space.n_features), dtype, storage):
         part = slice(samples.runs[batch[0]].start, samples.runs[batch[-1]].stop)
         if stored is not None:
@@ -236,49 +238,78 @@ def _teller(samples: Samples) -> Callable[[int], None]:
     return done
 
 
-def stored_rows(samples: Samples, space: Space, dtype: str, storage: Storage) -> Rows:
-    """The rows of all samples in the cache; what is not there yet is read and kept."""
-    assert storage.cache is not None
-    images, kind = samples.images(), row_kind(samples, space, dtype)
+def row_files(samples: Samples, space: Space, dtype: str, storage: Storage) -> RowFiles:
+    """Return the rows of all samples in the cache; read the images that are missing there."""
+    images = samples.images()
     assert images is not None
-    origins = [
-        Origin(run.name, run.files, run.n_samples, image.made_with)
-        for run, image in zip(samples.runs, images, strict=True)
-    ]
-    done = _teller(samples)
-    known = known_rows(storage.cache, kind, origins)
-    if known is not None:
-        for number in range(len(origins)):
-            done(number)
-        return known
+    files = _files_in_cache(samples, space, dtype, storage)
+    origins = files.origins
 
     def make(number: int) -> tuple[FloatArray, tuple[str, ...]]:
-        origin = origins[number]
-        hashes = tuple(file_sha256(path) for path in origin.files)
-        rows: FloatArray = np.empty((origin.n_rows, space.n_features), dtype)
+        hashes = tuple(file_sha256(path) for path in origins[number].files)
+        rows: FloatArray = np.empty((origins[number].n_rows, space.n_features), dtype)
         _read(images[number], rows)
         return rows, hashes
 
-    largest = max(origin.n_rows for origin in origins) * space.n_features * np.dtype(dtype).itemsize
+    largest = max(origin.n_rows for origin in origins) * files.row_bytes
     limit = storage.budget.limit
     room = min(MOST_IN_FLIGHT, machine_memory() // PARTS if limit is None else limit // PARTS)
     n_threads = min(storage.n_threads, len(origins), max(1, int(room // largest)))
     with warnings.catch_warnings():  # as above
-        return open_store(storage.cache, kind).complete(origins, make, done, n_threads)
+        return files.complete(make, _teller(samples), n_threads)
 
 
-def row_kind(samples: Samples, space: Space, dtype: str, **further: Any) -> Kind:
-    """What rows depend on beside their files: where the features are, and what happens to the values."""
+def cleaned_rows(
+    X: StoredRows,
+    samples: Samples,
+    space: Space,
+    reading: Reading,
+    tables: Sequence[FloatArray | None],
+    storage: Storage,
+) -> StoredRows:
+    """Return the cleaned rows of all runs, on disk; one run is in memory at a time.
+
+    `X` holds the rows as they were read, of the features of `space`; `tables` the confounds of every run.
+    """
+    about = [
+        digest(asdict(reading), time_step(run, reading), [] if table is None else np.asarray(table))
+        for run, table in zip(samples.runs, tables, strict=True)
+    ]
+
+    def make(number: int) -> tuple[FloatArray, tuple[str, ...]]:
+        run = samples.runs[number]
+        rows = np.asarray(X[run.start : run.stop])
+        clean_runs(rows, [run.moved(-run.start)], reading, [tables[number]])
+        return rows, ()
+
+    files = _files_in_cache(samples, space, str(X.dtype), storage, about)
+    return StoredRows.open(files.complete(make, lambda _: None, 1), storage.budget)
+
+
+def _files_in_cache(
+    samples: Samples, space: Space, dtype: str, storage: Storage, about: Sequence[str] | None = None
+) -> RowFiles:
+    """Return the files of the samples in the cache, whether they exist or not.
+
+    `about` holds digests of how every run is cleaned; None for rows as they are read.
+    """
+    assert storage.cache is not None
     values, arrays = space.state()
     places = space.places()
-    # labels say which features there are, and a header how maps are written
+    # places choose among as many features as there are labels; a header decides how maps are written
     where = {
-        name: digest(array)
+        name: list(array.shape)
+        if places is not None and name.startswith(("labels", "header"))
+        else digest(array)
         for name, array in sorted(arrays.items())
-        if places is None or not name.startswith(("labels", "header"))
     }
-    about = {"space": space.kind, "values": values, "where": where, "treatment": samples.treatment}
-    return Kind({**about, **further}, np.arange(space.n_features) if places is None else places, dtype)
+    kind = {"space": space.kind, "values": values, "where": where, "treatment": samples.treatment}
+    origins = [
+        Origin(run.name, run.files, run.n_samples, "" if about is None else about[number])
+        for number, run in enumerate(samples.runs)
+    ]
+    places = np.arange(space.n_features) if places is None else places
+    return RowFiles(storage.cache, kind, places, dtype, origins)
 
 
 def _remembered(
@@ -286,7 +317,7 @@ def _remembered(
 ) -> ReadValues:
     """Read, or taken from a joblib.Memory."""
     known = _hashes(samples)
-    key = ([known[path] for path in samples.files], space.state(), samples.treatment)
+    key = ([known[path] for path in samples.files], space.state(), samples.treatment, software())
     cached = checked_memory(memory).cache(_filled, ignore=["samples"])
     is_kept = bool(cached.check_call_in_cache(samples, shape, dtype, key))
     X = np.require(cached(samples, shape, dtype, key), requirements="W")

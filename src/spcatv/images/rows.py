@@ -1,4 +1,4 @@
-"""Rows on disk that are looked through like those of an array, a block at a time."""
+"""Array-like view of rows stored on disk, read in blocks."""
 
 from __future__ import annotations
 
@@ -10,22 +10,20 @@ import numpy as np
 from spcatv._util.types import FloatArray
 from spcatv.data import Data, StoredData, as_data
 from spcatv.data.memory import Budget
-from spcatv.data.stored import map_reader
-from spcatv.images.row_store import Rows
+from spcatv.images.row_cache import RowFiles
 
 
 class StoredRows:
-    """Rows of a store, shape (n_samples, n_features): iterated and sliced, but never held as a whole."""
+    """Rows on disk, shape (n_samples, n_features): iterated and sliced, but never held as a whole."""
 
     def __init__(self, data: StoredData) -> None:
         self.data = data  # the same as data for a fit
 
     @classmethod
-    def open(cls, rows: Rows, budget: Budget) -> StoredRows:
-        """Rows of a store, in blocks of the size that the budget allows."""
-        reader = map_reader(rows.store.array(int(rows.numbers.max()) + 1))
-        data = StoredData(reader, rows.store.dtype, budget, rows.numbers)
-        return cls(data if rows.columns is None else data.columns(rows.columns))
+    def open(cls, files: RowFiles, budget: Budget) -> StoredRows:
+        """Return the rows of files in blocks of the size that the budget allows."""
+        data = StoredData(files, files.dtype, budget)
+        return cls(data if files.columns is None else data.columns(files.columns))
 
     @property
     def shape(self) -> tuple[int, int]:

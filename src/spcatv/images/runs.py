@@ -210,6 +210,13 @@ def _t_r(run: Run, reading: Reading) -> float:
     return found
 
 
+def common_t_r(runs: Sequence[Run], reading: Reading) -> float | None:
+    """Return the seconds between volumes, as given or as all runs state them; None if they differ."""
+    times = {reading.t_r or stated_t_r(run) for run in runs if run.n_samples > 1}
+    rounded = {None if seconds is None else round(float(seconds), 6) for seconds in times}
+    return rounded.pop() if len(rounded) == 1 else None
+
+
 def stated_t_r(run: Run) -> float | None:
     """Seconds between volumes as the run or the JSON file beside it states them; None if they do not."""
     return run.t_r or _sidecar_t_r(run.files)

@@ -22,7 +22,7 @@ from spcatv.images.formats import space_named
 from spcatv.images.loading import is_path
 from spcatv.images.reading import Reading, make_reading
 from spcatv.model import ModelError, SavedModel, file_sha256, pack, unpack, write_model
-from spcatv.model.records import read_record, write_record
+from spcatv.model.records import NUMBER_OR_NULL, read_record, read_value, write_record
 from spcatv.model.schema import DROPPED, IMAGE_FILE, IMAGE_PACKAGES, IMAGE_READING, current_versions
 
 Arrays = dict[str, Array]
@@ -47,6 +47,8 @@ def save_fitted(model: Any, folder: str | os.PathLike[str]) -> Path:
     of_images["mask_report"] = model.mask_report_
     of_images["reading_report"] = model.reading_report_
     of_images["reading"] = write_record(IMAGE_READING, preparation.reading)
+    if preparation.t_r is not None:
+        of_images["t_r"] = preparation.t_r
     of_images["dropped"] = write_record(DROPPED, model.dropped_)
     own, own_arrays = _own_parameters(model)
     saved = SavedModel(
@@ -193,6 +195,7 @@ def _read_preparation(state: dict[str, Any], arrays: Mapping[str, Array]) -> Pre
         scale=arrays["scale"] if state["standardized"] else None,
         dtype=checked_dtype(state["dtype"]),
         reading=make_reading(**read_record(IMAGE_READING, state["reading"], "how images are read")),
+        t_r=read_value(NUMBER_OR_NULL, state.get("t_r"), "t_r of the images"),
     )
 
 

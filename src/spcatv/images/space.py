@@ -66,11 +66,6 @@ class Samples(ABC):
         """What happens to the values while they are read, beside the mask; the key of a cache."""
         return None
 
-    @property
-    def made_with(self) -> str:
-        """The software that changes the values while they are read, with its version; empty if none does."""
-        return ""
-
     def smoothed(self, fwhm: float) -> Self:
         """The same samples, to be smoothed with a kernel of this width in mm while they are read."""
         raise ImageError(

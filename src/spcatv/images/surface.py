@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -235,11 +234,6 @@ class SurfaceSamples(SmoothableSamples):
 
     space: SurfaceSpace
     overlays: Mapping[str, tuple[Overlay, ...]]
-
-    @property
-    def made_with(self) -> str:
-        """The version of nilearn, if it smooths."""
-        return "" if self.fwhm is None else f"nilearn {version('nilearn')}"
 
     @cached_property
     def _groups(self) -> list[tuple[Overlay, ...]]:

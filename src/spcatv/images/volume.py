@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -212,12 +211,6 @@ class VolumeSamples(SmoothableSamples):
     volumes: tuple[Volume, ...]
     # of all values that were read, also outside the mask; None if nobody asks
     sums: FrameSums | KeptFrame | None
-
-    @property
-    def made_with(self) -> str:
-        """The version of nilearn, if it smooths or resamples."""
-        is_changed = self.fwhm is not None or any(volume.moved for volume in self.volumes)
-        return f"nilearn {version('nilearn')}" if is_changed else ""
 
     def images(self) -> list[VolumeSamples]:
         """The samples of every image."""

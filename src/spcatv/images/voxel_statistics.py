@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from spcatv._util.files import replacing
 from spcatv._util.threads import most_threads
 from spcatv._util.types import Array, FloatArray, IntArray
 from spcatv.images.loading import ImageError, each_image
-from spcatv.images.row_store import LAYOUT, CacheError, Origin, digest, make_cache
+from spcatv.images.row_cache import DIGITS, PREFIX, digest, file_states, software, unusable
 from spcatv.images.volume_files import FrameSums, Volume
 from spcatv.progress import StageAdvanced, StageStarted, listeners, together
 
@@ -148,23 +147,20 @@ def _file_of_sums(volumes: list[Volume]) -> Path | None:
     files = [volume.file for volume in volumes]
     if folder is None or None in files:
         return None
-    make_cache(folder)
     states = [
-        Origin("", (file,), 1, str(volume.moved)).state()
-        for volume, file in zip(volumes, files, strict=True)
-        if file
+        [file_states([file]), str(volume.moved)] for volume, file in zip(volumes, files, strict=True) if file
     ]
     grid = [list(volumes[0].shape), volumes[0].affine.tolist()]
-    moved = version("nilearn") if any(volume.moved for volume in volumes) else ""
-    return folder / f"spcatv-mask-{digest(LAYOUT, states, grid, moved)[:20]}.npz"
+    return folder / f"{PREFIX}mask-{digest(states, grid, software())[:DIGITS]}.npz"
 
 
 def _save(file: Path, sums: dict[str, Any]) -> None:
     try:
+        file.parent.mkdir(parents=True, exist_ok=True)
         with replacing(file) as temporary, temporary.open("wb") as opened:
             np.savez(opened, allow_pickle=False, **sums)
     except OSError as error:
-        raise CacheError(f"{file.parent}: cannot hold a cache ({error.strerror or error})") from error
+        raise unusable(file.parent, error) from error
 
 
 def _loaded(file: Path | None, shape: tuple[int, ...]) -> dict[str, Any] | None:

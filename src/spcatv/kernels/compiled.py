@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any, TypeVar
+from contextlib import suppress
+from typing import Any, TypeVar, cast
 
 from numba import njit
+from numba.core.caching import FunctionCache
 from numba.core.compiler_lock import global_compiler_lock
 
 from spcatv._util.threads import wait_for_at_fork
 from spcatv._util.types import Array
+from spcatv._util.warn import warn_user
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -22,6 +25,10 @@ FAST_MATH = {"reassoc", "contract", "nsz", "arcp", "nnan", "ninf"}
 # The judge of all solvers must see a NaN where there is one.
 CAREFUL_MATH = {"reassoc", "contract", "nsz"}
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+REMEDY = (
+    "set NUMBA_CACHE_DIR to a folder of your own. Processes run the code that they find "
+    "there, so nobody else must be able to write to it"
+)
 wait_for_at_fork(global_compiler_lock)
 
 
@@ -58,19 +65,41 @@ def read_only(array: Array) -> Array:
     return view
 
 
+class _KernelCache(FunctionCache):
+    """Numba's cache on disk. Damage and a full disk cost time, but end no run."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Load a compiled kernel; None, and an empty index, if the files are damaged."""
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # damaged bytes may stand for anything
+            with suppress(OSError):
+                self.flush()
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Save a compiled kernel; warn if that fails."""
+        try:
+            super().save_overload(sig, data)
+        except Exception as error:  # also an index that is damaged and cannot be replaced
+            why = (isinstance(error, OSError) and error.strerror) or error
+            warn_user(
+                f"compiled kernels cannot be kept in {self.cache_path} ({why}); {REMEDY}", RuntimeWarning
+            )
+
+
 def _compile(function: F, fast_math: set[str]) -> F:
+    compiled: Any = njit(fastmath=fast_math, **OPTIONS)(function)
     try:
-        compiled: F = njit(cache=True, fastmath=fast_math, **OPTIONS)(function)
+        compiled._cache = _KernelCache(function)
     except RuntimeError as error:
         if "no locator available" not in str(error):
             raise
         # neither the folder of the package nor the home folder can be written
         warnings.warn(
-            "compiled kernels cannot be kept between processes, because no folder for them is writable; set "
-            "NUMBA_CACHE_DIR to a folder of your own. Processes run the code that they find there, so nobody "
-            "else must be able to write to it",
+            "compiled kernels cannot be kept between processes, because no folder for them is writable; "
+            f"{REMEDY}",
             RuntimeWarning,
             stacklevel=2,
         )
-        compiled = njit(fastmath=fast_math, **OPTIONS)(function)
-    return compiled
+    return cast(F, compiled)

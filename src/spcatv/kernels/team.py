@@ -22,7 +22,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from spcatv._util.threads import cores_lock, threads_for
+from spcatv._util.threads import CORES, threads_for, users_of_cores
 from spcatv.kernels.compiled import inlined_kernel, kernel
 from spcatv.kernels.meeting import APART, SPINS, Marks, get_mark, let_others_run, set_mark
 
@@ -164,23 +164,18 @@ class _Crew:
         self._doors: list[SimpleQueue[bool]] = []
 
     def call_up(self, n_threads: int) -> None:
-        """Wake the threads of a team, or start them; they stay awake until `dismiss`."""
+        """Wake the threads of a team, or start them; they stay awake until `STAY_AWAKE` is 0."""
         if _call_up(self.board, n_threads) == 0:
             return
         for number in range(1, n_threads):
             if number > len(self._doors):
-                self._doors.append(SimpleQueue())
-                threading.Thread(target=self._work, args=(number,), name="spcatv", daemon=True).start()
+                door: SimpleQueue[bool] = SimpleQueue()
+                threading.Thread(target=self._work, args=(number, door), name="spcatv", daemon=True).start()
+                self._doors.append(door)
             if self.board[number * APART + AWAKE] == 0:
-                self.board[number * APART + AWAKE] = 1
                 self._doors[number - 1].put(True)
 
-    def dismiss(self) -> None:
-        """Let idle threads fall asleep."""
-        self.board[STAY_AWAKE] = 0
-
-    def _work(self, number: int) -> None:
-        door = self._doors[number - 1]
+    def _work(self, number: int, door: SimpleQueue[bool]) -> None:
         while door.get():
             _serve(self.board, number)
 
@@ -203,18 +198,18 @@ def on_team(function: Callable[..., None], arguments: tuple[Any, ...], n_threads
 
     The number n is `n_threads`, or 1 where another thread of this process has the cores.
     """
-    lock = cores_lock()
-    crew = _crew
-    if n_threads == 1 or not lock.acquire(blocking=False):
-        function(ALL, 1, crew.board, *arguments)
-        return
+    users, call, crew = users_of_cores(), object(), _crew
     try:
-        n_threads = min(n_threads, MOST_THREADS)
-        crew.call_up(n_threads)
+        if n_threads == 1 or users.setdefault(CORES, call) is not call:
+            n_threads = 1
+        else:
+            n_threads = min(n_threads, MOST_THREADS)
+            crew.call_up(n_threads)
         function(ALL, n_threads, crew.board, *arguments)
     finally:
-        crew.dismiss()
-        lock.release()
+        if CORES in users and users[CORES] is call:
+            crew.board[STAY_AWAKE] = 0
+            del users[CORES]
 
 
 def on_ranges(

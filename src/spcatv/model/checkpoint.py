@@ -13,7 +13,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,7 +25,7 @@ from spcatv.model.schema import current_versions
 
 T = TypeVar("T")
 
-ABOUT, SUFFIX = "about.json", ".record"
+ABOUT, LOCK, SUFFIX = "about.json", ".lock", ".record"
 # Differences that a message names; the rest are counted.
 MOST_NAMED = 5
 # Values that a message can show.
@@ -217,14 +217,12 @@ def checkpointing(folder: str | os.PathLike[str] | None) -> Iterator[None]:
         yield
         return
     place = Path(folder).expanduser()
-    hold = _held(place)
-    token = _current.set(Checkpoint(place))
-    try:
-        yield
-    finally:
-        _current.reset(token)
-        if hold is not None:
-            os.close(hold)
+    with _held(place):
+        token = _current.set(Checkpoint(place))
+        try:
+            yield
+        finally:
+            _current.reset(token)
 
 
 @contextmanager
@@ -237,14 +235,16 @@ def no_checkpoint() -> Iterator[None]:
         _current.reset(token)
 
 
-def _held(folder: Path) -> int | None:
-    """Lock a checkpoint; None on a file system without locks."""
-    with _writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    try:
-        hold = locked(folder)
-    except OSError:
-        return None
-    if hold is None:
-        raise CheckpointError(f"the checkpoint {folder} is in use by another run; wait for it to end")
-    return hold
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Make the folder of a checkpoint, and lock it inside a ``with`` block."""
+    with ExitStack() as stack:
+        with _writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            try:
+                stack.enter_context(locked(folder / LOCK))
+            except BlockingIOError as error:
+                raise CheckpointError(
+                    f"the checkpoint {folder} is in use by another run; wait for it to end"
+                ) from error
+        yield

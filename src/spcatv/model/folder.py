@@ -16,7 +16,7 @@ import shutil
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from spcatv._util.locks import locked
@@ -57,19 +57,13 @@ def atomic_folder(
     """
     place = _checked_place(Path(target), objection)
     _clear_stale(place)
-    temporary, hold = _new_sibling(place)
-    try:
+    with _new_sibling(place) as temporary:
         yield temporary
         try:
             _flush(temporary)
             _put_in_place(temporary, place)
         except OSError as error:
             raise ModelError(f"cannot write the folder {target}: {error.strerror or error}") from error
-    finally:
-        # now the previous folder after an exchange, or the unfinished one after an error
-        shutil.rmtree(temporary, ignore_errors=True)
-        if hold is not None:
-            os.close(hold)
 
 
 def standing_folder(target: Path) -> Path:
@@ -101,32 +95,31 @@ def _checked_place(target: Path, objection: Callable[[Path], str | None] | None)
     return place
 
 
-def _new_sibling(place: Path) -> tuple[Path, int | None]:
+@contextmanager
+def _new_sibling(place: Path) -> Iterator[Path]:
     """Create an empty hidden folder beside the place, with the permissions the place has or would get.
 
-    The second value is a descriptor that locks it while this process lives, or None if that cannot be done.
+    The folder is locked while this process lives, and removed afterwards.
     """
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        while True:
-            temporary = place.with_name(f".{place.name}.{secrets.token_hex(4)}.spcatv-partial")
+    temporary = place.with_name(f".{place.name}.{secrets.token_hex(4)}.spcatv-partial")
+    with ExitStack() as stack:
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(locked(_lock_of(temporary)))
             temporary.mkdir()
-            hold = _hold(temporary)
-            # before it was locked, another process may have taken it for a stale one
-            if temporary.exists():
-                break
-        if place.is_dir():
-            shutil.copymode(place, temporary)
-    except OSError as error:
-        raise ModelError(f"cannot write in the folder {place.parent}: {error.strerror or error}") from error
-    return temporary, hold
+            # in the end, the previous folder after an exchange, or the unfinished one after an error
+            stack.callback(shutil.rmtree, temporary, ignore_errors=True)
+            if place.is_dir():
+                shutil.copymode(place, temporary)
+        except OSError as error:
+            raise ModelError(
+                f"cannot write in the folder {place.parent}: {error.strerror or error}"
+            ) from error
+        yield temporary
 
 
-def _hold(folder: Path) -> int | None:
-    try:
-        return locked(folder)
-    except OSError:
-        return None
+def _lock_of(temporary: Path) -> Path:
+    return temporary.with_suffix(".spcatv-lock")
 
 
 def _clear_stale(place: Path) -> None:
@@ -134,10 +127,8 @@ def _clear_stale(place: Path) -> None:
     own = re.compile(rf"\.{re.escape(place.name)}\.[0-9a-f]{{8}}\.spcatv-partial")
     found = place.parent.glob(".*.spcatv-partial") if place.parent.is_dir() else ()
     for folder in [path for path in found if own.fullmatch(path.name) and _is_own_folder(path)]:
-        hold = _hold(folder)
-        if hold is not None:
+        with suppress(OSError), locked(_lock_of(folder)):
             shutil.rmtree(folder, ignore_errors=True)
-            os.close(hold)
 
 
 def _is_own_folder(path: Path) -> bool:

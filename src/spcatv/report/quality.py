@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spcatv._util.naming import some_of
+from spcatv._util.quality import SCALE
 from spcatv._util.types import FloatArray
 from spcatv.report import words
 from spcatv.report.content import Chart, Table, chart, heads
@@ -77,18 +78,23 @@ def quality_section(material: Material, views: Sequence[View]) -> Quality | None
 
 
 def _remarks(quality: Sequence[Any]) -> str:
-    """Which images are unlike the others, and which hold the values of another one."""
+    """Name the images that are unlike the others, have another scale, or hold the values of another one."""
     outliers = [f"{words.file_names(image.name)} ({image.why})" for image in quality if image.outlier]
     repeats = [words.file_names(image.name) for image in quality if SAME in image.why]
-    text = "No image is unlike the others."
+    scaled = [words.file_names(image.name) for image in quality if SCALE in image.why]
+    text = "" if scaled else "No image is unlike the others."
     if outliers:
         verb = "is" if len(outliers) == 1 else "are"
         n_images = words.count(len(quality), "image")
         text = f"{len(outliers)} of {n_images} {verb} unlike the others: {some_of(outliers)}."
+    if scaled:
+        remark = next(image.why for image in quality if SCALE in image.why)
+        have = f"{words.count(len(scaled), 'image')} {'has' if len(scaled) == 1 else 'have'} a"
+        text += f" The images have two scales: {have} {remark[remark.index(SCALE) :]}: {some_of(scaled)}."
     if repeats:
         verb = "holds" if len(repeats) == 1 else "hold"
         text += f" {words.count(len(repeats), 'image')} {verb} {SAME} another one: {some_of(repeats)}."
-    return text
+    return text.strip()
 
 
 def _table(quality: Sequence[Any]) -> Table:

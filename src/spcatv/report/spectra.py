@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import signal
 
-from spcatv._util.entities import entity_columns, files_of
+from spcatv._util.entities import entity_columns
 from spcatv._util.types import FloatArray, IntArray
 from spcatv.report import words
 from spcatv.report.content import Chart, Table, chart, component_table
@@ -59,29 +59,6 @@ def runs(names: Sequence[str]) -> tuple[Run, ...]:
     )
 
 
-def repetition_time(model: Any, found: Sequence[Run]) -> float | None:
-    """Seconds from one volume to the next: as given for the fit, or as all headers say; None if unknown."""
-    given = getattr(getattr(getattr(model, "preparation_", None), "reading", None), "t_r", None)
-    if given is not None:
-        return float(given)
-    times = {_stated_time(model, files_of(run.name)) for run in found}
-    return times.pop() if len(times) == 1 else None
-
-
-def _stated_time(model: Any, files: Sequence[str]) -> float | None:
-    """The time between volumes that an image states; None if its files are gone or do not say."""
-    from spcatv.images import ImageError
-    from spcatv.images.runs import stated_t_r
-
-    image = files[0] if len(files) == 1 else tuple(files)
-    try:
-        (run,) = model.preparation_.open([image]).runs
-    except (ImageError, OSError, ValueError):
-        return None
-    seconds = stated_t_r(run)
-    return None if seconds is None else round(seconds, 6)
-
-
 def spectra(scores: FloatArray, found: Sequence[Run], step: float) -> tuple[FloatArray, FloatArray]:
     """Power spectra of the scores (n_samples, K) by Welch's method, each with area one.
 
@@ -107,7 +84,7 @@ def time_courses(material: Material) -> TimeCourses | None:
     found = runs(material.scores.names)
     if not found:
         return None
-    step = repetition_time(material.model, found)
+    step = material.model.preparation_.t_r
     values = material.scores.values
     frequencies, power = spectra(values, found, step or 1.0)
     mean = power.mean(axis=0)

@@ -142,12 +142,11 @@ def certificate(
         return ("This component is dead, and not a result: its map and its scores are zero.",)
     reached = "which is within" if record.converged else "which misses"
     above = share_above_optimum(record, l2)
-    whose, sentences = "Its duality gap", []
+    whose, exact, sentences = "Its duality gap", "The exact map for these scores", []
     if record.target_sparsity is not None:
         whose = "The duality gap of the smoothed map"
-        sentences = [
-            "This map follows from its scores: it is smoothed, then cut to the wanted share of zeros."
-        ]
+        exact = f"The exact smoothed map for these scores, after the threshold {number(record.l1, 2)},"
+        sentences = ["This map follows from its scores: it is smoothed, then thresholded."]
     elif math.isfinite(above):
         sentences = [
             f"This map is within {percent(above, 2)} of the optimum of its problem, given the scores."
@@ -155,8 +154,7 @@ def certificate(
     sentences += [
         f"{whose}, which bounds the distance to the optimum, is {number(record.relative_gap, 2)} of the "
         f"problem's scale, {reached} the tolerance of {number(tol, 2)}.",
-        f"The exact map for these scores is at most {percent(record.error_bound, 2)} of the map's own length "
-        "away from this one.",
+        f"{exact} is at most {percent(record.error_bound, 2)} of the map's own length away from this one.",
         f"Of the {record.n_nonzero:,} loadings that are not zero, {record.n_certain:,} are certainly not "
         "zero in the exact map either.",
     ]

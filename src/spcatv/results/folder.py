@@ -209,31 +209,17 @@ def _remove_empty(folders: list[Path]) -> None:
 def _lock(folder: Path) -> Iterator[None]:
     """Keep other runs from writing to the same folder, as long as this process lives."""
     lock = folder.with_name(f".{folder.name}.spca-tv-lock")
-    descriptor = _taken(lock, folder)
-    try:
-        yield
-    finally:
-        lock.unlink(missing_ok=True)
-        if descriptor is not None:
-            os.close(descriptor)
-
-
-def _taken(lock: Path, folder: Path) -> int | None:
-    """Take the lock of a folder; None on a file system without locks, where nothing keeps two runs apart."""
-    while True:
+    with ExitStack() as stack:
         try:
-            lock.touch(mode=0o644)
-        except OSError as error:
-            raise _unwritable(folder, error) from error
-        try:
-            descriptor = locked(lock)
-        except FileNotFoundError:
-            continue  # the run before has just removed it
-        except OSError:
-            return None
-        if descriptor is None:
+            stack.enter_context(locked(lock))
+        except BlockingIOError as error:
             raise ResultsError(
                 f"another run is writing to the output folder {folder}; wait for it, or choose another with "
                 "--output"
-            )
-        return descriptor
+            ) from error
+        except OSError as error:
+            raise ResultsError(
+                f"cannot lock the output folder {folder} ({lock}: {error.strerror or error}); choose another "
+                "with --output"
+            ) from error
+        yield

@@ -71,13 +71,13 @@ METRICS_COLUMNS = {
         "Share of the total variance that PCA explains with as many components: the ceiling of their sum."
     ),
     "objective": "Penalised objective at the end; lower is better.",
-    "gap": "Exact duality gap of the loadings for their scores, at most this far from the minimum.",
+    "gap": "Exact duality gap of the loadings (with sparsity: of the smoothed map) for their scores.",
     "relative_gap": "The gap over the scale of the problem; below tol where converged, n/a if dead.",
-    "error_bound": "Upper bound on the distance of the unit loadings from the exact ones for their scores.",
+    "error_bound": "Largest distance of the unit loadings to the exact ones for the same scores, l1, tv.",
     "converged": "Whether the relative gap is within tol; n/a for a dead component, whose loadings are zero.",
     "n_alternations": "Alternations of scores and loadings.",
     "n_nonzero": "Loadings that are not zero.",
-    "n_certain": "Loadings that are surely not zero in the exact solution for these scores.",
+    "n_certain": "Loadings that are surely not zero in the exact ones for these scores, l1, tv.",
     "sparsity": "Share of the loadings that are exactly zero; n/a for a dead component.",
     "target_sparsity": "The share of zeros that was asked for; n/a in the penalised model.",
     "smoothness": (

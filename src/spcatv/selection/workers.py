@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any, TypeVar
 
 from joblib import Parallel, delayed, effective_n_jobs
@@ -105,7 +104,14 @@ class JoblibWorkers:
                 "joblib's backend 'multiprocessing' waits forever for a worker that died; take 'loky', "
                 "which is joblib's default, or 'threading'"
             )
-        return Parallel(n_jobs=self._n_jobs, return_as="generator_unordered").__enter__()
+        own = getattr(get_active_backend()[0], "backend_kwargs", {})  # what the user asks joblib for
+        then = own.get("initializer"), own.get("initargs", ())
+        return Parallel(
+            n_jobs=self._n_jobs,
+            return_as="generator_unordered",
+            initializer=_start_worker,
+            initargs=(os.getpid(), *then),
+        ).__enter__()
 
     def close(self) -> None:
         """Let the workers go."""
@@ -119,8 +125,7 @@ class JoblibWorkers:
         while left:
             error: BaseException | None = None
             try:
-                parent = os.getpid()
-                calls = [delayed(_numbered)(parent, number, function, item) for number, item in left.items()]
+                calls = [delayed(_numbered)(number, function, item) for number, item in left.items()]
                 for number, result in self._pool(calls):
                     del left[number]
                     yield number, result
@@ -146,16 +151,12 @@ class JoblibWorkers:
             self._pool = self._new_pool()
 
 
-def _numbered(parent: int, number: int, function: Callable[..., T], item: Item) -> tuple[int, T]:
-    """Call ``function(*item)``, in a process that ends with its parent."""
-    if os.getppid() == parent:
-        _end_with(parent)
+def _numbered(number: int, function: Callable[..., T], item: Item) -> tuple[int, T]:
     return number, function(*item)
 
 
-@cache
-def _end_with(parent: int) -> None:
-    """End this process soon after its parent: a parent that is killed cannot end its workers."""
+def _start_worker(parent: int, then: Callable[..., None] | None, arguments: tuple[Any, ...]) -> None:
+    """End this process soon after its parent, which cannot end its workers if it is killed; call `then`."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -163,6 +164,8 @@ def _end_with(parent: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, name="spcatv-parent", daemon=True).start()
+    if then is not None:
+        then(*arguments)
 
 
 def _called_here(function: Callable[..., T], items: Sequence[Item]) -> Iterator[tuple[int, T]]:

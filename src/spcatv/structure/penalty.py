@@ -83,6 +83,13 @@ class StructuredPenalty(ABC):
     def slope_at_zero(self, structure: Structure, rows: FloatArray) -> float:
         """``h(t z) / t`` as t falls to 0: h(z) itself if h is homogeneous, 0 if h is differentiable at 0."""
 
+    def in_units(self, unit: float) -> StructuredPenalty:
+        """Return the penalty ``unit * h(z / unit)``, or h itself if it is quadratic.
+
+        `SPCATV` smooths maps in units of their own contrast. This default is right for homogeneous penalties.
+        """
+        return self
+
     def slack(self, structure: Structure, rows: FloatArray, dual: FloatArray) -> float:
         """``h(z) + h*(dual) - dual'z >= 0``; a subclass should write it without cancellation."""
         return self.value(structure, rows) + self.conjugate(structure, dual) - float(dual @ rows)

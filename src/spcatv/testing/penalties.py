@@ -28,7 +28,8 @@ def check_penalty(
 ) -> None:
     """Check everything that problems, kernels and solvers take for granted about a structured penalty.
 
-    * ``h >= 0 = h(0)``, h is convex, and ``slope_at_zero`` is the limit of ``h(t z) / t``;
+    * ``h >= 0 = h(0)``, h is convex, ``slope_at_zero`` is the limit of ``h(t z) / t``, and
+      ``in_units(unit)`` is ``unit * h(z / unit)``, or h itself if it is quadratic;
     * ``project`` returns the closest feasible dual variable, and ``check_feasible`` accepts it;
     * ``slack(z, dual)`` is ``h(z) + h*(dual) - dual'z >= 0`` (Fenchel-Young);
     * ``dual_step`` is the proximal operator of ``sigma h*``, and ``slack`` is 0 at the pair of points that it
@@ -157,6 +158,13 @@ def _check_value(case: _Case) -> None:
         case.require(
             abs(near_zero - slope) <= 1e-6 * max(1.0, value),
             f"slope_at_zero is {slope!r}, but h(t z) / t is {near_zero!r} at t = {tiny}",
+        )
+        unit = 0.25
+        in_units = case.penalty.in_units(unit).value(case.structure, rows)
+        expected = value if case.penalty.quadratic else unit * case.value(rows / unit)
+        case.require(
+            abs(in_units - expected) <= ROUNDING * expected,
+            f"in_units({unit}) has the value {in_units!r}, not unit * h(z / unit) = {expected!r}",
         )
         other = rows
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,7 +21,9 @@ class HuberTV(UnitBallPenalty):
     Parameters
     ----------
     delta : float
-        > 0, in the unit of the operator rows: differences below it are smoothed, those above it may jump.
+        > 0: differences below it are smoothed, those above it may jump. In a `LoadingProblem`, and in
+        `SPCATV` with `alpha`, in the unit of the operator rows. In `SPCATV` with a `sparsity`, the default,
+        in units of the contrast of each component's own map, as `smoothness` is.
 
     Examples
     --------
@@ -37,6 +39,10 @@ class HuberTV(UnitBallPenalty):
     def __post_init__(self) -> None:
         if not (np.isfinite(self.delta) and self.delta > 0):
             raise ValueError(f"delta must be a finite number > 0, got {self.delta}")
+
+    def in_units(self, unit: float) -> HuberTV:
+        """Return the same with delta in other units."""
+        return replace(self, delta=unit * self.delta)
 
     def value(self, structure: Structure, rows: FloatArray) -> float:
         """``sum_g huber(||z_g||_2)``."""

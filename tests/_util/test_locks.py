@@ -1,0 +1,88 @@
+"""Lock files: held by one process at a time, and never a way to create another file."""
+
+import errno
+import os
+import subprocess
+import sys
+
+import pytest
+
+from spcatv._util.locks import locked
+from spcatv.model.checkpoint import CheckpointError, checkpointing
+from spcatv.model.folder import ModelError, atomic_folder
+from spcatv.results import ResultsError, claimed_folder
+
+filelock = pytest.importorskip("filelock")
+
+
+def test_a_lock_is_held_once_and_leaves_nothing(tmp_path):
+    path = tmp_path / "lock"
+    for _ in range(2):
+        with locked(path):
+            with pytest.raises(BlockingIOError, match="lock"), locked(path):
+                pytest.fail("held twice")
+            assert path.exists()
+        assert not path.exists()
+
+
+HOLDER = """
+import sys
+from pathlib import Path
+from spcatv._util.locks import locked
+
+with locked(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_killed_process_holds_no_lock(tmp_path):
+    path = tmp_path / "lock"
+    command = [sys.executable, "-c", HOLDER, str(path)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "held\n"
+    with pytest.raises(BlockingIOError), locked(path):
+        pytest.fail("held twice")
+    process.kill()
+    process.communicate()
+    assert path.exists()
+    with locked(path):
+        pass
+    assert not path.exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "O_NOFOLLOW"), reason="links are followed")
+@pytest.mark.parametrize("there", [False, True])
+def test_a_planted_link_is_refused_and_its_target_left_alone(tmp_path, there):
+    target = tmp_path / "elsewhere" / "target"
+    target.parent.mkdir()
+    if there:
+        target.write_text("mine")
+    (tmp_path / ".out.spca-tv-lock").symlink_to(target)
+    with (
+        pytest.raises(ResultsError, match=r"\.out\.spca-tv-lock"),
+        claimed_folder(tmp_path / "out", overwrite=True),
+    ):
+        pytest.fail("not locked")
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / ".lock").symlink_to(target)
+    with pytest.raises(CheckpointError, match="work"), checkpointing(tmp_path / "work"):
+        pytest.fail("not locked")
+    assert [path.read_text() for path in target.parent.iterdir()] == ["mine"] * there
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EBADF])
+def test_a_lock_that_cannot_be_had_is_an_error(tmp_path, monkeypatch, number):
+    fcntl = pytest.importorskip("fcntl")
+
+    def no_lock(descriptor, operation):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", no_lock)
+    for kind, claim in (
+        (ResultsError, lambda: claimed_folder(tmp_path / "out", overwrite=False)),
+        (ModelError, lambda: atomic_folder(tmp_path / "model")),
+        (CheckpointError, lambda: checkpointing(tmp_path / "work")),
+    ):
+        with pytest.raises(kind, match=os.strerror(number)), claim():
+            pytest.fail("not locked")
