@@ -57,6 +57,10 @@ class _Block:
     def fix_support(self, r: FloatArray, tol: float) -> None:
         """Do nothing: fixed weights decide about the support."""
 
+    def lower_smoothness(self) -> bool:
+        """Return False: weights are fixed."""
+        return False
+
     def solve(self, r: FloatArray, tol: float, reduction: float) -> None:
         """Solve the loading problem for the map ``r = X'u / N`` (P,).
 
@@ -140,6 +144,13 @@ class _SparseBlock(_Block):
         self.gap = problem.judge(self.certificate).gap
         self.scale = self.request.gap_scale(r, problem, self._tol)
 
+    def lower_smoothness(self) -> bool:
+        """Lower the smoothness, and return whether it could be."""
+        if self.smoothness <= self.request.least_smoothness:
+            return False
+        self.smoothness *= SMOOTHNESS_FACTOR
+        return True
+
     def fix_support(self, r: FloatArray, tol: float) -> None:
         """Take the support of the smoothed map of r (P,), and keep it from here on.
 
@@ -154,10 +165,8 @@ class _SparseBlock(_Block):
             noise = float(np.sqrt(max(self.gap, tol * self.scale) / z.size))
             find = self.request.threshold if has_structure else self.request.exact_threshold
             threshold = find(z, noise if has_structure else ROUNDING)
-            lower = SMOOTHNESS_FACTOR * self.smoothness
-            if not (threshold.is_off and has_structure and lower >= self.request.least_smoothness):
+            if not (threshold.is_off and has_structure and self.lower_smoothness()):
                 break
-            self.smoothness = lower
         self.l1, self.jump = threshold.l1, threshold.jump
         self.support = np.abs(z) > self.l1
         self.loading = np.where(self.support, z, 0.0)
@@ -262,6 +271,8 @@ class JointFitter:
         left = {number: request for number, request in enumerate(requests) if number not in fitted}
         while left:
             first = self._first_scores(left) if start is None else start
+            if first.shape[1] == 0:
+                break
             blocks = [
                 self._block(request, number)
                 for (number, request), _ in zip(left.items(), first.T, strict=False)
@@ -356,17 +367,12 @@ class JointFitter:
         for _ in range(n_sweeps):
             for block, r in zip(blocks, maps, strict=True):
                 block.solve(r, tol, JOINT_REDUCTION)
-            blocks, maps = _live(blocks, maps)
-            if not blocks:
-                return [], None
             self.objectives.append(_objective(blocks, maps))
             scores = self._scores(blocks, exactly=not self._passes.has_sketch)
-            if scores.is_empty.any():
-                kept = np.flatnonzero(~scores.is_empty)
-                blocks, maps = [blocks[k] for k in kept], maps[kept]
-                if not blocks:
-                    return [], None
-                scores = self._scores(blocks, exactly=not self._passes.has_sketch)
+            while scores is not None and scores.is_empty.any():
+                blocks, maps, scores = self._without_empty(blocks, maps, scores, tol)
+            if scores is None:
+                return [], None
             worst = _judge(blocks, scores)
             if worst <= tol and self._passes.has_sketch:
                 scores = self._scores(blocks, exactly=True)
@@ -381,6 +387,17 @@ class JointFitter:
             scores = self._scores(blocks, exactly=True)
             _judge(blocks, scores)
         return blocks, scores
+
+    def _without_empty(
+        self, blocks: list[_Block], maps: FloatArray, scores: _Scores, tol: float
+    ) -> tuple[list[_Block], FloatArray, _Scores | None]:
+        """Solve blocks without scores again at a lower smoothness, or leave them out."""
+        lowered = [k for k in np.flatnonzero(scores.is_empty) if blocks[k].lower_smoothness()]
+        for k in lowered:
+            blocks[k].solve(maps[k], tol, JOINT_REDUCTION)
+        kept = sorted({*lowered, *np.flatnonzero(~scores.is_empty)})
+        blocks, maps = [blocks[k] for k in kept], maps[kept]
+        return blocks, maps, self._scores(blocks, exactly=not self._passes.has_sketch) if blocks else None
 
     def _scores(self, blocks: list[_Block], *, exactly: bool) -> _Scores:
         """Return the best scores for the loadings: the polar factor of ``X V`` without the known scores."""
@@ -416,12 +433,6 @@ def _repeated(scores: _Scores | None) -> int | None:
         return None
     pair = np.unravel_index(int(np.argmax(pairs)), pairs.shape)
     return int(max(pair, key=lambda k: scores.strength[k]))
-
-
-def _live(blocks: list[_Block], maps: FloatArray) -> tuple[list[_Block], FloatArray]:
-    """Leave out blocks whose loading is zero, and their maps."""
-    live = [k for k, block in enumerate(blocks) if bool(block.loading.any())]
-    return [blocks[k] for k in live], maps[live]
 
 
 def _judge(blocks: Sequence[_Block], scores: _Scores) -> float:
