@@ -21,8 +21,7 @@ from spcatv.decomposition.component import Component, null_component
 from spcatv.decomposition.passes import CountedPasses
 from spcatv.decomposition.penalty import LoadingPenalty, Weights
 from spcatv.decomposition.starts import RANK_FLOOR, SPARE_DIRECTIONS, rotated_scores, singular_scores
-from spcatv.decomposition.target import ROUNDING, SMOOTHNESS_FACTOR, SparsityTarget
-from spcatv.kernels.vectors import inner_product
+from spcatv.decomposition.target import ROUNDING, SMOOTHNESS_FACTOR, TARGET_L2, SparsityTarget
 from spcatv.problem import Certificate, LoadingProblem
 from spcatv.progress import AlternationEnded
 from spcatv.solvers.warm import WarmSolver
@@ -44,7 +43,7 @@ class _Block:
 
     def __init__(self, request: Request, solver: WarmSolver, number: int) -> None:
         self.request, self.solver, self.number = request, solver, number
-        self.n_iter, self.gap, self.scale = 0, 0.0, 0.0
+        self.n_iter, self.gap, self.scale, self.objective = 0, 0.0, 0.0, 0.0
         self.loading: FloatArray
         self.certificate: Certificate
 
@@ -75,15 +74,13 @@ class _Block:
         self.n_iter += step.n_iter
         found = step.certificate if step.value < self.scale else problem.zero_certificate(step.certificate)
         self.certificate, self.loading = found, found.v
+        self.objective = self.penalty.weights.l2 * min(step.value - self.scale, 0.0)
 
     def judge(self, r: FloatArray) -> None:
         """Compute the gap of the loading for the map r (P,) of other scores."""
         problem = self._problem(r)
-        self.gap, self.scale = problem.judge(self.certificate).gap, problem.scale()
-
-    def objective(self, r: FloatArray) -> float:
-        """Return ``-r'v`` plus the penalties on the loading v."""
-        return self.penalty.value(self.loading) - inner_product(r, self.loading)
+        judgement, self.scale = problem.judge(self.certificate), problem.scale()
+        self.gap, self.objective = judgement.gap, self.penalty.weights.l2 * (judgement.value - self.scale)
 
     def component(self, scores: _Scores, k: int, *, tol: float, keep_warm_start: bool) -> Component:
         """Return the component with the k-th scores."""
@@ -92,7 +89,7 @@ class _Block:
             v=self.loading,
             u=scores.u[:, k],
             scores_norm=float(np.linalg.norm(scores.raw[:, k])),
-            objective=self.objective(r),
+            objective=self.objective,
             gap=self.gap,
             scale=self.scale,
             converged=self.gap <= tol * self.scale,
@@ -132,6 +129,7 @@ class _SparseBlock(_Block):
         step = self.solver.step(problem, goal, reduction)
         self.n_iter += step.n_iter
         self.certificate, self._tol = step.certificate, tol
+        self.objective = TARGET_L2 * (step.value - problem.scale())
         if self.support is None:
             threshold = self.request.threshold(step.v, 0.0)
             self.l1, self.loading = threshold.l1, threshold.apply(step.v)
@@ -141,8 +139,9 @@ class _SparseBlock(_Block):
     def judge(self, r: FloatArray) -> None:
         """Compute the gap of the smoothed map for the map r (P,) of other scores."""
         problem = self._problem(r)
-        self.gap = problem.judge(self.certificate).gap
-        self.scale = self.request.gap_scale(r, problem, self._tol)
+        judgement = problem.judge(self.certificate)
+        self.gap, self.scale = judgement.gap, self.request.gap_scale(r, problem, self._tol)
+        self.objective = TARGET_L2 * (judgement.value - problem.scale())
 
     def lower_smoothness(self) -> bool:
         """Lower the smoothness, and return whether it could be."""
@@ -235,7 +234,8 @@ class JointFitter:
         self._known = np.zeros((data.shape[0], 0))
         self._known_maps: FloatArray = np.zeros_like(data.mean, shape=(0, data.shape[1]))
         self._n_sweeps = 0
-        self.objectives: list[float] = []  # sum of the objectives after every half step
+        # sum of the objectives after every half step; for a wanted sparsity, those of the smoothed maps
+        self.objectives: list[float] = []
 
     def fit(
         self,
@@ -367,7 +367,7 @@ class JointFitter:
         for _ in range(n_sweeps):
             for block, r in zip(blocks, maps, strict=True):
                 block.solve(r, tol, JOINT_REDUCTION)
-            self.objectives.append(_objective(blocks, maps))
+            self.objectives.append(sum(block.objective for block in blocks))
             scores = self._scores(blocks, exactly=not self._passes.has_sketch)
             while scores is not None and scores.is_empty.any():
                 blocks, maps, scores = self._without_empty(blocks, maps, scores, tol)
@@ -378,7 +378,7 @@ class JointFitter:
                 scores = self._scores(blocks, exactly=True)
                 worst = _judge(blocks, scores)
             maps = scores.maps
-            self.objectives.append(_objective(blocks, maps))
+            self.objectives.append(sum(block.objective for block in blocks))
             self._n_sweeps += 1
             ended = AlternationEnded(self._n_sweeps, self.objectives[-1], worst)
             if self._limits.listener.hear(ended) or worst <= tol:
@@ -440,10 +440,6 @@ def _judge(blocks: Sequence[_Block], scores: _Scores) -> float:
     for block, r in zip(blocks, scores.maps, strict=True):
         block.judge(r)
     return max(block.gap / block.scale if block.scale > 0 else 0.0 for block in blocks)
-
-
-def _objective(blocks: Sequence[_Block], maps: FloatArray) -> float:
-    return sum(block.objective(r) for block, r in zip(blocks, maps, strict=True))
 
 
 def _null(shape: tuple[int, int], request: Request) -> Component:
