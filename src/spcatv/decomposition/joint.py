@@ -31,6 +31,9 @@ from spcatv.solvers.warm import WarmSolver
 JOINT_REDUCTION = 0.3
 # Supports are found to this multiple of the tolerance, then loadings on them to the tolerance.
 SUPPORT_TOL = 100.0
+# While supports are looked for, the threshold is at most this share of the peak of a smoothed map: what is left of
+# a plateau that the wanted share of zeros falls in would be nothing but error.
+HIGHEST_THRESHOLD = 0.9
 # Components whose raw scores ``X v`` correlate above this are parts of one pattern.
 SAME_PATTERN = 0.95
 
@@ -127,8 +130,9 @@ class _SparseBlock(_Block):
         self.n_iter += step.n_iter
         self.certificate, self._tol = step.certificate, tol
         if self.support is None:
-            threshold = self.request.threshold(step.v, 0.0)
-            self.l1, self.loading = threshold.l1, threshold.apply(step.v)
+            peak = float(np.abs(step.v).max())
+            self.l1 = min(self.request.threshold(step.v, 0.0).l1, HIGHEST_THRESHOLD * peak)
+            self.loading = step.v - np.clip(step.v, -self.l1, self.l1)
         else:
             self.loading = np.where(self.support, step.v, 0.0)
 
@@ -222,7 +226,7 @@ class JointFitter:
         self._passes = CountedPasses(data, self._sketch)
         self._known = np.zeros((data.shape[0], 0))
         self._known_maps: FloatArray = np.zeros_like(data.mean, shape=(0, data.shape[1]))
-        self._n_sweeps = 0
+        self._n_sweeps, self._stopped = 0, False
         self.objectives: list[float] = []  # sum of the objectives after every half step
 
     def fit(
@@ -263,6 +267,8 @@ class JointFitter:
                 self._block(request, number)
                 for (number, request), _ in zip(left.items(), first.T, strict=False)
             ]
+            if not blocks:
+                break
             for block, (loading, dual) in zip(blocks, duals, strict=False):
                 block.solver.restart_from(loading, dual)
             new = self._fit_blocks(blocks, first)
@@ -308,13 +314,13 @@ class JointFitter:
 
     def _fit_blocks(self, blocks: list[_Block], first: FloatArray) -> dict[int, tuple[Component, FloatArray]]:
         """Fit blocks from their first scores (N, K); only one of them if two are parts of one pattern."""
-        tol = self._limits.tol
+        tol, scores = self._limits.tol, None
         maps: FloatArray = self._passes.maps(first) / len(first)
         if blocks[0].request.positive:
             maps = np.stack([r if float(r.sum()) >= 0 else -r for r in maps])
         if isinstance(blocks[0], _SparseBlock):
             blocks, scores = self._alternate(blocks, maps, SUPPORT_TOL * tol)
-            strongest = _repeated(scores)
+            strongest = None if self._stopped else _repeated(scores)
             if strongest is not None and scores is not None:
                 unit = scores.raw[:, [strongest]]
                 unit = unit - self._known @ (self._known.T @ unit)
@@ -324,8 +330,12 @@ class JointFitter:
                 return {}
             for block, r in zip(blocks, scores.maps, strict=True):
                 block.fix_support(r, tol)
-            maps = self._scores(blocks, exactly=not self._passes.has_sketch).maps
-        blocks, scores = self._alternate(blocks, maps, tol)
+            scores = self._scores(blocks, exactly=self._stopped or not self._passes.has_sketch)
+            maps = scores.maps
+        if self._stopped and scores is not None:
+            _judge(blocks, scores)
+        else:
+            blocks, scores = self._alternate(blocks, maps, tol)
         if scores is None:
             return {}
         return {
@@ -343,9 +353,12 @@ class JointFitter:
     def _alternate(
         self, blocks: list[_Block], maps: FloatArray, tol: float
     ) -> tuple[list[_Block], _Scores | None]:
-        """Alternate loadings and scores until every loading is certified for its own scores."""
+        """Alternate loadings and scores until every loading is certified for its own scores.
+
+        After a stop was asked for, components that have none get a loading from a single sweep.
+        """
         scores: _Scores | None = None
-        for _ in range(self._limits.max_iter):
+        for _ in range(1 if self._stopped else self._limits.max_iter):
             for block, r in zip(blocks, maps, strict=True):
                 block.solve(r, tol, JOINT_REDUCTION)
             live = [k for k, block in enumerate(blocks) if bool(block.loading.any())]
@@ -361,8 +374,10 @@ class JointFitter:
             maps = scores.maps
             self.objectives.append(_objective(blocks, maps))
             self._n_sweeps += 1
-            ended = AlternationEnded(self._n_sweeps, self.objectives[-1], worst)
-            if self._limits.listener.hear(ended) or worst <= tol:
+            if not self._stopped:
+                ended = AlternationEnded(self._n_sweeps, self.objectives[-1], worst)
+                self._stopped = self._limits.listener.hear(ended)
+            if self._stopped or worst <= tol:
                 break
         if self._passes.has_sketch and worst > tol:
             scores = self._scores(blocks, exactly=True)
