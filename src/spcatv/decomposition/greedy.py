@@ -291,7 +291,7 @@ def _joint_decomposition(
         records.append(diagnose(component, seconds, data, loadings[k], scores[:, k], patterns[k]))
         if k > 0:
             listener.hear(ComponentStarted(k + 1, len(found), plan.tol))
-        listener.hear(ComponentEnded(k + 1, len(found), records[-1], loadings[: k + 1]))
+        listener.hear(ComponentEnded(k + 1, len(found), records[-1], loadings, mixing))
     return Decomposition(
         components=loadings,
         singular_values=lengths,

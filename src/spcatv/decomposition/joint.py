@@ -32,6 +32,9 @@ JOINT_REDUCTION = 0.3
 SUPPORT_TOL = 100.0
 # Sweeps after which supports that still change are taken as they are: cuts through a plateau may oscillate.
 SUPPORT_SWEEPS = 60
+# While supports are looked for, the threshold is at most this share of the peak of a smoothed map: what is left
+# of a plateau that the wanted share of zeros falls in would be nothing but error.
+HIGHEST_THRESHOLD = 0.9
 # Components whose raw scores ``X v`` correlate above this are parts of one pattern.
 SAME_PATTERN = 0.95
 
@@ -131,8 +134,9 @@ class _SparseBlock(_Block):
         self.certificate, self._tol = step.certificate, tol
         self.objective = TARGET_L2 * (step.value - problem.scale())
         if self.support is None:
-            threshold = self.request.threshold(step.v, 0.0)
-            self.l1, self.loading = threshold.l1, threshold.apply(step.v)
+            peak = float(np.abs(step.v).max())
+            self.l1 = min(self.request.threshold(step.v, 0.0).l1, HIGHEST_THRESHOLD * peak)
+            self.loading = step.v - np.clip(step.v, -self.l1, self.l1)
         else:
             self.loading = np.where(self.support, step.v, 0.0)
 
@@ -233,7 +237,7 @@ class JointFitter:
         self._passes = CountedPasses(data, self._sketch)
         self._known = np.zeros((data.shape[0], 0))
         self._known_maps: FloatArray = np.zeros_like(data.mean, shape=(0, data.shape[1]))
-        self._n_sweeps = 0
+        self._n_sweeps, self._stopped = 0, False
         # sum of the objectives after every half step; for a wanted sparsity, those of the smoothed maps
         self.objectives: list[float] = []
 
@@ -277,6 +281,8 @@ class JointFitter:
                 self._block(request, number)
                 for (number, request), _ in zip(left.items(), first.T, strict=False)
             ]
+            if not blocks:
+                break
             for block, (loading, dual) in zip(blocks, duals, strict=False):
                 block.solver.restart_from(loading, dual)
             new = self._fit_blocks(blocks, first)
@@ -322,13 +328,13 @@ class JointFitter:
 
     def _fit_blocks(self, blocks: list[_Block], first: FloatArray) -> dict[int, tuple[Component, FloatArray]]:
         """Fit blocks from their first scores (N, K); only one of them if two are parts of one pattern."""
-        tol = self._limits.tol
+        tol, scores = self._limits.tol, None
         maps: FloatArray = self._passes.maps(first) / len(first)
         if blocks[0].request.positive:
             maps = np.stack([r if float(np.sum(r * np.abs(r))) >= 0 else -r for r in maps])
         if isinstance(blocks[0], _SparseBlock):
             blocks, scores = self._find_supports(blocks, maps)
-            strongest = _repeated(scores)
+            strongest = None if self._stopped else _repeated(scores)
             if strongest is not None and scores is not None:
                 unit = scores.raw[:, [strongest]]
                 unit = unit - self._known @ (self._known.T @ unit)
@@ -338,8 +344,12 @@ class JointFitter:
                 return {}
             for block, r in zip(blocks, scores.maps, strict=True):
                 block.fix_support(r, tol)
-            maps = self._scores(blocks, exactly=not self._passes.has_sketch).maps
-        blocks, scores = self._alternate(blocks, maps, tol, self._limits.max_iter)
+            scores = self._scores(blocks, exactly=self._stopped or not self._passes.has_sketch)
+            maps = scores.maps
+        if self._stopped and scores is not None:
+            _judge(blocks, scores)
+        else:
+            blocks, scores = self._alternate(blocks, maps, tol, self._limits.max_iter)
         if scores is None:
             return {}
         return {
@@ -362,9 +372,12 @@ class JointFitter:
     def _alternate(
         self, blocks: list[_Block], maps: FloatArray, tol: float, n_sweeps: int
     ) -> tuple[list[_Block], _Scores | None]:
-        """Alternate loadings and scores until every loading is certified for its own scores."""
+        """Alternate loadings and scores until every loading is certified for its own scores.
+
+        After a stop was asked for, components that have none get a loading from a single sweep.
+        """
         scores: _Scores | None = None
-        for _ in range(n_sweeps):
+        for _ in range(1 if self._stopped else n_sweeps):
             for block, r in zip(blocks, maps, strict=True):
                 block.solve(r, tol, JOINT_REDUCTION)
             self.objectives.append(sum(block.objective for block in blocks))
@@ -380,8 +393,10 @@ class JointFitter:
             maps = scores.maps
             self.objectives.append(sum(block.objective for block in blocks))
             self._n_sweeps += 1
-            ended = AlternationEnded(self._n_sweeps, self.objectives[-1], worst)
-            if self._limits.listener.hear(ended) or worst <= tol:
+            if not self._stopped:
+                ended = AlternationEnded(self._n_sweeps, self.objectives[-1], worst)
+                self._stopped = self._limits.listener.hear(ended)
+            if self._stopped or worst <= tol:
                 break
         if self._passes.has_sketch and worst > tol:
             scores = self._scores(blocks, exactly=True)
