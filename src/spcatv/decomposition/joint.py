@@ -32,8 +32,8 @@ JOINT_REDUCTION = 0.3
 SUPPORT_TOL = 100.0
 # Sweeps after which supports that still change are taken as they are: cuts through a plateau may oscillate.
 SUPPORT_SWEEPS = 60
-# While supports are looked for, the threshold is at most this share of the peak of a smoothed map: what is left
-# of a plateau that the wanted share of zeros falls in would be nothing but error.
+# While supports are looked for, the threshold is at most this share of the peak of a smoothed map: a higher one
+# may leave nothing but the error of a plateau.
 HIGHEST_THRESHOLD = 0.9
 # Components whose raw scores ``X v`` correlate above this are parts of one pattern.
 SAME_PATTERN = 0.95
