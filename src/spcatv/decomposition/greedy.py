@@ -277,7 +277,7 @@ def _joint_decomposition(
     *,
     n_known: int,
 ) -> Decomposition:
-    """Put components in order behind the known ones, with unit loadings and their signs, and describe them."""
+    """Put components in order behind the known ones, with unit loadings, and describe them."""
     found, raw = list(result.components), result.raw_scores
     lengths = np.array([float(np.linalg.norm(to_host(c.back))) for c in found])
     order = np.arange(len(found))

@@ -32,9 +32,6 @@ JOINT_REDUCTION = 0.3
 SUPPORT_TOL = 100.0
 # Sweeps after which supports that still change are taken as they are: cuts through a plateau may oscillate.
 SUPPORT_SWEEPS = 60
-# While supports are looked for, the threshold is at most this share of the peak of a smoothed map: a higher one
-# may leave nothing but the error of a plateau.
-HIGHEST_THRESHOLD = 0.9
 # Components whose raw scores ``X v`` correlate above this are parts of one pattern.
 SAME_PATTERN = 0.95
 
@@ -134,9 +131,8 @@ class _SparseBlock(_Block):
         self.certificate, self._tol = step.certificate, tol
         self.objective = TARGET_L2 * (step.value - problem.scale())
         if self.support is None:
-            peak = float(np.abs(step.v).max())
-            self.l1 = min(self.request.threshold(step.v, 0.0).l1, HIGHEST_THRESHOLD * peak)
-            self.loading = step.v - np.clip(step.v, -self.l1, self.l1)
+            threshold = self.request.threshold(step.v, 0.0)
+            self.l1, self.loading = threshold.l1, threshold.apply(step.v)
         else:
             self.loading = np.where(self.support, step.v, 0.0)
 
