@@ -29,7 +29,7 @@ from spcatv.solvers.warm import WarmSolver
 # A sweep stops each loading problem at this share of the gap that the problem starts with.
 JOINT_REDUCTION = 0.3
 # Supports are found to this multiple of the tolerance, then loadings on them to the tolerance.
-SUPPORT_TOL = 100.0
+SUPPORT_TOL = 10.0
 # Sweeps after which supports that still change are taken as they are: cuts through a plateau may oscillate.
 SUPPORT_SWEEPS = 60
 # Components whose raw scores ``X v`` correlate above this are parts of one pattern.
