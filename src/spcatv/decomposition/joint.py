@@ -29,7 +29,7 @@ from spcatv.solvers.warm import WarmSolver
 
 # A sweep stops each loading problem at this share of the gap that the problem starts with.
 JOINT_REDUCTION = 0.3
-# Supports are found to this multiple of the tolerance, then loadings on them to the tolerance.
+# Supports are found to this multiple of the tolerance, or to one over it, then loadings to the tolerance.
 SUPPORT_TOL = 100.0
 # Sweeps after which supports that still change are taken as they are: cuts through a plateau may oscillate.
 SUPPORT_SWEEPS = 60
@@ -262,6 +262,8 @@ class JointFitter:
         left = {number: request for number, request in enumerate(requests) if number not in fitted}
         while left:
             first = self._first_scores(left) if start is None else start
+            if first.shape[1] == 0:
+                break
             blocks = [
                 self._block(request, number)
                 for (number, request), _ in zip(left.items(), first.T, strict=False)
@@ -345,8 +347,8 @@ class JointFitter:
 
     def _find_supports(self, blocks: list[_Block], maps: FloatArray) -> tuple[list[_Block], _Scores | None]:
         """Alternate with thresholded loadings."""
-        tol, n_sweeps = SUPPORT_TOL * self._limits.tol, min(SUPPORT_SWEEPS, self._limits.max_iter)
-        return self._alternate(blocks, maps, tol, n_sweeps)
+        tol = min(SUPPORT_TOL * self._limits.tol, 1 / SUPPORT_TOL)
+        return self._alternate(blocks, maps, tol, min(SUPPORT_SWEEPS, self._limits.max_iter))
 
     def _alternate(
         self, blocks: list[_Block], maps: FloatArray, tol: float, n_sweeps: int
