@@ -391,9 +391,9 @@ class JointFitter:
         inner = self._known.T @ raw
         free, back = raw - self._known @ inner, back - beside(inner.T, back) @ self._known_maps
         left, lengths, right = np.linalg.svd(free, full_matrices=False)
-        lengths = np.maximum(lengths, ROUNDING * lengths[0])
-        turn = (right.T / lengths) @ right
-        norms = np.linalg.norm(free, axis=0)
+        least = ROUNDING * lengths[0] or 1.0
+        turn = (right.T / np.maximum(lengths, least)) @ right
+        norms = np.maximum(np.linalg.norm(free, axis=0), least)
         return _Scores(
             u=left @ right,
             maps=beside(turn.T / len(raw), back) @ back,
