@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +31,7 @@ from spcatv.decomposition.refit import refit_on_support
 from spcatv.decomposition.search import Request, best_component, continued_component
 from spcatv.decomposition.starts import (
     DIFFUSED_DIRECTIONS,
+    RANK_FLOOR,
     SPARE_DIRECTIONS,
     diffused_scores,
     random_scores,
@@ -43,8 +45,6 @@ from spcatv.progress import SILENT, ComponentEnded, ComponentStarted, Listener
 from spcatv.solvers import Solver
 from spcatv.solvers.warm import WarmSolver
 
-# A residual with less than this share of the data's squared norm is rounding, not signal.
-RANK_FLOOR = 1e-13
 # Singular vectors of X, and of X diffused, that init="structured" compares.
 STRUCTURED_STARTS = 3
 # Where the penalty kills the leading singular vector, this many further ones are tried.
@@ -220,10 +220,10 @@ def _decompose_jointly(
     n_components = len(requests)
     listener.hear(ComponentStarted(1, n_components, plan.tol))
     prepare(data, plan, n_components)
-    started = time.perf_counter()
     known = () if found is None else found.fitted
 
-    def fit() -> JointFit:
+    def fit() -> tuple[JointFit, float, Any]:
+        started = time.perf_counter()
         limits = Limits(plan.tol, plan.max_iter, plan.keep_warm_start, listener)
         fitter = JointFitter(
             data,
@@ -232,11 +232,12 @@ def _decompose_jointly(
             plan.n_directions + n_components,
         )
         start, duals = _joint_start(data, plan, n_components, rng, warm_start)
-        return fitter.fit(requests, start=start, duals=duals, found=known)
+        result = fitter.fit(requests, start=start, duals=duals, found=known)
+        return result, (time.perf_counter() - started) / n_components, rng.get_state()
 
-    result = fit() if journal is None else journal.recall("components", fit)
-    seconds = (time.perf_counter() - started) / n_components
-    return _joint_decomposition(data, requests, plan, result, seconds, listener)
+    result, seconds, state = fit() if journal is None else journal.recall("components", fit)
+    rng.set_state(state)
+    return _joint_decomposition(data, requests, plan, result, seconds, listener, n_known=len(known))
 
 
 def _joint_start(
@@ -245,7 +246,9 @@ def _joint_start(
     """Scores (N, K) to start from instead of the usual ones, and loadings with dual variables for them."""
     last = () if warm_start is None else warm_start.last
     if len(last) == n_components and not any(component.is_null for component in last):
-        return np.column_stack([component.u for component in last]), [(c.v, c.dual) for c in last]
+        return np.column_stack([component.u for component in last]), [
+            (data.vectors(c.v), data.vectors(c.dual)) for c in last
+        ]
     if isinstance(plan.init, np.ndarray):
         given = data.dot_many(plan.init) if _are_loadings(plan.init, data.shape) else plan.init.T
     elif plan.init == "svd":
@@ -271,13 +274,15 @@ def _joint_decomposition(
     result: JointFit,
     seconds: float,
     listener: Listener,
+    *,
+    n_known: int,
 ) -> Decomposition:
-    """Put components in order, with unit loadings and their signs, and describe them."""
+    """Put components in order behind the known ones, with unit loadings and their signs, and describe them."""
     found, raw = list(result.components), result.raw_scores
     lengths = np.array([float(np.linalg.norm(to_host(c.back))) for c in found])
     order = np.arange(len(found))
     if len({r.weights if isinstance(r, LoadingPenalty) else r.sparsity for r in requests}) == 1:
-        order = np.argsort(-lengths, kind="stable")
+        order[n_known:] = n_known + np.argsort(-lengths[n_known:], kind="stable")
     found, raw, lengths = [found[k] for k in order], raw[:, order], lengths[order]
     loadings = np.stack([unit_loading(to_host(component.v)) for component in found])
     # the length of every loading, negative if its sign was turned

@@ -20,9 +20,8 @@ from spcatv.decomposition.alternation import STEP_SHARE, Limits
 from spcatv.decomposition.component import Component, null_component
 from spcatv.decomposition.passes import CountedPasses
 from spcatv.decomposition.penalty import LoadingPenalty, Weights
-from spcatv.decomposition.starts import SPARE_DIRECTIONS, rotated_scores, singular_scores
-from spcatv.decomposition.target import ROUNDING, SMOOTHNESS_FACTOR, SparsityTarget
-from spcatv.kernels.vectors import inner_product
+from spcatv.decomposition.starts import RANK_FLOOR, SPARE_DIRECTIONS, rotated_scores, singular_scores
+from spcatv.decomposition.target import ROUNDING, SMOOTHNESS_FACTOR, TARGET_L2, SparsityTarget
 from spcatv.problem import Certificate, LoadingProblem
 from spcatv.progress import AlternationEnded
 from spcatv.solvers.warm import WarmSolver
@@ -31,8 +30,10 @@ from spcatv.solvers.warm import WarmSolver
 JOINT_REDUCTION = 0.3
 # Supports are found to this multiple of the tolerance, then loadings on them to the tolerance.
 SUPPORT_TOL = 100.0
-# While supports are looked for, the threshold is at most this share of the peak of a smoothed map: what is left of
-# a plateau that the wanted share of zeros falls in would be nothing but error.
+# Sweeps after which supports that still change are taken as they are: cuts through a plateau may oscillate.
+SUPPORT_SWEEPS = 60
+# While supports are looked for, the threshold is at most this share of the peak of a smoothed map: a higher one
+# may leave nothing but the error of a plateau.
 HIGHEST_THRESHOLD = 0.9
 # Components whose raw scores ``X v`` correlate above this are parts of one pattern.
 SAME_PATTERN = 0.95
@@ -45,7 +46,7 @@ class _Block:
 
     def __init__(self, request: Request, solver: WarmSolver, number: int) -> None:
         self.request, self.solver, self.number = request, solver, number
-        self.n_iter, self.gap, self.scale = 0, 0.0, 0.0
+        self.n_iter, self.gap, self.scale, self.objective = 0, 0.0, 0.0, 0.0
         self.loading: FloatArray
         self.certificate: Certificate
 
@@ -57,6 +58,10 @@ class _Block:
 
     def fix_support(self, r: FloatArray, tol: float) -> None:
         """Do nothing: fixed weights decide about the support."""
+
+    def lower_smoothness(self) -> bool:
+        """Return False: weights are fixed."""
+        return False
 
     def solve(self, r: FloatArray, tol: float, reduction: float) -> None:
         """Solve the loading problem for the map ``r = X'u / N`` (P,).
@@ -72,15 +77,13 @@ class _Block:
         self.n_iter += step.n_iter
         found = step.certificate if step.value < self.scale else problem.zero_certificate(step.certificate)
         self.certificate, self.loading = found, found.v
+        self.objective = self.penalty.weights.l2 * min(step.value - self.scale, 0.0)
 
     def judge(self, r: FloatArray) -> None:
         """Compute the gap of the loading for the map r (P,) of other scores."""
         problem = self._problem(r)
-        self.gap, self.scale = problem.judge(self.certificate).gap, problem.scale()
-
-    def objective(self, r: FloatArray) -> float:
-        """Return ``-r'v`` plus the penalties on the loading v."""
-        return self.penalty.value(self.loading) - inner_product(r, self.loading)
+        judgement, self.scale = problem.judge(self.certificate), problem.scale()
+        self.gap, self.objective = judgement.gap, self.penalty.weights.l2 * (judgement.value - self.scale)
 
     def component(self, scores: _Scores, k: int, *, tol: float, keep_warm_start: bool) -> Component:
         """Return the component with the k-th scores."""
@@ -89,7 +92,7 @@ class _Block:
             v=self.loading,
             u=scores.u[:, k],
             scores_norm=float(np.linalg.norm(scores.raw[:, k])),
-            objective=self.objective(r),
+            objective=self.objective,
             gap=self.gap,
             scale=self.scale,
             converged=self.gap <= tol * self.scale,
@@ -129,6 +132,7 @@ class _SparseBlock(_Block):
         step = self.solver.step(problem, goal, reduction)
         self.n_iter += step.n_iter
         self.certificate, self._tol = step.certificate, tol
+        self.objective = TARGET_L2 * (step.value - problem.scale())
         if self.support is None:
             peak = float(np.abs(step.v).max())
             self.l1 = min(self.request.threshold(step.v, 0.0).l1, HIGHEST_THRESHOLD * peak)
@@ -139,8 +143,16 @@ class _SparseBlock(_Block):
     def judge(self, r: FloatArray) -> None:
         """Compute the gap of the smoothed map for the map r (P,) of other scores."""
         problem = self._problem(r)
-        self.gap = problem.judge(self.certificate).gap
-        self.scale = self.request.gap_scale(r, problem, self._tol)
+        judgement = problem.judge(self.certificate)
+        self.gap, self.scale = judgement.gap, self.request.gap_scale(r, problem, self._tol)
+        self.objective = TARGET_L2 * (judgement.value - problem.scale())
+
+    def lower_smoothness(self) -> bool:
+        """Lower the smoothness, and return whether it could be."""
+        if self.smoothness <= self.request.least_smoothness:
+            return False
+        self.smoothness *= SMOOTHNESS_FACTOR
+        return True
 
     def fix_support(self, r: FloatArray, tol: float) -> None:
         """Take the support of the smoothed map of r (P,), and keep it from here on.
@@ -150,16 +162,14 @@ class _SparseBlock(_Block):
         """
         has_structure = self._problem(r).has_structure
         while True:
+            self.solve(r, tol, 0.0)
             self.judge(r)
             z = self.certificate.v
             noise = float(np.sqrt(max(self.gap, tol * self.scale) / z.size))
             find = self.request.threshold if has_structure else self.request.exact_threshold
             threshold = find(z, noise if has_structure else ROUNDING)
-            lower = SMOOTHNESS_FACTOR * self.smoothness
-            if not (threshold.is_off and has_structure and lower >= self.request.least_smoothness):
+            if not (threshold.is_off and has_structure and self.lower_smoothness()):
                 break
-            self.smoothness = lower
-            self.solve(r, tol, 0.0)
         self.l1, self.jump = threshold.l1, threshold.jump
         self.support = np.abs(z) > self.l1
         self.loading = np.where(self.support, z, 0.0)
@@ -189,6 +199,7 @@ class _Scores:
     # strengths and correlations of the raw scores without the known ones, shapes (K,) and (K, K)
     strength: FloatArray
     correlation: FloatArray
+    is_empty: BoolArray  # whether there are no scores beyond rounding, shape (K,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,7 +238,8 @@ class JointFitter:
         self._known = np.zeros((data.shape[0], 0))
         self._known_maps: FloatArray = np.zeros_like(data.mean, shape=(0, data.shape[1]))
         self._n_sweeps, self._stopped = 0, False
-        self.objectives: list[float] = []  # sum of the objectives after every half step
+        # sum of the objectives after every half step; for a wanted sparsity, those of the smoothed maps
+        self.objectives: list[float] = []
 
     def fit(
         self,
@@ -263,6 +275,8 @@ class JointFitter:
         left = {number: request for number, request in enumerate(requests) if number not in fitted}
         while left:
             first = self._first_scores(left) if start is None else start
+            if first.shape[1] == 0:
+                break
             blocks = [
                 self._block(request, number)
                 for (number, request), _ in zip(left.items(), first.T, strict=False)
@@ -317,15 +331,15 @@ class JointFitter:
         tol, scores = self._limits.tol, None
         maps: FloatArray = self._passes.maps(first) / len(first)
         if blocks[0].request.positive:
-            maps = np.stack([r if float(r.sum()) >= 0 else -r for r in maps])
+            maps = np.stack([r if float(np.sum(r * np.abs(r))) >= 0 else -r for r in maps])
         if isinstance(blocks[0], _SparseBlock):
-            blocks, scores = self._alternate(blocks, maps, SUPPORT_TOL * tol)
+            blocks, scores = self._find_supports(blocks, maps)
             strongest = None if self._stopped else _repeated(scores)
             if strongest is not None and scores is not None:
                 unit = scores.raw[:, [strongest]]
                 unit = unit - self._known @ (self._known.T @ unit)
                 maps = self._passes.maps(unit / np.linalg.norm(unit)) / len(unit)
-                blocks, scores = self._alternate([blocks[strongest]], maps, SUPPORT_TOL * tol)
+                blocks, scores = self._find_supports([blocks[strongest]], maps)
             if scores is None:
                 return {}
             for block, r in zip(blocks, scores.maps, strict=True):
@@ -335,7 +349,7 @@ class JointFitter:
         if self._stopped and scores is not None:
             _judge(blocks, scores)
         else:
-            blocks, scores = self._alternate(blocks, maps, tol)
+            blocks, scores = self._alternate(blocks, maps, tol, self._limits.max_iter)
         if scores is None:
             return {}
         return {
@@ -350,29 +364,34 @@ class JointFitter:
             for k, block in enumerate(blocks)
         }
 
+    def _find_supports(self, blocks: list[_Block], maps: FloatArray) -> tuple[list[_Block], _Scores | None]:
+        """Alternate with thresholded loadings."""
+        tol, n_sweeps = SUPPORT_TOL * self._limits.tol, min(SUPPORT_SWEEPS, self._limits.max_iter)
+        return self._alternate(blocks, maps, tol, n_sweeps)
+
     def _alternate(
-        self, blocks: list[_Block], maps: FloatArray, tol: float
+        self, blocks: list[_Block], maps: FloatArray, tol: float, n_sweeps: int
     ) -> tuple[list[_Block], _Scores | None]:
         """Alternate loadings and scores until every loading is certified for its own scores.
 
         After a stop was asked for, components that have none get a loading from a single sweep.
         """
         scores: _Scores | None = None
-        for _ in range(1 if self._stopped else self._limits.max_iter):
+        for _ in range(1 if self._stopped else n_sweeps):
             for block, r in zip(blocks, maps, strict=True):
                 block.solve(r, tol, JOINT_REDUCTION)
-            live = [k for k, block in enumerate(blocks) if bool(block.loading.any())]
-            blocks, maps = [blocks[k] for k in live], maps[live]
-            if not blocks:
-                return [], None
-            self.objectives.append(_objective(blocks, maps))
+            self.objectives.append(sum(block.objective for block in blocks))
             scores = self._scores(blocks, exactly=not self._passes.has_sketch)
+            while scores is not None and scores.is_empty.any():
+                blocks, maps, scores = self._without_empty(blocks, maps, scores, tol)
+            if scores is None:
+                return [], None
             worst = _judge(blocks, scores)
             if worst <= tol and self._passes.has_sketch:
                 scores = self._scores(blocks, exactly=True)
                 worst = _judge(blocks, scores)
             maps = scores.maps
-            self.objectives.append(_objective(blocks, maps))
+            self.objectives.append(sum(block.objective for block in blocks))
             self._n_sweeps += 1
             if not self._stopped:
                 ended = AlternationEnded(self._n_sweeps, self.objectives[-1], worst)
@@ -384,6 +403,17 @@ class JointFitter:
             _judge(blocks, scores)
         return blocks, scores
 
+    def _without_empty(
+        self, blocks: list[_Block], maps: FloatArray, scores: _Scores, tol: float
+    ) -> tuple[list[_Block], FloatArray, _Scores | None]:
+        """Solve blocks without scores again at a lower smoothness, or leave them out."""
+        lowered = [k for k in np.flatnonzero(scores.is_empty) if blocks[k].lower_smoothness()]
+        for k in lowered:
+            blocks[k].solve(maps[k], tol, JOINT_REDUCTION)
+        kept = sorted({*lowered, *np.flatnonzero(~scores.is_empty)})
+        blocks, maps = [blocks[k] for k in kept], maps[kept]
+        return blocks, maps, self._scores(blocks, exactly=not self._passes.has_sketch) if blocks else None
+
     def _scores(self, blocks: list[_Block], *, exactly: bool) -> _Scores:
         """Return the best scores for the loadings: the polar factor of ``X V`` without the known scores."""
         loadings = np.stack([block.loading for block in blocks])
@@ -391,15 +421,21 @@ class JointFitter:
         inner = self._known.T @ raw
         free, back = raw - self._known @ inner, back - beside(inner.T, back) @ self._known_maps
         left, lengths, right = np.linalg.svd(free, full_matrices=False)
-        least = ROUNDING * lengths[0] or 1.0
-        turn = (right.T / np.maximum(lengths, least)) @ right
-        norms = np.maximum(np.linalg.norm(free, axis=0), least)
+        lengths = np.maximum(lengths, ROUNDING * lengths[0] or 1.0)
+        turn = (right.T / lengths) @ right
+        norms = np.linalg.norm(free, axis=0)
+        most = float(np.sqrt(self._data.squared_norm())) * np.array(
+            [float(np.linalg.norm(v)) for v in loadings]
+        )
+        is_empty = norms <= np.sqrt(RANK_FLOOR) * most
+        norms = np.where(is_empty, 1.0, norms)
         return _Scores(
             u=left @ right,
             maps=beside(turn.T / len(raw), back) @ back,
             raw=raw,
-            strength=np.asarray([float(row @ row) for row in back]) / norms**2,
+            strength=np.array([float(np.linalg.norm(row / n)) for row, n in zip(back, norms, strict=True)]),
             correlation=np.abs(free.T @ free) / np.outer(norms, norms),
+            is_empty=is_empty,
         )
 
 
@@ -419,10 +455,6 @@ def _judge(blocks: Sequence[_Block], scores: _Scores) -> float:
     for block, r in zip(blocks, scores.maps, strict=True):
         block.judge(r)
     return max(block.gap / block.scale if block.scale > 0 else 0.0 for block in blocks)
-
-
-def _objective(blocks: Sequence[_Block], maps: FloatArray) -> float:
-    return sum(block.objective(r) for block, r in zip(blocks, maps, strict=True))
 
 
 def _null(shape: tuple[int, int], request: Request) -> Component:

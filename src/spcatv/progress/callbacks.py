@@ -67,7 +67,7 @@ def fit_task(estimator: Any, X: FloatArray, attributes: Attributes) -> Iterator[
 
     The `fit` of the estimator is decorated with `with_callbacks`; when the block ends it has its
     ``components_``. X is passed on to callbacks that ask for it. `attributes` makes the fitted attributes of
-    an estimator that ends with the given components and mixing. The listener has to hear of the components and
+    an estimator that ends with the given components and mixing. The listener has to hear of components and
     alternations; it is silent if the estimator has no callbacks.
     """
     if not hasattr(estimator, "_skl_callbacks") and not hasattr(estimator, "_parent_callback_ctx"):
