@@ -215,7 +215,13 @@ def _few(function):
         {"positive": True, "alpha": 0.1, "method": "joint"},
         {"init": "random", "random_state": "instance"},
         {"solver": "fista", "alpha": 0.1, "refit": "support", "n_init": 2},
-        {"smoothness": 0.0, "global_signal": "regress", "init": "random", "random_state": "instance", "method": "deflation"},
+        {
+            "smoothness": 0.0,
+            "global_signal": "regress",
+            "init": "random",
+            "random_state": "instance",
+            "method": "deflation",
+        },
     ],
 )
 def test_a_fit_goes_on_to_the_same_bits(parameters, X, tmp_path, killed_after):

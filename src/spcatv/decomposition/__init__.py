@@ -1,4 +1,4 @@
-"""K components: starts, alternation, deflation, joint refinement (docs/method.md sections 4 and 5)."""
+"""K components: starts, alternation, deflation, joint fit (docs/method.md sections 4, 5, 7 and 8)."""
 
 from spcatv.decomposition.component import Component, ComponentDiagnostics
 from spcatv.decomposition.continuation import WarmStart

@@ -277,7 +277,7 @@ def _joint_decomposition(
     *,
     n_known: int,
 ) -> Decomposition:
-    """Put components in order behind the known ones, with unit loadings and their signs, and describe them."""
+    """Put components in order behind the known ones, with unit loadings, and describe them."""
     found, raw = list(result.components), result.raw_scores
     lengths = np.array([float(np.linalg.norm(to_host(c.back))) for c in found])
     order = np.arange(len(found))
@@ -297,7 +297,7 @@ def _joint_decomposition(
         records.append(diagnose(component, seconds, data, loadings[k], scores[:, k], patterns[k]))
         if k > 0:
             listener.hear(ComponentStarted(k + 1, len(found), plan.tol))
-        listener.hear(ComponentEnded(k + 1, len(found), records[-1], loadings[: k + 1]))
+        listener.hear(ComponentEnded(k + 1, len(found), records[-1], loadings, mixing))
     return Decomposition(
         components=loadings,
         singular_values=lengths,
