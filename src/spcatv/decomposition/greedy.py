@@ -231,7 +231,7 @@ def _decompose_jointly(
             lambda request: request.solver(plan.method, plan.dtype),
             plan.n_directions + n_components,
         )
-        start, duals = _joint_start(data, plan, n_components, rng, warm_start)
+        start, duals = (None, []) if known else _joint_start(data, plan, n_components, rng, warm_start)
         result = fitter.fit(requests, start=start, duals=duals, found=known)
         return result, (time.perf_counter() - started) / n_components, rng.get_state()
 
