@@ -1,7 +1,7 @@
 """X as the alternation sees it: centred and deflated, without ever making that matrix.
 
 `CentredData` is ``X - 1 mean'``; `ResidualData` and `DeflatedData` subtract rank-one terms from it
-(docs/method.md sections 5.3 and 5.1). X itself is read through `spcatv.data.base.Data`, never copied or
+(docs/method.md section 5.1). X itself is read through `spcatv.data.base.Data`, never copied or
 changed.
 """
 

@@ -1,8 +1,9 @@
-"""K components: starts, alternation, deflation, joint refinement (docs/method.md sections 4 and 5)."""
+"""K components: starts, alternation, deflation, joint fit (docs/method.md sections 4, 5, 7 and 8)."""
 
 from spcatv.decomposition.component import Component, ComponentDiagnostics
 from spcatv.decomposition.continuation import WarmStart
 from spcatv.decomposition.greedy import Decomposition, Plan, decompose, deflation_scores, prepare
+from spcatv.decomposition.joint import JointFit
 from spcatv.decomposition.penalty import LoadingPenalty, Weights
 from spcatv.decomposition.target import SparsityTarget
 
@@ -10,6 +11,7 @@ __all__ = [
     "Component",
     "ComponentDiagnostics",
     "Decomposition",
+    "JointFit",
     "LoadingPenalty",
     "Plan",
     "SparsityTarget",
