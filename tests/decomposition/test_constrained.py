@@ -56,7 +56,7 @@ STRUCTURES = {
 @pytest.mark.parametrize("name", STRUCTURES)
 @pytest.mark.filterwarnings("ignore::spcatv.estimator.SparsityWarning")
 def test_zeros_are_as_asked_and_certified(images, name, sparsity):
-    model = SPCATV(2, structure=STRUCTURES[name], alpha=None, sparsity=sparsity).fit(images)
+    model = SPCATV(2, structure=STRUCTURES[name], method="deflation", sparsity=sparsity).fit(images)
     residual = images - images.mean(axis=0)
     for k, component in enumerate(model.components_):
         record = model.diagnostics_[k]
@@ -78,14 +78,16 @@ def test_zeros_are_as_asked_and_certified(images, name, sparsity):
 
 
 def test_a_share_of_its_own_for_every_component(images):
-    model = SPCATV(2, structure=(20, 20), alpha=None, sparsity=[0.9, 0.5]).fit(images)
+    model = SPCATV(2, structure=(20, 20), method="deflation", sparsity=[0.9, 0.5]).fit(images)
     np.testing.assert_allclose(np.mean(model.components_ == 0, axis=1), [0.9, 0.5], atol=0.01)
     assert model.l1_.shape == model.l2_.shape == model.tv_.shape == (2,)
 
 
 def test_without_smoothness_it_is_the_thresholded_map(images):
     """A fixed point of u -> r = X'u/N, v = S(r, l) with l the order statistic of |r|."""
-    model = SPCATV(1, structure=(20, 20), alpha=None, sparsity=0.8, smoothness=0.0, tol=1e-12).fit(images)
+    model = SPCATV(1, structure=(20, 20), method="deflation", sparsity=0.8, smoothness=0.0, tol=1e-12).fit(
+        images
+    )
     X = images - images.mean(axis=0)
     component = model.components_[0]
     r = X.T @ (X @ component / np.linalg.norm(X @ component)) / 60
@@ -95,7 +97,7 @@ def test_without_smoothness_it_is_the_thresholded_map(images):
 
 
 def test_smoothness_is_in_units_of_the_contrast(images):
-    model = SPCATV(1, structure=(20, 20), alpha=None, smoothness=0.7).fit(images)
+    model = SPCATV(1, structure=(20, 20), method="deflation", smoothness=0.7).fit(images)
     X = images - images.mean(axis=0)
     scores = X @ model.components_[0]
     contrast = np.std(X.T @ scores / np.linalg.norm(scores) / 60)
@@ -103,8 +105,8 @@ def test_smoothness_is_in_units_of_the_contrast(images):
 
 
 def test_scaling_the_data_changes_nothing_but_the_weights(images):
-    one = SPCATV(2, structure=(20, 20), alpha=None, tol=1e-9).fit(images)
-    other = SPCATV(2, structure=(20, 20), alpha=None, tol=1e-9).fit(100 * images)
+    one = SPCATV(2, structure=(20, 20), method="deflation", tol=1e-9).fit(images)
+    other = SPCATV(2, structure=(20, 20), method="deflation", tol=1e-9).fit(100 * images)
     np.testing.assert_allclose(one.components_, other.components_, atol=1e-3)
     np.testing.assert_allclose(100 * one.tv_, other.tv_, rtol=1e-3)
 
@@ -115,7 +117,7 @@ def test_a_global_map_has_the_zeros_too():
     y, x = np.mgrid[:16, :16]
     strength = (1 + 0.1 * np.sin(y / 3) + 0.1 * np.cos(x / 4)).ravel()
     X = np.outer(rng.standard_normal(50), strength) + 0.2 * rng.standard_normal((50, 256))
-    model = SPCATV(1, structure=(16, 16), alpha=None, sparsity=0.7).fit(X)
+    model = SPCATV(1, structure=(16, 16), method="deflation", sparsity=0.7).fit(X)
     assert np.mean(model.components_ == 0) == pytest.approx(0.7, abs=0.02)
     kept = strength[model.components_[0] != 0]
     assert kept.min() > np.median(strength)
@@ -123,16 +125,15 @@ def test_a_global_map_has_the_zeros_too():
 
 @pytest.mark.parametrize(
     "options",
-    [{"positive": True}, {"penalty": "graphnet"}, {"n_init": 3}, {"init": "structured"}, {"refine": True}],
+    [{"positive": True}, {"penalty": "graphnet"}, {"n_init": 3}, {"init": "structured"}],
 )
 @pytest.mark.parametrize("dtype", [pytest.param("float32", marks=pytest.mark.no_cover), "float64"])
 @pytest.mark.filterwarnings("ignore::spcatv.estimator.SparsityWarning")
 def test_all_that_the_penalised_model_can(images, options, dtype):
-    model = SPCATV(2, structure=(20, 20), alpha=None, **options).fit(images.astype(dtype))
+    model = SPCATV(2, structure=(20, 20), method="deflation", **options).fit(images.astype(dtype))
     assert all(record.converged for record in model.diagnostics_)
     assert model.components_.any(axis=1).all()
-    if not options.get("refine"):
-        np.testing.assert_allclose(np.mean(model.components_ == 0, axis=1), 0.7, atol=0.03)
+    np.testing.assert_allclose(np.mean(model.components_ == 0, axis=1), 0.7, atol=0.03)
     if options.get("positive"):
         assert (model.components_ >= 0).all()
 
@@ -142,13 +143,13 @@ def test_on_a_mesh():
     rng = np.random.default_rng(2)
     X = 0.5 * rng.standard_normal((30, len(coords)))
     X += 2 * np.outer(rng.standard_normal(30), np.maximum(coords[:, 2], 0) ** 2)
-    model = SPCATV(1, structure=mesh(coords, triangles), alpha=None, sparsity=0.8).fit(X)
+    model = SPCATV(1, structure=mesh(coords, triangles), method="deflation", sparsity=0.8).fit(X)
     assert np.mean(model.components_ == 0) == pytest.approx(0.8, abs=0.02)
     assert coords[model.components_[0] != 0, 2].min() > 0
 
 
 def test_no_component_is_dead_while_there_is_variance(images):
-    model = SPCATV(10, structure=(20, 20), alpha=None, sparsity=0.95).fit(images)
+    model = SPCATV(10, structure=(20, 20), method="deflation", sparsity=0.95).fit(images)
     assert model.components_.any(axis=1).all()
 
 
@@ -157,7 +158,7 @@ def test_nothing_left_is_said():
     X[:, 0] = np.random.default_rng(0).standard_normal(10)
     dead = r"1 of 2 components are dead \(number 2\).*Lower n_components"
     with pytest.warns(SparsityWarning, match="97.5% instead of 0.0%"), pytest.warns(UserWarning, match=dead):
-        model = SPCATV(2, alpha=None, sparsity=0.0).fit(X)
+        model = SPCATV(2, method="deflation", sparsity=0.0).fit(X)
     assert model.components_.any(axis=1).tolist() == [True, False]
 
 
@@ -168,7 +169,7 @@ def test_a_target_in_a_jump_is_the_closest_share_and_said():
     X[:, :20] += rng.standard_normal((40, 1))
     X[:, 40:60] += 0.8 * X[:, :1] + 0.01 * rng.standard_normal((40, 1))
     with pytest.warns(SparsityWarning, match=r"component 1: .* instead of 65\.0%.*smoothness"):
-        model = SPCATV(1, structure=(80,), alpha=None, sparsity=0.65, smoothness=0.5).fit(X)
+        model = SPCATV(1, structure=(80,), method="deflation", sparsity=0.65, smoothness=0.5).fit(X)
     assert 0.45 <= model.diagnostics_[0].sparsity <= 0.8
 
 
@@ -245,7 +246,7 @@ def test_maps_that_smoothing_flattens_settle(seed):
     X = np.random.default_rng(seed).standard_normal((34, 63))
     options = {"smoothness": 10.0, "global_signal": "regress"}
     for sparsity in (0.0, 0.9):
-        model = SPCATV(3, structure=(7, 3, 3), sparsity=sparsity, **options).fit(X)
+        model = SPCATV(3, structure=(7, 3, 3), sparsity=sparsity, method="deflation", **options).fit(X)
         assert all(record.converged and record.n_nonzero for record in model.diagnostics_)
         assert all(record.smoothness < 10 for record in model.diagnostics_)
 
@@ -297,7 +298,14 @@ def test_the_error_bound_holds_for_the_reported_weights():
         X[:, :n_in_block] += rng.uniform(1, 4) * rng.standard_normal((n_samples, 1))
         sparsity = max(1 - n_in_block * rng.uniform(1, 1.6) / n_features, 0.1)
         smoothness, positive = rng.uniform(0.5, 2), bool(rng.integers(2))
-        model = SPCATV(1, structure=shape, sparsity=sparsity, smoothness=smoothness, positive=positive).fit(X)
+        model = SPCATV(
+            1,
+            structure=shape,
+            sparsity=sparsity,
+            smoothness=smoothness,
+            positive=positive,
+            method="deflation",
+        ).fit(X)
         [record], [component] = model.diagnostics_, model.components_
         X -= X.mean(axis=0)
         y = X.T @ X @ component / np.linalg.norm(X @ component) / (n_samples * model.l2_[0])
@@ -318,7 +326,7 @@ def _rise_together():
 
 
 def test_features_that_rise_and_fall_together_have_zeros_as_asked():
-    model = SPCATV(1, structure=(60,), sparsity=0.5).fit(_rise_together())
+    model = SPCATV(1, structure=(60,), sparsity=0.5, method="deflation").fit(_rise_together())
     assert np.mean(model.components_ == 0) == 0.5
     assert model.diagnostics_[0].smoothness == 1.0
 
@@ -327,7 +335,7 @@ def test_converged_is_the_stopping_rule():
     """Alternations end early exactly where a fit has converged."""
     X = _rise_together()
     for max_iter in (1, 2, 200):
-        model = SPCATV(1, structure=(60,), sparsity=0.5, max_iter=max_iter)
+        model = SPCATV(1, structure=(60,), sparsity=0.5, method="deflation", max_iter=max_iter)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             [record] = model.fit(X).diagnostics_

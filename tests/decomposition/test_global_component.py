@@ -35,11 +35,6 @@ def test_the_figures_are_those_of_scores_and_data(given, center):
         assert record.global_correlation == pytest.approx(correlation, abs=1e-9)
 
 
-def test_refined_components_are_judged_as_they_ended():
-    model = SPCATV(2, structure=(60,), alpha=0.01, refine=True).fit(_global_data())
-    assert [record.is_global for record in model.diagnostics_] == [True, False]
-
-
 def test_a_global_component_is_named():
     model = SPCATV(2, structure=(60,), alpha=0.01).fit(_global_data())
     first, second = model.diagnostics_

@@ -38,10 +38,10 @@ INSTANCES = [
     SPCATV(),
     SPCATV(structure=Chain()),
     SPCATV(structure=Chain(), penalty="graphnet"),
-    SPCATV(2, structure=Chain(), positive=True, refine=True, init="structured"),
+    SPCATV(2, structure=Chain(), positive=True, init="structured"),
     SPCATV(alpha=0.2),
     SPCATV(structure=Chain(), alpha=0.2, penalty="graphnet"),
-    SPCATV(2, structure=Chain(), alpha=0.2, positive=True, refine=True, init="structured"),
+    SPCATV(2, structure=Chain(), alpha=0.2, positive=True, method="joint", init="structured"),
     SPCATV(structure=Chain(), transform_method="projection", penalty_units="absolute", alpha=1e-3),
 ]
 
@@ -270,7 +270,7 @@ def test_given_loadings_as_init(fitted, striped):
 @BOTH_MODELS
 def test_inputs_are_not_written_to(striped, alpha):
     X = striped.copy()
-    SPCATV(2, structure=(60,), alpha=alpha, refine=True).fit(X)
+    SPCATV(2, structure=(60,), alpha=alpha, method="joint").fit(X)
     np.testing.assert_array_equal(X, striped)
 
 

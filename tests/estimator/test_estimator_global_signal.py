@@ -38,7 +38,7 @@ def _model(**given):
 
 
 @pytest.mark.parametrize(
-    "given", [{}, {"alpha": None, "smoothness": 0.1}, {"refine": True}, {"positive": True}]
+    "given", [{}, {"alpha": None, "smoothness": 0.1}, {"method": "joint"}, {"positive": True}]
 )
 def test_it_equals_a_regression_by_hand_and_a_plain_fit(given):
     X, new = _data(), _data(8, seed=1)
@@ -58,7 +58,7 @@ def test_without_it_nothing_is_taken_out():
     assert model.global_loading_ is None
 
 
-@pytest.mark.parametrize("method", ["deflation", "projection"])
+@pytest.mark.parametrize("method", ["auto", "projection"])
 def test_the_score_is_the_error_on_what_is_left(method):
     X, new = _data(), _data(8, seed=1)
     model = _model(global_signal="regress", transform_method=method).fit(X)

@@ -40,10 +40,10 @@ def test_huber_tv_is_certified_and_close_to_tv_for_a_small_delta(dtype, solver):
     assert offs[1] < 5e-3 < offs[0]
 
 
-def test_refinement_and_the_grid_of_alphas_take_it():
+def test_a_joint_fit_and_the_grid_of_alphas_take_it():
     penalty = HuberTV(0.01)
-    model = SPCATV(2, structure=(60,), alpha=0.2, penalty=penalty, refine=True).fit(data())
-    assert model.refinement_.converged
+    model = SPCATV(2, structure=(60,), alpha=0.2, penalty=penalty, method="joint").fit(data())
+    assert all(record.converged for record in model.diagnostics_)
     alphas = alpha_grid(data(), (60,), penalty=penalty, n_alphas=3)
     alive, dead = (
         SPCATV(1, structure=(60,), penalty=penalty, alpha=a).fit for a in (alphas[0], 1.1 * alphas[0])

@@ -57,7 +57,7 @@ def test_copies_and_constant_features_are_named_where_nothing_is_smoothed():
 
 def test_a_share_that_no_smoothness_reaches_is_explained():
     copies = np.repeat(np.random.default_rng(0).standard_normal((20, 5)), 20, axis=1)
-    for options in ({}, {"refine": True}):
+    for options in ({}, {"method": "deflation"}):
         with pytest.warns(SparsityWarning, match=r"even with the smoothness lowered from 1 to 0\.00.*copies"):
             model = SPCATV(2, structure=(100,), **options).fit(copies)
         # lowered to about 1 % of what was asked for, once, even where components are fitted again

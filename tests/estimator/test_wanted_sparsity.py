@@ -47,8 +47,8 @@ def assert_live_and_certified(model):
         {"penalty": "graphnet"},
         {"positive": True},
         {"dtype": "float32", "tol": 1e-5},
-        {"refine": True},
-        {"n_init": 3},
+        {"method": "deflation"},
+        {"method": "deflation", "n_init": 3},
         {"init": "structured"},
         {"init": np.ones((3, N_FEATURES))},
     ],
@@ -62,7 +62,7 @@ def test_every_component_is_live_and_sparse(name, options):
     for record, wanted in zip(model.diagnostics_, (0.6, 0.5, 0.7), strict=True):
         assert record.target_sparsity == wanted
         assert 0 < record.smoothness <= 1.0
-        if name in ("none", "grid", "mesh") and not options.get("refine"):
+        if name in ("none", "grid", "mesh"):
             assert abs(record.sparsity - wanted) <= max(record.jump, 1.5 / N_FEATURES)
     weights = [(record.l1, record.tv) for record in model.diagnostics_]
     np.testing.assert_array_equal(weights, np.transpose([model.l1_, model.tv_]))

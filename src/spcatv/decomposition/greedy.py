@@ -30,6 +30,7 @@ from spcatv.decomposition.refit import refit_on_support
 from spcatv.decomposition.search import Request, best_component, continued_component
 from spcatv.decomposition.starts import (
     DIFFUSED_DIRECTIONS,
+    RANK_FLOOR,
     SPARE_DIRECTIONS,
     diffused_scores,
     random_scores,
@@ -43,8 +44,6 @@ from spcatv.progress import SILENT, ComponentEnded, ComponentStarted, Listener
 from spcatv.solvers import Solver
 from spcatv.solvers.warm import WarmSolver
 
-# A residual with less than this share of the data's squared norm is rounding, not signal.
-RANK_FLOOR = 1e-13
 # Singular vectors of X, and of X diffused, that init="structured" compares.
 STRUCTURED_STARTS = 3
 # Where the penalty kills the leading singular vector, this many further ones are tried.

@@ -20,7 +20,7 @@ from spcatv.decomposition.alternation import STEP_SHARE, Limits
 from spcatv.decomposition.component import Component, null_component
 from spcatv.decomposition.passes import CountedPasses
 from spcatv.decomposition.penalty import LoadingPenalty, Weights
-from spcatv.decomposition.starts import SPARE_DIRECTIONS, rotated_scores, singular_scores
+from spcatv.decomposition.starts import RANK_FLOOR, SPARE_DIRECTIONS, rotated_scores, singular_scores
 from spcatv.decomposition.target import ROUNDING, SMOOTHNESS_FACTOR, SparsityTarget
 from spcatv.kernels.vectors import inner_product
 from spcatv.problem import Certificate, LoadingProblem
@@ -148,6 +148,7 @@ class _SparseBlock(_Block):
         """
         has_structure = self._problem(r).has_structure
         while True:
+            self.solve(r, tol, 0.0)
             self.judge(r)
             z = self.certificate.v
             noise = float(np.sqrt(max(self.gap, tol * self.scale) / z.size))
@@ -157,7 +158,6 @@ class _SparseBlock(_Block):
             if not (threshold.is_off and has_structure and lower >= self.request.least_smoothness):
                 break
             self.smoothness = lower
-            self.solve(r, tol, 0.0)
         self.l1, self.jump = threshold.l1, threshold.jump
         self.support = np.abs(z) > self.l1
         self.loading = np.where(self.support, z, 0.0)
@@ -187,6 +187,7 @@ class _Scores:
     # strengths and correlations of the raw scores without the known ones, shapes (K,) and (K, K)
     strength: FloatArray
     correlation: FloatArray
+    is_empty: BoolArray  # whether there are no scores beyond rounding, shape (K,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -313,7 +314,7 @@ class JointFitter:
         tol = self._limits.tol
         maps: FloatArray = self._passes.maps(first) / len(first)
         if blocks[0].request.positive:
-            maps = np.stack([r if float(r.sum()) >= 0 else -r for r in maps])
+            maps = np.stack([r if float(np.sum(r * np.abs(r))) >= 0 else -r for r in maps])
         if isinstance(blocks[0], _SparseBlock):
             blocks, scores = self._find_supports(blocks, maps)
             strongest = _repeated(scores)
@@ -355,12 +356,17 @@ class JointFitter:
         for _ in range(n_sweeps):
             for block, r in zip(blocks, maps, strict=True):
                 block.solve(r, tol, JOINT_REDUCTION)
-            live = [k for k, block in enumerate(blocks) if bool(block.loading.any())]
-            blocks, maps = [blocks[k] for k in live], maps[live]
+            blocks, maps = _live(blocks, maps)
             if not blocks:
                 return [], None
             self.objectives.append(_objective(blocks, maps))
             scores = self._scores(blocks, exactly=not self._passes.has_sketch)
+            if scores.is_empty.any():
+                kept = np.flatnonzero(~scores.is_empty)
+                blocks, maps = [blocks[k] for k in kept], maps[kept]
+                if not blocks:
+                    return [], None
+                scores = self._scores(blocks, exactly=not self._passes.has_sketch)
             worst = _judge(blocks, scores)
             if worst <= tol and self._passes.has_sketch:
                 scores = self._scores(blocks, exactly=True)
@@ -383,15 +389,21 @@ class JointFitter:
         inner = self._known.T @ raw
         free, back = raw - self._known @ inner, back - beside(inner.T, back) @ self._known_maps
         left, lengths, right = np.linalg.svd(free, full_matrices=False)
-        lengths = np.maximum(lengths, ROUNDING * lengths[0])
+        lengths = np.maximum(lengths, ROUNDING * lengths[0] or 1.0)
         turn = (right.T / lengths) @ right
         norms = np.linalg.norm(free, axis=0)
+        most = float(np.sqrt(self._data.squared_norm())) * np.array(
+            [float(np.linalg.norm(v)) for v in loadings]
+        )
+        is_empty = norms <= np.sqrt(RANK_FLOOR) * most
+        norms = np.where(is_empty, 1.0, norms)
         return _Scores(
             u=left @ right,
             maps=beside(turn.T / len(raw), back) @ back,
             raw=raw,
             strength=np.asarray([float(row @ row) for row in back]) / norms**2,
             correlation=np.abs(free.T @ free) / np.outer(norms, norms),
+            is_empty=is_empty,
         )
 
 
@@ -404,6 +416,12 @@ def _repeated(scores: _Scores | None) -> int | None:
         return None
     pair = np.unravel_index(int(np.argmax(pairs)), pairs.shape)
     return int(max(pair, key=lambda k: scores.strength[k]))
+
+
+def _live(blocks: list[_Block], maps: FloatArray) -> tuple[list[_Block], FloatArray]:
+    """Leave out blocks whose loading is zero, and their maps."""
+    live = [k for k, block in enumerate(blocks) if bool(block.loading.any())]
+    return [blocks[k] for k in live], maps[live]
 
 
 def _judge(blocks: Sequence[_Block], scores: _Scores) -> float:

@@ -31,8 +31,8 @@ DIFFUSION_TIME = 36.0
 JOINT_DIFFUSION_TIME = 15.0
 # Singular vectors beyond the number of components among which diffusion may choose.
 SPARE_DIRECTIONS = 6
-# Directions with a smaller share of the largest squared length are rounding.
-RANK_FLOOR = 1e-11
+# Scores or residuals with less than this share of the squared norm of the data are rounding.
+RANK_FLOOR = 1e-13
 # Iterations of varimax at most, and the relative change of its criterion that ends them.
 MOST_ROTATIONS, ROTATION_TOL = 100, 1e-5
 # Entries of X that are diffused together.
@@ -247,9 +247,10 @@ def rotated_scores(
     smooth = spread(data.maps(leading), 2 * JOINT_DIFFUSION_TIME)
     smooth /= np.maximum(np.linalg.norm(smooth, axis=1, keepdims=True), np.finfo(float).tiny)
     scores, _ = data.there_and_back_many(smooth)
+    largest = float(np.square(scores).sum(axis=0).max())
     scores = scores - known @ (known.T @ scores)
     values, turn = eigh(scores.T @ scores)
-    kept = values > RANK_FLOOR * values[-1]
+    kept = values > RANK_FLOOR * largest
     scores = scores @ (turn[:, kept] / np.sqrt(values[kept]))
     maps = to_host(spread(data.maps(scores), JOINT_DIFFUSION_TIME))
     values, turn = eigh(maps @ maps.T)
