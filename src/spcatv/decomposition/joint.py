@@ -401,7 +401,7 @@ class JointFitter:
             u=left @ right,
             maps=beside(turn.T / len(raw), back) @ back,
             raw=raw,
-            strength=np.asarray([float(row @ row) for row in back]) / norms**2,
+            strength=np.array([float(np.linalg.norm(row / n)) for row, n in zip(back, norms, strict=True)]),
             correlation=np.abs(free.T @ free) / np.outer(norms, norms),
             is_empty=is_empty,
         )

@@ -72,17 +72,18 @@ def plot_convergence(model: Any, *, components: Sequence[int] | None = None) -> 
             # the last value has distance 0, which a logarithmic axis cannot show
             axes.plot(steps[:-1], np.where(excess[:-1] > 0, excess[:-1], np.nan), **style, label=_name(k))
             slack = np.asarray(record.inexactness) / scale
-            axes.plot(
-                steps, np.where(slack > 0, slack, np.nan), **{**style, "linestyle": ":", "linewidth": 1}
-            )
+            if len(slack):  # a joint fit records the objective only
+                dotted = {**style, "linestyle": ":", "linewidth": 1}
+                axes.plot(steps, np.where(slack > 0, slack, np.nan), **dotted)
             if len(steps) == 1:
                 axes.plot([], [], **style, label=_name(k))
         _log_axis(axes.yaxis)
         axes.set_xlabel("alternation of scores and loadings")
         axes.set_ylabel("distance, relative to the objective")
-        axes.set_title(
-            "Objective: distance to its last value (lines)\nlargest possible error of the map (dotted)"
-        )
+        title = "Objective: distance to its last value"
+        if any(records[k].inexactness for k in chosen):
+            title += " (lines)\nlargest possible error of the map (dotted)"
+        axes.set_title(title)
         _whole_numbers(axes, longest)
         if axes.get_legend_handles_labels()[0] and len(chosen) > 1:
             axes.legend()
