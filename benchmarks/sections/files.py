@@ -175,17 +175,17 @@ def fit(folder: Path, cache: Path) -> dict[str, Any]:
 
 
 def _count_unzipped() -> list[str]:
-    """A list that gets the name of every file that is unzipped as a whole from now on."""
+    """A list that gets the name of every file that is unzipped from now on."""
     from spcatv.images import volume_files
 
     names: list[str] = []
-    own = volume_files.unzipped
+    own = volume_files.streamed
 
-    def counted(path: Path, image_class: Any) -> Any:
-        names.append(str(path))
-        return own(path, image_class)
+    def counted(image: Any) -> Any:
+        names.append(image.get_filename())
+        return own(image)
 
-    volume_files.unzipped = counted
+    volume_files.streamed = counted
     return names
 
 

@@ -122,7 +122,7 @@ def read_folder(name):
 
 
 MASK = ("--mask", "@mask.nii")
-SURFACE = ("--surface", "@lh.white")
+SURFACE = ("--surface", "@lh.white", "-")
 # the file that is damaged, how, and what is then called
 TARGETS = {
     "nifti": ("v1.nii", mutated, images("v#.nii", *MASK)),
@@ -139,8 +139,8 @@ TARGETS = {
     "gifti": ("lh.g1.shape.gii", mutated, images("lh.g#.shape.gii", *SURFACE)),
     "gifti gz": ("lh.h1.shape.gii.gz", mutated_gzip, images("lh.h#.shape.gii.gz", *SURFACE)),
     "surface": ("lh.white", mutated, images("lh.c#", *SURFACE)),
-    "gifti surface": ("lh.white.surf.gii", mutated, images("lh.c#", "--surface", "@lh.white.surf.gii")),
-    "cifti": ("s1.dscalar.nii", mutated, images("s#.dscalar.nii")),
+    "gifti surface": ("lh.white.surf.gii", mutated, images("lh.c#", "--surface", "@lh.white.surf.gii", "-")),
+    "cifti": ("s1.dscalar.nii", mutated, images("s#.dscalar.nii", *SURFACE)),
     "npy": ("a.npy", mutated, fit("--array", "@a.npy")),
     "npz": ("a.npz", mutated, fit("--array", "@a.npz")),
     "tsv array": ("a.tsv", "text", fit("--array", "@a.tsv")),

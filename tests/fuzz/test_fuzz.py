@@ -1,5 +1,6 @@
 """A few damaged inputs of every kind; `make fuzz` runs thousands."""
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -22,3 +23,10 @@ def test_damaged_inputs_are_read_or_named(kind, originals, tmp_path):
     for number in range(4):
         wrong, _ = harness.run_case(number, originals, tmp_path / "work", (kind,))
         assert not wrong, f"python tests/fuzz/harness.py 1 --only {number} --kinds '{kind}'"
+
+
+@pytest.mark.parametrize("kind", harness.TARGETS)
+def test_inputs_that_are_not_damaged_are_read(kind, originals, tmp_path):
+    """Otherwise nothing is learnt from damaged ones."""
+    shutil.copytree(originals, tmp_path / "work")
+    assert harness.TARGETS[kind][2](tmp_path / "work") == 0

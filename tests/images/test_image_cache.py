@@ -284,11 +284,9 @@ def test_all_files_that_cannot_be_read_are_named(cohort, mask, tmp_path, monkeyp
 
     monkeypatch.setattr(volume_files, "streamed", damaged)
     monkeypatch.setattr(reading_matrix, "most_threads", lambda: 6)
-    for given in (mask, None):
+    for where in ({"mask": mask}, {"mask": None}, {"mask": mask, "cache": tmp_path / "cache"}):
         with pytest.raises(ImageError, match=r"sub-06\.nii\.gz: cannot be read.*sub-07\.nii\.gz: cannot"):
-            read_cohort(cohort, mask=given)
-    with pytest.raises(ImageError, match=r"sub-06\.nii\.gz: cannot be read"):
-        read_cohort(cohort, mask=mask, cache=tmp_path / "cache")
+            read_cohort(cohort, **where)
 
 
 def test_runs_are_cleaned_on_disk_as_in_memory(tmp_path, monkeypatch):

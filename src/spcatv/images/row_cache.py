@@ -24,11 +24,10 @@ from typing import Any
 import numpy as np
 
 from spcatv._util.files import replacing
-from spcatv._util.threads import in_order
 from spcatv._util.types import FloatArray, IntArray
 from spcatv._version import __version__
 from spcatv.data.memory import bytes_text
-from spcatv.images.loading import ImageError
+from spcatv.images.loading import ImageError, each_image
 from spcatv.progress import say
 
 LAYOUT = 2  # of the files
@@ -138,15 +137,16 @@ class RowFiles:
                 self._make_room(missing)
                 self._write_places()
 
-        def one(number: int) -> tuple[str, ...]:
+        def one(number: int) -> tuple[int, tuple[str, ...]]:
             intact = self._intact(number)
-            return self._written(number, make) if intact is None else intact
+            return number, self._written(number, make) if intact is None else intact
 
-        def take(sha256: tuple[str, ...]) -> None:
+        def take(made: tuple[int, tuple[str, ...]]) -> None:
+            number, sha256 = made
             self.sha256.append(sha256)
-            done(len(self.sha256) - 1)
+            done(number)
 
-        in_order(one, take, len(self.origins), n_threads)
+        each_image(one, take, len(self.origins), n_threads)
         return self
 
     def _wider(self) -> RowFiles | None:

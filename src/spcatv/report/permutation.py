@@ -96,7 +96,8 @@ def exchange_of(names: Sequence[str], values: Sequence[Any], *, labels: bool) ->
     have different numbers, separate files    the numbers are exchanged within every participant
     ========================================  ===========================================================
 
-    If all samples come from one file, its volumes are treated as separate samples.
+    Means that are zero up to rounding are replaced by standard deviations (`Exchange.averaged`). If all
+    samples come from one file, its volumes are treated as separate samples.
     """
     people, runs = participants_of(names), runs_of(names)
     samples = np.arange(len(names))
