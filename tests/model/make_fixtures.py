@@ -2,7 +2,7 @@
 
 Run it once for every schema version, with the first commit that writes it:
 
-    PYTHONPATH=src python tests/model/make_fixtures.py tests/model/fixtures/schema-3
+    PYTHONPATH=src python tests/model/make_fixtures.py tests/model/fixtures/schema-4
 
 Each model gets a folder of its own with the model folder and ``expected.json``: what the fitted estimator
 said before it was saved. Fixtures are never written again: they stand for the folders that users have.
@@ -45,10 +45,10 @@ def plain():
     return SPCATV(2, structure=(4, 5), alpha=0.1, random_state=3).fit(X), X
 
 
-def refined():
+def joint():
     X = blobs(20, 1)
     parts = [grid((2, 3), voxel_size=(1, 2)), graph(np.eye(8, k=1) + np.eye(8, k=-1)), groups([[0, 1]], 6)]
-    return SPCATV(2, structure=concat(parts), alpha=0.05, refine=True).fit(X), X
+    return SPCATV(2, structure=concat(parts), alpha=0.05, method="joint").fit(X), X
 
 
 def alphas():
@@ -59,7 +59,7 @@ def alphas():
 def wanted():
     """Components of a wanted sparsity."""
     X = blobs(20, 8)
-    return SPCATV(2, structure=[20], sparsity=(0.7, 0.6), smoothness=0.5, refine=True).fit(X), X
+    return SPCATV(2, structure=[20], sparsity=(0.7, 0.6), smoothness=0.5).fit(X), X
 
 
 def values():
@@ -148,7 +148,7 @@ def cifti():
     return model.fit("images.dscalar.nii"), X
 
 
-MAKERS = (plain, refined, alphas, wanted, values, volume, runs, surface, cifti)
+MAKERS = (plain, joint, alphas, wanted, values, volume, runs, surface, cifti)
 
 
 def expected(model, X, confounds=None):
@@ -169,15 +169,8 @@ def expected(model, X, confounds=None):
         "n_iter": model.n_iter_,
         "weights": {name: np.asarray(getattr(model, name)).tolist() for name in WEIGHTS},
         "structure_value": model.structure_.value(rows[0].astype(np.float64)),
-        "refinement": None,
         "rows": rows.tolist(),
     }
-    if model.refinement_ is not None:
-        told["refinement"] = {
-            "objectives": list(model.refinement_.objectives),
-            "n_cycles": model.refinement_.n_cycles,
-            "converged": model.refinement_.converged,
-        }
     if told["kind"] == "SPCATV":
         return {**told, "scores": model.transform(rows).tolist()}
     given = None if confounds is None else confounds[:3]

@@ -22,7 +22,7 @@ def original(tmp_path_factory):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((20, 12)) + 3 * rng.standard_normal((20, 1))
     folder = tmp_path_factory.mktemp("models") / "original"
-    return SPCATV(2, structure=(3, 4), alpha=0.02, refine=True, init=np.ones((2, 12))).fit(X).save(folder)
+    return SPCATV(2, structure=(3, 4), alpha=0.02, method="joint", init=np.ones((2, 12))).fit(X).save(folder)
 
 
 @pytest.fixture
@@ -200,13 +200,6 @@ def nest(depth):
         set_at("fitted", "diagnostics", 0, "n_nonzero", 1.5),
         set_at("fitted", "diagnostics", 0, "objectives", [1.0, None]),
         set_at("fitted", "diagnostics", 0, "more", 1),
-        set_at("fitted", "refinement", 3),
-        set_at("fitted", "refinement", {}),
-        set_at("fitted", "refinement", "components", []),
-        set_at("fitted", "refinement", "objectives", 1.0),
-        set_at("fitted", "refinement", "objectives", [None]),
-        set_at("fitted", "refinement", "n_cycles", 1.5),
-        set_at("fitted", "refinement", "converged", "yes"),
         set_at("fitted", "n_features_in", 13),
         set_at("fitted", "n_features_in", 12.0),
         set_at("fitted", "n_iter", "many"),

@@ -139,6 +139,12 @@ def _model(model: Any) -> tuple[str, ...]:
             f"norm and of the structured penalty were {model.l1_ratio:g} and {model.tv_ratio:g}."
         )
     extras = []
+    if len(model.components_) > 1:
+        extras.append(
+            "Components were fitted one after the other, each to the residual of those before it."
+            if model.mixing_ is None
+            else "All components were fitted at once, with uncorrelated scores."
+        )
     if model.positive:
         extras.append("Loadings were kept non-negative.")
     if model.refit is not None:

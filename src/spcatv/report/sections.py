@@ -152,8 +152,9 @@ def _asked_sentence(material: Material) -> str:
 def variance_section(material: Material) -> Section:
     """The variance that the components explain, alone and together."""
     variance = material.variance
+    is_joint = material.model.mixing_ is not None
     known = {
-        "Own": variance.own,
+        "Explained" if is_joint else "Own": variance.own,
         "Adjusted": variance.adjusted,
         "Cumulative": variance.cumulative,
         "PCA, cumulative": variance.ceiling,
@@ -163,7 +164,9 @@ def variance_section(material: Material) -> Section:
         for name, shares in known.items()
         if shares is not None
     }
-    text = "Own: what a component removes from the data in its turn."
+    text = "Own: variance that a component removes from the data in its turn."
+    if is_joint:
+        text = "The scores are uncorrelated, so the explained variances add up."
     if variance.adjusted is not None:
         text += (
             " Adjusted: what its scores add to those of the components before it. Cumulative: what all "

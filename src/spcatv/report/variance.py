@@ -16,8 +16,9 @@ from spcatv.metrics import adjusted_explained_variance, orthonormal_basis
 class Variance:
     """Shares of the total variance, one value per component."""
 
-    own: FloatArray  # what each component removes from the data when its turn comes, shape (K,)
-    adjusted: FloatArray | None = None  # what its scores add to those of the components before it, shape (K,)
+    own: FloatArray  # explained by each component, shape (K,)
+    # explained by its scores beyond those of the components before it, if they are correlated, shape (K,)
+    adjusted: FloatArray | None = None
     cumulative: FloatArray | None = None  # what the first 1, ..., K components explain together, shape (K,)
     # the most that any 1, ..., K components can explain: that of PCA, shape (K,)
     ceiling: FloatArray | None = None
@@ -30,6 +31,8 @@ def variance_of(model: Any, scores: FloatArray | None, ceiling: FloatArray | Non
     `spcatv.decomposition.ceiling.pca_cumulative_variance`.
     """
     own = np.asarray(model.explained_variance_ratio_, dtype=np.float64)
+    if model.mixing_ is not None:  # scores are uncorrelated: explained variances add up
+        return Variance(own, cumulative=np.cumsum(own), ceiling=ceiling)
     if scores is None or len(scores) < 2 or not own.any():
         return Variance(own, ceiling=ceiling)
     largest = int(np.argmax(own))
@@ -44,13 +47,12 @@ def variance_of(model: Any, scores: FloatArray | None, ceiling: FloatArray | Non
 def _products(model: Any, scores: npt.ArrayLike, components: FloatArray) -> FloatArray:
     """Return the products of samples with every unit loading, ``x v_k``, from their scores, both (n, K).
 
-    A joint fit gives the scores ``X V' C``. Deflation gives ``t_k = x v_k - sum_{i < k} t_i (v_i'v_k)``
-    (docs/method.md section 5.2). Projection gives scores with ``T V V' = X V'``.
+    Deflation gives ``t_k = x v_k - sum_{i < k} t_i (v_i'v_k)`` (docs/method.md section 5.2). Projection gives
+    scores with ``T V V' = X V'``.
     """
     overlap = components @ components.T
     if model.transform_method != "projection":
-        deflated = np.triu(overlap, 1) + np.eye(len(components))
-        overlap = deflated if model.mixing_ is None else np.linalg.pinv(model.mixing_)
+        overlap = np.triu(overlap, 1) + np.eye(len(components))
     return np.asarray(scores, dtype=np.float64) @ overlap
 
 

@@ -66,7 +66,7 @@ The `.json` beside a file says what it holds. `spca-tv report` on this folder ma
 
 METRICS_COLUMNS = {
     "component": "Number of the component, from 1, in the order of the maps and of the mixing table.",
-    "explained_variance": "Variance that the component removes: sum of its squared scores / (N - 1).",
+    "explained_variance": "Variance that the component explains: sum of its squared scores / (N - 1).",
     "explained_variance_ratio": "The same as a share of the total variance.",
     files.CEILING_COLUMN: (
         "Share of the total variance that PCA explains with as many components: the ceiling of their sum."
