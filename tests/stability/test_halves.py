@@ -170,7 +170,7 @@ def test_groups_stay_in_one_half():
 def test_further_components_are_asked_for_what_the_last_one_was(strong_and_noise):
     starts, structure = np.random.RandomState(0), grid(SHAPE)
     data = CentredData(as_data(strong_and_noise[:30]))
-    asked = {"sparsity": (0.5, 0.9), "smoothness": 0.1, "init": np.eye(2, 14 * 14, k=30), "refine": True}
+    asked = {"sparsity": (0.5, 0.9), "smoothness": 0.1, "init": np.eye(2, 14 * 14, k=30)}
     template = sparse(2).set_params(**asked)
     fit = fit_samples(template, data, structure, starts)
     found = further_components(template, data, fit, 2, starts)

@@ -287,9 +287,10 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         warn_of_weights(self, structure)
         warn_of_neighbours(self, data, structure)
 
-        def attributes(components: FloatArray) -> dict[str, Any]:
+        def attributes(components: FloatArray, mixing: FloatArray | None) -> dict[str, Any]:
             return {
                 "components_": to_host(components).astype(data.dtype),
+                "mixing_": mixing,
                 **centring_attributes(centred.centring.in_units(centred.unit), data.dtype),
                 "n_features_in_": data.shape[1],
             }
