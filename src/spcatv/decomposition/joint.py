@@ -28,7 +28,7 @@ from spcatv.solvers.warm import WarmSolver
 
 # A sweep stops each loading problem at this share of the gap that the problem starts with.
 JOINT_REDUCTION = 0.3
-# Supports are found to this multiple of the tolerance, or to the second number, then loadings to the tolerance.
+# Supports are found to this multiple of the tolerance, at least to the second number; then loadings to `tol`.
 SUPPORT_TOL, LOOSEST_SUPPORT = 10.0, 0.01
 # Sweeps after which supports that still change are taken as they are: cuts through a plateau may oscillate.
 SUPPORT_SWEEPS = 60
