@@ -313,12 +313,12 @@ class JointFitter:
     def _first_scores(self, left: dict[int, Request]) -> FloatArray:
         structure = next(iter(left.values())).structure
         n_leading = len(left) + self._known.shape[1] + SPARE_DIRECTIONS
+        known = self._known, self._known_maps
         if self._sketch is None:
-            return rotated_scores(
-                self._data, singular_scores(self._data, n_leading).T, structure, len(left), self._known
-            )
+            leading = singular_scores(self._data, n_leading).T
+            return rotated_scores(self._data, leading, structure, len(left), *known)
         leading = self._sketch.leading_squares(n_leading)[1].T
-        return rotated_scores(self._sketch, leading, structure, len(left), self._known)
+        return rotated_scores(self._sketch, leading, structure, len(left), *known)
 
     def _fit_blocks(self, blocks: list[_Block], first: FloatArray) -> dict[int, tuple[Component, FloatArray]]:
         """Fit blocks from their first scores (N, K); only one of them if two are parts of one pattern."""

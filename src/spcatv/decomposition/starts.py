@@ -232,27 +232,33 @@ class ManyProducts(Protocol):
 
 
 def rotated_scores(
-    data: ManyProducts, leading: FloatArray, structure: Structure, n_components: int, known: FloatArray
+    data: ManyProducts,
+    leading: FloatArray,
+    structure: Structure,
+    n_components: int,
+    known: FloatArray,
+    known_maps: FloatArray,
 ) -> FloatArray:
     """Return orthonormal scores (N, n) from which n <= n_components components are fitted jointly.
 
     One step of subspace iteration leads from the leading left singular vectors of X (N, q) to those of
     ``X W``, X diffused on the structure. The scores are rotated within their span so that the diffused maps
     ``W X'u`` become as sparse as a rotation can make them (varimax; Kaiser, 1958). They are orthogonal to the
-    known scores (N, m), and fewer than asked for where X has no further dimension.
+    known scores (N, m), whose maps ``u'X`` are (m, P), and fewer where X has no further dimension.
     """
     if leading.shape[1] == 0:
         return leading
     spread = cached_layout(structure, _diffusion)
     smooth = spread(data.maps(leading), 2 * JOINT_DIFFUSION_TIME)
     smooth /= np.maximum(np.linalg.norm(smooth, axis=1, keepdims=True), np.finfo(float).tiny)
-    scores, _ = data.there_and_back_many(smooth)
-    largest = float(np.square(scores).sum(axis=0).max())
-    scores = scores - known @ (known.T @ scores)
+    scores, back = data.there_and_back_many(smooth)
+    largest, inner = float(np.square(scores).sum(axis=0).max()), known.T @ scores
+    scores, back = scores - known @ inner, back - beside(inner.T, back) @ known_maps
     values, turn = eigh(scores.T @ scores)
     kept = values > RANK_FLOOR * largest
-    scores = scores @ (turn[:, kept] / np.sqrt(values[kept]))
-    maps = to_host(spread(data.maps(scores), JOINT_DIFFUSION_TIME))
+    turn = turn[:, kept] / np.sqrt(values[kept])
+    scores = scores @ turn
+    maps = to_host(spread(beside(turn.T, back) @ back, JOINT_DIFFUSION_TIME))
     values, turn = eigh(maps @ maps.T)
     turn = turn[:, ::-1][:, : min(n_components, np.count_nonzero(values > 0))]
     return np.asarray(scores @ turn @ varimax(turn.T @ maps))
