@@ -47,7 +47,7 @@ def _with(value):
         ({"n_init": 0}, "n_init must be at least 1, got 0"),
         ({"dtype": "int32"}, "dtype must be None, float32 or float64, got 'int32'"),
         ({"dtype": "single precision"}, "dtype must be None, float32 or float64"),
-        ({"refit": True}, "unknown refit True; choose one of None, 'support'"),
+        ({"refit": True}, "refit belongs to method='deflation'"),
         ({"global_signal": "mean"}, "unknown global_signal 'mean'; choose one of None, 'regress'"),
         ({"positive": "no"}, "positive must be True or False, got 'no'"),
         ({"verbose": -1}, "verbose must be 0, 1 or 2, got -1"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spcatv import SPCATV
-from spcatv.estimator import ComponentCountWarning, SparsityWarning
+from spcatv.estimator import ComponentCountWarning, NullComponentWarning, SparsityWarning
 from spcatv.structure import concat, graph, grid, groups, icosphere, mesh
 
 N_FEATURES = 42  # those of icosphere(1)
@@ -63,7 +63,9 @@ def test_every_component_is_live_and_sparse(name, options):
         assert record.target_sparsity == wanted
         assert 0 < record.smoothness <= 1.0
         if name in ("none", "grid", "mesh"):
-            assert abs(record.sparsity - wanted) <= max(record.jump, 1.5 / N_FEATURES)
+            off = record.sparsity - wanted  # non-negative maps may have more zeros by themselves
+            assert -off <= max(record.jump, 1.5 / N_FEATURES)
+            assert options.get("positive") or off <= max(record.jump, 1.5 / N_FEATURES)
     weights = [(record.l1, record.tv) for record in model.diagnostics_]
     np.testing.assert_array_equal(weights, np.transpose([model.l1_, model.tv_]))
 
@@ -165,7 +167,10 @@ def test_a_flat_map_does_not_fall_on_features_that_do_not_vary():
             model = SPCATV(3, structure=(50,), smoothness=10.0).fit(X)
             assert_live_and_certified(model)
             assert model.components_[:, 30:].any(axis=1).all()
-        # two samples, three features: more components than the rank, none of them dead
+        # two samples, three features: more components than the rank
         X = np.random.default_rng(48).standard_normal((2, 3))
-        with pytest.warns(ComponentCountWarning, match="1 component can explain"):
-            assert SPCATV(3, structure=(3,)).fit(X).components_.any(axis=1).all()
+        with (
+            pytest.warns(ComponentCountWarning, match="1 component can explain"),
+            pytest.warns(NullComponentWarning),
+        ):
+            assert SPCATV(3, structure=(3,)).fit(X).components_.any(axis=1).tolist() == [True, False, False]

@@ -91,7 +91,7 @@ def test_workers_change_no_bit(result, estimator, signals):
 
 
 def test_random_starts_follow_the_seed(signals):
-    reference = SPCATV(1, structure=(60,), init="random", n_init=2).fit(signals)
+    reference = SPCATV(1, structure=(60,), init="random").fit(signals)
     one = bootstrap_components(reference, signals, n_resamples=3, random_state=1)
     two = bootstrap_components(reference, signals, n_resamples=3, random_state=1)
     assert_array_equal(one.cosine, two.cosine)

@@ -91,18 +91,18 @@ class ArrayData:
         """``S = M V' - shift`` and ``S'M`` for ``M = X - 1 mean'``, sums of blocks in float64."""
         scores, back = -shift.astype(np.float64), np.zeros(vectors.shape)
         thin, middle = vectors.astype(self.dtype), mean.astype(self.dtype)
-        panels = self._panels(PRODUCT_COLUMNS)
+        panels, is_centred = self._panels(PRODUCT_COLUMNS), not middle.any()
 
         def product(samples: slice) -> FloatArray:
             rows = self._rows(samples)
             for columns in panels:
-                tile = rows[:, columns] - middle[columns]
+                tile = rows[:, columns] if is_centred else rows[:, columns] - middle[columns]
                 scores[samples] += tile @ thin[:, columns].T
             weights = scores[samples].T.astype(self.dtype)
             part = np.empty(vectors.shape, self.dtype)
             for columns in panels:
                 if len(panels) > 1:
-                    tile = rows[:, columns] - middle[columns]
+                    tile = rows[:, columns] if is_centred else rows[:, columns] - middle[columns]
                 np.matmul(weights, tile, out=part[:, columns])
             return part
 

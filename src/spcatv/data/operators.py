@@ -240,7 +240,17 @@ class CentredData:
 
     def shifted_many(self, vectors: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return ``S = M V' - shift`` and ``S'M`` for ``M = X - 1 mean'``, V (K, P) and a shift (N, K)."""
-        return self.data.there_and_back_many(vectors, self.mean, shift)
+        if not self._has_small_means:
+            return self.data.there_and_back_many(vectors, self.mean, shift)
+        scores, back = self.data.there_and_back_many(
+            vectors, np.zeros_like(self.mean), shift + to_host(vectors @ self.mean)
+        )
+        return scores, back - np.outer(beside(scores.sum(axis=0), back), self.mean)
+
+    @cached_property
+    def _has_small_means(self) -> bool:
+        """Whether no column has a mean above its standard deviation: centring may then follow products."""
+        return bool((self.shape[0] * np.square(self.mean) <= self._statistics.squared_norms).all())
 
     def first_products(self, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
         """As `there_and_back_many`. Data in blocks of which nothing is known tell their statistics, too."""

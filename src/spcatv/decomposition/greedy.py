@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -219,10 +220,10 @@ def _decompose_jointly(
     n_components = len(requests)
     listener.hear(ComponentStarted(1, n_components, plan.tol))
     prepare(data, plan, n_components)
-    started = time.perf_counter()
     known = () if found is None else found.fitted
 
-    def fit() -> JointFit:
+    def fit() -> tuple[JointFit, float, Any]:
+        started = time.perf_counter()
         limits = Limits(plan.tol, plan.max_iter, plan.keep_warm_start, listener)
         fitter = JointFitter(
             data,
@@ -230,12 +231,13 @@ def _decompose_jointly(
             lambda request: request.solver(plan.method, plan.dtype),
             plan.n_directions + n_components,
         )
-        start, duals = _joint_start(data, plan, n_components, rng, warm_start)
-        return fitter.fit(requests, start=start, duals=duals, found=known)
+        start, duals = (None, []) if known else _joint_start(data, plan, n_components, rng, warm_start)
+        result = fitter.fit(requests, start=start, duals=duals, found=known)
+        return result, (time.perf_counter() - started) / n_components, rng.get_state()
 
-    result = fit() if journal is None else journal.recall("components", fit)
-    seconds = (time.perf_counter() - started) / n_components
-    return _joint_decomposition(data, requests, plan, result, seconds, listener)
+    result, seconds, state = fit() if journal is None else journal.recall("components", fit)
+    rng.set_state(state)
+    return _joint_decomposition(data, requests, plan, result, seconds, listener, n_known=len(known))
 
 
 def _joint_start(
@@ -244,7 +246,9 @@ def _joint_start(
     """Scores (N, K) to start from instead of the usual ones, and loadings with dual variables for them."""
     last = () if warm_start is None else warm_start.last
     if len(last) == n_components and not any(component.is_null for component in last):
-        return np.column_stack([component.u for component in last]), [(c.v, c.dual) for c in last]
+        return np.column_stack([component.u for component in last]), [
+            (data.vectors(c.v), data.vectors(c.dual)) for c in last
+        ]
     if isinstance(plan.init, np.ndarray):
         given = data.dot_many(plan.init) if _are_loadings(plan.init, data.shape) else plan.init.T
     elif plan.init == "svd":
@@ -270,13 +274,15 @@ def _joint_decomposition(
     result: JointFit,
     seconds: float,
     listener: Listener,
+    *,
+    n_known: int,
 ) -> Decomposition:
-    """Put components in order, with unit loadings and their signs, and describe them."""
+    """Put components in order behind the known ones, with unit loadings, and describe them."""
     found, raw = list(result.components), result.raw_scores
     lengths = np.array([float(np.linalg.norm(to_host(c.back))) for c in found])
     order = np.arange(len(found))
     if len({r.weights if isinstance(r, LoadingPenalty) else r.sparsity for r in requests}) == 1:
-        order = np.argsort(-lengths, kind="stable")
+        order[n_known:] = n_known + np.argsort(-lengths[n_known:], kind="stable")
     found, raw, lengths = [found[k] for k in order], raw[:, order], lengths[order]
     loadings = np.stack([unit_loading(to_host(component.v)) for component in found])
     # the length of every loading, negative if its sign was turned
@@ -291,7 +297,7 @@ def _joint_decomposition(
         records.append(diagnose(component, seconds, data, loadings[k], scores[:, k], patterns[k]))
         if k > 0:
             listener.hear(ComponentStarted(k + 1, len(found), plan.tol))
-        listener.hear(ComponentEnded(k + 1, len(found), records[-1], loadings[: k + 1]))
+        listener.hear(ComponentEnded(k + 1, len(found), records[-1], loadings, mixing))
     return Decomposition(
         components=loadings,
         singular_values=lengths,

@@ -21,16 +21,15 @@ from spcatv.decomposition.component import Component, null_component
 from spcatv.decomposition.passes import CountedPasses
 from spcatv.decomposition.penalty import LoadingPenalty, Weights
 from spcatv.decomposition.starts import RANK_FLOOR, SPARE_DIRECTIONS, rotated_scores, singular_scores
-from spcatv.decomposition.target import ROUNDING, SMOOTHNESS_FACTOR, SparsityTarget
-from spcatv.kernels.vectors import inner_product
+from spcatv.decomposition.target import ROUNDING, SMOOTHNESS_FACTOR, TARGET_L2, SparsityTarget
 from spcatv.problem import Certificate, LoadingProblem
 from spcatv.progress import AlternationEnded
 from spcatv.solvers.warm import WarmSolver
 
 # A sweep stops each loading problem at this share of the gap that the problem starts with.
 JOINT_REDUCTION = 0.3
-# Supports are found to this multiple of the tolerance, or to one over it, then loadings to the tolerance.
-SUPPORT_TOL = 100.0
+# Supports are found to this multiple of the tolerance, at least to the second number; then loadings to `tol`.
+SUPPORT_TOL, LOOSEST_SUPPORT = 10.0, 0.01
 # Sweeps after which supports that still change are taken as they are: cuts through a plateau may oscillate.
 SUPPORT_SWEEPS = 60
 # Components whose raw scores ``X v`` correlate above this are parts of one pattern.
@@ -44,7 +43,7 @@ class _Block:
 
     def __init__(self, request: Request, solver: WarmSolver, number: int) -> None:
         self.request, self.solver, self.number = request, solver, number
-        self.n_iter, self.gap, self.scale = 0, 0.0, 0.0
+        self.n_iter, self.gap, self.scale, self.objective = 0, 0.0, 0.0, 0.0
         self.loading: FloatArray
         self.certificate: Certificate
 
@@ -56,6 +55,10 @@ class _Block:
 
     def fix_support(self, r: FloatArray, tol: float) -> None:
         """Do nothing: fixed weights decide about the support."""
+
+    def lower_smoothness(self) -> bool:
+        """Return False: weights are fixed."""
+        return False
 
     def solve(self, r: FloatArray, tol: float, reduction: float) -> None:
         """Solve the loading problem for the map ``r = X'u / N`` (P,).
@@ -71,15 +74,13 @@ class _Block:
         self.n_iter += step.n_iter
         found = step.certificate if step.value < self.scale else problem.zero_certificate(step.certificate)
         self.certificate, self.loading = found, found.v
+        self.objective = self.penalty.weights.l2 * min(step.value - self.scale, 0.0)
 
     def judge(self, r: FloatArray) -> None:
         """Compute the gap of the loading for the map r (P,) of other scores."""
         problem = self._problem(r)
-        self.gap, self.scale = problem.judge(self.certificate).gap, problem.scale()
-
-    def objective(self, r: FloatArray) -> float:
-        """Return ``-r'v`` plus the penalties on the loading v."""
-        return self.penalty.value(self.loading) - inner_product(r, self.loading)
+        judgement, self.scale = problem.judge(self.certificate), problem.scale()
+        self.gap, self.objective = judgement.gap, self.penalty.weights.l2 * (judgement.value - self.scale)
 
     def component(self, scores: _Scores, k: int, *, tol: float, keep_warm_start: bool) -> Component:
         """Return the component with the k-th scores."""
@@ -88,7 +89,7 @@ class _Block:
             v=self.loading,
             u=scores.u[:, k],
             scores_norm=float(np.linalg.norm(scores.raw[:, k])),
-            objective=self.objective(r),
+            objective=self.objective,
             gap=self.gap,
             scale=self.scale,
             converged=self.gap <= tol * self.scale,
@@ -128,6 +129,7 @@ class _SparseBlock(_Block):
         step = self.solver.step(problem, goal, reduction)
         self.n_iter += step.n_iter
         self.certificate, self._tol = step.certificate, tol
+        self.objective = TARGET_L2 * (step.value - problem.scale())
         if self.support is None:
             threshold = self.request.threshold(step.v, 0.0)
             self.l1, self.loading = threshold.l1, threshold.apply(step.v)
@@ -137,8 +139,16 @@ class _SparseBlock(_Block):
     def judge(self, r: FloatArray) -> None:
         """Compute the gap of the smoothed map for the map r (P,) of other scores."""
         problem = self._problem(r)
-        self.gap = problem.judge(self.certificate).gap
-        self.scale = self.request.gap_scale(r, problem, self._tol)
+        judgement = problem.judge(self.certificate)
+        self.gap, self.scale = judgement.gap, self.request.gap_scale(r, problem, self._tol)
+        self.objective = TARGET_L2 * (judgement.value - problem.scale())
+
+    def lower_smoothness(self) -> bool:
+        """Lower the smoothness, and return whether it could be."""
+        if self.smoothness <= self.request.least_smoothness:
+            return False
+        self.smoothness *= SMOOTHNESS_FACTOR
+        return True
 
     def fix_support(self, r: FloatArray, tol: float) -> None:
         """Take the support of the smoothed map of r (P,), and keep it from here on.
@@ -154,10 +164,8 @@ class _SparseBlock(_Block):
             noise = float(np.sqrt(max(self.gap, tol * self.scale) / z.size))
             find = self.request.threshold if has_structure else self.request.exact_threshold
             threshold = find(z, noise if has_structure else ROUNDING)
-            lower = SMOOTHNESS_FACTOR * self.smoothness
-            if not (threshold.is_off and has_structure and lower >= self.request.least_smoothness):
+            if not (threshold.is_off and has_structure and self.lower_smoothness()):
                 break
-            self.smoothness = lower
         self.l1, self.jump = threshold.l1, threshold.jump
         self.support = np.abs(z) > self.l1
         self.loading = np.where(self.support, z, 0.0)
@@ -225,8 +233,9 @@ class JointFitter:
         self._passes = CountedPasses(data, self._sketch)
         self._known = np.zeros((data.shape[0], 0))
         self._known_maps: FloatArray = np.zeros_like(data.mean, shape=(0, data.shape[1]))
-        self._n_sweeps = 0
-        self.objectives: list[float] = []  # sum of the objectives after every half step
+        self._n_sweeps, self._stopped = 0, False
+        # sum of the objectives after every half step; for a wanted sparsity, those of the smoothed maps
+        self.objectives: list[float] = []
 
     def fit(
         self,
@@ -313,13 +322,13 @@ class JointFitter:
 
     def _fit_blocks(self, blocks: list[_Block], first: FloatArray) -> dict[int, tuple[Component, FloatArray]]:
         """Fit blocks from their first scores (N, K); only one of them if two are parts of one pattern."""
-        tol = self._limits.tol
+        tol, scores = self._limits.tol, None
         maps: FloatArray = self._passes.maps(first) / len(first)
         if blocks[0].request.positive:
             maps = np.stack([r if float(np.sum(r * np.abs(r))) >= 0 else -r for r in maps])
         if isinstance(blocks[0], _SparseBlock):
             blocks, scores = self._find_supports(blocks, maps)
-            strongest = _repeated(scores)
+            strongest = None if self._stopped else _repeated(scores)
             if strongest is not None and scores is not None:
                 unit = scores.raw[:, [strongest]]
                 unit = unit - self._known @ (self._known.T @ unit)
@@ -329,8 +338,12 @@ class JointFitter:
                 return {}
             for block, r in zip(blocks, scores.maps, strict=True):
                 block.fix_support(r, tol)
-            maps = self._scores(blocks, exactly=not self._passes.has_sketch).maps
-        blocks, scores = self._alternate(blocks, maps, tol, self._limits.max_iter)
+            scores = self._scores(blocks, exactly=self._stopped or not self._passes.has_sketch)
+            maps = scores.maps
+        if self._stopped and scores is not None:
+            _judge(blocks, scores)
+        else:
+            blocks, scores = self._alternate(blocks, maps, tol, self._limits.max_iter)
         if scores is None:
             return {}
         return {
@@ -347,42 +360,53 @@ class JointFitter:
 
     def _find_supports(self, blocks: list[_Block], maps: FloatArray) -> tuple[list[_Block], _Scores | None]:
         """Alternate with thresholded loadings."""
-        tol = min(SUPPORT_TOL * self._limits.tol, 1 / SUPPORT_TOL)
+        tol = min(SUPPORT_TOL * self._limits.tol, LOOSEST_SUPPORT)
         return self._alternate(blocks, maps, tol, min(SUPPORT_SWEEPS, self._limits.max_iter))
 
     def _alternate(
         self, blocks: list[_Block], maps: FloatArray, tol: float, n_sweeps: int
     ) -> tuple[list[_Block], _Scores | None]:
-        """Alternate loadings and scores until every loading is certified for its own scores."""
+        """Alternate loadings and scores until every loading is certified for its own scores.
+
+        After a stop was asked for, components that have none get a loading from a single sweep.
+        """
         scores: _Scores | None = None
-        for _ in range(n_sweeps):
+        for _ in range(1 if self._stopped else n_sweeps):
             for block, r in zip(blocks, maps, strict=True):
                 block.solve(r, tol, JOINT_REDUCTION)
-            blocks, maps = _live(blocks, maps)
-            if not blocks:
-                return [], None
-            self.objectives.append(_objective(blocks, maps))
+            self.objectives.append(sum(block.objective for block in blocks))
             scores = self._scores(blocks, exactly=not self._passes.has_sketch)
-            if scores.is_empty.any():
-                kept = np.flatnonzero(~scores.is_empty)
-                blocks, maps = [blocks[k] for k in kept], maps[kept]
-                if not blocks:
-                    return [], None
-                scores = self._scores(blocks, exactly=not self._passes.has_sketch)
+            while scores is not None and scores.is_empty.any():
+                blocks, maps, scores = self._without_empty(blocks, maps, scores, tol)
+            if scores is None:
+                return [], None
             worst = _judge(blocks, scores)
             if worst <= tol and self._passes.has_sketch:
                 scores = self._scores(blocks, exactly=True)
                 worst = _judge(blocks, scores)
             maps = scores.maps
-            self.objectives.append(_objective(blocks, maps))
+            self.objectives.append(sum(block.objective for block in blocks))
             self._n_sweeps += 1
-            ended = AlternationEnded(self._n_sweeps, self.objectives[-1], worst)
-            if self._limits.listener.hear(ended) or worst <= tol:
+            if not self._stopped:
+                ended = AlternationEnded(self._n_sweeps, self.objectives[-1], worst)
+                self._stopped = self._limits.listener.hear(ended)
+            if self._stopped or worst <= tol:
                 break
         if self._passes.has_sketch and worst > tol:
             scores = self._scores(blocks, exactly=True)
             _judge(blocks, scores)
         return blocks, scores
+
+    def _without_empty(
+        self, blocks: list[_Block], maps: FloatArray, scores: _Scores, tol: float
+    ) -> tuple[list[_Block], FloatArray, _Scores | None]:
+        """Solve blocks without scores again at a lower smoothness, or leave them out."""
+        lowered = [k for k in np.flatnonzero(scores.is_empty) if blocks[k].lower_smoothness()]
+        for k in lowered:
+            blocks[k].solve(maps[k], tol, JOINT_REDUCTION)
+        kept = sorted({*lowered, *np.flatnonzero(~scores.is_empty)})
+        blocks, maps = [blocks[k] for k in kept], maps[kept]
+        return blocks, maps, self._scores(blocks, exactly=not self._passes.has_sketch) if blocks else None
 
     def _scores(self, blocks: list[_Block], *, exactly: bool) -> _Scores:
         """Return the best scores for the loadings: the polar factor of ``X V`` without the known scores."""
@@ -420,21 +444,11 @@ def _repeated(scores: _Scores | None) -> int | None:
     return int(max(pair, key=lambda k: scores.strength[k]))
 
 
-def _live(blocks: list[_Block], maps: FloatArray) -> tuple[list[_Block], FloatArray]:
-    """Leave out blocks whose loading is zero, and their maps."""
-    live = [k for k, block in enumerate(blocks) if bool(block.loading.any())]
-    return [blocks[k] for k in live], maps[live]
-
-
 def _judge(blocks: Sequence[_Block], scores: _Scores) -> float:
     """Judge all loadings by their own scores, and return the largest relative gap."""
     for block, r in zip(blocks, scores.maps, strict=True):
         block.judge(r)
     return max(block.gap / block.scale if block.scale > 0 else 0.0 for block in blocks)
-
-
-def _objective(blocks: Sequence[_Block], maps: FloatArray) -> float:
-    return sum(block.objective(r) for block, r in zip(blocks, maps, strict=True))
 
 
 def _null(shape: tuple[int, int], request: Request) -> Component:

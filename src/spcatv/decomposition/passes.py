@@ -7,7 +7,7 @@ import numpy as np
 from spcatv._util.types import FloatArray
 from spcatv.data import Products
 from spcatv.data.memory import LEARNT_VECTORS
-from spcatv.data.sketch import CompressedData
+from spcatv.data.sketch import NEW, CompressedData
 
 
 class CountedPasses:
@@ -84,12 +84,13 @@ class CountedPasses:
         return scores, back
 
     def _learn(self, u: FloatArray, back: FloatArray) -> None:
-        """Take scores u (N,), of which ``X'u`` (P,) is known, into the span."""
+        """Take scores u (N,), of which ``X'u`` (P,) is known, into the span; nothing if they lie in it."""
+        whole = float(np.linalg.norm(u))
         for _ in range(2):  # once is not enough in floating point
             for sketch in self._sketches:
                 u, back = sketch.remainder(u, back)
         length = float(np.linalg.norm(u))
-        if length == 0:
+        if length <= NEW * whole:
             return
         u, back = u / length, back / length
         new = [learnt.extended(u, back) for learnt in self._sketches[1:]]

@@ -27,8 +27,8 @@ except ImportError:  # scikit-learn < 1.9
 
 __all__ = ["HAS_CALLBACKS", "CallbackSupportMixin", "fit_task", "forwarded_callbacks", "with_callbacks"]
 
-# fitted attributes of an estimator that ends with the given components
-Attributes = Callable[[FloatArray], dict[str, Any]]
+# fitted attributes of an estimator that ends with the given components and the matrix that mixes their scores
+Attributes = Callable[[FloatArray, FloatArray | None], dict[str, Any]]
 
 
 class _CallbackListener:
@@ -55,7 +55,7 @@ class _CallbackListener:
                 stop = self._component.call_on_fit_task_end(
                     **self._of_fit,
                     metadata={"diagnostics": event.diagnostics},
-                    reconstruction_attributes=lambda: self._attributes(event.components),
+                    reconstruction_attributes=lambda: self._attributes(event.components, event.mixing),
                 )
                 return bool(stop)
         return False
@@ -67,7 +67,7 @@ def fit_task(estimator: Any, X: FloatArray, attributes: Attributes) -> Iterator[
 
     The `fit` of the estimator is decorated with `with_callbacks`; when the block ends it has its
     ``components_``. X is passed on to callbacks that ask for it. `attributes` makes the fitted attributes of
-    an estimator that ends with the given components. The listener has to hear of the components and
+    an estimator that ends with the given components and mixing. The listener has to hear of components and
     alternations; it is silent if the estimator has no callbacks.
     """
     if not hasattr(estimator, "_skl_callbacks") and not hasattr(estimator, "_parent_callback_ctx"):
@@ -77,7 +77,9 @@ def fit_task(estimator: Any, X: FloatArray, attributes: Attributes) -> Iterator[
     root.call_on_fit_task_begin(estimator=estimator, X=X)
     yield _CallbackListener(estimator, root, X, attributes)
     root.call_on_fit_task_end(
-        estimator=estimator, X=X, reconstruction_attributes=lambda: attributes(estimator.components_)
+        estimator=estimator,
+        X=X,
+        reconstruction_attributes=lambda: attributes(estimator.components_, estimator.mixing_),
     )
 
 

@@ -83,7 +83,10 @@ class ComponentStarted:
 
 @dataclass(frozen=True)
 class AlternationEnded:
-    """Alternation `number` of the current component is done. Stopping here leaves the component as it is."""
+    """Alternation `number` of the current component is done. Stopping here leaves the component as it is.
+
+    In a joint fit, of all components.
+    """
 
     number: int
     objective: float
@@ -92,15 +95,18 @@ class AlternationEnded:
 
 @dataclass(frozen=True, eq=False)
 class ComponentEnded:
-    """Component `number` of `n_components` is done. Stopping here ends the fit with the components so far.
+    """Component `number` of `n_components` is done. Stopping here ends a deflation with those so far.
 
-    `components` are the unit loading vectors of all components so far, shape (number, P).
+    `components` are the unit loading vectors of all components so far, shape (number, P). A joint fit ends
+    all of its components at once: they are those of all components, shape (n_components, P), and `mixing` is
+    the matrix C of their scores ``X V' C``.
     """
 
     number: int
     n_components: int
     diagnostics: Diagnostics
     components: FloatArray
+    mixing: FloatArray | None = None
 
 
 @dataclass(frozen=True)

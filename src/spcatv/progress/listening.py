@@ -33,8 +33,8 @@ class Listener(Protocol):
     def hear(self, event: Event, /) -> bool:
         """Take note of an event; True asks to stop.
 
-        After an `AlternationEnded` the component then stays as it is, after a `ComponentEnded` no more
-        components are fitted. The answer to other events is ignored.
+        After an `AlternationEnded` the component, or all those of a joint fit, then stay as they are; after a
+        `ComponentEnded` a deflation fits no more components. The answer to other events is ignored.
         """
 
 
@@ -91,7 +91,7 @@ def listening(listener: Listener) -> AbstractContextManager[None]:
     ...     def hear(self, event):
     ...         return isinstance(event, ComponentEnded)  # True asks to stop
     >>> with listening(StopAfterTheFirst()):
-    ...     model = SPCATV(3).fit(np.random.default_rng(0).standard_normal((20, 30)))
+    ...     model = SPCATV(3, method="deflation").fit(np.random.default_rng(0).standard_normal((20, 30)))
     >>> model.components_.shape
     (1, 30)
     """
