@@ -42,12 +42,17 @@ def test_an_option_of_another_command_is_named(capsys):
 
 
 def test_more_components_than_samples_is_said_before_the_work(few, tmp_path, spca_tv):
-    ran = spca_tv("fit", "--array", few, "--shape", "40", "--n-components", "7", "--output", tmp_path / "out")
-    assert ran.code == 0
-    first = ran.err.splitlines()[0]
-    assert "n_components=7 is more than the rank of the data, which is 4 at most (5 samples, centred" in first
-    assert "the data have rank 4" in ran.out
-    assert "Lower --n-components (now 7) to 4." in ran.out
+    seven = ("fit", "--array", few, "--shape", "40", "--n-components", "7", "--output")
+    joint = spca_tv(*seven, tmp_path / "joint")
+    deflation = spca_tv(*seven, tmp_path / "deflation", "--method", "deflation")
+    for ran in (joint, deflation):
+        assert ran.code == 0
+        said = "n_components=7 is more than the rank of the data, which is 4 at most (5 samples, centred"
+        assert said in ran.err.splitlines()[0]
+    assert "the data have rank 4" in joint.err
+    assert [f"Component {k} is dead" in joint.out for k in range(1, 8)] == 4 * [False] + 3 * [True]
+    assert "the data have rank 4" in deflation.out
+    assert "Lower --n-components (now 7) to 4." in deflation.out
 
 
 def test_components_beyond_the_rank_are_dead_and_neither_converged_nor_sparse(of_rank_two, tmp_path, spca_tv):

@@ -21,7 +21,7 @@ from spcatv.decomposition.component import Component, null_component
 from spcatv.decomposition.passes import CountedPasses
 from spcatv.decomposition.penalty import LoadingPenalty, Weights
 from spcatv.decomposition.starts import RANK_FLOOR, SPARE_DIRECTIONS, rotated_scores, singular_scores
-from spcatv.decomposition.target import ROUNDING, SMOOTHNESS_FACTOR, TARGET_L2, SparsityTarget
+from spcatv.decomposition.target import ROUNDING, SMOOTHNESS_FACTOR, TARGET_L2, SparsityTarget, Threshold
 from spcatv.problem import Certificate, LoadingProblem
 from spcatv.progress import AlternationEnded
 from spcatv.solvers.warm import WarmSolver
@@ -131,7 +131,7 @@ class _SparseBlock(_Block):
         self.certificate, self._tol = step.certificate, tol
         self.objective = TARGET_L2 * (step.value - problem.scale())
         if self.support is None:
-            threshold = self.request.threshold(step.v, 0.0)
+            threshold = self._threshold(problem, step.v, 0.0)
             self.l1, self.loading = threshold.l1, threshold.apply(step.v)
         else:
             self.loading = np.where(self.support, step.v, 0.0)
@@ -156,15 +156,14 @@ class _SparseBlock(_Block):
         A plateau of the map is zero as a whole or not at all. Where that puts the share of zeros far from the
         wanted one, the smoothness is lowered.
         """
-        has_structure = self._problem(r).has_structure
+        problem = self._problem(r)
         while True:
             self.solve(r, tol, 0.0)
             self.judge(r)
             z = self.certificate.v
             noise = float(np.sqrt(max(self.gap, tol * self.scale) / z.size))
-            find = self.request.threshold if has_structure else self.request.exact_threshold
-            threshold = find(z, noise if has_structure else ROUNDING)
-            if not (threshold.is_off and has_structure and self.lower_smoothness()):
+            threshold = self._threshold(problem, z, noise)
+            if not (threshold.is_off and problem.has_structure and self.lower_smoothness()):
                 break
         self.l1, self.jump = threshold.l1, threshold.jump
         self.support = np.abs(z) > self.l1
@@ -180,6 +179,12 @@ class _SparseBlock(_Block):
             jump=self.jump,
             target_sparsity=self.request.sparsity,
         )
+
+    def _threshold(self, problem: LoadingProblem, z: FloatArray, noise: float) -> Threshold:
+        """Find the threshold of a map z (P,) with this error; without structure it has that of rounding."""
+        if problem.has_structure:
+            return self.request.threshold(z, noise)
+        return self.request.exact_threshold(z, ROUNDING)
 
     def _problem(self, r: FloatArray) -> LoadingProblem:
         return self.request.smoothing(r, self.smoothness, self.unit)
