@@ -18,7 +18,7 @@ SHARES = (0.7, 0.5, 0.9)
 DENSE = Method("pca", "Dense PCA", {}, fit_pca)
 # One strength for all components, which has to be searched: many fits in place of one.
 SEARCHED = ("sparse-pca", "dictionary")
-DIRECT = ("pca", "pca-cut", "rotated-cut", "canica-cut", "elastic-net", "spca-tv")
+DIRECT = ("pca", "pca-cut", "canica-cut", "elastic-net", "spca-tv")
 # Splits into halves of what is searched, which is fitted to halves at the first share of zeros only: all of
 # its halves would take longer than all the rest.
 FEW_SPLITS = 5
