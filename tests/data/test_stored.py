@@ -196,7 +196,7 @@ def test_a_fit_is_that_of_the_array(kind, dtype, wide, files):
         {"global_signal": "regress"},
         {"center": False},
         {"init": "structured"},
-        {"refine": True},
+        {"alpha": 0.1, "method": "joint"},
         {"alpha": 0.1},
     ],
 )

@@ -10,6 +10,7 @@ from spcatv._util.devices import to_host
 from spcatv.data import CentredData, as_data, is_on_gpu, on_device
 from spcatv.data.gpu import StreamedData
 from spcatv.decomposition import LoadingPenalty, Plan, Weights, decompose
+from spcatv.decomposition.joint import JointFitter
 from spcatv.model.checkpoint import Stage
 from spcatv.problem import HuberTV, LoadingProblem
 from spcatv.selection import SPCATVCV, checkpointing, component_curve
@@ -44,8 +45,8 @@ def both(X, **options):
         {"alpha": 0.1, "dtype": "float32"},
         {"alpha": 0.1, "penalty": "graphnet"},
         {"alpha": 0.1, "positive": True},
-        pytest.param({"alpha": 0.1, "refine": True}, marks=pytest.mark.no_cover),
-        pytest.param({"refit": "support"}, marks=pytest.mark.no_cover),
+        pytest.param({"alpha": 0.1, "method": "joint"}, marks=pytest.mark.no_cover),
+        pytest.param({"method": "deflation", "refit": "support"}, marks=pytest.mark.no_cover),
         {"global_signal": "regress"},
         pytest.param({"init": "structured"}, marks=pytest.mark.no_cover),
         {"smoothness": 0.0},
@@ -94,7 +95,7 @@ def test_certificates_hold_on_the_cpu(name, penalty, cupy):
     X = np.random.default_rng(0).standard_normal((20, structure.n_features))
     X[:, : structure.n_features // 2] += np.random.default_rng(1).standard_normal((20, 1))
     weights = Weights(0.05, 0.1, 0.05)
-    plan = Plan(1e-7, 300, "auto", np.float64, "svd", 1, refine=False, keep_warm_start=True)
+    plan = Plan(1e-7, 300, "auto", np.float64, "svd", 1, joint=False, keep_warm_start=True)
     request = LoadingPenalty(structure, weights, penalty)
     found = decompose(CentredData(as_data(cupy.asarray(X))), [request], plan, rng=np.random.RandomState(0))
     component = found.fitted[0]
@@ -216,7 +217,20 @@ def test_the_same_bits_every_time(images):
     assert_array_equal(first, second)
 
 
-@pytest.mark.parametrize("options", [{"n_init": 3, "refine": True}, {"alpha": 0.1, "dtype": "float32"}])
+def test_a_joint_fit_is_kept(images, tmp_path):
+    model = SPCATV(2, structure=(20, 24), device="cuda", tol=1e-4)
+    with checkpointing(tmp_path):
+        whole = model.fit(images)
+    with checkpointing(tmp_path), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(JointFitter, "fit", None)
+        again = model.fit(images)
+    assert_array_equal(again.components_, whole.components_)
+    assert_array_equal(again.mixing_, whole.mixing_)
+
+
+@pytest.mark.parametrize(
+    "options", [{"n_init": 3, "method": "deflation"}, {"alpha": 0.1, "dtype": "float32"}]
+)
 def test_a_fit_that_was_killed_goes_on(images, tmp_path, monkeypatch, options):
     """On the GPU, to the same bits."""
     model = SPCATV(2, structure=(20, 24), device="cuda", tol=1e-4, **options)

@@ -59,6 +59,30 @@ def test_partly_fitted_estimators_are_usable(striped):
 
 
 @needs_callbacks
+def test_partly_fitted_estimators_of_a_joint_fit_are_whole(striped):
+    recorder = Recorder()
+    model = SPCATV(2, structure=(60,)).set_callbacks(recorder).fit(striped)
+    names = [name for name, *_ in recorder.tasks]
+    assert names.count("alternation") == model.n_iter_
+    for fitted in (estimator for name, _, _, estimator in recorder.tasks if name == "component"):
+        np.testing.assert_array_equal(fitted.transform(striped), model.transform(striped))
+
+
+@needs_callbacks
+@pytest.mark.parametrize("alpha", [None, 0.1])
+def test_stopping_a_joint_fit(striped, alpha):
+    recorder = Recorder(("alternation", 1))
+    model = SPCATV(2, structure=(60,), method="joint", alpha=alpha, tol=1e-9).set_callbacks(recorder)
+    with pytest.warns(Warning, match="was not reached"):
+        model.fit(striped)
+    assert model.n_iter_ == 2
+    assert [name for name, *_ in recorder.tasks].count("alternation") == 2
+    assert model.components_.any(axis=1).all()
+    scores = model.transform(striped)
+    assert abs(np.corrcoef(scores.T)[0, 1]) < 1e-6
+
+
+@needs_callbacks
 def test_stopping_after_a_component(striped):
     model = SPCATV(3, structure=(60,), alpha=0.5).set_callbacks(Recorder(("component", 1))).fit(striped)
     assert model.components_.shape == (2, 60)

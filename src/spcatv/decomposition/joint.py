@@ -28,8 +28,8 @@ from spcatv.solvers.warm import WarmSolver
 
 # A sweep stops each loading problem at this share of the gap that the problem starts with.
 JOINT_REDUCTION = 0.3
-# Supports are found to this multiple of the tolerance, then loadings on them to the tolerance.
-SUPPORT_TOL = 100.0
+# Supports are found to this multiple of the tolerance, at least to the second number; then loadings to `tol`.
+SUPPORT_TOL, LOOSEST_SUPPORT = 10.0, 0.01
 # Sweeps after which supports that still change are taken as they are: cuts through a plateau may oscillate.
 SUPPORT_SWEEPS = 60
 # Components whose raw scores ``X v`` correlate above this are parts of one pattern.
@@ -277,8 +277,6 @@ class JointFitter:
                 self._block(request, number)
                 for (number, request), _ in zip(left.items(), first.T, strict=False)
             ]
-            if not blocks:
-                break
             for block, (loading, dual) in zip(blocks, duals, strict=False):
                 block.solver.restart_from(loading, dual)
             new = self._fit_blocks(blocks, first)
@@ -362,8 +360,8 @@ class JointFitter:
 
     def _find_supports(self, blocks: list[_Block], maps: FloatArray) -> tuple[list[_Block], _Scores | None]:
         """Alternate with thresholded loadings."""
-        tol, n_sweeps = SUPPORT_TOL * self._limits.tol, min(SUPPORT_SWEEPS, self._limits.max_iter)
-        return self._alternate(blocks, maps, tol, n_sweeps)
+        tol = min(SUPPORT_TOL * self._limits.tol, LOOSEST_SUPPORT)
+        return self._alternate(blocks, maps, tol, min(SUPPORT_SWEEPS, self._limits.max_iter))
 
     def _alternate(
         self, blocks: list[_Block], maps: FloatArray, tol: float, n_sweeps: int
