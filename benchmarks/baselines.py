@@ -145,6 +145,8 @@ AUTHORS: dict[str, Any] = {
     "center": False,
 }
 
+SPARSE: dict[str, Any] = {"alpha": None, "sparsity": 0.9, "smoothness": 1.0, "center": False}
+
 SIMULATION_METHODS: tuple[Method, ...] = (
     Method(
         "sparse-pca",
@@ -161,12 +163,8 @@ SIMULATION_METHODS: tuple[Method, ...] = (
         {**AUTHORS, "init": "structured"},
         fit_spcatv,
     ),
-    Method(
-        "spca-tv-sparse",
-        "SPCA-TV, 90 % zeros",
-        {"alpha": None, "sparsity": 0.9, "smoothness": 1.0, "center": False},
-        fit_spcatv,
-    ),
+    Method("spca-tv-sparse", "SPCA-TV, 90 % zeros", {**SPARSE, "method": "deflation"}, fit_spcatv),
+    Method("spca-tv-joint", "SPCA-TV, 90 % zeros, joint", {**SPARSE, "method": "joint"}, fit_spcatv),
     Method(
         "spca-tv-selected",
         "SPCA-TV, alpha and ratios as selected",
@@ -176,7 +174,13 @@ SIMULATION_METHODS: tuple[Method, ...] = (
     Method(
         "spca-tv-sparse-selected",
         "SPCA-TV, sparsity and smoothness as selected",
-        {"center": False, "search": {}},
+        {"center": False, "method": "deflation", "search": {}},
+        fit_selected,
+    ),
+    Method(
+        "spca-tv-joint-selected",
+        "SPCA-TV, sparsity and smoothness as selected, joint",
+        {"center": False, "method": "joint", "search": {}},
         fit_selected,
     ),
 )

@@ -17,50 +17,19 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
-from benchmarks.baselines import N_COMPONENTS, Fitted, Method, fit_spcatv, of_loadings
-from benchmarks.reproduce.matched import cut_to_zeros
+from benchmarks.baselines import Method, fit_spcatv
+from benchmarks.reproduce.matched import rotated_at
 from benchmarks.reproduce.realdata import DATA, RealData, folds
 from benchmarks.tables import markdown, seconds
 from spcatv import SPCATV
 from spcatv._util.threads import one_blas_thread
-from spcatv.decomposition.starts import diffuse, varimax
 from spcatv.metrics import dice, match_components
 from spcatv.selection import component_curve
-from spcatv.structure import Structure
 
 SHARES = (0.5, 0.7, 0.9)
-# The width of the Gaussian that stands for smoothing by hand, in voxels or edges of a mesh.
-SIGMA = 2.0
-
-
-def smoothed(X: np.ndarray, structure: Structure, sigma: float = SIGMA) -> np.ndarray:
-    """Rows of X diffused on the graph of the structure; on a grid, by a Gaussian of width `sigma`."""
-    norm = structure.norm_squared()
-    if norm == 0:
-        return X
-    laplacian = structure.matrix.T @ structure.matrix
-    # exp(-t L) of a grid with unit steps is a Gaussian of variance 2 t; edges of other lengths count as steps
-    step = laplacian.diagonal().mean() / _mean_degree(laplacian)
-    time_in_units = 0.5 * sigma**2 / step * norm
-    return np.asarray(diffuse(laplacian.tocsr() * (2.0 / norm), X.T, time_in_units).T)
-
-
-def _mean_degree(laplacian: Any) -> float:
-    """Neighbours of a feature, on average."""
-    return laplacian.nnz / laplacian.shape[0] - 1
-
-
-def fit_rotated(X: np.ndarray, structure: Structure, setting: Mapping[str, Any]) -> Fitted:
-    """Principal components of the smoothed rows, rotated by varimax: dense."""
-    smooth = smoothed(X, structure)
-    smooth = smooth - smooth.mean(axis=0)
-    _, vectors = np.linalg.eigh(smooth @ smooth.T)
-    maps = vectors[:, ::-1][:, :N_COMPONENTS].T @ smooth
-    return of_loadings(varimax(maps).T @ maps, X.mean(axis=0, dtype=np.float64))
 
 
 def methods_at(zeros: float) -> tuple[Method, ...]:
@@ -69,7 +38,7 @@ def methods_at(zeros: float) -> tuple[Method, ...]:
     return (
         Method("joint", "joint", {**ours, "method": "joint"}, fit_spcatv),
         Method("deflation", "deflation", {**ours, "method": "deflation"}, fit_spcatv),
-        Method("rotated-cut", "smoothed, rotated PCA, cut", {"zeros": zeros}, cut_to_zeros(fit_rotated)),
+        rotated_at(zeros),
     )
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from benchmarks.cases import Case
 from benchmarks.machine import PeakMemory
 from benchmarks.options import SETTING, TOL, weights
-from benchmarks.scoring import judge_fit
+from benchmarks.scoring import judge_fit, passes_of
 
 N_COMPONENTS = 3
 Job = Callable[..., Any]
@@ -90,8 +90,8 @@ def make_spcatv(case: Case, dtype: str = "float32") -> Job:
             "sparsity",
             "objective",
             "converged",
-            "n_passes",
         )
+        answer["n_passes"] = passes_of(model)
         return answer | {field: [getattr(record, field) for record in records] for field in fields}
 
     return job

@@ -106,6 +106,12 @@ class Residual:
         return problem, max((y @ v - penalty) / (2 * (v @ v)), 0.0) * v
 
 
+def passes_of(model: Any) -> list[int]:
+    """Passes over the data that a fit took: for every component, or one number for all that were joint."""
+    counts = [record.n_passes for record in model.diagnostics_]
+    return counts if model.mixing_ is None else [max(counts)]
+
+
 def judge_fit(model: Any, X: np.ndarray) -> list[float]:
     """Relative gaps of a fitted model's loadings, from its public attributes alone.
 
