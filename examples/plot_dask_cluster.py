@@ -36,7 +36,7 @@ def read_block(number):
     return (signal + rng.standard_normal(signal.shape)).astype("float32")
 
 
-model = SPCATV(2, structure=SHAPE, sparsity=0.9)
+model = SPCATV(2, structure=SHAPE, sparsity=0.92, tol=1e-4)
 with Client(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as client:
     parts = [
         da.from_delayed(dask.delayed(read_block)(number), (BLOCK, truth.shape[1]), "float32")
@@ -53,7 +53,7 @@ print(f"certified relative gaps: {[f'{record.relative_gap:.0e}' for record in mo
 # -----------------------
 
 here = np.concatenate([read_block(number) for number in range(N_BLOCKS)])
-alone = SPCATV(2, structure=SHAPE, sparsity=0.9).fit(here)
+alone = SPCATV(2, structure=SHAPE, sparsity=0.92, tol=1e-4).fit(here)
 
 figure, axes = plt.subplots(1, 3, figsize=(9, 2.8), layout="constrained")
 for k, ax in enumerate(axes[:2]):

@@ -67,6 +67,12 @@ def test_relative_paths_start_at_the_file(tmp_path):
     assert read["output"] == tmp_path / "out"
 
 
+def test_a_run_from_before_joint_fits_is_repeated_by_deflation(tmp_path):
+    (tmp_path / "run.toml").write_text('sparsity = 0.7\ntransform_method = "deflation"\nrefine = false\n')
+    options = effective_options({}, read_config(tmp_path / "run.toml", FitOptions), FitOptions)
+    assert (options.method, options.transform_method) == ("deflation", "auto")
+
+
 def test_a_rule_for_the_mask_is_no_path(tmp_path):
     (tmp_path / "run.toml").write_text('mask = "gm-template"\n')
     read = read_config(tmp_path / "run.toml", FitOptions)

@@ -277,8 +277,6 @@ class JointFitter:
                 self._block(request, number)
                 for (number, request), _ in zip(left.items(), first.T, strict=False)
             ]
-            if not blocks:
-                break
             for block, (loading, dual) in zip(blocks, duals, strict=False):
                 block.solver.restart_from(loading, dual)
             new = self._fit_blocks(blocks, first)

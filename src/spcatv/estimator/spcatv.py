@@ -269,11 +269,11 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         >>> from spcatv import SPCATV
         >>> from spcatv.datasets import make_dots
         >>> dots = make_dots(n_samples=40, size=14, snr=2.0, random_state=0)
-        >>> model = SPCATV(n_components=2, structure=dots.shape, sparsity=0.8).fit(dots.X)
+        >>> model = SPCATV(n_components=2, structure=dots.shape, sparsity=0.7).fit(dots.X)
         >>> model.components_.shape
         (2, 196)
         >>> (model.components_ == 0).mean(axis=1).round(2)
-        array([0.8, 0.8])
+        array([0.7, 0.7])
         """
         check_parameters(self)
         with listening(FitPrinter(int(self.verbose))) if self.verbose else nullcontext():

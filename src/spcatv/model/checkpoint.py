@@ -207,9 +207,9 @@ def checkpointing(folder: str | os.PathLike[str] | None) -> Iterator[None]:
     >>> X = np.random.default_rng(0).standard_normal((20, 30))
     >>> folder = tempfile.mkdtemp()  # take one that outlives the process
     >>> with checkpointing(folder):
-    ...     model = SPCATV(2, method="deflation", n_init=5).fit(X)
+    ...     model = SPCATV(2, sparsity=0.5).fit(X)
     >>> with checkpointing(folder):  # nothing is left to do
-    ...     again = SPCATV(2, method="deflation", n_init=5).fit(X)
+    ...     again = SPCATV(2, sparsity=0.5).fit(X)
     >>> np.array_equal(model.components_, again.components_)
     True
     """
