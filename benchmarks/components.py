@@ -1,4 +1,4 @@
-"""Three components fitted jointly, one after the other, and without this package: ``python -m benchmarks.components``.
+"""Components fitted jointly, by deflation, and without this package: ``python -m benchmarks.components``.
 
 Every fit is of five shuffled folds, columns standardised on the training rows. Prints, as a Markdown table:
 
@@ -58,7 +58,7 @@ def fit_rotated(X: np.ndarray, structure: Structure, setting: Mapping[str, Any])
     """Principal components of the smoothed rows, rotated by varimax: dense."""
     smooth = smoothed(X, structure)
     smooth = smooth - smooth.mean(axis=0)
-    values, vectors = np.linalg.eigh(smooth @ smooth.T)
+    _, vectors = np.linalg.eigh(smooth @ smooth.T)
     maps = vectors[:, ::-1][:, :N_COMPONENTS].T @ smooth
     return of_loadings(varimax(maps).T @ maps, X.mean(axis=0, dtype=np.float64))
 

@@ -49,7 +49,9 @@ def _compared(X: np.ndarray, structure: Any, sparsity: float, options: Options) 
     with warnings.catch_warnings(action="ignore"), threadpool_limits(1):
         for _ in range(options.repeats):
             started = time.process_time()
-            model = SPCATV(N_COMPONENTS, structure=structure, sparsity=sparsity, tol=TOL).fit(X)
+            model = SPCATV(
+                N_COMPONENTS, structure=structure, sparsity=sparsity, tol=TOL, method="deflation"
+            ).fit(X)
             wanted.append(time.process_time() - started)
             found = zip(model.l1_, model.l2_, model.tv_, strict=True)
             weights = [Weights(*map(float, of_one)) for of_one in found]
@@ -74,7 +76,7 @@ def _compared(X: np.ndarray, structure: Any, sparsity: float, options: Options) 
 def _penalised(X: np.ndarray, structure: Any, weights: list[Weights]) -> Decomposition:
     """The penalised model with weights of every component."""
     penalties = [LoadingPenalty(structure, of_one) for of_one in weights]
-    plan = Plan(tol=TOL, max_iter=500, method="auto", dtype=np.float32, init="svd", n_init=1, refine=False)
+    plan = Plan(tol=TOL, max_iter=500, method="auto", dtype=np.float32, init="svd", n_init=1, joint=False)
     return decompose(CentredData(as_data(X)), penalties, plan, rng=np.random.RandomState(0))
 
 
