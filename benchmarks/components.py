@@ -1,4 +1,8 @@
+<<<<<<< HEAD
 """Components fitted jointly, by deflation, and without this package: ``python -m benchmarks.components``.
+=======
+"""Compare joint fits, deflation and smoothed, rotated PCA: ``python -m benchmarks.components``.
+>>>>>>> joint
 
 Every fit is of five shuffled folds, columns standardised on the training rows. Prints, as a Markdown table:
 

@@ -107,10 +107,10 @@ class ComponentCurve:
         Component k adds the share ``g_k`` on a fold. It is compared with ``f``, the mean size of what the
         components of the last third add on that fold (or take away, in joint fits), which is what a component
         explains by chance where more were looked at than there are. It stands out if the mean over folds of
-        ``g_k`` is more than twice
-        that of ``f``, and the mean of ``g_k - f`` more than two of its standard errors. A single fold has no
-        standard error: the reason says so, and only the first condition is tested. The choice is the number
-        of components before the first that does not stand out, and at least 1.
+        ``g_k`` is more than twice that of ``f``, and the mean of ``g_k - f`` more than two of its standard
+        errors. A single fold has no standard error: the reason says so, and only the first condition is
+        tested. The choice is the number of components before the first that does not stand out, and at
+        least 1.
         """
         most = len(self.mean)
         n_tail = max(1, most // TAIL)
