@@ -37,7 +37,7 @@ K = 8
 models = {
     "PCA": PCA(K, random_state=0),
     "elastic-net PCA": SPCATV(K, structure=mask, sparsity=0.8, smoothness=0),
-    "SPCA-TV": SPCATV(K, structure=mask, sparsity=0.8, smoothness=0.4),
+    "SPCA-TV": SPCATV(K, structure=mask, sparsity=0.8, smoothness=0.3),
 }
 
 
