@@ -45,7 +45,8 @@ def test_what_is_written_is_what_is_read(file, alpha, columns, tmp_path_factory)
         alpha=alpha,
         confounds_columns=tuple(columns),
         shape=(3, 4),
-        refine=True,
+        method="joint",
+        center=False,
     )
     rows = [(Path("/data") / file,), (Path("/l") / file, Path("/r") / file)]
     target = tmp_path_factory.mktemp("config") / "run.toml"
@@ -64,6 +65,12 @@ def test_relative_paths_start_at_the_file(tmp_path):
     assert read["mask"] == tmp_path / "m.nii"
     assert read["surface"] == (tmp_path / "lh", "-")
     assert read["output"] == tmp_path / "out"
+
+
+def test_a_run_from_before_joint_fits_is_repeated_by_deflation(tmp_path):
+    (tmp_path / "run.toml").write_text('sparsity = 0.7\ntransform_method = "deflation"\nrefine = false\n')
+    options = effective_options({}, read_config(tmp_path / "run.toml", FitOptions), FitOptions)
+    assert (options.method, options.transform_method) == ("deflation", "auto")
 
 
 def test_a_rule_for_the_mask_is_no_path(tmp_path):
@@ -86,7 +93,7 @@ def test_a_rule_for_the_mask_is_no_path(tmp_path):
         ("n_components = 2.5", "n_components must be auto or an integer >= 1, got 2.5"),
         ("n_components = true", "n_components must be auto or an integer >= 1, got True"),
         ("n-components = 0", "n-components must be auto or an integer >= 1, got 0"),
-        ("refine = 'yes'", "refine must be true or false, got 'yes'"),
+        ("method = true", "method must be one of auto, joint, deflation, got True"),
         ("penalty = 'tvv'", "penalty must be one of tv, graphnet, got 'tvv'"),
         ("shape = []", "shape must be a list that is not empty, got []"),
         ("shape = 'a'", "shape must be an integer >= 1, got 'a'"),

@@ -31,7 +31,8 @@ SELECT = (
         "--quiet",
     ),
 )
-FIT = ("fit", "--shape", "6,5", "--n-init", "3", "--tol", "1e-3", "--n-splits", "2", "--quiet")
+JOINT = ("fit", "--shape", "6,5", "--tol", "1e-3", "--n-splits", "2", "--quiet")
+FIT = (*JOINT, "--method", "deflation", "--n-init", "3")
 HIDDEN = ".out.spca-tv-checkpoint"
 
 
@@ -133,6 +134,16 @@ def test_killed_again_and_again(kind, command, tmp_path):
     assert main(command(kind, "--resume")) == 0
     assert contents(tmp_path / "out") == whole
     assert listing(tmp_path) == ["X.npy", "out"]
+
+
+@needs_fork
+@pytest.mark.no_cover
+def test_killed_after_a_joint_fit(command, tmp_path):
+    """All components are one record."""
+    whole = unbroken(command(JOINT), tmp_path)
+    killed(command(JOINT), after_records(1))
+    assert main(command(JOINT, "--resume")) == 0
+    assert contents(tmp_path / "out") == whole
 
 
 @needs_fork

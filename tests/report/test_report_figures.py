@@ -112,13 +112,22 @@ def test_colours_are_safe_for_colour_blindness():
 
 
 def test_convergence_shows_every_alternation(line):
-    figure = plot_convergence(line.model)
+    model = SPCATV(2, structure=(60,), method="deflation").fit(line.X)
+    figure = plot_convergence(model)
     lines = figure.axes[0].lines
-    record = line.model.diagnostics_[0]
+    record = model.diagnostics_[0]
     assert len(lines[1].get_xdata()) == len(record.objectives)
     expected = np.asarray(record.inexactness) / abs(record.objectives[-1])
     drawn = lines[1].get_ydata()
     assert drawn[np.isfinite(drawn)] == pytest.approx(expected[expected > 0])
+    assert_readable(figure)
+    assert_readable(plot_convergence(model.diagnostics_, components=[1]))
+
+
+def test_convergence_of_a_joint_fit_is_one_line(line):
+    figure = plot_convergence(line.model)
+    (drawn,) = figure.axes[0].lines
+    assert len(drawn.get_xdata()) == len(line.model.diagnostics_[0].objectives) - 1
     assert_readable(figure)
     assert_readable(plot_convergence(line.model.diagnostics_, components=[1]))
 

@@ -5,7 +5,7 @@ import pytest
 
 from spcatv import SPCATV
 from spcatv.decomposition import ComponentDiagnostics
-from spcatv.metrics import cumulative_explained_variance
+from spcatv.metrics import adjusted_explained_variance, cumulative_explained_variance
 from spcatv.report import ReportError, words
 from spcatv.report.atlas import label_features, read_names
 from spcatv.report.clusters import cluster_table, parts_of, vertex_areas
@@ -152,13 +152,23 @@ def test_wrong_atlases_are_refused_by_name(volume, tmp_path):
             read_names(tmp_path / "names.tsv")
 
 
-@pytest.mark.parametrize("method", ["deflation", "projection"])
+@pytest.mark.parametrize("method", ["auto", "projection"])
 def test_variance_from_scores_is_that_from_the_data(line, method):
     model = SPCATV(3, structure=(60,), alpha=0.05, transform_method=method).fit(line.X)
     found = variance_of(model, model.transform(line.X).astype(float), None)
     expected = cumulative_explained_variance(line.X, model.components_, mean=model.mean_)
     assert found.cumulative == pytest.approx(expected, rel=1e-4)
     assert (found.adjusted <= found.own * (1 + 1e-4)).all() or method == "projection"
+
+
+def test_variances_of_a_joint_fit_add_up(line):
+    model = SPCATV(3, structure=(60,)).fit(line.X)
+    found = variance_of(model, model.transform(line.X).astype(float), None)
+    assert found.adjusted is None
+    assert found.cumulative[-1] == pytest.approx(found.own.sum())
+    assert adjusted_explained_variance(model.transform(line.X)) == pytest.approx(
+        model.explained_variance_, rel=1e-4
+    )
 
 
 def record(**changes):

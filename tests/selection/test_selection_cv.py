@@ -513,13 +513,19 @@ class TestComponentCurve:
         curve = component_curve(SPCATV(structure=(10, 12)), images, max_components=6, cv=3)
         assert curve.explained.shape == (3, 6)
         assert curve.elbow == 2
-        assert (np.diff(curve.mean) >= 0).all()
         assert_allclose(np.cumsum(curve.gain), curve.mean)
         assert_array_equal(curve.n_components, np.arange(1, 7))
         assert 1 <= curve.within_one_standard_error <= 6
         two = component_curve(SPCATV(structure=(10, 12)), images, max_components=2, cv=3)
         assert_allclose(two.explained, curve.explained[:, :2], rtol=1e-6)
 
-    def test_refinement_is_refused(self, images):
-        with pytest.raises(ValueError, match="refine=False"):
-            component_curve(SPCATV(refine=True), images)
+    def test_a_deflation_is_nested_and_never_falls(self, images):
+        template = SPCATV(structure=(10, 12), method="deflation")
+        curve = component_curve(template, images, max_components=6, cv=3)
+        assert curve.elbow == 2
+        assert (np.diff(curve.mean) >= 0).all()
+        assert_allclose(
+            component_curve(template, images, max_components=2, cv=3).explained,
+            curve.explained[:, :2],
+            rtol=1e-6,
+        )

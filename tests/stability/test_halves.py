@@ -125,8 +125,13 @@ def test_noise_is_not_reproducible(seed):
     # the same everywhere: at a border that reflects, the corners would be regions of equal merit
     smooth = np.array([gaussian_filter(row.reshape(SHAPE), 1.5, mode="wrap").ravel() for row in white])
     for X in (white, smooth):
-        result = split_halves(sparse(2), X, random_state=seed)
+        result = split_halves(sparse(2, method="deflation"), X, random_state=seed)
         assert verdicts(result) == [NOT_REPRODUCIBLE, NOT_REPRODUCIBLE]
+        # joint fits agree more, but never enough: Dice indices of 28 such data sets are up to 0.44 (0.61
+        # with further components)
+        result = split_halves(sparse(2), X, random_state=seed)
+        assert max(record.dice for record in result.reproducibility) < 0.5
+        assert max(record.further_dice for record in result.reproducibility) < 0.65
 
 
 def test_the_most_reproducible_component_has_rank_one():
@@ -180,6 +185,18 @@ def test_further_components_are_asked_for_what_the_last_one_was(strong_and_noise
     fit = fit_samples(template, data, structure, starts)
     found = further_components(template, data, fit, 1, starts)
     assert found.any(axis=1).tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize("init", ["auto", "svd", "random"])
+def test_further_components_may_be_stronger_than_those_of_the_fit(init):
+    data = CentredData(as_data(images(0, upper=1.0, lower=2.0)))
+    template = sparse(1, init=region(1, 1)[None], max_iter=1)
+    fit = fit_samples(template, data, grid(SHAPE), np.random.RandomState(0))
+    found = further_components(template.set_params(init=init), data, fit, 2, np.random.RandomState(0))
+    assert_array_equal(found[:1], fit.components)
+    overlap = dice(found, np.stack([region(1, 1), region(9, 9), region(9, 9)]), norm_fraction=0.99)
+    assert overlap[:2].min() > 0.6, "the weak region of the fit, and the strong one"
+    assert not np.isclose(np.abs(found[1:] @ found[0]), 1).any()
 
 
 def test_a_null_component_is_not_reproducible(strong_and_noise):

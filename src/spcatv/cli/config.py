@@ -39,7 +39,7 @@ def read_config(file: Path, kind: type[CommonOptions]) -> dict[str, Any]:
     """
     values: dict[str, Any] = {}
     options = options_of(kind)
-    for written, value in _parsed(file).items():
+    for written, value in _upgraded(_parsed(file)).items():
         name = written.replace("-", "_")
         if name in values:
             raise InputError(f"{file}: {name} is given twice, with a hyphen and with an underscore")
@@ -67,6 +67,14 @@ def _parsed(file: Path) -> dict[str, Any]:
         raise InputError(f"{file} is not valid TOML: it is nested too deeply") from error
     except ValueError as error:  # of TOML, or of a number of thousands of digits
         raise InputError(f"{file} is not valid TOML: {error}") from error
+
+
+def _upgraded(values: dict[str, Any]) -> dict[str, Any]:
+    """Translate a configuration from before joint fits: its run fitted one component after the other."""
+    if values.get("refine") is not False:
+        return values
+    gone = (("refine", False), ("transform_method", "deflation"))
+    return {key: value for key, value in values.items() if (key, value) not in gone} | {"method": "deflation"}
 
 
 def _closest(name: str, options: Mapping[str, Option]) -> str:

@@ -231,7 +231,7 @@ def _decompose_jointly(
             lambda request: request.solver(plan.method, plan.dtype),
             plan.n_directions + n_components,
         )
-        start, duals = _joint_start(data, plan, n_components, rng, warm_start)
+        start, duals = (None, []) if known else _joint_start(data, plan, n_components, rng, warm_start)
         result = fitter.fit(requests, start=start, duals=duals, found=known)
         return result, (time.perf_counter() - started) / n_components, rng.get_state()
 
@@ -277,7 +277,7 @@ def _joint_decomposition(
     *,
     n_known: int,
 ) -> Decomposition:
-    """Put components in order behind the known ones, with unit loadings and their signs, and describe them."""
+    """Put components in order behind the known ones, with unit loadings, and describe them."""
     found, raw = list(result.components), result.raw_scores
     lengths = np.array([float(np.linalg.norm(to_host(c.back))) for c in found])
     order = np.arange(len(found))

@@ -28,13 +28,10 @@ from spcatv.solvers.warm import WarmSolver
 
 # A sweep stops each loading problem at this share of the gap that the problem starts with.
 JOINT_REDUCTION = 0.3
-# Supports are found to this multiple of the tolerance, then loadings on them to the tolerance.
-SUPPORT_TOL = 100.0
+# Supports are found to this multiple of the tolerance, at least to the second number; then loadings to `tol`.
+SUPPORT_TOL, LOOSEST_SUPPORT = 10.0, 0.01
 # Sweeps after which supports that still change are taken as they are: cuts through a plateau may oscillate.
 SUPPORT_SWEEPS = 60
-# While supports are looked for, the threshold is at most this share of the peak of a smoothed map: a higher one
-# may leave nothing but the error of a plateau.
-HIGHEST_THRESHOLD = 0.9
 # Components whose raw scores ``X v`` correlate above this are parts of one pattern.
 SAME_PATTERN = 0.95
 
@@ -134,9 +131,8 @@ class _SparseBlock(_Block):
         self.certificate, self._tol = step.certificate, tol
         self.objective = TARGET_L2 * (step.value - problem.scale())
         if self.support is None:
-            peak = float(np.abs(step.v).max())
-            self.l1 = min(self.request.threshold(step.v, 0.0).l1, HIGHEST_THRESHOLD * peak)
-            self.loading = step.v - np.clip(step.v, -self.l1, self.l1)
+            threshold = self.request.threshold(step.v, 0.0)
+            self.l1, self.loading = threshold.l1, threshold.apply(step.v)
         else:
             self.loading = np.where(self.support, step.v, 0.0)
 
@@ -364,8 +360,8 @@ class JointFitter:
 
     def _find_supports(self, blocks: list[_Block], maps: FloatArray) -> tuple[list[_Block], _Scores | None]:
         """Alternate with thresholded loadings."""
-        tol, n_sweeps = SUPPORT_TOL * self._limits.tol, min(SUPPORT_SWEEPS, self._limits.max_iter)
-        return self._alternate(blocks, maps, tol, n_sweeps)
+        tol = min(SUPPORT_TOL * self._limits.tol, LOOSEST_SUPPORT)
+        return self._alternate(blocks, maps, tol, min(SUPPORT_SWEEPS, self._limits.max_iter))
 
     def _alternate(
         self, blocks: list[_Block], maps: FloatArray, tol: float, n_sweeps: int

@@ -98,8 +98,8 @@ class ComponentEnded:
     """Component `number` of `n_components` is done. Stopping here ends a deflation with those so far.
 
     `components` are the unit loading vectors of all components so far, shape (number, P). A joint fit ends
-    all of its components at once: they are those of all components, shape (n_components, P), and `mixing` is the
-    matrix C of their scores ``X V' C``.
+    all of its components at once: they are those of all components, shape (n_components, P), and `mixing` is
+    the matrix C of their scores ``X V' C``.
     """
 
     number: int

@@ -15,6 +15,7 @@ from spcatv.report.clusters import MIDLINE, Cluster, Part, cluster_table
 from spcatv.report.content import Chart, Head, chart, heads
 from spcatv.report.figures import group_members, plot_convergence, plot_scores
 from spcatv.report.material import Material
+from spcatv.report.variance import is_joint
 from spcatv.report.verdicts import Verdict, verdict_of
 
 MOST_REGIONS = 15
@@ -90,6 +91,7 @@ def component_panel(
             float(np.broadcast_to(model.l2_, material.n_components)[k]),
             float(model.tol),
             refitted=model.refit is not None,
+            joint=is_joint(model),
         ),
         convergence=_convergence(material, k),
         scores=_scores(material, k),
@@ -216,13 +218,17 @@ def _convergence(material: Material, k: int) -> Chart | str | None:
         else "How the objective settled, from one alternation of scores and loadings to the next. The "
         "weights change on the way, so it may rise."
     )
+    dotted = (
+        " Dotted: how far each alternation's map can be from the best one for its scores, by its duality gap."
+    )
+    if is_joint(material.model):
+        fell, dotted = fell.replace("objective", "objective of all components together"), ""
     return chart(
         plot_convergence(material.model, components=[k]),
         alt=f"Convergence of component {k + 1}: after {words.count(record.n_alternations, 'alternation')} "
         f"the objective is {words.number(record.objective, 6)}, with a relative gap of "
         f"{words.number(record.relative_gap, 2)}.",
-        caption=f"{fell} Dotted: how far each alternation's map can be from the best one for its scores, by "
-        "its duality gap.",
+        caption=fell + dotted,
     )
 
 

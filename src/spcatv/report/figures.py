@@ -43,7 +43,8 @@ def plot_convergence(model: Any, *, components: Sequence[int] | None = None) -> 
     matplotlib Figure
         For every component the distance of the objective to its last value, and an upper bound on how far
         the loadings of every alternation are from the best ones for its scores (dotted). Both are relative
-        to the last objective and on a logarithmic axis.
+        to the last objective and on a logarithmic axis. A joint fit has one objective for all components, and
+        no bounds before the end.
 
     Examples
     --------
@@ -61,8 +62,11 @@ def plot_convergence(model: Any, *, components: Sequence[int] | None = None) -> 
         longest = 1
         for k in chosen:
             record = records[k]
-            if not record.objectives:
+            # components that were fitted together share an objective
+            alike = [other for other in chosen if records[other].objectives == record.objectives]
+            if not record.objectives or alike[0] != k:
                 continue
+            label = _name(*alike)
             scale = abs(record.objectives[-1]) or 1.0
             steps = np.arange(1, len(record.objectives) + 1)
             longest = max(longest, len(steps))
@@ -70,13 +74,13 @@ def plot_convergence(model: Any, *, components: Sequence[int] | None = None) -> 
             excess = np.abs(np.asarray(record.objectives) - record.objectives[-1]) / scale
             style = line_style(k)
             # the last value has distance 0, which a logarithmic axis cannot show
-            axes.plot(steps[:-1], np.where(excess[:-1] > 0, excess[:-1], np.nan), **style, label=_name(k))
+            axes.plot(steps[:-1], np.where(excess[:-1] > 0, excess[:-1], np.nan), **style, label=label)
             slack = np.asarray(record.inexactness) / scale
             if len(slack):  # a joint fit records the objective only
                 dotted = {**style, "linestyle": ":", "linewidth": 1}
                 axes.plot(steps, np.where(slack > 0, slack, np.nan), **dotted)
             if len(steps) == 1:
-                axes.plot([], [], **style, label=_name(k))
+                axes.plot([], [], **style, label=label)
         _log_axis(axes.yaxis)
         axes.set_xlabel("alternation of scores and loadings")
         axes.set_ylabel("distance, relative to the objective")
@@ -90,8 +94,8 @@ def plot_convergence(model: Any, *, components: Sequence[int] | None = None) -> 
     return figure
 
 
-def _name(k: int) -> str:
-    return f"component {k + 1}"
+def _name(*numbers: int) -> str:
+    return f"component{'s' if len(numbers) > 1 else ''} {', '.join(str(k + 1) for k in numbers)}"
 
 
 def _log_axis(axis: Any) -> None:

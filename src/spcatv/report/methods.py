@@ -15,6 +15,7 @@ from spcatv.report.choice import PARAMETERS, setting_value
 from spcatv.report.material import Material
 from spcatv.report.permutation import participants_of, runs_of
 from spcatv.report.relations import Relation
+from spcatv.report.variance import is_joint
 
 REFERENCE = (
     "de Pierrefeu, A., Löfstedt, T., Hadj-Selem, F., Dubois, M., Jardri, R., Fovet, T., Ciuciu, P., Frouin, "
@@ -141,9 +142,9 @@ def _model(model: Any) -> tuple[str, ...]:
     extras = []
     if len(model.components_) > 1:
         extras.append(
-            "Components were fitted one after the other, each to the residual of those before it."
-            if model.mixing_ is None
-            else "All components were fitted at once, with uncorrelated scores."
+            "All components were fitted at once, with uncorrelated scores."
+            if is_joint(model)
+            else "Components were fitted one after the other, each to the residual of those before it."
         )
     if model.positive:
         extras.append("Loadings were kept non-negative.")

@@ -15,6 +15,7 @@ from spcatv.report.components import ComponentPanel
 from spcatv.report.content import Chart, Table, chart, component_table, heads
 from spcatv.report.figures import plot_stability, plot_variance
 from spcatv.report.material import Material
+from spcatv.report.variance import is_joint
 
 MOST_SAMPLES = 2000
 # in place of a figure that says nothing of a dead component
@@ -152,9 +153,9 @@ def _asked_sentence(material: Material) -> str:
 def variance_section(material: Material) -> Section:
     """The variance that the components explain, alone and together."""
     variance = material.variance
-    is_joint = material.model.mixing_ is not None
+    joint = is_joint(material.model)
     known = {
-        "Explained" if is_joint else "Own": variance.own,
+        "Explained" if joint else "Own": variance.own,
         "Adjusted": variance.adjusted,
         "Cumulative": variance.cumulative,
         "PCA, cumulative": variance.ceiling,
@@ -165,7 +166,7 @@ def variance_section(material: Material) -> Section:
         if shares is not None
     }
     text = "Own: variance that a component removes from the data in its turn."
-    if is_joint:
+    if joint:
         text = "The scores are uncorrelated, so the explained variances add up."
     if variance.adjusted is not None:
         text += (

@@ -24,6 +24,11 @@ class Variance:
     ceiling: FloatArray | None = None
 
 
+def is_joint(model: Any) -> bool:
+    """Whether all components were fitted at once, with uncorrelated scores."""
+    return model.mixing_ is not None
+
+
 def variance_of(model: Any, scores: FloatArray | None, ceiling: FloatArray | None) -> Variance:
     """Collect what is known about the variance that a model explains.
 
@@ -31,7 +36,7 @@ def variance_of(model: Any, scores: FloatArray | None, ceiling: FloatArray | Non
     `spcatv.decomposition.ceiling.pca_cumulative_variance`.
     """
     own = np.asarray(model.explained_variance_ratio_, dtype=np.float64)
-    if model.mixing_ is not None:  # scores are uncorrelated: explained variances add up
+    if is_joint(model):  # explained variances add up
         return Variance(own, cumulative=np.cumsum(own), ceiling=ceiling)
     if scores is None or len(scores) < 2 or not own.any():
         return Variance(own, ceiling=ceiling)

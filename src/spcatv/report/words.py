@@ -131,12 +131,13 @@ def share_above_optimum(record: ComponentDiagnostics, l2: float) -> float:
 
 
 def certificate(
-    record: ComponentDiagnostics, l2: float, tol: float, *, refitted: bool = False
+    record: ComponentDiagnostics, l2: float, tol: float, *, refitted: bool = False, joint: bool = False
 ) -> tuple[str, ...]:
     """Sentences that say how close a loading map is to the exact one.
 
     `l2` is the absolute weight in its problem, `tol` the relative gap that was asked for. `refitted`: the
-    loadings shown are unshrunk ones on the support of the certified ones.
+    loadings shown are unshrunk ones on the support of the certified ones. `joint`: a wanted sparsity was
+    reached by a fixed support.
     """
     if record.n_nonzero == 0:
         return ("This component is dead, and not a result: its map and its scores are zero.",)
@@ -145,8 +146,10 @@ def certificate(
     whose, exact, sentences = "Its duality gap", "The exact map for these scores", []
     if record.target_sparsity is not None:
         whose = "The duality gap of the smoothed map"
-        exact = f"The exact smoothed map for these scores, after the threshold {number(record.l1, 2)},"
-        sentences = ["This map follows from its scores: it is smoothed, then thresholded."]
+        limited = "on the same support" if joint else f"after the threshold {number(record.l1, 2)}"
+        exact = f"The exact smoothed map for these scores, {limited},"
+        then = "set to zero outside its support" if joint else "thresholded"
+        sentences = [f"This map follows from its scores: it is smoothed, then {then}."]
     elif math.isfinite(above):
         sentences = [
             f"This map is within {percent(above, 2)} of the optimum of its problem, given the scores."

@@ -74,7 +74,7 @@ METRICS_COLUMNS = {
     "objective": "Penalised objective at the end; lower is better.",
     "gap": "Exact duality gap of the loadings (with sparsity: of the smoothed map) for their scores.",
     "relative_gap": "The gap over the scale of the problem; below tol where converged, n/a if dead.",
-    "error_bound": "Largest distance of the unit loadings to the exact ones for the same scores, l1, tv.",
+    "error_bound": "Largest distance of the unit loadings to the exact ones for the same scores and weights.",
     "converged": "Whether the relative gap is within tol; n/a for a dead component, whose loadings are zero.",
     "n_alternations": "Alternations of scores and loadings.",
     "n_nonzero": "Loadings that are not zero.",

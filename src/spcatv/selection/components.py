@@ -104,17 +104,18 @@ class ComponentCurve:
     def choice(self) -> ComponentChoice:
         """The number of components that stand out from the end of the curve.
 
-        Component k adds the share ``g_k`` on a fold. It is compared with ``f``, the mean of what the
-        components of the last third add on that fold, which is what a component explains by chance where
-        more were looked at than there are. It stands out if the mean over folds of ``g_k`` is more than twice
-        that of ``f``, and the mean of ``g_k - f`` more than two of its standard errors. A single fold has no
-        standard error: the reason says so, and only the first condition is tested. The choice is the number
-        of components before the first that does not stand out, and at least 1.
+        Component k adds the share ``g_k`` on a fold. It is compared with ``f``, the mean size of what the
+        components of the last third add on that fold (or take away, in joint fits), which is what a component
+        explains by chance where more were looked at than there are. It stands out if the mean over folds of
+        ``g_k`` is more than twice that of ``f``, and the mean of ``g_k - f`` more than two of its standard
+        errors. A single fold has no standard error: the reason says so, and only the first condition is
+        tested. The choice is the number of components before the first that does not stand out, and at
+        least 1.
         """
         most = len(self.mean)
         n_tail = max(1, most // TAIL)
         gains = np.diff(self.explained, axis=1, prepend=0.0)
-        floor = gains[:, -n_tail:].mean(axis=1, keepdims=True)
+        floor = np.abs(gains[:, -n_tail:]).mean(axis=1, keepdims=True)
         above = gains - floor
         outstanding = gains.mean(axis=0) > OUTSTANDING * floor.mean()
         if len(gains) > 1:
@@ -152,9 +153,9 @@ class ComponentCurve:
     def elbow(self) -> int:
         """The number of components at which the curve bends most.
 
-        The point farthest above the straight line from no component to all of them. Every component is a
-        projection and explains something of any sample, noise included: the curve never falls, and its
-        maximum says nothing.
+        The point farthest above the straight line from no component to all of them. Found by deflation, every
+        component explains something of any sample, noise included: the curve never falls, and its maximum
+        says nothing.
         """
         line = self.mean[-1] * self.n_components / len(self.mean)
         return int(np.argmax(self.mean - line)) + 1 if len(self.mean) > 1 else 1
