@@ -32,6 +32,9 @@ JOINT_REDUCTION = 0.3
 SUPPORT_TOL, LOOSEST_SUPPORT = 10.0, 0.01
 # Sweeps after which supports that still change are taken as they are: cuts through a plateau may oscillate.
 SUPPORT_SWEEPS = 60
+# A threshold within this share of the range of a map from its peak would cut through the highest plateau and leave
+# nothing but its error: it stays below, while supports are looked for.
+CUT_PLATEAU = 0.05
 # Components whose raw scores ``X v`` correlate above this are parts of one pattern.
 SAME_PATTERN = 0.95
 
@@ -131,8 +134,11 @@ class _SparseBlock(_Block):
         self.certificate, self._tol = step.certificate, tol
         self.objective = TARGET_L2 * (step.value - problem.scale())
         if self.support is None:
-            threshold = self.request.threshold(step.v, 0.0)
-            self.l1, self.loading = threshold.l1, threshold.apply(step.v)
+            magnitudes = np.abs(step.v)
+            peak, least = float(magnitudes.max()), float(magnitudes.min())
+            highest = peak - CUT_PLATEAU * (peak - least)
+            self.l1 = min(self.request.threshold(step.v, 0.0).l1, highest)
+            self.loading = step.v - np.clip(step.v, -self.l1, self.l1)
         else:
             self.loading = np.where(self.support, step.v, 0.0)
 
