@@ -22,8 +22,8 @@ LARGEST_BLOCK_BYTES = 256 * MEBIBYTE
 PANEL_BYTES = 512 * MEBIBYTE
 # Share of the memory that a memory map may take before it is read block by block.
 MAPPED_SHARE = 0.5
-# Vectors of length P in float64 that a fit holds at a time: statistics, and a sketch of the data with its spare
-# directions; for every component, its part of the sketch, a solver, and the maps of a joint fit.
+# Vectors of length P in float64 that a fit holds at a time: statistics, and spare directions of a
+# sketch; for every component, its part of the sketch, a solver, and the maps of a joint fit.
 WORKING_VECTORS, COMPONENT_VECTORS = 64, 22
 # Those that a sketch learns from the passes of a fit, at most.
 LEARNT_VECTORS = 24
