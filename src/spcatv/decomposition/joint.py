@@ -32,8 +32,8 @@ JOINT_REDUCTION = 0.3
 SUPPORT_TOL, LOOSEST_SUPPORT = 10.0, 0.01
 # Sweeps after which supports that still change are taken as they are: cuts through a plateau may oscillate.
 SUPPORT_SWEEPS = 60
-# While supports are looked for, thresholds stay below the peak of a map by this share of its range: what a cut
-# through the highest plateau leaves is nothing but its error.
+# While supports are looked for, thresholds stay below the peak of a map by this share of its range: what a
+# cut through the highest plateau leaves is nothing but its error.
 CUT_PLATEAU = 0.05
 # Components whose raw scores ``X v`` correlate above this are parts of one pattern.
 SAME_PATTERN = 0.95
