@@ -57,7 +57,7 @@ class ImageError(ValueError):
     ...     ImageSPCATV().fit(["sub-01_gm.nii.gz", "sub-02_gm.nii.gz"])
     ... except ImageError as error:
     ...     print(error)
-    sub-01_gm.nii.gz: no such file
+    2 images cannot be used: sub-01_gm.nii.gz: no such file; sub-02_gm.nii.gz: no such file
     """
 
 
