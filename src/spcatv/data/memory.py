@@ -22,12 +22,11 @@ LARGEST_BLOCK_BYTES = 256 * MEBIBYTE
 PANEL_BYTES = 512 * MEBIBYTE
 # Share of the memory that a memory map may take before it is read block by block.
 MAPPED_SHARE = 0.5
-# Vectors of length P in float64 that a fit holds at a time: statistics and solver; sketches of the data have
-# several for every component, and for some more components.
-WORKING_VECTORS = 40
-# Those that a sketch learns from the passes of one component, at most.
+# Vectors of length P in float64 that a fit holds at a time: statistics, and spare directions of a
+# sketch; for every component, its part of the sketch, a solver, and the maps of a joint fit.
+WORKING_VECTORS, COMPONENT_VECTORS = 64, 22
+# Those that a sketch learns from the passes of a fit, at most.
 LEARNT_VECTORS = 24
-SKETCH_VECTORS, FURTHER_COMPONENTS = 10, 6
 # Parts of the memory left beside these vectors: one block is in use, one is being read, two are to spare.
 PARTS = 4
 UNITS = {"": 1} | {
@@ -105,8 +104,7 @@ class Budget:
 
     def vector_bytes(self, n_features: int) -> int:
         """Bytes of all vectors of length P that a fit holds at a time."""
-        n_sketched = self.n_components + FURTHER_COMPONENTS
-        return 8 * n_features * (WORKING_VECTORS + LEARNT_VECTORS + SKETCH_VECTORS * n_sketched)
+        return 8 * n_features * (WORKING_VECTORS + LEARNT_VECTORS + COMPONENT_VECTORS * self.n_components)
 
     def allows_whole(self, n_bytes: int, n_features: int) -> bool:
         """Whether a file may as well be in memory, where the system keeps it anyway."""

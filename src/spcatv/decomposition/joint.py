@@ -32,6 +32,9 @@ JOINT_REDUCTION = 0.3
 SUPPORT_TOL, LOOSEST_SUPPORT = 10.0, 0.01
 # Sweeps after which supports that still change are taken as they are: cuts through a plateau may oscillate.
 SUPPORT_SWEEPS = 60
+# While supports are looked for, thresholds stay below the peak of a map by this share of its range: what a
+# cut through the highest plateau leaves is nothing but its error.
+CUT_PLATEAU = 0.05
 # Components whose raw scores ``X v`` correlate above this are parts of one pattern.
 SAME_PATTERN = 0.95
 
@@ -131,8 +134,11 @@ class _SparseBlock(_Block):
         self.certificate, self._tol = step.certificate, tol
         self.objective = TARGET_L2 * (step.value - problem.scale())
         if self.support is None:
-            threshold = self._threshold(problem, step.v, 0.0)
-            self.l1, self.loading = threshold.l1, threshold.apply(step.v)
+            magnitudes = np.abs(step.v)
+            peak, least = float(magnitudes.max()), float(magnitudes.min())
+            highest = peak - CUT_PLATEAU * (peak - least)
+            self.l1 = min(self._threshold(problem, step.v, 0.0).l1, highest)
+            self.loading = step.v - np.clip(step.v, -self.l1, self.l1)
         else:
             self.loading = np.where(self.support, step.v, 0.0)
 
