@@ -206,12 +206,14 @@ def test_a_null_component_is_not_reproducible(strong_and_noise):
     assert verdicts(result) == [NOT_REPRODUCIBLE]
 
 
-def record(dice, further_dice, n_found):
-    return Reproducibility(0, dice, 1.0, further_dice, 1, n_found, 10)
+def record(dice, further_dice, n_found, cosine=0.7):
+    return Reproducibility(0, dice, cosine, further_dice, 1, n_found, 10)
 
 
 def test_the_sentence_says_what_to_do(result):
-    assert [r.n_found for r in result.reproducibility] == (result.dice >= 0.6).sum(axis=0).tolist()
+    is_found = (result.dice >= 0.6) | (result.cosine >= 0.75)
+    assert [r.n_found for r in result.reproducibility] == is_found.sum(axis=0).tolist()
+    assert record(0.4, 0.4, 8, cosine=0.8).verdict == FOUND_AGAIN
     assert [r.n_splits for r in result.reproducibility] == [6, 6]
     assert record(0.9, 0.9, 9).sentence == "Found again in both halves of 9 of 10 random splits."
     equal = "One of several equals (found again in 5 of 10 splits): another may take its place, "

@@ -223,8 +223,8 @@ def halves_table(material: Material) -> Table | None:
     }
     caption = (
         "Random halves of the samples. Found again: both halves show the component (Dice index, without what "
-        "is due to chance, of at least 0.6). One of several equals: they do, but others of equal merit may "
-        "take its place. Rank 1 is the most reproducible."
+        "is due to chance, of at least 0.6, or cosine of at least 0.75). One of several equals: they do, but "
+        "others of equal merit may take its place. Rank 1 is the most reproducible."
     )
     return component_table(caption, columns, id="halves-table", text=("Verdict",))
 

@@ -141,7 +141,7 @@ HALVES_COLUMNS = {
     "dice": "Dice index of the supports in two random halves, corrected for chance; mean over splits.",
     "cosine": "Absolute cosine of the loadings in both halves, mean over splits.",
     "further_dice": "The Dice index if each half may show the component among two further ones.",
-    "n_found": "Splits whose halves both show the component: their Dice index is at least 0.6.",
+    "n_found": "Splits whose halves both show the component: Dice at least 0.6, or cosine at least 0.75.",
     "n_splits": "Splits into random halves.",
     "verdict": "found again, one of several equals, or not reproducible.",
 }

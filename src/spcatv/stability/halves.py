@@ -32,6 +32,9 @@ NOT_REPRODUCIBLE = "not reproducible"
 # Mean Dice index, corrected for chance, from which on halves agree. Components of white and of smooth noise
 # have at most 0.45, and with further components 0.5 but for 2 of 56 (0.61); true regions have 0.65 and more.
 AGREEMENT = 0.6
+# Absolute cosine from which on halves show the same pattern, however their supports overlap: a support larger
+# than the pattern is noise in part.
+SAME_PATTERN = 0.75
 # Further components among which a region may be found that lost against others.
 N_FURTHER = 2
 
@@ -53,7 +56,8 @@ class Reproducibility:
     rank : int
         1 for the most reproducible component, by `dice`.
     n_found : int
-        Splits whose halves both show the component: their Dice index is at least 0.6.
+        Splits whose halves both show the component: their Dice index is at least 0.6, or their absolute
+        cosine at least 0.75.
     n_splits : int
         All splits that could be fitted.
 
@@ -79,12 +83,12 @@ class Reproducibility:
     def verdict(self) -> str:
         """In words.
 
-        * "found again": `dice` is at least 0.6;
+        * "found again": `dice` is at least 0.6, or `cosine` at least 0.75;
         * "one of several equals": it is not, but `further_dice` is: both halves know the component, but other
           components of equal merit may take its place;
         * "not reproducible": neither.
         """
-        if self.dice >= AGREEMENT:
+        if self.dice >= AGREEMENT or self.cosine >= SAME_PATTERN:
             return FOUND_AGAIN
         return ONE_OF_EQUALS if self.further_dice >= AGREEMENT else NOT_REPRODUCIBLE
 
@@ -153,7 +157,8 @@ class SplitHalves:
         """One record per component."""
         indices, cosines, further = (v.mean(axis=0) for v in (self.dice, self.cosine, self.further_dice))
         ranks = np.argsort(np.lexsort((-cosines, -indices))) + 1
-        counts, n_splits = np.count_nonzero(self.dice >= AGREEMENT, axis=0), len(self.dice)
+        is_found = (self.dice >= AGREEMENT) | (self.cosine >= SAME_PATTERN)
+        counts, n_splits = np.count_nonzero(is_found, axis=0), len(self.dice)
         return tuple(
             Reproducibility(
                 component=k,
