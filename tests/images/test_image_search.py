@@ -35,8 +35,8 @@ def test_same_numbers_as_on_the_matrix(search, volumes, confounds):
     plain = SPCATVCV(2, structure=cohort.space.structure(), standardize=True, cv=3, **GRID)
     plain.fit(cohort.X, groups=np.arange(12) // 2, confounds=confounds)
     for name in ("mean_test_error", "split0_test_error", "split2_test_error", "mean_sparsity", "mean_dice"):
-        # float32: the images' confounds are removed twice, by all samples and then by those of a fold; one voxel
-        # more or less in a support changes the Dice index by about 1e-3
+        # float32: the images' confounds are removed twice, by all samples and then by those of a fold; one
+        # voxel more or less in a support changes the Dice index by about 1e-3
         rtol = 5e-3 if name == "mean_dice" else 1e-3
         assert_allclose(search.cv_results_[name], plain.cv_results_[name], rtol=rtol, err_msg=name)
     assert (search.best_params_, search.best_index_) == (plain.best_params_, plain.best_index_)
