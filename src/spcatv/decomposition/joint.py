@@ -20,7 +20,13 @@ from spcatv.decomposition.alternation import STEP_SHARE, Limits
 from spcatv.decomposition.component import Component, null_component
 from spcatv.decomposition.passes import CountedPasses
 from spcatv.decomposition.penalty import LoadingPenalty, Weights
-from spcatv.decomposition.starts import RANK_FLOOR, SPARE_DIRECTIONS, rotated_scores, singular_scores
+from spcatv.decomposition.starts import (
+    RANK_FLOOR,
+    SPARE_DIRECTIONS,
+    binary_unit,
+    rotated_scores,
+    singular_scores,
+)
 from spcatv.decomposition.target import ROUNDING, SMOOTHNESS_FACTOR, TARGET_L2, SparsityTarget, Threshold
 from spcatv.problem import Certificate, LoadingProblem
 from spcatv.progress import AlternationEnded
@@ -425,7 +431,9 @@ class JointFitter:
         raw, back = self._passes.there_and_back_many(loadings, exactly=exactly)
         inner = self._known.T @ raw
         free, back = raw - self._known @ inner, back - beside(inner.T, back) @ self._known_maps
-        left, lengths, right = np.linalg.svd(free, full_matrices=False)
+        unit = binary_unit(free)
+        left, lengths, right = np.linalg.svd(free / unit, full_matrices=False)
+        lengths = unit * lengths
         lengths = np.maximum(lengths, ROUNDING * lengths[0] or 1.0)
         turn = (right.T / lengths) @ right
         norms = np.linalg.norm(free, axis=0)

@@ -254,14 +254,22 @@ def rotated_scores(
     scores, back = data.there_and_back_many(smooth)
     largest, inner = float(np.square(scores).sum(axis=0).max()), known.T @ scores
     scores, back = scores - known @ inner, back - beside(inner.T, back) @ known_maps
-    values, turn = eigh(scores.T @ scores)
+    unit = binary_unit(scores)
+    values, turn = eigh((scores / unit).T @ (scores / unit))
+    values *= unit**2
     kept = values > RANK_FLOOR * largest
     turn = turn[:, kept] / np.sqrt(values[kept])
     scores = scores @ turn
     maps = to_host(spread(beside(turn.T, back) @ back, JOINT_DIFFUSION_TIME))
+    maps = maps / binary_unit(maps)
     values, turn = eigh(maps @ maps.T)
     turn = turn[:, ::-1][:, : min(n_components, np.count_nonzero(values > 0))]
     return np.asarray(scores @ turn @ varimax(turn.T @ maps))
+
+
+def binary_unit(array: FloatArray) -> float:
+    """Return the power of two above the entries of an array: LAPACK's thresholds are absolute."""
+    return float(np.ldexp(1.0, np.frexp(np.abs(array).max(initial=0.0))[1]))
 
 
 def varimax(maps: FloatArray) -> FloatArray:
