@@ -35,7 +35,7 @@ from spcatv.solvers.warm import WarmSolver
 # A sweep stops each loading problem at this share of the gap that the problem starts with: while supports
 # are looked for, and later.
 SEARCH_REDUCTION, FINAL_REDUCTION = 0.3, 0.1
-# Scores are pushed on along their last change by at most this multiple of it, and pulled back by at most this.
+# Extrapolate scores along their last change by at most this multiple of it; pull them back by at most this.
 LONGEST_PUSH, LONGEST_PULL = 1.0, 0.5
 # Supports are found to this multiple of the tolerance, at least to the second number; then loadings to `tol`.
 SUPPORT_TOL, LOOSEST_SUPPORT = 10.0, 0.01
@@ -332,7 +332,8 @@ class JointFitter:
 
     def _first_scores(self, left: dict[int, Request]) -> FloatArray:
         structure = next(iter(left.values())).structure
-        n_leading = len(left) + self._known.shape[1] + SPARE_DIRECTIONS
+        n_spare = SPARE_DIRECTIONS if self._sketch is None else 2 * SPARE_DIRECTIONS
+        n_leading = len(left) + self._known.shape[1] + n_spare
         known = self._known, self._known_maps
         if self._sketch is None:
             leading = singular_scores(self._data, n_leading).T
@@ -493,7 +494,8 @@ def _secant(move: FloatArray, last: FloatArray) -> float:
     step = -float(np.sum(change * move)) / (float(np.sum(change * change)) or 1.0)
     if float(np.sum(move * last)) < 0:
         return max(step, -LONGEST_PULL)
-    return min(step, LONGEST_PUSH) if step > 0 else LONGEST_PUSH  # moves that grow say nothing about their end
+    # moves that grow say nothing about where they end
+    return min(step, LONGEST_PUSH) if step > 0 else LONGEST_PUSH
 
 
 def _repeated(scores: _Scores | None) -> int | None:

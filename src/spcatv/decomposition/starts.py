@@ -42,7 +42,7 @@ DIFFUSED_DIRECTIONS = 40
 # Entries that go through the Chebyshev series together, so that they stay in the cache.
 PANEL_ENTRIES = 1 << 20
 # Terms of the Chebyshev series below this are left out.
-SERIES_CUTOFF = 1e-3
+SERIES_CUTOFF = 1e-4
 # Places to start from, for every singular vector of the diffused data.
 PLACES_A_START = 2
 # A place keeps others out where its kernel is above this share of its peak: within two widths.

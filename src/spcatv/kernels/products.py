@@ -29,7 +29,7 @@ PANEL_ROWS = 64
 BLOCK_ENTRIES, LEAST_ROWS = 1 << 21, 16
 # Blocks of rows that other matrices are cut into, if they have at least so many rows.
 MOST_BLOCKS, BLOCK_ROWS = 64, 64
-# Blocks of rows for products with several vectors.
+# Blocks of rows at most, for products with several vectors: each sums `(K, P)` numbers of its own.
 MANY_BLOCKS = 8
 # Entries that are worth a thread.
 THREAD_ENTRIES = 1 << 20
@@ -465,7 +465,7 @@ def there_and_back_many(
     offset[:, :n_vectors] = shift
     padded, offset = read_only(padded), read_only(offset)
     scores = np.empty((n_rows, n_padded))
-    n_blocks = max(1, min(MANY_BLOCKS, n_rows // BLOCK_ROWS))
+    n_blocks = max(1, min(MANY_BLOCKS, n_rows * n_columns // THREAD_ENTRIES))
     height = 4 * -(-n_rows // (4 * n_blocks))
     n_blocks = -(-n_rows // height)
     total = np.zeros((n_padded, n_columns))
@@ -475,9 +475,8 @@ def there_and_back_many(
         part = np.zeros((n_padded, n_columns))
         for k in range(0, n_padded, 3):
             three = slice(k, k + 3)
-            _there_and_back_three(
-                matrix, index[rows], mean, padded[three], offset[rows, three], scores[rows, three], part[three]
-            )
+            own = index[rows], mean, padded[three], offset[rows, three]
+            _there_and_back_three(matrix, *own, scores[rows, three], part[three])
         return part
 
     def take(part: FloatArray) -> None:
