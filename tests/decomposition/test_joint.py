@@ -1,5 +1,7 @@
 """All components at once: uncorrelated scores, certified loadings, no repeated patterns."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -8,7 +10,7 @@ from spcatv import SPCATV
 from spcatv.data import CentredData, as_data
 from spcatv.decomposition import LoadingPenalty, Weights
 from spcatv.decomposition.alternation import Limits
-from spcatv.decomposition.joint import JointFitter
+from spcatv.decomposition.joint import LONGEST_PUSH, JointFitter, _secant
 from spcatv.decomposition.starts import varimax
 from spcatv.problem import LoadingProblem
 from spcatv.solvers import solve
@@ -134,11 +136,11 @@ def test_the_order_of_features_does_not_matter(images):
 
 @pytest.mark.parametrize("kind", ["loadings", "scores"])
 def test_a_fit_may_start_from_another_one(images, kind):
-    model = SPCATV(2, structure=SHAPE).fit(images)
+    model = SPCATV(2, structure=SHAPE, sparsity=0.6).fit(images)
     init = model.components_ if kind == "loadings" else model.transform(images)
-    again = SPCATV(2, structure=SHAPE, init=init).fit(images)
+    again = SPCATV(2, structure=SHAPE, sparsity=0.6, init=init).fit(images)
     assert np.abs(np.diag(again.components_ @ model.components_.T)).min() > 0.99
-    deflated = SPCATV(2, structure=SHAPE, init=init, method="deflation").fit(images)
+    deflated = SPCATV(2, structure=SHAPE, sparsity=0.6, init=init, method="deflation").fit(images)
     assert deflated.components_.any(axis=1).all()
 
 
@@ -153,3 +155,27 @@ def test_varimax_undoes_a_rotation():
     turn = np.linalg.qr(rng.standard_normal((3, 3)))[0]
     found = varimax(turn @ sparse).T @ turn
     np.testing.assert_allclose(np.sort(np.abs(found).max(axis=1)), 1.0, atol=0.02)
+
+
+def test_pieces_of_one_factor_are_found_by_the_loadings_that_are_returned():
+    # soft-thresholded loadings have scores that correlate .946, below the limit; those returned .99
+    rng = np.random.default_rng(1)
+    factor, X = rng.standard_normal(60), rng.standard_normal((60, 2000))
+    X[:, :600] += factor[:, None]
+    with warnings.catch_warnings(action="ignore"):
+        model = SPCATV(2, structure=(40, 50), sparsity=0.9).fit(X)
+    scores = model.transform(X)
+    assert max(abs(np.corrcoef(scores.T, factor)[-1, :-1])) > 0.97
+    assert model.explained_variance_[1] < 0.2 * model.explained_variance_[0]
+
+
+@pytest.mark.parametrize(("factor", "push"), [(0.5, 1.0), (0.9, LONGEST_PUSH), (-1.0, -0.5), (-0.5, -1 / 3)])
+def test_a_secant_step_ends_where_linear_moves_vanish(factor, push):
+    # the sweep x -> x* + factor (x - x*) has its fixed point at x*
+    target, x = np.array([[1.0], [2.0]]), np.zeros((2, 1))
+    after = target + factor * (x - target)
+    again = target + factor * (after - target)
+    found = _secant(again - after, after - x)
+    assert found == pytest.approx(push)
+    if abs(factor) < 0.9:
+        np.testing.assert_allclose(again + found * (again - after), target, atol=1e-12)

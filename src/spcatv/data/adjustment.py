@@ -39,7 +39,7 @@ class FittedAdjustment:
     factor: FloatArray
 
     def apply(self, data: Data, confounds: FloatArray | None = None) -> Data:
-        """The given samples, adjusted; `confounds` has shape (N, C)."""
+        """Return the given samples, adjusted; `confounds` has shape (N, C)."""
         table = np.zeros((data.shape[0], 0)) if confounds is None else np.asarray(confounds, np.float64)
         if table.ndim != 2 or table.shape != (data.shape[0], len(self.mean)):
             raise ValueError(
@@ -54,18 +54,18 @@ class FittedAdjustment:
 
 @dataclass(frozen=True, eq=False)
 class Adjustment:
-    """What is done to samples before a fit, with coefficients of the samples of that fit."""
+    """Removal of confounds and scaling of samples, with coefficients from the training samples."""
 
     standardize: bool = False  # whether every feature is divided by its standard deviation
     # confounds of all samples, removed first, shape (n_samples, n_confounds); finite numbers
     confounds: FloatArray | None = None
 
     def of(self, samples: IntArray) -> FloatArray | None:
-        """The confounds of some samples."""
+        """Return the confounds of some samples."""
         return None if self.confounds is None else self.confounds[samples]
 
     def fit(self, data: Data, samples: IntArray) -> FittedAdjustment | None:
-        """The coefficients of some samples of `data`; None if there is nothing to do."""
+        """Return the coefficients of some samples of `data`; None if there is nothing to do."""
         if not self.standardize and self.confounds is None:
             return None
         part = data.take(samples)
@@ -81,19 +81,19 @@ class Adjustment:
         return FittedAdjustment(mean, slopes, _quotient(1.0, spread, varies))
 
     def adjusted(self, data: Data, samples: IntArray, *others: IntArray) -> tuple[Data, ...]:
-        """Some samples of `data` and then others, all adjusted with the coefficients of the first."""
+        """Return some samples of `data` and then others, all adjusted with the coefficients of the first."""
         fitted = self.fit(data, samples)
         parts = ((data.take(each), self.of(each)) for each in (samples, *others))
         return tuple(part if fitted is None else fitted.apply(part, table) for part, table in parts)
 
     def whole(self, data: Data) -> Data:
-        """All samples of `data`, adjusted with their own coefficients."""
+        """Return all samples of `data`, adjusted with their own coefficients."""
         fitted = self.fit(data, np.arange(data.shape[0]))
         return data if fitted is None else fitted.apply(data, self.confounds)
 
 
 def checked_adjustment(standardize: Any, confounds: Any, n_samples: int) -> Adjustment:
-    """An adjustment from what a user gives: a switch, and a table with one row per sample or None."""
+    """Return an adjustment from what a user gives: a switch, and a table with one row per sample or None."""
     if not isinstance(standardize, (bool, np.bool_)):
         raise TypeError(f"standardize must be True or False, got {standardize!r}")
     if confounds is None:
@@ -109,7 +109,7 @@ def checked_adjustment(standardize: Any, confounds: Any, n_samples: int) -> Adju
 
 
 def confound_fit(data: Data, confounds: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-    """Least squares of every feature on the confounds (N, C), which may be None, and an intercept.
+    """Return least squares of every feature on the confounds (N, C), which may be None, and an intercept.
 
     Returns the means of the confounds, shape (C,), and the coefficients, shape (C, P).
     """
@@ -139,7 +139,7 @@ def confound_fit(data: Data, confounds: FloatArray | None) -> tuple[FloatArray, 
 
 
 def _quotient(a: Any, b: FloatArray, where: Any) -> FloatArray:
-    """``a / b`` where a condition holds, and 0 elsewhere."""
+    """Return ``a / b`` where a condition holds, and 0 elsewhere."""
     return np.where(where, a / np.where(where, b, 1.0), 0.0)
 
 
@@ -173,37 +173,37 @@ class AdjustedData:
         return bool(getattr(self.data, "is_distributed", False))
 
     def dot(self, v: FloatArray) -> FloatArray:
-        """``X v`` of the adjusted X."""
+        """Return ``X v`` of the adjusted X."""
         scaled = self.factor * v
         return self.data.dot(scaled) - self.confounds @ to_host(self.slopes @ scaled)
 
     def transpose_dot(self, u: FloatArray) -> FloatArray:
-        """``X'u`` of the adjusted X."""
+        """Return ``X'u`` of the adjusted X."""
         return self._back(self.data.transpose_dot(u), u)
 
     def there_and_back(self, v: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """``s = X v - shift`` and ``X's`` of the adjusted X."""
+        """Return ``s = X v - shift`` and ``X's`` of the adjusted X."""
         scaled = self.factor * v
         removed = self.confounds @ to_host(self.slopes @ scaled)
         scores, back = self.data.there_and_back(scaled, shift + removed)
         return scores, self._back(back, scores)
 
     def _back(self, back: FloatArray, u: FloatArray) -> FloatArray:
-        """``X'u`` of the adjusted X from that of X, in place."""
+        """Return ``X'u`` of the adjusted X from that of X, in place."""
         if len(self.slopes):
             back -= beside(u @ self.confounds, self.slopes) @ self.slopes
         back *= self.factor
         return back
 
     def dot_many(self, vectors: FloatArray) -> FloatArray:
-        """``X V'`` of the adjusted X, for the rows of V."""
+        """Return ``X V'`` of the adjusted X, for the rows of V."""
         scaled = vectors * self.factor
         return self.data.dot_many(scaled) - self.confounds @ to_host(self.slopes @ scaled.T)
 
     def there_and_back_many(
         self, vectors: FloatArray, mean: FloatArray, shift: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """``S = M V' - shift`` and ``S'M`` for the adjusted X less its means, M."""
+        """Return ``S = M V' - shift`` and ``S'M`` for the adjusted X less its means, M."""
         scaled = vectors * self.factor
         raw_mean = self._raw_mean(mean)
         removed = self.confounds @ to_host(self.slopes @ scaled.T)
@@ -213,23 +213,23 @@ class AdjustedData:
         return scores, back * self.factor
 
     def _raw_mean(self, mean: FloatArray) -> FloatArray:
-        """Means of the adjusted features in units of X; 0 where the factor is."""
+        """Return means of the adjusted features in units of X; 0 where the factor is."""
         return _quotient(mean, self.factor, self.factor != 0)
 
     def column_statistics(self, center: bool) -> ColumnStatistics:
-        """Means and squared norms of the adjusted columns."""
+        """Return means and squared norms of the adjusted columns."""
         if len(self.slopes) == 0:
             raw = self.data.column_statistics(center)
             return ColumnStatistics(raw.mean * self.factor, raw.squared_norms * np.square(self.factor))
         return self._exact_statistics(center)
 
     def _exact_statistics(self, center: bool) -> ColumnStatistics:
-        """Statistics of the adjusted samples themselves."""
+        """Return statistics of the adjusted samples themselves."""
         found = self.each_block(lambda _, block: moments(ArrayData(block), center), PRODUCT_ENTRIES)[1]
         return ColumnStatistics(beside(found.mean, self.factor), beside(found.squared_norms, self.factor))
 
     def gram(self, mean: FloatArray, factor: FloatArray | None = None) -> FloatArray:
-        """``(X - 1 mean')(X - 1 mean')'`` of the adjusted X, its features multiplied by `factor`."""
+        """Return ``(X - 1 mean')(X - 1 mean')'`` of the adjusted X, its features multiplied by `factor`."""
         both = self.factor if factor is None else self.factor * factor
         # the mean in units of X; where the factor is 0, so is the adjusted feature, and only its mean is left
         raw_mean = self._raw_mean(mean)
@@ -244,7 +244,7 @@ class AdjustedData:
         return gram - mixed - mixed.T
 
     def blocks(self, entries: int = BLOCK_ENTRIES) -> Iterator[tuple[slice, FloatArray]]:
-        """All adjusted samples in order, in blocks of about `entries` entries."""
+        """Return all adjusted samples in order, in blocks of about `entries` entries."""
         rows = self._rows
         for samples, block in self.data.blocks(entries):
             yield samples, rows(samples, block)
@@ -261,5 +261,5 @@ class AdjustedData:
         return lambda samples, block: (block - confounds[samples] @ slopes) * factor
 
     def take(self, samples: IntArray) -> Data:
-        """The given samples of these, adjusted as they are."""
+        """Return the given samples of these, adjusted as they are."""
         return AdjustedData(self.data.take(samples), self.confounds[samples], self.slopes, self.factor)

@@ -65,19 +65,19 @@ class ArrayData:
         return self.array.dtype
 
     def dot(self, v: FloatArray) -> FloatArray:
-        """``X v``."""
+        """Return ``X v``."""
         return dot(self.array, self.samples, v)
 
     def transpose_dot(self, u: FloatArray) -> FloatArray:
-        """``X'u``."""
+        """Return ``X'u``."""
         return transpose_dot(self.array, self.samples, u)
 
     def there_and_back(self, v: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """``s = X v - shift`` and ``X's``."""
+        """Return ``s = X v - shift`` and ``X's``."""
         return there_and_back(self.array, self.samples, v, shift)
 
     def dot_many(self, vectors: FloatArray) -> FloatArray:
-        """``X V'`` for the rows of V."""
+        """Return ``X V'`` for the rows of V."""
         out = np.zeros((self.shape[0], len(vectors)))
 
         def product(samples: slice) -> None:
@@ -91,7 +91,7 @@ class ArrayData:
     def there_and_back_many(
         self, vectors: FloatArray, mean: FloatArray, shift: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """``S = M V' - shift`` and ``S'M`` for ``M = X - 1 mean'``, sums of blocks in float64."""
+        """Return ``S = M V' - shift`` and ``S'M`` for ``M = X - 1 mean'``, sums of blocks in float64."""
         if len(vectors) <= FEW_VECTORS:
             return products.there_and_back_many(self.array, self.samples, mean, vectors, shift)
         scores, back = -shift.astype(np.float64), np.zeros(vectors.shape)
@@ -119,11 +119,11 @@ class ArrayData:
         return scores, back
 
     def _panels(self, width: int) -> list[slice]:
-        """All columns, in panels of some width."""
+        """Return all columns, in panels of some width."""
         return [slice(left, left + width) for left in range(0, self.shape[1], width)]
 
     def _rows(self, which: slice) -> FloatArray:
-        """Some of the samples: a view of the array where they lie one after the other, otherwise a copy."""
+        """Return some of the samples: a view where they are consecutive rows, otherwise a copy."""
         samples = self.samples[which]
         begin = int(samples[0])
         if int(samples[-1]) - begin == len(samples) - 1 and (np.diff(samples) == 1).all():
@@ -140,11 +140,11 @@ class ArrayData:
             in_order(lambda number: product(blocks[number]), take, len(blocks), n_threads)
 
     def column_statistics(self, center: bool) -> ColumnStatistics:
-        """Means and squared norms of the columns."""
+        """Return means and squared norms of the columns."""
         return ColumnStatistics(*column_moments(self.array, self.samples, center))
 
     def gram(self, mean: FloatArray, factor: FloatArray | None = None) -> FloatArray:
-        """``M M'`` for ``M = (X - 1 mean') diag(factor)``, in the precision of X, sums in float64."""
+        """Return ``M M'`` for ``M = (X - 1 mean') diag(factor)``, in the precision of X, sums in float64."""
         n_samples, n_features = self.shape
         total = np.zeros((n_samples, n_samples))
 
@@ -178,10 +178,10 @@ class ArrayData:
         return total
 
     def blocks(self, entries: int = BLOCK_ENTRIES) -> Iterator[tuple[slice, FloatArray]]:
-        """All samples in order, in blocks of about `entries` entries."""
+        """Return all samples in order, in blocks of about `entries` entries."""
         for first, last in row_blocks(self.shape, entries):
             yield slice(first, last), self.array[self.samples[first:last]].astype(np.float64, copy=False)
 
     def take(self, samples: IntArray) -> Data:
-        """The given samples of these."""
+        """Return the given samples of these."""
         return ArrayData(self.array, self.samples[samples])

@@ -1,4 +1,4 @@
-"""The seam for X: what the rest of the package asks of raw data, however they are stored.
+"""Protocol of raw data X, whatever their storage.
 
 A kind of array is one class with the methods of `Data`. Centring, deflation and residuals are written once
 on top of it (`spcatv.data.operators`). Vectors of length N and P are NumPy arrays in float64 on this side
@@ -21,7 +21,7 @@ BLOCK_ENTRIES = 1 << 16
 
 @dataclass(frozen=True, eq=False)
 class ColumnStatistics:
-    """What one pass over the data tells about their columns."""
+    """Means and sums of squares of the columns, from one pass."""
 
     mean: FloatArray  # means of the columns; zeros if they were not asked for, shape (P,)
     squared_norms: FloatArray  # ``||X_j - mean_j||^2`` of every column, shape (P,)
@@ -29,7 +29,7 @@ class ColumnStatistics:
 
 @dataclass(frozen=True, eq=False)
 class FirstLook:
-    """What a first pass over data in blocks finds, with ``M = X - 1 mean'`` and vectors V (K, P)."""
+    """Results of a first pass over data in blocks, with ``M = X - 1 mean'`` and vectors V (K, P)."""
 
     statistics: ColumnStatistics  # of the columns
     row_means: FloatArray  # means over features of every sample of X, shape (N,)
@@ -63,16 +63,16 @@ class Data(Protocol):
         """float32 or float64: the precision that X is stored in."""
 
     def dot(self, v: FloatArray) -> FloatArray:
-        """``X v`` for v of shape (P,); shape (N,)."""
+        """Return ``X v`` for v of shape (P,); shape (N,)."""
 
     def transpose_dot(self, u: FloatArray) -> FloatArray:
-        """``X'u`` for u of shape (N,); shape (P,)."""
+        """Return ``X'u`` for u of shape (N,); shape (P,)."""
 
     def there_and_back(self, v: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """``s = X v - shift`` (shift of shape (N,)) and ``X's``, in one pass; shapes (N,) and (P,)."""
+        """Return ``s = X v - shift`` (shift of shape (N,)) and ``X's``, in one pass; shapes (N,) and (P,)."""
 
     def dot_many(self, vectors: FloatArray) -> FloatArray:
-        """``X V'`` for K vectors as the rows of V (K, P), in one pass; shape (N, K)."""
+        """Return ``X V'`` for K vectors as the rows of V (K, P), in one pass; shape (N, K)."""
 
     def there_and_back_many(
         self, vectors: FloatArray, mean: FloatArray, shift: FloatArray
@@ -92,7 +92,7 @@ class Data(Protocol):
         """All samples in order, in blocks of about `entries` entries: which ones, and X there in float64."""
 
     def take(self, samples: IntArray) -> Data:
-        """The given samples, in the given order and as often as given, without a copy of X."""
+        """Return the given samples, in the given order and as often as given, without a copy of X."""
 
 
 def is_on_gpu(data: Any) -> bool:
@@ -106,7 +106,7 @@ def float_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def row_blocks(shape: tuple[int, int], entries: int = BLOCK_ENTRIES) -> Iterator[tuple[int, int]]:
-    """Bounds of blocks of rows with at most about `entries` entries each."""
+    """Return bounds of blocks of rows with at most about `entries` entries each."""
     height = max(1, entries // shape[1])
     for first in range(0, shape[0], height):
         yield first, min(first + height, shape[0])

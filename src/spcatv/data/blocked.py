@@ -40,7 +40,7 @@ class Moments:
     squared_norms: FloatArray
 
     def __add__(self, other: Moments) -> Moments:
-        """Moments of both (Chan, Golub and LeVeque, 1983)."""
+        """Return moments of both (Chan, Golub and LeVeque, 1983)."""
         n_samples = self.n_samples + other.n_samples
         off = other.mean - self.mean
         mean = self.mean + off * (other.n_samples / n_samples)
@@ -53,7 +53,7 @@ class Moments:
 
 @dataclass(eq=False)
 class _FirstSums:
-    """What `first_look` adds up over samples."""
+    """Sums over samples that `first_look` returns."""
 
     moments: Moments
     back: FloatArray
@@ -68,39 +68,39 @@ class _FirstSums:
 
 
 def dot(part: ArrayData, v: FloatArray) -> Found:
-    """``X v``."""
+    """Return ``X v``."""
     return part.dot(v), None
 
 
 def transpose_dot(part: ArrayData, u: FloatArray) -> Found:
-    """``X'u``."""
+    """Return ``X'u``."""
     return None, part.transpose_dot(u)
 
 
 def there_and_back(part: ArrayData, shift: FloatArray, v: FloatArray) -> Found:
-    """``s = X v - shift`` and ``X's``."""
+    """Return ``s = X v - shift`` and ``X's``."""
     return part.there_and_back(v, shift)
 
 
 def dot_many(part: ArrayData, vectors: FloatArray) -> Found:
-    """``X V'``."""
+    """Return ``X V'``."""
     return part.dot_many(vectors), None
 
 
 def there_and_back_many(part: ArrayData, shift: FloatArray, vectors: FloatArray, mean: FloatArray) -> Found:
-    """``S = M V' - shift`` and ``S'M`` for ``M = X - 1 mean'``."""
+    """Return ``S = M V' - shift`` and ``S'M`` for ``M = X - 1 mean'``."""
     return part.there_and_back_many(vectors, mean, shift)
 
 
 def moments(part: ArrayData, center: bool) -> Found:
-    """Moments of the columns; a ValueError if X is not finite."""
+    """Return moments of the columns; a ValueError if X is not finite."""
     check_finite(part.array)
     found = part.column_statistics(center)
     return None, Moments(part.shape[0], found.mean, found.squared_norms)
 
 
 def first_look(part: ArrayData, vectors: FloatArray, guess: FloatArray, center: bool) -> Found:
-    """Row means and ``S = M V'`` as rows, column moments and ``S'M``, for ``M = X - 1 guess'``."""
+    """Return row means and ``S = M V'`` as rows, column moments and ``S'M``, for ``M = X - 1 guess'``."""
     _, sums = moments(part, center)
     n_samples, n_features = part.shape
     scores, back = part.there_and_back_many(vectors, guess, np.zeros((n_samples, len(vectors))))
@@ -134,7 +134,7 @@ def check_finite(array: FloatArray) -> None:
 
 
 def merged(parts: Sequence[Any]) -> Any:
-    """The sum of parts in their order, or None; the parts are not changed."""
+    """Return the sum of parts in their order, or None; the parts are not changed."""
     return gathered(0, (((), (None, part)) for part in parts))[1]
 
 
@@ -166,7 +166,7 @@ class BlockedData(ABC):
 
     @abstractmethod
     def _pass(self, work: Work, own: tuple[Array, ...] = (), shared: tuple[Any, ...] = ()) -> Found:
-        """``work(part, *own rows of its samples, *shared)`` for all parts of the samples.
+        """Return ``work(part, *own rows of its samples, *shared)`` for all parts of the samples.
 
         Returns the rows of all samples, in order, or None; and the sum over parts, in an order that depends
         on where the blocks begin and on nothing else.
@@ -174,44 +174,44 @@ class BlockedData(ABC):
 
     @abstractmethod
     def blocks(self, entries: int = BLOCK_ENTRIES) -> Iterator[tuple[slice, FloatArray]]:
-        """All samples in order, in blocks of about `entries` entries."""
+        """Return all samples in order, in blocks of about `entries` entries."""
 
     @abstractmethod
     def _panels(self) -> Iterator[tuple[slice, ArrayData]]:
-        """All samples, some features at a time: which features, and X there."""
+        """Return all samples, some features at a time: which features, and X there."""
 
     @abstractmethod
     def take(self, samples: IntArray) -> Self:
-        """The given samples of these, by their numbers."""
+        """Return the given samples of these, by their numbers."""
 
     def each_block(self, work: BlockWork, entries: int = BLOCK_ENTRIES) -> Found:
         """As `spcatv.data.each_block`; blocks come in the order in which they are stored."""
         return self._pass(visit_pieces, (np.arange(self.shape[0]),), (work, entries))
 
     def dot(self, v: FloatArray) -> FloatArray:
-        """``X v``."""
+        """Return ``X v``."""
         return self._pass(dot, (), (v,))[0]
 
     def transpose_dot(self, u: FloatArray) -> FloatArray:
-        """``X'u``."""
+        """Return ``X'u``."""
         return self._pass(transpose_dot, (u,))[1]
 
     def there_and_back(self, v: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """``s = X v - shift`` and ``X's``."""
+        """Return ``s = X v - shift`` and ``X's``."""
         return self._pass(there_and_back, (shift,), (v,))
 
     def dot_many(self, vectors: FloatArray) -> FloatArray:
-        """``X V'`` for the rows of V."""
+        """Return ``X V'`` for the rows of V."""
         return self._pass(dot_many, (), (vectors,))[0]
 
     def there_and_back_many(
         self, vectors: FloatArray, mean: FloatArray, shift: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """``S = M V' - shift`` and ``S'M`` for ``M = X - 1 mean'``, shapes (N, K) and (K, P)."""
+        """Return ``S = M V' - shift`` and ``S'M`` for ``M = X - 1 mean'``, shapes (N, K) and (K, P)."""
         return self._pass(there_and_back_many, (shift,), (vectors, mean))
 
     def column_statistics(self, center: bool) -> ColumnStatistics:
-        """Means and squared norms of the columns; a ValueError if X is not finite."""
+        """Return means and squared norms of the columns; a ValueError if X is not finite."""
         found = self._pass(moments, (), (center,))[1]
         return ColumnStatistics(found.mean, found.squared_norms)
 
@@ -232,7 +232,7 @@ class BlockedData(ABC):
         )
 
     def gram(self, mean: FloatArray, factor: FloatArray | None = None) -> FloatArray:
-        """``M M'`` for ``M = (X - 1 mean') diag(factor)``, by panels of features."""
+        """Return ``M M'`` for ``M = (X - 1 mean') diag(factor)``, by panels of features."""
         total = np.zeros((self.shape[0], self.shape[0]))
         for columns, panel in self._panels():
             total += panel.gram(mean[columns], None if factor is None else factor[columns])
@@ -275,7 +275,7 @@ def gathered(n_samples: int, found: Iterable[tuple[Any, Found]]) -> Found:
 
 
 def pieces(samples: slice, array: FloatArray, local: IntArray, entries: int) -> Iterator[Any]:
-    """Samples ``array[local]`` in float64 copies of about `entries` entries, and their numbers."""
+    """Return samples ``array[local]`` in float64 copies of about `entries` entries, and their numbers."""
     for first, last in row_blocks((len(local), array.shape[1]), entries):
         block = array[local[first:last]].astype(np.float64, copy=False)
         yield slice(samples.start + first, samples.start + last), block

@@ -47,7 +47,7 @@ class ChunkWarning(UserWarning):
 
 
 class _Block:
-    """How a block of X is made on a worker: tasks that no other block needs, run as a part of its product.
+    """Tasks that make one block of X on a worker, and that no other block needs.
 
     Were they tasks of their own, the scheduler could decide to move their result.
     """
@@ -89,7 +89,7 @@ class DaskData(BlockedData):
         self._threads = _affordable_threads(budget, max(heights, default=1) * row_bytes, self.shape[1])
 
     def take(self, samples: IntArray) -> Self:
-        """The given samples of these, by their numbers."""
+        """Return the given samples of these, by their numbers."""
         part = object.__new__(type(self))
         part.__dict__.update(self.__dict__)
         part.samples = self.samples[samples]
@@ -97,7 +97,7 @@ class DaskData(BlockedData):
         return part
 
     def _parts(self, samples: IntArray) -> list[tuple[int, IntArray, IntArray]]:
-        """The block, the positions and the rows within the block of samples, block by block."""
+        """Return the block, the positions and the rows within the block of samples, block by block."""
         block = np.searchsorted(self.bounds, samples, side="right") - 1
         order = np.argsort(block, kind="stable")
         numbers, firsts = np.unique(block[order], return_index=True)
@@ -125,7 +125,7 @@ class DaskData(BlockedData):
             yield from pieces(samples, rows, np.arange(len(rows)), entries)
 
     def _panels(self) -> Iterator[tuple[slice, ArrayData]]:
-        """All samples, some features at a time, sent to this process; a fit never asks for them."""
+        """Return all samples, some features at a time, sent to this process; a fit never asks for them."""
         n_samples, n_features = self.shape
         width = self.budget.panel_columns(n_samples * self.dtype.itemsize, 1)
         tallest = max(self.array.chunks[0])
@@ -135,7 +135,7 @@ class DaskData(BlockedData):
             yield columns, ArrayData(self._fetched(self.samples, columns))
 
     def _fetched(self, samples: IntArray, columns: slice) -> FloatArray:
-        """Rows of the array in this process, shape (len(samples), number of columns)."""
+        """Return rows of the array in this process, shape (len(samples), number of columns)."""
         parts = self._parts(samples)
         tasks = [
             (number, partial(_cut, self._blocks[number], self.dtype, local, columns))
@@ -177,7 +177,7 @@ class DaskData(BlockedData):
         add: Any,
         holders: Mapping[Any, Sequence[str]],
     ) -> list[Any]:
-        """What `_computed` gives, as Dask's delayed objects; `holders` says which workers hold what."""
+        """Return the blocks of `_computed` as delayed objects; `holders` maps them to workers."""
         from dask.delayed import Delayed
         from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 
@@ -265,7 +265,7 @@ def _visit(
     shared: tuple[Any, ...],
     *inputs: Any,
 ) -> tuple[list[FloatArray | None], Any]:
-    """What a worker does with a block: rows as a list, and a part of the sum."""
+    """Apply a function to a block on a worker; return rows as a list, and a part of the sum."""
     array = block(*inputs)
     with one_blas_thread():
         rows, total = work(ArrayData(np.ascontiguousarray(array, dtype), local), *own, *shared)
@@ -273,7 +273,7 @@ def _visit(
 
 
 def _cut(block: _Block, dtype: np.dtype[Any], local: IntArray, columns: slice, _: Any, *inputs: Any) -> Array:
-    """Some rows and columns of a block."""
+    """Return some rows and columns of a block."""
     return block(*inputs)[:, columns][local].astype(dtype, copy=False)
 
 
@@ -282,7 +282,7 @@ def _added(parts: Sequence[tuple[list[FloatArray | None], Any]]) -> tuple[list[F
 
 
 def _in_row_chunks(array: Any) -> Any:
-    """The array in chunks of whole samples, checked."""
+    """Return the array in chunks of whole samples, checked."""
     if array.ndim != 2:
         raise ValueError(f"X must have two dimensions, samples and features; got shape {array.shape}")
     if any(np.isnan(size) for sizes in array.chunks for size in sizes):
@@ -308,7 +308,7 @@ def _in_row_chunks(array: Any) -> Any:
 
 
 def _inlined(array: Any) -> tuple[Graph, list[_Block]]:
-    """What blocks are made of.
+    """Return the tasks that blocks are made of.
 
     Returns the tasks that several blocks need, with the results that workers hold; and one block per chunk,
     with the tasks that it alone needs.
@@ -355,13 +355,13 @@ def _inlined(array: Any) -> tuple[Graph, list[_Block]]:
 
 
 def _futures(array: Any) -> list[Any]:
-    """Results on workers that an array is made of."""
+    """Return results on workers that an array is made of."""
     distributed = sys.modules.get("distributed")
     return list(distributed.futures_of(array)) if distributed else []
 
 
 def _affordable_threads(budget: Budget, chunk_bytes: int, n_features: int) -> int | None:
-    """How many chunks may be in the memory of this process at a time; None if there is no limit."""
+    """Return the number of chunks that may be in memory at a time; None without a limit."""
     if budget.limit is None:
         return None
     vectors = budget.vector_bytes(n_features)

@@ -53,13 +53,13 @@ class GlobalSignalRemoved(CentredData):
         return super()._fresh_gram() - mixed - mixed.T
 
     def dot(self, v: FloatArray) -> FloatArray:
-        """``(X - 1 mean' - g b') v``."""
+        """Return ``(X - 1 mean' - g b') v``."""
         signal, loading = self.global_signal, self._loading
         v = beside(v, loading)
         return super().dot(v) - float(loading @ v) * signal
 
     def dot_many(self, vectors: FloatArray) -> FloatArray:
-        """``(X - 1 mean' - g b') V'``."""
+        """Return ``(X - 1 mean' - g b') V'``."""
         signal, loading = self.global_signal, self._loading
         vectors = beside(vectors, loading)
         return super().dot_many(vectors) - np.outer(signal, to_host(vectors @ loading))
@@ -75,14 +75,14 @@ class GlobalSignalRemoved(CentredData):
         return scores, back - np.outer(beside(signal @ scores, loading), loading)
 
     def transpose_dot(self, u: FloatArray) -> FloatArray:
-        """``(X - 1 mean' - g b')' u``."""
+        """Return ``(X - 1 mean' - g b')' u``."""
         signal, loading = self.global_signal, self._loading
         back = super().transpose_dot(u)
         add_multiple(back, -float(signal @ u), loading)
         return back
 
     def shifted_there_and_back(self, v: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """``s = (X - 1 mean' - g b') v - shift`` and ``(X - 1 mean' - g b')' s``."""
+        """Return ``s = (X - 1 mean' - g b') v - shift`` and ``(X - 1 mean' - g b')' s``."""
         signal, loading = self.global_signal, self._loading
         scores, back = super().shifted_there_and_back(v, shift + float(loading @ v) * signal)
         add_multiple(back, -float(signal @ scores), loading)

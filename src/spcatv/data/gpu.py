@@ -68,7 +68,7 @@ class GPUData:
         return np.dtype(self.array.dtype)
 
     def _vector(self, values: Any) -> Any:
-        """A vector as the kernels want it: float64, one entry after the other, on the GPU."""
+        """Return a vector as the kernels want it: float64, one entry after the other, on the GPU."""
         return self._cupy.ascontiguousarray(self._cupy.asarray(values, dtype=np.float64))
 
     def _by_columns(self, name: str, vector: Any) -> FloatArray:
@@ -81,7 +81,7 @@ class GPUData:
         return part[0] if n_pieces == 1 else part.sum(axis=0)
 
     def dot(self, v: FloatArray) -> FloatArray:
-        """``X v``, a NumPy array."""
+        """Return ``X v``, a NumPy array."""
         n_samples, n_features = self.shape
         n_pieces = max(1, min(MOST_PIECES, n_features // PIECE_ENTRIES))
         where = self.array, np.int64(n_features), self._rows, np.int64(n_samples)
@@ -89,22 +89,22 @@ class GPUData:
         return summed(n_samples, n_pieces, partial(launch, *arguments))
 
     def transpose_dot(self, u: FloatArray) -> FloatArray:
-        """``X'u``, a CuPy array."""
+        """Return ``X'u``, a CuPy array."""
         return self._by_columns("transpose_dot", self._vector(u))
 
     def there_and_back(self, v: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """``s = X v - shift`` and ``X's``."""
+        """Return ``s = X v - shift`` and ``X's``."""
         scores = self.dot(v) - shift
         return scores, self.transpose_dot(scores)
 
     def dot_many(self, vectors: FloatArray) -> FloatArray:
-        """``X V'`` for the rows of V, a NumPy array."""
+        """Return ``X V'`` for the rows of V, a NumPy array."""
         if len(vectors) == 0:
             return np.zeros((self.shape[0], 0))
         return np.stack([self.dot(vector) for vector in vectors], axis=1)
 
     def _panels(self, mean: Any) -> Iterator[tuple[slice, Any]]:
-        """The samples less the means, some features at a time, in the precision of X."""
+        """Return the samples less the means, some features at a time, in the precision of X."""
         n_samples, n_features = self.shape
         whole = n_samples == len(self.array) and bool((self.samples == np.arange(n_samples)).all())
         for left, right in row_blocks((n_features, n_samples), PANEL_ENTRIES):
@@ -115,7 +115,7 @@ class GPUData:
     def there_and_back_many(
         self, vectors: FloatArray, mean: FloatArray, shift: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """``S = M V' - shift`` (NumPy) and ``S'M`` (CuPy) for ``M = X - 1 mean'``."""
+        """Return ``S = M V' - shift`` (NumPy) and ``S'M`` (CuPy) for ``M = X - 1 mean'``."""
         cupy = self._cupy
         thin, middle = cupy.asarray(vectors, dtype=self.dtype), cupy.asarray(mean, dtype=np.float64)
         scores = cupy.asarray(-np.asarray(shift, dtype=np.float64))
@@ -127,7 +127,7 @@ class GPUData:
         return to_host(scores), back
 
     def column_statistics(self, center: bool) -> ColumnStatistics:
-        """Means and squared norms of the columns; a ValueError if X is not finite."""
+        """Return means and squared norms of the columns; a ValueError if X is not finite."""
         n_samples, n_features = self.shape
         mean = self._cupy.zeros(n_features)
         if center:
@@ -138,7 +138,7 @@ class GPUData:
         return ColumnStatistics(mean, squares)
 
     def gram(self, mean: FloatArray, factor: FloatArray | None = None) -> FloatArray:
-        """``M M'`` for ``M = (X - 1 mean') diag(factor)``, in the precision of X, sums in float64."""
+        """Return ``M M'`` for ``M = (X - 1 mean') diag(factor)``, in the precision of X, sums in float64."""
         cupy = self._cupy
         total = cupy.zeros((self.shape[0], self.shape[0]))
         scale = None if factor is None else cupy.asarray(factor, dtype=self.dtype)
@@ -148,13 +148,13 @@ class GPUData:
         return to_host(total)
 
     def blocks(self, entries: int = BLOCK_ENTRIES) -> Iterator[tuple[slice, FloatArray]]:
-        """All samples in order, in blocks of about `entries` entries, as NumPy arrays."""
+        """Return all samples in order, in blocks of about `entries` entries, as NumPy arrays."""
         for first, last in row_blocks(self.shape, entries):
             block = to_host(self.array[self._rows[first:last]])
             yield slice(first, last), block.astype(np.float64, copy=False)
 
     def take(self, samples: IntArray) -> Data:
-        """The given samples of these."""
+        """Return the given samples of these."""
         return GPUData(self.array, self.samples[samples])
 
 
@@ -168,7 +168,7 @@ class StreamedData(StoredData):
     source: ArrayData | None = None  # the array that the reader reads, if it can be read where it lies
 
     def _read(self, blocks: Sequence[Block]) -> Generator[tuple[Block, FloatArray]]:
-        """The rows of every block, without a copy on the way where they lie one after the other in memory."""
+        """Iterate over the rows of every block, without a copy where they are consecutive."""
         if self.source is None or any(len(block.spans) > 1 for block in blocks):
             yield from super()._read(blocks)
             return
@@ -177,13 +177,13 @@ class StreamedData(StoredData):
             yield block, self.source.array[first:last]
 
     def take(self, samples: IntArray) -> StreamedData:
-        """The given samples of these."""
+        """Return the given samples of these."""
         taken = super().take(samples)
         taken.height, taken.source = self.height, self.source
         return taken
 
     def _travel(self, blocks: Sequence[Block]) -> Iterator[tuple[Block, Any]]:
-        """The rows of every block on the GPU; a thread sends the next ones meanwhile.
+        """Return the rows of every block on the GPU; a thread sends the next ones meanwhile.
 
         There are two places on the GPU for all blocks. Before rows are sent to one of them, the GPU ends what
         it was asked to do with the rows that lie there.
@@ -230,7 +230,7 @@ class StreamedData(StoredData):
         return gathered(self.shape[0], ((own, work(own, block)) for own, block in self.blocks(entries)))
 
     def _panels(self) -> Iterator[tuple[slice, Any]]:
-        """All samples, some features at a time, on the GPU."""
+        """Return all samples, some features at a time, on the GPU."""
         for columns, panel in super()._panels():
             yield columns, GPUData(gpu_module().asarray(panel.array), panel.samples)
 
@@ -244,7 +244,7 @@ def lies_on_gpu(X: Any) -> bool:
 
 
 def gpu_array_data(X: Any, dtype: Any) -> GPUData:
-    """An array on the GPU as data: not copied if it is float32 or float64 in C order."""
+    """Return an array on the GPU as data: not copied if it is float32 or float64 in C order."""
     cupy = gpu_module()
     array = X if on_gpu(X) else cupy.from_dlpack(X)
     wanted = float_dtype(np.dtype(array.dtype if dtype is None else dtype))
@@ -252,7 +252,7 @@ def gpu_array_data(X: Any, dtype: Any) -> GPUData:
 
 
 def on_device(data: Data, device: str, n_components: int) -> Data:
-    """Data where they are to be fitted: "cpu" or "cuda".
+    """Return data where they are to be fitted: "cpu" or "cuda".
 
     On "cuda", data that take at most `MEMORY_SHARE` of the free memory of the GPU are copied to it; larger
     ones travel to it block by block on every pass. The vectors of a fit, which take memory too, grow with the
@@ -300,7 +300,7 @@ def _uploaded(data: ArrayData | StoredData) -> GPUData:
 
 
 def _free_bytes() -> float:
-    """Bytes that may still be taken on the GPU: what is free, or what CuPy's own limit leaves."""
+    """Return bytes that may still be taken on the GPU: what is free, or what CuPy's own limit leaves."""
     cupy = gpu_module()
     pool = cupy.get_default_memory_pool()
     free = float(cupy.cuda.runtime.memGetInfo()[0]) + pool.free_bytes()

@@ -1,4 +1,4 @@
-"""How much memory a fit may take, and the blocks of X that go with it."""
+"""Memory limit of a fit, and the size of blocks of X that follows from it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ UNITS["b"] = 1
 
 
 def checked_memory_limit(value: Any) -> int | None:
-    """A memory limit in bytes; None if there is none.
+    """Return a memory limit in bytes; None if there is none.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def checked_memory_limit(value: Any) -> int | None:
 
 
 def bytes_text(count: float) -> str:
-    """A number of bytes for people, such as "1.5 GB"."""
+    """Return a number of bytes for people, such as "1.5 GB"."""
     for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if count >= size:
             return f"{count / size:.3g} {unit}"
@@ -103,7 +103,7 @@ class Budget:
     n_components: int = 3  # components of the fit
 
     def vector_bytes(self, n_features: int) -> int:
-        """Bytes of all vectors of length P that a fit holds at a time."""
+        """Return bytes of all vectors of length P that a fit holds at a time."""
         return 8 * n_features * (WORKING_VECTORS + LEARNT_VECTORS + COMPONENT_VECTORS * self.n_components)
 
     def allows_whole(self, n_bytes: int, n_features: int) -> bool:
@@ -131,7 +131,7 @@ class Budget:
         return max(size // smallest, 1) * fewest
 
     def panel_columns(self, column_bytes: int, fewest: int) -> int:
-        """Features per panel of all samples, a multiple of `fewest` where the memory is there.
+        """Return features per panel of all samples, a multiple of `fewest` where the memory is there.
 
         A feature takes `column_bytes`; `fewest` of them are stored together.
         """

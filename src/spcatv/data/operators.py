@@ -35,62 +35,62 @@ ROUNDINGS = 100.0
 
 
 class Products(Protocol):
-    """What the alternation needs of the data: an N x P operator."""
+    """N x P operator with the products that an alternation uses."""
 
     @property
     def shape(self) -> tuple[int, int]:
         """Number of samples N and of features P."""
 
     def dot(self, v: FloatArray) -> FloatArray:
-        """``X v``, shape (N,), float64."""
+        """Return ``X v``, shape (N,), float64."""
 
     def transpose_dot(self, u: FloatArray) -> FloatArray:
-        """``X'u``, shape (P,), float64."""
+        """Return ``X'u``, shape (P,), float64."""
 
     def there_and_back(self, v: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """``X v`` and ``X'X v``, in one pass over the data."""
+        """Return ``X v`` and ``X'X v``, in one pass over the data."""
 
     def add_removed(self, u: FloatArray, factor: float, out: FloatArray) -> None:
         """``out += factor (X_0 - X)'u`` for the data X_0 before deflation, without a product with them."""
 
 
 class DataOperator(Products, Protocol):
-    """What a fit needs of the data beside products: their size, and where to start."""
+    """N x P operator with the products, statistics and decompositions that a fit uses."""
 
     @property
     def gram_pays(self) -> bool:
         """Whether to decompose the Gram matrix of the shorter side rather than to iterate with products."""
 
     def dot_many(self, vectors: FloatArray) -> FloatArray:
-        """``X V'`` for the rows of V (K, P), in one pass over the data; shape (N, K)."""
+        """Return ``X V'`` for the rows of V (K, P), in one pass over the data; shape (N, K)."""
 
     def compressed(self, n_directions: int) -> CompressedData:
-        """The data compressed to their leading directions."""
+        """Return the data compressed to their leading directions."""
 
     def blocks(self, entries: int = BLOCK_ENTRIES) -> Iterator[tuple[slice, FloatArray]]:
-        """All samples in blocks of about `entries` entries: which ones, and X there in float64."""
+        """Return all samples in blocks of about `entries` entries: which ones, and X there in float64."""
 
     def squared_norm(self) -> float:
-        """``||X||_F^2``."""
+        """Return ``||X||_F^2``."""
 
     def gram(self) -> FloatArray:
-        """``X X'`` if N <= P, else ``X'X``; float64."""
+        """Return ``X X'`` if N <= P, else ``X'X``; float64."""
 
 
 @dataclass(frozen=True, eq=False)
 class Centring:
-    """What is subtracted from samples before anything else, whether a fit has seen them or not."""
+    """Means and global-signal coefficients that are subtracted from training and new samples."""
 
     mean: FloatArray  # means of the columns of the training samples, shape (P,)
     # coefficients of the columns on the global signal (docs/method.md section 1.4), shape (P,); None: kept
     global_loading: FloatArray | None = None
 
     def in_units(self, unit: float) -> Centring:
-        """The same for samples that are `unit` times larger; a global loading has no unit."""
+        """Return the same for samples that are `unit` times larger; a global loading has no unit."""
         return self if unit == 1.0 else Centring(unit * self.mean, self.global_loading)
 
     def apply(self, samples: FloatArray) -> FloatArray:
-        """``x - mean - g(x) global_loading`` of samples (n, P).
+        """Return ``x - mean - g(x) global_loading`` of samples (n, P).
 
         ``g(x)`` is the mean over features of ``x - mean``.
         """
@@ -121,7 +121,7 @@ class CentredData:
         return small and not getattr(self.data, "is_distributed", False)
 
     def vectors(self, values: Array) -> Array:
-        """NumPy vectors of length P where those of the data lie."""
+        """Return NumPy vectors of length P where those of the data lie."""
         return gpu_module().asarray(values) if is_on_gpu(self.data) else values
 
     @cached_property
@@ -142,11 +142,11 @@ class CentredData:
 
     @property
     def unit(self) -> float:
-        """What the numbers of this operator are multiples of; 1 at an ordinary scale."""
+        """Unit of the numbers of this operator; 1 at an ordinary scale."""
         return self.data.unit if isinstance(self.data, ScaledData) else 1.0
 
     def at_ordinary_scale(self) -> Self:
-        """The operator for X scaled by a power of two, if squares of squares of X would leave its precision.
+        """Return the operator for X scaled by a power of two, where its fourth powers would overflow.
 
         Raises a ValueError if float64 has no room for the variances of X.
         """
@@ -170,7 +170,7 @@ class CentredData:
 
     @property
     def centring(self) -> Centring:
-        """What turns other samples into rows of this operator."""
+        """Centring that turns other samples into rows of this operator."""
         return Centring(to_host(self.mean))
 
     @property
@@ -188,7 +188,7 @@ class CentredData:
         return float(self.column_squared_norms.sum())
 
     def squared_norm(self) -> float:
-        """``||X - 1 mean'||_F^2``."""
+        """Return ``||X - 1 mean'||_F^2``."""
         return self._squared_norm
 
     @cached_property
@@ -204,27 +204,27 @@ class CentredData:
         return each_block(self.data, partial(_feature_gram, self.centring))[1]
 
     def gram(self) -> FloatArray:
-        """``X X'`` if N <= P, else ``X'X``, of the centred data; computed once."""
+        """Return ``X X'`` if N <= P, else ``X'X``, of the centred data; computed once."""
         return self._gram
 
     def dot(self, v: FloatArray) -> FloatArray:
-        """``(X - 1 mean') v``."""
+        """Return ``(X - 1 mean') v``."""
         v = as_vector(beside(v, self.mean))
         return self.data.dot(v) - inner_product(self.mean, v)
 
     def dot_many(self, vectors: FloatArray) -> FloatArray:
-        """``(X - 1 mean') V'``."""
+        """Return ``(X - 1 mean') V'``."""
         vectors = beside(vectors, self.mean)
         return self.data.dot_many(vectors) - to_host(vectors @ self.mean)
 
     def transpose_dot(self, u: FloatArray) -> FloatArray:
-        """``(X - 1 mean')' u``."""
+        """Return ``(X - 1 mean')' u``."""
         back = self.data.transpose_dot(u)
         add_multiple(back, -float(u.sum()), self.mean)
         return back
 
     def shifted_there_and_back(self, v: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """``s = (X - 1 mean') v - shift`` (shift of shape (N,)) and ``(X - 1 mean')' s``."""
+        """Return ``s = (X - 1 mean') v - shift`` (shift of shape (N,)) and ``(X - 1 mean')' s``."""
         scores, back = self.data.there_and_back(v, shift + inner_product(self.mean, v))
         add_multiple(back, -float(scores.sum()), self.mean)
         return scores, back
@@ -266,27 +266,27 @@ class CentredData:
         return []
 
     def compressed(self, n_directions: int) -> CompressedData:
-        """The data compressed to their leading directions; kept for later, and for fewer of them."""
+        """Return the data compressed to their leading directions; kept for later, and for fewer of them."""
         if not self._sketches or self._sketches[-1][0] < n_directions:
             self._sketches[:] = [(n_directions, compress(self, n_directions))]
         return self._sketches[-1][1]
 
     def there_and_back(self, v: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """``X v`` and ``X'X v`` of the centred data."""
+        """Return ``X v`` and ``X'X v`` of the centred data."""
         return self.shifted_there_and_back(v, np.zeros(self.shape[0]))
 
     def add_removed(self, u: FloatArray, factor: float, out: FloatArray) -> None:
         """Nothing was removed."""
 
     def blocks(self, entries: int = BLOCK_ENTRIES) -> Iterator[tuple[slice, FloatArray]]:
-        """The centred samples in blocks."""
+        """Return the centred samples in blocks."""
         centring = self.centring
         for samples, block in self.data.blocks(entries):
             yield samples, centring.apply(block)
 
 
 def _feature_gram(centring: Centring, _: slice, block: FloatArray) -> tuple[None, FloatArray]:
-    """``X'X`` of some samples."""
+    """Return ``X'X`` of some samples."""
     centred = centring.apply(block)
     return None, centred.T @ centred
 
@@ -310,40 +310,40 @@ class ResidualData:
         return self.base.gram_pays
 
     def dot(self, v: FloatArray) -> FloatArray:
-        """``(base - scores' loadings) v``."""
+        """Return ``(base - scores' loadings) v``."""
         v = beside(v, self.loadings)
         return self.base.dot(v) - self.scores.T @ inner_products(self.loadings, v)
 
     def dot_many(self, vectors: FloatArray) -> FloatArray:
-        """``(base - scores' loadings) V'``."""
+        """Return ``(base - scores' loadings) V'``."""
         vectors = beside(vectors, self.loadings)
         return self.base.dot_many(vectors) - self.scores.T @ to_host(self.loadings @ vectors.T)
 
     def transpose_dot(self, u: FloatArray) -> FloatArray:
-        """``(base - scores' loadings)' u``."""
+        """Return ``(base - scores' loadings)' u``."""
         back = self.base.transpose_dot(u)
         self.add_removed(u, -1.0, back)
         return back
 
     def there_and_back(self, v: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """``R v`` and ``R'R v`` of the residual R."""
+        """Return ``R v`` and ``R'R v`` of the residual R."""
         scores, back = self.base.shifted_there_and_back(v, self.scores.T @ inner_products(self.loadings, v))
         self.add_removed(scores, -1.0, back)
         return scores, back
 
     def add_removed(self, u: FloatArray, factor: float, out: FloatArray) -> None:
-        """``out += factor loadings' (scores u)``, in place (float64, shape (P,))."""
+        """Return ``out += factor loadings' (scores u)``, in place (float64, shape (P,))."""
         for loading, coefficient in zip(self.loadings, self.scores @ u, strict=True):
             add_multiple(out, factor * float(coefficient), loading)
 
     def blocks(self, entries: int = BLOCK_ENTRIES) -> Iterator[tuple[slice, FloatArray]]:
-        """The samples of the residual in blocks."""
+        """Return the samples of the residual in blocks."""
         loadings = to_host(self.loadings)
         for samples, block in self.base.blocks(entries):
             yield samples, block - self.scores[:, samples].T @ loadings
 
     def compressed(self, n_directions: int) -> CompressedData:
-        """The residual of the compressed data."""
+        """Return the residual of the compressed data."""
         found = self.base.compressed(n_directions + len(self.loadings))
         return found.without(self.scores, self.loadings)
 
@@ -353,7 +353,7 @@ class ResidualData:
         return self.base.dot_many(self.loadings), to_host(self.loadings @ self.loadings.T)
 
     def squared_norm(self) -> float:
-        """``||base - scores' loadings||_F^2``."""
+        """Return ``||base - scores' loadings||_F^2``."""
         base, loadings = self._cross
         explained = 2 * float((base * self.scores.T).sum()) - float(
             (loadings * (self.scores @ self.scores.T)).sum()
@@ -361,7 +361,7 @@ class ResidualData:
         return max(self.base.squared_norm() - explained, 0.0)
 
     def gram(self) -> FloatArray:
-        """``R R'`` if N <= P, else ``R'R``, of the residual R."""
+        """Return ``R R'`` if N <= P, else ``R'R``, of the residual R."""
         gram = self.base.gram()
         if len(self.scores) == 0:
             return gram
@@ -383,11 +383,11 @@ class DeflatedData(ResidualData):
     """
 
     def squared_norm(self) -> float:
-        """``||X||_F^2 - sum_k ||t_k||^2``."""
+        """Return ``||X||_F^2 - sum_k ||t_k||^2``."""
         return max(self.base.squared_norm() - float(np.square(self.scores).sum()), 0.0)
 
     def gram(self) -> FloatArray:
-        """``X X' - sum_k t_k t_k'`` if N <= P, else ``R'R``."""
+        """Return ``X X' - sum_k t_k t_k'`` if N <= P, else ``R'R``."""
         if self.shape[0] > self.shape[1]:
             return super().gram()
         return self.base.gram() - self.scores.T @ self.scores

@@ -29,23 +29,23 @@ class ScaledData(AdjustedData):
 
     @property
     def unit(self) -> float:
-        """What the numbers are multiples of."""
+        """Unit of the stored numbers."""
         return 1.0 / float(self.factor[0])
 
     def there_and_back_many(
         self, vectors: FloatArray, mean: FloatArray, shift: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """``S = M V' - shift`` and ``S'M`` for ``M = X / unit - 1 mean'``, in float64."""
+        """Return ``S = M V' - shift`` and ``S'M`` for ``M = X / unit - 1 mean'``, in float64."""
         scores = self.dot_many(vectors) - to_host(vectors @ mean) - shift
         back = np.stack([self.transpose_dot(np.ascontiguousarray(own)) for own in scores.T])
         return scores, back - np.outer(beside(scores.sum(axis=0), mean), mean)
 
     def column_statistics(self, center: bool) -> ColumnStatistics:
-        """Means and squared norms of the scaled columns; squares of X itself may have lost digits."""
+        """Return means and squared norms of the scaled columns; squares of X itself may have lost digits."""
         return self._exact_statistics(center)
 
     def take(self, samples: IntArray) -> Data:
-        """The given samples of these, in the same unit."""
+        """Return the given samples of these, in the same unit."""
         return scaled(self.data.take(samples), self.unit, self.factor)
 
 
@@ -57,7 +57,7 @@ def scaled(data: Data, unit: float, like: FloatArray) -> ScaledData:
 
 
 def ordinary_unit(data: Data, statistics: ColumnStatistics) -> float:
-    """The power of two that brings X to an ordinary scale; 1 if it is there.
+    """Return the power of two that brings X to an ordinary scale; 1 if it is there.
 
     `statistics` are those of its columns. Raises a ValueError if float64 has no room for the variances of X.
     """

@@ -42,15 +42,15 @@ class CompressedData:
         return len(self.basis), self.rows.shape[1]
 
     def dot(self, v: FloatArray) -> FloatArray:
-        """``U B v``, shape (N,)."""
+        """Return ``U B v``, shape (N,)."""
         return self.basis @ to_host(self.rows @ beside(v, self.rows))
 
     def transpose_dot(self, u: FloatArray) -> FloatArray:
-        """``B'U'u``, shape (P,)."""
+        """Return ``B'U'u``, shape (P,)."""
         return beside(self.basis.T @ u, self.rows) @ self.rows
 
     def there_and_back(self, v: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """``U B v`` and ``B'B v``."""
+        """Return ``U B v`` and ``B'B v``."""
         inner = self.rows @ v
         return self.basis @ to_host(inner), inner @ self.rows
 
@@ -67,12 +67,12 @@ class CompressedData:
         """Nothing: what is compressed is all there is."""
 
     def remainder(self, u: FloatArray, back: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """``w = u - U U'u``, and ``X'w`` for a known ``back = X'u`` (P,)."""
+        """Return ``w = u - U U'u``, and ``X'w`` for a known ``back = X'u`` (P,)."""
         inner = self.basis.T @ u
         return u - self.basis @ inner, back - beside(inner, self.rows) @ self.rows
 
     def extended(self, u: FloatArray, back: FloatArray) -> CompressedData:
-        """The same with unit scores u (N,) orthogonal to U, of which ``X'u`` (P,) is known."""
+        """Return the same with unit scores u (N,) orthogonal to U, of which ``X'u`` (P,) is known."""
         return CompressedData(
             np.concatenate([self.basis, u[:, None]], axis=1), np.concatenate([self.rows, back[None]])
         )
@@ -150,7 +150,7 @@ def _random_signs(n_vectors: int, length: int) -> npt.NDArray[np.int8]:
 
 
 def _new_directions(block: FloatArray, known: FloatArray) -> FloatArray:
-    """Orthonormal rows that span a block beside what is known; fewer where there is nothing more."""
+    """Return orthonormal rows that span a block beside what is known; fewer where there is nothing more."""
     room = min(len(block), block.shape[1] - len(known))
     for _ in range(2):  # once is not enough in floating point
         block = block - (block @ known.T) @ known

@@ -196,12 +196,12 @@ class MappedData(ArrayData):
         self._array = array
 
     def take(self, samples: IntArray) -> MappedData:
-        """The given samples of these."""
+        """Return the given samples of these."""
         return MappedData(self._array, self.reader, self.samples[samples])
 
 
 def map_reader(array: np.memmap[Any, Any]) -> Reader:
-    """A reader of a memory map: of its file where that holds the rows one after the other."""
+    """Return a reader of a memory map: of its file where that holds the rows one after the other."""
     name, whole = array.filename, getattr(array, "_mmap", None)
     in_rows = array.ndim == 2 and array.strides[1] == array.itemsize and array.strides[0] > 0
     # a map in mode "c" may differ from its file
@@ -230,7 +230,7 @@ class Block:
 
 
 def _block(positions: IntArray | slice, rows: IntArray, skip: int) -> Block:
-    """Samples `positions`, which are the stored `rows`; gaps below `skip` rows are read."""
+    """Return samples `positions`, which are the stored `rows`; gaps below `skip` rows are read."""
     wanted = np.unique(rows)
     ends = np.flatnonzero(np.diff(wanted) > skip)
     firsts, lasts = wanted[np.r_[0, ends + 1]], wanted[np.r_[ends, len(wanted) - 1]] + 1
@@ -265,7 +265,7 @@ class StoredData(BlockedData):
         self.skip = max(SKIP_BYTES // row_bytes, reader.chunks[0])
 
     def in_memory(self, X: Any) -> Array | None:
-        """An array in the place of X, the array that this was made from, if blocks are not worth the effort.
+        """Return an array to use instead of X, from which this was made, where blocks do not pay.
 
         X itself, if it is a memory map that fits into memory and need not be converted; all rows, if they are
         one block; otherwise None.
@@ -281,20 +281,20 @@ class StoredData(BlockedData):
         return rows
 
     def take(self, samples: IntArray) -> Self:
-        """The given samples of these, by their numbers."""
+        """Return the given samples of these, by their numbers."""
         return type(self)(self.reader, self.dtype, self.budget, self.samples[samples])
 
     def columns(self, features: IntArray) -> Self:
-        """The given features of all samples, by their numbers."""
+        """Return the given features of all samples, by their numbers."""
         return type(self)(ColumnReader(self.reader, features), self.dtype, self.budget, self.samples)
 
     def rows(self) -> Iterator[FloatArray]:
-        """Every sample, in order and in the dtype of X; good until the next one is asked for."""
+        """Return every sample, in order and in the dtype of X; good until the next one is asked for."""
         for block, rows in self._read(self._ordered_blocks()):
             yield from (rows[number] for number in block.local.tolist())
 
     def _sorted_blocks(self) -> list[Block]:
-        """Blocks in the order in which they are stored."""
+        """Return blocks in the order in which they are stored."""
         order = np.argsort(self.samples, kind="stable")
         rows = self.samples[order]
         in_order = bool((order[:-1] < order[1:]).all())
@@ -307,7 +307,7 @@ class StoredData(BlockedData):
         ]
 
     def _ordered_blocks(self) -> list[Block]:
-        """Blocks in the order of the samples."""
+        """Return blocks in the order of the samples."""
         if (self.samples[:-1] <= self.samples[1:]).all():
             return self._sorted_blocks()
         return [
@@ -316,7 +316,7 @@ class StoredData(BlockedData):
         ]
 
     def _read(self, blocks: Sequence[Block]) -> Generator[tuple[Block, FloatArray]]:
-        """The rows of every block; a thread reads the next block meanwhile.
+        """Return the rows of every block; a thread reads the next block meanwhile.
 
         There are two buffers for all blocks: rows are good until the next ones are asked for.
         """
@@ -349,13 +349,13 @@ class StoredData(BlockedData):
         )
 
     def blocks(self, entries: int = BLOCK_ENTRIES) -> Iterator[tuple[slice, FloatArray]]:
-        """All samples in order, in blocks of about `entries` entries."""
+        """Return all samples in order, in blocks of about `entries` entries."""
         for block, rows in self._read(self._ordered_blocks()):
             assert isinstance(block.positions, slice)
             yield from pieces(block.positions, rows, block.local, entries)
 
     def _panels(self) -> Iterator[tuple[slice, ArrayData]]:
-        """All samples, some features at a time."""
+        """Return all samples, some features at a time."""
         block = _block(slice(None), self.samples, self.skip)
         n_features = self.shape[1]
         width = self.budget.panel_columns(block.height * self.dtype.itemsize, self.reader.chunks[1])

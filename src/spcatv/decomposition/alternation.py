@@ -38,15 +38,15 @@ COARSE_ALTERNATIONS = 100
 
 @dataclass(frozen=True)
 class Limits:
-    """How far an alternation goes, and who is told."""
+    """Stopping criteria and progress listener of an alternation."""
 
     tol: float  # largest gap relative to the scale of the loading problem
     max_iter: int  # most alternations
-    keep_warm_start: bool = True  # whether the component keeps what a later fit starts from
-    listener: Listener = SILENT  # told after every alternation; may ask to stop
+    keep_warm_start: bool = True  # whether the component stores a warm start for a later fit
+    listener: Listener = SILENT  # called after every alternation; may request a stop
 
     def coarse(self) -> Limits:
-        """The same for a first look at a start."""
+        """Return the same for a first look at a start."""
         return Limits(max(self.tol, COARSE_TOL), min(self.max_iter, COARSE_ALTERNATIONS))
 
 
@@ -70,7 +70,7 @@ class _Alternation:
         self.sketched: tuple[CertifiedLoading, LoadingProblem] | None = None
 
     def solve(self, problem: LoadingProblem, relative_gap: float | None) -> CertifiedLoading:
-        """One inexact v-step; that nothing beats ``v = 0`` is only believed at full precision.
+        """Solve one loading problem inexactly; accept ``v = 0`` only at full precision.
 
         It ends at `relative_gap`, or without one at a share of the gap that it begins with.
         """
@@ -129,7 +129,7 @@ class _Alternation:
         return self.gap <= self.tol * self.scale
 
     def result(self, *, keep_warm_start: bool) -> Component:
-        """What has been reached, with or without a warm start."""
+        """Return the component reached, with or without a warm start."""
         null = self.problem is None
         back: FloatArray = np.zeros(0)
         dual: FloatArray = np.zeros(0)
@@ -217,7 +217,7 @@ def _own_problem(state: _Alternation) -> LoadingProblem:
 
 
 def _pushed(state: _Alternation, u_before: FloatArray, before: LoadingProblem, push: float) -> LoadingProblem:
-    """The loading problem for u pushed on along its last move; y is linear in u and comes for free."""
+    """Return the loading problem for u pushed on along its last move; y is linear in u and comes for free."""
     own = _own_problem(state)
     ahead = state.u + push * (state.u - u_before)
     length = float(np.linalg.norm(ahead))

@@ -1,4 +1,4 @@
-"""The most that any K components can explain: what PCA does."""
+"""Upper bound on the variance that K components explain: that of PCA."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ GLOBAL_CORRELATION = 0.8
 
 @dataclass(frozen=True, eq=False)
 class Component:
-    """A loading vector and its scores, each the best for the other, and how good that is."""
+    """Loading vector and scores, each the best for the other, with the certified gap."""
 
     # loading vector as the problem gives it, shape (P,): l2 sets its length; zeros if the penalty kills it
     v: FloatArray
@@ -52,7 +52,7 @@ class Component:
 
     @property
     def smoothness_unit(self) -> float:
-        """What the smoothness counts in; 0 if nothing was smoothed."""
+        """Unit of the smoothness; 0 if nothing was smoothed."""
         return self.weights.tv / self.smoothness if self.smoothness else 0.0
 
     @cached_property
@@ -67,7 +67,7 @@ class Component:
 
 
 def null_component(shape: tuple[int, int], weights: Weights = NO_WEIGHTS) -> Component:
-    """The component of N x P data that have nothing left to explain."""
+    """Return the component of N x P data that have nothing left to explain."""
     n_samples, n_features = shape
     return Component(
         v=np.zeros(n_features),
@@ -88,7 +88,7 @@ def null_component(shape: tuple[int, int], weights: Weights = NO_WEIGHTS) -> Com
 
 @dataclass(frozen=True)
 class ComponentDiagnostics:
-    """What is known about one fitted component.
+    """Diagnostics of one fitted component.
 
     Attributes
     ----------
@@ -235,14 +235,14 @@ def diagnose(
 
 
 def _correlation(a: FloatArray, b: FloatArray) -> float:
-    """Absolute correlation; 0 if one of them is constant."""
+    """Return absolute correlation; 0 if one of them is constant."""
     a, b = a - a.mean(), b - b.mean()
     lengths = float(np.linalg.norm(a) * np.linalg.norm(b))
     return min(abs(float(a @ b)) / lengths, 1.0) if lengths > 0 else 0.0
 
 
 def _unit_distance(distance: float, length: float) -> float:
-    """How far a unit vector may be from another when a vector of that length may be by that distance."""
+    """Return a bound on the distance of unit vectors, given the length and distance of the vectors."""
     if length == 0:
         return 0.0
     # the angle between the two is largest for a tangent

@@ -60,7 +60,7 @@ SETBACK, PUSH_LEFT = 1.2, 0.3
 
 @dataclass(frozen=True, eq=False)
 class _Smoothed:
-    """A smoothed map, and how a loading follows from it."""
+    """Smoothed map with the threshold that makes a loading of it."""
 
     step: CertifiedLoading
     threshold: Threshold
@@ -73,7 +73,7 @@ class _Smoothed:
 
 @dataclass(frozen=True, eq=False)
 class _Point:
-    """A loading with its best scores, and how good the smoothed map behind it is for them."""
+    """Loading with its best scores, and the gap of its smoothed map for these scores."""
 
     u: FloatArray  # ``X v / ||X v||``, shape (N,)
     r: FloatArray  # ``X'u / N``, shape (P,)
@@ -103,7 +103,7 @@ class _Point:
         return target.with_weights(self.l1, self.smoothness * self.unit, self.unit)
 
     def objective(self, target: SparsityTarget) -> float:
-        """Penalised objective ``f(u, v)`` for the weights found."""
+        """Return penalised objective ``f(u, v)`` for the weights found."""
         return self.penalty(target).value(self.v) - inner_product(self.r, self.v)
 
 
@@ -172,7 +172,7 @@ def alternate_to_sparsity(
 def _first_map(
     passes: CountedPasses, target: SparsityTarget, start: FloatArray | ComponentStart, solver: WarmSolver
 ) -> FloatArray:
-    """The map to start from, with the solver in the state that goes with it."""
+    """Return the map to start from, with the solver in the state that goes with it."""
     if not isinstance(start, ComponentStart):
         return passes.transpose_dot(start) / passes.n_samples
     r = TARGET_L2 * start.y
@@ -197,7 +197,7 @@ class _Alternation:
         self._excess = 0.0  # gap after the last step, in units of the gap to reach
 
     def step(self, r: FloatArray) -> _Point | None:
-        """The loading for the map r (P,) with its best scores; None if there is nothing to explain.
+        """Return the loading for the map r (P,) with its best scores; None if there is nothing to explain.
 
         A step smooths the map as far as the last one suggests, later ones until plateaus show. What ends on a
         sketch is confirmed; where that fails, all begins anew on a wider sketch. Where no end is in
@@ -234,7 +234,7 @@ class _Alternation:
         self.n_steps, self.smoothness = 0, self._target.smoothness
 
     def confirmed(self, point: _Point) -> _Point:
-        """The loading of the last step with the best scores in all data."""
+        """Return the loading of the last step with the best scores in all data."""
         return self._scored(self._last, is_exact=True) or point
 
     def _smoothed(
@@ -246,7 +246,7 @@ class _Alternation:
         reduction: float = 0.0,
         tol: float = STEP_SHARE,
     ) -> _Smoothed:
-        """The map r smoothed to `tol` times the gap to reach, or to this `reduction` of the first gap."""
+        """Smooth the map r to `tol` times the gap to reach, or to this `reduction` of the first gap."""
         unit = self._target.unit(r)
         problem = self._target.smoothing(r, smoothness, unit)
         goal = self._tol * self._target.gap_scale(r, problem, self._tol)
@@ -261,7 +261,7 @@ class _Alternation:
         return _Smoothed(step, threshold, smoothness, unit, step.gap / goal, length, is_exact)
 
     def _less_smooth(self, r: FloatArray, smoothed: _Smoothed, plateaus: bool) -> _Smoothed:
-        """The map at the largest smoothness at which its zeros are not far from the wanted share.
+        """Return the map at the largest smoothness at which its zeros are not far from the wanted share.
 
         That is one of ``smoothness * SMOOTHNESS_FACTOR^k``. Flat maps take far more iterations than others:
         the search begins where tv is the contrast of the noise, and goes up from there if it can.
@@ -295,11 +295,11 @@ class _Alternation:
         return not smoothed.is_exact and self.smoothness > self._target.least_smoothness
 
     def _steps_down_to(self, smoothness: float) -> int:
-        """How often the present smoothness is lowered until it is at most this one."""
+        """Return the number of steps that lower the present smoothness to this one or below."""
         return math.ceil(math.log(smoothness / self.smoothness) / math.log(SMOOTHNESS_FACTOR))
 
     def _nearly_smoothed(self, r: FloatArray, smoothness: float, plateaus: bool) -> _Smoothed:
-        """The map r nearly smoothed to the tolerance, unless its zeros are seen to be off before."""
+        """Return the map r nearly smoothed to the tolerance, unless its zeros are seen to be off before."""
         for tol in (FIRST_LOOK, NEARLY_SOLVED):
             smoothed = self._smoothed(r, smoothness, plateaus, tol=tol)
             if smoothed.threshold.is_off:
@@ -307,7 +307,7 @@ class _Alternation:
         return smoothed
 
     def _threshold(self, step: CertifiedLoading, goal: float) -> Threshold:
-        """The threshold; a plateau shows only in a map that is nearly exact, a large one earlier.
+        """Return the threshold; a plateau shows only in a map that is nearly exact, a large one earlier.
 
         The goal is the gap to reach; 0 looks for no plateaus.
         """
@@ -325,7 +325,7 @@ class _Alternation:
         return threshold
 
     def _scored(self, smoothed: _Smoothed, *, is_exact: bool) -> _Point | None:
-        """The loading of a smoothed map with its best scores, in all data or in a sketch."""
+        """Return the loading of a smoothed map with its best scores, in all data or in a sketch."""
         weight = smoothed.smoothness, smoothed.unit
         v = smoothed.threshold.apply(smoothed.step.v)
         scores, r = self._passes.there_and_back(v, exactly=is_exact)
@@ -355,7 +355,7 @@ class _Ahead:
         self._push = 0.0
 
     def map_after(self, point: _Point) -> FloatArray:
-        """The map to start the next alternation from, shape (P,); maps are linear in u and come for free."""
+        """Return the map (P,) to start the next alternation from; it is linear in the scores."""
         move = None if self._scores is None else point.u - self._scores
         last, self._last = self._last, None if move is None else (move, point)
         self._scores = point.u
@@ -373,7 +373,7 @@ class _Ahead:
         return weighted_sum((1 + self._push) / length, point.r, -self._push / length, before.r)
 
     def _next_push(self, move: FloatArray, last: FloatArray, *, grew: bool) -> float:
-        """How far to go along the last change of u; `grew` tells of a setback."""
+        """Return the multiple of the last change of u to extrapolate by; `grew` means that the gap rose."""
         change = move - last
         # where the move would vanish if it changed linearly
         secant = -float(change @ move) / (float(change @ change) or 1.0)

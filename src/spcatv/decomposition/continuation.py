@@ -1,4 +1,4 @@
-"""Warm starts: a fit that begins where fits with other weights ended (docs/method.md section 4.3)."""
+"""Warm starts from fits with other weights (docs/method.md section 4.3)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spcatv.kernels.vectors import weighted_sum
 
 @dataclass(frozen=True, eq=False)
 class ComponentStart:
-    """Where the alternation of one component begins."""
+    """Starting point of the alternation of one component."""
 
     # ``X'u / (N l2)``, shape (P,), for the scores of another setting, or for those that two of them point to
     y: FloatArray
@@ -33,7 +33,7 @@ class WarmStart:
     ahead: float = 0.0  # the step to the present setting over the last step
 
     def start(self, number: int, residual: DataOperator, l2: float) -> ComponentStart | None:
-        """Where component `number` starts on a residual with another l2; None if it has vanished.
+        """Return the start of component `number` on a residual with another l2; None if it is empty.
 
         Straight on through two settings: u and with it X'u, v in the length that l2 gives it, and the dual
         variable all change smoothly along a path.
@@ -55,7 +55,7 @@ class WarmStart:
         )
 
     def _older(self, number: int) -> tuple[Component, float]:
-        """The other end of the straight line to component `number`, and its weight there."""
+        """Return the other end of the straight line to component `number`, and its weight there."""
         if number < len(self.older):
             older = self.older[number]
             if not older.is_null and older.u @ self.last[number].u >= 0:

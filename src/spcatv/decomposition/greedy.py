@@ -53,7 +53,7 @@ SPARE_STARTS = 2
 
 @dataclass(frozen=True)
 class Plan:
-    """How to fit: everything but the data and the penalties."""
+    """Settings of a fit other than data and penalties."""
 
     tol: float  # largest duality gap relative to the scale of each loading problem
     max_iter: int  # most alternations per component
@@ -69,7 +69,7 @@ class Plan:
 
     @property
     def n_starts(self) -> int:
-        """Singular vectors of a residual that are starts, without spare ones."""
+        """Number of singular vectors of a residual that are starts, without spare ones."""
         return max(self.n_init, STRUCTURED_STARTS) if self._is_structured else self.n_init
 
     @property
@@ -102,7 +102,7 @@ class Decomposition:
     fitted: tuple[Component, ...]
 
     def in_units(self, unit: float) -> Decomposition:
-        """The components of data that are `unit` times larger, for a homogeneous penalty; no warm starts.
+        """Return the components of data that are `unit` times larger, without warm starts.
 
         Where the l2 of a loading problem grows with the data, the length of the loading stays. Where it is
         fixed (a wanted sparsity), the loading grows as well. Objectives are l2 times the square of that
@@ -243,7 +243,7 @@ def _decompose_jointly(
 def _joint_start(
     data: CentredData, plan: Plan, n_components: int, rng: np.random.RandomState, warm_start: WarmStart | None
 ) -> tuple[FloatArray | None, list[tuple[FloatArray, FloatArray]]]:
-    """Scores (N, K) to start from instead of the usual ones, and loadings with dual variables for them."""
+    """Return scores (N, K) to start from, or None for the default, and warm starts for the solvers."""
     last = () if warm_start is None else warm_start.last
     if len(last) == n_components and not any(component.is_null for component in last):
         return np.column_stack([component.u for component in last]), [
@@ -310,7 +310,7 @@ def _joint_decomposition(
 
 
 def _filled(vector: FloatArray, length: int) -> FloatArray:
-    """The vector, or zeros for the empty one of a null component."""
+    """Return the vector, or zeros for the empty one of a null component."""
     return vector if len(vector) else np.zeros(length)
 
 
@@ -335,7 +335,7 @@ class _Deflation:
         return self._components[: self._n_removed]
 
     def residual(self) -> DataOperator:
-        """What is left of the data."""
+        """Return the data without the components removed so far."""
         if self._n_removed == 0:
             return self._data
         return DeflatedData(self._data, self.scores, self.components)
@@ -406,7 +406,7 @@ class _ComponentFitter:
         return self._null(residual.shape) if found.is_null and fixed is None else found
 
     def _null(self, shape: tuple[int, int]) -> Component:
-        """The component of data that have nothing left to explain."""
+        """Return the component of data that have nothing left to explain."""
         request = self.request
         if isinstance(request, LoadingPenalty):
             return null_component(shape, request.weights)
@@ -432,7 +432,7 @@ class _ComponentFitter:
         return null_component(residual.shape) if found is None else found
 
     def _start_rounds(self, residual: DataOperator) -> list[FloatArray]:
-        """Starts to compare, and spare ones for when the penalty kills all of those."""
+        """Return starts to compare, and spare ones for when the penalty kills all of those."""
         init, n_init, n_samples = self.plan.init, self.plan.n_init, residual.shape[0]
         if isinstance(init, np.ndarray):
             given = init[self.number]

@@ -56,6 +56,7 @@ class _Block:
     def __init__(self, request: Request, solver: WarmSolver, number: int) -> None:
         self.request, self.solver, self.number = request, solver, number
         self.n_iter, self.gap, self.scale, self.objective = 0, 0.0, 0.0, 0.0
+        self.support: BoolArray | None = None
         self.loading: FloatArray
         self.certificate: Certificate
 
@@ -125,7 +126,6 @@ class _SparseBlock(_Block):
     def __init__(self, request: SparsityTarget, solver: WarmSolver, number: int) -> None:
         super().__init__(request, solver, number)
         self.smoothness, self.unit, self.l1, self.jump = request.smoothness, 1.0, 0.0, 0.0
-        self.support: BoolArray | None = None
 
     @property
     def penalty(self) -> LoadingPenalty:
@@ -357,9 +357,6 @@ class JointFitter:
                 blocks, scores = self._find_supports([blocks[strongest]], maps)
             if scores is None:
                 return {}
-            for block, r in zip(blocks, scores.maps, strict=True):
-                block.fix_support(r, tol)
-            scores = self._scores(blocks, exactly=self._stopped or not self._passes.has_sketch)
             maps = scores.maps
         if self._stopped and scores is not None:
             _judge(blocks, scores)
@@ -380,9 +377,17 @@ class JointFitter:
         }
 
     def _find_supports(self, blocks: list[_Block], maps: FloatArray) -> tuple[list[_Block], _Scores | None]:
-        """Alternate with thresholded loadings."""
+        """Alternate with soft-thresholded loadings, fix the supports, and score the unshrunk loadings."""
+        for block in blocks:
+            block.support = None
         tol = min(SUPPORT_TOL * self._limits.tol, LOOSEST_SUPPORT)
-        return self._alternate(blocks, maps, tol, min(SUPPORT_SWEEPS, self._limits.max_iter), final=False)
+        n_sweeps = min(SUPPORT_SWEEPS, self._limits.max_iter)
+        blocks, scores = self._alternate(blocks, maps, tol, n_sweeps, final=False)
+        if scores is None:
+            return blocks, None
+        for block, r in zip(blocks, scores.maps, strict=True):
+            block.fix_support(r, self._limits.tol)
+        return blocks, self._scores(blocks, exactly=self._stopped or not self._passes.has_sketch)
 
     def _alternate(
         self, blocks: list[_Block], maps: FloatArray, tol: float, n_sweeps: int, *, final: bool

@@ -1,4 +1,4 @@
-"""Components that an interrupted fit has finished: recalled with the state in which they left the rest."""
+"""Components of an interrupted fit, restored from a checkpoint with the state of solver and generator."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Journal(Protocol):
     """Keeps results by their names (`spcatv.model.checkpoint.Stage`)."""
 
     def recall(self, name: str, make: Callable[[], T], /) -> T:
-        """The result of that name, or else a new one, which is kept."""
+        """Return the result of that name, or else a new one, which is kept."""
 
     def forget(self, prefix: str, /) -> None:
         """Drop the results whose names begin so."""
@@ -52,14 +52,14 @@ class RecalledComponent:
         self._data, self._solver, self._rng = data, solver, rng
 
     def __call__(self, make: Callable[[], Component]) -> tuple[Component, float]:
-        """The component, and the seconds that it took, in this process or in an earlier one."""
+        """Return the component, and the seconds that it took, in this process or in an earlier one."""
         found = self._recalled(self._name, make)
         if self._journal is not None:
             self._journal.forget(f"{self._name}-")
         return found
 
     def start(self, name: str, make: Callable[[], Component]) -> Component:
-        """What became of a start."""
+        """Return the component that a start led to."""
         return self._recalled(f"{self._name}-{name}", make)[0]
 
     def _recalled(self, name: str, make: Callable[[], Component]) -> tuple[Component, float]:

@@ -1,4 +1,4 @@
-"""Products with the data: counted, and replaced by those with a sketch while that is good enough."""
+"""Products with the data that are counted, and taken with a sketch where one exists."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class CountedPasses:
         self._sketches = []
 
     def transpose_dot(self, u: FloatArray) -> FloatArray:
-        """``X'u``, shape (P,); with a sketch, that of u projected, before anything is learnt."""
+        """Return ``X'u``, shape (P,); with a sketch, that of u projected, before anything is learnt."""
         if self._sketches:
             return self._sketches[0].transpose_dot(u)
         self.n_passes += 1

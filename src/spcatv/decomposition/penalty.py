@@ -37,11 +37,11 @@ class LoadingPenalty:
     positive: bool = False  # whether loadings are kept non-negative
 
     def problem(self, data: Products, u: FloatArray) -> LoadingProblem:
-        """The loading problem for scores u: ``y = X'u / (N l2)``."""
+        """Return the loading problem for scores u: ``y = X'u / (N l2)``."""
         return self.problem_at(data.transpose_dot(u) / self.back_scale(data.shape[0]))
 
     def problem_at(self, y: FloatArray) -> LoadingProblem:
-        """The loading problem at y (P,). Takes ownership of y and makes it read-only."""
+        """Return the loading problem at y (P,). Takes ownership of y and makes it read-only."""
         l2 = self.weights.l2
         return LoadingProblem(
             frozen(y),
@@ -53,11 +53,11 @@ class LoadingPenalty:
         )
 
     def back_scale(self, n_samples: int) -> float:
-        """How many times longer ``X'u`` is than y: ``N l2``."""
+        """Return ``N l2``, the ratio of ``X'u`` to y."""
         return n_samples * self.weights.l2
 
     def value(self, v: FloatArray) -> float:
-        """``l1 ||v||_1 + l2 ||v||_2^2 + tv s(v)``."""
+        """Return ``l1 ||v||_1 + l2 ||v||_2^2 + tv s(v)``."""
         penalty, weights = as_penalty(self.penalty), self.weights
         if penalty.compiled_kernel is None:
             structured = penalty.value(self.structure, self.structure.forward(to_host(v)))
@@ -67,5 +67,5 @@ class LoadingPenalty:
         return weights.l1 * magnitude + weights.l2 * squares + weights.tv * structured
 
     def solver(self, method: str | Solver, dtype: npt.DTypeLike) -> WarmSolver:
-        """A warm solver for this penalty."""
+        """Return a warm solver for this penalty."""
         return warm_solver(method, has_structured_term(self.structure, self.weights.tv), dtype)

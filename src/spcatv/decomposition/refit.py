@@ -19,7 +19,7 @@ MOST_LANCZOS_STEPS = 40
 
 
 def refit_on_support(data: DataOperator, loading: FloatArray, *, positive: bool) -> FloatArray:
-    """The unit loading that explains most of the data among those with the zeros of a given one, shape (P,).
+    """Return the unit loading (P,) that explains most of the data among those with the same zeros.
 
     It is the leading right singular vector of the data (centred and deflated) restricted to the support, up
     to its sign. Non-negative loadings are found by power iterations from the given one, each of which
@@ -40,7 +40,7 @@ def refit_on_support(data: DataOperator, loading: FloatArray, *, positive: bool)
 
 
 def _by_passes(data: DataOperator, loading: FloatArray, support: BoolArray) -> FloatArray:
-    """The same for large data: Lanczos from what their sketch says, one pass over them per step."""
+    """Return the same for large data: Lanczos from what their sketch says, one pass over them per step."""
     rows = data.compressed(1).rows[:, support]
     v = loading[support]
     if bool(rows.any()):

@@ -1,4 +1,4 @@
-"""One component from several starts, or from a fit with other weights, whatever it is asked for."""
+"""One component, from the best of several starts or from a warm start."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _merit(
 
 
 def _lacking_differences(structure: Structure) -> FloatArray:
-    """How much fewer neighbours every feature has than most features do, shape (P,).
+    """Return the number of neighbours that every feature lacks beside the median, shape (P,).
 
     Differences are the rows of A that sum to zero. Feature j has the weight ``c_j = sum_i |A_ij|`` in them,
     and lacks ``median(c) - c_j`` if that is positive, as at the border of an image, a mask or a mesh. A

@@ -54,7 +54,7 @@ N_PROBES = 128
 
 
 def singular_scores(data: DataOperator, n_starts: int) -> FloatArray:
-    """Leading left singular vectors of the data, shape (n, N), n <= n_starts.
+    """Return leading left singular vectors of the data, shape (n, N), n <= n_starts.
 
     Directions without variance beyond rounding are left out.
     """
@@ -79,7 +79,7 @@ def leading_squares(data: DataOperator, n_vectors: int) -> tuple[FloatArray, Flo
 
 
 def _leading_eigenvectors(gram: FloatArray, n_vectors: int) -> tuple[FloatArray, FloatArray]:
-    """Largest eigenvalues (descending) and eigenvectors (as rows) of a symmetric matrix."""
+    """Return largest eigenvalues (descending) and eigenvectors (as rows) of a symmetric matrix."""
     size = len(gram)
     first = max(size - n_vectors, 0)
     # LAPACK's thresholds are absolute: in a unit of its own, data in any unit give the same bits
@@ -109,7 +109,7 @@ def leading_eigenvectors_of(
 
 
 def diffused_scores(data: DataOperator, structure: Structure, n_starts: int) -> FloatArray:
-    """Starts from the data diffused on the structure; shape (n, N), n <= (1 + PLACES_A_START) n_starts.
+    """Return scores (n, N) to start from, of data diffused on the structure; n <= 3 n_starts.
 
     ``W = exp(-t A'A / ||A||^2)`` smooths along the structure, so that what is noise from one feature
     to the next weighs less than what neighbours share. The starts are
@@ -154,7 +154,7 @@ def _diffused_moments(
 def _coherent_places(
     norms: FloatArray, diffused_norms: FloatArray, laplacian: sp.csr_array, n_places: int
 ) -> list[FloatArray]:
-    """Columns of ``W^2`` around the features where X is most coherent, best first; each of shape (P,).
+    """Return columns of ``W^2`` around the features where X is most coherent, best first; each of shape (P,).
 
     The coherence at feature j is ``||X w||^2`` for the column ``w = W^2 e_j`` over what it would be, on
     average, if the columns of X were independent: ``sum_k w_k^2 ||X_k||^2``. Without the latter the edges
@@ -200,7 +200,7 @@ def _independent_squares(norms: FloatArray, laplacian: sp.csr_array) -> FloatArr
 
 
 def diffuse(laplacian: sp.csr_array, columns: FloatArray, time: float) -> FloatArray:
-    """``exp(-time * A'A / ||A||^2)`` times columns (P, n), by its Chebyshev series.
+    """Return ``exp(-time * A'A / ||A||^2)`` times columns (P, n), by its Chebyshev series.
 
     `laplacian` is ``2 A'A / ||A||^2``. With ``x = laplacian - 1`` in [-1, 1] and z = time / 2,
     ``exp(-z (1 + x)) = sum_k c_k T_k(x)`` where c_k = (-1)^k (2 - [k = 0]) I_k(z) exp(-z).
@@ -309,18 +309,18 @@ def _diffusion(structure: Structure) -> Callable[[FloatArray, float], FloatArray
 
 
 def random_scores(n_samples: int, n_starts: int, rng: np.random.RandomState) -> FloatArray:
-    """Random unit scores, shape (n_starts, N)."""
+    """Return random unit scores, shape (n_starts, N)."""
     scores = rng.standard_normal((n_starts, n_samples))
     return np.asarray(scores / np.linalg.norm(scores, axis=1, keepdims=True))
 
 
 def scores_of_loading(data: DataOperator, loading: FloatArray) -> FloatArray:
-    """Unit scores of a given loading vector, shape (1, N); none if it explains nothing."""
+    """Return unit scores of a given loading vector, shape (1, N); none if it explains nothing."""
     scores = data.dot(loading)
     length = np.linalg.norm(scores)
     return scores[None] / length if length > 0 else np.zeros((0, data.shape[0]))
 
 
 def with_both_signs(scores: FloatArray) -> FloatArray:
-    """Every start and its negative, shape (2 n, N): for non-negative loadings they are different."""
+    """Return every start and its negative, shape (2 n, N): for non-negative loadings they are different."""
     return np.stack([scores, -scores], axis=1).reshape(-1, scores.shape[1])

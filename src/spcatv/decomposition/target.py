@@ -1,4 +1,4 @@
-"""What a component is asked for: a share of zeros and a smoothness, instead of weights."""
+"""Components specified by a share of zeros and a smoothness instead of weights."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ LARGEST_MISS = 0.05
 
 @dataclass(frozen=True)
 class Threshold:
-    """How a loading follows from its smoothed map: ``v = S(z, l1)``."""
+    """Soft threshold that turns a smoothed map into a loading, ``v = S(z, l1)``."""
 
     l1: float  # the threshold
     # share of the features that lie at one height, in a plateau of the map in which the wanted share of
@@ -88,7 +88,7 @@ class SparsityTarget:
         return 1.0 if as_penalty(self.penalty).quadratic else standard_deviation(r)
 
     def smoothness_of_noise(self, r: FloatArray, z: FloatArray) -> float:
-        """The smoothness at which tv is the contrast of what smoothing takes from most of a map r (P,).
+        """Return the smoothness at which tv is the standard deviation of the noise of a map r (P,).
 
         That is the standard deviation of normal noise with the median distance of r to its smoothed map z.
         A smoothness without a unit stays as it is.
@@ -99,7 +99,7 @@ class SparsityTarget:
         return noise / standard_deviation(r) if noise > 0 else self.smoothness
 
     def solver(self, method: str | Solver, dtype: npt.DTypeLike) -> WarmSolver:
-        """A warm solver for the smoothing problems."""
+        """Return a warm solver for the smoothing problems."""
         return self.with_weights(0.0, self.smoothness, 1.0).solver(method, dtype)
 
     def smoothing(self, r: FloatArray, smoothness: float, unit: float) -> LoadingProblem:
@@ -117,7 +117,7 @@ class SparsityTarget:
         return min(scale, max(contrast / LEAST_CONTRAST, FINEST / tol * scale))
 
     def threshold(self, z: FloatArray, noise: float) -> Threshold:
-        """The threshold that leaves the wanted zeros of a smoothed map z (P,).
+        """Return the threshold that leaves the wanted zeros of a smoothed map z (P,).
 
         A plateau is recognised by the error of the entries, `noise`; 0 looks for none.
         """
@@ -138,7 +138,7 @@ class SparsityTarget:
         return self._threshold(n_upto, l1, jump=0.0)
 
     def exact_threshold(self, z: FloatArray, rounding: float) -> Threshold:
-        """The threshold for a map z (P,) whose entries are known to this share of the largest.
+        """Return the threshold for a map z (P,) whose entries are known to this share of the largest.
 
         Features with the same entry, such as copies of one, stay together. Those without any, such as
         constant ones, are zero, whatever the wanted share.
@@ -150,7 +150,7 @@ class SparsityTarget:
         return self._threshold(counts(z, noise)[0], noise, threshold.jump)
 
     def _beside_plateau(self, magnitudes: FloatArray, l1: float, noise: float) -> Threshold:
-        """A threshold above or below the plateau at l1: the side that is closer to the wanted zeros."""
+        """Return a threshold above or below the plateau at l1, whichever is closer to the wanted zeros."""
         height = float(np.median(magnitudes[np.abs(magnitudes - l1) <= noise]))
         n_below, n_with = counts(magnitudes, *_between(height, noise))
         is_kept = self.n_zeros - n_below <= n_with - self.n_zeros or n_with == magnitudes.size
@@ -158,7 +158,7 @@ class SparsityTarget:
         return self._threshold(counts(magnitudes, l1)[0], l1, (n_with - n_below) / magnitudes.size)
 
     def _threshold(self, n_found: int, l1: float, jump: float) -> Threshold:
-        """The threshold l1, which leaves so many zeros."""
+        """Return the threshold l1, which leaves so many zeros."""
         n_features = self.structure.n_features
         return Threshold(l1, jump, is_off=abs(n_found - self.n_zeros) > max(LARGEST_MISS * n_features, 1))
 
