@@ -34,7 +34,7 @@ def workspace_for(structure: Structure, terms: LoadingTerms, dtype: npt.DTypeLik
     For a penalty that has a compiled kernel it is a padded box, blocks of vertices or the sparse operator, in
     the given precision; for any other penalty it is the NumPy reference, in float64.
     """
-    if terms.penalty.compiled_kernel is None:
+    if terms.penalty.ball is None:
         return ReferenceWorkspace(structure, terms)
     if isinstance(structure, GridStructure) and fits_a_box(structure):
         return GridWorkspace(structure, terms, dtype)

@@ -1,32 +1,34 @@
-"""Groups of the dual variable and their unit balls, lane by lane: scaling into a ball, shares of the gap."""
+"""Groups of the dual variable and their balls, lane by lane: the dual step and the shares of the gap."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from spcatv.kernels.compiled import inlined_kernel
-from spcatv.kernels.lanes import inverse_root, larger, magnitude, smaller, splat
-from spcatv.kernels.workspaces import ANISOTROPIC, GRAPHNET
+from spcatv.kernels.lanes import inverse_root, larger, smaller, splat
 
 
 @inlined_kernel
-def into_ball(squares: Any, one: float) -> Any:
-    """``1 / max(1, norm)`` for squared norms in the working precision."""
-    return inverse_root(larger(squares, splat(one)))
+def into_ball(squares: Any, reach: float, one: float) -> Any:
+    """``1 / max(1, norm)`` for squared norms, times `reach`, in the working precision."""
+    return inverse_root(larger(splat(reach) * squares, splat(one)))
 
 
 @inlined_kernel
 def surely_into_ball(squares: Any, radius: float) -> Any:
-    """The same in float64, with a radius so far below 1 that rounding cannot lift the norm above 1."""
-    return smaller(splat(radius) * inverse_root(larger(squares, splat(0.5))), splat(1.0))
+    """Factor that brings groups into a ball, in float64; `radius` is smaller by more than rounding."""
+    return smaller(splat(radius) * inverse_root(larger(squares, splat(0.5 * radius * radius))), splat(1.0))
 
 
 @inlined_kernel
-def row_share(row: Any, dual: Any, half: float, kind: int) -> Any:
-    """What an operator row and its dual variable add to the slack, except the norm of an isotropic group."""
-    if kind == GRAPHNET:
-        mismatch = row - splat(half) * dual
-        return mismatch * mismatch
-    if kind == ANISOTROPIC:
-        return magnitude(row) - row * dual
-    return splat(half - half) - row * dual
+def penalty_of(norm: Any, numbers: Any) -> Any:
+    """``h`` of groups of operator rows, by their norms and `DualBall.value_factors`."""
+    slope, corner, curve = numbers[0], numbers[1], numbers[2]
+    inner = smaller(norm, splat(corner))
+    return splat(slope) * (norm - inner) + splat(curve) * inner * inner
+
+
+@inlined_kernel
+def row_share(row: Any, dual: Any, numbers: Any) -> Any:
+    """Share of an operator row in ``h* - dual'z``, by `DualBall.value_factors`."""
+    return (splat(numbers[3]) * dual - row) * dual

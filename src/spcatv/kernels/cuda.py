@@ -25,14 +25,9 @@ from spcatv.kernels.concat import ConcatWorkspace
 from spcatv.kernels.cuda_launch import BLOCK, SMALL_BLOCK, Sums, gpu_kernel, launch, pieces_of, summed
 from spcatv.kernels.cuda_layout import MANY_WALKS, MOST_AXES, box_on_gpu, operator_on_gpu
 from spcatv.kernels.reference import ReferenceWorkspace
-from spcatv.kernels.workspaces import (
-    ANISOTROPIC,
-    GRAPHNET,
-    ISOTROPIC,
-    CompiledWorkspace,
-    cached_layout,
-)
+from spcatv.kernels.workspaces import CompiledWorkspace, cached_layout
 from spcatv.structure import ConcatStructure, GridStructure, Structure
+from spcatv.structure.penalty import DualBall
 
 # Sums that a look at the gap takes.
 N_LOOKED = 5
@@ -40,7 +35,7 @@ N_LOOKED = 5
 
 def workspace_on_gpu(structure: Structure, terms: LoadingTerms, dtype: npt.DTypeLike) -> Workspace:
     """The fastest workspace on a GPU; a penalty without a kernel is computed on the CPU."""
-    if terms.penalty.compiled_kernel is None:
+    if terms.penalty.ball is None:
         return HostWorkspace(ReferenceWorkspace(structure, terms))
     if _fits(structure):
         return GridGPUWorkspace(structure, terms, dtype)
@@ -74,12 +69,12 @@ class GPUWorkspace(CompiledWorkspace, ABC):
         self._cupy = gpu_module()
         self._source = source, self._dtype.name, n_axes
         self._kernel("set_scalars")  # nothing can be compiled while a graph is recorded
-        self._scalars = self._cupy.zeros(9, self._dtype)
+        self._scalars = self._cupy.zeros(10, self._dtype)
         self._in_table: tuple[float, ...] = ()
         self._graphs: dict[tuple[int, int, float], Any] = {}  # iterations, by side, number and relaxation
         self._looks: dict[int, Any] = {}  # looks at the gap, by side
         self._side = 0  # of two copies of the state, the present one
-        self._typed_kind = np.int32(self._kind)
+        self._penalty = _penalty_numbers(self._ball)
 
     @abstractmethod
     def _iterate(self, rho: Any) -> None:
@@ -114,7 +109,7 @@ class GPUWorkspace(CompiledWorkspace, ABC):
             tau * threshold,
             1 / (1 + 2 * tau),
             sigma,
-            1 / (1 + 0.5 * sigma),
+            *self._ball.step_factors(sigma),
         )
         self._kernel("set_scalars")((1,), (1,), (self._scalars, *self._typed(*values)))
         self._in_table = self._terms.coupling, threshold, tau, sigma
@@ -178,7 +173,7 @@ class GPUWorkspace(CompiledWorkspace, ABC):
     def exact_shares(self, use_minimizer: bool) -> ExactShares:
         """Shares of the exact gap in float64."""
         pull, coupling = self._cupy.empty(self._n), self._terms.coupling
-        if self._kind != GRAPHNET:
+        if self._ball.is_bounded:
             self._project(np.float64(self._feasible_radius()))
         x = self._w if use_minimizer else self._v
         n_threads = pieces_of(self._n_sums)
@@ -186,7 +181,7 @@ class GPUWorkspace(CompiledWorkspace, ABC):
         return ExactShares(pull, coupling * value, coupling * slack, self._conjugate_of(entries))
 
     def _conjugate_of(self, squares: float) -> float:
-        return 0.25 * self._terms.coupling * squares if self._kind == GRAPHNET else 0.0
+        return 0.5 * self._ball.curvature * self._terms.coupling * squares
 
 
 class GridGPUWorkspace(GPUWorkspace):
@@ -199,6 +194,7 @@ class GridGPUWorkspace(GPUWorkspace):
         self._n = self._n_sums = layout.n
         self._layout = layout
         self._box = layout.arguments
+        self._typed_isotropic = np.int32(self._isotropic)
         self._y, self._v, self._new_v, self._w = (zeros(n_cells, self._dtype) for _ in range(4))
         self._dual, self._new_dual = (zeros(layout.n_axes * n_cells, self._dtype) for _ in range(2))
 
@@ -225,7 +221,7 @@ class GridGPUWorkspace(GPUWorkspace):
     def _iterate(self, rho: Any) -> None:
         walks = self._layout.walks
         state = self._y, self._v, self._dual, self._new_v, self._new_dual
-        edges = self._layout.edges, self._typed_kind
+        edges = self._layout.edges, self._typed_isotropic
         n_walks = np.int32(len(walks[0]))
         # back and forth: what the last iteration has written last is still in the cache
         arguments = (*self._box, n_walks, np.int32(self._side), *walks, *edges, *state, self._scalars, rho)
@@ -241,15 +237,15 @@ class GridGPUWorkspace(GPUWorkspace):
     def _look(self, n_threads: int, sums: Any) -> None:
         state = self._y, self._v, self._w, self._dual
         launch(self._kernel("look"), n_threads, *self._box, *state, self._scalars, sums[:2])
-        edges = self._layout.edges, self._typed_kind
+        edges = self._layout.edges, self._typed_isotropic, *self._penalty
         launch(self._kernel("slacks"), n_threads, *self._box, *edges, *state[1:], sums[2:])
 
     def _project(self, radius: np.float64) -> None:
-        launch(self._kernel("project"), self._n, *self._box, self._typed_kind, self._dual, radius)
+        launch(self._kernel("project"), self._n, *self._box, self._typed_isotropic, self._dual, radius)
 
     def _exact(self, x: Any, pull: Any, n_threads: int, sums: Any) -> None:
         scalars = np.float64(self._terms.coupling), pull, sums
-        edges = self._layout.edges, self._typed_kind
+        edges = self._layout.edges, self._typed_isotropic, *self._penalty
         launch(self._kernel("exact"), n_threads, *self._box, *edges, x, self._dual, *scalars)
 
     def get_v(self) -> FloatArray:
@@ -286,7 +282,7 @@ class SparseGPUWorkspace(GPUWorkspace):
     def _iterate(self, rho: Any) -> None:
         state = self._y, self._v, self._bar, self._dual, self._scalars, rho
         launch(self._kernel("primal"), self._n, np.int32(self._n), *self._work_columns, *state)
-        rows = (*self._groups, *self._work_rows, self._typed_kind)
+        rows = (*self._groups, *self._work_rows)
         moved = self._bar, self._dual, self._moved, self._scalars, rho
         launch(self._kernel("dual"), self._n_sums, *rows, *moved)
 
@@ -294,14 +290,14 @@ class SparseGPUWorkspace(GPUWorkspace):
         state = self._y, self._v, self._w, self._dual
         columns = (np.int32(self._n), *self._work_columns)
         launch(self._kernel("look"), n_threads, *columns, *state, self._scalars, sums[:2])
-        rows = (*self._groups, *self._rows, self._typed_kind)
+        rows = (*self._groups, *self._rows, *self._penalty)
         launch(self._kernel("slacks"), n_threads, *rows, *state[1:], sums[2:])
 
     def _project(self, radius: np.float64) -> None:
         launch(self._kernel("project"), self._n_sums, *self._groups, self._dual, radius)
 
     def _exact(self, x: Any, pull: Any, n_threads: int, sums: Any) -> None:
-        rows = (*self._groups, *self._rows, self._typed_kind)
+        rows = (*self._groups, *self._rows, *self._penalty)
         launch(self._kernel("exact"), n_threads, *rows, x, self._dual, sums)
         columns = (np.int32(self._n), *self._columns)
         coupling = np.float64(self._terms.coupling)
@@ -320,20 +316,24 @@ class SparseGPUWorkspace(GPUWorkspace):
         return self._dual.copy()
 
 
-def structured_value(structure: Structure, v: FloatArray, graphnet: bool) -> float:
+def _penalty_numbers(ball: DualBall) -> tuple[np.float64, ...]:
+    """Return the arguments PENALTY of the kernels."""
+    return tuple(np.float64(factor) for factor in ball.value_factors())
+
+
+def structured_value(structure: Structure, v: FloatArray, ball: DualBall) -> float:
     """``h(Av)`` in float64, for v on the GPU."""
     if _fits(structure):
         box = cached_layout(structure, box_on_gpu)
-        kind = GRAPHNET if graphnet else ISOTROPIC if structure.isotropic else ANISOTROPIC
         x = gpu_module().zeros(box.n_cells)
         launch(gpu_kernel("put", "grid", "float64", box.n_axes), box.n, *box.arguments[:2], v, x)
         function = gpu_kernel("value", "grid", "float64", box.n_axes)
-        arguments = (*box.arguments, box.edges, np.int32(kind), x)
+        arguments = (*box.arguments, box.edges, np.int32(structure.isotropic), *_penalty_numbers(ball), x)
         n_items = box.n
     else:
         groups, rows, _ = cached_layout(structure, operator_on_gpu)
         function = gpu_kernel("value", "sparse")
-        arguments = (*groups, *rows, np.int32(GRAPHNET if graphnet else ISOTROPIC), v)
+        arguments = (*groups, *rows, *_penalty_numbers(ball), v)
         n_items = structure.n_groups
     n_threads = pieces_of(n_items)
     return float(summed(1, n_threads, partial(launch, function, n_threads, *arguments))[0])

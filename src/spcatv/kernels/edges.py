@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from spcatv._util.threads import threads_for
 from spcatv._util.types import IntArray
-from spcatv.kernels.balls import into_ball, row_share, surely_into_ball
+from spcatv.kernels.balls import into_ball, penalty_of, row_share, surely_into_ball
 from spcatv.kernels.base import ExactShares, GapShares, LoadingTerms, StepSizes
 from spcatv.kernels.compiled import inlined_kernel, kernel
 from spcatv.kernels.incidence import BLOCK, arrange, spread_blocks
@@ -41,9 +41,6 @@ from spcatv.kernels.lanes import (
 from spcatv.kernels.meeting import make_marks, meet
 from spcatv.kernels.team import ALL, on_team, own_parts, run_shares, this_kernel
 from spcatv.kernels.workspaces import (
-    ANISOTROPIC,
-    GRAPHNET,
-    ISOTROPIC,
     WORTH_SKIPPING,
     PlacedWorkspace,
     aligned_zeros,
@@ -85,11 +82,11 @@ def _primal_pass(arrays: Any, incidence: Any, blocks: Any, steps: Any, part: Any
 
 @inlined_kernel
 def _dual_pass(
-    arrays: Any, incidence: Any, blocks: Any, steps: Any, kind: int, moved: Any, part: Any
+    arrays: Any, incidence: Any, blocks: Any, steps: Any, isotropic: bool, moved: Any, part: Any
 ) -> None:
     _y, _v, bar, dual, flow = arrays
     out_ptr, head, _in_ptr, _incoming, weight = incidence
-    one, sigma, rho, damping = steps[0], steps[1], steps[2], steps[3]
+    one, rho, pace, reach, sigma = steps[0], steps[1], steps[2], steps[3], steps[4]
     for b in range(part[0], part[1]):
         first, last = out_ptr[blocks[b]], out_ptr[blocks[b] + 1]
         for lane in range(0, BLOCK, LANE_BYTES // bar.itemsize):
@@ -100,12 +97,12 @@ def _dual_pass(
                 target = load(dual, e) + splat(sigma) * step
                 store(moved, e - first, target)
                 squares = squares + target * target
-            factor = splat(damping) if kind == GRAPHNET else into_ball(squares, one)
+            factor = into_ball(squares, reach, one)
             for e in range(first + lane, last, BLOCK):
                 target = load(moved, e - first)
-                if kind == ANISOTROPIC:
-                    factor = into_ball(target * target, one)
-                updated = splat(one - rho) * load(dual, e) + splat(rho) * factor * target
+                if not isotropic:
+                    factor = into_ball(target * target, reach, one)
+                updated = splat(one - rho) * load(dual, e) + splat(pace) * factor * target
                 store(dual, e, updated)
                 store(flow, e, weighed(updated, weight, e))
 
@@ -120,7 +117,7 @@ def _iterate(
     blocks: Any,
     primal_steps: Any,
     dual_steps: Any,
-    kind: int,
+    isotropic: bool,
     n_iter: int,
     widest: int,
     marks: Any,
@@ -134,7 +131,7 @@ def _iterate(
     for iteration in range(n_iter):
         _primal_pass(arrays, incidence, blocks, primal_steps, part)
         meet(marks, number, n_threads, 2 * iteration + 1)
-        _dual_pass(arrays, incidence, blocks, dual_steps, kind, moved, part)
+        _dual_pass(arrays, incidence, blocks, dual_steps, isotropic, moved, part)
         meet(marks, number, n_threads, 2 * iteration + 2)
 
 
@@ -190,12 +187,12 @@ def _smooth_sums(
 
 @inlined_kernel
 def _structured_shares(
-    arrays: Any, incidence: Any, blocks: Any, scalars: Any, kind: int, part: Any
+    arrays: Any, incidence: Any, blocks: Any, scalars: Any, isotropic: bool, part: Any
 ) -> tuple[float, float]:
     """``h(Ax) + h*(dual) - dual'Ax`` for x = v and x = w."""
     _y, v, w, dual, _flow = arrays
     out_ptr, head, _in_ptr, _incoming, weight = incidence
-    zero, half = scalars
+    zero, numbers = scalars
     total_v = 0.0
     total_w = 0.0
     for b in range(part[0], part[1]):
@@ -208,13 +205,16 @@ def _structured_shares(
                 row_v = weighed(gather(v, head, e) - own_v, weight, e)
                 row_w = weighed(gather(w, head, e) - own_w, weight, e)
                 own_dual = load(dual, e)
-                share_v = share_v + row_share(row_v, own_dual, half, kind)
-                share_w = share_w + row_share(row_w, own_dual, half, kind)
-                if kind == ISOTROPIC:
+                share_v = share_v + row_share(row_v, own_dual, numbers)
+                share_w = share_w + row_share(row_w, own_dual, numbers)
+                if isotropic:
                     squares_v = squares_v + row_v * row_v
                     squares_w = squares_w + row_w * row_w
-            total_v += lane_sum(share_v + square_root(squares_v))
-            total_w += lane_sum(share_w + square_root(squares_w))
+                else:
+                    share_v = share_v + penalty_of(magnitude(row_v), numbers)
+                    share_w = share_w + penalty_of(magnitude(row_w), numbers)
+            total_v += lane_sum(share_v + penalty_of(square_root(squares_v), numbers))
+            total_w += lane_sum(share_w + penalty_of(square_root(squares_w), numbers))
     return total_v, total_w
 
 
@@ -227,7 +227,7 @@ def _structured_sums(
     incidence: Any,
     blocks: Any,
     scalars: Any,
-    kind: int,
+    isotropic: bool,
     together: int,
     sums: Any,
 ) -> None:
@@ -237,12 +237,12 @@ def _structured_sums(
     first, last = own_parts(number, n_threads, len(sums))
     for k in range(first, last):
         part = _summed(k, together, len(blocks))
-        sums[k, 0], sums[k, 1] = _structured_shares(arrays, incidence, blocks, scalars, kind, part)
+        sums[k, 0], sums[k, 1] = _structured_shares(arrays, incidence, blocks, scalars, isotropic, part)
 
 
 @kernel
 def _make_feasible(
-    number: int, n_threads: int, board: Any, arrays: Any, incidence: Any, radius: float, kind: int
+    number: int, n_threads: int, board: Any, arrays: Any, incidence: Any, radius: float, isotropic: bool
 ) -> None:
     """Pull groups back whose norm, in float64, is above 1."""
     if number == ALL:
@@ -260,7 +260,7 @@ def _make_feasible(
             factor = surely_into_ball(squares, radius)
             for e in range(out_ptr[block] + lane, out_ptr[block + 1], BLOCK):
                 entry = load_wide(dual, e)
-                if kind == ANISOTROPIC:
+                if not isotropic:
                     factor = surely_into_ball(entry * entry, radius)
                 store(dual, e, factor * entry)
                 store(flow, e, weighed(load_wide(dual, e), weight, e))
@@ -268,7 +268,7 @@ def _make_feasible(
 
 @inlined_kernel
 def _exact_structured(
-    x: Any, arrays: Any, incidence: Any, blocks: Any, weight: Any, kind: int, part: Any
+    x: Any, arrays: Any, incidence: Any, blocks: Any, weight: Any, numbers: Any, isotropic: bool, part: Any
 ) -> tuple[float, float]:
     """``h(Ax)`` and ``h(Ax) + h*(dual) - dual'Ax`` in float64."""
     _y, _v, _bar, dual, _flow = arrays
@@ -279,18 +279,20 @@ def _exact_structured(
         block = blocks[b]
         for lane in range(0, BLOCK, WIDE):
             own = load_wide(x, block * BLOCK + lane)
+            squares = splat(0.0)
             length = splat(0.0)
             share = splat(0.0)
             for e in range(out_ptr[block] + lane, out_ptr[block + 1], BLOCK):
                 row = weighed(gather_wide(x, head, e) - own, weight, e)
                 entry = load_wide(dual, e)
-                share = share + row_share(row, entry, 0.5, kind)
-                length = length + (magnitude(row) if kind == ANISOTROPIC else row * row)
-            if kind == ISOTROPIC:
-                length = square_root(length)
-                share = share + length
+                share = share + row_share(row, entry, numbers)
+                if isotropic:
+                    squares = squares + row * row
+                else:
+                    length = length + penalty_of(magnitude(row), numbers)
+            length = length + penalty_of(square_root(squares), numbers)
             value += lane_sum(length)
-            slack += lane_sum(share)
+            slack += lane_sum(share + length)
     return value, slack
 
 
@@ -304,7 +306,8 @@ def _exact_sums(
     incidence: Any,
     blocks: Any,
     weight: Any,
-    kind: int,
+    numbers: Any,
+    isotropic: bool,
     together: int,
     sums: Any,
 ) -> None:
@@ -314,7 +317,9 @@ def _exact_sums(
     first, last = own_parts(number, n_threads, len(sums))
     for k in range(first, last):
         part = _summed(k, together, len(blocks))
-        sums[k, 0], sums[k, 1] = _exact_structured(x, arrays, incidence, blocks, weight, kind, part)
+        sums[k, 0], sums[k, 1] = _exact_structured(
+            x, arrays, incidence, blocks, weight, numbers, isotropic, part
+        )
 
 
 @kernel
@@ -376,33 +381,34 @@ class EdgeWorkspace(PlacedWorkspace):
         threshold = tau * self._terms.threshold
         low = self._lower_bound(threshold)
         primal = self._steps(self._terms.coupling, tau, low, threshold, 1 / (1 + 2 * tau), rho)
-        dual = self._steps(1, sigma, rho, 1 / (1 + 0.5 * sigma))
+        dual = self._dual_steps(sigma, rho)
         blocks, n_threads = self._active, _n_threads(self._active)
-        what = self._arrays, self._incidence, blocks, primal, dual, self._kind
+        what = self._arrays, self._incidence, blocks, primal, dual, self._isotropic
         on_team(_iterate, (*what, n_iter, self._widest, make_marks(n_threads)), n_threads)
 
     def gap_shares(self) -> GapShares:
         """Compute the gap of v and of w, and find the active blocks."""
         coupling, threshold = self._terms.coupling, self._terms.threshold
-        arrays, incidence, kind = self._arrays, self._incidence, self._kind
+        arrays, incidence = self._arrays, self._incidence
         scalars = self._typed(coupling, 0.5, self._lower_bound(threshold), threshold)
         smooth, squares = self._sums(self._all, _smooth_sums, arrays, incidence, scalars, self._busy)
         active = spread_blocks(self._busy, self._layout.near_ptr, self._layout.near)
         self._active = active if len(active) < WORTH_SKIPPING * len(self._all) else self._all
-        blocks, constants = self._parts_with_slack(), self._typed(0, 0.5)
-        slack = (arrays, incidence, blocks, constants, kind)
+        blocks = self._parts_with_slack()
+        constants = *self._typed(0), self._numbers(self._dtype)
+        slack = (arrays, incidence, blocks, constants, self._isotropic)
         share_v, share_w = self._sums(blocks, _structured_sums, *slack)
         return GapShares(coupling * share_v, smooth, coupling * share_w, squares, self._conjugate(self._dual))
 
     def exact_shares(self, use_minimizer: bool) -> ExactShares:
         """Shares of the exact gap in float64."""
-        layout, coupling, kind = self._layout, self._terms.coupling, self._kind
+        layout, coupling, isotropic = self._layout, self._terms.coupling, self._isotropic
         arrays, incidence, radius = self._arrays, self._incidence, self._feasible_radius()
-        if kind != GRAPHNET:
-            on_team(_make_feasible, (arrays, incidence, radius, kind), _n_threads(self._all))
+        if self._ball.is_bounded:
+            on_team(_make_feasible, (arrays, incidence, radius, isotropic), _n_threads(self._all))
         x = self._bar if use_minimizer else self._v
         blocks = self._parts_with_slack()
-        exact = (x, arrays, incidence, blocks, layout.weight, kind)
+        exact = (x, arrays, incidence, blocks, layout.weight, self._numbers(np.float64), isotropic)
         value, slack = self._sums(blocks, _exact_sums, *exact)
         pull = np.empty(layout.n_places)
         on_team(_exact_pull, (arrays, incidence, layout.weight, pull), _n_threads(self._all))

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spcatv._util.threads import threads_for
-from spcatv.kernels.balls import into_ball, row_share, surely_into_ball
+from spcatv.kernels.balls import into_ball, penalty_of, row_share, surely_into_ball
 from spcatv.kernels.base import ExactShares, GapShares, LoadingTerms, StepSizes
 from spcatv.kernels.box import CHUNK, Spans, lay_out, spread
 from spcatv.kernels.compiled import inlined_kernel, kernel
@@ -39,9 +39,6 @@ from spcatv.kernels.lanes import (
 from spcatv.kernels.meeting import arrive, make_marks, meet, wait_for
 from spcatv.kernels.team import ALL, on_team, own_parts, run_shares, this_kernel
 from spcatv.kernels.workspaces import (
-    ANISOTROPIC,
-    GRAPHNET,
-    ISOTROPIC,
     WORTH_SKIPPING,
     PlacedWorkspace,
     cached_layout,
@@ -118,14 +115,14 @@ def _dual_span_3d(
 ) -> None:
     """The isotropic dual step on a volume."""
     _y, _v, bar, dual = arrays
-    one, rho = steps[0], steps[1]
+    one, rho, pace, reach = steps[0], steps[1], steps[2], steps[3]
     a, b, c = dual[0], dual[1], dual[2]
     three_weights, two_strides = _in_registers(weights, strides)
     for i in range(first, last, LANE_BYTES // bar.itemsize):
         p = _moved(bar, a, edge_bits, three_weights[0], two_strides[0], 1, i)
         q = _moved(bar, b, edge_bits, three_weights[1], two_strides[1], 2, i)
         r = _moved(bar, c, edge_bits, three_weights[2], 1, 4, i)
-        factor = splat(rho) * into_ball(p * p + q * q + r * r, one)
+        factor = splat(pace) * into_ball(p * p + q * q + r * r, reach, one)
         keep = splat(one - rho)
         store(a, i, keep * load(a, i) + factor * p)
         store(b, i, keep * load(b, i) + factor * q)
@@ -134,25 +131,25 @@ def _dual_span_3d(
 
 @inlined_kernel
 def _dual_span(
-    arrays: Any, edge_bits: Any, weights: Any, strides: Any, first: int, last: int, steps: Any, kind: int
+    arrays: Any, bits: Any, weights: Any, strides: Any, first: int, last: int, steps: Any, isotropic: bool
 ) -> None:
-    """The dual step of any kind, on any number of axes."""
+    """Do the dual step on any number of axes."""
     _y, _v, bar, dual = arrays
-    one, rho, damping = steps[0], steps[1], steps[2]
+    one, rho, pace, reach = steps[0], steps[1], steps[2], steps[3]
     for i in range(first, last, LANE_BYTES // bar.itemsize):
-        factor = splat(damping)
-        if kind == ISOTROPIC:
+        factor = splat(pace)
+        if isotropic:
             squares = splat(one - one)
             for axis in range(len(strides)):
-                moved = _moved(bar, dual[axis], edge_bits, weights[axis], strides[axis], 1 << axis, i)
+                moved = _moved(bar, dual[axis], bits, weights[axis], strides[axis], 1 << axis, i)
                 squares = squares + moved * moved
-            factor = into_ball(squares, one)
+            factor = splat(pace) * into_ball(squares, reach, one)
         for axis in range(len(strides)):
             row = dual[axis]
-            moved = _moved(bar, row, edge_bits, weights[axis], strides[axis], 1 << axis, i)
-            if kind == ANISOTROPIC:
-                factor = into_ball(moved * moved, one)
-            store(row, i, splat(one - rho) * load(row, i) + splat(rho) * factor * moved)
+            moved = _moved(bar, row, bits, weights[axis], strides[axis], 1 << axis, i)
+            if not isotropic:
+                factor = splat(pace) * into_ball(moved * moved, reach, one)
+            store(row, i, splat(one - rho) * load(row, i) + factor * moved)
 
 
 @inlined_kernel
@@ -173,7 +170,7 @@ def _sweep(
     weights: Any,
     primal_steps: Any,
     dual_steps: Any,
-    kind: int,
+    isotropic: bool,
     n_iter: int,
     parts: Any,
     marks: Any,
@@ -206,15 +203,13 @@ def _sweep(
                 wait_for(marks, 2 * number + 2, iteration)
             for s in range(slab_ptr[slab - 1], slab_ptr[slab]):
                 begin, end = start[s], stop[s]
-                # with a constant kind, a loop does not ask for it at every cell
-                if kind == ISOTROPIC and is_volume:
+                # with a constant, a loop does not check it at every cell
+                if isotropic and is_volume:
                     _dual_span_3d(arrays, edge_bits, step_weights, strides, begin, end, dual_steps)
-                elif kind == ISOTROPIC:
-                    _dual_span(arrays, edge_bits, step_weights, strides, begin, end, dual_steps, ISOTROPIC)
-                elif kind == ANISOTROPIC:
-                    _dual_span(arrays, edge_bits, step_weights, strides, begin, end, dual_steps, ANISOTROPIC)
+                elif isotropic:
+                    _dual_span(arrays, edge_bits, step_weights, strides, begin, end, dual_steps, True)
                 else:
-                    _dual_span(arrays, edge_bits, step_weights, strides, begin, end, dual_steps, GRAPHNET)
+                    _dual_span(arrays, edge_bits, step_weights, strides, begin, end, dual_steps, False)
         arrive(marks, 2 * number + 1, iteration)
 
 
@@ -277,7 +272,7 @@ def _structured_shares(
     spans: Any,
     weights: Any,
     scalars: Any,
-    kind: int,
+    isotropic: bool,
     sums: Any,
     parts: Any,
 ) -> None:
@@ -287,7 +282,7 @@ def _structured_shares(
         return
     _y, v, w, dual = arrays
     start, stop, slab_ptr, _cells = spans
-    zero, half = scalars
+    zero, numbers = scalars
     first, last = _own_slabs(parts, number, n_threads)
     for slab in range(first, last):
         total_v = 0.0
@@ -302,19 +297,22 @@ def _structured_shares(
                     row_v = keep_where(weight * (load(v, ahead) - own_v), edge_bits, i, 1 << axis)
                     row_w = keep_where(weight * (load(w, ahead) - own_w), edge_bits, i, 1 << axis)
                     own_dual = load(dual[axis], i)
-                    share_v = share_v + row_share(row_v, own_dual, half, kind)
-                    share_w = share_w + row_share(row_w, own_dual, half, kind)
-                    if kind == ISOTROPIC:
+                    share_v = share_v + row_share(row_v, own_dual, numbers)
+                    share_w = share_w + row_share(row_w, own_dual, numbers)
+                    if isotropic:
                         squares_v = squares_v + row_v * row_v
                         squares_w = squares_w + row_w * row_w
-                total_v += lane_sum(share_v + square_root(squares_v))
-                total_w += lane_sum(share_w + square_root(squares_w))
+                    else:
+                        share_v = share_v + penalty_of(magnitude(row_v), numbers)
+                        share_w = share_w + penalty_of(magnitude(row_w), numbers)
+                total_v += lane_sum(share_v + penalty_of(square_root(squares_v), numbers))
+                total_w += lane_sum(share_w + penalty_of(square_root(squares_w), numbers))
         sums[slab, 0], sums[slab, 1] = total_v, total_w
 
 
 @kernel
 def _make_feasible(
-    number: int, n_threads: int, board: Any, dual: Any, spans: Any, radius: float, kind: int, parts: Any
+    number: int, n_threads: int, board: Any, dual: Any, spans: Any, radius: float, isotropic: bool, parts: Any
 ) -> None:
     """Pull groups back whose norm, in float64, is above 1."""
     if number == ALL:
@@ -332,7 +330,7 @@ def _make_feasible(
             for axis in range(len(dual)):
                 row = dual[axis]
                 entry = load_wide(row, i)
-                if kind == ANISOTROPIC:
+                if not isotropic:
                     factor = surely_into_ball(entry * entry, radius)
                 store(row, i, factor * entry)
 
@@ -348,7 +346,8 @@ def _exact_structured(
     strides: Any,
     spans: Any,
     weights: Any,
-    kind: int,
+    numbers: Any,
+    isotropic: bool,
     sums: Any,
     parts: Any,
 ) -> None:
@@ -363,19 +362,21 @@ def _exact_structured(
         slack = 0.0
         for s in range(slab_ptr[slab], slab_ptr[slab + 1]):
             for i in range(start[s], stop[s], WIDE):
+                squares = splat(0.0)
                 length = splat(0.0)
                 share = splat(0.0)
                 for axis in range(len(strides)):
                     step = splat(weights[axis]) * (load_wide(x, i + strides[axis]) - load_wide(x, i))
                     row = keep_where(step, edge_bits, i, 1 << axis)
                     entry = load_wide(dual[axis], i)
-                    share = share + row_share(row, entry, 0.5, kind)
-                    length = length + (magnitude(row) if kind == ANISOTROPIC else row * row)
-                if kind == ISOTROPIC:
-                    length = square_root(length)
-                    share = share + length
+                    share = share + row_share(row, entry, numbers)
+                    if isotropic:
+                        squares = squares + row * row
+                    else:
+                        length = length + penalty_of(magnitude(row), numbers)
+                length = length + penalty_of(square_root(squares), numbers)
                 value += lane_sum(length)
-                slack += lane_sum(share)
+                slack += lane_sum(share + length)
         sums[slab, 0], sums[slab, 1] = value, slack
 
 
@@ -463,9 +464,9 @@ class GridWorkspace(PlacedWorkspace):
         layout = self._box.edge_bits, self._box.strides
         weights = self._pull_weights, (sigma * self._weights).astype(self._dtype)
         primal = self._steps(tau, self._lower_bound(threshold), threshold, 1 / (1 + 2 * tau), rho)
-        dual = self._steps(1, rho, 1 / (1 + 0.5 * sigma))
+        dual = self._dual_steps(sigma, rho)
         spans = self._active
-        arguments = (self._arrays, layout, tuple(spans), weights, primal, dual, self._kind, n_iter)
+        arguments = (self._arrays, layout, tuple(spans), weights, primal, dual, self._isotropic, n_iter)
         self._on_slabs(spans, _sweep, *arguments, meets=True)
 
     def gap_shares(self) -> GapShares:
@@ -479,19 +480,21 @@ class GridWorkspace(PlacedWorkspace):
         smooth, squares = self._sums(self._all, _smooth_shares, *look, meets=True)
         few = np.count_nonzero(active) < WORTH_SKIPPING * self._n_occupied
         self._active = box.spans(active) if few else self._all
-        spans, constants = self._parts_with_slack(), self._typed(0, 0.5)
-        slack = (arrays, box.edge_bits, box.strides, tuple(spans), self._weights, constants, self._kind)
+        spans = self._parts_with_slack()
+        constants = *self._typed(0), self._numbers(self._dtype)
+        slack = (arrays, box.edge_bits, box.strides, tuple(spans), self._weights, constants, self._isotropic)
         share_v, share_w = self._sums(spans, _structured_shares, *slack)
         return GapShares(coupling * share_v, smooth, coupling * share_w, squares, self._conjugate(self._dual))
 
     def exact_shares(self, use_minimizer: bool) -> ExactShares:
         """Shares of the exact gap in float64."""
-        box, coupling, spans, kind = self._box, self._terms.coupling, self._parts_with_slack(), self._kind
+        box, coupling, isotropic = self._box, self._terms.coupling, self._isotropic
+        spans, numbers = self._parts_with_slack(), self._numbers(np.float64)
         dual, pull, everywhere = self._dual, np.empty(len(box.place)), tuple(self._all)
-        if kind != GRAPHNET:
-            self._on_slabs(self._all, _make_feasible, dual, everywhere, self._feasible_radius(), kind)
+        if self._ball.is_bounded:
+            self._on_slabs(self._all, _make_feasible, dual, everywhere, self._feasible_radius(), isotropic)
         x = self._bar if use_minimizer else self._v
-        exact = (x, dual, box.edge_bits, box.strides, tuple(spans), box.axis_weights, kind)
+        exact = (x, dual, box.edge_bits, box.strides, tuple(spans), box.axis_weights, numbers, isotropic)
         value, slack = self._sums(spans, _exact_structured, *exact)
         pulled = (dual, box.place, box.strides, everywhere, self._exact_pull_weights, pull)
         self._on_slabs(self._all, _exact_pull, *pulled)

@@ -12,6 +12,7 @@ from spcatv.kernels import cuda, cuda_vectors
 from spcatv.kernels.compiled import careful_kernel
 from spcatv.kernels.team import ALL, on_ranges, own_range, run_shares, this_kernel
 from spcatv.structure import Structure
+from spcatv.structure.penalty import DualBall
 
 # Entries that are added up before they are added to the rest, which costs fewer digits, too.
 SUMMED = 1 << 14
@@ -29,13 +30,13 @@ def project_groups(group_ptr: Any, radius: float, dual: Any) -> None:
             dual[r] *= factor
 
 
-def structured_value(structure: Structure, v: FloatArray, graphnet: bool) -> float:
+def structured_value(structure: Structure, v: FloatArray, ball: DualBall) -> float:
     """``h(Av)``, in one pass."""
     if on_gpu(v):
-        return cuda.structured_value(structure, v, graphnet)
+        return cuda.structured_value(structure, v, ball)
     matrix, group_ptr = structure.matrix, structure.group_ptr
     sums = np.zeros(-(-structure.n_groups // SUMMED))
-    arguments = (group_ptr, matrix.indptr, matrix.indices, matrix.data, v, graphnet, sums)
+    arguments = (group_ptr, matrix.indptr, matrix.indices, matrix.data, v, ball.value_factors(), sums)
     on_ranges(_structured_value, arguments, structure.n_groups, cut=SUMMED)
     return float(sums.sum())
 
@@ -50,12 +51,13 @@ def _structured_value(
     indices: Any,
     data: Any,
     v: Any,
-    graphnet: bool,
+    numbers: Any,
     sums: Any,
 ) -> None:
     if number == ALL:
         run_shares(this_kernel(), n_threads, board)
         return
+    slope, corner, curve, _half = numbers
     first, last = own_range(number, n_threads, len(group_ptr) - 1, SUMMED)
     for begin in range(first, last, SUMMED):
         value = 0.0
@@ -66,46 +68,49 @@ def _structured_value(
                 for e in range(indptr[r], indptr[r + 1]):
                     row += data[e] * v[indices[e]]
                 squares += row * row
-            value += squares if graphnet else np.sqrt(squares)
+            norm = np.sqrt(squares)
+            inner = min(norm, corner)
+            value += slope * (norm - inner) + curve * inner * inner
         sums[begin // SUMMED] = value
 
 
 def structured_shares(
-    structure: Structure, v: FloatArray, dual: FloatArray, graphnet: bool
+    structure: Structure, v: FloatArray, dual: FloatArray, ball: DualBall
 ) -> tuple[float, float, float]:
     """``h(Av)``, ``h(Av) + h*(dual) - dual'Av`` and the largest group norm of the dual variable."""
     matrix = structure.matrix
     shares: tuple[float, float, float] = _structured_shares(
-        structure.group_ptr, matrix.indptr, matrix.indices, matrix.data, v, dual, graphnet
+        structure.group_ptr, matrix.indptr, matrix.indices, matrix.data, v, dual, ball.value_factors()
     )
     return shares
 
 
 @careful_kernel
 def _structured_shares(
-    group_ptr: Any, indptr: Any, indices: Any, data: Any, v: Any, dual: Any, graphnet: bool
+    group_ptr: Any, indptr: Any, indices: Any, data: Any, v: Any, dual: Any, numbers: Any
 ) -> tuple[float, float, float]:
+    slope, corner, curve, half = numbers
     value = 0.0
     slack = 0.0
     largest = 0.0
     for g in range(len(group_ptr) - 1):
         squares = 0.0
-        inner = 0.0
-        mismatch = 0.0
-        norm = 0.0
+        share = 0.0
+        own = 0.0
         for r in range(group_ptr[g], group_ptr[g + 1]):
             row = 0.0
             for e in range(indptr[r], indptr[r + 1]):
                 row += data[e] * v[indices[e]]
             squares += row * row
-            inner += row * dual[r]
-            mismatch += (row - 0.5 * dual[r]) * (row - 0.5 * dual[r])
-            norm += dual[r] * dual[r]
-        length = squares if graphnet else np.sqrt(squares)
-        value += length
-        slack += mismatch if graphnet else length - inner
-        if norm > largest or np.isnan(norm):
-            largest = norm
+            share += (half * dual[r] - row) * dual[r]
+            own += dual[r] * dual[r]
+        norm = np.sqrt(squares)
+        inner = min(norm, corner)
+        of_group = slope * (norm - inner) + curve * inner * inner
+        value += of_group
+        slack += of_group + share
+        if own > largest or np.isnan(own):
+            largest = own
     return value, slack, np.sqrt(largest)
 
 

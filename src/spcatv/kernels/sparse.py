@@ -12,7 +12,7 @@ from spcatv._util.types import Array, FloatArray
 from spcatv.kernels.base import ExactShares, GapShares, LoadingTerms, StepSizes
 from spcatv.kernels.compiled import inlined_kernel, kernel
 from spcatv.kernels.judge import project_groups, structured_shares
-from spcatv.kernels.workspaces import GRAPHNET, CompiledWorkspace
+from spcatv.kernels.workspaces import CompiledWorkspace
 from spcatv.structure import Structure
 
 
@@ -40,14 +40,14 @@ def _primal_pass(
 def _dual_pass(
     group_ptr: Any, indptr: Any, indices: Any, data: Any, bar: Any, dual: Any, moved: Any, scalars: Any
 ) -> None:
-    zero, one, sigma, rho, damping, graphnet = scalars
+    zero, one, sigma, rho, damping, reach = scalars
     for g in range(len(group_ptr) - 1):
         squares = zero
         for r in range(group_ptr[g], group_ptr[g + 1]):
             row = _pull(indptr, indices, data, bar, r, zero)
             moved[r] = dual[r] + sigma * row
             squares += moved[r] * moved[r]
-        factor = damping if graphnet else one / max(one, np.sqrt(squares))
+        factor = damping / max(one, np.sqrt(reach * squares))
         for r in range(group_ptr[g], group_ptr[g + 1]):
             dual[r] += rho * (factor * moved[r] - dual[r])
 
@@ -70,20 +70,20 @@ def _smooth_shares(
 
 @kernel
 def _structured_share(
-    group_ptr: Any, indptr: Any, indices: Any, data: Any, v: Any, dual: Any, zero: float, graphnet: bool
+    group_ptr: Any, indptr: Any, indices: Any, data: Any, v: Any, dual: Any, zero: float, numbers: Any
 ) -> float:
+    slope, corner, curve, half = numbers
     total = 0.0
     for g in range(len(group_ptr) - 1):
         squares = zero
-        inner = zero
-        mismatch = zero
+        share = zero
         for r in range(group_ptr[g], group_ptr[g + 1]):
             row = _pull(indptr, indices, data, v, r, zero)
             squares += row * row
-            inner += row * dual[r]
-            off = row - dual[r] / 2
-            mismatch += off * off
-        total += mismatch if graphnet else np.sqrt(squares) - inner
+            share += (half * dual[r] - row) * dual[r]
+        norm = np.sqrt(squares)
+        inner = min(norm, corner)
+        total += slope * (norm - inner) + curve * inner * inner + share
     return total
 
 
@@ -119,7 +119,7 @@ class SparseWorkspace(CompiledWorkspace):
         threshold = tau * self._terms.threshold
         low = self._lower_bound(threshold)
         primal = self._typed(0, self._terms.coupling, tau, low, threshold, 1 / (1 + 2 * tau), rho)
-        dual = (*self._typed(0, 1, sigma, rho, 1 / (1 + 0.5 * sigma)), self._kind == GRAPHNET)
+        dual = self._typed(0, 1, sigma, rho, *self._ball.step_factors(sigma))
         for _ in range(n_iter):
             _primal_pass(*self._columns, self._y, self._v, self._bar, self._dual, primal)
             _dual_pass(self._group_ptr, *self._rows, self._bar, self._dual, self._moved, dual)
@@ -132,21 +132,21 @@ class SparseWorkspace(CompiledWorkspace):
         (zero,) = self._typed(0)
         share_v, share_w = (
             coupling
-            * _structured_share(self._group_ptr, *self._rows, x, self._dual, zero, self._kind == GRAPHNET)
+            * _structured_share(self._group_ptr, *self._rows, x, self._dual, zero, self._numbers(self._dtype))
             for x in (self._v, self._w)
         )
         return GapShares(share_v, smooth, share_w, squares, self._conjugate(self._dual))
 
     def exact_shares(self, use_minimizer: bool) -> ExactShares:
         """Shares of the exact gap in float64."""
-        coupling, graphnet = self._terms.coupling, self._kind == GRAPHNET
-        if not graphnet:
+        coupling = self._terms.coupling
+        if self._ball.is_bounded:
             exact = self._dual.astype(np.float64)
             project_groups(self._group_ptr, self._feasible_radius(), exact)
             self._dual[:] = exact
         dual = self._dual.astype(np.float64)
         x = (self._w if use_minimizer else self._v).astype(np.float64)
-        value, slack, _largest = structured_shares(self._structure, x, dual, graphnet)
+        value, slack, _largest = structured_shares(self._structure, x, dual, self._ball)
         pull = coupling * self._structure.adjoint(dual)
         return ExactShares(pull, coupling * value, coupling * slack, self._conjugate(dual))
 

@@ -16,9 +16,6 @@ from spcatv.kernels.lanes import LANE_BYTES
 from spcatv.kernels.team import ALL, on_ranges, own_range, run_shares, this_kernel
 from spcatv.structure import Structure
 
-# How the dual variable is kept in its set: group by group, entry by entry, or by damping alone.
-ISOTROPIC, ANISOTROPIC, GRAPHNET = 0, 1, 2
-
 # Below this share of active chunks or blocks an iteration skips the others.
 WORTH_SKIPPING = 0.8
 
@@ -87,12 +84,13 @@ class CompiledWorkspace:
     """
 
     def __init__(self, terms: LoadingTerms, dtype: npt.DTypeLike, isotropic: bool) -> None:
-        name = terms.penalty.compiled_kernel
-        if name is None:
+        ball = terms.penalty.ball
+        if ball is None:
             raise TypeError(f"no compiled kernel computes {terms.penalty}; use ReferenceWorkspace")
         self._dtype: np.dtype[Any] = np.dtype(dtype)
         self._terms = terms
-        self._kind = GRAPHNET if name == "graphnet" else ISOTROPIC if isotropic else ANISOTROPIC
+        self._ball = ball
+        self._isotropic = isotropic
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -115,19 +113,32 @@ class CompiledWorkspace:
         """
         return np.array(scalars, dtype=self._dtype)
 
+    def _dual_steps(self, sigma: float, rho: float) -> FloatArray:
+        """Scalars of the dual step: 1, rho, rho times the damping, the reach, sigma."""
+        damping, reach = self._ball.step_factors(sigma)
+        return self._steps(1, rho, rho * damping, reach, sigma)
+
+    def _numbers(self, dtype: npt.DTypeLike) -> tuple[Any, ...]:
+        """`DualBall.value_factors` as finite numbers of a precision."""
+        largest = 0.25 * float(np.finfo(dtype).max)
+        kind: Any = np.dtype(dtype).type
+        return tuple(kind(min(factor, largest)) for factor in self._ball.value_factors())
+
     def _lower_bound(self, threshold: float) -> float:
         """Lower clip bound of soft thresholding; below all entries, and so one-sided, for loadings >= 0."""
         return -0.25 * float(np.finfo(self._dtype).max) if self._terms.positive else -threshold
 
     def _feasible_radius(self) -> float:
-        """The norm at which a group must aim to be at most 1 after rounding to the working precision."""
-        return 1.0 - 4.0 * float(np.finfo(self._dtype).eps)
+        """Return the radius to aim at so that rounding to the working precision stays in the ball."""
+        return self._ball.radius * (1.0 - 4.0 * float(np.finfo(self._dtype).eps))
 
     def _conjugate(self, dual: Array) -> float:
         """``c h*(dual)`` of a feasible dual variable in any layout that has zeros where there is no row."""
-        if self._kind != GRAPHNET:
+        if self._ball.curvature == 0:
             return 0.0
-        return 0.25 * self._terms.coupling * float(np.square(dual, dtype=np.float64).sum())
+        return (
+            0.5 * self._ball.curvature * self._terms.coupling * float(np.square(dual, dtype=np.float64).sum())
+        )
 
 
 class Layout(Protocol):
@@ -185,8 +196,8 @@ class PlacedWorkspace(CompiledWorkspace):
         self._active = self._all
 
     def _parts_with_slack(self) -> Any:
-        """Parts that add to the slack: where v or w is not 0, or all if the conjugate is not 0 (GraphNet)."""
-        return self._all if self._kind == GRAPHNET else self._active
+        """Parts that add to the slack: where v or w is not 0, or all if the conjugate is not 0."""
+        return self._all if self._ball.curvature > 0 else self._active
 
     def get_v(self) -> FloatArray:
         """Return the iterate v."""

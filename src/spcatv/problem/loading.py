@@ -214,7 +214,7 @@ class LoadingProblem(CompositeProblem):
             return float("inf")
         residual = v - self.y
         smooth = 0.5 * float(residual @ residual) + 0.5 * float(v @ v)
-        return smooth + self.structured_value(to_host(v)) + self.l1 * float(np.abs(v).sum())
+        return smooth + self.structured_value(v) + self.l1 * float(np.abs(v).sum())
 
     def _split(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Split z into the minimiser ``w`` for a dual variable and the l1 subgradient ``b``: z = 2 w + b."""

@@ -36,7 +36,7 @@ class StructuredProblem:
         """``c h(A v)``."""
         if not self.has_structure:
             return 0.0
-        return self.tv * self.structured_penalty.value(self.structure, self.structure.forward(v))
+        return self.tv * self.structured_penalty.value_at(self.structure, v)
 
     def structured_gap(self, v: FloatArray, alpha: FloatArray) -> float:
         """Dual share of the gap, ``s = c ( h(Av) + h*(alpha) - alpha'Av )``."""

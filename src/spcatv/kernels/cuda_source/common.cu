@@ -9,23 +9,41 @@ typedef long long big;
 #define FOR_MANY(i, n) for (big i = THREAD; i < (n); i += THREADS)
 
 // places in the table of scalars
-enum { COUPLING, THRESHOLD, LOW, TAU, STEP_LOW, STEP_HIGH, SHRINK, SIGMA, DAMPING, N_SCALARS };
-enum { ISOTROPIC, ANISOTROPIC, GRAPHNET };
+enum { COUPLING, THRESHOLD, LOW, TAU, STEP_LOW, STEP_HIGH, SHRINK, SIGMA, DAMPING, REACH, N_SCALARS };
 
 template <typename T> __device__ inline T clipped(T z, T low, T high)
 { return z < low ? low : (z > high ? high : z); }
 
 __device__ inline double absolute(double x) { return x < 0 ? -x : x; }
 
-// what brings a group of a squared norm into the unit ball
-__device__ inline real into_ball(real squares) { return squares > 1 ? rsqrt(squares) : 1; }
+// factor of the dual step for a group of a squared norm: damping, and projection into the ball
+__device__ inline real dual_factor(real squares, const real* s)
+{
+    real reached = s[REACH] * squares;
+    return reached > 1 ? s[DAMPING] * rsqrt(reached) : s[DAMPING];
+}
+
+// The penalty by its numbers (DualBall.value_factors): h of a group of rows of a norm, and the share of a row and its
+// dual variable in h* - dual'z
+#define PENALTY double slope, double corner, double curve, double half_d
+#define MAKE_PENALTY const Penalty penalty = {slope, corner, curve, half_d}
+struct Penalty { double slope, corner, curve, half_d; };
+
+__device__ inline double value_of(const Penalty& penalty, double norm)
+{
+    double inner = norm < penalty.corner ? norm : penalty.corner;
+    return penalty.slope * (norm - inner) + penalty.curve * inner * inner;
+}
+
+__device__ inline double row_share(const Penalty& penalty, double row, double dual)
+{ return (penalty.half_d * dual - row) * dual; }
 
 extern "C" __global__ void set_scalars(real* s, real a0, real a1, real a2, real a3, real a4, real a5, real a6,
-                                       real a7, real a8)
+                                       real a7, real a8, real a9)
 {
     if (THREAD == 0) {
         s[0] = a0; s[1] = a1; s[2] = a2; s[3] = a3; s[4] = a4;
-        s[5] = a5; s[6] = a6; s[7] = a7; s[8] = a8;
+        s[5] = a5; s[6] = a6; s[7] = a7; s[8] = a8; s[9] = a9;
     }
 }
 

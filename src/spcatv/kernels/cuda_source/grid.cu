@@ -73,7 +73,7 @@ __device__ inline real bar_at(const Box& box, const real* __restrict__ y, const 
 }
 
 // The dual step of four cells: bar is theirs, ahead that of the next four along every axis, and has their edges.
-__device__ inline void dual_of_four(const Box& box, unsigned int has, int kind, const real* s, real rho,
+__device__ inline void dual_of_four(const Box& box, unsigned int has, int isotropic, const real* s, real rho,
                                     const Four& bar, const Four* ahead, const Around& around, real* new_dual, int i)
 {
     Four after[AXES];
@@ -86,10 +86,10 @@ __device__ inline void dual_of_four(const Box& box, unsigned int has, int kind, 
             moved[axis] = has >> (8 * k + axis) & 1 ? around.own[axis].at[k] + s[SIGMA] * row : 0;
             squares += moved[axis] * moved[axis];
         }
-        real factor = kind == GRAPHNET ? s[DAMPING] : into_ball(squares);
+        real factor = dual_factor(squares, s);
 #pragma unroll
         for (int axis = 0; axis < AXES; axis++) {
-            real to = kind == ANISOTROPIC ? clipped(moved[axis], (real)-1, (real)1) : factor * moved[axis];
+            real to = (isotropic ? factor : dual_factor(moved[axis] * moved[axis], s)) * moved[axis];
             after[axis].at[k] = around.own[axis].at[k] + rho * (to - around.own[axis].at[k]);
         }
     }
@@ -102,7 +102,7 @@ __device__ inline void dual_of_four(const Box& box, unsigned int has, int kind, 
 // so that no thread waits for another. The bounds leave 80 registers to a thread, which is quickest.
 extern "C" __global__ void __launch_bounds__(256, 3)
 iterate(BOX, int n_walks, int backwards, const int* __restrict__ start, const int* __restrict__ length,
-        const unsigned char* __restrict__ edges, int kind, const real* __restrict__ y, const real* __restrict__ v,
+        const unsigned char* __restrict__ edges, int isotropic, const real* __restrict__ y, const real* __restrict__ v,
         const real* __restrict__ dual, real* __restrict__ new_v, real* __restrict__ new_dual,
         const real* __restrict__ table, real rho)
 {
@@ -130,7 +130,7 @@ iterate(BOX, int n_walks, int backwards, const int* __restrict__ start, const in
             after = four(v, j);
             ahead[axis] = primal_of_four(box, y, dual, s, rho, j, next, &after);
         }
-        dual_of_four(box, has, kind, s, rho, bar, ahead, here, new_dual, i);
+        dual_of_four(box, has, isotropic, s, rho, bar, ahead, here, new_dual, i);
         here = next;
         bar = ahead[0];
     }
@@ -150,32 +150,29 @@ extern "C" __global__ void look(BOX, const real* __restrict__ y, const real* __r
     sums[THREADS + THREAD] = squares;
 }
 
-// ||(Ax)_g||, sum of magnitudes or sum of squares of the rows of one cell; for x in the precision T
-template <typename T> __device__ inline double length_at(const Box& box, unsigned char has, int kind,
-                                                          const T* __restrict__ x, int i, double* rows)
+// h of the rows of one cell, and these rows; for x in the precision T
+template <typename T> __device__ inline double value_at(const Box& box, unsigned char has, int isotropic,
+                                                        const Penalty& penalty, const T* __restrict__ x, int i,
+                                                        double* rows)
 {
-    double squares = 0, magnitudes = 0;
+    double squares = 0, separate = 0;
 #pragma unroll
     for (int axis = 0; axis < AXES; axis++) {
         rows[axis] = has >> axis & 1 ? box.weight[axis] * ((double)x[i + box.stride[axis]] - (double)x[i]) : 0;
         squares += rows[axis] * rows[axis];
-        magnitudes += absolute(rows[axis]);
+        if (!isotropic) separate += value_of(penalty, absolute(rows[axis]));
     }
-    return kind == GRAPHNET ? squares : kind == ANISOTROPIC ? magnitudes : sqrt(squares);
+    return isotropic ? value_of(penalty, sqrt(squares)) : separate;
 }
 
 // what is missing of h(Ax) + h*(dual) = dual'Ax in one cell
-__device__ inline double slack_at(const Box& box, int kind, const real* __restrict__ dual, int i,
-                                  const double* rows, double length)
+__device__ inline double slack_at(const Box& box, const Penalty& penalty, const real* __restrict__ dual, int i,
+                                  const double* rows, double value)
 {
-    double inner = 0, mismatch = 0;
+    double slack = value;
 #pragma unroll
-    for (int axis = 0; axis < AXES; axis++) {
-        double entry = DUAL(axis, i), off = rows[axis] - 0.5 * entry;
-        inner += rows[axis] * entry;
-        mismatch += off * off;
-    }
-    return kind == GRAPHNET ? mismatch : length - inner;
+    for (int axis = 0; axis < AXES; axis++) slack += row_share(penalty, rows[axis], DUAL(axis, i));
+    return slack;
 }
 
 __device__ inline double squares_at(const Box& box, const real* __restrict__ dual, int i)
@@ -186,65 +183,68 @@ __device__ inline double squares_at(const Box& box, const real* __restrict__ dua
     return squares;
 }
 
-extern "C" __global__ void slacks(BOX, const unsigned char* __restrict__ edges, int kind,
+extern "C" __global__ void slacks(BOX, const unsigned char* __restrict__ edges, int isotropic, PENALTY,
                                   const real* __restrict__ v, const real* __restrict__ w,
                                   const real* __restrict__ dual, double* sums)
 {
     MAKE_BOX;
+    MAKE_PENALTY;
     double of_v = 0, of_w = 0, conjugate = 0, rows[AXES];
     FOR_ALL(t, n) {
         int i = place[t];
-        double length = length_at(box, edges[i], kind, v, i, rows);
-        of_v += slack_at(box, kind, dual, i, rows, length);
-        length = length_at(box, edges[i], kind, w, i, rows);
-        of_w += slack_at(box, kind, dual, i, rows, length);
-        if (kind == GRAPHNET) conjugate += squares_at(box, dual, i);
+        double own = value_at(box, edges[i], isotropic, penalty, v, i, rows);
+        of_v += slack_at(box, penalty, dual, i, rows, own);
+        own = value_at(box, edges[i], isotropic, penalty, w, i, rows);
+        of_w += slack_at(box, penalty, dual, i, rows, own);
+        if (half_d > 0) conjugate += squares_at(box, dual, i);
     }
     sums[THREAD] = of_v;
     sums[THREADS + THREAD] = of_w;
     sums[2 * THREADS + THREAD] = conjugate;
 }
 
-extern "C" __global__ void project(BOX, int kind, real* __restrict__ dual, double radius)
+extern "C" __global__ void project(BOX, int isotropic, real* __restrict__ dual, double radius)
 {
     MAKE_BOX;
     FOR_ALL(t, n) {
         int i = place[t];
         double squares = squares_at(box, dual, i);
-        if (kind == ISOTROPIC && squares <= radius * radius) continue;
+        if (isotropic && squares <= radius * radius) continue;
 #pragma unroll
         for (int axis = 0; axis < AXES; axis++) {
             double entry = DUAL(axis, i);
-            DUAL(axis, i) = kind == ISOTROPIC ? entry * (radius / sqrt(squares)) : clipped(entry, -radius, radius);
+            DUAL(axis, i) = isotropic ? entry * (radius / sqrt(squares)) : clipped(entry, -radius, radius);
         }
     }
 }
 
-extern "C" __global__ void exact(BOX, const unsigned char* __restrict__ edges, int kind,
+extern "C" __global__ void exact(BOX, const unsigned char* __restrict__ edges, int isotropic, PENALTY,
                                  const real* __restrict__ x, const real* __restrict__ dual, double coupling,
                                  double* __restrict__ pull, double* sums)
 {
     MAKE_BOX;
+    MAKE_PENALTY;
     double value = 0, slack = 0, conjugate = 0, rows[AXES];
     FOR_ALL(t, n) {
         int i = place[t];
         pull[t] = coupling * pull_at<double>(box, dual, i);
-        double length = length_at(box, edges[i], kind, x, i, rows);
-        value += length;
-        slack += slack_at(box, kind, dual, i, rows, length);
-        if (kind == GRAPHNET) conjugate += squares_at(box, dual, i);
+        double own = value_at(box, edges[i], isotropic, penalty, x, i, rows);
+        value += own;
+        slack += slack_at(box, penalty, dual, i, rows, own);
+        if (half_d > 0) conjugate += squares_at(box, dual, i);
     }
     sums[THREAD] = value;
     sums[THREADS + THREAD] = slack;
     sums[2 * THREADS + THREAD] = conjugate;
 }
 
-extern "C" __global__ void value(BOX, const unsigned char* __restrict__ edges, int kind,
+extern "C" __global__ void value(BOX, const unsigned char* __restrict__ edges, int isotropic, PENALTY,
                                  const double* __restrict__ x, double* sums)
 {
     MAKE_BOX;
+    MAKE_PENALTY;
     double total = 0, rows[AXES];
-    FOR_ALL(t, n) total += length_at(box, edges[place[t]], kind, x, place[t], rows);
+    FOR_ALL(t, n) total += value_at(box, edges[place[t]], isotropic, penalty, x, place[t], rows);
     sums[THREAD] = total;
 }
 

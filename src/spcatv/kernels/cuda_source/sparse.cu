@@ -15,7 +15,7 @@ extern "C" __global__ void primal(int n, const int* indptr, const int* indices, 
     FOR_ALL(j, n) primal_step(v + j, bar + j, y[j], product(indptr, indices, data, dual, j), s, rho);
 }
 
-extern "C" __global__ void dual(ROWS(real), int kind, const real* bar, real* dual, real* moved, const real* s,
+extern "C" __global__ void dual(ROWS(real), const real* bar, real* dual, real* moved, const real* s,
                                 real rho)
 {
     FOR_ALL(g, n_groups) {
@@ -24,7 +24,7 @@ extern "C" __global__ void dual(ROWS(real), int kind, const real* bar, real* dua
             moved[r] = dual[r] + s[SIGMA] * product(indptr, indices, data, bar, r);
             squares += moved[r] * moved[r];
         }
-        real factor = kind == GRAPHNET ? s[DAMPING] : into_ball(squares);
+        real factor = dual_factor(squares, s);
         for (int r = group_ptr[g]; r < group_ptr[g + 1]; r++)
             dual[r] += rho * (factor * moved[r] - dual[r]);
     }
@@ -49,28 +49,28 @@ __device__ inline double exact_product(const int* indptr, const int* indices, co
 }
 
 // h(Ax), its slack h(Ax) + h*(dual) - dual'Ax, and the sum of squares of the dual variable, of one group
-__device__ inline void structured(ROWS(double), int kind, const real* x, const real* dual, int g, double* value,
-                                  double* slack, double* conjugate)
+__device__ inline void structured(ROWS(double), const Penalty& penalty, const real* x, const real* dual, int g,
+                                  double* value, double* slack, double* conjugate)
 {
-    double squares = 0, inner = 0, mismatch = 0;
+    double squares = 0, share = 0;
     for (int r = group_ptr[g]; r < group_ptr[g + 1]; r++) {
         double row = exact_product(indptr, indices, data, x, r), entry = dual[r];
         squares += row * row;
-        inner += row * entry;
-        mismatch += (row - 0.5 * entry) * (row - 0.5 * entry);
+        share += row_share(penalty, row, entry);
         *conjugate += entry * entry;
     }
-    double length = kind == GRAPHNET ? squares : sqrt(squares);
-    *value += length;
-    *slack += kind == GRAPHNET ? mismatch : length - inner;
+    double own = value_of(penalty, sqrt(squares));
+    *value += own;
+    *slack += own + share;
 }
 
-extern "C" __global__ void slacks(ROWS(double), int kind, const real* v, const real* w, const real* dual, double* sums)
+extern "C" __global__ void slacks(ROWS(double), PENALTY, const real* v, const real* w, const real* dual, double* sums)
 {
+    MAKE_PENALTY;
     double value = 0, of_v = 0, of_w = 0, conjugate = 0, twice = 0;
     FOR_ALL(g, n_groups) {
-        structured(group_ptr, n_groups, indptr, indices, data, kind, v, dual, g, &value, &of_v, &conjugate);
-        structured(group_ptr, n_groups, indptr, indices, data, kind, w, dual, g, &value, &of_w, &twice);
+        structured(group_ptr, n_groups, indptr, indices, data, penalty, v, dual, g, &value, &of_v, &conjugate);
+        structured(group_ptr, n_groups, indptr, indices, data, penalty, w, dual, g, &value, &of_w, &twice);
     }
     sums[THREAD] = of_v;
     sums[THREADS + THREAD] = of_w;
@@ -87,18 +87,20 @@ extern "C" __global__ void project(const int* group_ptr, int n_groups, real* dua
     }
 }
 
-extern "C" __global__ void exact(ROWS(double), int kind, const real* x, const real* dual, double* sums)
+extern "C" __global__ void exact(ROWS(double), PENALTY, const real* x, const real* dual, double* sums)
 {
+    MAKE_PENALTY;
     double value = 0, slack = 0, conjugate = 0;
     FOR_ALL(g, n_groups)
-        structured(group_ptr, n_groups, indptr, indices, data, kind, x, dual, g, &value, &slack, &conjugate);
+        structured(group_ptr, n_groups, indptr, indices, data, penalty, x, dual, g, &value, &slack, &conjugate);
     sums[THREAD] = value;
     sums[THREADS + THREAD] = slack;
     sums[2 * THREADS + THREAD] = conjugate;
 }
 
-extern "C" __global__ void value(ROWS(double), int kind, const double* x, double* sums)
+extern "C" __global__ void value(ROWS(double), PENALTY, const double* x, double* sums)
 {
+    MAKE_PENALTY;
     double total = 0;
     FOR_ALL(g, n_groups) {
         double squares = 0;
@@ -107,7 +109,7 @@ extern "C" __global__ void value(ROWS(double), int kind, const double* x, double
             for (int e = indptr[r]; e < indptr[r + 1]; e++) row += data[e] * x[indices[e]];
             squares += row * row;
         }
-        total += kind == GRAPHNET ? squares : sqrt(squares);
+        total += value_of(penalty, sqrt(squares));
     }
     sums[THREAD] = total;
 }
