@@ -25,7 +25,7 @@ from spcatv import SPCATV
 from spcatv._util.devices import DeviceError, gpu_module
 from spcatv.data.gpu import StreamedData
 from spcatv.kernels import LoadingTerms, StepSizes
-from spcatv.kernels.cuda import workspace_on_gpu
+from spcatv.kernels.cuda.workspaces import workspace_on_gpu
 from spcatv.problem import TotalVariation
 from spcatv.selection import SPCATVCV
 from spcatv.structure import concat, grid, icosphere, mesh

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from spcatv._util import threads
 from spcatv.data import array as array_module
 from spcatv.data import as_data
-from spcatv.kernels import products, team
+from spcatv.kernels import products, thread_pool
 
 SHAPES = {"rows": (263, 4500), "panels": (37, 21_001), "few of both": (3, 5)}
 
@@ -56,10 +56,10 @@ def test_bits_do_not_depend_on_the_number_of_threads(monkeypatch, many_parts, na
 
     def counted_team(driver, arguments, n_threads):
         used.append(n_threads)
-        team.on_team(driver, arguments, n_threads)
+        thread_pool.run_shares(driver, arguments, n_threads)
 
     monkeypatch.setattr(threads, "together", counted)
-    monkeypatch.setattr(products, "on_team", counted_team)
+    monkeypatch.setattr(products, "run_shares", counted_team)
     for n_threads in (1, 2, 4):
         monkeypatch.setattr(threads, "most_threads", lambda n_threads=n_threads: n_threads)
         found = OPERATIONS[name](data, v, u, many)

@@ -7,11 +7,11 @@ from numpy.testing import assert_array_equal
 
 from spcatv import SPCATV
 from spcatv._util import threads
-from spcatv.kernels import LoadingTerms, StepSizes, products, team, workspace_for
+from spcatv.kernels import LoadingTerms, StepSizes, products, thread_pool, workspace_for
 from spcatv.kernels import edges as edge_kernel
 from spcatv.kernels import grid as grid_kernel
-from spcatv.kernels.box import lay_out
-from spcatv.kernels.judge import SUMMED, smooth_shares
+from spcatv.kernels.duality_gap import SUMMED, smooth_shares
+from spcatv.kernels.grid_layout import lay_out
 from spcatv.problem import HuberTV, as_penalty
 from spcatv.structure import concat, graph, grid, mesh
 from spcatv.structure.shapes import icosphere
@@ -37,7 +37,7 @@ def small_parts(monkeypatch):
     monkeypatch.setattr(grid_kernel, "THREAD_CELLS", 1)
     monkeypatch.setattr(edge_kernel, "THREAD_BLOCKS", 1)
     monkeypatch.setattr(edge_kernel, "SUMMED", 5)
-    monkeypatch.setattr(team, "THREAD_ENTRIES", 1)
+    monkeypatch.setattr(thread_pool, "THREAD_ENTRIES", 1)
     monkeypatch.setattr(products, "THREAD_ENTRIES", 1)
 
 
@@ -50,9 +50,9 @@ def used(monkeypatch):
         counts.add(n_threads)
         real(driver, arguments, n_threads)
 
-    real = team.on_team
-    for module in (grid_kernel, edge_kernel, products, team):
-        monkeypatch.setattr(module, "on_team", counted)
+    real = thread_pool.run_shares
+    for module in (grid_kernel, edge_kernel, products, thread_pool):
+        monkeypatch.setattr(module, "run_shares", counted)
     return counts
 
 

@@ -15,8 +15,8 @@ from spcatv.kernels import (
     StepSizes,
     workspace_for,
 )
-from spcatv.kernels.box import CHUNK, lay_out, spread
-from spcatv.kernels.lanes import LANE_BYTES
+from spcatv.kernels.grid_layout import CHUNK, lay_out, spread
+from spcatv.kernels.simd import LANE_BYTES
 from spcatv.problem import HuberTV, LoadingProblem, TotalVariation, as_penalty
 from spcatv.solvers.dual import dual_gradient
 from spcatv.solvers.pdhg import pdhg

@@ -16,9 +16,8 @@ import numpy as np
 from spcatv._util.threads import in_order, threads_for
 from spcatv._util.types import FloatArray, IntArray
 from spcatv.kernels.compiled import inlined_kernel, kernel, read_only
-from spcatv.kernels.lanes import WIDE, any_nonzero, lane_sum, load_wide, splat, store
-from spcatv.kernels.meeting import make_marks, meet
-from spcatv.kernels.team import ALL, on_team, own_parts, run_shares, this_kernel
+from spcatv.kernels.simd import WIDE, any_nonzero, lane_sum, load_wide, splat, store
+from spcatv.kernels.thread_pool import make_marks, meet, own_parts, run_shares, shared_kernel
 
 # Columns from which a matrix is cut into panels, and columns per panel.
 WIDE_MATRIX, PANEL = 1 << 17, 4096
@@ -95,14 +94,11 @@ def _rows_weighted(matrix: Any, index: Any, weights: Any, out: Any, left: int, r
         _add_multiples(rows[0], rows[1], rows[2], rows[3], weights[i], q, r, s, out, left, right)
 
 
-@kernel
+@shared_kernel
 def _dot_share(
-    number: int, n_threads: int, board: Any, matrix: Any, index: Any, vector: Any, out: Any, panel: int
+    number: int, n_threads: int, matrix: Any, index: Any, vector: Any, out: Any, panel: int
 ) -> None:
     """``out += matrix[index] @ vector`` for some of the rows, panel by panel."""
-    if number == ALL:
-        run_shares(this_kernel(), n_threads, board)
-        return
     n_columns = len(vector)
     groups = own_parts(number, n_threads, -(-len(index) // 4))
     n = min(4 * groups[1], len(index))
@@ -113,14 +109,9 @@ def _dot_share(
             _rows_times(matrix, index[first:last], vector, out[first:last], left, right)
 
 
-@kernel
-def _transpose_panels(
-    number: int, n_threads: int, board: Any, matrix: Any, index: Any, weights: Any, out: Any
-) -> None:
+@shared_kernel
+def _transpose_panels(number: int, n_threads: int, matrix: Any, index: Any, weights: Any, out: Any) -> None:
     """``out += matrix[index].T @ weights`` on the panels of a thread."""
-    if number == ALL:
-        run_shares(this_kernel(), n_threads, board)
-        return
     panels = own_parts(number, n_threads, -(-len(out) // PANEL))
     for k in range(panels[0], panels[1]):
         left = k * PANEL
@@ -144,11 +135,10 @@ def _there_and_back_rows(matrix: Any, index: Any, vector: Any, shift: Any, score
         _rows_weighted(matrix, rows, group, out, 0, len(out))
 
 
-@kernel
+@shared_kernel
 def _there_and_back_panels(
     number: int,
     n_threads: int,
-    board: Any,
     matrix: Any,
     index: Any,
     vector: Any,
@@ -164,9 +154,6 @@ def _there_and_back_panels(
     sums of the panels; blocks use one half and the other in turn, so that no thread writes where another
     still reads.
     """
-    if number == ALL:
-        run_shares(this_kernel(), n_threads, board)
-        return
     n, n_columns = len(index), len(vector)
     n_panels, height = partial.shape[1:]
     panels = own_parts(number, n_threads, n_panels)
@@ -228,14 +215,11 @@ def _centred_panel(matrix: Any, index: Any, mean: Any, factor: Any, left: int, o
     return largest
 
 
-@kernel
+@shared_kernel
 def _moments_share(
-    number: int, n_threads: int, board: Any, matrix: Any, index: Any, center: bool, mean: Any, squares: Any
+    number: int, n_threads: int, matrix: Any, index: Any, center: bool, mean: Any, squares: Any
 ) -> None:
     """Welford's update for some panels of columns, which loses no digits where means are large."""
-    if number == ALL:
-        run_shares(this_kernel(), n_threads, board)
-        return
     n, n_columns = len(index), matrix.shape[1]
     panels = own_parts(number, n_threads, -(-n_columns // MOMENT_COLUMNS))
     for first in range(0, n, MOMENT_ROWS):
@@ -284,7 +268,7 @@ def dot(matrix: FloatArray, index: IntArray, vector: FloatArray) -> FloatArray:
     panel = PANEL if n_columns >= WIDE_MATRIX else n_columns
     n_threads = _n_threads(len(index) * n_columns, -(-len(index) // 4))
     fixed = read_only(matrix), read_only(index), read_only(vector)
-    on_team(_dot_share, (*fixed, out, panel), n_threads)
+    run_shares(_dot_share, (*fixed, out, panel), n_threads)
     return out
 
 
@@ -298,7 +282,7 @@ def transpose_dot(matrix: FloatArray, index: IntArray, weights: FloatArray) -> F
         )
     out = np.zeros(n_columns)
     n_threads = _n_threads(n_rows * n_columns, -(-n_columns // PANEL))
-    on_team(_transpose_panels, (matrix, index, weights, out), n_threads)
+    run_shares(_transpose_panels, (matrix, index, weights, out), n_threads)
     return out
 
 
@@ -320,7 +304,7 @@ def there_and_back(
     partial = np.empty((2, n_panels, max(LEAST_ROWS, BLOCK_ENTRIES // n_columns // 4 * 4)))
     n_threads = _n_threads(n_rows * n_columns, n_panels)
     arguments = (matrix, index, vector, shift, scores, out, partial, make_marks(n_threads))
-    on_team(_there_and_back_panels, arguments, n_threads)
+    run_shares(_there_and_back_panels, arguments, n_threads)
     return scores, out
 
 
@@ -332,5 +316,5 @@ def column_moments(matrix: FloatArray, index: IntArray, center: bool) -> tuple[F
     n_columns = matrix.shape[1]
     mean, squares = np.zeros(n_columns), np.zeros(n_columns)
     n_threads = _n_threads(len(index) * n_columns, -(-n_columns // MOMENT_COLUMNS))
-    on_team(_moments_share, (read_only(matrix), read_only(index), center, mean, squares), n_threads)
+    run_shares(_moments_share, (read_only(matrix), read_only(index), center, mean, squares), n_threads)
     return mean, squares

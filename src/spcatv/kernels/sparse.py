@@ -1,4 +1,4 @@
-"""The kernel for any structure: passes over the rows of A, group by group, and of A', feature by feature."""
+"""Kernel for any structure: passes over the rows of A by group, and over those of A' by feature."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from spcatv._util.types import Array, FloatArray
-from spcatv.kernels.base import ExactShares, GapShares, LoadingTerms, StepSizes
+from spcatv._util.types import Array
 from spcatv.kernels.compiled import inlined_kernel, kernel
-from spcatv.kernels.judge import project_groups, structured_shares
-from spcatv.kernels.workspaces import CompiledWorkspace
+from spcatv.kernels.compiled_workspace import CompiledWorkspace
+from spcatv.kernels.duality_gap import project_groups, structured_shares, structured_sums
+from spcatv.kernels.workspace import ExactShares, GapShares, LoadingTerms, PlainState, StepSizes
 from spcatv.structure import Structure
 
 
@@ -68,26 +68,7 @@ def _smooth_shares(
     return smooth, squares
 
 
-@kernel
-def _structured_share(
-    group_ptr: Any, indptr: Any, indices: Any, data: Any, v: Any, dual: Any, zero: float, numbers: Any
-) -> float:
-    slope, corner, curve, half = numbers
-    total = 0.0
-    for g in range(len(group_ptr) - 1):
-        squares = zero
-        share = zero
-        for r in range(group_ptr[g], group_ptr[g + 1]):
-            row = _pull(indptr, indices, data, v, r, zero)
-            squares += row * row
-            share += (half * dual[r] - row) * dual[r]
-        norm = np.sqrt(squares)
-        inner = min(norm, corner)
-        total += slope * (norm - inner) + curve * inner * inner + share
-    return total
-
-
-class SparseWorkspace(CompiledWorkspace):
+class SparseWorkspace(PlainState, CompiledWorkspace):
     """Workspace over the sparse operator itself; works for every structure."""
 
     def __init__(self, structure: Structure, terms: LoadingTerms, dtype: npt.DTypeLike) -> None:
@@ -98,20 +79,6 @@ class SparseWorkspace(CompiledWorkspace):
         self._columns = _csr_parts(structure.matrix.T.tocsr(), self._dtype)
         self._y, self._v, self._w, self._bar = np.zeros((4, structure.n_features), dtype=self._dtype)
         self._dual, self._moved = np.zeros((2, structure.n_rows), dtype=self._dtype)
-
-    def set_target(self, y: FloatArray) -> None:
-        """Take a new y."""
-        self._y[:] = y
-
-    def set_state(self, v: FloatArray, dual: FloatArray) -> None:
-        """Take v and a dual variable."""
-        self._v[:] = v
-        self._dual[:] = dual
-
-    def clear(self) -> None:
-        """Set v and the dual variable to zero."""
-        self._v[:] = 0
-        self._dual[:] = 0
 
     def advance(self, n_iter: int, steps: StepSizes) -> None:
         """Do `n_iter` primal-dual iterations."""
@@ -129,10 +96,9 @@ class SparseWorkspace(CompiledWorkspace):
         coupling, threshold = self._terms.coupling, self._terms.threshold
         scalars = self._typed(0, 0.5, coupling, self._lower_bound(threshold), threshold)
         smooth, squares = _smooth_shares(*self._columns, self._y, self._v, self._w, self._dual, scalars)
-        (zero,) = self._typed(0)
+        numbers = self._ball.value_factors()
         share_v, share_w = (
-            coupling
-            * _structured_share(self._group_ptr, *self._rows, x, self._dual, zero, self._numbers(self._dtype))
+            coupling * structured_sums(self._group_ptr, self._rows, x, self._dual, numbers)[1]
             for x in (self._v, self._w)
         )
         return GapShares(share_v, smooth, share_w, squares, self._conjugate(self._dual))
@@ -149,18 +115,6 @@ class SparseWorkspace(CompiledWorkspace):
         value, slack, _largest = structured_shares(self._structure, x, dual, self._ball)
         pull = coupling * self._structure.adjoint(dual)
         return ExactShares(pull, coupling * value, coupling * slack, self._conjugate(dual))
-
-    def get_v(self) -> FloatArray:
-        """Return the iterate v."""
-        return self._v.astype(np.float64)
-
-    def get_w(self) -> FloatArray:
-        """Return the minimiser w of the last look."""
-        return self._w.astype(np.float64)
-
-    def get_dual(self) -> FloatArray:
-        """Return the dual variable."""
-        return self._dual.copy()
 
 
 def _csr_parts(matrix: sp.csr_array, dtype: np.dtype[Any]) -> tuple[Array, Array, Array]:

@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from spcatv._util.devices import as_vector, beside, frozen, on_gpu, to_host
 from spcatv._util.types import FloatArray
-from spcatv.kernels.cuda import adjoint
-from spcatv.kernels.judge import smooth_shares
+from spcatv.kernels.cuda.workspaces import adjoint
+from spcatv.kernels.duality_gap import smooth_shares
 from spcatv.kernels.vectors import squared_length
 from spcatv.problem.composite import CompositeProblem, GapKind
 from spcatv.problem.penalties import Penalty, as_penalty

@@ -10,7 +10,7 @@ import numpy as np
 
 from spcatv._util import parameters
 from spcatv._util.types import FloatArray
-from spcatv.kernels.judge import project_groups, structured_shares, structured_value
+from spcatv.kernels.duality_gap import project_groups, structured_shares, structured_value
 from spcatv.structure import Structure
 from spcatv.structure.penalty import FEASIBILITY_SLACK, DualBall, StructuredPenalty
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from spcatv._util.devices import on_gpu
 from spcatv._util.types import FloatArray
 from spcatv.kernels import GapShares, LoadingTerms, StepSizes, Workspace, workspace_for
-from spcatv.kernels.cuda import workspace_on_gpu
+from spcatv.kernels.cuda.workspaces import workspace_on_gpu
 from spcatv.kernels.vectors import absolute_sum
 from spcatv.problem import Certificate, LoadingProblem
 from spcatv.solvers.base import SolverError, Status, TracePoint

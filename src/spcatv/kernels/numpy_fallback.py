@@ -1,4 +1,4 @@
-"""The kernel in plain NumPy: for penalties without a compiled kernel, and to test the compiled ones."""
+"""NumPy kernel: for penalties without a compiled kernel, and to test the compiled ones."""
 
 from __future__ import annotations
 
@@ -7,42 +7,27 @@ from typing import Any
 import numpy as np
 
 from spcatv._util.types import Array, FloatArray
-from spcatv.kernels.base import ExactShares, GapShares, LoadingTerms, StepSizes
+from spcatv.kernels.workspace import ExactShares, GapShares, LoadingTerms, PlainState, StepSizes
 from spcatv.structure import Structure
 
 
-class ReferenceWorkspace:
+class ReferenceWorkspace(PlainState):
     """Workspace over the methods of any structure and any penalty, in float64 throughout."""
 
     def __init__(self, structure: Structure, terms: LoadingTerms) -> None:
         self._structure = structure
         self._terms = terms
-        self._y = np.zeros(structure.n_features)
-        self._v = np.zeros(structure.n_features)
-        self._w = np.zeros(structure.n_features)
-        self._dual: FloatArray = np.zeros(structure.n_rows)
+        self._y, self._v, self._w = np.zeros((3, structure.n_features))
+        self._dual = np.zeros(structure.n_rows)
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Always float64."""
         return self._dual.dtype
 
-    def set_target(self, y: FloatArray) -> None:
-        """Take a new y."""
-        self._y = np.asarray(y, dtype=np.float64)
-
     def set_weights(self, coupling: float, threshold: float) -> None:
         """Take other weights c and k."""
         self._terms = self._terms._replace(coupling=coupling, threshold=threshold)
-
-    def set_state(self, v: FloatArray, dual: FloatArray) -> None:
-        """Take v and a dual variable."""
-        self._v = np.array(v, dtype=np.float64)
-        self._dual = np.array(dual, dtype=np.float64)
-
-    def clear(self) -> None:
-        """Set v and the dual variable to zero."""
-        self._v, self._dual = np.zeros_like(self._v), np.zeros_like(self._dual)
 
     def _clip(self, z: FloatArray, bound: float) -> Array:
         return np.minimum(z, bound) if self._terms.positive else np.clip(z, -bound, bound)
@@ -89,15 +74,3 @@ class ReferenceWorkspace:
         x = self._w if use_minimizer else self._v
         value = self._terms.penalty.value(self._structure, self._structure.forward(x))
         return ExactShares(self._pull(), self._terms.coupling * value, self._slack(x), self._conjugate())
-
-    def get_v(self) -> FloatArray:
-        """Return the iterate v."""
-        return self._v.copy()
-
-    def get_w(self) -> FloatArray:
-        """Return the minimiser w of the last look."""
-        return self._w.copy()
-
-    def get_dual(self) -> FloatArray:
-        """Return the dual variable."""
-        return self._dual.copy()

@@ -19,13 +19,20 @@ import numpy.typing as npt
 
 from spcatv._util.devices import gpu_module, to_host
 from spcatv._util.types import FloatArray
-from spcatv.kernels.base import ExactShares, GapShares, LoadingTerms, StepSizes, Workspace
-from spcatv.kernels.box import fits_a_box, lay_out
-from spcatv.kernels.concat import ConcatWorkspace
-from spcatv.kernels.cuda_launch import BLOCK, SMALL_BLOCK, Sums, gpu_kernel, launch, pieces_of, summed
-from spcatv.kernels.cuda_layout import MANY_WALKS, MOST_AXES, box_on_gpu, operator_on_gpu
-from spcatv.kernels.reference import ReferenceWorkspace
-from spcatv.kernels.workspaces import CompiledWorkspace, cached_layout
+from spcatv.kernels.compiled_workspace import CompiledWorkspace
+from spcatv.kernels.cuda.launch import BLOCK, SMALL_BLOCK, Sums, gpu_kernel, launch, pieces_of, summed
+from spcatv.kernels.cuda.layout import MANY_WALKS, MOST_AXES, box_on_gpu, operator_on_gpu
+from spcatv.kernels.grid_layout import fits_a_box, lay_out
+from spcatv.kernels.numpy_fallback import ReferenceWorkspace
+from spcatv.kernels.workspace import (
+    ConcatWorkspace,
+    ExactShares,
+    GapShares,
+    LoadingTerms,
+    StepSizes,
+    Workspace,
+    cached_layout,
+)
 from spcatv.structure import ConcatStructure, GridStructure, Structure
 from spcatv.structure.penalty import DualBall
 
@@ -36,7 +43,7 @@ N_LOOKED = 5
 def workspace_on_gpu(structure: Structure, terms: LoadingTerms, dtype: npt.DTypeLike) -> Workspace:
     """The fastest workspace on a GPU; a penalty without a kernel is computed on the CPU."""
     if terms.penalty.ball is None:
-        return HostWorkspace(ReferenceWorkspace(structure, terms))
+        return HostWorkspace(structure, terms)
     if _fits(structure):
         return GridGPUWorkspace(structure, terms, dtype)
     if isinstance(structure, ConcatStructure) and all(_fits(part) for part in structure.parts):
@@ -356,54 +363,30 @@ def adjoint(structure: Structure, dual: FloatArray) -> FloatArray:
     return out
 
 
-class HostWorkspace:
-    """A workspace of the CPU for vectors that lie on a GPU."""
-
-    def __init__(self, workspace: Workspace) -> None:
-        self._workspace = workspace
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Precision of the state."""
-        return self._workspace.dtype
+class HostWorkspace(ReferenceWorkspace):
+    """NumPy workspace for vectors that lie on a GPU."""
 
     def set_target(self, y: FloatArray) -> None:
         """Take a new y."""
-        self._workspace.set_target(to_host(y))
-
-    def set_weights(self, coupling: float, threshold: float) -> None:
-        """Take other weights c and k."""
-        self._workspace.set_weights(coupling, threshold)
+        super().set_target(to_host(y))
 
     def set_state(self, v: FloatArray, dual: FloatArray) -> None:
         """Take v and a dual variable."""
-        self._workspace.set_state(to_host(v), to_host(dual))
-
-    def clear(self) -> None:
-        """Set v and the dual variable to zero."""
-        self._workspace.clear()
-
-    def advance(self, n_iter: int, steps: StepSizes) -> None:
-        """Do `n_iter` primal-dual iterations."""
-        self._workspace.advance(n_iter, steps)
-
-    def gap_shares(self) -> GapShares:
-        """Compute the gap of v and of w."""
-        return self._workspace.gap_shares()
+        super().set_state(to_host(v), to_host(dual))
 
     def exact_shares(self, use_minimizer: bool) -> ExactShares:
         """Shares of the exact gap."""
-        shares = self._workspace.exact_shares(use_minimizer)
+        shares = super().exact_shares(use_minimizer)
         return shares._replace(pull=gpu_module().asarray(shares.pull))
 
     def get_v(self) -> FloatArray:
         """Return the iterate v."""
-        return gpu_module().asarray(self._workspace.get_v())
+        return gpu_module().asarray(super().get_v())
 
     def get_w(self) -> FloatArray:
-        """Return the minimiser w of the last look."""
-        return gpu_module().asarray(self._workspace.get_w())
+        """Return the minimiser w of the last `gap_shares`."""
+        return gpu_module().asarray(super().get_w())
 
     def get_dual(self) -> FloatArray:
         """Return the dual variable."""
-        return gpu_module().asarray(self._workspace.get_dual())
+        return gpu_module().asarray(super().get_dual())

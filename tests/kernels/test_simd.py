@@ -4,21 +4,21 @@ import numpy as np
 import pytest
 from numba import njit
 
-from spcatv.kernels import lanes
+from spcatv.kernels import simd
 
 
 @njit
 def _everything(x, y, flags, out, k):
     total = 0.0
     n_busy = 0
-    for i in range(0, len(x), lanes.LANE_BYTES // x.itemsize):
-        a, b = lanes.load(x, i), lanes.load(y, i)
-        clipped = lanes.smaller(lanes.larger(a * b + lanes.splat(k), a), b)
-        roots = lanes.inverse_root(lanes.magnitude(a)) - lanes.square_root(lanes.magnitude(b))
-        result = lanes.keep_where(clipped - roots, flags, i, 2)
-        lanes.store(out, i, result)
-        total += lanes.lane_sum(result)
-        if lanes.any_nonzero(result):
+    for i in range(0, len(x), simd.LANE_BYTES // x.itemsize):
+        a, b = simd.load(x, i), simd.load(y, i)
+        clipped = simd.smaller(simd.larger(a * b + simd.splat(k), a), b)
+        roots = simd.inverse_root(simd.magnitude(a)) - simd.square_root(simd.magnitude(b))
+        result = simd.keep_where(clipped - roots, flags, i, 2)
+        simd.store(out, i, result)
+        total += simd.lane_sum(result)
+        if simd.any_nonzero(result):
             n_busy += 1
     return total, n_busy
 
@@ -38,4 +38,4 @@ def test_every_operation(dtype):
     tolerance = 1e-5 if dtype == "float32" else 1e-12
     np.testing.assert_allclose(out, expected, rtol=tolerance, atol=tolerance)
     assert total == pytest.approx(expected.sum(dtype=np.float64), rel=tolerance)
-    assert n_busy == (64 - 16) * x.itemsize // lanes.LANE_BYTES
+    assert n_busy == (64 - 16) * x.itemsize // simd.LANE_BYTES

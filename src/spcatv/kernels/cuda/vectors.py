@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from spcatv._util.types import FloatArray
-from spcatv.kernels.cuda_launch import few_pieces_of, gpu_kernel, launch, summed
+from spcatv.kernels.cuda.launch import few_pieces_of, gpu_kernel, launch, summed
 
 # Bounds for which magnitudes are counted at once.
 MOST_BOUNDS = 6

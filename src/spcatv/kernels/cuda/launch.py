@@ -30,7 +30,7 @@ FEWEST_LEFT = 32
 @cache
 def _module(source: str, dtype: str, n_axes: int) -> Any:
     """Compile a source for one precision and number of axes; CuPy keeps the binary on disk."""
-    folder = resources.files("spcatv.kernels") / "cuda_source"
+    folder = resources.files("spcatv.kernels.cuda")
     code = "".join((folder / f"{part}.cu").read_text() for part in ("common", source))
     real = "float" if dtype == "float32" else "double"
     options = ("--std=c++14", f"-DREAL={real}", f"-DAXES={n_axes}")

@@ -10,8 +10,8 @@ import numpy as np
 
 from spcatv._util.devices import gpu_module
 from spcatv._util.types import IntArray
-from spcatv.kernels.box import Box, lay_out
-from spcatv.kernels.workspaces import cached_layout
+from spcatv.kernels.grid_layout import Box, lay_out
+from spcatv.kernels.workspace import cached_layout
 from spcatv.structure import GridStructure, Structure
 
 # Cells that a thread takes side by side in an iteration, the most that it walks along the first axis, and the

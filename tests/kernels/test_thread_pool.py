@@ -1,4 +1,4 @@
-"""Kernels on a team of threads: every share runs once, threads meet, and any of them may fall asleep."""
+"""Shared kernels: every share runs once, threads meet, and any of them may fall asleep."""
 
 import os
 import threading
@@ -7,26 +7,27 @@ import numpy as np
 import pytest
 
 from spcatv._util.threads import CORES, users_of_cores
-from spcatv.kernels import team
-from spcatv.kernels.compiled import kernel
-from spcatv.kernels.meeting import APART, make_marks, meet
-from spcatv.kernels.team import ALL, AWAKE, on_team, own_parts, own_range, run_shares, this_kernel
+from spcatv.kernels import thread_pool
+from spcatv.kernels.thread_pool import (
+    APART,
+    AWAKE,
+    make_marks,
+    meet,
+    own_parts,
+    own_range,
+    run_shares,
+    shared_kernel,
+)
 
 
-@kernel
-def _count(number, n_threads, board, counts, scale):
-    if number == ALL:
-        run_shares(this_kernel(), n_threads, board)
-        return
+@shared_kernel
+def _count(number, n_threads, counts, scale):
     counts[number, 0] += scale
     counts[number, 1] = n_threads
 
 
-@kernel
-def _count_the_late(number, n_threads, board, marks, times, counts):
-    if number == ALL:
-        run_shares(this_kernel(), n_threads, board)
-        return
+@shared_kernel
+def _count_the_late(number, n_threads, marks, times, counts):
     for mark in range(1, times + 1):
         counts[number, 0] += 1
         meet(marks, number, n_threads, 2 * mark - 1)
@@ -38,7 +39,7 @@ def _count_the_late(number, n_threads, board, marks, times, counts):
 def _count_on(n_threads, times=1):
     counts = np.zeros((n_threads, 2), dtype=np.int64)
     for _ in range(times):
-        on_team(_count, (counts, 3), n_threads)
+        run_shares(_count, (counts, 3), n_threads)
     return counts.tolist()
 
 
@@ -50,14 +51,14 @@ def test_every_share_runs_once(n_threads):
 def test_threads_that_fell_asleep_are_woken():
     for _ in range(3):
         assert _count_on(4) == [[3, 4]] * 4
-        board = team._crew.board
+        board = thread_pool._pool.board
         while any(board[number * APART + AWAKE] for number in (1, 2, 3)):
             threading.Event().wait(0.001)  # between two looks: they fall asleep after a while without work
 
 
 def test_nobody_leaves_a_meeting_before_the_last_has_come():
     counts = np.zeros((4, 2), dtype=np.int64)
-    on_team(_count_the_late, (make_marks(4), 200, counts), 4)
+    run_shares(_count_the_late, (make_marks(4), 200, counts), 4)
     assert counts.tolist() == [[200, 0]] * 4
 
 
@@ -78,16 +79,16 @@ def test_a_thread_that_cannot_be_started_is_started_later(monkeypatch):
         start(thread)
 
     monkeypatch.setattr(threading.Thread, "start", fail_once)
-    monkeypatch.setattr(team, "_crew", team._Crew())
+    monkeypatch.setattr(thread_pool, "_pool", thread_pool._Pool())
     with pytest.raises(RuntimeError, match="new thread"):
         _count_on(3)
     # without a thread of its own, a share would be waited for without end
-    assert len(team._crew._doors) == 1
+    assert len(thread_pool._pool._doors) == 1
     assert _count_on(3) == [[3, 3]] * 3
 
 
 def test_no_more_threads_than_a_board_has_room_for(monkeypatch):
-    monkeypatch.setattr(team, "MOST_THREADS", 2)
+    monkeypatch.setattr(thread_pool, "MOST_THREADS", 2)
     assert _count_on(3) == [[3, 2], [3, 2], [0, 0]]
 
 
@@ -107,7 +108,7 @@ def test_several_fits_at_a_time():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_fork_has_a_crew_of_its_own():
+def test_a_fork_has_a_pool_of_its_own():
     assert _count_on(3) == [[3, 3]] * 3
     child = os.fork()
     if child == 0:

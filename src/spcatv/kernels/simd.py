@@ -1,4 +1,4 @@
-"""Vectors as values inside compiled kernels: sixteen float32 or eight float64 numbers at a time.
+"""SIMD vectors as values inside compiled kernels: sixteen float32 or eight float64 numbers.
 
 The compiler turns plain loops into vector instructions only where it can prove that no two arrays
 overlap, which it cannot for a stencil over seven arrays. `Lanes` makes it explicit: a kernel loads 64
@@ -59,25 +59,41 @@ def _load_vector(builder: Any, pointer: Any, vector: ir.VectorType, align: int) 
     return builder.load(typed, align=align, typ=vector)
 
 
-def _loader(wide: bool) -> Any:
-    @intrinsic
-    def function(typing_context: Any, array: Any, index: Any) -> Any:
-        lanes = Lanes(types.float64 if wide else array.dtype)
-
-        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            pointer = _address(context, builder, signature.args[0], *arguments)
-            narrow = ir.VectorType(Lanes(array.dtype).element, lanes.count)
-            values = _load_vector(builder, pointer, narrow, array.dtype.bitwidth // 8)
-            return _widened(builder, values, array.dtype, lanes)
-
-        return lanes(array, index), codegen
-
-    return function
-
-
 def _widened(builder: Any, values: Any, dtype: Any, lanes: Lanes) -> Any:
     """Return `values` in the precision of `lanes`, which is never the lower one."""
     return values if dtype == lanes.dtype else builder.fpext(values, lanes.vector)
+
+
+def _load_code(array: Any, lanes: Lanes) -> Any:
+    narrow = ir.VectorType(Lanes(array.dtype).element, lanes.count)
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = _address(context, builder, signature.args[0], *arguments[:2])
+        values = _load_vector(builder, pointer, narrow, array.dtype.bitwidth // 8)
+        return _widened(builder, values, array.dtype, lanes)
+
+    return codegen
+
+
+@intrinsic
+def load(typing_context: Any, array: Any, index: Any) -> Any:
+    """``array[index : index + count]``."""
+    lanes = Lanes(array.dtype)
+    return lanes(array, index), _load_code(array, lanes)
+
+
+@intrinsic
+def load_wide(typing_context: Any, array: Any, index: Any) -> Any:
+    """Eight numbers of either precision as float64."""
+    lanes = Lanes(types.float64)
+    return lanes(array, index), _load_code(array, lanes)
+
+
+@intrinsic
+def load_as(typing_context: Any, array: Any, index: Any, like: Any) -> Any:
+    """``array[index : index + count]`` in the precision of another array, which is not lower."""
+    lanes = Lanes(like.dtype)
+    return lanes(array, index, like), _load_code(array, lanes)
 
 
 def _gather(context: Any, builder: Any, array_types: Any, arguments: Any, vector: ir.VectorType) -> Any:
@@ -92,25 +108,28 @@ def _gather(context: Any, builder: Any, array_types: Any, arguments: Any, vector
     return values
 
 
-def _gatherer(wide: bool) -> Any:
-    @intrinsic
-    def function(typing_context: Any, array: Any, indices: Any, at: Any) -> Any:
-        lanes = Lanes(types.float64 if wide else array.dtype)
+def _gather_code(array: Any, lanes: Lanes) -> Any:
+    narrow = ir.VectorType(Lanes(array.dtype).element, lanes.count)
 
-        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            narrow = ir.VectorType(Lanes(array.dtype).element, lanes.count)
-            values = _gather(context, builder, signature.args, arguments, narrow)
-            return _widened(builder, values, array.dtype, lanes)
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        values = _gather(context, builder, signature.args, arguments, narrow)
+        return _widened(builder, values, array.dtype, lanes)
 
-        return lanes(array, indices, at), codegen
-
-    return function
+    return codegen
 
 
-# ``array[index : index + count]``, and eight numbers of either precision as float64
-load, load_wide = _loader(wide=False), _loader(wide=True)
-# ``array[indices[at : at + count]]``, and likewise
-gather, gather_wide = _gatherer(wide=False), _gatherer(wide=True)
+@intrinsic
+def gather(typing_context: Any, array: Any, indices: Any, at: Any) -> Any:
+    """``array[indices[at : at + count]]``."""
+    lanes = Lanes(array.dtype)
+    return lanes(array, indices, at), _gather_code(array, lanes)
+
+
+@intrinsic
+def gather_as(typing_context: Any, array: Any, indices: Any, at: Any, like: Any) -> Any:
+    """``array[indices[at : at + count]]`` in the precision of another array, which is not lower."""
+    lanes = Lanes(like.dtype)
+    return lanes(array, indices, at, like), _gather_code(array, lanes)
 
 
 @intrinsic

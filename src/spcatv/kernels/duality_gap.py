@@ -1,4 +1,4 @@
-"""The exact gap in compiled loops: in float64, in one pass, and NaN stays NaN."""
+"""Shares of the exact duality gap in float64, each in one pass; NaN stays NaN."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from spcatv._util.devices import on_gpu
-from spcatv._util.types import FloatArray
-from spcatv.kernels import cuda, cuda_vectors
+from spcatv._util.types import Array, FloatArray, IntArray
 from spcatv.kernels.compiled import careful_kernel
-from spcatv.kernels.team import ALL, on_ranges, own_range, run_shares, this_kernel
+from spcatv.kernels.cuda import vectors as cuda_vectors
+from spcatv.kernels.cuda import workspaces as cuda
+from spcatv.kernels.thread_pool import careful_shared_kernel, own_range, run_on_ranges
 from spcatv.structure import Structure
 from spcatv.structure.penalty import DualBall
 
@@ -34,44 +35,9 @@ def structured_value(structure: Structure, v: FloatArray, ball: DualBall) -> flo
     """``h(Av)``, in one pass."""
     if on_gpu(v):
         return cuda.structured_value(structure, v, ball)
-    matrix, group_ptr = structure.matrix, structure.group_ptr
-    sums = np.zeros(-(-structure.n_groups // SUMMED))
-    arguments = (group_ptr, matrix.indptr, matrix.indices, matrix.data, v, ball.value_factors(), sums)
-    on_ranges(_structured_value, arguments, structure.n_groups, cut=SUMMED)
-    return float(sums.sum())
-
-
-@careful_kernel
-def _structured_value(
-    number: int,
-    n_threads: int,
-    board: Any,
-    group_ptr: Any,
-    indptr: Any,
-    indices: Any,
-    data: Any,
-    v: Any,
-    numbers: Any,
-    sums: Any,
-) -> None:
-    if number == ALL:
-        run_shares(this_kernel(), n_threads, board)
-        return
-    slope, corner, curve, _half = numbers
-    first, last = own_range(number, n_threads, len(group_ptr) - 1, SUMMED)
-    for begin in range(first, last, SUMMED):
-        value = 0.0
-        for g in range(begin, min(begin + SUMMED, last)):
-            squares = 0.0
-            for r in range(group_ptr[g], group_ptr[g + 1]):
-                row = 0.0
-                for e in range(indptr[r], indptr[r + 1]):
-                    row += data[e] * v[indices[e]]
-                squares += row * row
-            norm = np.sqrt(squares)
-            inner = min(norm, corner)
-            value += slope * (norm - inner) + curve * inner * inner
-        sums[begin // SUMMED] = value
+    matrix = structure.matrix
+    rows = matrix.indptr, matrix.indices, matrix.data
+    return structured_sums(structure.group_ptr, rows, v, None, ball.value_factors())[0]
 
 
 def structured_shares(
@@ -79,39 +45,62 @@ def structured_shares(
 ) -> tuple[float, float, float]:
     """``h(Av)``, ``h(Av) + h*(dual) - dual'Av`` and the largest group norm of the dual variable."""
     matrix = structure.matrix
-    shares: tuple[float, float, float] = _structured_shares(
-        structure.group_ptr, matrix.indptr, matrix.indices, matrix.data, v, dual, ball.value_factors()
-    )
-    return shares
+    rows = matrix.indptr, matrix.indices, matrix.data
+    return structured_sums(structure.group_ptr, rows, v, dual, ball.value_factors())
 
 
-@careful_kernel
-def _structured_shares(
-    group_ptr: Any, indptr: Any, indices: Any, data: Any, v: Any, dual: Any, numbers: Any
+def structured_sums(
+    group_ptr: IntArray,
+    rows: tuple[Array, Array, Array],
+    v: FloatArray,
+    dual: FloatArray | None,
+    numbers: tuple[float, ...],
 ) -> tuple[float, float, float]:
+    """`structured_shares` for an operator in compressed rows; only ``h(Av)`` without a dual variable."""
+    n_groups = len(group_ptr) - 1
+    sums = np.zeros((-(-n_groups // SUMMED), 3))
+    run_on_ranges(_structured_sums, (group_ptr, *rows, v, dual, numbers, sums), n_groups, cut=SUMMED)
+    value, slack, _ = sums.sum(axis=0).tolist()
+    return value, slack, float(np.sqrt(sums[:, 2].max(initial=0.0)))
+
+
+@careful_shared_kernel
+def _structured_sums(
+    number: int,
+    n_threads: int,
+    group_ptr: Any,
+    indptr: Any,
+    indices: Any,
+    data: Any,
+    v: Any,
+    dual: Any,
+    numbers: Any,
+    sums: Any,
+) -> None:
+    """Sum the shares of pieces of the groups, and find the largest squared norm of the dual variable."""
     slope, corner, curve, half = numbers
-    value = 0.0
-    slack = 0.0
-    largest = 0.0
-    for g in range(len(group_ptr) - 1):
-        squares = 0.0
-        share = 0.0
-        own = 0.0
-        for r in range(group_ptr[g], group_ptr[g + 1]):
-            row = 0.0
-            for e in range(indptr[r], indptr[r + 1]):
-                row += data[e] * v[indices[e]]
-            squares += row * row
-            share += (half * dual[r] - row) * dual[r]
-            own += dual[r] * dual[r]
-        norm = np.sqrt(squares)
-        inner = min(norm, corner)
-        of_group = slope * (norm - inner) + curve * inner * inner
-        value += of_group
-        slack += of_group + share
-        if own > largest or np.isnan(own):
-            largest = own
-    return value, slack, np.sqrt(largest)
+    first, last = own_range(number, n_threads, len(group_ptr) - 1, SUMMED)
+    for begin in range(first, last, SUMMED):
+        value, slack, largest = 0.0, 0.0, 0.0
+        for g in range(begin, min(begin + SUMMED, last)):
+            squares, share, own = 0.0, 0.0, 0.0
+            for r in range(group_ptr[g], group_ptr[g + 1]):
+                row = 0.0
+                for e in range(indptr[r], indptr[r + 1]):
+                    row += data[e] * v[indices[e]]
+                squares += row * row
+                if dual is not None:
+                    share += (half * dual[r] - row) * dual[r]
+                    own += dual[r] * dual[r]
+            norm = np.sqrt(squares)
+            inner = min(norm, corner)
+            cost = slope * (norm - inner) + curve * inner * inner
+            value += cost
+            slack += cost + share
+            if own > largest or np.isnan(own):
+                largest = own
+        of_piece = sums[begin // SUMMED]
+        of_piece[0], of_piece[1], of_piece[2] = value, slack, largest
 
 
 def smooth_shares(
@@ -121,16 +110,15 @@ def smooth_shares(
     if on_gpu(v):
         return cuda_vectors.smooth_shares(y, pull, v, threshold, positive)
     sums = np.zeros((-(-len(v) // SUMMED), 2))
-    on_ranges(_smooth_shares, (y, pull, v, threshold, positive, sums), len(v), cut=SUMMED)
+    run_on_ranges(_smooth_shares, (y, pull, v, threshold, positive, sums), len(v), cut=SUMMED)
     gap, value = sums.sum(axis=0)
     return float(gap), float(value)
 
 
-@careful_kernel
+@careful_shared_kernel
 def _smooth_shares(
     number: int,
     n_threads: int,
-    board: Any,
     y: Any,
     pull: Any,
     v: Any,
@@ -138,9 +126,6 @@ def _smooth_shares(
     positive: bool,
     sums: Any,
 ) -> None:
-    if number == ALL:
-        run_shares(this_kernel(), n_threads, board)
-        return
     first, last = own_range(number, n_threads, len(v), SUMMED)
     for begin in range(first, last, SUMMED):
         gap = 0.0

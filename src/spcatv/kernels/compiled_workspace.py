@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from spcatv._util.types import Array, FloatArray, IntArray
-from spcatv.kernels.base import LoadingTerms
-from spcatv.kernels.compiled import kernel, read_only
-from spcatv.kernels.lanes import LANE_BYTES
-from spcatv.kernels.team import ALL, on_ranges, own_range, run_shares, this_kernel
-from spcatv.structure import Structure
+from spcatv.kernels.compiled import inlined_kernel, read_only
+from spcatv.kernels.simd import LANE_BYTES, inverse_root, larger, smaller, splat
+from spcatv.kernels.thread_pool import own_range, run_on_ranges, shared_kernel
+from spcatv.kernels.workspace import LoadingTerms
 
 # Below this share of active chunks or blocks an iteration skips the others.
 WORTH_SKIPPING = 0.8
-
-Made = TypeVar("Made")
-
-
-def cached_layout(structure: Structure, make: Callable[[Any], Made]) -> Made:
-    """Return ``make(structure)``, computed once per structure: neither of them ever changes."""
-    name = f"_layout_{make.__name__}"
-    if name not in structure.__dict__:
-        structure.__dict__[name] = make(structure)
-    layout: Made = structure.__dict__[name]
-    return layout
 
 
 def aligned_zeros(shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
@@ -43,22 +30,16 @@ def aligned_zeros(shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
     return memory[begin : begin + n_bytes].view(dtype).reshape(shape)
 
 
-@kernel
-def _pick(number: int, n_threads: int, board: Any, source: Any, index: Any, out: Any) -> None:
-    if number == ALL:
-        run_shares(this_kernel(), n_threads, board)
-        return
+@shared_kernel
+def _pick(number: int, n_threads: int, source: Any, index: Any, out: Any) -> None:
     first, last = own_range(number, n_threads, len(index), 1)
     own_index, own_out = index[first:last], out[first:last]
     for j in range(len(own_index)):
         own_out[j] = source[own_index[j]]
 
 
-@kernel
-def _put(number: int, n_threads: int, board: Any, source: Any, index: Any, out: Any) -> None:
-    if number == ALL:
-        run_shares(this_kernel(), n_threads, board)
-        return
+@shared_kernel
+def _put(number: int, n_threads: int, source: Any, index: Any, out: Any) -> None:
     first, last = own_range(number, n_threads, len(index), 1)
     own_index, own_source = index[first:last], source[first:last]
     for j in range(len(own_index)):
@@ -68,13 +49,39 @@ def _put(number: int, n_threads: int, board: Any, source: Any, index: Any, out: 
 def _picked(source: Array, index: IntArray, dtype: npt.DTypeLike = np.float64) -> FloatArray:
     """Return ``source[index]`` in another precision, without a copy in between."""
     out = np.empty(len(index), dtype=dtype)
-    on_ranges(_pick, (read_only(source), read_only(index), out), len(index))
+    run_on_ranges(_pick, (read_only(source), read_only(index), out), len(index))
     return out
 
 
 def _place(source: Array, index: IntArray, out: Array) -> None:
     """``out[index] = source`` for an index without repetitions."""
-    on_ranges(_put, (read_only(source), read_only(index), out), len(index))
+    run_on_ranges(_put, (read_only(source), read_only(index), out), len(index))
+
+
+@inlined_kernel
+def into_ball(squares: Any, reach: float, one: float) -> Any:
+    """``1 / max(1, norm)`` for squared norms, times `reach`, in the working precision."""
+    return inverse_root(larger(splat(reach) * squares, splat(one)))
+
+
+@inlined_kernel
+def surely_into_ball(squares: Any, radius: float) -> Any:
+    """Factor that brings groups into a ball, in float64; `radius` is smaller by more than rounding."""
+    return smaller(splat(radius) * inverse_root(larger(squares, splat(0.5 * radius * radius))), splat(1.0))
+
+
+@inlined_kernel
+def penalty_of(norm: Any, numbers: Any) -> Any:
+    """``h`` of groups of operator rows, by their norms and `DualBall.value_factors`."""
+    slope, corner, curve = numbers[0], numbers[1], numbers[2]
+    inner = smaller(norm, splat(corner))
+    return splat(slope) * (norm - inner) + splat(curve) * inner * inner
+
+
+@inlined_kernel
+def row_share(row: Any, dual: Any, numbers: Any) -> Any:
+    """Share of an operator row in ``h* - dual'z``, by `DualBall.value_factors`."""
+    return (splat(numbers[3]) * dual - row) * dual
 
 
 class CompiledWorkspace:
@@ -118,11 +125,10 @@ class CompiledWorkspace:
         damping, reach = self._ball.step_factors(sigma)
         return self._steps(1, rho, rho * damping, reach, sigma)
 
-    def _numbers(self, dtype: npt.DTypeLike) -> tuple[Any, ...]:
-        """`DualBall.value_factors` as finite numbers of a precision."""
+    def _numbers(self, dtype: npt.DTypeLike) -> FloatArray:
+        """Return `DualBall.value_factors` as finite numbers of a precision."""
         largest = 0.25 * float(np.finfo(dtype).max)
-        kind: Any = np.dtype(dtype).type
-        return tuple(kind(min(factor, largest)) for factor in self._ball.value_factors())
+        return np.minimum(self._ball.value_factors(), largest).astype(dtype)
 
     def _lower_bound(self, threshold: float) -> float:
         """Lower clip bound of soft thresholding; below all entries, and so one-sided, for loadings >= 0."""
