@@ -14,7 +14,7 @@ from spcatv.kernels.duality_gap import SUMMED, smooth_shares
 from spcatv.kernels.grid_layout import lay_out
 from spcatv.problem import HuberTV, as_penalty
 from spcatv.structure import concat, graph, grid, mesh
-from spcatv.structure.shapes import icosphere
+from spcatv.structure.mesh import icosphere
 
 RNG = np.random.default_rng(0)
 ADJACENCY = sp.random_array((5000, 5000), density=1e-3, rng=RNG)

@@ -21,7 +21,7 @@ from spcatv.problem import HuberTV, LoadingProblem, TotalVariation, as_penalty
 from spcatv.solvers.dual import dual_gradient
 from spcatv.solvers.pdhg import pdhg
 from spcatv.structure import concat, from_matrix, graph, grid, groups, mesh
-from spcatv.structure.shapes import icosphere
+from spcatv.structure.mesh import icosphere
 
 TOLERANCE = {"float64": 1e-11, "float32": 3e-4}
 PENALTIES = ["tv", "graphnet", HuberTV(0.1)]

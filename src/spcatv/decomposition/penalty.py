@@ -11,7 +11,7 @@ from spcatv._util.types import FloatArray
 from spcatv.data import Products
 from spcatv.kernels.vectors import lengths
 from spcatv.problem import LoadingProblem, Penalty, as_penalty
-from spcatv.problem.structured import has_structured_term
+from spcatv.problem.composite import has_structured_term
 from spcatv.solvers import Solver
 from spcatv.solvers.warm import WarmSolver, warm_solver
 from spcatv.structure import Structure

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import eigvals_banded
 
-from spcatv.structure import norm
-from spcatv.structure.norm import LanczosRun, collatz_wielandt, lanczos_steps, spectral_norm_squared
+from spcatv.structure import bounds
+from spcatv.structure.bounds import LanczosRun, collatz_wielandt, lanczos_steps, spectral_norm_squared
 
 
 def true_norm_squared(matrix):
@@ -27,7 +27,7 @@ def test_never_below_and_hardly_above(n_rows, n_columns, exponent, iterative, se
     matrix.data = rng.choice([-1, 1], matrix.nnz) * 10 ** rng.uniform(-exponent, 0, matrix.nnz)
     with pytest.MonkeyPatch.context() as patch:
         if iterative:
-            patch.setattr(norm, "EXACT_DIMENSION", 0)
+            patch.setattr(bounds, "EXACT_DIMENSION", 0)
         bound = spectral_norm_squared(matrix)
     truth = true_norm_squared(matrix)
     assert truth <= bound * (1 + 1e-14)
@@ -73,7 +73,7 @@ def test_lanczos_reaches_the_promised_share():
     early = run.advance(10)
     late = run.advance(lanczos_steps(n) - 10)
     assert early <= late <= truth * (1 + 1e-12)
-    assert late >= (1 - norm.LANCZOS_SLACK) * truth
+    assert late >= (1 - bounds.LANCZOS_SLACK) * truth
     fresh = LanczosRun(lambda x: gram @ x, n).advance(lanczos_steps(n))
     assert fresh == late
 
