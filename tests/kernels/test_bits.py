@@ -88,13 +88,13 @@ def test_first_process_and_later_ones_agree(tmp_path, monkeypatch):
         import scipy.sparse as sp
         from spcatv import SPCATV
         from spcatv._util import threads
-        from spcatv.kernels import edges, products, thread_pool
+        from spcatv.kernels import edges, matvec, thread_pool
         from spcatv.kernels import grid as grids
         from spcatv.structure import concat, graph, grid, icosphere, mesh
         warnings.simplefilter("ignore")
         seed, n_threads = map(int, sys.argv[1:])
         threads.most_threads = lambda: n_threads
-        grids.THREAD_CELLS = edges.THREAD_BLOCKS = thread_pool.THREAD_ENTRIES = products.THREAD_ENTRIES = 1
+        grids.THREAD_CELLS = edges.THREAD_BLOCKS = thread_pool.THREAD_ENTRIES = matvec.THREAD_ENTRIES = 1
         rng = np.random.default_rng(0)
         weights = sp.random_array((90, 90), density=0.05, rng=rng)
         structures = [grid((50,)), grid((12, 13)), grid((12, 13), isotropic=False), grid((6, 7, 8))]

@@ -7,7 +7,7 @@ from numpy.testing import assert_array_equal
 
 from spcatv import SPCATV
 from spcatv._util import threads
-from spcatv.kernels import LoadingTerms, StepSizes, products, thread_pool, workspace_for
+from spcatv.kernels import LoadingTerms, StepSizes, matvec, thread_pool, workspace_for
 from spcatv.kernels import edges as edge_kernel
 from spcatv.kernels import grid as grid_kernel
 from spcatv.kernels.duality_gap import SUMMED, smooth_shares
@@ -38,7 +38,7 @@ def small_parts(monkeypatch):
     monkeypatch.setattr(edge_kernel, "THREAD_BLOCKS", 1)
     monkeypatch.setattr(edge_kernel, "SUMMED", 5)
     monkeypatch.setattr(thread_pool, "THREAD_ENTRIES", 1)
-    monkeypatch.setattr(products, "THREAD_ENTRIES", 1)
+    monkeypatch.setattr(matvec, "THREAD_ENTRIES", 1)
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def used(monkeypatch):
         real(driver, arguments, n_threads)
 
     real = thread_pool.run_shares
-    for module in (grid_kernel, edge_kernel, products, thread_pool):
+    for module in (grid_kernel, edge_kernel, matvec, thread_pool):
         monkeypatch.setattr(module, "run_shares", counted)
     return counts
 

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from spcatv._util import threads
 from spcatv.data import array as array_module
 from spcatv.data import as_data
-from spcatv.kernels import products, thread_pool
+from spcatv.kernels import matvec, thread_pool
 
 SHAPES = {"rows": (263, 4500), "panels": (37, 21_001), "few of both": (3, 5)}
 
@@ -15,9 +15,9 @@ SHAPES = {"rows": (263, 4500), "panels": (37, 21_001), "few of both": (3, 5)}
 @pytest.fixture
 def many_parts(monkeypatch):
     """Cut small data as finely as large ones."""
-    monkeypatch.setattr(products, "WIDE_MATRIX", 1 << 14)
-    monkeypatch.setattr(products, "BLOCK_ENTRIES", 1 << 18)
-    monkeypatch.setattr(products, "THREAD_ENTRIES", 1)
+    monkeypatch.setattr(matvec, "WIDE_MATRIX", 1 << 14)
+    monkeypatch.setattr(matvec, "BLOCK_ENTRIES", 1 << 18)
+    monkeypatch.setattr(matvec, "THREAD_ENTRIES", 1)
     monkeypatch.setattr(array_module, "THREAD_ENTRIES", 1)
     monkeypatch.setattr(array_module, "PRODUCT_ENTRIES", 1 << 14)
     monkeypatch.setattr(array_module, "PRODUCT_ROWS", 8)
@@ -54,12 +54,12 @@ def test_bits_do_not_depend_on_the_number_of_threads(monkeypatch, many_parts, na
         used.append(n_threads)
         real(share, n_threads, stop)
 
-    def counted_team(driver, arguments, n_threads):
+    def counted(driver, arguments, n_threads):
         used.append(n_threads)
         thread_pool.run_shares(driver, arguments, n_threads)
 
     monkeypatch.setattr(threads, "together", counted)
-    monkeypatch.setattr(products, "run_shares", counted_team)
+    monkeypatch.setattr(matvec, "run_shares", counted)
     for n_threads in (1, 2, 4):
         monkeypatch.setattr(threads, "most_threads", lambda n_threads=n_threads: n_threads)
         found = OPERATIONS[name](data, v, u, many)
