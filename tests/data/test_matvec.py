@@ -54,12 +54,12 @@ def test_bits_do_not_depend_on_the_number_of_threads(monkeypatch, many_parts, na
         used.append(n_threads)
         real(share, n_threads, stop)
 
-    def counted(driver, arguments, n_threads):
+    def counted_shares(driver, arguments, n_threads):
         used.append(n_threads)
         thread_pool.run_shares(driver, arguments, n_threads)
 
     monkeypatch.setattr(threads, "together", counted)
-    monkeypatch.setattr(matvec, "run_shares", counted)
+    monkeypatch.setattr(matvec, "run_shares", counted_shares)
     for n_threads in (1, 2, 4):
         monkeypatch.setattr(threads, "most_threads", lambda n_threads=n_threads: n_threads)
         found = OPERATIONS[name](data, v, u, many)

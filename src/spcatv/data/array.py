@@ -92,7 +92,7 @@ class ArrayData:
     ) -> tuple[FloatArray, FloatArray]:
         """``S = M V' - shift`` and ``S'M`` for ``M = X - 1 mean'``, sums of blocks in float64."""
         if len(vectors) <= FEW_VECTORS:
-            return products.there_and_back_many(self.array, self.samples, mean, vectors, shift)
+            return matvec.there_and_back_many(self.array, self.samples, mean, vectors, shift)
         scores, back = -shift.astype(np.float64), np.zeros(vectors.shape)
         thin, middle = vectors.astype(self.dtype), mean.astype(self.dtype)
         panels, is_centred = self._panels(PRODUCT_COLUMNS), not middle.any()
