@@ -338,7 +338,8 @@ PAGES = {
 MODULES = {
     "spcatv.images.bids": bids,
     **dict.fromkeys(
-        [f"spcatv.images.{name}" for name in ("estimator", "search", "cohort", "features", "space")], volumes
+        [f"spcatv.images.{name}" for name in ("estimator", "cv", "dataset", "quality", "spaces.base")],
+        volumes,
     ),
     "spcatv._util.quality": volumes,
     "spcatv.selection.cluster": selection,

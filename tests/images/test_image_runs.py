@@ -19,8 +19,8 @@ from spcatv.images import (
     make_reading,
     read_cohort,
 )
-from spcatv.images.run_confounds import beside
-from spcatv.images.runs import Run
+from spcatv.images.confounds import table_beside
+from spcatv.images.spaces.base import Run
 
 SHAPE = (5, 4, 3)
 MASK = np.ones(SHAPE, bool)
@@ -92,7 +92,7 @@ def test_single_images_and_maps_are_left_alone(runs, recwarn):
 @pytest.mark.parametrize("with_confounds", [False, True])
 def test_cleaning_is_that_of_nilearn(runs, wanted, with_confounds, monkeypatch):
     # so small that every run is cleaned in many blocks
-    monkeypatch.setattr("spcatv.images.runs.BLOCK_VALUES", 7 * N_VOLUMES)
+    monkeypatch.setattr("spcatv.images.preprocessing.BLOCK_VALUES", 7 * N_VOLUMES)
     rng = np.random.default_rng(3)
     tables = [rng.standard_normal((len(X), 3)) for X in runs] if with_confounds else None
     found = read([as_image(X) for X in runs], tables, **wanted).X
@@ -186,7 +186,7 @@ def test_rounding_errors_are_no_signal(runs):
 
 
 def test_what_cannot_be_cleaned_is_refused_before_it_is_read(runs, monkeypatch):
-    monkeypatch.setattr("spcatv.images.cohort.read_matrix", None)
+    monkeypatch.setattr("spcatv.images.dataset.read_matrix", None)
     with pytest.raises(ImageError, match=r"image 2: is a single volume.*--no-standardize-runs"):
         read([as_image(runs[0]), as_image(runs[1][:1])], standardize_runs=True)
     with pytest.raises(ImageError, match="image 1: does not state the time"):
@@ -250,7 +250,7 @@ def test_runs_too_short_for_a_filter_are_named_before_they_are_read(
     nib.save(as_image(runs[0][: needed - 1]), short)
     with pytest.raises(ValueError, match="padlen"):
         clean(runs[0][: needed - 1].astype(float), detrend=False, t_r=T_R, **wanted)
-    monkeypatch.setattr("spcatv.images.cohort.read_matrix", None)  # never reached
+    monkeypatch.setattr("spcatv.images.dataset.read_matrix", None)  # never reached
     said = (
         rf"short_bold.* {needed - 1} volumes, and {' and '.join(wanted)} needs? at least {needed};.*detrend"
     )
@@ -270,7 +270,7 @@ def test_runs_too_short_for_a_filter_are_named_before_they_are_read(
         ({"run_confounds": "scrub"}, "the strategy 'scrub' cannot be used: it would drop volumes"),
         ({"run_confounds": [3]}, "run_confounds must be names"),
         ({"resample": "yes"}, "resample must be True or False"),
-        ({"memory": 3}, "memory must be a path"),
+        ({"cache": 3}, "cache must be the path"),
     ],
     ids=str,
 )
@@ -313,12 +313,12 @@ def fmriprep(tmp_path):
 
 
 def test_tables_are_found_by_entities(fmriprep, tmp_path):
-    found = [beside(Run(str(file), 0, 80, (file,))) for file in fmriprep]
+    found = [table_beside(Run(str(file), 0, 80, (file,))) for file in fmriprep]
     assert [path.name for path in found] == [
         f"sub-01_task-rest_run-{number}_desc-confounds_timeseries.tsv" for number in (1, 2)
     ]
-    assert beside(Run("x", 0, 80, (tmp_path / "sub-03_task-rest_bold.nii.gz",))) is None
-    assert beside(Run("in memory", 0, 80)) is None
+    assert table_beside(Run("x", 0, 80, (tmp_path / "sub-03_task-rest_bold.nii.gz",))) is None
+    assert table_beside(Run("in memory", 0, 80)) is None
 
 
 @pytest.mark.parametrize(
@@ -351,7 +351,7 @@ def test_new_runs_bring_their_own_tables(fmriprep):
 
 
 def test_volumes_before_the_steady_state_are_regressed_out(fmriprep):
-    path = beside(Run("", 0, 80, (fmriprep[0],)))
+    path = table_beside(Run("", 0, 80, (fmriprep[0],)))
     table = pd.read_csv(path, sep="\t")
     table["non_steady_state_outlier00"] = np.eye(80)[0]
     table.to_csv(path, sep="\t", index=False)
@@ -363,15 +363,15 @@ def test_volumes_before_the_steady_state_are_regressed_out(fmriprep):
 @pytest.mark.parametrize(
     ("change", "words", "message"),
     [
-        (lambda t: t.iloc[:-1], ["csf"], "has 79 rows, but .*run-1.* has 80 volumes"),
+        (lambda t: t.iloc[:-1], ["csf"], "has 79 rows, but there are 80 volumes"),
         (lambda t: t.drop(columns="csf"), ["csf"], "no column is called or matches 'csf'"),
         (lambda t: t.assign(csf=np.where(np.arange(80) == 5, np.nan, 1)), ["csf"], "row 6, column 'csf'"),
-        (lambda t: t.assign(csf="high"), ["csf"], "must be numbers"),
+        (lambda t: t.assign(csf="high"), ["csf"], "must be a table of numbers"),
         (lambda t: t, ["a_comp_cor_0[0-4]"], "no column is called or matches"),
     ],
 )
 def test_bad_tables_are_named(fmriprep, change, words, message):
-    path = beside(Run("", 0, 80, (fmriprep[0],)))
+    path = table_beside(Run("", 0, 80, (fmriprep[0],)))
     change(pd.read_csv(path, sep="\t")).to_csv(path, sep="\t", index=False)
     with pytest.raises(ImageError, match=message) as error:
         read(fmriprep, run_confounds=words, standardize_runs=True)

@@ -14,7 +14,7 @@ from spcatv.cli import kinds
 from spcatv.cli.kinds import Kind
 
 BAD_FEATURES = ("drop", "raise")
-# the rules of spcatv.images.mask_rules, which cannot be imported without its extra
+# the rules of spcatv.images.masking, which cannot be imported without its extra
 MASK_RULES = ("nonzero", "background", "epi", "whole-brain-template", "gm-template", "wm-template")
 NO_HEMISPHERE = "-"
 INPUT, BIDS, MODEL, PENALISED, SELECTION = "input", "bids", "model", "penalised model", "selection"

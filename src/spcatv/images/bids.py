@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spcatv._util.naming import some_of
-from spcatv.images.formats import file_suffixes
-from spcatv.images.loading import ImageError
+from spcatv.images.files import ImageError
+from spcatv.images.spaces import file_suffixes
 
 DESCRIPTION = "dataset_description.json"
 PARTICIPANTS = "participants.tsv"

@@ -1,4 +1,4 @@
-"""The image formats there are, and which of them a user gave."""
+"""Image formats, and the one of given images."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ import numpy as np
 
 from spcatv._util.entities import PAIR
 from spcatv._util.excluding import kept_samples
-from spcatv.images.cifti import CiftiSpace
-from spcatv.images.loading import ImageError, image_errors, image_name, is_path
-from spcatv.images.overlays import by_hemisphere
-from spcatv.images.space import Space
-from spcatv.images.surface import SurfaceSpace
-from spcatv.images.volume import VolumeSpace
+from spcatv.images.files import ImageError, image_errors, image_name, is_path
+from spcatv.images.spaces.base import Space
+from spcatv.images.spaces.cifti import CiftiSpace
+from spcatv.images.spaces.surface import SurfaceSpace, by_hemisphere
+from spcatv.images.spaces.volume import VolumeSpace
 
 # The first space that recognises an image opens it. Volumes come last: they take whatever is left, and say
 # what is wrong with it.
