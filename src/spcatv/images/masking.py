@@ -34,6 +34,8 @@ NILEARN: dict[str, tuple[str, dict[str, Any]]] = {
 }
 STRATEGIES = (NONZERO, *NILEARN)
 FROM_VALUES = (NONZERO, "background", "epi")
+# values that are added to the sums of images at a time
+BLOCK_VALUES = 2**16
 # warn about a mask that fills more than this share of the box of voxels, or less by a strategy of nilearn
 LARGEST_FILL, SMALLEST_FILL = 0.6, 0.05
 
@@ -77,13 +79,15 @@ class FrameSums:
         return cls(np.zeros(shape), np.zeros(shape, dtype), np.zeros(shape, dtype))
 
     def add(self, frame: Array) -> None:
-        """Add an array, one slice after the other."""
-        for place in range(frame.shape[2]):
-            values = frame[..., place]
+        """Add an array, some slices at a time."""
+        step = max(1, BLOCK_VALUES // max(1, frame.shape[0] * frame.shape[1]))
+        for first in range(0, frame.shape[2], step):
+            slices = (..., slice(first, first + step))
+            values = frame[slices]
             finite = np.isfinite(values)
-            self.total[..., place] += np.where(finite, values, 0)
-            self.n_finite[..., place] += finite
-            self.n_nonzero[..., place] += finite & (values != 0)
+            self.total[slices] += np.where(finite, values, 0)
+            self.n_finite[slices] += finite
+            self.n_nonzero[slices] += finite & (values != 0)
         self.n_frames += 1
 
     def merge(self, other: FrameSums) -> None:

@@ -84,11 +84,6 @@ class Reading:
         return self.high_pass is not None or self.low_pass is not None
 
     @property
-    def bandpass(self) -> bool:
-        """Whether runs are filtered by two cutoffs."""
-        return self.high_pass is not None and self.low_pass is not None
-
-    @property
     def cleans(self) -> bool:
         """Whether runs are cleaned at all; "auto" must be settled first."""
         return self.standardize_runs != "none" or self.detrend or self.filters or bool(self.run_confounds)
@@ -176,10 +171,11 @@ def make_reading(
         t_r=_positive("t_r", t_r),
         run_confounds=_words(run_confounds),
     )
-    if reading.bandpass and reading.high_pass >= reading.low_pass:  # type: ignore[operator]
+    high, low = reading.high_pass, reading.low_pass
+    if high is not None and low is not None and high >= low:
         raise ValueError(
-            f"high_pass ({reading.high_pass:g} Hz) must be below low_pass ({reading.low_pass:g} Hz): "
-            "frequencies between the two are kept"
+            f"high_pass ({high:g} Hz) must be below low_pass ({low:g} Hz): frequencies between the two are "
+            "kept"
         )
     return reading
 
@@ -292,10 +288,11 @@ def _check_degrees(run: Run, reading: Reading, confounds: FloatArray | None) -> 
 
 def _check_filter(run: Run, reading: Reading) -> None:
     """Refuse a run that is too short for SciPy, or a filter that removes all frequencies of a run."""
-    needed = EXTENSION * (FILTER_ORDER * (2 if reading.bandpass else 1) + 1) + 1
+    both = reading.high_pass is not None and reading.low_pass is not None
+    needed = EXTENSION * (FILTER_ORDER * (2 if both else 1) + 1) + 1
     if run.n_samples < needed:
         one = "high_pass" if reading.low_pass is None else "low_pass"
-        names = "high_pass and low_pass need" if reading.bandpass else f"{one} needs"
+        names = "high_pass and low_pass need" if both else f"{one} needs"
         raise ImageError(
             f"{run.name}: has {run.n_samples} volumes, and {names} at least {needed}; leave such runs out "
             "(exclude=, --exclude), or filter none: detrend=True (--detrend) removes slow drifts from runs "
