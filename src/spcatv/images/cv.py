@@ -266,7 +266,7 @@ class ImageSPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEsti
 
     @property
     def components_img_(self) -> Any:
-        """The loading maps of the chosen model as an image."""
+        """Loading maps of the chosen model as an image."""
         return self.best_estimator_.components_img_
 
     @property

@@ -349,25 +349,25 @@ device, random_state
 
     @property
     def mask_img_(self) -> Any:
-        """The voxels or vertices that were used, as an image: 1 inside, 0 outside."""
+        """Mask of the voxels or vertices that were used: 1 inside, 0 outside."""
         check_is_fitted(self, "estimator_")
         return self.space_.mask_image()
 
     @property
     def variance_(self) -> FloatArray:
-        """The variance that each component explains, ``explained_variance_``."""
+        """Variance explained by each component, ``explained_variance_``."""
         check_is_fitted(self, "estimator_")
         return self.estimator_.explained_variance_
 
     @property
     def components_img_(self) -> Any:
-        """The loading maps as an image, one map per component."""
+        """Loading maps as an image, one map per component."""
         check_is_fitted(self, "estimator_")
         return self.space_.to_images(self.components_, default_names(len(self.components_)))
 
     @property
     def n_dropped_(self) -> int:
-        """Number of voxels or vertices that were dropped from the mask; 0 if all could be used."""
+        """Number of voxels or vertices that were dropped from the mask."""
         check_is_fitted(self, "estimator_")
         return self.dropped_.n_dropped
 

@@ -80,17 +80,17 @@ class Reading:
 
     @property
     def filters(self) -> bool:
-        """Whether runs are filtered, which needs the time between volumes."""
+        """True if runs are filtered, which needs the time between volumes."""
         return self.high_pass is not None or self.low_pass is not None
 
     @property
     def cleans(self) -> bool:
-        """Whether runs are cleaned at all; "auto" must be settled first."""
+        """True if runs are cleaned at all; "auto" must be settled first."""
         return self.standardize_runs != "none" or self.detrend or self.filters or bool(self.run_confounds)
 
     @property
     def centres_runs(self) -> bool:
-        """Whether every feature of a run has mean zero afterwards."""
+        """True if every feature of a run has mean zero afterwards."""
         return self.standardize_runs not in ("none", AUTO) or self.detrend or self.high_pass is not None
 
     def settled(self, any_series: bool) -> Reading:

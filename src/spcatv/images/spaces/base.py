@@ -93,7 +93,7 @@ class Samples(ABC):
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The files of the samples, in order; images in memory have none."""
+        """Files of the samples, in order; images in memory have none."""
         return tuple(file for run in self.runs for file in run.files)
 
     @property

@@ -67,7 +67,7 @@ BLOCK_VALUES = 4_000_000
 
 @dataclass(frozen=True, eq=False)
 class CiftiSpace(Space):
-    """The grayordinates of a CIFTI-2 file: cortical vertices, then voxels.
+    """Grayordinates of a CIFTI-2 file: cortical vertices, then voxels.
 
     Features are the vertices of the left and then of the right cortex in the order of the mesh, followed by
     the voxels in C order, whatever the order in the file.
@@ -127,11 +127,11 @@ class CiftiSpace(Space):
 
     @cached_property
     def columns(self) -> IntArray:
-        """The column of the files behind every feature, shape (P,)."""
+        """Column of the files for every feature, shape (P,)."""
         return np.concatenate([*self._cortex_columns.values(), self._voxel_columns])
 
     def places(self) -> IntArray:
-        """Return the column of the files behind every feature."""
+        """Return the column of the files for every feature."""
         return self.columns
 
     @property
@@ -209,7 +209,7 @@ class CiftiSpace(Space):
 
     @cached_property
     def vertex_sets(self) -> tuple[VertexSet, ...]:
-        """The vertices of each cortex."""
+        """Vertices of each cortex."""
         sets, start = [], 0
         for hemi, columns in self._cortex_columns.items():
             if len(columns):
@@ -219,7 +219,7 @@ class CiftiSpace(Space):
 
     @cached_property
     def voxel_set(self) -> VoxelSet | None:
-        """The voxels of the subcortical structures, after all vertices."""
+        """Voxels of the subcortical structures, after all vertices."""
         columns = self._voxel_columns
         if len(columns) == 0:
             return None
@@ -376,7 +376,7 @@ class CiftiFile:
 
     @property
     def is_series(self) -> bool:
-        """Whether the rows are time points."""
+        """True if the rows are time points."""
         return isinstance(self.rows, SeriesAxis)
 
     @property

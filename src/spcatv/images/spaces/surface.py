@@ -174,7 +174,7 @@ def meshes_from_state(hemispheres: Any, arrays: Mapping[str, Array]) -> dict[str
 
 @dataclass(frozen=True, eq=False)
 class SurfaceSpace(Space):
-    """The vertices of a mask on each hemisphere, left before right, in the order of the mesh."""
+    """Vertices of a mask on each hemisphere, left before right, in the order of the mesh."""
 
     meshes: Mapping[str, SurfaceMesh]  # by "left" and "right", or one of them
     # labels of shape (n_vertices,) by the same keys; 0 is outside, differences are taken inside a label only
@@ -222,7 +222,7 @@ class SurfaceSpace(Space):
 
     @cached_property
     def slices(self) -> dict[str, slice]:
-        """The features of every hemisphere."""
+        """Features of every hemisphere."""
         sizes = [int(np.count_nonzero(labels)) for labels in self.labels.values()]
         ends = np.cumsum(sizes).tolist()
         return {
@@ -326,7 +326,7 @@ class SurfaceSpace(Space):
 
     @cached_property
     def vertex_sets(self) -> tuple[VertexSet, ...]:
-        """The vertices in the mask of each hemisphere."""
+        """Vertices in the mask of each hemisphere."""
         return tuple(
             VertexSet(part.start, hemi, np.flatnonzero(self.labels[hemi]), self.meshes[hemi])
             for hemi, part in self.slices.items()

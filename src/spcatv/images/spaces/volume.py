@@ -69,7 +69,7 @@ def neighbour_distances(affine: FloatArray) -> list[float]:
 
 @dataclass(frozen=True, eq=False)
 class VolumeSpace(Space):
-    """The voxels of a mask, in C order."""
+    """Voxels of a mask, in C order."""
 
     # 0 is outside; differences between voxels are taken inside a label only, shape (n_x, n_y, n_z)
     labels: IntArray
@@ -125,7 +125,7 @@ class VolumeSpace(Space):
 
     @cached_property
     def mask(self) -> BoolArray:
-        """True for the voxels that are features, in the shape of the images."""
+        """True for voxels that are features, in the shape of the images."""
         return np.asarray(self.labels != 0)
 
     @cached_property
@@ -139,7 +139,7 @@ class VolumeSpace(Space):
 
     @cached_property
     def _fortran_places(self) -> IntArray:
-        """The numbers of the voxels in the box in the order of a NIfTI file."""
+        """Numbers of the voxels in the box in the order of a NIfTI file."""
         return np.ravel_multi_index(np.nonzero(self.mask), self.mask.shape, order="F")
 
     def inside(self, frame: Array) -> Array:
@@ -335,12 +335,12 @@ class Volume:
 
     @property
     def file(self) -> Path | None:
-        """The file that holds the values; None for an array in memory."""
+        """File that holds the values; None for an array in memory."""
         return file_behind(self.image)
 
     @property
     def says_orientation(self) -> bool:
-        """Whether the header states how the axes lie in space; otherwise nibabel has guessed the affine."""
+        """False if the header does not state the orientation, and nibabel has guessed the affine."""
         return _says_orientation(self.image)
 
     @property
