@@ -1,89 +1,84 @@
-"""Results folders that earlier versions wrote stay readable; damaged ones are refused by name."""
+"""A results folder is read back as it was written; damaged files are refused by name."""
 
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from spcatv.cli import main
 from spcatv.results import ResultsError, claimed_folder, open_model, read_results, report_file
 from spcatv.results.folder import component_maps
 
-# written by spca-tv 0.1.0: `select` on volumes and on an array, `fit --sparsity 0.7,0.8` with confounds
-EARLIER = Path(__file__).parent / "earlier"
-IMAGES = ("selection", "alphas")
-KINDS = ("array", *IMAGES)
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """Results of `select` on a small array."""
+    folder = tmp_path_factory.mktemp("written")
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((24, 42))
+    X[:, :14] += 4 * rng.standard_normal((24, 1))
+    X[:, 21:30] += 3 * rng.standard_normal((24, 1))
+    np.save(folder / "X.npy", X)
+    options = {
+        "--array": folder / "X.npy",
+        "--shape": "6,7",
+        "--n-components": 2,
+        "--output": folder / "results",
+        "--smoothness": 1,
+        "--cv": 2,
+        "--n-bootstraps": 3,
+        "--n-splits": 2,
+        "--tol": 1e-3,
+    }
+    given = [str(word) for option in options.items() for word in option]
+    assert main(["select", *given, "--sparsity", "0.5", "0.7", "--quiet"]) == 0
+    return folder / "results"
 
 
-def results(kind):
-    if kind in IMAGES:
-        pytest.importorskip("nilearn", reason="images are read with nilearn (extra `images`)")
-    return read_results(EARLIER / kind)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_folder_of_an_earlier_version_is_read(kind):
-    found = results(kind)
-    assert found.saved.versions["spca-tv"] == "0.1.0"
-    assert found.model.components_.shape == (2, 42 if kind == "array" else 60)
-    assert found.scores.values.shape == (12, 2)
+def test_a_results_folder_is_read(written):
+    found = read_results(written)
+    assert found.model.components_.shape == (2, 42)
+    assert found.scores.values.shape == (24, 2)
     assert found.scores.values.std(axis=0) == pytest.approx(
-        np.sqrt(11 / 12 * found.model.explained_variance_), rel=1e-3
+        np.sqrt(23 / 24 * found.model.explained_variance_), rel=1e-3
     )
     assert (np.diff(found.ceiling) > 0).all()
-    assert "/study/" in found.config
-    assert (found.selection is None) == (kind == "alphas")
-    assert (found.stability is None) == (kind == "alphas")
-
-
-@pytest.mark.parametrize("kind", ["array", "selection"])
-def test_selection_and_stability_of_an_earlier_version(kind):
-    found = results(kind)
-    chosen = found.selection.columns["param_alpha"][found.selection.best_index]
-    assert (float(chosen), found.selection.rule, found.selection.n_folds) == (found.model.alpha, "paper", 3)
-    assert found.stability.dice.shape == (5 if kind == "selection" else 4, 2)
+    assert "n_components = 2" in found.config
+    selection = found.selection
+    assert float(selection.columns["param_sparsity"][selection.best_index]) == found.model.sparsity
+    assert (selection.rule, selection.n_folds) == ("one_se", 2)
+    assert found.stability.dice.shape == (3, 2)
     inside = np.isfinite(found.stability.found)
     assert inside.any(axis=1).all()
     assert (found.model.components_[inside] != 0).all()
+    assert [record.n_splits for record in found.halves] == [2, 2]
 
 
-def test_alphas_and_weights_of_an_earlier_version():
-    model = results("alphas").model
-    first, second = model.alpha
-    assert second > first
-    for weights in (model.l1_, model.l2_, model.tv_):
-        assert weights[1] / weights[0] == pytest.approx(second / first)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_report_of_an_earlier_version(kind):
-    generate_report = pytest.importorskip("spcatv.report").generate_report
-    page = generate_report(results(kind)).html
-    assert ('id="selection-table"' in page) == (kind != "alphas")
-    assert "spca-tv 0.1.0" in page
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_results_of_an_earlier_version_can_be_replaced(kind, tmp_path):
+def test_results_can_be_replaced(written, tmp_path):
     folder = tmp_path / "results"
-    shutil.copytree(EARLIER / kind, folder)
+    shutil.copytree(written, folder)
     report_file(folder).write_text("page")
     with claimed_folder(folder, overwrite=True) as temporary:
         (temporary / "new").write_text("x")
-    # the report is not lost, but it is no longer that of these results
-    assert {file.name: file.read_text() for file in folder.iterdir()} == {
-        "desc-SPCATV_report.old.html": "page",
-        "new": "x",
-    }
+    assert [file.name for file in folder.iterdir()] == ["new"]
 
 
-def test_names_in_the_folder(tmp_path):
-    for kind, suffix in (("array", ".npy"), ("selection", ".nii.gz")):
-        assert [file.name for file in component_maps(EARLIER / kind)] == [f"desc-SPCATV_components{suffix}"]
-    folder = EARLIER / "array"
-    assert report_file(folder) == report_file(folder / "model") == folder / "desc-SPCATV_report.html"
-    assert open_model(folder).kind == open_model(folder / "model").kind == "SPCATV"
-    shutil.copytree(folder / "model", tmp_path / "alone")
+def test_results_whose_replacement_was_interrupted_are_read(written, tmp_path):
+    """A process was killed between the two renames that replace a folder."""
+    shutil.copytree(written, tmp_path / ".results.spca-tv-previous")
+    assert read_results(tmp_path / "results").scores.values.shape == (24, 2)
+    with (
+        pytest.raises(ResultsError, match="--overwrite is not given"),
+        claimed_folder(tmp_path / "results", overwrite=False),
+    ):
+        pytest.fail("not refused")
+
+
+def test_names_in_the_folder(written, tmp_path):
+    assert [file.name for file in component_maps(written)] == ["desc-SPCATV_components.npy"]
+    assert report_file(written) == report_file(written / "model") == written / "desc-SPCATV_report.html"
+    assert open_model(written).kind == open_model(written / "model").kind == "SPCATV"
+    shutil.copytree(written / "model", tmp_path / "alone")
     assert report_file(tmp_path / "alone") == tmp_path / "alone_report.html"
     alone = read_results(tmp_path / "alone")
     assert (alone.scores, alone.ceiling, alone.selection, alone.stability, alone.config) == (None,) * 5
@@ -115,19 +110,19 @@ def test_maps_have_the_names_of_those_in_a_model_folder():
         ("stability.npz", "no archive", "must hold the arrays selection_frequency"),
     ],
 )
-def test_damaged_files_are_refused_by_name(tmp_path, name, text, message):
+def test_damaged_files_are_refused_by_name(written, tmp_path, name, text, message):
     folder = tmp_path / "results"
-    shutil.copytree(EARLIER / "array", folder)
+    shutil.copytree(written, folder)
     (folder / name).write_text(text, encoding="utf-8")
     with pytest.raises(ResultsError, match=message) as caught:
         read_results(folder)
     assert str(caught.value).startswith(str(folder / name))
 
 
-def test_damaged_stability_is_refused_by_name(tmp_path):
+def test_damaged_stability_is_refused_by_name(written, tmp_path):
     """Bytes that no decoder can unfold, and an array that is no archive; without regions, none is found."""
     folder = tmp_path / "results"
-    shutil.copytree(EARLIER / "array", folder)
+    shutil.copytree(written, folder)
     (folder / "desc-SPCATV_regions.tsv").unlink(missing_ok=True)
     file = folder / "stability.npz"
     stability = read_results(folder).stability

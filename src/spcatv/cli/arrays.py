@@ -193,7 +193,7 @@ def _only_array(file: Path) -> Array:
             raise InputError(f"{file} holds {len(names)} arrays ({', '.join(names)}); keep one, or call it X")
         return names if len(names) == 1 else ["X"]
 
-    return read_npz(file, chosen)[0]
+    return next(iter(read_npz(file, chosen).values()))
 
 
 def _text_array(file: Path, delimiter: str) -> FloatArray:

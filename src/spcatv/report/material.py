@@ -20,7 +20,7 @@ from spcatv.decomposition.ceiling import pca_cumulative_variance
 from spcatv.estimator import SPCATV
 from spcatv.estimator.state import estimator_state
 from spcatv.model import SavedModel, current_versions
-from spcatv.model.schema import IMAGE_PACKAGES
+from spcatv.model.folder import IMAGE_PACKAGES
 from spcatv.report.variance import Variance, variance_of
 from spcatv.results import Results, ResultsError, Scores, Selection, read_results
 from spcatv.results.folder import MIXING

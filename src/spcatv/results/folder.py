@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from spcatv._util.files import read_text
-from spcatv._util.locks import locked
-from spcatv.model import ModelError, atomic_folder
-from spcatv.model.folder import PARTIAL
+from spcatv._util.files import PARTIAL, atomic_folder, read_text, standing_folder
+from spcatv.model import ModelError
 
 GENERATOR = "spca-tv"
 # Names in the style of BIDS derivatives. A table has a .json of the same name beside it.
@@ -28,7 +25,6 @@ CONFIG = f"{TAG}config.toml"
 MIXING = f"{TAG}mixing.tsv"
 METRICS = f"{TAG}metrics.tsv"
 REPORT = f"{TAG}report.html"
-OLD_REPORT = f"{TAG}report.old.html"  # about results that were replaced
 SELECTION = f"{TAG}selection.tsv"
 REGIONS = f"{TAG}regions.tsv"
 HALVES = f"{TAG}halves.tsv"
@@ -59,6 +55,7 @@ class ResultsError(ValueError):
 
 def model_folder(folder: Path) -> Path:
     """The model folder inside a results folder; any other folder is taken for a model folder itself."""
+    folder = standing_folder(folder)
     inner = folder / MODEL
     return inner if inner.is_dir() else folder
 
@@ -94,14 +91,21 @@ def claimed_folder(
     note: Callable[[str], None] | None = None,
     beside: AbstractContextManager[Any] | None = None,
 ) -> Iterator[Path]:
-    """Give an empty folder beside `folder`, which takes its place if the body succeeds.
+    """Yield an empty folder, which becomes the results folder if the body succeeds.
 
-    `folder` must be new or empty, or with `overwrite` hold nothing but the results of an earlier run; `note`
-    is then called with a line about what is replaced, before the body runs. A report among the results is
-    kept under another name: it is about other results than those that take their place. Missing parent
-    folders are created, and removed again on failure. A ResultsError is raised before the body runs if the
-    folder is in use or cannot be written. What a run that was killed has left beside it is removed. The
-    context `beside` is entered once nobody else can use the folder, and left after the results are in place.
+    A ResultsError is raised before the body runs if the folder is in use or cannot be written. Missing parent
+    folders are created, and removed again on failure.
+
+    Parameters
+    ----------
+    folder : path
+        New or empty, or with `overwrite` a folder of nothing but the results of an earlier run.
+    overwrite : bool
+        Whether to replace the results of an earlier run.
+    note : callable, default=None
+        Called with a line about what will be replaced, before the body runs.
+    beside : context manager, default=None
+        Entered once the folder is locked, and left once the results are in place.
     """
     place = Path(os.path.realpath(folder.expanduser()))
     if os.path.ismount(place):
@@ -109,21 +113,15 @@ def claimed_folder(
             f"the output folder {folder} is a mount point, which cannot be replaced as a whole; name a "
             f"folder below it, such as {folder / 'spca-tv'}"
         )
-    with ExitStack() as stack:
-        stack.enter_context(_made_parents(place))
-        stack.enter_context(_lock(place))
-        if beside is not None:
-            stack.enter_context(beside)
-        try:
-            objection = partial(_objection, overwrite=overwrite)
-            temporary = stack.enter_context(atomic_folder(place, objection=objection))
-        except ModelError as error:
-            raise ResultsError(f"the output folder cannot be used: {error}") from error
+    objection = partial(_objection, overwrite=overwrite)
+    with (
+        _created_parents(place),
+        atomic_folder(place, ResultsError, objection=objection, beside=beside) as temporary,
+    ):
         if note is not None and place.is_dir() and os.listdir(place):
-            note(_replaced(folder, place))
+            n_files = sum(path.is_file() for path in place.rglob("*"))
+            note(f"the {n_files} files of an earlier run in {folder} will be replaced")
         yield temporary
-        with writing_results(folder):
-            _keep_report(place, temporary)
 
 
 @contextmanager
@@ -137,20 +135,6 @@ def writing_results(folder: Path) -> Iterator[None]:
             raise
         reason = cause.strerror or cause
         raise OSError(f"cannot write the results to {folder}: {reason}; nothing was written") from error
-
-
-def _replaced(folder: Path, place: Path) -> str:
-    """What a run is about to replace, in one line."""
-    n_files = sum(path.is_file() and path.name not in (REPORT, OLD_REPORT) for path in place.rglob("*"))
-    kept = f"; its report is kept as {OLD_REPORT}" if (place / REPORT).exists() else ""
-    return f"the {n_files} files of an earlier run in {folder} will be replaced{kept}"
-
-
-def _keep_report(place: Path, temporary: Path) -> None:
-    """Copy a report of earlier results to the new ones, under a name that says what it is."""
-    report = next((place / name for name in (REPORT, OLD_REPORT) if (place / name).is_file()), None)
-    if report is not None:
-        shutil.copy2(report, temporary / OLD_REPORT)
 
 
 def _objection(folder: Path, *, overwrite: bool) -> str | None:
@@ -183,7 +167,7 @@ def _unwritable(folder: Path, error: OSError) -> ResultsError:
 
 
 @contextmanager
-def _made_parents(folder: Path) -> Iterator[None]:
+def _created_parents(folder: Path) -> Iterator[None]:
     """Create the parent folders, check that they can be written, and remove new ones on failure."""
     missing = [parent for parent in folder.parents if not parent.exists()]
     try:
@@ -208,23 +192,3 @@ def _remove_empty(folders: list[Path]) -> None:
             folder.rmdir()
         except OSError:
             return  # it is no longer empty
-
-
-@contextmanager
-def _lock(folder: Path) -> Iterator[None]:
-    """Keep other runs from writing to the same folder, as long as this process lives."""
-    lock = folder.with_name(f".{folder.name}.spca-tv-lock")
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(locked(lock))
-        except BlockingIOError as error:
-            raise ResultsError(
-                f"another run is writing to the output folder {folder}; wait for it, or choose another with "
-                "--output"
-            ) from error
-        except OSError as error:
-            raise ResultsError(
-                f"cannot lock the output folder {folder} ({lock}: {error.strerror or error}); choose another "
-                "with --output"
-            ) from error
-        yield

@@ -37,8 +37,6 @@ from spcatv.structure import Structure
 from spcatv.structure.regions import connected_regions
 
 T = TypeVar("T")
-# Values of the table of Dice indices in the stability arrays.
-MOST_DICE = 2**24
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,9 +260,8 @@ def _stability(file: Path, structure: Structure, components: FloatArray) -> Stab
     """The stability arrays of a model, and the table of regions beside them if it is there."""
     names = ("selection_frequency", "sign_consistency", "dice")
     try:
-        largest = 8 * max(components.size, MOST_DICE)
         frequency, consistency, dice = (
-            np.asarray(array, dtype=np.float64) for array in read_npz(file, lambda _: names, largest)
+            np.asarray(array, dtype=np.float64) for array in read_npz(file, lambda _: names).values()
         )
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise ResultsError(f"{file}: must hold the arrays {', '.join(names)} ({error})") from error
