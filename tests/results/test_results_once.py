@@ -66,7 +66,7 @@ def counts(monkeypatch):
         owner = importlib.import_module(module)
         owner = getattr(owner, kind) if kind else owner
         monkeypatch.setattr(owner, name, counted(getattr(owner, name), f"{kind or module}.{name}"))
-    for module in ("spcatv.images.matrix", "spcatv.images.saving", "spcatv.model.files"):
+    for module in ("spcatv.images.matrix", "spcatv.images.saving", "spcatv.model.folder"):
         owner = importlib.import_module(module)
         # the folder of the results has another name while it is written
         monkeypatch.setattr(

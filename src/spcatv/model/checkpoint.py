@@ -49,7 +49,7 @@ HASHED_ENTRIES = 1 << 20
 
 
 class CheckpointError(Exception):
-    """Error of a checkpoint that is of other work, damaged, in use, or cannot be written or read.
+    """Error of a checkpoint that was made with other settings, is in use, or cannot be written.
 
     Examples
     --------

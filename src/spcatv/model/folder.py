@@ -240,7 +240,9 @@ def _read_document(folder: Path) -> dict[str, Any]:
     path = folder / DOCUMENT
     if not folder.is_dir():
         raise ModelError(f"{folder} is not a folder" if folder.exists() else f"there is no folder {folder}")
-    if path.is_symlink() or not path.is_file():
+    if path.is_symlink():
+        raise ModelError(f"{path} is a symbolic link; a model consists of plain files")
+    if not path.is_file():
         raise ModelError(f"{folder} is not a model folder: it has no {DOCUMENT}")
     try:
         document = json.loads(
