@@ -14,7 +14,7 @@ from stand_ins import write_surfaces, write_volumes
 
 from spcatv._util.entities import ENTITIES
 from spcatv.cli import main
-from spcatv.results.folder import REPORT
+from spcatv.results.layout import REPORT
 
 pytest.importorskip("nilearn", reason="images are read with nilearn (extra `images`)")
 

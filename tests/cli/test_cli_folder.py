@@ -102,7 +102,7 @@ def test_without_permission_also_for_root(array, tmp_path, refused, no_work, mon
     def deny(*args, **options):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("spcatv.results.folder.tempfile.TemporaryFile", deny)
+    monkeypatch.setattr("spcatv.results.layout.tempfile.TemporaryFile", deny)
     line = refused(*run_on(array, tmp_path / "new" / "out"))
     assert f"cannot write to the output folder {tmp_path / 'new' / 'out'} (Permission denied)" in line
     assert listing(tmp_path) == ["X.npy"]

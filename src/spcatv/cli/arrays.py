@@ -23,9 +23,9 @@ from spcatv.data.memory import Budget, bytes_text
 from spcatv.estimator import SPCATV
 from spcatv.model import SavedModel, file_sha256
 from spcatv.model.arrays import read_npz
-from spcatv.results.folder import COMPONENT_MAPS, MODEL
-from spcatv.results.reading import restore_model
-from spcatv.results.writing import SampleSet, write_json
+from spcatv.results.layout import COMPONENT_MAPS, MODEL
+from spcatv.results.read import restore_model
+from spcatv.results.write import SampleSet, write_json
 from spcatv.structure import GridStructure, Structure, grid
 
 TEXT_DELIMITERS = {".csv": ",", ".tsv": "\t"}

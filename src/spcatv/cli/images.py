@@ -20,9 +20,9 @@ from spcatv.cli.option_table import NO_HEMISPHERE
 from spcatv.cli.options import CommonOptions
 from spcatv.estimator import SPCATV
 from spcatv.model import SavedModel
-from spcatv.results.folder import MEAN, MODEL
-from spcatv.results.reading import restore_model
-from spcatv.results.writing import SampleSet, write_json
+from spcatv.results.layout import MEAN, MODEL
+from spcatv.results.read import restore_model
+from spcatv.results.write import SampleSet, write_json
 from spcatv.selection.components import MOST_COMPONENTS
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from spcatv.model.checkpoint import (
     differences,
     n_records,
 )
-from spcatv.results.folder import CONFIG
+from spcatv.results.layout import CONFIG
 
 # Options that may change when a run goes on: none of them changes what is fitted.
 FREE = ("output", "overwrite", "resume", "n_jobs", "memory", "cache", "scheduler")

@@ -1,4 +1,4 @@
-"""Reading a results folder: the model, and whatever else lies beside it.
+"""Read a results folder: the model, and the files beside it.
 
 The tables, the stability arrays and the configuration may be missing: a model folder that stands alone has
 none of them, and only `spca-tv select` writes the selection and the stability of resamples.
@@ -11,9 +11,7 @@ import io
 import json
 import math
 import os
-import zipfile
-import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -23,15 +21,16 @@ import numpy as np
 from spcatv._util.files import read_text
 from spcatv._util.naming import component_names
 from spcatv._util.quality import ImageQuality
-from spcatv._util.types import FloatArray, IntArray
+from spcatv._util.types import FloatArray
 from spcatv.estimator import SPCATV
 from spcatv.estimator.state import restore_estimator
 from spcatv.metrics import threshold_loadings
 from spcatv.model import SavedModel, read_model
-from spcatv.model.arrays import read_npz
-from spcatv.results import folder as files
-from spcatv.results.folder import ResultsError, model_folder, results_folder
+from spcatv.model.arrays import BROKEN_NPZ, read_npz
+from spcatv.results import layout as files
+from spcatv.results.layout import ResultsError, model_folder, results_folder
 from spcatv.selection import ComponentCurve
+from spcatv.stability import Bootstrap, Region
 from spcatv.stability.halves import verdict_sentence
 from spcatv.structure import Structure
 from spcatv.structure.regions import connected_regions
@@ -61,18 +60,6 @@ class Selection:
     n_groups: int | None = None  # number of these groups
 
 
-@dataclass(frozen=True, eq=False)
-class Stability:
-    """How stable the components are over resampled fits (`spcatv.stability.Bootstrap`)."""
-
-    selection_frequency: FloatArray  # shape (K, P)
-    sign_consistency: FloatArray  # shape (K, P)
-    dice: FloatArray  # shape (n_resamples, K)
-    # shape (K, P), share of resamples that find the region of a feature again. NaN where a feature
-    # belongs to no region, that is, outside the component's thresholded support.
-    found: FloatArray | None = None
-
-
 class ComponentHalves(NamedTuple):
     """Whether random halves of the samples show one component (`spcatv.stability.Reproducibility`)."""
 
@@ -86,14 +73,6 @@ class ComponentHalves(NamedTuple):
     def sentence(self) -> str:
         """The verdict with its count, as a sentence for people."""
         return verdict_sentence(self.verdict, self.n_found, self.n_splits)
-
-
-@dataclass(frozen=True, eq=False)
-class Curve:
-    """Held-out explained variance by number of components, and why one number was chosen."""
-
-    explained: ComponentCurve
-    reason: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,10 +96,10 @@ class Results:
     # share of the variance that the first 1, ..., K principal components explain, shape (K,)
     ceiling: FloatArray | None = None
     selection: Selection | None = None
-    stability: Stability | None = None
+    stability: Bootstrap | None = None
     halves: tuple[ComponentHalves, ...] | None = None  # one per component
     quality: tuple[ImageQuality, ...] = ()  # one per image of the fit
-    curve: Curve | None = None  # what the number of components was chosen by
+    curve: ComponentCurve | None = None  # by which the number of components was chosen
     mean_file: Path | None = None  # the mean of volumes, also outside the mask
     config: str | None = None  # the configuration of the run
     config_file: Path | None = None  # where it lies
@@ -256,17 +235,19 @@ def _selection(file: Path) -> Selection:
     return found
 
 
-def _stability(file: Path, structure: Structure, components: FloatArray) -> Stability:
-    """The stability arrays of a model, and the table of regions beside them if it is there."""
-    names = ("selection_frequency", "sign_consistency", "dice")
+def _stability(file: Path, structure: Structure, components: FloatArray) -> Bootstrap:
+    """Read the stability arrays of a model, and the table of regions beside them if it is there."""
+    shapes = {"selection_frequency": components.shape, "sign_consistency": components.shape}
+    shapes |= dict.fromkeys(("dice", "signed_dice", "cosine"), (-1, len(components)))
     try:
-        frequency, consistency, dice = (
-            np.asarray(array, dtype=np.float64) for array in read_npz(file, lambda _: names).values()
-        )
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise ResultsError(f"{file}: must hold the arrays {', '.join(names)} ({error})") from error
-    found = _if_there(read_found, file.parent / files.REGIONS, structure, components)
-    return checked_stability(Stability(frequency, consistency, dice, found), components.shape, str(file))
+        found = read_npz(file, lambda _: list(shapes))
+        arrays = {name: found[name].astype(np.float64).reshape(shape) for name, shape in shapes.items()}
+    except BROKEN_NPZ as error:
+        raise ResultsError(
+            f"{file}: must hold the arrays {', '.join(shapes)} of this model ({error})"
+        ) from error
+    regions = _if_there(read_regions, file.parent / files.REGIONS, structure, components) or ()
+    return Bootstrap(components, **arrays, regions=regions, failures=())
 
 
 def _halves(file: Path, n_components: int) -> tuple[ComponentHalves, ...]:
@@ -284,14 +265,12 @@ def _halves(file: Path, n_components: int) -> tuple[ComponentHalves, ...]:
     return tuple(ComponentHalves(*row) for row in rows)
 
 
-def _curve(file: Path) -> Curve:
-    """The curve that the number of components was chosen by."""
+def _curve(file: Path) -> ComponentCurve:
+    """Read the curve by which the number of components was chosen."""
     folds = [_numbers(cells, file) for name, cells in read_columns(file).items() if name.startswith("fold_")]
-    choice = file.with_suffix(".json")
-    try:
-        return Curve(ComponentCurve(np.stack(folds)), str(json.loads(_text(choice))["reason"]))
-    except (ValueError, KeyError, TypeError) as error:
-        raise ResultsError(f"{file}: must have columns fold_1, ..., and {choice.name} a reason") from error
+    if not folds:
+        raise ResultsError(f"{file}: has no column fold_1")
+    return ComponentCurve(np.stack(folds))
 
 
 def _count(value: float) -> int | None:
@@ -315,53 +294,22 @@ def _quality(file: Path) -> tuple[ImageQuality, ...]:
     return tuple(ImageQuality(*row) for row in rows)
 
 
-def read_found(file: Path, structure: Structure, components: FloatArray) -> FloatArray:
-    """`Stability.found`, from the table of regions."""
+def read_regions(file: Path, structure: Structure, components: FloatArray) -> tuple[Region, ...]:
+    """Read the table of regions; their features are those of the model."""
+    names = ("n_features", "sign", "share", "selection_frequency", "found")
     columns = read_columns(file)
-    if not {"n_features", "found"} <= set(columns):
-        raise ResultsError(f"{file}: must have the columns n_features and found")
-    sizes, shares = _numbers(columns["n_features"], file), _numbers(columns["found"], file)
+    if not set(names) <= set(columns):
+        raise ResultsError(f"{file}: must have the columns {', '.join(names)}")
+    sizes, signs, *others = (_numbers(columns[name], file).tolist() for name in names)
     regions = [
         (k, features)
         for k, row in enumerate(threshold_loadings(components))
         for features in connected_regions(structure, row)
     ]
-    if [len(features) for _, features in regions] != sizes.tolist():
+    if [len(features) for _, features in regions] != sizes:
         raise ResultsError(f"{file}: its regions are not those of this model")
-    return _at_features(
-        ((k, features, share) for (k, features), share in zip(regions, shares, strict=True)), components.shape
-    )
-
-
-def _at_features(regions: Iterable[tuple[int, IntArray, float]], shape: tuple[int, ...]) -> FloatArray:
-    """One value per region, put at the features of the region; NaN elsewhere."""
-    values = np.full(shape, np.nan)
-    for k, features, value in regions:
-        values[k, features] = value
-    return values
-
-
-def checked_stability(stability: Any, shape: tuple[int, ...], name: str) -> Stability:
-    """Check stability arrays (`spcatv.stability.Bootstrap` or similar) against components of `shape`."""
-    for field in ("selection_frequency", "sign_consistency"):
-        found = np.shape(getattr(stability, field))
-        if found != shape:
-            raise ResultsError(f"{name}: {field} has shape {found}, but the components have {shape}")
-    dice = np.asarray(stability.dice, dtype=np.float64)
-    if dice.ndim != 2 or dice.shape[1] != shape[0]:
-        raise ResultsError(
-            f"{name}: dice must have one column per component, {shape[0]}; its shape is {dice.shape}"
-        )
-    again = getattr(stability, "found", None)
-    if again is None and hasattr(stability, "regions"):
-        regions = ((region.component, region.features, region.found) for region in stability.regions)
-        again = _at_features(regions, shape)
-    return Stability(
-        np.asarray(stability.selection_frequency, dtype=np.float64),
-        np.asarray(stability.sign_consistency, dtype=np.float64),
-        dice,
-        again,
-    )
+    rows = zip(regions, map(int, signs), *others, strict=True)
+    return tuple(Region(*region, *values) for region, *values in rows)
 
 
 def _text(file: Path) -> str:

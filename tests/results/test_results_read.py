@@ -1,13 +1,16 @@
 """A results folder is read back as it was written; damaged files are refused by name."""
 
 import shutil
+from dataclasses import fields
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from spcatv.cli import main
-from spcatv.results import ResultsError, claimed_folder, open_model, read_results, report_file
-from spcatv.results.folder import component_maps
+from spcatv.results import ResultsError, claimed_folder, open_model, read, read_results, report_file, write
+from spcatv.results.layout import component_maps
+from spcatv.stability import bootstrap_components
 
 
 @pytest.fixture(scope="module")
@@ -48,10 +51,22 @@ def test_a_results_folder_is_read(written):
     assert float(selection.columns["param_sparsity"][selection.best_index]) == found.model.sparsity
     assert (selection.rule, selection.n_folds) == ("one_se", 2)
     assert found.stability.dice.shape == (3, 2)
-    inside = np.isfinite(found.stability.found)
-    assert inside.any(axis=1).all()
-    assert (found.model.components_[inside] != 0).all()
+    assert {region.component for region in found.stability.regions} == {0, 1}
     assert [record.n_splits for record in found.halves] == [2, 2]
+
+
+def test_resampled_fits_are_read_as_they_were_written(written, tmp_path):
+    model, X = read_results(written).model, np.load(written.parent / "X.npy")
+    bootstrap = bootstrap_components(model, X, n_resamples=3, random_state=0)
+    samples = SimpleNamespace(write_maps=lambda *_: None)
+    write._write_stability(bootstrap, samples, tmp_path)
+    write._write_regions(bootstrap, samples, tmp_path)
+    found = read._stability(tmp_path / "stability.npz", model.structure_, model.components_)
+    assert len(found.regions) == len(bootstrap.regions) > 1
+    for one, other in zip((found, *found.regions), (bootstrap, *bootstrap.regions), strict=True):
+        for field in fields(one):
+            if field.name != "regions":
+                np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name))
 
 
 def test_results_can_be_replaced(written, tmp_path):
@@ -87,7 +102,7 @@ def test_names_in_the_folder(written, tmp_path):
 def test_maps_have_the_names_of_those_in_a_model_folder():
     """The package of the images cannot import the names: a test keeps the two together."""
     space = pytest.importorskip("spcatv.images.space")
-    from spcatv.results.folder import COMPONENT_MAPS
+    from spcatv.results.layout import COMPONENT_MAPS
 
     assert space.Space.write.__defaults__ == (COMPONENT_MAPS,)
 
@@ -106,7 +121,7 @@ def test_maps_have_the_names_of_those_in_a_model_folder():
         ("desc-SPCATV_selection.json", '{"best_index": 0, "n_folds": "few"}', "must hold best_index, rule"),
         ("desc-SPCATV_selection.tsv", "param_alpha\n0.1\n", "has no column mean_test_error"),
         ("desc-SPCATV_halves.tsv", "rank\tdice\tverdict\n1\t0.9\ta\nn/a\t0.1\tb\n", "some rank is missing"),
-        ("desc-SPCATV_regions.tsv", "n_features\tfound\n3\t0.5\n", "not those of this model"),
+        ("desc-SPCATV_regions.tsv", "n_features\tfound\n3\t0.5\n", "must have the columns n_features, sign"),
         ("stability.npz", "no archive", "must hold the arrays selection_frequency"),
     ],
 )
@@ -120,13 +135,11 @@ def test_damaged_files_are_refused_by_name(written, tmp_path, name, text, messag
 
 
 def test_damaged_stability_is_refused_by_name(written, tmp_path):
-    """Bytes that no decoder can unfold, and an array that is no archive; without regions, none is found."""
+    """Bytes that no decoder can unfold, and an array that is no archive."""
     folder = tmp_path / "results"
     shutil.copytree(written, folder)
-    (folder / "desc-SPCATV_regions.tsv").unlink(missing_ok=True)
     file = folder / "stability.npz"
     stability = read_results(folder).stability
-    assert stability.found is None
     np.savez_compressed(file, selection_frequency=stability.selection_frequency)
     content = bytearray(file.read_bytes())
     start = 30 + content[26] + content[28]  # of the first entry, after its header, name and extra field

@@ -27,7 +27,7 @@ from spcatv.data import Adjustment
 from spcatv.decomposition.ceiling import pca_cumulative_variance
 from spcatv.estimator import SPCATV
 from spcatv.estimator.fitting import checked_data
-from spcatv.results import folder as files
+from spcatv.results import layout as files
 from spcatv.selection import SPCATVCV, ComponentCurve
 from spcatv.structure import Structure
 from spcatv.structure.regions import connected_regions
