@@ -12,7 +12,7 @@ import pytest
 from cli_files import read_tsv
 from stand_ins import write_surfaces, write_volumes
 
-from spcatv._util.entities import ENTITIES
+from spcatv._util.bids import ENTITIES
 from spcatv.cli import main
 from spcatv.results.layout import REPORT
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spcatv._util.entities import files_of, samples_of_one_file
+from spcatv._util.bids import files_of, samples_of_one_file
 from spcatv._util.matching import match_rows
-from spcatv._util.text_table import read_table
+from spcatv._util.tables import read_table
 from spcatv._util.types import FloatArray
 from spcatv._util.warn import warn_user
 from spcatv.cli.inputs import SampleFiles

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from spcatv._util.entities import group_noun
+from spcatv._util.bids import group_noun
 from spcatv._util.matching import index_columns, match_rows
-from spcatv._util.text_table import Table, TableError
+from spcatv._util.tables import Table, TableError
 from spcatv._util.types import Array, FloatArray
 from spcatv.decomposition.ceiling import pca_cumulative_variance
 from spcatv.estimator import SPCATV

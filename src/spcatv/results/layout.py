@@ -1,4 +1,4 @@
-"""The results folder: what its files are called, and how it is claimed and replaced as a whole."""
+"""Names of the files in a results folder, and how it is written as a whole."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ REGION_MAPS = "desc-regions_components"
 
 
 class ResultsError(ValueError):
-    """A results folder cannot be written or read; the message says what is wrong.
+    """Error of a results folder that cannot be written or read.
 
     Examples
     --------
@@ -54,20 +54,20 @@ class ResultsError(ValueError):
 
 
 def model_folder(folder: Path) -> Path:
-    """The model folder inside a results folder; any other folder is taken for a model folder itself."""
+    """Return the model folder inside a results folder; any other folder is returned as it is."""
     folder = standing_folder(folder)
     inner = folder / MODEL
     return inner if inner.is_dir() else folder
 
 
 def results_folder(folder: Path) -> Path:
-    """The results folder, whether it or the model folder inside it is given."""
+    """Return the results folder, given itself or the model folder inside it."""
     inner = model_folder(folder)
     return inner.parent if inner.name == MODEL else folder
 
 
 def report_file(folder: Path) -> Path:
-    """Where the report goes: into the results folder, or beside a model folder that stands alone.
+    """Return the path of the report: in the results folder, or beside a model folder that stands alone.
 
     A model folder holds a model and nothing else, so the report never goes into it.
     """
@@ -78,7 +78,7 @@ def report_file(folder: Path) -> Path:
 
 
 def component_maps(folder: Path) -> list[Path]:
-    """The files with the loading maps, sorted by name: one file, or one per hemisphere."""
+    """Return the files with the loading maps, sorted by name: one file, or one per hemisphere."""
     found = (file for file in folder.iterdir() if f"{COMPONENT_MAPS}." in file.name)
     return sorted(file for file in found if file.suffix != ".json")
 
@@ -138,7 +138,7 @@ def writing_results(folder: Path) -> Iterator[None]:
 
 
 def _objection(folder: Path, *, overwrite: bool) -> str | None:
-    """Why a folder that is not empty must not be replaced; None if it may be."""
+    """Return why a folder that is not empty must not be replaced; None if it may be."""
     entries = sorted(os.listdir(folder))
     foreign = next((name for name in entries if not _is_ours(name)), None)
     if foreign is not None or not _made_by_us(folder):

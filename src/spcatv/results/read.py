@@ -77,7 +77,7 @@ class ComponentHalves(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """A fitted model and what lies beside it.
+    """Fitted model with the contents of its results folder.
 
     Examples
     --------
@@ -111,7 +111,7 @@ def open_model(folder: Path) -> SavedModel:
 
 
 def restore_model(saved: SavedModel) -> Any:
-    """The fitted `SPCATV` or `ImageSPCATV` that a model folder describes."""
+    """Return the fitted `SPCATV` or `ImageSPCATV` that a model folder describes."""
     if saved.kind == "SPCATV":
         return restore_estimator(SPCATV, saved)
     # needs the extra `images`
@@ -167,12 +167,12 @@ def read_results(folder: Path) -> Results:
 
 
 def _if_there(read: Callable[..., T], file: Path, *others: Any) -> T | None:
-    """What a file holds; None if there is no such file."""
+    """Return the content of a file; None if there is no such file."""
     return read(file, *others) if os.path.lexists(file) else None
 
 
 def read_columns(file: Path) -> dict[str, list[str]]:
-    """The columns of a tab-separated table with a header, as strings."""
+    """Return the columns of a tab-separated table with a header, as strings."""
     text = _text(file)
     try:
         header, *rows = list(csv.reader(io.StringIO(text, newline=""), delimiter="\t"))
@@ -184,7 +184,7 @@ def read_columns(file: Path) -> dict[str, list[str]]:
 
 
 def _scores(file: Path, n_components: int) -> Scores:
-    """The mixing table: one row per sample, one column per component; other columns are not read."""
+    """Read the mixing table: one row per sample, one column per component."""
     columns = read_columns(file)
     names = component_names(n_components)
     missing = [name for name in ("input", *names) if name not in columns]
@@ -197,7 +197,7 @@ def _scores(file: Path, n_components: int) -> Scores:
 
 
 def _ceiling(file: Path, n_components: int) -> FloatArray | None:
-    """What PCA explains with as many components, if the table of metrics has it."""
+    """Read the variance that PCA explains with as many components; None if the table lacks it."""
     column = read_columns(file).get(files.CEILING_COLUMN)
     if column is None:
         return None
@@ -206,7 +206,7 @@ def _ceiling(file: Path, n_components: int) -> FloatArray | None:
 
 
 def _selection(file: Path) -> Selection:
-    """The table of settings, and the choice among them."""
+    """Read the table of settings, and the choice among them."""
     columns = read_columns(file)
     choice_file = file.with_suffix(".json")
     try:
@@ -251,7 +251,7 @@ def _stability(file: Path, structure: Structure, components: FloatArray) -> Boot
 
 
 def _halves(file: Path, n_components: int) -> tuple[ComponentHalves, ...]:
-    """The table of random halves."""
+    """Read the table of random halves."""
     columns = read_columns(file)
     needed, counts = ("rank", "dice", "verdict"), ("n_found", "n_splits")
     if not set(needed) <= set(columns) or len(columns["rank"]) != n_components:
@@ -278,7 +278,7 @@ def _count(value: float) -> int | None:
 
 
 def _quality(file: Path) -> tuple[ImageQuality, ...]:
-    """The table of image quality."""
+    """Read the table of image quality."""
     columns = read_columns(file)
     numbers = ("share_missing", "share_zero", "distance", "correlation")
     missing = [name for name in ("input", *numbers, "outlier", "why") if name not in columns]
@@ -318,7 +318,7 @@ def _text(file: Path) -> str:
 
 
 def _numbers(cells: list[str], file: Path) -> FloatArray:
-    """Cells as numbers; NaN where a cell is empty or ``n/a``."""
+    """Return cells as numbers; NaN where a cell is empty or ``n/a``."""
     try:
         numbers = np.array([float(cell) if cell not in ("", "n/a") else np.nan for cell in cells])
     except ValueError as error:
@@ -329,7 +329,7 @@ def _numbers(cells: list[str], file: Path) -> FloatArray:
 
 
 def numeric(values: Any) -> FloatArray | None:
-    """A column as numbers, NaN where a value is missing; None if it holds anything else."""
+    """Return a column as numbers, NaN where a value is missing; None if it holds anything else."""
     try:
         return np.array([np.nan if value in ("", "n/a", None) else float(value) for value in values])
     except (TypeError, ValueError):

@@ -1,6 +1,6 @@
-"""Writing a results folder: tables, maps, the model folder, the configuration and the description.
+"""Write a results folder: tables, maps, model folder, configuration and description.
 
-Every table has a ``.json`` beside it that says what its columns are, as BIDS asks.
+Every table has a ``.json`` beside it that describes its columns, as BIDS asks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from spcatv._util.entities import entity_columns, group_noun
+from spcatv._util.bids import entity_columns, group_noun
 from spcatv._util.naming import component_names
 from spcatv._util.quality import ImageQualityWarning, outweighing
 from spcatv._util.types import FloatArray
@@ -73,13 +73,13 @@ METRICS_COLUMNS = {
     ),
     "objective": "Penalised objective at the end; lower is better.",
     "gap": "Exact duality gap of the loadings (with sparsity: of the smoothed map) for their scores.",
-    "relative_gap": "The gap over the scale of the problem; below tol where converged, n/a if dead.",
+    "relative_gap": "The gap over the scale of the problem; below tol where converged, n/a if empty.",
     "error_bound": "Largest distance of the unit loadings to the exact ones for the same scores and weights.",
-    "converged": "Whether the relative gap is within tol; n/a for a dead component, whose loadings are zero.",
+    "converged": "Whether the relative gap is within tol; n/a for an empty component.",
     "n_alternations": "Alternations of scores and loadings.",
     "n_nonzero": "Loadings that are not zero.",
     "n_certain": "Loadings that are surely not zero in the exact ones for these scores, l1, tv.",
-    "sparsity": "Share of the loadings that are exactly zero; n/a for a dead component.",
+    "sparsity": "Share of the loadings that are exactly zero; n/a for an empty component.",
     "target_sparsity": "The share of zeros that was asked for; n/a in the penalised model.",
     "smoothness": (
         "Weight of the structured penalty in standard deviations of the component's own map, as used in the "
@@ -98,8 +98,8 @@ ENTITY_COLUMNS = {
     "session_id": "Session, from the name of the file or its folder.",
     "run": "Run, from the name of the file.",
 }
-# figures that say nothing of a dead component
-OF_LIVE = ("relative_gap", "error_bound", "converged", "sparsity")
+# Metrics that an empty component does not have.
+NOT_OF_EMPTY = ("relative_gap", "error_bound", "converged", "sparsity")
 # columns of cv_results_ without a number in their names; `params` repeats the first of them and is left out
 SELECTION_COLUMNS = {
     "param_sparsity": "Share of the loadings of every component that should be exactly zero.",
@@ -165,13 +165,13 @@ FOLD_COLUMN = "Explained share on fold {}."
 
 @dataclass(frozen=True, eq=False)
 class SampleSet(ABC):
-    """Samples that were read, from images or an array: a matrix, and the way back to files."""
+    """Samples that were read from images or an array, and how to write their model and maps."""
 
     matrix: Any  # the data matrix X, shape (n_samples, n_features)
     names: tuple[str, ...]  # one per sample: its file, or its place in a file
-    structure: Structure | None  # which features are neighbours; None if features have no place
+    structure: Structure | None  # on the features; None if they have no neighbours
     dtype: str | None  # precision of the fit; None for that of the matrix
-    # what was done to the features of X, and is done anew to the samples of a fold or a resample
+    # adjustment of the features of X, repeated for the samples of every fold and resample
     adjustment: Adjustment = field(default_factory=Adjustment, kw_only=True)
     # labels, equal for samples that stay together in splits and resamples; None if none do
     groups: tuple[str, ...] | None = field(default=None, kw_only=True)
@@ -181,7 +181,7 @@ class SampleSet(ABC):
     @property
     @abstractmethod
     def summary(self) -> str:
-        """What was read, in a line or two."""
+        """Summary of what was read, in a line or two."""
 
     @abstractmethod
     def write_model(self, model: SPCATV, folder: Path) -> None:
@@ -230,7 +230,7 @@ def write_results(
 
 
 def _warn_of_one(scores: FloatArray, names: Sequence[str]) -> None:
-    """Warn of components that show one sample against all others."""
+    """Warn about components whose scores vary mostly in one sample."""
     shown: dict[int, list[str]] = {}
     for number, values in enumerate(scores.T, start=1):
         found = outweighing(values)
@@ -239,13 +239,13 @@ def _warn_of_one(scores: FloatArray, names: Sequence[str]) -> None:
     for sample, numbers in shown.items():
         warn_user(
             f"{names[sample]} alone makes most of the variance of the scores on component "
-            f"{', '.join(numbers)}: look at that sample, and fit without it",
+            f"{', '.join(numbers)}: inspect that sample, and fit without it",
             ImageQualityWarning,
         )
 
 
 def _metrics(model: SPCATV, number: int, ceiling: FloatArray) -> dict[str, Any]:
-    """The metrics of component `number`, from 0; `ceiling` is what PCA explains, shape (K,)."""
+    """Return the metrics of component `number`, from 0; `ceiling`, shape (K,), is explained by PCA."""
     structure, record = model.structure_, model.diagnostics_[number]
     known = {
         "component": number + 1,
@@ -257,7 +257,7 @@ def _metrics(model: SPCATV, number: int, ceiling: FloatArray) -> dict[str, Any]:
         ),
     }
     if record.is_dead:
-        known |= dict.fromkeys(OF_LIVE)
+        known |= dict.fromkeys(NOT_OF_EMPTY)
     return {name: known[name] if name in known else getattr(record, name) for name in METRICS_COLUMNS}
 
 
@@ -313,7 +313,7 @@ def write_selection(
 
 
 def write_curve(folder: Path, curve: ComponentCurve) -> None:
-    """Write what `--n-components auto` has looked at, and the choice with its reason in the ``.json``."""
+    """Write the curve of `--n-components auto`, and the choice with its reason in the ``.json``."""
     folds = {f"fold_{k}": FOLD_COLUMN.format(k) for k in range(1, len(curve.explained) + 1)}
     errors = (None if math.isnan(value) else value for value in curve.standard_error)
     rows = zip(curve.n_components, curve.mean, errors, curve.gain, *curve.explained, strict=True)
@@ -340,7 +340,7 @@ def _write_settings(search: SPCATVCV, together: Mapping[str, Any], folder: Path)
 
 
 def column_description(name: str) -> str:
-    """What a column of the table of settings is."""
+    """Return the description of a column of the table of settings."""
     if name in SELECTION_COLUMNS:
         return SELECTION_COLUMNS[name]
     if name.startswith("split"):
@@ -382,7 +382,7 @@ def _write_regions(stability: Any, samples: SampleSet, folder: Path) -> None:
 
 
 def _numbered(regions: Iterable[Any]) -> Iterator[tuple[int, Any]]:
-    """Every region with its number in its component, from 1."""
+    """Yield every region with its number in its component, from 1."""
     counts: dict[int, int] = {}
     for region in regions:
         counts[region.component] = counts.get(region.component, 0) + 1
@@ -401,7 +401,7 @@ def _write_table(
 
 
 def _described(columns: Mapping[str, str]) -> dict[str, Any]:
-    """Descriptions of columns in the form that BIDS asks for."""
+    """Return descriptions of columns in the form that BIDS asks for."""
     return {name: {"Description": text} for name, text in columns.items()}
 
 
@@ -416,7 +416,7 @@ def write_json(file: Path, content: Mapping[str, Any]) -> None:
 
 
 def table_text(columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
-    """A tab-separated table; floats keep all their digits, and None is written as ``n/a``."""
+    """Return a tab-separated table; floats keep all their digits, and None is written as ``n/a``."""
     file = io.StringIO()
     writer = csv.writer(file, delimiter="\t", lineterminator="\n", quoting=csv.QUOTE_MINIMAL)
     writer.writerow(columns)

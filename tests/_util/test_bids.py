@@ -2,7 +2,7 @@
 
 import pytest
 
-from spcatv._util.entities import entities_of, entity_columns, files_of, natural_groups, samples_of_one_file
+from spcatv._util.bids import entities_of, entity_columns, files_of, natural_groups, samples_of_one_file
 
 
 @pytest.mark.parametrize(

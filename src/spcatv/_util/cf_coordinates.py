@@ -1,4 +1,4 @@
-"""Latitudes and longitudes by the CF conventions for climate data: units, standard names, usual names."""
+"""Latitudes and longitudes by the CF conventions of climate data: units, standard names, usual names."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 from spcatv._util.types import FloatArray
 from spcatv._util.warn import warn_user
 
-CIRCLE = 360.0
-# Differences between steps that are rounding, as a share of a step; coordinates are often float32.
-ROUNDING = 1e-2
+CIRCLE = 360.0  # degrees
+# Largest difference between equal steps, as a share of a step: coordinates are often float32.
+STEP_TOLERANCE = 1e-2
 UNITS = {
     "longitude": {"degrees_east", "degree_east", "degree_e", "degrees_e", "degreee", "degreese"},
     "latitude": {"degrees_north", "degree_north", "degree_n", "degrees_n", "degreen", "degreesn"},
@@ -22,7 +22,7 @@ NAMES = {"longitude": {"longitude", "lon", "long"}, "latitude": {"latitude", "la
 
 
 class RepeatedMeridianWarning(UserWarning):
-    """Longitudes go around the globe, and the last one is the first one again.
+    """Warning about longitudes that go around the globe and repeat the first one at the end.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def grid_axes(template: Any) -> tuple[GridAxis, ...]:
 
 
 def is_coordinate(kind: str, name: Any, attributes: Mapping[Any, Any]) -> bool:
-    """Whether a coordinate is a "latitude" or a "longitude", in degrees.
+    """Return whether a coordinate is a "latitude" or a "longitude", in degrees.
 
     Its attributes `standard_name` and `units` decide. Its name decides where it has neither.
     """
@@ -77,7 +77,7 @@ def is_coordinate(kind: str, name: Any, attributes: Mapping[Any, Any]) -> bool:
 
 
 def circles_covered(degrees: FloatArray) -> float | None:
-    """Number of times that equal steps go around the globe; None if the steps differ.
+    """Return the number of times that equal steps go around the globe; None if the steps differ.
 
     It is 1 for 0, 30, ..., 330, whose last step leads back to the first cell, and 13/12 for 0, 30, ..., 360.
     """
@@ -85,13 +85,13 @@ def circles_covered(degrees: FloatArray) -> float | None:
         return None
     steps = np.diff(np.asarray(degrees, dtype=np.float64))
     step = float(steps.mean())
-    if step == 0 or not np.abs(steps - step).max() <= ROUNDING * abs(step):
+    if step == 0 or not np.abs(steps - step).max() <= STEP_TOLERANCE * abs(step):
         return None
     return abs(step) * len(degrees) / CIRCLE
 
 
 def periodic_dims(template: Any, periodic: Any) -> tuple[Any, ...]:
-    """The periodic dimensions of a DataArray: named, or longitudes that go around ("auto")."""
+    """Return the periodic dimensions of a DataArray: the named ones, or all longitudes ("auto")."""
     dims, coords = template.dims, template.coords
     if isinstance(periodic, str) and periodic == "auto":
         return tuple(name for name in dims if name in coords and _goes_around(name, coords[name]))
@@ -104,22 +104,22 @@ def periodic_dims(template: Any, periodic: Any) -> tuple[Any, ...]:
 
 
 def _goes_around(name: Any, coordinate: Any) -> bool:
-    """Whether a coordinate holds longitudes that go around the globe once."""
+    """Return whether a coordinate holds longitudes that go around the globe once."""
     if coordinate.dtype.kind not in "fiu" or not is_coordinate("longitude", name, coordinate.attrs):
         return False
     circles = circles_covered(coordinate.values)
     n = coordinate.size
-    if circles is not None and abs(circles - n / (n - 1)) < ROUNDING / n:
+    if circles is not None and abs(circles - n / (n - 1)) < STEP_TOLERANCE / n:
         warn_user(
-            f"the last {name} is the first one again ({coordinate.values[[0, -1]]}), so that its cells count "
-            f"twice and are not taken for periodic: drop one with X.isel({name}=slice(None, -1))",
+            f"the last {name} repeats the first ({coordinate.values[[0, -1]]}): its cells count twice, and "
+            f"the grid is not periodic; drop one with X.isel({name}=slice(None, -1))",
             RepeatedMeridianWarning,
         )
-    return circles is not None and abs(circles - 1) < ROUNDING / n
+    return circles is not None and abs(circles - 1) < STEP_TOLERANCE / n
 
 
 def coslat_weights(template: Any) -> Any:
-    """``sqrt(cos(latitude))`` of a DataArray, 0 at the poles; the square is proportional to the area."""
+    """Return ``sqrt(cos(latitude))``, whose square is proportional to the area of a cell; 0 at the poles."""
     found = [
         name
         for name, coordinate in template.coords.items()

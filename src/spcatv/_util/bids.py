@@ -1,31 +1,34 @@
-"""Whom a sample is about: the BIDS entities in the name of its file, as in ``sub-01_run-2_bold.nii``.
+"""BIDS entities in the names of samples, as in ``sub-01_run-2_bold.nii``, and samples selected by name.
 
-The name of a sample is the path of its file, both paths of a pair of hemispheres joined by " + ", and ``[k]``
-behind them for sample k of a file that holds several.
+The name of a sample is the path of its file, or the two paths of a pair of hemispheres joined by " + ".
+Sample k of a file that holds several has ``[k]`` after it.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+from spcatv._util.naming import some_of
 
 PAIR = " + "
-# what stands before the hyphen, in the order in which BIDS wants it
+# Keys of entities, in the order of BIDS.
 ENTITIES = (
     *("sub", "ses", "sample", "task", "tracksys", "acq", "nuc", "voi", "ce", "trc", "stain", "rec", "dir"),
     *("run", "mod", "echo", "flip", "inv", "mt", "part", "proc", "hemi", "space", "split", "recording"),
     *("chunk", "seg", "res", "den", "label", "desc"),
 )
-# entities that the names of folders may give as well: sub-01/ses-1/anat/T1w.nii
+# Entities that names of folders may give as well: sub-01/ses-1/anat/T1w.nii
 OF_FOLDERS = ("sub", "ses")
-# columns of a table for the entities whose column BIDS gives another name; their values keep the prefix
+# Columns of tables of the entities that have another name there; their values keep the prefix.
 COLUMNS = {"sub": "participant_id", "ses": "session_id"}
-# entities that get a column even if all samples share one value
+# Entities that get a column even if all samples share one value.
 ALWAYS = ("sub", "ses", "run")
 
 
 def files_of(name: str) -> list[str]:
-    """The files of a sample: one, or one per hemisphere."""
+    """Return the files of a sample: one, or one per hemisphere."""
     return re.sub(r"\[\d+\]$", "", name).split(PAIR)
 
 
@@ -35,12 +38,12 @@ def without_ending(file: str) -> str:
 
 
 def samples_of_one_file(names: Sequence[str]) -> bool:
-    """Whether there are several samples, and all of them lie in one file."""
+    """Return whether several samples all lie in one file."""
     return len(names) > 1 and len({tuple(files_of(name)) for name in names}) == 1
 
 
 def entities_of(name: str) -> dict[str, str]:
-    """The entities of a sample by their short names, such as ``{"sub": "01", "run": "2"}``.
+    """Return the entities of a sample by their short names, such as ``{"sub": "01", "run": "2"}``.
 
     The name of the file counts before those of its folders. Entities in which the files of a pair differ
     (``hemi``) are left out.
@@ -62,7 +65,7 @@ def _entities_of_file(file: str) -> dict[str, str]:
 
 
 def entity_columns(names: Sequence[str]) -> dict[str, list[str | None]]:
-    """Columns of a table that say whom and what the samples are about; None where a name does not say it.
+    """Return the entities of the samples as columns of a table; None where a name lacks the entity.
 
     ``participant_id`` ("sub-01"), ``session_id`` ("ses-1") and ``run`` are there if any name has them, other
     entities if they differ between samples. Empty if no name has entities.
@@ -78,7 +81,7 @@ def entity_columns(names: Sequence[str]) -> dict[str, list[str | None]]:
 
 
 def natural_groups(names: Sequence[str]) -> tuple[str, ...] | None:
-    """Labels of the samples that belong together: those of one person, otherwise those of one file.
+    """Return labels that are equal for samples of one person, otherwise for samples of one file.
 
     None if no two samples belong together, or if all of them do.
     """
@@ -93,8 +96,47 @@ def natural_groups(names: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def group_noun(names: Sequence[str], labels: Sequence[object]) -> str:
-    """What the samples of one label share, in one word: a person, a file, or just a group."""
+    """Return what the samples of one label share: "person", "file" or "group"."""
     people = [f"sub-{entities_of(name).get('sub')}" for name in names]
     files = [PAIR.join(files_of(name)) for name in names]
     given = list(labels)
     return "person" if given == people else "file" if given == files else "group"
+
+
+def kept_samples(names: Sequence[str], exclude: Sequence[str]) -> list[int]:
+    """Return the numbers of the samples that are not excluded, in order.
+
+    An excluded name is the name of a sample, a path, the name of a file with or without its ending, or a
+    participant (``sub-07`` or ``07``), who may have several samples. A ValueError names what matches nothing,
+    or what matches several files.
+    """
+    gone: set[int] = set()
+    for wanted in exclude:
+        gone |= _matching(str(wanted), names)
+    kept = [number for number in range(len(names)) if number not in gone]
+    if not kept:
+        raise ValueError("exclude: no image is left; exclude fewer")
+    return kept
+
+
+def _matching(wanted: str, names: Sequence[str]) -> set[int]:
+    """Return the samples of a name, by the first kind of name that any of them has."""
+    kinds: dict[str, Callable[[str], set[str]]] = {
+        "name": lambda name: {name},
+        "path": lambda name: {os.path.abspath(file) for file in files_of(name)},
+        "file": lambda name: {os.path.basename(file) for file in files_of(name)},
+        "stem": lambda name: {without_ending(os.path.basename(file)) for file in files_of(name)},
+        "participant": lambda name: {f"sub-{sub}" for key, sub in entities_of(name).items() if key == "sub"},
+    }
+    for kind, known in kinds.items():
+        looked_for = {"path": os.path.abspath(wanted), "participant": f"sub-{wanted.removeprefix('sub-')}"}
+        found = {number for number, name in enumerate(names) if looked_for.get(kind, wanted) in known(name)}
+        if len(found) > 1 and kind != "participant":
+            several = ", ".join(names[number] for number in sorted(found)[:5])
+            raise ValueError(f"exclude: {wanted} could be any of {several}; give the path")
+        if found:
+            return found
+    if re.search(r"\[\d+\]$", wanted):
+        raise ValueError(f"exclude: {wanted}: single volumes cannot be left out, only whole files")
+    some = some_of([os.path.basename(name) for name in names])
+    raise ValueError(f"exclude: {wanted} is none of the {len(names)} images ({some})")
