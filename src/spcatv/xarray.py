@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from spcatv._util.cf import RepeatedMeridianWarning, coslat_weights, grid_axes, periodic_dims
+from spcatv._util.cf_coordinates import RepeatedMeridianWarning, coslat_weights, grid_axes, periodic_dims
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
 from spcatv.data.base import float_dtype
 from spcatv.estimator import SPCATV

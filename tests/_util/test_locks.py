@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from spcatv._util.locks import locked
+from spcatv._util.files import atomic_folder, locked
+from spcatv.model import ModelError
 from spcatv.model.checkpoint import CheckpointError, checkpointing
-from spcatv.model.folder import ModelError, atomic_folder
 from spcatv.results import ResultsError, claimed_folder
 
 filelock = pytest.importorskip("filelock")
@@ -28,7 +28,7 @@ def test_a_lock_is_held_once_and_leaves_nothing(tmp_path):
 HOLDER = """
 import sys
 from pathlib import Path
-from spcatv._util.locks import locked
+from spcatv._util.files import atomic_folder, locked
 
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
@@ -81,7 +81,7 @@ def test_a_lock_that_cannot_be_had_is_an_error(tmp_path, monkeypatch, number):
     monkeypatch.setattr(fcntl, "flock", no_lock)
     for kind, claim in (
         (ResultsError, lambda: claimed_folder(tmp_path / "out", overwrite=False)),
-        (ModelError, lambda: atomic_folder(tmp_path / "model")),
+        (ModelError, lambda: atomic_folder(tmp_path / "model", ModelError)),
         (CheckpointError, lambda: checkpointing(tmp_path / "work")),
     ):
         with pytest.raises(kind, match=os.strerror(number)), claim():

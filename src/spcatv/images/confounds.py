@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from sklearn.preprocessing import OneHotEncoder
 
-from spcatv._util.entities import entities_of
-from spcatv._util.matching import IDENTIFYING, Match, cell_text, id_columns, index_columns, match_rows
-from spcatv._util.text_table import Table, TableError, read_table
+from spcatv._util.bids import entities_of
+from spcatv._util.matching import IDENTIFYING, RowMatch, cell_text, id_columns, index_columns, match_rows
+from spcatv._util.tables import Table, TableError, read_table
 from spcatv._util.types import FloatArray
 from spcatv._util.warn import warn_user
 from spcatv.data import AdjustedData, confound_fit, row_blocks
@@ -144,7 +144,7 @@ def _of_frame(frame: Any, names: Sequence[str], fit: ConfoundFit | None) -> Conf
     return _coded(frame.iloc[list(match.rows)].rename(columns=str), "confounds", match, fit)
 
 
-def _coded(frame: Any, source: str, match: Match, fit: ConfoundFit | None) -> ConfoundTable:
+def _coded(frame: Any, source: str, match: RowMatch, fit: ConfoundFit | None) -> ConfoundTable:
     """Code the columns of text of a DataFrame, with the levels of the fit if there was one."""
     where = [f"row {row + 1}" for row in match.rows]
     if not len(frame.columns):

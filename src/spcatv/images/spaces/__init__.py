@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from spcatv._util.entities import PAIR
-from spcatv._util.excluding import kept_samples
+from spcatv._util.bids import PAIR, kept_samples
 from spcatv.images.files import ImageError, image_errors, image_name, is_path
 from spcatv.images.spaces.base import Space
 from spcatv.images.spaces.cifti import CiftiSpace
@@ -70,7 +69,7 @@ def space_of(imgs: Any, surface: Any) -> type[Space]:
 
 
 def without(imgs: Any, exclude: str | Sequence[str], surface: Any) -> Any:
-    """Return the images without those that `exclude` names (`spcatv._util.excluding`)."""
+    """Return the images without those that `exclude` names (`spcatv._util.bids`)."""
     names = [exclude] if isinstance(exclude, str) else list(exclude)
     if not names:
         return imgs
