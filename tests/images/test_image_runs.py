@@ -1,6 +1,7 @@
 """Runs are cleaned one by one: nilearn's `clean` and its maskers are the second opinion."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -292,7 +293,8 @@ def fmriprep_table(n_volumes, seed=0):
         columns[f"{name}_power2"] = columns[name] ** 2
         columns[f"{name}_derivative1_power2"] = columns[f"{name}_derivative1"] ** 2
     columns["cosine00"] = np.cos(np.pi * (np.arange(n_volumes) + 0.5) / n_volumes)
-    columns["global_signal"] = rng.standard_normal(n_volumes)
+    for name in ("global_signal", "a_comp_cor_00", "a_comp_cor_01", "aroma_motion_01"):
+        columns[name] = rng.standard_normal(n_volumes)
     return pd.DataFrame(columns)
 
 
@@ -306,6 +308,9 @@ def fmriprep(tmp_path):
         nib.save(as_image(run_values(number, 80)), files[-1])
         table = fmriprep_table(80, number)
         table.to_csv(f"{stem}_desc-confounds_timeseries.tsv", sep="\t", index=False, na_rep="n/a")
+        about = {"Method": "aCompCor", "Mask": "combined", "Retained": True}
+        about = {f"a_comp_cor_0{k}": {**about, "VarianceExplained": 0.1} for k in range(2)}
+        Path(f"{stem}_desc-confounds_timeseries.json").write_text(json.dumps(about))
     fmriprep_table(80).to_csv(
         tmp_path / "sub-02_task-rest_run-1_desc-confounds_timeseries.tsv", sep="\t", index=False
     )
@@ -322,17 +327,44 @@ def test_tables_are_found_by_entities(fmriprep, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "strategy", [("motion",), ("motion", "wm_csf"), ("high_pass", "global_signal")], ids=str
+    "strategy",
+    [
+        ("motion",),
+        ("motion", "wm_csf"),
+        ("high_pass", "global_signal"),
+        ("high_pass", "compcor"),
+        ("wm_csf", "ica_aroma"),
+    ],
+    ids=str,
 )
 def test_strategies_are_those_of_nilearn(fmriprep, strategy):
     from nilearn.interfaces.fmriprep import load_confounds
 
     cohort = read(fmriprep, run_confounds=strategy, standardize_runs=True)
     for number, file in enumerate(fmriprep):
-        table, _ = load_confounds(str(file), strategy=strategy)
+        table, _ = load_confounds(str(file), strategy=strategy, ica_aroma="basic")
         values = np.moveaxis(np.asanyarray(nib.load(file).dataobj), -1, 0).reshape(80, -1)
         expected = clean(values.astype(float), detrend=False, confounds=table)
         assert np.allclose(cohort.X[80 * number : 80 * (number + 1)], expected, atol=1e-8)
+
+
+def test_strategies_and_columns_together(fmriprep, tmp_path):
+    """Also for images that fMRIPrep has not named, whose table is found by its entities; in given files."""
+    smoothed = [file.with_name(file.name.replace("preproc", "smooth6")) for file in fmriprep]
+    for file, new in zip(fmriprep, smoothed, strict=True):
+        file.rename(new)
+    words = ["wm_csf", "a_comp_cor_0[01]", "csf"]
+    expected = read(smoothed, run_confounds=["white_matter", "csf", "a_comp_cor_0*"], standardize_runs=True)
+    found = read(smoothed, run_confounds=words[:2], standardize_runs=True)
+    table = pd.read_csv(table_beside(Run("", 0, 80, (smoothed[0],))), sep="\t")
+    assert np.allclose(found.X, expected.X, atol=1e-8)
+    with_csf = read(smoothed, run_confounds=words, standardize_runs=True)
+    assert np.allclose(with_csf.X, found.X, atol=1e-8), "csf is removed once"
+    tables = [table_beside(Run("", 0, 80, (file,))) for file in smoothed]
+    given = read(smoothed, tables, run_confounds=words[:2], standardize_runs=True)
+    assert np.array_equal(given.X, found.X)
+    with pytest.raises(ImageError, match="'wm_csf' needs a file of fMRIPrep"):
+        read(smoothed, [table, table], run_confounds=["wm_csf"], standardize_runs=True)
 
 
 def test_tables_beside_runs_are_mentioned_but_not_used(fmriprep):

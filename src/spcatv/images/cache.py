@@ -138,7 +138,9 @@ class CachedRows:
         if None in found:
             wider = self._wider()
             if wider is not None:
-                return wider.complete(make, done, n_threads)
+                for number in range(len(self.images)):
+                    done(number)
+                return wider
             missing = sum(image.n_rows for image, sha in zip(self.images, found, strict=True) if sha is None)
             with _writing(self.cache):
                 self.cache.mkdir(parents=True, exist_ok=True)
@@ -164,7 +166,9 @@ class CachedRows:
             if places is None or not np.isin(self.places, places).all():
                 continue
             wider = CachedRows(self.cache, self.kind, places, str(self.dtype), self.images)
-            if all(wider._sha256(number) is not None for number in range(len(self.images))):
+            found = [wider._sha256(number) for number in range(len(self.images))]
+            wider.sha256 = [sha256 for sha256 in found if sha256 is not None]
+            if len(wider.sha256) == len(found):
                 order = np.argsort(places)
                 wider.columns = order[np.searchsorted(places, self.places, sorter=order)]
                 return wider

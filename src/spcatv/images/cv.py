@@ -250,14 +250,13 @@ class ImageSPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEsti
 
     def _search(self) -> SPCATVCV:
         """Return the search on the data matrix, without a structure."""
-        own = self.get_params(deep=False)
-        return SPCATVCV(**{name: own[name] for name in SPCATVCV().get_params() if name in own})
+        names = set(SPCATVCV().get_params()) - {"structure"}
+        return SPCATVCV(**{name: getattr(self, name) for name in names})
 
     def _image_model(self, setting: dict[str, Any]) -> ImageSPCATV:
         """Return an ImageSPCATV with a setting instead of the values to compare."""
-        own = self.get_params(deep=False)
-        shared = {name: own[name] for name in ImageSPCATV().get_params() if name not in COMPARED}
-        return ImageSPCATV(**{**shared, **setting})
+        names = set(ImageSPCATV().get_params()) - set(COMPARED)
+        return ImageSPCATV(**{**{name: getattr(self, name) for name in names}, **setting})
 
     @property
     def components_(self) -> FloatArray:
