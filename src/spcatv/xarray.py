@@ -52,8 +52,8 @@ class XarraySPCATV(BaseEstimator):
         Estimator for the matrix of samples and cells; ``None`` is ``SPCATV()``. If its `structure` is
         None, it gets the grid; another structure must have as many features as `mask_` has cells.
     weights : "coslat", DataArray, array-like or None, default=None
-        Weights by which the data are multiplied. "coslat": the square root of the cosine of the latitude, so that the
-        variance of a cell counts in proportion to its area. An array has the shape of the feature
+        Weights by which the data are multiplied. "coslat": the square root of the cosine of the latitude, so
+        that the variance of a cell counts in proportion to its area. An array has the shape of the feature
         dimensions, in their order; a DataArray may lack some of them. Cells of weight 0 are left out.
     periodic : "auto", str, sequence of str or None, default="auto"
         Dimensions whose last cell is followed by the first. "auto": longitudes in equal steps that go
@@ -75,8 +75,8 @@ class XarraySPCATV(BaseEstimator):
     sample_dims_, feature_dims_, periodic_dims_ : tuple of str
         Dimensions of the samples, of the grid, and of the grid that are periodic.
     estimator_ : SPCATV or SPCATVCV
-        Fitted estimator, with `diagnostics_`, `structure_` and all other attributes. Its ``components_`` are the
-        weighted loadings ``v_kj``, without the cells that were left out.
+        Fitted estimator, with `diagnostics_`, `structure_` and all other attributes. Its ``components_`` are
+        the weighted loadings ``v_kj``, without the cells that were left out.
 
     Examples
     --------
