@@ -10,6 +10,7 @@ import numpy as np
 from spcatv._util.threads import in_order, one_blas_thread, threads_for
 from spcatv._util.types import Array, FloatArray, IntArray
 from spcatv.data.base import BLOCK_ENTRIES, ColumnStatistics, Data, float_dtype, row_blocks
+from spcatv.kernels import matvec
 from spcatv.kernels.matvec import centred_panel, column_moments, dot, there_and_back, transpose_dot
 
 T = TypeVar("T")
