@@ -61,8 +61,8 @@ def dots(quick: bool):
 
 def volume(quick: bool):
     """The size of the paper's fMRI data: 83 maps of 63,966 voxels."""
-    mask = ellipsoid_mask(4_000 if quick else 63_966)
-    return "ellipsoid volume", volume_cohort(20 if quick else 83, mask), grid(mask), mask
+    mask = ellipsoid_mask(63_966)
+    return "ellipsoid volume", volume_cohort(83, mask), grid(mask), mask
 
 
 def _two_spheres(n_rows: int, quick: bool):
