@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.reproduce.matched import alpha_for_zeros
+from benchmarks.reproduce.methods import alpha_for_zeros
 from benchmarks.tables import each, markdown, seconds
 from spcatv import SPCATV
 from spcatv._util.threads import one_blas_thread

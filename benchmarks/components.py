@@ -20,8 +20,7 @@ from itertools import combinations
 
 import numpy as np
 
-from benchmarks.baselines import Method, fit_spcatv
-from benchmarks.reproduce.matched import rotated_at
+from benchmarks.reproduce.methods import Method, fit_spcatv, rotated_at
 from benchmarks.reproduce.realdata import DATA, RealData, folds
 from benchmarks.tables import markdown, seconds
 from spcatv import SPCATV

@@ -11,8 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.baselines import N_COMPONENTS, Fitted, Method, fit_spcatv, of_loadings
-from benchmarks.reproduce.matched import default_method, matched_methods, spcatv_at
+from benchmarks.reproduce.methods import (
+    N_COMPONENTS,
+    Fitted,
+    Method,
+    default_method,
+    fit_spcatv,
+    matched_methods,
+    of_loadings,
+    spcatv_at,
+)
 from benchmarks.reproduce.realdata import (
     DATA,
     N_FOLDS,

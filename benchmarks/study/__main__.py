@@ -18,13 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.report import write_atomically
-from benchmarks.reproduce.progress import run_all
 from benchmarks.reproduce.realdata import DATA, QUICK_DATA
+from benchmarks.reproduce.store import run_all
+from benchmarks.study.fits import DENSE, Piece, do, methods_at, opened, pieces, stored
 from benchmarks.study.measures import measure
-from benchmarks.study.page import filled
+from benchmarks.study.page import MAIN, filled
 from benchmarks.study.pictures import draw_maps
-from benchmarks.study.tables import MAIN
-from benchmarks.study.work import DENSE, Piece, do, methods_at, opened, pieces, stored
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results" / "study"

@@ -1,4 +1,4 @@
-"""Data sets of your own, with and without smoothing: ``python -m benchmarks.others a.npz b.npz ...``.
+"""Data sets of your own, with and without smoothing: ``python -m benchmarks.study.others a.npz b.npz ...``.
 
 A file holds X, one sample per row, and what the neighbours of its columns are: ``mask`` (or ``labels``), an
 array in the shape of the grid; ``edges`` of a graph, shape (n, 2); or ``coords`` and ``triangles`` of a mesh.
@@ -20,8 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.model_selection import GroupKFold
 
-from benchmarks.baselines import N_COMPONENTS
-from benchmarks.reproduce.matched import spcatv_at
+from benchmarks.reproduce.methods import N_COMPONENTS, spcatv_at
 from benchmarks.reproduce.real import SHARES, fit_rows
 from benchmarks.reproduce.realdata import N_FOLDS, RealData, Rows, all_rows, folds
 from benchmarks.study.measures import of_folds

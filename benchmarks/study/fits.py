@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from benchmarks.baselines import Method
-from benchmarks.reproduce.matched import all_methods, fit_pca
+from benchmarks.reproduce.methods import Method, all_methods, fit_pca
 from benchmarks.reproduce.real import open_data, record_name, record_of, store_of
 from benchmarks.reproduce.realdata import ALL_ROWS, RealData, Rows, all_rows, folds, halves
 from benchmarks.reproduce.store import Record, Store
