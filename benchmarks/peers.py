@@ -88,7 +88,7 @@ def _sklearn_model(name: str, options: dict[str, Any]) -> Any:
 
 
 def make_sklearn(case: Case, name: str, options: dict[str, Any]) -> Job:
-    """A decomposition of scikit-learn with its defaults."""
+    """Make a job of a decomposition of scikit-learn with its defaults."""
     noise = np.random.default_rng(0).standard_normal((10, 30)).astype(np.float32)
     with warnings.catch_warnings(action="ignore"):
         _sklearn_model(name, options).fit(noise)
@@ -104,7 +104,7 @@ def make_sklearn(case: Case, name: str, options: dict[str, Any]) -> Job:
 
 
 def make_authors(case: Case) -> Job:
-    """The authors' package on the same problem, its inner solver stopped at the same relative gap."""
+    """Make a job of the authors' package, its inner solver stopped at the same relative gap."""
     from parsimony.decomposition import PCAL1L2TV
     from parsimony.functions.nesterov.tv import linear_operator_from_mask
 
@@ -126,7 +126,7 @@ def make_authors(case: Case) -> Job:
 
 
 def _three_axes(mask: np.ndarray) -> np.ndarray:
-    """The authors' operator wants three axes."""
+    """Add axes up to the three that the authors' operator needs."""
     return mask.reshape(mask.shape + (1,) * (3 - mask.ndim))
 
 

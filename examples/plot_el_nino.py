@@ -55,7 +55,7 @@ southern = np.exp(-(((x - 80) / 40) ** 2) - ((y + 45) / 9) ** 2)
 
 
 def slowly(months):
-    """Standard normal noise that changes over so many months."""
+    """Simulate standard normal noise with a time scale in months."""
     noise = np.convolve(rng.standard_normal(len(time) + 6 * months), np.hanning(2 * months), mode="valid")
     return (noise / noise.std())[: len(time)]
 

@@ -1,7 +1,8 @@
 """Methods of the paper and of the comparisons behind one interface: ``method.fit(X, structure) -> Fitted``.
 
 A method has a name, a setting and a function; a `Fitted` has loadings and reconstructs rows. The same code
-judges all methods by these two, never by their own scores."""
+judges all methods by these two, never by their own scores.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +70,7 @@ class Method:
 
 
 def fit_spcatv(X: np.ndarray, structure: Any, setting: Mapping[str, Any]) -> Fitted:
-    """This package; with ``tv_ratio=0`` or ``smoothness=0`` it is elastic-net PCA."""
+    """Fit this package; with ``tv_ratio=0`` or ``smoothness=0`` it is elastic-net PCA."""
     from spcatv import SPCATV
 
     model = SPCATV(**{"n_components": N_COMPONENTS, **setting}, structure=structure)
@@ -79,7 +80,7 @@ def fit_spcatv(X: np.ndarray, structure: Any, setting: Mapping[str, Any]) -> Fit
 
 
 def fit_selected(X: np.ndarray, structure: Any, setting: Mapping[str, Any]) -> Fitted:
-    """This package with the weights that `SPCATVCV` chooses on the rows of X, and structured starts.
+    """Fit with the weights that `SPCATVCV` chooses on the rows of X, and structured starts.
 
     The many fits of the selection start from singular vectors; only the final fit compares starts. What
     `SPCATVCV` alone is told is the entry ``search`` of the setting.
@@ -98,7 +99,7 @@ def fit_selected(X: np.ndarray, structure: Any, setting: Mapping[str, Any]) -> F
 
 
 def of_spcatv(model: Any, chosen: dict[str, float] | None = None) -> Fitted:
-    """A fitted SPCATV as a `Fitted`."""
+    """Convert a fitted SPCATV."""
     return Fitted(
         components=np.asarray(model.components_),
         reconstruct=lambda rows: model.inverse_transform(model.transform(rows)),
@@ -129,7 +130,7 @@ def fit_sparse_pca(X: np.ndarray, structure: Any, setting: Mapping[str, Any]) ->
 
 
 def of_loadings(components: np.ndarray, mean: np.ndarray) -> Fitted:
-    """Loadings of any length as a `Fitted`: rows minus `mean` are reconstructed by least squares."""
+    """Convert loadings of any length: rows minus `mean` are reconstructed by least squares."""
     loadings = np.asarray(components, dtype=np.float64)
     lengths = np.linalg.norm(loadings, axis=1, keepdims=True)
     loadings = loadings / np.where(lengths > 0, lengths, 1.0)
@@ -204,21 +205,21 @@ SIGMA = 2.0
 
 
 def fit_dictionary(X: np.ndarray, structure: Any, setting: Mapping[str, Any]) -> Fitted:
-    """nilearn's DictLearning: sparse maps over a dense dictionary of scores, started from CanICA."""
+    """Nilearn's DictLearning: sparse maps over a dense dictionary of scores, started from CanICA."""
     from nilearn.decomposition import DictLearning
 
     return _fit_nilearn(DictLearning, X, {"reduction_ratio": 1.0, **setting})
 
 
 def fit_canica(X: np.ndarray, structure: Any, setting: Mapping[str, Any]) -> Fitted:
-    """nilearn's CanICA with dense maps: independent components of the space of the principal ones."""
+    """Nilearn's CanICA with dense maps: independent components of the space of the principal ones."""
     from nilearn.decomposition import CanICA
 
     return _fit_nilearn(CanICA, X, {"threshold": None, **setting})
 
 
 def _fit_nilearn(kind: Any, X: np.ndarray, setting: Mapping[str, Any]) -> Fitted:
-    """It takes images: columns of X become voxels. Nothing is smoothed, so their order does not matter."""
+    """Fit images whose voxels are the columns of X; nothing is smoothed, so their order does not matter."""
     import nibabel
 
     n_rows, n_features = X.shape
@@ -282,7 +283,7 @@ def fit_rotated(X: np.ndarray, structure: Structure, setting: Mapping[str, Any])
 
 
 def cut_to_zeros(fit: Callable[[np.ndarray, Any, Mapping[str, Any]], Fitted]):
-    """A function that sets the share ``zeros`` of each dense component to 0: the entries nearest to 0."""
+    """Return a function that sets the share ``zeros`` of the smallest entries of each component to 0."""
 
     def function(X: np.ndarray, structure: Any, setting: Mapping[str, Any]) -> Fitted:
         own = dict(setting)
@@ -297,7 +298,7 @@ def cut_to_zeros(fit: Callable[[np.ndarray, Any, Mapping[str, Any]], Fitted]):
 
 
 def with_zeros(fit: Callable[[np.ndarray, Any, Mapping[str, Any]], Fitted]):
-    """A function that fits with the share ``zeros`` in all components together, by the choice of ``alpha``.
+    """Return a function that chooses ``alpha`` for the share ``zeros`` in all components together.
 
     The search starts at ``near``, such as the alpha of other rows.
     """
@@ -320,7 +321,7 @@ def with_zeros(fit: Callable[[np.ndarray, Any, Mapping[str, Any]], Fitted]):
 
 
 def alpha_for_zeros(share_of_zeros: Callable[[float], float], first_alpha: float, wanted: float) -> float:
-    """The strength whose share of zeros is closest to the target, among those tried.
+    """Return the strength whose share of zeros is closest to the target, among those tried.
 
     It is raised or lowered by a factor until the target lies between two strengths, then interpolated.
     """
@@ -340,31 +341,31 @@ def alpha_for_zeros(share_of_zeros: Callable[[float], float], first_alpha: float
     return min(tried, key=lambda a: abs(tried[a] - wanted))
 
 
-def spcatv_at(zeros: float, smoothness: float = 1.0) -> Method:
-    """SPCA-TV with the share `zeros` in every component."""
-    setting = {"alpha": None, "sparsity": zeros, "smoothness": smoothness}
+def spcatv_at(zeros: float, smoothness: float = 1.0, method: str = "deflation") -> Method:
+    """Return SPCA-TV with the share `zeros` in every component; the study on real data is about deflation."""
+    setting = {"alpha": None, "sparsity": zeros, "smoothness": smoothness, "method": method}
     return Method("spca-tv", "SPCA-TV", setting, fit_spcatv)
 
 
 def rotated_at(zeros: float) -> Method:
-    """What people can do without this package: smooth, rotate the principal components, cut."""
+    """Return the method without this package: smooth, rotate principal components, threshold."""
     label = "Smoothed, rotated PCA, thresholded"
     return Method("rotated-cut", label, {"zeros": zeros}, cut_to_zeros(fit_rotated))
 
 
 def default_method() -> Method:
-    """SPCA-TV with nothing but its defaults; its fits are those of `spcatv_at` where the settings agree."""
+    """Return SPCA-TV with its defaults."""
     from spcatv import SPCATV
 
     defaults = SPCATV().get_params()
-    setting = {name: defaults[name] for name in ("alpha", "sparsity", "smoothness")}
+    setting = {name: defaults[name] for name in ("alpha", "sparsity", "smoothness", "method")}
     return Method("spca-tv", "SPCA-TV, defaults", setting, fit_spcatv)
 
 
 def all_methods(zeros: float) -> tuple[Method, ...]:
     """Every method that can have a share of zeros; SPCA-TV comes last."""
     sparse_pca = {"zeros": zeros, "center": True, "mini_batch": True, "method": "cd"}
-    elastic_net = {"alpha": None, "sparsity": zeros, "smoothness": 0.0}
+    elastic_net = spcatv_at(zeros, 0.0).setting
     return (
         Method("pca-cut", "Thresholded PCA", {"zeros": zeros}, cut_to_zeros(fit_pca)),
         rotated_at(zeros),
@@ -377,7 +378,7 @@ def all_methods(zeros: float) -> tuple[Method, ...]:
 
 
 def matched_methods(zeros: float) -> tuple[Method, ...]:
-    """The methods of ``benchmarks.reproduce real`` at a share of zeros; SPCA-TV comes last."""
+    """Return the methods of ``benchmarks.reproduce real`` at a share of zeros; SPCA-TV comes last."""
     peers = ("sparse-pca", "dictionary") if zeros == PEER_SHARE else ()
     wanted = (*peers, "elastic-net", "spca-tv")
     return tuple(method for method in all_methods(zeros) if method.key in wanted)

@@ -112,7 +112,7 @@ def fit_data_set(store: Store, seed: int, methods: Sequence[Method], size: Size)
 
 
 def records(store: Store, method: Method, seeds: Iterable[int]) -> list[Record]:
-    """The records of a method, all of which must exist."""
+    """Return the records of a method, all of which must exist."""
     found = []
     for seed in seeds:
         record = store.load(method.key, record_name(seed), method.setting)
@@ -195,7 +195,7 @@ SCALE_QUANTILE = 0.999
 
 
 def typical_data_set(mses: np.ndarray) -> int:
-    """The data set whose mean loading error is the median one; shape (n, K)."""
+    """Return the data set whose mean loading error is the median one; shape (n, K)."""
     return int(np.argsort(mses.mean(axis=1), kind="stable")[(len(mses) - 1) // 2])
 
 

@@ -58,7 +58,7 @@ class Store:
         return self.folder / method / f"{name}.npz"
 
     def load(self, method: str, name: str, setting: Mapping[str, Any]) -> Record | None:
-        """The record, or None if it is missing, damaged, or of other data, settings or versions."""
+        """Return the record, or None if it is missing, damaged, or of other data, settings or versions."""
         try:
             with np.load(self.path(method, name), allow_pickle=False) as archive:
                 text, components = str(archive["values"]), archive["components"]
@@ -94,7 +94,7 @@ def _checksum(text: str, components: np.ndarray) -> str:
 
 
 def _plain(setting: Mapping[str, Any]) -> dict[str, Any]:
-    """The setting as JSON returns it, so that it can be compared."""
+    """Return the setting as JSON returns it, so that it can be compared."""
     return json.loads(json.dumps(dict(setting), sort_keys=True))
 
 

@@ -231,7 +231,7 @@ def _half_dice(one: Study) -> np.ndarray:
 
 
 def _split_halves(one: Study) -> SplitHalves:
-    """The halves as the package judges them."""
+    """Return the halves as the package judges them."""
     reference, maps = one.whole.components, [record.components for record in one.halves]
     first, further = [], []
     for pair in zip(maps[::2], maps[1::2], strict=True):

@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.options import Options
 
 TITLE = "Image files: NIfTI of 2 mm, each row a process of its own"
-N_FILES, QUICK_FILES = 2_000, 40
+N_FILES, QUICK_FILES = 2_000, 20
 SHAPE = (91, 109, 91)  # MNI152 at 2 mm
 MEMORY_LIMIT = "600 MB"
 N_FIELDS = 12

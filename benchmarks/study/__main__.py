@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def present(known: Sequence[str]) -> list[str]:
-    """Data sets that are there; the study needs all of its own."""
+    """Return the known data sets, and exit if one is missing."""
     for name in known:
         try:
             opened(name, name in QUICK_DATA)
@@ -124,7 +124,7 @@ def _cost(output: Path, names: Sequence[str], quick: bool) -> dict[str, float]:
 
 
 def _short(value: Any) -> Any:
-    """The same with rounded numbers."""
+    """Round all numbers."""
     if isinstance(value, float):
         return float(f"{value:.{N_DIGITS}g}")
     if isinstance(value, dict):

@@ -43,7 +43,7 @@ class Piece:
 
 
 def methods_at(zeros: float) -> tuple[Method, ...]:
-    """The methods with a share of zeros; with 0, dense PCA."""
+    """Return the methods with a share of zeros; with 0, dense PCA."""
     return all_methods(zeros) if zeros else (DENSE,)
 
 
@@ -69,7 +69,7 @@ def _rows_of(kind: str) -> list[list[str]]:
 
 @lru_cache(maxsize=4)
 def opened(name: str, quick: bool) -> RealData:
-    """A data set, read once in each process."""
+    """Return a data set, read once in each process."""
     return open_data(name, quick)
 
 
@@ -80,17 +80,17 @@ def store_for(output: Path, name: str, quick: bool) -> Store:
 
 
 def rows_named(name: str, n_rows: int) -> Rows:
-    """The rows that are fitted and held out, by name."""
+    """Return the rows that are fitted and held out, by name."""
     return next(rows for rows in (all_rows(n_rows), *folds(n_rows), *halves(n_rows)) if rows.name == name)
 
 
 def method_of(piece: Piece) -> Method:
-    """The method of a piece."""
+    """Return the method of a piece."""
     return next(method for method in methods_at(piece.zeros) if method.key == piece.method)
 
 
 def stored(output: Path, piece: Piece, quick: bool) -> Record | None:
-    """The record of a piece, if its fit has been made."""
+    """Return the record of a piece, if its fit has been made."""
     method = method_of(piece)
     store = store_for(output, piece.data, quick)
     return store.load(method.key, record_name(method, piece.rows), method.setting)

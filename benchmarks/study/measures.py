@@ -203,7 +203,7 @@ def predicted(
 
 
 def mean_map(n_features: int) -> np.ndarray:
-    """The same loading everywhere, shape (1, P): its score is the mean of the standardised map."""
+    """Return the same loading everywhere, shape (1, P): its score is the mean of the standardised map."""
     return np.full((1, n_features), n_features**-0.5)
 
 

@@ -172,7 +172,7 @@ def dice_halves(results: Results) -> str:
 
 
 def _few(cell: Cell) -> str:
-    """The number of splits in brackets, if it is not ten."""
+    """Return the number of splits in brackets, if it is not ten."""
     return f" ({cell['n_splits']})" if cell["n_splits"] < N_SPLITS else ""
 
 
@@ -206,7 +206,7 @@ def ages(results: Results) -> str:
 
 
 def brief(results: Results) -> str:
-    """The comparison in few numbers, for another page."""
+    """Return the comparison in few numbers, for another page."""
     keys = ("sparse-pca", "dictionary", "elastic-net", OURS)
     rows = []
     for name, about in results["data"].items():
@@ -249,7 +249,7 @@ def _test(ours: Cell, other: Cell | None) -> str | None:
 
 
 def summary(results: Results) -> str:
-    """The sentences of the abstract that have numbers in them."""
+    """Return the sentences of the abstract that have numbers in them."""
     at_main = {name: cells(results, name, MAIN) for name in results["data"]}
     at_main = {name: found for name, found in at_main.items() if OURS in found}
 
@@ -348,7 +348,7 @@ PARTS: dict[str, Callable[[Results], str]] = {
 
 
 def filled(page: str, results: Results) -> str:
-    """The page with every generated part written anew from the results."""
+    """Replace every generated part of a page."""
 
     def replace(match: re.Match[str]) -> str:
         return f"{match[1]}\n{PARTS[match['name']](results)}\n\n{match[4]}"

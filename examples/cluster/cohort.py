@@ -25,7 +25,7 @@ PATIENCE = 24 * 3600
 
 
 def parser(description):
-    """The options that both scripts have."""
+    """Return the options that both scripts have."""
     options = argparse.ArgumentParser(description=description)
     options.add_argument("X", type=Path, help="X.npy, X.zarr or X.h5 on a file system that all workers share")
     options.add_argument("mask", type=Path, help="mask.npy: which voxels the features are")
