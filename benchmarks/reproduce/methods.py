@@ -359,7 +359,7 @@ def default_method() -> Method:
 
     defaults = SPCATV().get_params()
     setting = {name: defaults[name] for name in ("alpha", "sparsity", "smoothness", "method")}
-    return Method("spca-tv", "SPCA-TV, defaults", setting, fit_spcatv)
+    return Method("spca-tv-default", "SPCA-TV, defaults", setting, fit_spcatv)
 
 
 def all_methods(zeros: float) -> tuple[Method, ...]:

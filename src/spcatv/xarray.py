@@ -140,7 +140,7 @@ class XarraySPCATV(BaseEstimator):
         return self
 
     def _store_maps(self) -> None:
-        """Return the fitted attributes that are DataArrays."""
+        """The fitted attributes that are DataArrays."""
         layout = self._layout
         fitted = getattr(self.estimator_, "best_estimator_", self.estimator_)
         fitted.grid_axes_ = grid_axes(layout.template)  # for its report
@@ -208,7 +208,7 @@ class XarraySPCATV(BaseEstimator):
         return float(self.estimator_.score(self._rows_of(X)[2]))
 
     def _rows_of(self, X: Any) -> tuple[Any, Dims, Any]:
-        """Return new data, its sample dimensions and the matrix that the estimator sees, all checked."""
+        """New data, its sample dimensions and the matrix that the estimator sees, all checked."""
         check_is_fitted(self, "estimator_")
         X, layout = _checked_array(X), self._layout
         _refuse_other_grid(X, layout.template)
@@ -302,18 +302,18 @@ class _Layout:
 
 
 def _coords_without(X: Any, dims: Dims) -> Any:
-    """Return the coordinates of a DataArray that do not vary along any of these dimensions, as a Dataset."""
+    """The coordinates of a DataArray that do not vary along any of these dimensions, as a Dataset."""
     return X.coords.to_dataset().drop_dims(dims, errors="ignore")
 
 
 def _template(X: Any, feature_dims: Dims) -> Any:
-    """Return a DataArray of zeros on the grid, with its coordinates."""
+    """A DataArray of zeros on the grid, with its coordinates."""
     coords = _coords_without(X, tuple(name for name in X.dims if name not in feature_dims)).coords
     return xr.DataArray(np.zeros([X.sizes[name] for name in feature_dims]), dims=feature_dims, coords=coords)
 
 
 def _layout(X: Any, matrix: Any, template: Any, weights: FloatArray | None) -> _Layout:
-    """Leave out cells that are NaN in all samples, or of weight 0; refuse gaps in other cells."""
+    """The cells that are NaN in all samples, or of weight 0, are left out; others must have no gaps."""
     n_finite, n_nan = _counts(matrix)
     mask = n_nan < matrix.shape[0]
     if weights is not None:
@@ -344,7 +344,7 @@ def _spread(cells: IntArray, weights: FloatArray | None, n_cells: int, rows: Arr
 
 
 def _rowwise(function: Callable[[Array], Array], array: Any, n_columns: int) -> Any:
-    """Apply a function to blocks of whole rows of an array or a Dask array."""
+    """A function of blocks of whole rows, of an array or of a Dask array."""
     if not hasattr(array, "__dask_graph__"):
         return function(array)
     chunks = array.chunks[0], (n_columns,)
@@ -352,7 +352,7 @@ def _rowwise(function: Callable[[Array], Array], array: Any, n_columns: int) -> 
 
 
 def _checked_estimator(estimator: Any) -> Any:
-    """Copy the estimator."""
+    """A copy to be fitted."""
     if estimator is None:
         return SPCATV()
     if not hasattr(estimator, "structure"):
@@ -388,7 +388,7 @@ def _split_dims(X: Any, dim: str | Sequence[str]) -> tuple[Dims, Dims]:
 
 
 def _matrix(X: Any, sample_dims: Dims, feature_dims: Dims) -> Any:
-    """Return the values in two dimensions, samples and all cells; without a copy if possible, and lazy for Dask."""
+    """The values in two dimensions, samples and all cells; not copied if possible, Dask arrays not loaded."""
     values = X.transpose(*sample_dims, *feature_dims).data
     n_lead = len(sample_dims)
     if hasattr(values, "__dask_graph__"):
@@ -434,7 +434,7 @@ def _place(template: Any, number: int) -> str:
 
 
 def _refuse_other_grid(X: Any, template: Any) -> None:
-    """Check that new data are on the grid of the fit."""
+    """New data must be on the grid of the fit."""
     for name in template.dims:
         if name not in X.dims:
             raise ValueError(f"X has no dimension {name!r}, which the fit had; its dimensions are {X.dims}")
@@ -449,7 +449,7 @@ def _refuse_other_grid(X: Any, template: Any) -> None:
 
 
 def _grid(layout: _Layout, periodic: Dims) -> GridStructure:
-    """Return the grid of the cells in use; cells that differ in a name are no neighbours."""
+    """The grid of the cells in use; cells that differ in a name are no neighbours."""
     template = layout.template
     labels = np.ones(template.shape, dtype=np.int64)
     for axis, name in enumerate(template.dims):
