@@ -103,7 +103,7 @@ plt.show()
 # longitudes are periodic; the second one is the patch south of the Indian Ocean. Their scores follow the
 # simulated time courses. Land is grey.
 #
-# Fields can be made of some of the components. This is what the first one says about one place in 1995, in
+# Fields can be made of some of the components. The first one alone, at one place in 1995, in
 # kelvin:
 
 one = model.inverse_transform(scores.sel(component=1))
