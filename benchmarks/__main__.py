@@ -33,8 +33,6 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     options.disk = (0.2 if options.quick else 5.0) if options.disk is None else options.disk
     if options.repeats < 1:
         parser.error("--repeats must be at least 1")
-    if options.against is not None and not options.against.is_file():
-        parser.error(f"--against: there is no file {options.against}")
     if options.output is None:
         # a partial run must not overwrite the results of a full one
         parts = (["quick"] if options.quick else []) + (options.only or [])
@@ -49,6 +47,10 @@ def main(arguments: list[str] | None = None) -> None:
     from benchmarks.report import comparison, write_report
 
     parsed = parse(arguments)
+    if parsed.against is not None and not parsed.against.is_file():
+        raise SystemExit(
+            f"There is no file {parsed.against}: give --against the results.json of an earlier run."
+        )
     before = json.loads(parsed.against.read_text(encoding="utf-8")) if parsed.against else None
     command = "python -m benchmarks " + shlex.join(sys.argv[1:] if arguments is None else arguments)
     run: dict[str, Any] = {
