@@ -23,7 +23,7 @@ from spcatv.cli.option_table import GRID_OPTIONS, OPTIONS
 from spcatv.cli.progress import LiveDisplay
 from spcatv.progress import StageAdvanced, StageStarted
 from spcatv.results import ResultsError, read_results
-from spcatv.results.writing import column_description
+from spcatv.results.write import column_description
 from spcatv.selection import SPCATVCV, chains, component_curve
 from spcatv.stability import bootstrap_components, split_halves
 from spcatv.structure import grid

@@ -26,7 +26,7 @@ from spcatv.estimator.parameters import check_parameters, check_some_left
 from spcatv.estimator.remarks import dead_components
 from spcatv.progress import listening
 from spcatv.results import SampleSet, write_curve, write_results, writing_results
-from spcatv.results.folder import CEILING_COLUMN
+from spcatv.results.layout import CEILING_COLUMN
 
 # Share of the variance below which nothing is left to explain.
 FULL_RANK = 1e-6

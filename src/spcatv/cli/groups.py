@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from spcatv._util.entities import group_noun
+from spcatv._util.bids import group_noun
 from spcatv._util.matching import match_rows
-from spcatv._util.text_table import TABLE_SUFFIXES, Table, read_table
+from spcatv._util.tables import TABLE_SUFFIXES, Table, read_table
 from spcatv.cli.bids import participants_of
 from spcatv.cli.inputs import Source
 from spcatv.cli.kinds import InputError

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from spcatv._util.files import read_text
 from spcatv._util.matching import PATH_COLUMNS
-from spcatv._util.text_table import TABLE_SUFFIXES, Table, read_table
+from spcatv._util.tables import TABLE_SUFFIXES, Table, read_table
 from spcatv.cli.kinds import InputError
 
 Source = str | tuple[str, ...]

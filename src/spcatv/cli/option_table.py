@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from spcatv._util import parameters as allowed
-from spcatv._util.text_table import TABLE_SUFFIXES
+from spcatv._util.tables import TABLE_SUFFIXES
 from spcatv.cli import kinds
 from spcatv.cli.kinds import Kind
 

@@ -24,7 +24,7 @@ from spcatv.cli.room import check_room
 from spcatv.cli.saying import complain, say
 from spcatv.progress import StageStarted, tell
 from spcatv.results import SampleSet, claimed_folder
-from spcatv.results.folder import CONFIG
+from spcatv.results.layout import CONFIG
 
 # where samples may come from; one of them is given
 INPUTS = ("images", "array", "bids")

@@ -14,8 +14,14 @@ from spcatv._util.files import read_text
 from spcatv.cli.inputs import SampleFiles
 from spcatv.cli.kinds import InputError
 from spcatv.cli.options import CommonOptions, flag, options_of
-from spcatv.model.checkpoint import OtherWorkError, checkpointing, current_checkpoint, differences, n_records
-from spcatv.results.folder import CONFIG
+from spcatv.model.checkpoint import (
+    CheckpointMismatchError,
+    checkpointing,
+    current_checkpoint,
+    differences,
+    n_records,
+)
+from spcatv.results.layout import CONFIG
 
 # Options that may change when a run goes on: none of them changes what is fitted.
 FREE = ("output", "overwrite", "resume", "n_jobs", "memory", "cache", "scheduler")
@@ -112,7 +118,7 @@ class KeptWork(AbstractContextManager[None]):
             with checkpointing(self._folder):
                 self._begin(n_kept)
                 yield
-        except OtherWorkError as error:
+        except CheckpointMismatchError as error:
             raise InputError(
                 f"an interrupted run to {self._output} cannot go on as another one: {error.differences}. "
                 "Give it the data and options that it had, and --resume; or start again without what it has "

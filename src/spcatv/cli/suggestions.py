@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, NoReturn
 
-from spcatv._util.text_table import TABLE_SUFFIXES
+from spcatv._util.tables import TABLE_SUFFIXES
 from spcatv.cli.kinds import table_column
 
 # Words that are less alike than this (0 to 1) are not suggested.

@@ -18,7 +18,7 @@ from spcatv.cli.saying import say
 from spcatv.model import ModelError
 from spcatv.progress import listening
 from spcatv.results import open_model
-from spcatv.results.writing import write_mixing
+from spcatv.results.write import write_mixing
 
 
 def run(arguments: argparse.Namespace) -> None:

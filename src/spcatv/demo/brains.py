@@ -24,8 +24,8 @@ from spcatv.demo.pictures import draw_surface, draw_volume
 from spcatv.estimator import SPCATV
 from spcatv.metrics import dice, loading_mse, match_components
 from spcatv.progress import say
-from spcatv.results.folder import METRICS, component_maps, report_file
-from spcatv.results.reading import read_columns
+from spcatv.results.layout import METRICS, component_maps, report_file
+from spcatv.results.read import read_columns
 from spcatv.structure import Structure, grid, icosphere, mesh
 
 Command = Callable[[Sequence[str]], int]
