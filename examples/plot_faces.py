@@ -31,7 +31,7 @@ X = (X - X.mean(axis=1, keepdims=True)) / X.std(axis=1, keepdims=True)
 # %%
 # Eight components
 # ----------------
-# With ``sparsity=0.8``, a fifth of the pixels of each component are not zero. The mask is given as the structure.
+# With ``sparsity=0.8``, a fifth of the pixels of a component are not zero. The mask is the structure.
 
 K = 8
 models = {

@@ -14,7 +14,7 @@ def found_images(options: BidsOptions) -> tuple[list[str], str]:
     """The images that the options ask for, in the order of their names, and which they are in one line."""
     # imported here: images need an extra
     from spcatv.images.bids import bids_images, describe_images
-    from spcatv.images.loading import ImageError
+    from spcatv.images.files import ImageError
 
     assert options.bids is not None
     names = [item.name for item in fields(BidsOptions) if item.name != "bids"]

@@ -49,7 +49,7 @@ class ImageSamples(SampleSet):
     @property
     def summary(self) -> str:
         """What was read, in a line, and how confounds were matched, in another."""
-        from spcatv.images.reading import AUTO, SCALED
+        from spcatv.images.preprocessing import AUTO, SCALED
 
         n_dropped = self.cohort.dropped.n_dropped
         dropped = f", {n_dropped:,} of them dropped" if n_dropped else ""
@@ -70,7 +70,7 @@ class ImageSamples(SampleSet):
     def write_model(self, model: SPCATV, folder: Path) -> None:
         """Write the model folder of an `ImageSPCATV`, a copy of its loading maps, and the mean image."""
         from spcatv.images import ImageSPCATV
-        from spcatv.images.saving import MAPS
+        from spcatv.images._persistence import MAPS
 
         shared = {name: value for name, value in model.get_params(deep=False).items() if name != "structure"}
         image_model = ImageSPCATV(**{**shared, **self.parameters})
@@ -91,8 +91,8 @@ def read_images(options: CommonOptions, samples: Sequence[SampleFiles]) -> Image
     """Read the images: one file per sample, or the files of its two hemispheres."""
     # imported here: images need an extra
     from spcatv.images import make_reading, read_cohort
-    from spcatv.images.run_confounds import check_words
-    from spcatv.images.saving import READING
+    from spcatv.images._persistence import READING
+    from spcatv.images.confounds import check_strategies
 
     own: dict[str, Any] = {
         "mask": None if options.mask is None else str(options.mask),
@@ -106,7 +106,7 @@ def read_images(options: CommonOptions, samples: Sequence[SampleFiles]) -> Image
     asked["standardize_runs"] = "auto" if options.standardize_runs is None else options.standardize_runs
     with input_errors(ValueError, TypeError):
         reading = make_reading(**asked)
-        check_words(reading.run_confounds)
+        check_strategies(reading.run_confounds)
     confounds = _confounds(options.confounds, options.confounds_columns, options.path_column)
     n_components = options.n_components if isinstance(options.n_components, int) else options.max_components
     with _named_errors(options.confounds):
@@ -160,16 +160,13 @@ def score_images(
         confounds = participants
     if columns is None and fitted is not None and fitted.columns:
         columns = fitted.columns
-    names: list[str] = []
-
-    def progress(number: int, total: int, name: str) -> None:
-        names.append(name)
-
     with _named_errors(confounds):
+        opened = model.preparation_.open(_plain(samples), exclude)
         table = _confounds(confounds, columns, path_column)
-        scores = model.transform(_plain(samples), table, progress=progress, exclude=exclude)
+        scores = model.transform(opened, table)
+        names = opened.names
         matched = "" if table is None else match_rows(table.table, names, path_column=path_column).remark
-    return tuple(names), scores, matched
+    return names, scores, matched
 
 
 def _plain(samples: Sequence[SampleFiles]) -> list[Any]:

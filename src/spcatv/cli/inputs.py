@@ -98,7 +98,7 @@ def _elsewhere(folder: Path, suffixes: tuple[str, ...]) -> str:
 
 def _folder_images(folder: Path) -> Iterator[SampleFiles]:
     # imported here: images need an extra
-    from spcatv.images.formats import file_suffixes
+    from spcatv.images.spaces import file_suffixes
 
     suffixes = file_suffixes()
     # a hidden file is no image: macOS writes one beside every file (._sub-01.nii.gz)

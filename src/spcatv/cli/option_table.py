@@ -14,7 +14,7 @@ from spcatv.cli import kinds
 from spcatv.cli.kinds import Kind
 
 BAD_FEATURES = ("drop", "raise")
-# the rules of spcatv.images.mask_rules, which cannot be imported without its extra
+# the strategies of spcatv.images.masking, which cannot be imported without its extra
 MASK_RULES = ("nonzero", "background", "epi", "whole-brain-template", "gm-template", "wm-template")
 NO_HEMISPHERE = "-"
 INPUT, BIDS, MODEL, PENALISED, SELECTION = "input", "bids", "model", "penalised model", "selection"
@@ -85,7 +85,7 @@ OPTIONS: dict[str, Option] = {
         kinds.path_or(*MASK_RULES),
         INPUT,
         "an image (with labels, total variation stays inside each label), a .npy file for --array, or a "
-        f"rule: {', '.join(MASK_RULES)} (default: the first that fits for volumes, else everything)",
+        f"strategy: {', '.join(MASK_RULES)} (default: nonzero for volumes, else everything)",
     ),
     "surface": Option(
         kinds.several(kinds.path_or(NO_HEMISPHERE), "LH RH"),
