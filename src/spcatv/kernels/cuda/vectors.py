@@ -34,7 +34,7 @@ def counts(x: FloatArray, bounds: tuple[float, ...]) -> list[int]:
 def smooth_shares(
     y: FloatArray, pull: FloatArray, v: FloatArray, threshold: float, positive: bool
 ) -> tuple[float, float]:
-    """As `spcatv.kernels.judge.smooth_shares`, for vectors on the GPU."""
+    """As `spcatv.kernels.duality_gap.smooth_shares`, for vectors on the GPU."""
     arguments = y, pull, v, np.float64(threshold), np.int32(positive)
     gap, value = _summed("smooth_shares", 2, len(v), *arguments).tolist()
     return gap, value
