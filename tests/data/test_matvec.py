@@ -48,7 +48,7 @@ def test_bits_do_not_depend_on_the_number_of_threads(monkeypatch, many_parts, na
     data = as_data(X).take(samples)
     v, u, many = rng.standard_normal(p), rng.standard_normal(n), rng.standard_normal((3, p))
     results, used = {}, []
-    real = threads.together
+    real = threads.share_work
 
     def counted(share, n_threads, stop):
         used.append(n_threads)
@@ -58,7 +58,7 @@ def test_bits_do_not_depend_on_the_number_of_threads(monkeypatch, many_parts, na
         used.append(n_threads)
         thread_pool.run_shares(driver, arguments, n_threads)
 
-    monkeypatch.setattr(threads, "together", counted)
+    monkeypatch.setattr(threads, "share_work", counted)
     monkeypatch.setattr(matvec, "run_shares", counted_shares)
     for n_threads in (1, 2, 4):
         monkeypatch.setattr(threads, "most_threads", lambda n_threads=n_threads: n_threads)
