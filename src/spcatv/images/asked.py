@@ -9,8 +9,7 @@ from spcatv.images.cohort import Cohort, read_cohort
 from spcatv.images.reading import Reading, make_reading
 from spcatv.images.run_confounds import check_words
 from spcatv.images.saving import READING
-from spcatv.progress import SILENT, listening
-from spcatv.progress.printing import LinePrinter
+from spcatv.progress import SILENT, Printer, listening
 
 
 def reading_for(model: Any) -> Reading:
@@ -23,7 +22,7 @@ def reading_for(model: Any) -> Reading:
 def cohort_for(model: Any, imgs: Any, confounds: Any = None, exclude: str | Sequence[str] = ()) -> Cohort:
     """Images as the parameters of an estimator ask for; a Cohort is checked against them and returned."""
     if not isinstance(imgs, Cohort):
-        printer = LinePrinter("[ImageSPCATV] ", steps=False) if model.verbose else SILENT
+        printer = Printer("[ImageSPCATV] ", 2 * (model.verbose > 1)) if model.verbose else SILENT
         with listening(printer):
             return read_cohort(
                 imgs,
@@ -33,7 +32,6 @@ def cohort_for(model: Any, imgs: Any, confounds: Any = None, exclude: str | Sequ
                 bad_features=model.bad_features,
                 standardize=bool(model.standardize),
                 dtype=model.dtype,
-                progress=_print_image if model.verbose > 1 else None,
                 reading=reading_for(model),
                 target_affine=model.target_affine,
                 memory=model.memory,
@@ -62,10 +60,6 @@ def _check_same_reading(model: Any, done: Reading) -> None:
             raise ValueError(
                 f"{name}={getattr(model, name)!r} does not match the Cohort; give it to read_cohort"
             )
-
-
-def _print_image(number: int, total: int, name: str) -> None:
-    print(f"[ImageSPCATV] image {number}/{total}: {name}", flush=True)
 
 
 def masker_parameters(reading: Reading) -> dict[str, Any]:
