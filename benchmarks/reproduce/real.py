@@ -31,7 +31,7 @@ from spcatv._util.threads import one_blas_thread
 from spcatv.data import as_data
 from spcatv.estimator.fitting import centred_data
 from spcatv.metrics import reconstruction_error
-from spcatv.model.encoding import description
+from spcatv.model.checkpoint import describe
 from spcatv.stability.halves import N_FURTHER
 from spcatv.stability.refits import fit_samples, further_components
 from spcatv.structure import Structure
@@ -59,7 +59,7 @@ class Study:
 
 def store_of(output: Path, name: str, data: RealData) -> Store:
     """Where the records of a data set are."""
-    return Store(output / f"real-{name}", description(data.X))
+    return Store(output / f"real-{name}", describe(data.X))
 
 
 def open_data(name: str, quick: bool) -> RealData:

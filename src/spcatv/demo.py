@@ -25,7 +25,7 @@ from spcatv.cli.parser import InputError
 from spcatv.datasets import Dots, SimulatedCohort, make_dots, make_surface_cohort, make_volume_cohort
 from spcatv.estimator import SPCATV
 from spcatv.metrics import dice, loading_mse, match_components, reconstruction_error
-from spcatv.results.folder import component_maps, report_file
+from spcatv.results.layout import component_maps, report_file
 
 PARTS = ("dots", "volume", "surface")
 N_COMPONENTS = 3

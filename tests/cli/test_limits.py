@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from spcatv import SPCATV
-from spcatv._util.text_table import TableError, read_table
+from spcatv._util.tables import TableError, read_table
 from spcatv.cli import main
 from spcatv.cli.app import build_parser
 from spcatv.cli.arrays import load_array
@@ -58,7 +58,7 @@ def test_tables(tmp_path, monkeypatch):
     assert table(tmp_path, "1", "\uff11\uff12").values("age", [0, 1]) == ["1", "\uff11\uff12"]
     with pytest.raises(TableError, match=r"t\.tsv: the value of age in row 2 is 1e\+308"):
         table(tmp_path, "1", "1e308").values("age", [0, 1])
-    monkeypatch.setattr("spcatv._util.text_table.LARGEST_TABLE", 100)
+    monkeypatch.setattr("spcatv._util.tables.LARGEST_TABLE", 100)
     with pytest.raises(TableError, match=r"t\.tsv is too large"):
         table(tmp_path, *range(100))
 

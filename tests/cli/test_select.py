@@ -23,7 +23,7 @@ from spcatv.cli.app import build_parser
 from spcatv.cli.display import LiveDisplay
 from spcatv.progress import StageAdvanced, StageStarted
 from spcatv.results import ResultsError, read_results
-from spcatv.results.writing import column_description
+from spcatv.results.write import column_description
 from spcatv.selection import SPCATVCV, chains, component_curve
 from spcatv.stability import bootstrap_components, split_halves
 from spcatv.structure import grid

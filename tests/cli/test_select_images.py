@@ -7,7 +7,7 @@ import pytest
 from cli_files import AFFINE, SHAPE, listing, read_tsv
 from numpy.testing import assert_allclose, assert_array_equal
 
-from spcatv._util.text_table import read_table
+from spcatv._util.tables import read_table
 from spcatv.cli import pipeline
 from spcatv.structure import icosphere
 

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("nilearn")
 import nibabel as nib
 
-from spcatv._util.excluding import kept_samples
+from spcatv._util.bids import kept_samples
 from spcatv._util.quality import SCALE, two_scales
 from spcatv.images import ImageError, ImageQualityWarning, ImageSPCATV, read_cohort
 from spcatv.images.quality import image_quality

@@ -73,7 +73,7 @@ def _set_limits(limits: list[int]) -> None:
 
 
 def _library_limit() -> int:
-    """The fewest threads that a linear algebra or OpenMP library is limited to."""
+    """Return the smallest number of threads to which a linear algebra or OpenMP library is limited."""
     return min((int(library["num_threads"]) for library in _controller().info()), default=sys.maxsize)
 
 
@@ -101,7 +101,7 @@ _asked_at_start = _asked_for(os.environ)
 
 
 def _is_one_of_many() -> bool:
-    """Whether this thread is a worker beside others, which nobody has given more than one core."""
+    """Return whether this thread is one of several workers that have one core each."""
     if "distributed" in sys.modules and _is_dask_worker():
         return True
     nested = (getattr(get_active_backend()[0], "nesting_level", 0) or 0) > 0
@@ -121,7 +121,7 @@ def _is_dask_worker() -> bool:
 
 
 def most_threads() -> int:
-    """How many threads a computation may use now.
+    """Return the number of threads that a computation may use now.
 
     It is the smallest of: the cores that this process may use, `VARIABLES` at its start, and the limits that
     `threadpoolctl` has set. Workers of joblib and Dask use one, unless joblib grants more to a process.
@@ -133,7 +133,7 @@ def most_threads() -> int:
 
 
 def threads_for(work: float, least: float) -> int:
-    """How many threads share some work, each of which gets `least` of it or more."""
+    """Return the number of threads for some work, of which each thread gets at least `least`."""
     return 1 if work < 2 * least else min(most_threads(), int(work / least))
 
 
@@ -285,7 +285,7 @@ class _Line:
         self._waiting: dict[int, threading.Event] = {}
 
     def next_number(self) -> int | None:
-        """The next number, from 0 on; None if there are no more."""
+        """Return the next number, from 0 on; None if there are no more."""
         with self._lock:
             self._drawn += 1
             return None if self._closed or self._drawn > self._end else self._drawn - 1

@@ -23,9 +23,9 @@ from spcatv.data.memory import Budget, bytes_text
 from spcatv.estimator import SPCATV
 from spcatv.model import SavedModel, file_sha256
 from spcatv.model.arrays import read_npz
-from spcatv.results.folder import COMPONENT_MAPS, MODEL
-from spcatv.results.reading import restore_model
-from spcatv.results.writing import SampleSet, write_json
+from spcatv.results.layout import COMPONENT_MAPS, MODEL
+from spcatv.results.read import restore_model
+from spcatv.results.write import SampleSet, write_json
 from spcatv.structure import GridStructure, Structure, grid
 
 TEXT_DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -193,7 +193,7 @@ def _only_array(file: Path) -> Array:
             raise InputError(f"{file} holds {len(names)} arrays ({', '.join(names)}); keep one, or call it X")
         return names if len(names) == 1 else ["X"]
 
-    return read_npz(file, chosen)[0]
+    return next(iter(read_npz(file, chosen).values()))
 
 
 def _text_array(file: Path, delimiter: str) -> FloatArray:

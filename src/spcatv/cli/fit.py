@@ -27,7 +27,7 @@ from spcatv.estimator import SPCATV
 from spcatv.estimator.parameters import check_parameters, check_some_left
 from spcatv.estimator.remarks import dead_components
 from spcatv.results import SampleSet, write_curve, write_results
-from spcatv.results.folder import CEILING_COLUMN
+from spcatv.results.layout import CEILING_COLUMN
 
 # Share of the variance below which nothing is left to explain.
 FULL_RANK = 1e-6

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spcatv._util.entities import files_of, samples_of_one_file
+from spcatv._util.bids import files_of, samples_of_one_file
 from spcatv._util.matching import match_rows
-from spcatv._util.text_table import read_table
+from spcatv._util.tables import read_table
 from spcatv._util.types import FloatArray
 from spcatv._util.warn import warn_user
 from spcatv.cli.app import NO_HEMISPHERE
@@ -21,9 +21,9 @@ from spcatv.cli.parser import InputError, input_errors
 from spcatv.estimator import SPCATV
 from spcatv.model import SavedModel
 from spcatv.progress import Event, FileRead, listening
-from spcatv.results.folder import MEAN, MODEL
-from spcatv.results.reading import restore_model
-from spcatv.results.writing import SampleSet, write_json
+from spcatv.results.layout import MEAN, MODEL
+from spcatv.results.read import restore_model
+from spcatv.results.write import SampleSet, write_json
 from spcatv.selection.components import MOST_COMPONENTS
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from spcatv._util.files import read_text
 from spcatv._util.matching import PATH_COLUMNS
-from spcatv._util.text_table import SPREADSHEETS, TABLE_SUFFIXES, Table, read_table
+from spcatv._util.tables import SPREADSHEETS, TABLE_SUFFIXES, Table, read_table
 from spcatv.cli.app import BIDS_FILTERS
 from spcatv.cli.parser import InputError, input_errors
 

@@ -20,7 +20,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from spcatv._util.text_table import TABLE_SUFFIXES
+from spcatv._util.tables import TABLE_SUFFIXES
 
 ValueType = Callable[[str], Any]
 TABLE_AND_COLUMN = ("TSV", "COLUMN")

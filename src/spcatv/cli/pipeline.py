@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spcatv._util.entities import group_noun
+from spcatv._util.bids import group_noun
 from spcatv._util.matching import match_rows
 from spcatv._util.parameters import FIT, PENALISED_PARAMETERS, TARGET_PARAMETERS
-from spcatv._util.text_table import TABLE_SUFFIXES, Table, read_table
+from spcatv._util.tables import TABLE_SUFFIXES, Table, read_table
 from spcatv.cli.arrays import read_array
 from spcatv.cli.config import Options, OptionTable, config_text, effective_options, refuse, replaced
 from spcatv.cli.display import choose_display, complain, say, show_warnings
@@ -27,7 +27,7 @@ from spcatv.cli.resume import KeptWork, is_finished, rerun_hint_on_interrupt
 from spcatv.estimator import SPCATV
 from spcatv.progress import StageStarted, listening, tell
 from spcatv.results import SampleSet, claimed_folder, writing_results
-from spcatv.results.folder import CONFIG
+from spcatv.results.layout import CONFIG
 from spcatv.selection import ComponentCurve, component_curve
 from spcatv.selection.components import most_components
 from spcatv.stability import SplitHalves, split_halves

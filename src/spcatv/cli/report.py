@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spcatv._util.matching import match_rows
-from spcatv._util.text_table import read_table
+from spcatv._util.tables import read_table
 from spcatv.cli.display import say, show_page, show_warnings
 from spcatv.cli.parser import check_output_file, input_errors
 from spcatv.cli.resume import rerun_hint_on_interrupt

@@ -15,9 +15,15 @@ from spcatv.cli.config import Options, flag
 from spcatv.cli.display import complain
 from spcatv.cli.inputs import SampleFiles
 from spcatv.cli.parser import InputError
-from spcatv.model.checkpoint import OtherWorkError, checkpointing, current_checkpoint, differences, n_records
+from spcatv.model.checkpoint import (
+    CheckpointMismatchError,
+    checkpointing,
+    current_checkpoint,
+    differences,
+    n_records,
+)
 from spcatv.results import ResultsError
-from spcatv.results.folder import CONFIG
+from spcatv.results.layout import CONFIG
 
 # Options that may change when a run is resumed: none of them changes what is fitted.
 FREE = (
@@ -145,7 +151,7 @@ class KeptWork(AbstractContextManager[None]):
             with checkpointing(self._folder):
                 self._begin(n_kept)
                 yield
-        except OtherWorkError as error:
+        except CheckpointMismatchError as error:
             raise InputError(
                 f"the checkpoint of an interrupted run to {self._output} was made with different settings: "
                 f"{error.differences}. Give the data and options that it had, and --resume; or start again "

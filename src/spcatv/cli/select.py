@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from spcatv._util.devices import check_device
-from spcatv._util.text_table import Table
+from spcatv._util.tables import Table
 from spcatv.cli.config import Options, replaced
 from spcatv.cli.display import say
 from spcatv.cli.fit import summary_text

@@ -16,7 +16,7 @@ from spcatv.cli.resume import rerun_hint_on_interrupt
 from spcatv.model import ModelError
 from spcatv.progress import listening
 from spcatv.results import open_model
-from spcatv.results.writing import write_mixing
+from spcatv.results.write import write_mixing
 
 
 def run(arguments: argparse.Namespace) -> None:

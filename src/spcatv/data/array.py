@@ -10,6 +10,7 @@ import numpy as np
 from spcatv._util.threads import in_order, one_blas_thread, threads_for
 from spcatv._util.types import Array, FloatArray, IntArray
 from spcatv.data.base import BLOCK_ENTRIES, ColumnStatistics, Data, float_dtype, row_blocks
+from spcatv.kernels import products
 from spcatv.kernels.products import centred_panel, column_moments, dot, there_and_back, transpose_dot
 
 T = TypeVar("T")
@@ -28,6 +29,8 @@ PRODUCT_COLUMNS, WIDENED_COLUMNS = 1 << 15, 1 << 12
 PARTS = 32
 # Entries that are worth a thread.
 THREAD_ENTRIES = 1 << 20
+# Vectors up to which a kernel that reads X once is faster than matrix products.
+FEW_VECTORS = 6
 # Magnitudes up to which float32 has room for inner products over `GRAM_COLUMNS` columns.
 LARGEST_SINGLE = 1e17
 
@@ -89,6 +92,8 @@ class ArrayData:
         self, vectors: FloatArray, mean: FloatArray, shift: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """``S = M V' - shift`` and ``S'M`` for ``M = X - 1 mean'``, sums of blocks in float64."""
+        if len(vectors) <= FEW_VECTORS:
+            return products.there_and_back_many(self.array, self.samples, mean, vectors, shift)
         scores, back = -shift.astype(np.float64), np.zeros(vectors.shape)
         thin, middle = vectors.astype(self.dtype), mean.astype(self.dtype)
         panels, is_centred = self._panels(PRODUCT_COLUMNS), not middle.any()

@@ -75,7 +75,7 @@ class Plan:
     @property
     def n_directions(self) -> int:
         """Singular vectors of a residual that starts are taken from."""
-        n_directions = self.n_starts + (SPARE_DIRECTIONS if self.joint else SPARE_STARTS)
+        n_directions = self.n_starts + (2 * SPARE_DIRECTIONS if self.joint else SPARE_STARTS)
         return max(n_directions, DIFFUSED_DIRECTIONS) if self._is_structured else n_directions
 
     @property

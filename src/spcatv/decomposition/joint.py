@@ -32,8 +32,11 @@ from spcatv.problem import Certificate, LoadingProblem
 from spcatv.progress import AlternationEnded
 from spcatv.solvers.warm import WarmSolver
 
-# A sweep stops each loading problem at this share of the gap that the problem starts with.
-JOINT_REDUCTION = 0.3
+# A sweep stops each loading problem at this share of the gap that the problem starts with: while supports
+# are looked for, and later.
+SEARCH_REDUCTION, FINAL_REDUCTION = 0.3, 0.1
+# Extrapolate scores along their last change by at most this multiple of it; pull them back by at most this.
+LONGEST_PUSH, LONGEST_PULL = 1.0, 0.5
 # Supports are found to this multiple of the tolerance, at least to the second number; then loadings to `tol`.
 SUPPORT_TOL, LOOSEST_SUPPORT = 10.0, 0.01
 # Sweeps after which supports that still change are taken as they are: cuts through a plateau may oscillate.
@@ -170,13 +173,13 @@ class _SparseBlock(_Block):
         """
         problem = self._problem(r)
         while True:
-            self.solve(r, tol, 0.0)
-            self.judge(r)
             z = self.certificate.v
             noise = float(np.sqrt(max(self.gap, tol * self.scale) / z.size))
             threshold = self._threshold(problem, z, noise)
             if not (threshold.is_off and problem.has_structure and self.lower_smoothness()):
                 break
+            self.solve(r, tol, 0.0)
+            self.judge(r)
         self.l1, self.jump = threshold.l1, threshold.jump
         self.support = np.abs(z) > self.l1
         self.loading = np.where(self.support, z, 0.0)
@@ -329,7 +332,8 @@ class JointFitter:
 
     def _first_scores(self, left: dict[int, Request]) -> FloatArray:
         structure = next(iter(left.values())).structure
-        n_leading = len(left) + self._known.shape[1] + SPARE_DIRECTIONS
+        n_spare = SPARE_DIRECTIONS if self._sketch is None else 2 * SPARE_DIRECTIONS
+        n_leading = len(left) + self._known.shape[1] + n_spare
         known = self._known, self._known_maps
         if self._sketch is None:
             leading = singular_scores(self._data, n_leading).T
@@ -360,7 +364,7 @@ class JointFitter:
         if self._stopped and scores is not None:
             _judge(blocks, scores)
         else:
-            blocks, scores = self._alternate(blocks, maps, tol, self._limits.max_iter)
+            blocks, scores = self._alternate(blocks, maps, tol, self._limits.max_iter, final=True)
         if scores is None:
             return {}
         return {
@@ -378,30 +382,33 @@ class JointFitter:
     def _find_supports(self, blocks: list[_Block], maps: FloatArray) -> tuple[list[_Block], _Scores | None]:
         """Alternate with thresholded loadings."""
         tol = min(SUPPORT_TOL * self._limits.tol, LOOSEST_SUPPORT)
-        return self._alternate(blocks, maps, tol, min(SUPPORT_SWEEPS, self._limits.max_iter))
+        return self._alternate(blocks, maps, tol, min(SUPPORT_SWEEPS, self._limits.max_iter), final=False)
 
     def _alternate(
-        self, blocks: list[_Block], maps: FloatArray, tol: float, n_sweeps: int
+        self, blocks: list[_Block], maps: FloatArray, tol: float, n_sweeps: int, *, final: bool
     ) -> tuple[list[_Block], _Scores | None]:
         """Alternate loadings and scores until every loading is certified for its own scores.
 
         After a stop was asked for, components that have none get a loading from a single sweep.
         """
         scores: _Scores | None = None
+        reduction = FINAL_REDUCTION if final else SEARCH_REDUCTION
+        ahead = _Extrapolation()
         for _ in range(1 if self._stopped else n_sweeps):
             for block, r in zip(blocks, maps, strict=True):
-                block.solve(r, tol, JOINT_REDUCTION)
+                block.solve(r, tol, reduction)
             self.objectives.append(sum(block.objective for block in blocks))
             scores = self._scores(blocks, exactly=not self._passes.has_sketch)
             while scores is not None and scores.is_empty.any():
                 blocks, maps, scores = self._without_empty(blocks, maps, scores, tol)
+                ahead = _Extrapolation()
             if scores is None:
                 return [], None
             worst = _judge(blocks, scores)
             if worst <= tol and self._passes.has_sketch:
                 scores = self._scores(blocks, exactly=True)
                 worst = _judge(blocks, scores)
-            maps = scores.maps
+            maps = ahead.next_maps(scores) if isinstance(blocks[0], _SparseBlock) else scores.maps
             self.objectives.append(sum(block.objective for block in blocks))
             self._n_sweeps += 1
             if not self._stopped:
@@ -420,7 +427,7 @@ class JointFitter:
         """Solve blocks without scores again at a lower smoothness, or leave them out."""
         lowered = [k for k in np.flatnonzero(scores.is_empty) if blocks[k].lower_smoothness()]
         for k in lowered:
-            blocks[k].solve(maps[k], tol, JOINT_REDUCTION)
+            blocks[k].solve(maps[k], tol, SEARCH_REDUCTION)
         kept = sorted({*lowered, *np.flatnonzero(~scores.is_empty)})
         blocks, maps = [blocks[k] for k in kept], maps[kept]
         return blocks, maps, self._scores(blocks, exactly=not self._passes.has_sketch) if blocks else None
@@ -450,6 +457,45 @@ class JointFitter:
             correlation=np.abs(free.T @ free) / np.outer(norms, norms),
             is_empty=is_empty,
         )
+
+
+class _Extrapolation:
+    """Scores pushed on along their last change, or pulled back where they oscillate (a secant step).
+
+    A sweep leads from scores X to U. From its last two moves ``F = U - X`` follows how far X would have to go
+    until the moves vanish, if they changed linearly.
+    """
+
+    def __init__(self) -> None:
+        self._from: FloatArray | None = None  # the scores that the last sweep started from, shape (N, K)
+        self._last: tuple[FloatArray, _Scores] | None = None  # the last move, and the scores that it led to
+
+    def next_maps(self, scores: _Scores) -> FloatArray:
+        """Return the maps (K, P) to start the next sweep from; they are linear in the scores."""
+        start, last = self._from, self._last
+        self._from, self._last = scores.u, None
+        if start is None:
+            return scores.maps
+        move = scores.u - start
+        self._last = move, scores
+        push = 0.0 if last is None else _secant(move, last[0])
+        if last is None or push == 0.0:
+            return scores.maps
+        before = last[1]
+        left, lengths, right = np.linalg.svd((1 + push) * scores.u - push * before.u, full_matrices=False)
+        self._from = left @ right
+        turn = beside((right.T / lengths) @ right, scores.maps)
+        return turn @ ((1 + push) * scores.maps - push * before.maps)
+
+
+def _secant(move: FloatArray, last: FloatArray) -> float:
+    """Return the multiple of the last change of the scores by which to push them on."""
+    change = move - last
+    step = -float(np.sum(change * move)) / (float(np.sum(change * change)) or 1.0)
+    if float(np.sum(move * last)) < 0:
+        return max(step, -LONGEST_PULL)
+    # moves that grow say nothing about where they end
+    return min(step, LONGEST_PUSH) if step > 0 else LONGEST_PUSH
 
 
 def _repeated(scores: _Scores | None) -> int | None:

@@ -30,7 +30,7 @@ DIFFUSION_TIME = 36.0
 # The same for the maps that components fitted jointly start from: a Gaussian of about two pixels or voxels.
 JOINT_DIFFUSION_TIME = 15.0
 # Singular vectors beyond the number of components among which diffusion may choose.
-SPARE_DIRECTIONS = 6
+SPARE_DIRECTIONS = 3
 # Scores or residuals with less than this share of the squared norm of the data are rounding.
 RANK_FLOOR = 1e-13
 # Iterations of varimax at most, and the relative change of its criterion that ends them.
@@ -40,7 +40,7 @@ DIFFUSED_ENTRIES = 1 << 21
 # Leading directions of large data in which regions are looked for.
 DIFFUSED_DIRECTIONS = 40
 # Entries that go through the Chebyshev series together, so that they stay in the cache.
-PANEL_ENTRIES = 1 << 18
+PANEL_ENTRIES = 1 << 20
 # Terms of the Chebyshev series below this are left out.
 SERIES_CUTOFF = 1e-4
 # Places to start from, for every singular vector of the diffused data.
@@ -209,13 +209,18 @@ def diffuse(laplacian: sp.csr_array, columns: FloatArray, time: float) -> FloatA
     orders = np.arange(int(z) + 50)
     coefficients = (-1.0) ** orders * np.where(orders == 0, 1.0, 2.0) * ive(orders, z)
     coefficients = coefficients[: np.flatnonzero(np.abs(coefficients) > SERIES_CUTOFF)[-1] + 1]
-    out = np.empty(columns.shape)
+    coefficients = coefficients.astype(columns.dtype)
+    out = np.empty_like(columns)
     for first, last in row_blocks(columns.shape[::-1], PANEL_ENTRIES):
         before = np.ascontiguousarray(columns[:, first:last])
         current = laplacian @ before - before
         total = coefficients[0] * before + coefficients[1] * current
         for coefficient in coefficients[2:]:
-            before, current = current, 2.0 * (laplacian @ current - current) - before
+            after = laplacian @ current
+            after -= current
+            after *= 2.0
+            after -= before
+            before, current = current, after
             total += coefficient * current
         out[:, first:last] = total
     return out
@@ -292,8 +297,15 @@ def _diffusion(structure: Structure) -> Callable[[FloatArray, float], FloatArray
     norm = structure.norm_squared()
     if norm == 0:
         return lambda maps, _: maps
-    laplacian = (structure.matrix.T @ structure.matrix).tocsr() * (2.0 / norm)
-    return lambda maps, time: beside(np.ascontiguousarray(diffuse(laplacian, to_host(maps).T, time).T), maps)
+    laplacian = ((structure.matrix.T @ structure.matrix).tocsr() * (2.0 / norm)).astype(np.float32)
+
+    def spread(maps: FloatArray, time: float) -> FloatArray:
+        columns = to_host(maps).T
+        unit = binary_unit(columns)  # maps in any unit fit into float32
+        diffused = diffuse(laplacian, (columns / unit).astype(np.float32), time)
+        return beside(np.ascontiguousarray(diffused.T, dtype=np.float64) * unit, maps)
+
+    return spread
 
 
 def random_scores(n_samples: int, n_starts: int, rng: np.random.RandomState) -> FloatArray:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spcatv._util.entities import natural_groups
+from spcatv._util.bids import natural_groups
 from spcatv._util.types import FloatArray
 from spcatv._util.warn import warn_user
 from spcatv.data import AdjustedData, Adjustment

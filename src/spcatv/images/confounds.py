@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from spcatv._util.matching import IDENTIFYING, Match, cell_text, id_columns, index_columns, match_rows
-from spcatv._util.text_table import Table, TableError, read_table
+from spcatv._util.matching import IDENTIFYING, RowMatch, cell_text, id_columns, index_columns, match_rows
+from spcatv._util.tables import Table, TableError, read_table
 from spcatv._util.types import FloatArray
 from spcatv._util.warn import warn_user
 from spcatv.data import AdjustedData, confound_fit, row_blocks
@@ -149,7 +149,7 @@ def _row_texts(rows: Iterable[int]) -> list[str]:
     return [f"row {row + 1}" for row in rows]
 
 
-def _coded(frame: Any, source: str, known: Levels | None, match: Match) -> ConfoundTable:
+def _coded(frame: Any, source: str, known: Levels | None, match: RowMatch) -> ConfoundTable:
     """A DataFrame whose columns of text are coded, with the levels of the fit if they are known."""
     where = _row_texts(match.rows)
     if not len(frame.columns):

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from spcatv._util.entities import PAIR
-from spcatv._util.excluding import kept_samples
+from spcatv._util.bids import PAIR, kept_samples
 from spcatv.images.cifti import CiftiSpace
 from spcatv.images.loading import ImageError, image_errors, image_name, is_path
 from spcatv.images.overlays import by_hemisphere
@@ -71,7 +70,7 @@ def space_of(imgs: Any, surface: Any) -> type[Space]:
 
 
 def without(imgs: Any, exclude: str | Sequence[str], surface: Any) -> Any:
-    """The images that are left without those named by `exclude` (`spcatv._util.excluding`)."""
+    """The images that are left without those named by `exclude` (`spcatv._util.bids`)."""
     names = [exclude] if isinstance(exclude, str) else list(exclude)
     if not names:
         return imgs

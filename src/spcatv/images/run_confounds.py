@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from spcatv._util.entities import entities_of
-from spcatv._util.text_table import LARGEST_TABLE
+from spcatv._util.bids import entities_of
+from spcatv._util.tables import LARGEST_TABLE
 from spcatv._util.types import FloatArray
 from spcatv.images.loading import ImageError, is_path, open_stream, reading
 from spcatv.images.runs import Run

@@ -21,9 +21,18 @@ from spcatv.images.features import DropReport
 from spcatv.images.formats import space_named
 from spcatv.images.loading import is_path
 from spcatv.images.reading import Reading, make_reading
-from spcatv.model import ModelError, SavedModel, file_sha256, pack, unpack, write_model
-from spcatv.model.records import NUMBER_OR_NULL, read_record, read_value, write_record
-from spcatv.model.schema import DROPPED, IMAGE_FILE, IMAGE_PACKAGES, IMAGE_READING, current_versions
+from spcatv.model import (
+    ModelError,
+    SavedModel,
+    checked,
+    current_versions,
+    file_sha256,
+    pack,
+    recordable,
+    unpack,
+    write_model,
+)
+from spcatv.model.folder import IMAGE_PACKAGES
 
 Arrays = dict[str, Array]
 KIND = "ImageSPCATV"
@@ -35,6 +44,8 @@ READING = tuple(item.name for item in fields(Reading))
 KEPT = (*OBJECTS, "bad_features", "standardize", *READING, "target_affine", "memory")
 OWN = (*KEPT, "cache")  # a folder of one computer
 FITTED_SPACE = {"type": "fitted space"}
+for _kind in (InputFile, DropReport, Reading, ConfoundFit):
+    recordable(_kind)
 
 
 def save_fitted(model: Any, folder: str | os.PathLike[str]) -> Path:
@@ -43,13 +54,10 @@ def save_fitted(model: Any, folder: str | os.PathLike[str]) -> Path:
     state = estimator_state(model.estimator_, inputs=_inputs(model))
     of_images, arrays = _preparation_state(preparation)
     of_images["names"] = list(model.input_names_)
-    of_images["files"] = [write_record(IMAGE_FILE, file) for file in model.input_files_]
+    of_images["files"] = pack(list(model.input_files_), "files")[0]
     of_images["mask_report"] = model.mask_report_
     of_images["reading_report"] = model.reading_report_
-    of_images["reading"] = write_record(IMAGE_READING, preparation.reading)
-    if preparation.t_r is not None:
-        of_images["t_r"] = preparation.t_r
-    of_images["dropped"] = write_record(DROPPED, model.dropped_)
+    of_images["dropped"] = pack(model.dropped_, "dropped")[0]
     own, own_arrays = _own_parameters(model)
     saved = SavedModel(
         kind=KIND,
@@ -85,7 +93,9 @@ def map_metadata(model: Any) -> dict[str, Any]:
 
 def _inputs(model: Any) -> dict[str, Any]:
     """Names and SHA-256 of the files that the model was fitted to."""
-    inputs: dict[str, Any] = {"images": [write_record(IMAGE_FILE, file) for file in model.input_files_]}
+    inputs: dict[str, Any] = {
+        "images": [{"name": file.name, "sha256": file.sha256} for file in model.input_files_]
+    }
     for name in OBJECTS:
         files = _files(getattr(model, name))
         if files:
@@ -121,22 +131,19 @@ def _own_parameters(model: Any) -> tuple[dict[str, Any], Arrays]:
 
 def _preparation_state(preparation: Preparation) -> tuple[dict[str, Any], Arrays]:
     values, arrays = preparation.space.state()
+    reading, _ = pack(preparation.reading, "reading")
+    confounds, of_confounds = pack(preparation.confounds, "confounds")
     state: dict[str, Any] = {
         "space": {**values, "kind": preparation.space.kind},
         "dtype": preparation.dtype,
         "standardized": preparation.scale is not None,
-        "confounds": None,
+        "confounds": confounds,
+        "reading": reading,
+        "t_r": preparation.t_r,
     }
-    kept = {f"space.{name}": array for name, array in arrays.items()}
+    kept = {f"space.{name}": array for name, array in arrays.items()} | of_confounds
     if preparation.scale is not None:
         kept["scale"] = preparation.scale
-    if preparation.confounds is not None:
-        state["confounds"] = {
-            "names": list(preparation.confounds.names),
-            "levels": {name: list(levels) for name, levels in preparation.confounds.levels.items()},
-        }
-        kept["confounds.mean"] = preparation.confounds.mean
-        kept["confounds.slopes"] = preparation.confounds.slopes
     return state, kept
 
 
@@ -150,12 +157,12 @@ def restore_fitted(saved: SavedModel) -> tuple[dict[str, Any], dict[str, Any], S
         _check_sizes(preparation, int(estimator.n_features_in_))
         fitted = {
             "input_names_": tuple(str(name) for name in state["names"]),
-            "input_files_": tuple(
-                InputFile(**read_record(IMAGE_FILE, file, "an image file")) for file in state["files"]
+            "input_files_": checked(
+                unpack(state["files"], saved.arrays), tuple[InputFile, ...], "the list of files"
             ),
             "mask_report_": str(state["mask_report"]),
             "reading_report_": str(state["reading_report"]),
-            "dropped_": DropReport(**read_record(DROPPED, state["dropped"], "the dropped features")),
+            "dropped_": checked(unpack(state["dropped"], saved.arrays), DropReport, "the dropped features"),
             "preparation_": preparation,
             # of the images, not of the model: the results folder has them
             "quality_": (),
@@ -179,23 +186,14 @@ def _read_preparation(state: dict[str, Any], arrays: Mapping[str, Array]) -> Pre
     described = state["space"]
     prefix = "space."
     own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-    confounds = None
-    if state["confounds"] is not None:
-        confounds = ConfoundFit(
-            mean=arrays["confounds.mean"],
-            slopes=arrays["confounds.slopes"],
-            names=tuple(str(name) for name in state["confounds"]["names"]),
-            levels={
-                name: tuple(map(str, levels)) for name, levels in dict(state["confounds"]["levels"]).items()
-            },
-        )
+    confounds, reading = (unpack(state[name], arrays) for name in ("confounds", "reading"))
     return Preparation(
         space=space_named(described["kind"]).from_state(described, own),
-        confounds=confounds,
+        confounds=checked(confounds, ConfoundFit | None, "the confounds"),
         scale=arrays["scale"] if state["standardized"] else None,
         dtype=checked_dtype(state["dtype"]),
-        reading=make_reading(**read_record(IMAGE_READING, state["reading"], "how images are read")),
-        t_r=read_value(NUMBER_OR_NULL, state.get("t_r"), "t_r of the images"),
+        reading=make_reading(**vars(checked(reading, Reading, "the settings of reading"))),
+        t_r=checked(state["t_r"], float | None, "t_r of the images"),
     )
 
 

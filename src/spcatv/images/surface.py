@@ -13,7 +13,7 @@ import nibabel as nib
 import numpy as np
 import numpy.typing as npt
 
-from spcatv._util.entities import PAIR
+from spcatv._util.bids import PAIR
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
 from spcatv.images.loading import ImageError, checked_file, each_image, is_curv, is_path, reading
 from spcatv.images.meshes import (

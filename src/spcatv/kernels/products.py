@@ -29,6 +29,8 @@ PANEL_ROWS = 64
 BLOCK_ENTRIES, LEAST_ROWS = 1 << 21, 16
 # Blocks of rows that other matrices are cut into, if they have at least so many rows.
 MOST_BLOCKS, BLOCK_ROWS = 64, 64
+# Blocks of rows at most, for products with several vectors: each sums `(K, P)` numbers of its own.
+MANY_BLOCKS = 8
 # Entries that are worth a thread.
 THREAD_ENTRIES = 1 << 20
 
@@ -191,6 +193,131 @@ def _there_and_back_panels(
             _rows_weighted(matrix, rows, block[: len(rows)], out, k * PANEL, min((k + 1) * PANEL, n_columns))
 
 
+@inlined_kernel
+def _three_inner_products(
+    a: Any, b: Any, c: Any, d: Any, mean: Any, u: Any, v: Any, w: Any, left: int, right: int, out: Any
+) -> None:
+    """Add the inner products of four centred rows with three vectors, on some columns, to `out` (4, 3)."""
+    whole = right - (right - left) % WIDE
+    au, bu, cu, du = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+    av, bv, cv, dv = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+    aw, bw, cw, dw = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+    for j in range(left, whole, WIDE):
+        x, y, z = load_wide(u, j), load_wide(v, j), load_wide(w, j)
+        if any_nonzero(x) or any_nonzero(y) or any_nonzero(z):
+            middle = load_wide(mean, j)
+            p, q = load_wide(a, j) - middle, load_wide(b, j) - middle
+            r, s = load_wide(c, j) - middle, load_wide(d, j) - middle
+            au, bu, cu, du = au + p * x, bu + q * x, cu + r * x, du + s * x
+            av, bv, cv, dv = av + p * y, bv + q * y, cv + r * y, dv + s * y
+            aw, bw, cw, dw = aw + p * z, bw + q * z, cw + r * z, dw + s * z
+    out[0, 0] += lane_sum(au)
+    out[1, 0] += lane_sum(bu)
+    out[2, 0] += lane_sum(cu)
+    out[3, 0] += lane_sum(du)
+    out[0, 1] += lane_sum(av)
+    out[1, 1] += lane_sum(bv)
+    out[2, 1] += lane_sum(cv)
+    out[3, 1] += lane_sum(dv)
+    out[0, 2] += lane_sum(aw)
+    out[1, 2] += lane_sum(bw)
+    out[2, 2] += lane_sum(cw)
+    out[3, 2] += lane_sum(dw)
+    for j in range(whole, right):
+        for i in range(4):
+            row = (a, b, c, d)[i]
+            x = row[j] - mean[j]
+            out[i, 0] += x * u[j]
+            out[i, 1] += x * v[j]
+            out[i, 2] += x * w[j]
+
+
+@inlined_kernel
+def _add_three_multiples(
+    a: Any, b: Any, c: Any, d: Any, mean: Any, weights: Any, u: Any, v: Any, w: Any, left: int, right: int
+) -> None:
+    """``[u v w] += [a b c d] weights`` for four centred rows and weights (4, 3), on some of the columns."""
+    whole = right - (right - left) % WIDE
+    au, bu, cu, du = weights[0, 0], weights[1, 0], weights[2, 0], weights[3, 0]
+    av, bv, cv, dv = weights[0, 1], weights[1, 1], weights[2, 1], weights[3, 1]
+    aw, bw, cw, dw = weights[0, 2], weights[1, 2], weights[2, 2], weights[3, 2]
+    for j in range(left, whole, WIDE):
+        middle = load_wide(mean, j)
+        p, q = load_wide(a, j) - middle, load_wide(b, j) - middle
+        r, s = load_wide(c, j) - middle, load_wide(d, j) - middle
+        x = load_wide(u, j) + splat(au) * p + splat(bu) * q
+        store(u, j, x + splat(cu) * r + splat(du) * s)
+        y = load_wide(v, j) + splat(av) * p + splat(bv) * q
+        store(v, j, y + splat(cv) * r + splat(dv) * s)
+        z = load_wide(w, j) + splat(aw) * p + splat(bw) * q
+        store(w, j, z + splat(cw) * r + splat(dw) * s)
+    for j in range(whole, right):
+        p, q, r, s = a[j] - mean[j], b[j] - mean[j], c[j] - mean[j], d[j] - mean[j]
+        u[j] += au * p + bu * q + cu * r + du * s
+        v[j] += av * p + bv * q + cv * r + dv * s
+        w[j] += aw * p + bw * q + cw * r + dw * s
+
+
+@kernel
+def _there_and_back_three(
+    matrix: Any, index: Any, mean: Any, vectors: Any, shift: Any, scores: Any, out: Any
+) -> None:
+    """``S = M V' - shift`` and ``out += S'M`` for three vectors and ``M = matrix[index] - 1 mean'``.
+
+    Blocks of rows go through panels of columns twice, the second time from a cache.
+    """
+    n, n_columns = len(index), len(mean)
+    height = max(4, BLOCK_ENTRIES // 2 // n_columns // 4 * 4)
+    group = np.empty((4, 3))
+    block = np.empty((height, 3))
+    for first in range(0, n, height):
+        last = min(first + height, n)
+        block[:] = 0.0
+        for left in range(0, n_columns, PANEL):
+            right = min(left + PANEL, n_columns)
+            for i in range(first, last, 4):
+                b, c, d = min(i + 1, n - 1), min(i + 2, n - 1), min(i + 3, n - 1)
+                group[:] = 0.0
+                _three_inner_products(
+                    matrix[index[i]],
+                    matrix[index[b]],
+                    matrix[index[c]],
+                    matrix[index[d]],
+                    mean,
+                    vectors[0],
+                    vectors[1],
+                    vectors[2],
+                    left,
+                    right,
+                    group,
+                )
+                for k in range(min(4, last - i)):
+                    block[i - first + k] += group[k]
+        block[: last - first] -= shift[first:last]
+        scores[first:last] = block[: last - first]
+        for left in range(0, n_columns, PANEL):
+            right = min(left + PANEL, n_columns)
+            for i in range(first, last, 4):
+                b, c, d = min(i + 1, n - 1), min(i + 2, n - 1), min(i + 3, n - 1)
+                # rows beyond the last repeat it with weight zero
+                group[:] = 0.0
+                for k in range(min(4, last - i)):
+                    group[k] = block[i - first + k]
+                _add_three_multiples(
+                    matrix[index[i]],
+                    matrix[index[b]],
+                    matrix[index[c]],
+                    matrix[index[d]],
+                    mean,
+                    group,
+                    out[0],
+                    out[1],
+                    out[2],
+                    left,
+                    right,
+                )
+
+
 # Rows and columns that go through `column_moments` together: the statistics of the columns stay in the
 # cache while the rows pass by.
 MOMENT_ROWS = 32
@@ -322,6 +449,42 @@ def there_and_back(
     arguments = (matrix, index, vector, shift, scores, out, partial, make_marks(n_threads))
     on_team(_there_and_back_panels, arguments, n_threads)
     return scores, out
+
+
+def there_and_back_many(
+    matrix: FloatArray, index: IntArray, mean: FloatArray, vectors: FloatArray, shift: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """``S = M V' - shift`` (N, K) and ``S'M`` (K, P) for V (K, P) and ``M = matrix[index] - 1 mean'``."""
+    n_rows, n_columns = len(index), matrix.shape[1]
+    matrix, index, mean = map(read_only, (matrix, index, mean))
+    n_vectors = len(vectors)
+    n_padded = -(-n_vectors // 3) * 3
+    padded = np.zeros((n_padded, n_columns))
+    padded[:n_vectors] = vectors
+    offset = np.zeros((n_rows, n_padded))
+    offset[:, :n_vectors] = shift
+    padded, offset = read_only(padded), read_only(offset)
+    scores = np.empty((n_rows, n_padded))
+    n_blocks = max(1, min(MANY_BLOCKS, n_rows * n_columns // THREAD_ENTRIES))
+    height = 4 * -(-n_rows // (4 * n_blocks))
+    n_blocks = -(-n_rows // height)
+    total = np.zeros((n_padded, n_columns))
+
+    def of_block(number: int) -> FloatArray:
+        rows = slice(number * height, min((number + 1) * height, n_rows))
+        part = np.zeros((n_padded, n_columns))
+        for k in range(0, n_padded, 3):
+            three = slice(k, k + 3)
+            own = index[rows], mean, padded[three], offset[rows, three]
+            _there_and_back_three(matrix, *own, scores[rows, three], part[three])
+        return part
+
+    def take(part: FloatArray) -> None:
+        nonlocal total
+        total += part
+
+    in_order(of_block, take, n_blocks, min(threads_for(n_rows * n_columns, THREAD_ENTRIES), n_blocks))
+    return scores[:, :n_vectors], total[:n_vectors]
 
 
 def column_moments(matrix: FloatArray, index: IntArray, center: bool) -> tuple[FloatArray, FloatArray]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from spcatv._util.cf import GridAxis
+from spcatv._util.cf_coordinates import GridAxis
 from spcatv._util.types import FloatArray, IntArray
 from spcatv.metrics import threshold_loadings
 from spcatv.structure import Structure
