@@ -31,7 +31,7 @@ OF_POSIX = (
         "data/test_dask_cluster.py",
         "fuzz/test_fuzz.py",
         "images/test_image_cache.py",
-        "images/test_row_cache.py",
+        "images/test_image_rows_on_disk.py",
     ),
     *("selection/test_dead_workers.py", "selection/test_selection_dask.py", "surprises/test_command_line.py"),
 )

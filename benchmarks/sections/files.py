@@ -177,16 +177,16 @@ def fit(folder: Path, cache: Path) -> dict[str, Any]:
 
 def _count_unzipped() -> list[str]:
     """A list that gets the name of every file that is unzipped from now on."""
-    from spcatv.images import volume_files
+    from spcatv.images.spaces import volume
 
     names: list[str] = []
-    own = volume_files.streamed
+    own = volume.streamed
 
     def counted(image: Any) -> Any:
         names.append(image.get_filename())
         return own(image)
 
-    volume_files.streamed = counted
+    volume.streamed = counted
     return names
 
 

@@ -24,10 +24,10 @@ WATCHED = (
     ("spcatv.report.clusters", "", "connected_regions"),
     ("spcatv.structure.regions", "", "_links"),
     ("spcatv.images.estimator", "ImageSPCATV", "__init__"),
-    ("spcatv.images.space", "Space", "write"),
-    ("spcatv.images.volume", "VolumeSpace", "structure"),
-    ("spcatv.images.volume", "VolumeSpace", "masker"),
-    ("spcatv.images.volume_files", "", "open_volume"),
+    ("spcatv.images.spaces.base", "Space", "write"),
+    ("spcatv.images.spaces.volume", "VolumeSpace", "structure"),
+    ("spcatv.images.spaces.volume", "VolumeSpace", "masker"),
+    ("spcatv.images.spaces.volume", "", "open_volume"),
     ("spcatv.estimator", "SPCATV", "fit"),
     ("spcatv.estimator", "SPCATV", "transform"),
     ("spcatv.report.maps", "", "volume_view"),
@@ -66,7 +66,7 @@ def counts(monkeypatch):
         owner = importlib.import_module(module)
         owner = getattr(owner, kind) if kind else owner
         monkeypatch.setattr(owner, name, counted(getattr(owner, name), f"{kind or module}.{name}"))
-    for module in ("spcatv.images.matrix", "spcatv.images.saving", "spcatv.model.folder"):
+    for module in ("spcatv.images.loader", "spcatv.images._persistence", "spcatv.model.folder"):
         owner = importlib.import_module(module)
         # the folder of the results has another name while it is written
         monkeypatch.setattr(
@@ -94,7 +94,7 @@ def test_fit_and_report(cohort, counts):
         "Space.write": 1,
         "VolumeSpace.structure": 1,
         "VolumeSpace.masker": 1,
-        "spcatv.images.volume_files.open_volume": N_IMAGES + 1,
+        "spcatv.images.spaces.volume.open_volume": N_IMAGES + 1,
         "SPCATV.fit": 1,
         "SPCATV.transform": 1,
         **{f"hash {number}.nii.gz": 1 for number in range(N_IMAGES)},
@@ -110,7 +110,7 @@ def test_fit_and_report(cohort, counts):
         "ImageSPCATV.__init__": 1,
         "VolumeSpace.masker": 1,
         "spcatv.report.maps.volume_view": 1,
-        "spcatv.images.volume_files.open_volume": 1,  # the mean of the images
+        "spcatv.images.spaces.volume.open_volume": 1,  # the mean of the images
         **of_model,
     }
 
@@ -123,4 +123,4 @@ def test_transform_reads_the_model_once(cohort, counts):
     assert main(["transform", out, images, "--output", str(cohort / "scores.tsv"), "--quiet"]) == 0
     assert counts["spcatv.results.read.read_model"] == 1
     assert counts["hash arrays.npz"] == 1
-    assert counts["spcatv.images.volume_files.open_volume"] == N_IMAGES
+    assert counts["spcatv.images.spaces.volume.open_volume"] == N_IMAGES

@@ -101,7 +101,7 @@ def test_names_in_the_folder(written, tmp_path):
 
 def test_maps_have_the_names_of_those_in_a_model_folder():
     """The package of the images cannot import the names: a test keeps the two together."""
-    space = pytest.importorskip("spcatv.images.space")
+    space = pytest.importorskip("spcatv.images.spaces.base")
     from spcatv.results.layout import COMPONENT_MAPS
 
     assert space.Space.write.__defaults__ == (COMPONENT_MAPS,)

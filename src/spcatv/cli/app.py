@@ -39,7 +39,7 @@ Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 Add: TypeAlias = Callable[..., None]
 
 BAD_FEATURES = ("drop", "raise")
-# the rules of spcatv.images, which cannot be imported without its extra
+# the strategies of spcatv.images.masking, which cannot be imported without its extra
 MASK_RULES = ("nonzero", "background", "epi", "whole-brain-template", "gm-template", "wm-template")
 NO_HEMISPHERE = "-"
 SHELLS = ("bash", "zsh", "fish")
@@ -230,7 +230,7 @@ def _add_inputs(parser: Parser) -> None:
     add("--periodic AXIS,...", CommaList(integer(at_least=0)),
         "axes of --array, counted from 0, that close on themselves (longitude, hour of the day)")
     add("--mask FILE", path_or(*MASK_RULES),
-        f"an image, a .npy file for --array, or a rule: {', '.join(MASK_RULES)}")
+        f"an image, a .npy file for --array, or a strategy: {', '.join(MASK_RULES)}")
     add("--surface LH RH", path_or(NO_HEMISPHERE),
         f"meshes (GIFTI, FreeSurfer); {NO_HEMISPHERE} for a hemisphere without data")
     add("--template", ("fsaverage5",), "meshes that nilearn ships, instead of --surface")

@@ -20,7 +20,6 @@ from spcatv.cli.inputs import SampleFiles
 from spcatv.cli.parser import InputError, input_errors
 from spcatv.estimator import SPCATV
 from spcatv.model import SavedModel
-from spcatv.progress import Event, FileRead, listening
 from spcatv.results.layout import MEAN, MODEL
 from spcatv.results.read import restore_model
 from spcatv.results.write import SampleSet, write_json
@@ -50,7 +49,7 @@ class ImageSamples(SampleSet):
     @property
     def summary(self) -> str:
         """Return a line about the images, and one about how confounds were matched."""
-        from spcatv.images.reading import AUTO, SCALED
+        from spcatv.images.preprocessing import AUTO, SCALED
 
         n_dropped = self.cohort.dropped.n_dropped
         dropped = f", {n_dropped:,} of them dropped" if n_dropped else ""
@@ -71,7 +70,7 @@ class ImageSamples(SampleSet):
     def write_model(self, model: SPCATV, folder: Path) -> None:
         """Write the model folder of an `ImageSPCATV`, a copy of its loading maps, and the mean image."""
         from spcatv.images import ImageSPCATV
-        from spcatv.images.saving import MAPS
+        from spcatv.images._persistence import MAPS
 
         shared = {name: value for name, value in model.get_params(deep=False).items() if name != "structure"}
         image_model = ImageSPCATV(**{**shared, **self.parameters})
@@ -92,8 +91,8 @@ def read_images(options: Options, samples: Sequence[SampleFiles]) -> ImageSample
     """Read the images: one file per sample, or the files of its two hemispheres."""
     # imported here: images need an extra
     from spcatv.images import make_reading, read_cohort
-    from spcatv.images.run_confounds import check_words
-    from spcatv.images.saving import READING
+    from spcatv.images._persistence import READING
+    from spcatv.images.confounds import check_strategies
 
     own: dict[str, Any] = {
         "mask": None if options.mask is None else str(options.mask),
@@ -107,7 +106,7 @@ def read_images(options: Options, samples: Sequence[SampleFiles]) -> ImageSample
     asked["standardize_runs"] = "auto" if options.standardize_runs is None else options.standardize_runs
     with input_errors(ValueError, TypeError):
         reading = make_reading(**asked)
-        check_words(reading.run_confounds)
+        check_strategies(reading.run_confounds)
     confounds = _confounds(options.confounds, options.confounds_columns, options.path_column)
     n_components = options.n_components if isinstance(options.n_components, int) else options.max_components
     with _named_errors(options.confounds):
@@ -152,27 +151,14 @@ def score_images(
     if fitted is not None:
         confounds = confounds or participants
         columns = columns or fitted.columns or None
-    reader = _FileNames()
     with _named_errors(confounds):
+        opened = model.preparation_.open(_plain(samples), options.exclude or ())
         table = _confounds(confounds, columns, options.path_column)
-        with listening(reader):
-            scores = model.transform(_plain(samples), table, exclude=options.exclude or ())
+        scores = model.transform(opened, table)
         matched = ""
         if table is not None:
-            matched = match_rows(table.table, reader.names, path_column=options.path_column).remark
-    return tuple(reader.names), scores, matched
-
-
-class _FileNames:
-    """Listener that collects the names of the images that are read."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-
-    def hear(self, event: Event, /) -> bool:
-        if isinstance(event, FileRead):
-            self.names.append(event.name)
-        return False
+            matched = match_rows(table.table, opened.names, path_column=options.path_column).remark
+    return opened.names, scores, matched
 
 
 def _plain(samples: Sequence[SampleFiles]) -> list[Any]:

@@ -97,7 +97,7 @@ def _elsewhere(folder: Path, suffixes: tuple[str, ...]) -> str:
 
 def _folder_images(folder: Path) -> Iterator[SampleFiles]:
     # imported here: images need an extra
-    from spcatv.images.formats import file_suffixes
+    from spcatv.images.spaces import file_suffixes
 
     suffixes = file_suffixes()
     # a hidden file is no image: macOS writes one beside every file (._sub-01.nii.gz)
@@ -161,8 +161,8 @@ def _refuse_repeats(samples: Sequence[SampleFiles]) -> None:
 def find_bids_images(options: argparse.Namespace) -> tuple[list[str], str]:
     """Return the images of ``--bids`` in the order of their names, and a line that describes them."""
     # imported here: images need an extra
-    from spcatv.images import ImageError
     from spcatv.images.bids import bids_images, describe_images
+    from spcatv.images.files import ImageError
 
     wanted = {name: getattr(options, name) or () for name in BIDS_FILTERS}
     for pair in wanted.pop("entity"):

@@ -16,7 +16,7 @@ from spcatv.structure import Structure
 from spcatv.structure.regions import connected_regions
 
 if TYPE_CHECKING:
-    from spcatv.images.space import VertexSet, VoxelSet
+    from spcatv.images.spaces.base import VertexSet, VoxelSet
     from spcatv.report.atlas import FeatureLabels
 
 MIDLINE = 5.0  # mm from the plane between the halves of the brain

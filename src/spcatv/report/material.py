@@ -184,7 +184,7 @@ def _mean_img(found: Results) -> Any:
     """The mean of volumes, also outside the mask, from the results folder or the model."""
     if found.mean_file is None:
         return getattr(found.model, "mean_img_", None)
-    from spcatv.images.volume_files import read_one  # needs the extra `images`
+    from spcatv.images.spaces.volume import read_one  # needs the extra `images`
 
     return read_one(found.mean_file)
 

@@ -81,6 +81,17 @@ def test_parameters_are_those_of_the_search_and_of_reading():
         ImageSPCATVCV(structure=(3, 3))
 
 
+def test_a_subclass_has_parameters_of_its_own(volumes):
+    class Search(ImageSPCATVCV):
+        def __init__(self, n_components=1, *, mask=None, sparsity=(0.7, 0.9), note="", cv=2):
+            super().__init__(n_components, mask=mask, sparsity=sparsity, smoothness=1.0, cv=cv)
+            self.note = note
+
+    found = clone(Search(mask=volumes.mask, note="mine")).fit(volumes.paths)
+    assert found.get_params()["note"] == "mine"
+    assert found.best_params_["sparsity"] in (0.7, 0.9)
+
+
 def test_habits_of_scikit_learn(volumes):
     model = ImageSPCATVCV(2, mask=volumes.mask, cv=3, **GRID)
     assert clone(model).get_params() == model.get_params()

@@ -1,29 +1,27 @@
-"""ImageSPCATVCV: sparsity and smoothness of ImageSPCATV chosen by cross-validation on image files."""
+"""`ImageSPCATVCV`: sparsity and smoothness of ImageSPCATV chosen by cross-validation on image files."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Sequence
-from inspect import Parameter, signature
+import os
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
+import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from spcatv._util.parameters import FIT, SEARCH
 from spcatv._util.types import FloatArray
-from spcatv.estimator import SPCATV
 from spcatv.estimator.naming import ComponentNamesMixin
 from spcatv.estimator.reportable import ReportMixin
-from spcatv.images.asked import cohort_for
-from spcatv.images.cohort import Cohort
-from spcatv.images.estimator import ImageSPCATV, check_image_parameters
+from spcatv.images.dataset import Cohort
+from spcatv.images.estimator import ImageSPCATV, check_image_parameters, cohort_for
+from spcatv.problem import Penalty
 from spcatv.selection import SPCATVCV
 
-_OF_SEARCH = signature(SPCATVCV).parameters
-_OF_IMAGES = signature(ImageSPCATV).parameters
-# Parameters that say how images are read. The precision is that of images, not that of arrays.
-READING = tuple(name for name in _OF_IMAGES if name not in signature(SPCATV).parameters)
-# What a fitted search has, whatever the data came from.
+# parameters of which several values may be compared
+COMPARED = ("sparsity", "smoothness", "alpha", "l1_ratio", "tv_ratio")
+# fitted attributes of SPCATVCV that do not depend on the kind of data
 FOUND = (
     "cv_results_",
     "best_index_",
@@ -33,13 +31,6 @@ FOUND = (
     "component_curve_",
     "n_splits_",
 )
-
-
-def _parameters() -> dict[str, Parameter]:
-    """The parameters of both classes with their defaults: first those of reading, then those of SPCATVCV."""
-    found = {"n_components": _OF_SEARCH["n_components"], **{name: _OF_IMAGES[name] for name in READING}}
-    rest = {name: item for name, item in _OF_SEARCH.items() if name not in (*found, "structure")}
-    return {**found, **rest, "dtype": _OF_IMAGES["dtype"]}
 
 
 class ImageSPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEstimator):
@@ -54,10 +45,10 @@ class ImageSPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEsti
     n_components : int, default=3
         Number of components K.
     mask, surface, bad_features, standardize, ...
-        How images are read: all parameters of `ImageSPCATV` that `SPCATV` does not have.
+        Reading of images: all parameters of `ImageSPCATV` that `SPCATV` does not have.
     sparsity, smoothness, alpha, l1_ratio, tv_ratio, cv, rule, n_jobs, ...
-        What is compared and how: all parameters of `SPCATVCV` except ``structure``, which the images have.
-        Sparsity and the others are one value or several to try, with the defaults of `SPCATVCV`.
+        Settings to compare, and the choice: all parameters of `SPCATVCV` except ``structure``, which the
+        images have, with the same defaults.
     dtype : {"float32", "float64"}, default="float32"
         Precision of the data matrix and of the fits.
 
@@ -84,11 +75,100 @@ class ImageSPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEsti
     True
     """
 
-    def __init__(self, n_components: int = 3, **parameters: Any) -> None:
-        given = inspect.signature(type(self)).bind(n_components, **parameters)
-        given.apply_defaults()
-        for name, value in given.arguments.items():
-            setattr(self, name, value)
+    def __init__(
+        self,
+        n_components: int = FIT.n_components,
+        *,
+        mask: Any = None,
+        surface: Any = None,
+        bad_features: str = "drop",
+        standardize: bool = False,
+        smoothing_fwhm: float | None = None,
+        resample: bool = False,
+        target_affine: Any = None,
+        standardize_runs: bool | str = "auto",
+        detrend: bool = False,
+        high_pass: float | None = None,
+        low_pass: float | None = None,
+        t_r: float | None = None,
+        run_confounds: str | Sequence[str] | None = None,
+        cache: str | os.PathLike[str] | None = None,
+        sparsity: float | Sequence[float] = SEARCH.sparsity,
+        smoothness: float | Sequence[float] = SEARCH.smoothness,
+        alpha: float | Sequence[float] | str | None = FIT.alpha,
+        l1_ratio: float | Sequence[float] = SEARCH.l1_ratio,
+        tv_ratio: float | Sequence[float] = SEARCH.tv_ratio,
+        n_alphas: int = SEARCH.n_alphas,
+        smallest_alpha: float = SEARCH.smallest_alpha,
+        cv: Any = None,
+        rule: str | Callable[[dict[str, Any]], int] = SEARCH.rule,
+        min_sparsity: float = SEARCH.min_sparsity,
+        n_jobs: int | None = None,
+        penalty_units: str = FIT.penalty_units,
+        penalty: Penalty = FIT.penalty,
+        positive: bool = FIT.positive,
+        center: bool = FIT.center,
+        global_signal: str | None = FIT.global_signal,
+        tol: float = FIT.tol,
+        max_iter: int = FIT.max_iter,
+        solver: str | Callable[..., Any] = FIT.solver,
+        n_init: int = FIT.n_init,
+        method: str = FIT.method,
+        refit: str | None = FIT.refit,
+        transform_method: str = FIT.transform_method,
+        init: str | npt.ArrayLike = FIT.init,
+        dtype: npt.DTypeLike = "float32",
+        memory_limit: int | str | None = None,
+        device: str = "cpu",
+        random_state: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.mask = mask
+        self.surface = surface
+        self.bad_features = bad_features
+        self.standardize = standardize
+        self.smoothing_fwhm = smoothing_fwhm
+        self.resample = resample
+        self.target_affine = target_affine
+        self.standardize_runs = standardize_runs
+        self.detrend = detrend
+        self.high_pass = high_pass
+        self.low_pass = low_pass
+        self.t_r = t_r
+        self.run_confounds = run_confounds
+        self.cache = cache
+        self.sparsity = sparsity
+        self.smoothness = smoothness
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.tv_ratio = tv_ratio
+        self.n_alphas = n_alphas
+        self.smallest_alpha = smallest_alpha
+        self.cv = cv
+        self.rule = rule
+        self.min_sparsity = min_sparsity
+        self.n_jobs = n_jobs
+        self.penalty_units = penalty_units
+        self.penalty = penalty
+        self.positive = positive
+        self.center = center
+        self.global_signal = global_signal
+        self.tol = tol
+        self.max_iter = max_iter
+        self.solver = solver
+        self.n_init = n_init
+        self.method = method
+        self.refit = refit
+        self.transform_method = transform_method
+        self.init = init
+        self.dtype = dtype
+        self.memory_limit = memory_limit
+        self.device = device
+        self.random_state = random_state
+        self.checkpoint = checkpoint
+        self.verbose = verbose
 
     def fit(
         self,
@@ -169,15 +249,14 @@ class ImageSPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEsti
         return cohort
 
     def _search(self) -> SPCATVCV:
-        """The search on the data matrix, without a structure."""
-        names = set(_OF_SEARCH) - {"structure"}
+        """Return the search on the data matrix, without a structure."""
+        names = set(SPCATVCV().get_params()) - {"structure"}
         return SPCATVCV(**{name: getattr(self, name) for name in names})
 
     def _image_model(self, setting: dict[str, Any]) -> ImageSPCATV:
-        """ImageSPCATV with a setting instead of the values to try."""
-        compared = ("sparsity", "smoothness", "alpha", "l1_ratio", "tv_ratio")
-        own = {name: getattr(self, name) for name in _OF_IMAGES if name not in compared}
-        return ImageSPCATV(**{**own, **setting})
+        """Return an ImageSPCATV with a setting instead of the values to compare."""
+        names = set(ImageSPCATV().get_params()) - set(COMPARED)
+        return ImageSPCATV(**{**{name: getattr(self, name) for name in names}, **setting})
 
     @property
     def components_(self) -> FloatArray:
@@ -186,7 +265,7 @@ class ImageSPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEsti
 
     @property
     def components_img_(self) -> Any:
-        """The loading maps of the chosen model as an image."""
+        """Loading maps of the chosen model as an image."""
         return self.best_estimator_.components_img_
 
     @property
@@ -195,7 +274,7 @@ class ImageSPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEsti
         return self.best_estimator_.n_features_in_
 
     def transform(self, imgs: Any, confounds: Any = None) -> FloatArray:
-        """Scores of images by the chosen model, shape (n_images, n_components).
+        """Return the scores of images by the chosen model, shape (n_images, n_components).
 
         Parameters
         ----------
@@ -213,7 +292,7 @@ class ImageSPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEsti
         return self.best_estimator_.transform(imgs, confounds)
 
     def inverse_transform(self, X: Any) -> Any:
-        """Images with the given scores by the chosen model.
+        """Return images with the given scores by the chosen model.
 
         Parameters
         ----------
@@ -229,7 +308,7 @@ class ImageSPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEsti
         return self.best_estimator_.inverse_transform(X)
 
     def score(self, imgs: Any, y: Any = None, confounds: Any = None) -> float:
-        """Minus the mean squared reconstruction error of the images by the chosen model.
+        """Return minus the mean squared reconstruction error of the images by the chosen model.
 
         Parameters
         ----------
@@ -247,9 +326,3 @@ class ImageSPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEsti
         """
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.score(imgs, y, confounds)
-
-
-# scikit-learn, help() and notebooks read the parameters here
-ImageSPCATVCV.__init__.__signature__ = signature(ImageSPCATVCV.__init__).replace(  # type: ignore[attr-defined]
-    parameters=[Parameter("self", Parameter.POSITIONAL_OR_KEYWORD), *_parameters().values()]
-)

@@ -1,4 +1,4 @@
-"""A fitted ImageSPCATV as a model folder, and back."""
+"""Saving a fitted ImageSPCATV as a model folder, and loading it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from nibabel.wrapstruct import WrapStructError
 from spcatv._util.types import Array
 from spcatv.estimator import SPCATV
 from spcatv.estimator.state import estimator_state, restore_estimator
-from spcatv.images.cohort import InputFile, Preparation, checked_dtype
 from spcatv.images.confounds import ConfoundFit
-from spcatv.images.features import DropReport
-from spcatv.images.formats import space_named
-from spcatv.images.loading import is_path
-from spcatv.images.reading import Reading, make_reading
+from spcatv.images.dataset import InputFile, Preparation, checked_dtype
+from spcatv.images.files import is_path
+from spcatv.images.preprocessing import Reading, make_reading
+from spcatv.images.quality import DropReport
+from spcatv.images.spaces import space_named
 from spcatv.model import (
     ModelError,
     SavedModel,
@@ -41,7 +41,7 @@ MAPS = "maps"
 OBJECTS = ("mask", "surface")
 # parameters by the names of the fields of `Reading`
 READING = tuple(item.name for item in fields(Reading))
-KEPT = (*OBJECTS, "bad_features", "standardize", *READING, "target_affine", "memory")
+KEPT = (*OBJECTS, "bad_features", "standardize", *READING, "target_affine")
 OWN = (*KEPT, "cache")  # a folder of one computer
 FITTED_SPACE = {"type": "fitted space"}
 for _kind in (InputFile, DropReport, Reading, ConfoundFit):
@@ -77,7 +77,7 @@ def save_fitted(model: Any, folder: str | os.PathLike[str]) -> Path:
 
 
 def map_metadata(model: Any) -> dict[str, Any]:
-    """Description of the maps for people, for the ``.json`` file beside them."""
+    """Return a description of the maps for the ``.json`` file beside them."""
     return {
         "Description": "Loadings of structured sparse PCA (l1 + l2 + total variation), one map per "
         "component, each of unit norm; zero outside the mask",
@@ -92,7 +92,7 @@ def map_metadata(model: Any) -> dict[str, Any]:
 
 
 def _inputs(model: Any) -> dict[str, Any]:
-    """Names and SHA-256 of the files that the model was fitted to."""
+    """Return names and SHA-256 of the files that the model was fitted to."""
     inputs: dict[str, Any] = {
         "images": [{"name": file.name, "sha256": file.sha256} for file in model.input_files_]
     }
@@ -102,12 +102,12 @@ def _inputs(model: Any) -> dict[str, Any]:
             inputs[name] = [{"name": str(path), "sha256": file_sha256(path)} for path in files]
     confounds = model.preparation_.confounds
     if confounds is not None:
-        inputs["confounds regressed out"] = confounds.columns or confounds.described()
+        inputs["confounds regressed out"] = list(confounds.columns) or confounds.described()
     return inputs
 
 
 def _files(value: Any) -> list[Path]:
-    """The files that a mask or surface parameter names."""
+    """Return the files that a mask or surface parameter names."""
     if isinstance(value, Mapping):
         value = list(value.values())
     items = value if isinstance(value, (list, tuple)) else [value]
@@ -118,8 +118,7 @@ def _own_parameters(model: Any) -> tuple[dict[str, Any], Arrays]:
     packed: dict[str, Any] = {}
     arrays: Arrays = {}
     for name in KEPT:
-        # a cache belongs to one computer
-        value = None if name == "memory" else getattr(model, name)
+        value = getattr(model, name)
         items = value if isinstance(value, (list, tuple)) else [value]
         if name in OBJECTS and not all(item is None or is_path(item) for item in items):
             packed[name] = FITTED_SPACE
@@ -148,7 +147,7 @@ def _preparation_state(preparation: Preparation) -> tuple[dict[str, Any], Arrays
 
 
 def restore_fitted(saved: SavedModel) -> tuple[dict[str, Any], dict[str, Any], SPCATV]:
-    """What `save_fitted` wrote: parameters, fitted attributes, and the SPCATV inside."""
+    """Return the parameters, the fitted attributes and the SPCATV that `save_fitted` has written."""
     plain = {name: value for name, value in saved.parameters.items() if name not in OWN}
     estimator = restore_estimator(SPCATV, replace(saved, kind="SPCATV", parameters=plain))
     try:

@@ -1,4 +1,4 @@
-"""The image formats there are, and which of them a user gave."""
+"""Image formats, and the one of given images."""
 
 from __future__ import annotations
 
@@ -10,30 +10,29 @@ from typing import Any
 import numpy as np
 
 from spcatv._util.bids import PAIR, kept_samples
-from spcatv.images.cifti import CiftiSpace
-from spcatv.images.loading import ImageError, image_errors, image_name, is_path
-from spcatv.images.overlays import by_hemisphere
-from spcatv.images.space import Space
-from spcatv.images.surface import SurfaceSpace
-from spcatv.images.volume import VolumeSpace
+from spcatv.images.files import ImageError, image_errors, image_name, is_path
+from spcatv.images.spaces.base import Space
+from spcatv.images.spaces.cifti import CiftiSpace
+from spcatv.images.spaces.surface import SurfaceSpace, by_hemisphere
+from spcatv.images.spaces.volume import VolumeSpace
 
-# The first space that recognises an image opens it. Volumes come last: they take whatever is left, and say
-# what is wrong with it.
+# The first space that recognises an image opens it. Volumes come last: they take anything else, and raise
+# the error about it.
 SPACES: tuple[type[Space], ...] = (CiftiSpace, SurfaceSpace, VolumeSpace)
 
 
 def space_named(kind: str) -> type[Space]:
-    """The space of a kind, as it is called in a model folder; KeyError if there is none."""
+    """Return the space of a kind, as it is named in a model folder; KeyError if there is none."""
     return {space.kind: space for space in SPACES}[kind]
 
 
 def file_suffixes() -> tuple[str, ...]:
-    """Endings of the files that are taken from a folder of images."""
+    """Return the endings of the files that are taken from a folder of images."""
     return tuple(dict.fromkeys(suffix for space in reversed(SPACES) for suffix in space.suffixes))
 
 
 def listed(imgs: Any) -> Any:
-    """A pattern or an iterator as a list, a mapping by hemisphere as it is; refuses what is not an image."""
+    """Return a pattern or an iterator as a list, a mapping by hemisphere as it is; refuse anything else."""
     if isinstance(imgs, Mapping):
         return imgs
     if isinstance(imgs, np.ndarray):
@@ -57,7 +56,7 @@ def listed(imgs: Any) -> Any:
 
 
 def space_of(imgs: Any, surface: Any) -> type[Space]:
-    """The format of images, which must all have the same; `surface` holds the meshes given with them."""
+    """Return the format of images, which must all have one; `surface` holds the meshes given with them."""
     items = [imgs] if isinstance(imgs, Mapping) else imgs
     spaces = [next(space for space in SPACES if space.recognises(item, surface)) for item in items]
     for number, space in enumerate(spaces):
@@ -70,7 +69,7 @@ def space_of(imgs: Any, surface: Any) -> type[Space]:
 
 
 def without(imgs: Any, exclude: str | Sequence[str], surface: Any) -> Any:
-    """The images that are left without those named by `exclude` (`spcatv._util.bids`)."""
+    """Return the images without those that `exclude` names (`spcatv._util.bids`)."""
     names = [exclude] if isinstance(exclude, str) else list(exclude)
     if not names:
         return imgs

@@ -1,23 +1,54 @@
-"""CIFTI-2: two cortical surfaces and the voxels of subcortical structures in one file."""
+"""CIFTI-2: two cortical surfaces and the voxels of subcortical structures in one file.
+
+The description of the grayordinates takes nibabel half a second to parse, and is the same in all files of a
+study. It is parsed once; the bytes of other files are compared with it.
+"""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
+from xml.parsers import expat
 
 import nibabel as nib
 import numpy as np
 import numpy.typing as npt
-from nibabel.cifti2 import BrainModelAxis, Cifti2Image, ScalarAxis
+from nibabel.arrayproxy import reshape_dataobj
+from nibabel.cifti2 import BrainModelAxis, Cifti2Image, ScalarAxis, SeriesAxis
+from nibabel.cifti2.parse_cifti2 import Cifti2Extension, Cifti2Parser
 
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
-from spcatv.images.cifti_files import CiftiFile, axis_difference, open_all, open_cifti
-from spcatv.images.loading import ImageError, is_path
-from spcatv.images.meshes import (
+from spcatv.images.files import (
+    ImageError,
+    check_values,
+    checked_file,
+    each_image,
+    file_behind,
+    image_name,
+    is_compressed,
+    is_path,
+    open_stream,
+    open_volume,
+    reading,
+)
+from spcatv.images.spaces.base import (
+    Opened,
+    Run,
+    Samples,
+    Space,
+    VertexSet,
+    VoxelSet,
+    checked_labels,
+    consecutive_runs,
+    default_names,
+)
+from spcatv.images.spaces.surface import (
     HEMISPHERES,
     SurfaceMesh,
     load_meshes,
@@ -25,27 +56,18 @@ from spcatv.images.meshes import (
     meshes_state,
     surface_structure,
 )
-from spcatv.images.runs import Run, consecutive
-from spcatv.images.space import (
-    Opened,
-    Samples,
-    Space,
-    VertexSet,
-    VoxelSet,
-    checked_labels,
-    default_names,
-    sample_names,
-)
-from spcatv.images.volume import neighbour_distances
+from spcatv.images.spaces.volume import neighbour_distances
 from spcatv.structure import Structure, concat, grid
 
 FILE_NAME = re.compile(r"\.(dscalar|dtseries|dlabel)\.nii$", re.IGNORECASE)
 CORTEX = {"left": "CIFTI_STRUCTURE_CORTEX_LEFT", "right": "CIFTI_STRUCTURE_CORTEX_RIGHT"}
+# values read at a time from a file with several samples
+BLOCK_VALUES = 4_000_000
 
 
 @dataclass(frozen=True, eq=False)
 class CiftiSpace(Space):
-    """The grayordinates of a CIFTI-2 file: cortical vertices, then voxels.
+    """Grayordinates of a CIFTI-2 file: cortical vertices, then voxels.
 
     Features are the vertices of the left and then of the right cortex in the order of the mesh, followed by
     the voxels in C order, whatever the order in the file.
@@ -63,7 +85,7 @@ class CiftiSpace(Space):
 
     @classmethod
     def recognises(cls, item: Any, surface: Any) -> bool:
-        """Files by their names, objects by their type."""
+        """Recognise files by their names, objects by their type."""
         return FILE_NAME.search(str(item)) is not None if is_path(item) else isinstance(item, Cifti2Image)
 
     @classmethod
@@ -83,7 +105,7 @@ class CiftiSpace(Space):
             raise ImageError(f"{first.name}: some voxels belong to two brain structures")
         space = cls(first.axis, meshes, labels)
         samples = space.samples(files)
-        return Opened(samples.names, lambda: (space, samples, report))
+        return Opened(samples.names, lambda cache: (space, samples, report))
 
     @cached_property
     def _cortex_columns(self) -> dict[str, IntArray]:
@@ -105,11 +127,11 @@ class CiftiSpace(Space):
 
     @cached_property
     def columns(self) -> IntArray:
-        """The column of the files behind every feature, shape (P,)."""
+        """Column of the files for every feature, shape (P,)."""
         return np.concatenate([*self._cortex_columns.values(), self._voxel_columns])
 
     def places(self) -> IntArray:
-        """The column of the files behind every feature."""
+        """Return the column of the files for every feature."""
         return self.columns
 
     @property
@@ -118,7 +140,7 @@ class CiftiSpace(Space):
         return len(self.columns)
 
     def structure(self) -> Structure:
-        """Differences along mesh edges, then between voxels, over `neighbour_distances`."""
+        """Return differences along mesh edges, then between voxels, over `neighbour_distances`."""
         parts: list[Structure] = []
         for hemi, columns in self._cortex_columns.items():
             if len(columns):
@@ -130,7 +152,7 @@ class CiftiSpace(Space):
         return concat(parts)
 
     def _box(self) -> IntArray:
-        """Labels of the voxels: one number for every pair of a brain structure and a mask label."""
+        """Return labels of the voxels: one number for every pair of a brain structure and a mask label."""
         columns = self._voxel_columns
         structure = np.unique(self.axis.name[columns], return_inverse=True)[1]
         pairs = np.stack([structure, self.labels[columns]])
@@ -140,7 +162,7 @@ class CiftiSpace(Space):
         return box
 
     def keep(self, kept: BoolArray) -> Self:
-        """The space without the grayordinates that are not kept."""
+        """Return the space without the grayordinates that are not kept."""
         labels = self.labels.copy()
         labels[self.columns[~kept]] = 0
         return replace(self, labels=labels)
@@ -150,7 +172,7 @@ class CiftiSpace(Space):
         return self.samples(open_all(imgs))
 
     def samples(self, files: list[CiftiFile]) -> CiftiSamples:
-        """Samples of opened images, which must have the grayordinates of the space."""
+        """Return samples of opened images, which must have the grayordinates of the space."""
         for file in files:
             how = axis_difference(file.axis, self.axis)
             if how is not None:
@@ -158,7 +180,7 @@ class CiftiSpace(Space):
         return CiftiSamples(self, tuple(files))
 
     def to_images(self, maps: FloatArray, names: tuple[str, ...] = ()) -> Cifti2Image:
-        """A dense scalar image with all grayordinates of the files, zero outside the mask."""
+        """Return a dense scalar image with all grayordinates of the files, zero outside the mask."""
         maps = self._checked_maps(maps)
         values = np.zeros((len(maps), len(self.axis)), dtype=np.float32)
         values[:, self.columns] = maps
@@ -173,21 +195,21 @@ class CiftiSpace(Space):
         return [path]
 
     def masker(self) -> CiftiMasker:
-        """A small masker in the style of nilearn, which has none for CIFTI-2."""
+        """Return a small masker in the style of nilearn, which has none for CIFTI-2."""
         return CiftiMasker(self)
 
     def as_mask(self) -> IntArray:
-        """The labels of all grayordinates."""
+        """Return the labels of all grayordinates."""
         return self.labels
 
     def as_surface(self) -> dict[str, Any] | None:
-        """Coordinates and triangles of every cortex."""
+        """Return coordinates and triangles of every cortex."""
         meshes = {hemi: (surface.coords, surface.triangles) for hemi, surface in self.meshes.items()}
         return meshes or None
 
     @cached_property
     def vertex_sets(self) -> tuple[VertexSet, ...]:
-        """The vertices of each cortex."""
+        """Vertices of each cortex."""
         sets, start = [], 0
         for hemi, columns in self._cortex_columns.items():
             if len(columns):
@@ -197,7 +219,7 @@ class CiftiSpace(Space):
 
     @cached_property
     def voxel_set(self) -> VoxelSet | None:
-        """The voxels of the subcortical structures, after all vertices."""
+        """Voxels of the subcortical structures, after all vertices."""
         columns = self._voxel_columns
         if len(columns) == 0:
             return None
@@ -205,15 +227,14 @@ class CiftiSpace(Space):
         return VoxelSet(start, self.axis.voxel[columns], np.asarray(self.axis.affine, dtype=np.float64))
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """The axis as plain values and arrays, the meshes and the labels."""
+        """Return the axis as plain values and arrays, the meshes and the labels."""
         structures, number = np.unique(self.axis.name, return_inverse=True)
+        shape = self.axis.volume_shape
         values = {
             "hemispheres": list(self.meshes),
             "structures": [str(name) for name in structures],
             "n_vertices": {str(name): int(count) for name, count in self.axis.nvertices.items()},
-            "volume_shape": None
-            if self.axis.volume_shape is None
-            else [int(n) for n in self.axis.volume_shape],
+            "volume_shape": None if shape is None else [int(n) for n in shape],
         }
         arrays: dict[str, Array] = {
             "structure_number": number.astype(np.int32),
@@ -228,7 +249,7 @@ class CiftiSpace(Space):
 
     @classmethod
     def from_state(cls, values: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Read what `state` wrote."""
+        """Return the space that `state` has described."""
         shape = values["volume_shape"]
         axis = BrainModelAxis(
             name=np.asarray(values["structures"])[arrays["structure_number"]],
@@ -249,39 +270,20 @@ class CiftiSamples(Samples):
     opened: tuple[CiftiFile, ...]
 
     @cached_property
-    def names(self) -> tuple[str, ...]:
-        """One name per sample: the file, and the row in it if it holds several."""
-        return tuple(name for file in self.opened for name in sample_names(file.name, file.n_samples))
-
-    def images(self) -> list[CiftiSamples]:
-        """The samples of every image."""
-        return [replace(self, opened=(file,)) for file in self.opened]
-
-    @cached_property
     def runs(self) -> tuple[Run, ...]:
         """One per image; those with an axis of times are time series."""
-        return consecutive((f.name, f.n_samples, (f.file,), f.t_r, f.is_series) for f in self.opened)
+        return consecutive_runs((f.name, f.n_samples, (f.file,), f.t_r, f.is_series) for f in self.opened)
 
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """The files of the images that have one."""
-        return tuple(file.file for file in self.opened if file.file is not None)
-
-    def _filled(self, out: FloatArray) -> Iterator[None]:
-        first_row = 0
-        for file in self.opened:
-            last_row = first_row + file.n_samples
-            for first, block in file.blocks():
-                place = self.space.columns - first
-                inside = np.flatnonzero((place >= 0) & (place < block.shape[1]))
-                out[first_row:last_row, inside] = block[:, place[inside]]
-            yield from [None] * file.n_samples
-            first_row = last_row
+    def _read(self, number: int, out: FloatArray, summed: bool) -> None:
+        for first, block in self.opened[number].blocks():
+            place = self.space.columns - first
+            inside = np.flatnonzero((place >= 0) & (place < block.shape[1]))
+            out[:, inside] = block[:, place[inside]]
 
 
 @dataclass(frozen=True, eq=False)
 class CiftiMasker:
-    """Extracts features from CIFTI-2 images and puts them back, like a fitted nilearn masker."""
+    """Extraction of features from CIFTI-2 images and back, like a fitted nilearn masker."""
 
     space: CiftiSpace
 
@@ -291,18 +293,20 @@ class CiftiMasker:
         return self.space.n_features
 
     def transform(self, imgs: Any) -> npt.NDArray[np.float32]:
-        """The features of every image, shape (n_samples, P)."""
+        """Return the features of every image, shape (n_samples, P)."""
         samples = self.space.open(imgs)
         out = np.empty((len(samples.names), self.space.n_features), dtype=np.float32)
-        samples.fill(out)
+        for number, run in enumerate(samples.runs):
+            samples.read(number, out[run.start : run.stop])
         return out
 
     def inverse_transform(self, X: npt.ArrayLike) -> Cifti2Image:
-        """A dense scalar image, one map per row of X."""
+        """Return a dense scalar image, one map per row of X."""
         return self.space.to_images(np.asarray(X))
 
 
 def _cortex_meshes(first: CiftiFile, surface: Any) -> dict[str, SurfaceMesh]:
+    """Return the meshes of the cortices that a file has, or refuse those that do not fit."""
     surfaces = set(first.axis.nvertices)
     other = sorted(surfaces - set(CORTEX.values()))
     if other:
@@ -332,6 +336,7 @@ def _cortex_meshes(first: CiftiFile, surface: Any) -> dict[str, SurfaceMesh]:
 
 
 def _mask_labels(first: CiftiFile, mask: Any) -> tuple[npt.NDArray[np.int32], str]:
+    """Return the labels of a mask and a line about it."""
     total = len(first.axis)
     if mask is None:
         return np.ones(total, dtype=np.int32), f"all {total:,} grayordinates (no mask given)"
@@ -352,3 +357,137 @@ def _mask_labels(first: CiftiFile, mask: Any) -> tuple[npt.NDArray[np.int32], st
         values = np.concatenate([block[0] for _, block in opened.blocks()])
     labels = checked_labels(values, name)
     return labels, f"mask of {np.count_nonzero(labels):,} of {total:,} grayordinates, given ({name})"
+
+
+@dataclass(frozen=True, eq=False)
+class CiftiFile:
+    """An opened CIFTI-2 image whose rows are samples and whose columns are grayordinates."""
+
+    name: str  # file name, or place in the list
+    values: Any  # array, or one that is read from the file when it is sliced, shape (n_samples, G)
+    file: Path | None  # the file that holds the values; None for an array in memory
+    rows: Any  # axis that describes the rows
+    axis: BrainModelAxis  # describes the columns
+
+    @property
+    def n_samples(self) -> int:
+        """Number of maps or time points."""
+        return int(self.values.shape[0])
+
+    @property
+    def is_series(self) -> bool:
+        """True if the rows are time points."""
+        return isinstance(self.rows, SeriesAxis)
+
+    @property
+    def t_r(self) -> float | None:
+        """Seconds between time points, if the file states them."""
+        return float(self.rows.step) if self.is_series and self.rows.unit == "SECOND" else None
+
+    def blocks(self) -> Iterator[tuple[int, Array]]:
+        """Yield blocks of columns, each with its first column; a column is contiguous in the file."""
+        n_columns = len(self.axis)
+        width = max(1, BLOCK_VALUES // self.n_samples)
+        with reading(self.name):
+            if self.file is not None and is_compressed(self.file):
+                with open_stream(self.file):  # compares the checksum
+                    pass
+            for first in range(0, n_columns, width):
+                last = min(first + width, n_columns)
+                yield first, np.asanyarray(self.values[:, first:last])
+
+
+# Axes of grayordinates, by the bytes of the XML that describes them.
+KnownAxes = dict[bytes, BrainModelAxis]
+
+
+def open_cifti(item: Any, number: int, known: KnownAxes | None = None) -> CiftiFile:
+    """Open one ``.dscalar.nii`` or ``.dtseries.nii`` (or ``.dlabel.nii``, for a mask).
+
+    An axis that is known is not parsed again, and one that is not becomes known.
+    """
+    name = image_name(item, number)
+    if known is not None and is_path(item):
+        path = checked_file(item)
+        with suppress(Exception):  # nibabel reads other files, or names what is wrong with them
+            return _compared(path, name, known)
+    image = open_volume(item) if is_path(item) else item
+    if not isinstance(image, Cifti2Image):
+        raise ImageError(f"{name}: not a CIFTI-2 image but {type(image).__name__}")
+    check_values(image, name)
+    with reading(name):
+        axes = [image.header.get_axis(axis) for axis in range(image.ndim)]
+    if len(axes) != 2 or not isinstance(axes[1], BrainModelAxis) or isinstance(axes[0], BrainModelAxis):
+        raise ImageError(
+            f"{name}: rows of grayordinates are needed (.dscalar.nii, .dtseries.nii); this file has the axes "
+            f"{', '.join(type(axis).__name__ for axis in axes)}"
+        )
+    return CiftiFile(name, image.dataobj, file_behind(image), axes[0], axes[1])
+
+
+def _compared(path: Path, name: str, known: KnownAxes) -> CiftiFile:
+    """Open a file whose rows are samples and whose columns are grayordinates; any error if it is another."""
+    image = nib.Nifti2Image.from_filename(path)
+    check_values(image, name)
+    xml = next(e.content for e in image.header.extensions if isinstance(e, Cifti2Extension)).rstrip(b"\0")
+    first, last = _columns_in(xml)
+    columns = xml[first:last]
+    if columns not in known:
+        known[columns] = _axis(xml, 1)
+    axis, rows = known[columns], _axis(xml[:first] + xml[last:], 0)
+    values = reshape_dataobj(image.dataobj, image.shape[4:])
+    if not isinstance(axis, BrainModelAxis) or values.shape != (len(rows), len(axis)):
+        raise ValueError("not samples of grayordinates")
+    return CiftiFile(name, values, path, rows, axis)
+
+
+def _axis(xml: bytes, number: int) -> Any:
+    parser = Cifti2Parser()
+    parser.parse(string=xml)
+    return parser.header.get_axis(number)
+
+
+def _columns_in(xml: bytes) -> tuple[int, int]:
+    """Return the first and last byte of the element that describes the columns of a CIFTI-2 file."""
+    element, ends = "MatrixIndicesMap", []
+    parser = expat.ParserCreate()
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        if tag == element and attributes["AppliesToMatrixDimension"] == "1":
+            ends.append(parser.CurrentByteIndex)
+
+    def end(tag: str) -> None:
+        if tag == element and len(ends) == 1:
+            ends.append(xml.index(b">", parser.CurrentByteIndex) + 1)
+
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    parser.Parse(xml, True)
+    first, last = ends
+    return first, last
+
+
+def axis_difference(axis: BrainModelAxis, reference: BrainModelAxis) -> str | None:
+    """Return the difference between two sets of grayordinates, as the end of a sentence; None if equal."""
+    if axis is reference or axis == reference:
+        return None
+    mine, other = Counter(axis.name.tolist()), Counter(reference.name.tolist())
+    changed = next((name for name in sorted(mine | other) if mine[name] != other[name]), None)
+    if changed is None:
+        return "has other vertices or voxels in its structures (or another volume space)"
+    return (
+        f"has {mine[changed]} grayordinates of {changed} instead of {other[changed]} "
+        f"({len(axis)} instead of {len(reference)} in all)"
+    )
+
+
+def open_all(imgs: Any) -> list[CiftiFile]:
+    """Open a list of images, or one, and check that they have the grayordinates of the first."""
+    items = list(imgs) if isinstance(imgs, (list, tuple)) else [imgs]
+    known: KnownAxes = {}
+    files: list[CiftiFile] = []
+    each_image(lambda number: open_cifti(items[number], number, known), files.append, len(items))
+    for file in files[1:]:
+        how = axis_difference(file.axis, files[0].axis)
+        if how is not None:
+            raise ImageError(f"{file.name}: {how}, as the first image, {files[0].name}")
+    return files

@@ -1,22 +1,18 @@
-"""Opening files: whatever is wrong with a file becomes an `ImageError` that names it."""
+"""Opening image files: whatever is wrong with a file becomes an `ImageError` that names it."""
 
 from __future__ import annotations
 
 import gzip
 import math
 import os
-import struct
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
 import nibabel as nib
-import numpy as np
-import numpy.typing as npt
 from nibabel.filebasedimages import ImageFileError
 from nibabel.fileholders import FileHolder
-from nibabel.gifti.parse_gifti_fast import GiftiImageParser
 from nibabel.openers import ImageOpener
 
 from spcatv._util.files import MOST_COMPRESSED, open_regular
@@ -31,18 +27,16 @@ try:  # two to three times faster, and without the GIL
 except ImportError:
     unzip = gzip
 
-# bytes that a compressed GIFTI file may unfold to
-LARGEST_GIFTI = 2**30
 GZIPPED = (".gz", ".mgz")
 COMPRESSED = (*GZIPPED, ".bz2", ".zst")
-# Files of one image, which nibabel reads together.
+GIFTI_NAMES = (".gii", ".gii.gz")
+# files of one image, which nibabel reads together
 PAIRED = (".img", ".hdr", ".mat")
-# Bytes that are decompressed at a time behind the values of an image.
+# bytes that are decompressed at a time behind the values of an image
 TAIL_BLOCK = 2**20
-# FreeSurfer's curv files: a magic number, then the numbers of vertices, faces, and values per vertex
+# first bytes of FreeSurfer's curv files
 CURV_MAGIC = b"\xff\xff\xff"
-CURV_HEADER = struct.Struct(">3siii")
-# Images that an error about several of them describes.
+# images that an error about several of them describes
 MOST_DESCRIBED = 20
 
 
@@ -71,17 +65,13 @@ def image_errors(*errors: type[Exception]) -> Iterator[None]:
 
 
 def each_image(
-    make: Callable[[int], T],
-    take: Callable[[T], None],
-    n_items: int,
-    n_threads: int = 1,
-    failed: list[ImageError] | None = None,
+    make: Callable[[int], T], take: Callable[[T], None], n_images: int, n_threads: int = 1
 ) -> None:
-    """Run `in_order` over all images, and then raise one ImageError that describes all images that failed.
+    """Make items on several threads, take them in order, and raise one ImageError about all that failed.
 
-    Errors are put into `failed` as they occur. An error of a cache, a subclass, is raised at once.
+    Errors of a subclass, such as those of a cache, are raised at once.
     """
-    errors: list[ImageError] = [] if failed is None else failed
+    errors: list[ImageError] = []
 
     def made(number: int) -> T | ImageError:
         try:
@@ -90,16 +80,14 @@ def each_image(
             return error
 
     def taken(item: T | ImageError) -> None:
-        try:
-            if isinstance(item, ImageError):
-                raise item
+        if not isinstance(item, ImageError):
             take(item)
-        except ImageError as error:
-            if type(error) is not ImageError:
-                raise
-            errors.append(error)
+        elif type(item) is ImageError:
+            errors.append(item)
+        else:
+            raise item
 
-    in_order(made, taken, n_items, n_threads)
+    in_order(made, taken, n_images, n_threads)
     if len(errors) == 1:
         raise errors[0]
     if errors:
@@ -109,16 +97,22 @@ def each_image(
 
 
 def is_path(item: Any) -> bool:
-    """Whether `item` is a file name rather than an image."""
+    """Return whether `item` is a file name rather than an image."""
     return isinstance(item, (str, Path))
 
 
 def image_name(item: Any, number: int) -> str:
-    """The file name of an image if it has one, otherwise its place in the list (from 1)."""
+    """Return the file name of an image if it has one, otherwise its place in the list (from 1)."""
     if is_path(item):
         return str(item)
     filename = item.get_filename() if hasattr(item, "get_filename") else None
     return str(filename) if filename else f"image {number + 1}"
+
+
+def file_behind(image: Any) -> Path | None:
+    """Return the file that holds the values of an image; None for an array in memory."""
+    filename = image.get_filename() if nib.is_proxy(image.dataobj) else None
+    return Path(filename) if filename else None
 
 
 def checked_file(path: str | Path) -> Path:
@@ -138,7 +132,7 @@ def checked_file(path: str | Path) -> Path:
 
 @contextmanager
 def reading(name: str | Path) -> Iterator[None]:
-    """Turn what a decoder raises while it reads `name` into an ImageError."""
+    """Turn whatever a decoder raises while it reads `name` into an ImageError."""
     try:
         yield
     except ImageError:
@@ -159,7 +153,7 @@ def reading(name: str | Path) -> Iterator[None]:
 
 
 def open_volume(path: str | Path) -> Any:
-    """Open a NIfTI, CIFTI-2 or MGH file; its values are read later."""
+    """Open a NIfTI, CIFTI-2 or MGH file without reading its values."""
     path = checked_file(path)
     stem = path.name.removesuffix(".gz")
     if stem.endswith(PAIRED):
@@ -170,16 +164,16 @@ def open_volume(path: str | Path) -> Any:
         try:
             return nib.load(path)
         except ImageFileError:
-            with open_stream(path):  # an error of a damaged stream says more
+            with open_stream(path):  # the error of a damaged stream is more precise
                 pass
             raise
 
 
 @contextmanager
 def open_stream(path: Path, *, whole: bool = True) -> Iterator[IO[bytes]]:
-    """Open a file that may be compressed; with `whole`, a compressed stream is read to its end.
+    """Open a file that may be compressed; with `whole`, read a compressed stream to its end.
 
-    The checksum lies there: until the block has ended without an error, nothing is known about the values.
+    Its checksum stands there: before the block has ended without an error, the values may be wrong.
     """
     suffix = path.suffix.lower()
     with ExitStack() as stack:
@@ -206,7 +200,7 @@ def streamed(image: Any) -> Iterator[Any]:
 
 
 def is_compressed(name: str | Path | None) -> bool:
-    """Whether the ending of a file name is that of a compressed stream."""
+    """Return whether the ending of a file name is that of a compressed stream."""
     return name is not None and Path(name).suffix.lower() in COMPRESSED
 
 
@@ -214,70 +208,34 @@ def open_gifti(path: str | Path) -> nib.gifti.GiftiImage:
     """Read a GIFTI file, ``.gii`` or ``.gii.gz``."""
     path = checked_file(path)
     with reading(path):
-        parser = _GiftiParser()
-        if path.name.endswith(".gz"):
+        if path.suffix == ".gz":
             with open_stream(path) as file:
-                content = file.read(LARGEST_GIFTI + 1)
-                if len(content) > LARGEST_GIFTI:
-                    raise ImageError(f"{path}: unfolds to more than {LARGEST_GIFTI:,} bytes; unzip it first")
-            parser.parse(string=content)
+                image = nib.gifti.GiftiImage.from_bytes(file.read())
         else:
-            with open_regular(path) as file:
-                parser.parse(fptr=file)
-        if parser.img is None or not parser.img.darrays:
+            image = nib.gifti.GiftiImage.load(path)
+        if image is None or not image.darrays:
             raise ImageError(f"{path}: the GIFTI file holds no data array")
-        return parser.img
+        return image
 
 
-class _GiftiParser(GiftiImageParser):
-    """Parser that reads external files from the folder of the GIFTI file only, and never through a link."""
-
-    def StartElementHandler(self, name: str, attrs: dict[str, str]) -> None:  # noqa: N802
-        """Check where the values of an array lie before nibabel opens their file."""
-        external = attrs.get("ExternalFileName") if name == "DataArray" else None
-        if external and self.fname is not None:
-            file = Path(self.fname).parent / external
-            if Path(external).name != external or file.is_symlink():
-                raise ImageError(f"{self.fname}: its values lie in {external}: a link, or in another folder")
-            checked_file(file)
-        super().StartElementHandler(name, attrs)
+def is_curv(path: Path) -> bool:
+    """Return whether a file begins like a FreeSurfer curv file (``lh.thickness``, ``rh.sulc``, ...)."""
+    with reading(path), open_regular(path) as file:
+        return file.read(len(CURV_MAGIC)) == CURV_MAGIC
 
 
 def check_values(image: Any, name: str) -> None:
-    """Refuse values that are no numbers, and more of them than the file can hold, before they get memory."""
+    """Refuse values that are no numbers, or more of them than the file can hold, before they get memory."""
     if image.get_data_dtype().kind not in "biuf":
         raise ImageError(f"{name}: must hold one number at every place, but holds {image.get_data_dtype()}")
-    filename = image.get_filename() if nib.is_proxy(image.dataobj) else None
-    if not filename or not os.path.isfile(filename):
+    file = file_behind(image)
+    if file is None or not file.is_file():
         return
     announced = math.prod(map(int, image.shape)) * int(image.get_data_dtype().itemsize)
-    on_disk = os.path.getsize(filename)
-    most = on_disk * (MOST_COMPRESSED if is_compressed(filename) else 1)
+    on_disk = os.path.getsize(file)
+    most = on_disk * (MOST_COMPRESSED if is_compressed(file) else 1)
     if announced > most:
         raise ImageError(
             f"{name}: cannot be read; its header announces {announced:,} bytes of values, but a file of "
             f"{on_disk:,} bytes holds {most:,} at most"
         )
-
-
-def is_curv(path: Path) -> bool:
-    """Whether the file begins like a FreeSurfer curv file (``lh.thickness``, ``rh.sulc``, ...)."""
-    with reading(path), open_regular(path) as file:
-        return file.read(len(CURV_MAGIC)) == CURV_MAGIC
-
-
-def read_curv(path: Path) -> npt.NDArray[np.float32]:
-    """Values of a curv file, shape (n_vertices,)."""
-    with reading(path):
-        with open_regular(path) as file:
-            content = file.read()
-        if len(content) < CURV_HEADER.size:
-            raise ImageError(f"{path}: cannot be read; a curv file of {len(content)} bytes is cut short")
-        _, n_vertices, _, n_values = CURV_HEADER.unpack_from(content)
-        found = (len(content) - CURV_HEADER.size) // 4
-        if n_values != 1 or found != n_vertices:
-            raise ImageError(
-                f"{path}: cannot be read; its header announces {n_vertices} vertices with {n_values} "
-                f"value(s), but {found} values follow"
-            )
-        return np.frombuffer(content, dtype=">f4", offset=CURV_HEADER.size).astype(np.float32)

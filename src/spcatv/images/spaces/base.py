@@ -1,31 +1,77 @@
-"""What the spaces of images have in common: features on one side, files on the other.
+"""Base classes of image formats: a space of features on one side, samples in files on the other.
 
-A space is one image format with its mask: `spcatv.images.volume`, `spcatv.images.surface` and
-`spcatv.images.cifti` hold one each. To add a format, write such a module and name its space in
-`spcatv.images.formats.SPACES`.
+A space is one image format with its mask: `spcatv.images.spaces.volume`, `spcatv.images.spaces.surface` and
+`spcatv.images.spaces.cifti` hold one each. To add a format, write such a module and name its space in
+`spcatv.images.spaces.SPACES`.
 """
 
 from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
-from spcatv.images.loading import ImageError
-from spcatv.images.meshes import SurfaceMesh
-from spcatv.images.runs import Run
-from spcatv.progress import FileRead, tell
+from spcatv.images.files import ImageError
 from spcatv.structure import Structure
 
-# Largest magnitudes whose squares a precision has room for, with some to spare for sums of them.
+if TYPE_CHECKING:
+    from spcatv.images.spaces.surface import SurfaceMesh
+
+# largest magnitudes whose squares, and sums of them, each precision can hold
 LARGEST = {np.dtype(np.float32): 1e17, np.dtype(np.float64): 1e145}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One image, and its samples: rows ``start <= row < stop`` of the data matrix."""
+
+    name: str  # file name, or place in the list
+    start: int
+    stop: int
+    files: tuple[Path, ...] = ()  # empty for an image in memory
+    t_r: float | None = None  # seconds between volumes, if the image states it
+    series: bool = False  # whether the samples are a time series, as far as the format tells
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return self.stop - self.start
+
+    def moved(self, by: int) -> Run:
+        """Return the same run at another place in the data matrix."""
+        return replace(self, start=self.start + by, stop=self.stop + by)
+
+
+def consecutive_runs(
+    images: Iterable[tuple[str, int, Sequence[Path | None], float | None, bool]],
+) -> tuple[Run, ...]:
+    """Return runs one after the other, from the name, number of samples, files, t_r and kind of every image.
+
+    An image with one sample is no time series, whatever its kind.
+    """
+    runs: list[Run] = []
+    stop = 0
+    for name, n_samples, files, t_r, series in images:
+        start, stop = stop, stop + n_samples
+        known = () if None in files else tuple(file for file in files if file is not None)
+        runs.append(Run(name, start, stop, known, t_r, series and n_samples > 1))
+    return tuple(runs)
+
+
+def sample_names(runs: Iterable[Run]) -> tuple[str, ...]:
+    """Return the name of every sample: that of its image, with its number if the image holds several."""
+    return tuple(
+        run.name if run.n_samples == 1 else f"{run.name}[{number}]"
+        for run in runs
+        for number in range(run.n_samples)
+    )
 
 
 class Samples(ABC):
@@ -33,60 +79,52 @@ class Samples(ABC):
 
     @property
     @abstractmethod
-    def names(self) -> tuple[str, ...]:
-        """One name per sample."""
-
-    @property
-    @abstractmethod
-    def files(self) -> tuple[Path, ...]:
-        """The files of the samples, in order; images in memory have none."""
-
-    @abstractmethod
-    def _filled(self, out: FloatArray) -> Iterator[None]:
-        """Read one image after the other into the rows of `out`, and yield after every sample."""
-
-    @property
     def runs(self) -> tuple[Run, ...]:
-        """One per image, in order; empty for a format that knows of no runs."""
-        return ()
+        """One per image, in order (`consecutive_runs`)."""
 
-    def images(self) -> Sequence[Samples] | None:
-        """The samples of every image of `runs` by itself, to be read in any order; None if they cannot be."""
-        return None
+    @abstractmethod
+    def _read(self, number: int, out: FloatArray, summed: bool) -> Any:
+        """Read image `number` into `out`, shape (n_samples, P); return its sums for `add_sums` if asked."""
 
-    def summing(self) -> Samples:
-        """The same samples, which sum up for `mean_img` what is read."""
-        return self
+    @property
+    def names(self) -> tuple[str, ...]:
+        """One name per sample: that of the image, with its number in an image that holds several."""
+        return sample_names(self.runs)
 
-    def add_sums(self, image: Samples) -> None:  # noqa: B027 (most have none)
-        """Take over what one of `images` has summed up."""
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Files of the samples, in order; images in memory have none."""
+        return tuple(file for run in self.runs for file in run.files)
 
     @property
     def treatment(self) -> Any:
-        """What happens to the values while they are read, beside the mask; the key of a cache."""
+        """Changes of the values while they are read, beside the mask, as a value for JSON."""
         return None
 
     def smoothed(self, fwhm: float) -> Self:
-        """The same samples, to be smoothed with a kernel of this width in mm while they are read."""
+        """Return the same samples, to be smoothed with a kernel of this width in mm while they are read."""
         raise ImageError(
             "smoothing_fwhm: images of this kind cannot be smoothed here; smooth them with other software "
             "(CIFTI-2: wb_command -cifti-smoothing)"
         )
 
-    def mean_img(self) -> Any:
-        """The mean of the images, also outside the mask; None before they are read, and for most formats."""
-        return None
+    def read(self, number: int, out: FloatArray, *, summed: bool = False) -> Any:
+        """Read image `number` into `out` of shape (n_samples, n_features), on any thread.
 
-    def fill(self, out: FloatArray) -> None:
-        """Read the samples, one image at a time, into `out` of shape (n_samples, n_features).
-
-        Tells `spcatv.progress.FileRead` after every sample.
+        Returns the sums of the image for `add_sums` if they are asked for; None for most formats.
         """
-        # values too large for float32 become infinite; these are found later
-        with np.errstate(over="ignore"):
-            for number, _ in enumerate(self._filled(out), start=1):
-                _check_magnitude(out[number - 1], self.names[number - 1])
-                tell(FileRead(number, len(out), self.names[number - 1]))
+        with np.errstate(over="ignore"):  # values too large for float32 become infinite and are dropped later
+            sums = self._read(number, out, summed)
+        for row in out:
+            _check_magnitude(row, self.runs[number].name)
+        return sums
+
+    def add_sums(self, sums: Any) -> None:  # noqa: B027 (most formats have none)
+        """Add the sums of an image to those of `mean_img`."""
+
+    def mean_img(self) -> Any:
+        """Return the mean of the images that were summed, also outside the mask; None for most formats."""
+        return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,12 +134,12 @@ class SmoothableSamples(Samples):
     fwhm: float | None = field(default=None, kw_only=True)  # width of the kernel in mm
 
     def smoothed(self, fwhm: float) -> Self:
-        """The same samples, smoothed while they are read."""
+        """Return the same samples, smoothed while they are read."""
         return replace(self, fwhm=fwhm)
 
     @property
     def treatment(self) -> Any:
-        """The width of the kernel."""
+        """Width of the kernel in mm."""
         return self.fwhm
 
 
@@ -116,18 +154,14 @@ def _check_magnitude(row: FloatArray, name: str) -> None:
         )
 
 
-def sample_names(name: str, n_samples: int) -> list[str]:
-    """The name of an image with one sample; one name per sample if it has several."""
-    return [name] if n_samples == 1 else [f"{name}[{number}]" for number in range(n_samples)]
-
-
 @dataclass(frozen=True, eq=False)
 class Opened:
     """Images whose headers were read."""
 
     names: tuple[str, ...]  # one per sample
-    # returns the space, the samples, and one line about the mask; it may read the images to compute one
-    place: Callable[[], tuple[Space, Samples, str]]
+    # returns the space, the samples, and one line about the mask. It may read the images to compute a mask,
+    # and keeps what it has read in the folder of a cache, if there is one.
+    place: Callable[[Path | None], tuple[Space, Samples, str]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,22 +184,22 @@ class VertexSet:
 
     @property
     def stop(self) -> int:
-        """The end of the features: ``start <= feature < stop``."""
+        """End of the features: ``start <= feature < stop``."""
         return self.start + len(self.vertices)
 
 
 class Space(ABC):
-    """Where features live: the voxels of a mask, the vertices of surfaces, or both.
+    """Voxels of a mask, vertices of surfaces, or both: the features of images and their order.
 
-    A space is immutable. Features always have the same order: in the samples that it reads, the maps that
-    it writes and the structure that it builds.
+    A space is immutable. Its features have the same order in the samples that it reads, the maps that it
+    writes and the structure that it builds.
 
     Attributes
     ----------
     kind : str
         Name of the format in model folders and messages.
     noun : str
-        What a feature is, in the plural.
+        Name of the features, in the plural.
     suffixes : tuple of str
         Endings of the files that are taken from a folder of images.
 
@@ -189,10 +223,10 @@ class Space(ABC):
     @classmethod
     @abstractmethod
     def recognises(cls, item: Any, surface: Any) -> bool:
-        """Whether an image, a path or an object, is of this format.
+        """Return whether an image, a path or an object, is of this format.
 
-        `surface` holds the meshes that were given with it, or None; the spaces in
-        `spcatv.images.formats.SPACES` are asked one after the other, and the first that says yes opens it.
+        `surface` holds the meshes that were given with it, or None. The first space of
+        `spcatv.images.spaces.SPACES` that recognises an image opens it.
         """
 
     @classmethod
@@ -202,7 +236,7 @@ class Space(ABC):
 
     @classmethod
     def resampled(cls, imgs: Any, mask: Any, target_affine: Any = None) -> tuple[Any, Any]:
-        """Images and mask, to be resampled to one grid while they are read: that of the mask by default."""
+        """Return images and mask, to be resampled to one grid (by default the mask's) while they are read."""
         raise ImageError(
             f"resample: {cls.kind} images cannot be resampled here; resample them with other software"
         )
@@ -212,20 +246,20 @@ class Space(ABC):
     def n_features(self) -> int:
         """Number of features P."""
 
-    def places(self) -> IntArray | None:
-        """The number of every feature among all that the images have, shape (P,); None if it is not known.
+    @abstractmethod
+    def places(self) -> IntArray:
+        """Return the number of every feature among all that the images have, shape (P,).
 
         The values of a feature depend on its place and on `state` without the labels, and on nothing else.
         """
-        return None
 
     @abstractmethod
     def structure(self) -> Structure:
-        """Which of the P features are neighbours."""
+        """Return the structure of neighbours among the P features."""
 
     @abstractmethod
     def keep(self, kept: BoolArray) -> Self:
-        """The same space with only the features where `kept`, of shape (P,), is true."""
+        """Return the same space with only the features where `kept`, of shape (P,), is true."""
 
     @abstractmethod
     def open(self, imgs: Any) -> Samples:
@@ -233,46 +267,46 @@ class Space(ABC):
 
     @abstractmethod
     def to_images(self, maps: FloatArray, names: tuple[str, ...]) -> Any:
-        """Maps of shape (n_maps, P) as an image object, zero outside the mask."""
+        """Return maps of shape (n_maps, P) as an image object, zero outside the mask."""
 
     @abstractmethod
     def _save_maps(self, maps: FloatArray, names: tuple[str, ...], folder: Path, stem: str) -> list[Path]:
         """Write the maps into `folder` in the format of the space."""
 
     def mask_image(self) -> Any:
-        """The mask as an image object of 0 and 1."""
+        """Return the mask as an image object of 0 and 1."""
         return self.to_images(np.ones((1, self.n_features), dtype=np.float32), ("mask",))
 
     @abstractmethod
     def masker(self) -> Any:
-        """A fitted masker: nilearn's where it has one for this kind of image."""
+        """Return a fitted masker: nilearn's where it has one for this kind of image."""
 
     @abstractmethod
     def as_mask(self) -> Any:
-        """The features as a value that the parameter `mask` takes."""
+        """Return the features as a value that the parameter `mask` takes."""
 
     def as_surface(self) -> Any:
-        """The meshes as a value that the parameter `surface` takes; None if there are none."""
+        """Return the meshes as a value that the parameter `surface` takes; None if there are none."""
         return None
 
     @property
     def vertex_sets(self) -> tuple[VertexSet, ...]:
-        """The features that are vertices, one set per hemisphere that has any."""
+        """Features that are vertices, one set per hemisphere that has any."""
         return ()
 
     @property
     def voxel_set(self) -> VoxelSet | None:
-        """The features that are voxels; None if there are none."""
+        """Features that are voxels; None if there are none."""
         return None
 
     @abstractmethod
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """What `from_state` needs: values for JSON, and arrays."""
+        """Return values for JSON and arrays that describe the space."""
 
     @classmethod
     @abstractmethod
     def from_state(cls, values: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """The space that `state` describes."""
+        """Return the space that `state` has described."""
 
     def write(
         self,
@@ -323,12 +357,12 @@ class Space(ABC):
 
 
 def default_names(n_maps: int) -> tuple[str, ...]:
-    """Names of maps that have no others: "component 1", "component 2", ..."""
+    """Return the default names of maps: "component 1", "component 2", ..."""
     return tuple(f"component {number}" for number in range(1, n_maps + 1))
 
 
 def checked_labels(values: npt.ArrayLike, name: str) -> npt.NDArray[np.int32]:
-    """Labels of a mask as int32: 0 is outside, every other number a label; `name` is for messages."""
+    """Return the labels of a mask, int32 and 0 outside; an ImageError about wrong ones begins with `name`."""
     array = np.asarray(values)
     if array.dtype.kind not in "biuf":
         raise ImageError(f"{name}: a mask must hold numbers, this one has type {array.dtype}")

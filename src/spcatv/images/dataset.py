@@ -1,4 +1,4 @@
-"""From images to one data matrix: read, checked, confounds removed, scaled. New images go the same way."""
+"""Images as one data matrix: read, checked, confounds removed, scaled; and new images in the same way."""
 
 from __future__ import annotations
 
@@ -11,31 +11,48 @@ import numpy as np
 import numpy.typing as npt
 
 from spcatv._util.bids import natural_groups
-from spcatv._util.types import FloatArray
+from spcatv._util.quality import ImageQuality
+from spcatv._util.types import BoolArray, FloatArray
 from spcatv._util.warn import warn_user
 from spcatv.data import AdjustedData, Adjustment
-from spcatv.images.confounds import ConfoundFit, ConfoundTable, fit_confounds, read_confounds
-from spcatv.images.features import (
+from spcatv.estimator.parameters import check_choice
+from spcatv.images.confounds import (
+    ConfoundFit,
+    ConfoundTable,
+    check_strategies,
+    fit_confounds,
+    is_per_run,
+    read_confounds,
+    run_tables,
+    table_beside,
+)
+from spcatv.images.files import ImageError
+from spcatv.images.loader import Storage, StoredRows, cleaned_rows, data_of, read_batches, read_matrix
+from spcatv.images.masking import is_masker, masker_mask, masker_reading
+from spcatv.images.preprocessing import (
+    AUTO,
+    NOTHING,
+    ROUNDING,
+    Reading,
+    RunWarning,
+    check_runs,
+    clean_runs,
+    common_t_r,
+)
+from spcatv.images.quality import (
+    RULES,
     DropReport,
     apply_rule,
     check_explained,
     check_finite,
-    check_rule,
     drop_columns,
     find_bad,
+    image_quality,
     warn_of_blank,
 )
-from spcatv.images.formats import listed, space_of, without
-from spcatv.images.loading import ImageError
-from spcatv.images.maskers import is_masker, masker_parts
-from spcatv.images.matrix import ReadProgress, Storage, cleaned_rows, heard, read_batches, read_matrix
-from spcatv.images.quality import ImageQuality, image_quality
-from spcatv.images.reading import AUTO, NOTHING, Reading
-from spcatv.images.rows import StoredRows, data_of
-from spcatv.images.run_confounds import beside, check_words, is_per_run, run_tables
-from spcatv.images.runs import ROUNDING, Run, RunWarning, check_runs, clean_runs, common_t_r
-from spcatv.images.space import Samples, Space
-from spcatv.images.voxel_statistics import kept_statistics
+from spcatv.images.spaces import listed, space_of, without
+from spcatv.images.spaces.base import Run, Samples, Space
+from spcatv.images.spaces.volume import open_each
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +61,7 @@ DTYPES = ("float32", "float64")
 
 @dataclass(frozen=True)
 class InputFile:
-    """A file that was read, and its SHA-256.
+    """Name and SHA-256 of a file that was read.
 
     Examples
     --------
@@ -61,7 +78,7 @@ class InputFile:
 
 @dataclass(frozen=True, eq=False)
 class Preparation:
-    """How images become rows of the data matrix, in a fit and for new images.
+    """Steps from images to rows of the data matrix, in a fit and for new images.
 
     Examples
     --------
@@ -77,29 +94,20 @@ class Preparation:
     10
     """
 
-    space: Space  # where the features live
-    confounds: ConfoundFit | None  # what the confounds explain
+    space: Space  # the features and their places
+    confounds: ConfoundFit | None  # coefficients of the confounds
     scale: FloatArray | None  # standard deviations that the features are divided by, shape (n_features,)
     dtype: str  # "float32" or "float64"
-    reading: Reading = NOTHING  # what happens while images are read
+    reading: Reading = NOTHING  # preprocessing while images are read
     t_r: float | None = None  # seconds between the volumes of the fit; None if unknown, or if runs differ
 
-    def read(
-        self,
-        imgs: Any,
-        confounds: Any = None,
-        *,
-        progress: ReadProgress | None = None,
-        memory: Any = None,
-        exclude: str | Sequence[str] = (),
-    ) -> FloatArray:
-        """The data matrix (n_samples, n_features) of new images of the same kind and space.
+    def read(self, imgs: Any, confounds: Any = None, *, exclude: str | Sequence[str] = ()) -> FloatArray:
+        """Return the data matrix (n_samples, n_features) of new images of the same kind and space.
 
         Confounds, with the columns of the fit, are needed if and only if the fit had some; a list of tables
         holds those of runs.
         """
-        with heard(progress):
-            (X,) = self.batches(imgs, confounds, memory=memory, exclude=exclude)
+        (X,) = self.batches(imgs, confounds, exclude=exclude)
         return X
 
     def batches(
@@ -107,12 +115,14 @@ class Preparation:
         imgs: Any,
         confounds: Any = None,
         *,
-        memory: Any = None,
         exclude: str | Sequence[str] = (),
         storage: Storage = Storage(),  # noqa: B008 (it is immutable)
     ) -> Iterator[FloatArray]:
-        """The same matrix in parts, one after the other, each of whole images; one part if it fits."""
-        samples = self.open(imgs, exclude)
+        """Yield the same matrix in parts, each of whole images; one part if it fits into memory.
+
+        `imgs` may also be what `open` has returned.
+        """
+        samples = imgs if isinstance(imgs, Samples) else self.open(imgs, exclude)
         per_run = confounds if is_per_run(confounds) else None
         if per_run is not None and not self.reading.run_confounds:
             raise ImageError("the model was fitted without confounds of runs; it cannot remove any")
@@ -120,7 +130,7 @@ class Preparation:
         tables = run_tables(samples.runs, self.reading.run_confounds, per_run)
         check_runs(samples.runs, self.reading, tables)
         smooth = _smoothed(samples, self.reading)
-        for part, X in read_batches(smooth, self.space, self.dtype, memory=memory, storage=storage):
+        for part, X in read_batches(smooth, self.space, self.dtype, storage):
             check_finite(X, samples.names[part], self.space.noun)
             warn_of_blank(X, samples.names[part], self.space.noun)
             if self.reading.cleans:
@@ -135,7 +145,7 @@ class Preparation:
                 X /= self.scale
             yield X
 
-    def open(self, imgs: Any, exclude: str | Sequence[str] = ()) -> Any:
+    def open(self, imgs: Any, exclude: str | Sequence[str] = ()) -> Samples:
         """Open new images of the same kind and space, without reading their values."""
         items = without(listed(imgs), exclude, self.space.as_surface())
         kind = space_of(items, self.space.as_surface()).kind
@@ -155,10 +165,10 @@ class Preparation:
             return None
         if self.confounds is None:
             raise ImageError("the model was fitted without confounds; it cannot remove any from new images")
-        return read_confounds(confounds, names, self.confounds.levels)
+        return read_confounds(confounds, names, self.confounds)
 
     def to_images(self, X: npt.ArrayLike, names: tuple[str, ...] = ()) -> Any:
-        """Images from rows as `read` returns them: scale undone, confounds removed and runs cleaned."""
+        """Return images from rows as `read` returns them: in the units of the images, without confounds."""
         values = np.asarray(X)
         return self.space.to_images(values if self.scale is None else values * self.scale, names)
 
@@ -171,29 +181,29 @@ class Cohort:
     ----------
     X : ndarray or Data of shape (n_samples, n_features)
         One row per image, not centred; confounds removed and scaled if asked for. Data if the rows lie in a
-        cache on disk because they do not fit into memory; `SPCATV` and all that takes data matrices read
-        them block by block.
+        cache on disk because they do not fit into memory; `SPCATV` and whatever else takes data matrices
+        read them block by block.
     preparation : Preparation
-        How the rows were made, to treat new images in the same way.
+        Steps that made the rows, to treat new images in the same way.
     adjustment : Adjustment
-        What was done to the features with coefficients of all samples. A fit of some samples adjusts the
-        rows of X anew, with its own coefficients, and gets what it would from the images as they were read.
+        Steps that used coefficients of all samples. A fit of some samples adjusts the rows of X again, with
+        its own coefficients, and gets the same as from the images as they were read.
     names : tuple of str
         One per sample: the file (both files of a pair joined by " + "), with ``[k]`` for sample k of a file
         that holds several.
     files : tuple of InputFile
         The files that were read.
     mask_report : str
-        One line: how many features, and where the mask comes from.
+        One line: the number of features, and the source of the mask.
     dropped : DropReport
-        How many features were dropped from the mask, and why.
+        Number of features that were dropped from the mask, by reason.
     matched : str
-        How the rows of the confounds were matched to the samples, in a sentence; empty if a warning says
+        How the rows of the confounds were matched to the samples, in a sentence; empty if a warning states
         it, or for an array.
     quality : tuple of ImageQuality
-        One per sample: how it compares with the others.
+        One per sample: its comparison with the others.
     reading_report : str
-        One line: what happened to the images while they were read; empty if nothing did.
+        One line: the preprocessing of the images; empty without any.
     mean_img : Nifti1Image or None
         The mean of volumes as they were read, also outside the mask; None for other images, and if their
         values come from a cache.
@@ -224,7 +234,7 @@ class Cohort:
 
     @property
     def groups(self) -> tuple[str, ...] | None:
-        """Labels of the samples that belong together: those of one person, otherwise those of one file.
+        """Group labels of the samples: their person, otherwise their file.
 
         None if no two samples belong together, or if all come from one file.
         """
@@ -232,7 +242,7 @@ class Cohort:
 
     @property
     def space(self) -> Space:
-        """Where the features live: knows their structure, creates and writes images."""
+        """The features and their places; creates and writes images."""
         return self.preparation.space
 
 
@@ -245,11 +255,9 @@ def read_cohort(
     bad_features: str = "drop",
     standardize: bool = False,
     dtype: Any = "float32",
-    progress: ReadProgress | None = None,
     exclude: str | Sequence[str] = (),
     reading: Reading = Reading(),  # noqa: B008 (it is immutable)
     target_affine: Any = None,
-    memory: Any = None,
     cache: Any = None,
     memory_limit: Any = None,
     n_components: int = 3,
@@ -263,9 +271,10 @@ def read_cohort(
         A list of NIfTI files or images, or a 4-D one; surface overlays of one or two hemispheres as
         ``{"left": [...], "right": [...]}``, as (left, right) pairs or as file names that mention their
         hemisphere; nilearn SurfaceImages; or CIFTI-2 files or images.
-    mask : path, image, array, name of one of nilearn's rules, masker, or None, default=None
-        The voxels or vertices to use. With labels, total variation stays inside each label. A nilearn masker
-        also decides how images are read.
+    mask : path, image, array, name of a strategy, masker, or None, default=None
+        The voxels or vertices to use. With labels, total variation stays inside each label. Strategies
+        compute the mask of volumes: "nonzero" (the default), "background", "epi", "whole-brain-template",
+        "gm-template", "wm-template". A nilearn masker also sets the preprocessing.
     surface : "fsaverage5", pair, mapping or PolyMesh, default=None
         Meshes of the hemispheres, for overlays and CIFTI-2.
     confounds : path, DataFrame or array-like, default=None
@@ -275,22 +284,18 @@ def read_cohort(
     bad_features : {"drop", "raise"}, default="drop"
         What to do about features that are constant, or NaN or infinite in some sample.
     standardize : bool, default=False
-        Whether features are scaled to unit variance.
+        Scale features to unit variance.
     dtype : {"float32", "float64"}, default="float32"
         Precision of the data matrix.
-    progress : callable, default=None
-        Called after every image with its number, the number of all images, and its name.
     exclude : str or sequence of str, default=()
         Images to leave out: files, with or without their folder and ending, or participants ("sub-07").
     reading : Reading, default=Reading()
         Smoothing, resampling, and the cleaning of runs (`spcatv.images.make_reading`).
     target_affine : number or array of shape (3, 3) or (4, 4), default=None
         Resample images and mask to voxels of this size in mm, or with this affine.
-    memory : path or joblib.Memory, default=None
-        Where the values of files are kept after they were read, smoothed and resampled, for the next time.
     cache : path, default=None
-        Folder that keeps one row per sample on disk, for the next time and for matrices that are larger than
-        memory (docs/large-data.md).
+        Folder that keeps what was read, smoothed and resampled, for the next time and for matrices that are
+        larger than memory (docs/large-data.md).
     memory_limit : int, str or None, default=None
         As for `spcatv.SPCATV`. A matrix that does not fit stays in the cache, and is read block by block.
     n_components : int, default=3
@@ -319,16 +324,17 @@ def read_cohort(
     ((12, 60), 'float32')
     >>> model = ImageSPCATV(2).fit(cohort)  # reads nothing again
     """
-    check_rule(bad_features)
+    check_choice("bad_features", bad_features, RULES)
     precision = checked_dtype(dtype)
-    check_words(reading.run_confounds)
+    check_strategies(reading.run_confounds)
     storage = Storage.asked(cache, memory_limit, n_components, n_jobs)
     items = without(listed(imgs), exclude, surface)
     own_mesh = getattr(getattr(mask, "mask_img", None), "mesh", None)  # of a SurfaceMasker
     kind = space_of(items, own_mesh if surface is None else surface)
     if is_masker(mask):
-        with kept_statistics(storage.cache):
-            mask, reading = masker_parts(mask, items, kind, reading, target_affine)
+        reading = masker_reading(mask, kind.kind, reading, target_affine)
+        items = open_each(items) if reading.resample else items  # volumes
+        mask = masker_mask(mask, items, storage.cache)
     if target_affine is not None:
         reading = replace(reading, resample=True)
     if reading.resample:
@@ -339,8 +345,7 @@ def read_cohort(
         raise ImageError(f"{opened.names[0]}: one image only; components need at least two")
     per_run = confounds if is_per_run(confounds) else None
     table = None if confounds is None or per_run is not None else read_confounds(confounds, opened.names)
-    with kept_statistics(storage.cache):
-        space, samples, mask_report = opened.place()
+    space, samples, mask_report = opened.place(storage.cache)
     if per_run is not None and not reading.run_confounds:
         reading = replace(reading, run_confounds=("*",))
     tables = run_tables(samples.runs, reading.run_confounds, per_run)
@@ -348,16 +353,21 @@ def read_cohort(
     logger.info("%s", "; ".join(filter(None, (mask_report, reading_report))))
     check_runs(samples.runs, reading, tables)
     smooth = _smoothed(samples, reading)
-    found = read_matrix(smooth, space, precision, progress=progress, memory=memory, storage=storage)
-    X: Any = found.X
+    X: Any
+    X, sha256 = read_matrix(smooth, space, precision, storage)
     quality = image_quality(X, samples.names, space.noun, scaled=reading.standardize_runs != "none")
-    X, space, dropped = _without_bad(X, space, bad_features, samples.names)
+    bad = find_bad(X)
+    dropped = apply_rule(bad, bad_features, space.noun, samples.names)
+    X, space = _kept(X, space, bad.kept)
     if reading.cleans:
         if isinstance(X, StoredRows):
             X = cleaned_rows(X, smooth, space, reading, tables, storage)
         else:
             clean_runs(X, samples.runs, reading, tables)
-        X, space, dropped = _without_constant(X, space, bad_features, dropped)
+        constant = find_bad(X).constant
+        n_constant = check_explained(constant, bad_features, space.noun, "the runs are cleaned")
+        X, space = _kept(X, space, ~constant)
+        dropped = replace(dropped, n_constant=dropped.n_constant + n_constant)
     fit = None
     if table is not None:
         X, space, fit, dropped = _without_confounds(X, space, table, bad_features, dropped)
@@ -370,7 +380,7 @@ def read_cohort(
         preparation=Preparation(space, fit, scale, precision, reading, common_t_r(samples.runs, reading)),
         adjustment=Adjustment(standardize, None if table is None else table.values),
         names=samples.names,
-        files=tuple(InputFile(str(path), found.sha256[path]) for path in dict.fromkeys(samples.files)),
+        files=tuple(InputFile(str(path), sha256[path]) for path in dict.fromkeys(samples.files)),
         mask_report=mask_report,
         dropped=dropped,
         matched="" if table is None else table.matched,
@@ -385,10 +395,10 @@ def _smoothed(samples: Samples, reading: Reading) -> Samples:
 
 
 def _settled(reading: Reading, runs: tuple[Run, ...]) -> tuple[Reading, str]:
-    """Decide what is "auto", warn about it, and describe in one line what is done to the images."""
+    """Settle "auto", warn about it, and describe the preprocessing in one line."""
     series = [run for run in runs if run.series]
     settled = reading.settled(bool(series))
-    unused = [run for run in series if beside(run) is not None] if not reading.run_confounds else []
+    unused = [run for run in series if table_beside(run) is not None] if not reading.run_confounds else []
     if reading.standardize_runs == AUTO and series:
         several = f"{len(series)} of {len(runs)} images are runs"
         warn_user(
@@ -405,7 +415,7 @@ def _settled(reading: Reading, runs: tuple[Run, ...]) -> tuple[Reading, str]:
 
 
 def checked_dtype(dtype: Any) -> str:
-    """The name of the precision, "float32" or "float64"."""
+    """Return the name of the precision, "float32" or "float64"."""
     try:
         name = np.dtype(dtype).name if dtype is not None else "None"
     except TypeError:
@@ -415,22 +425,9 @@ def checked_dtype(dtype: Any) -> str:
     return name
 
 
-def _without_bad(X: Any, space: Space, rule: str, names: tuple[str, ...]) -> tuple[Any, Space, DropReport]:
-    """Drop or refuse features that are constant, NaN or infinite. An array X is overwritten."""
-    bad = find_bad(X)
-    report = apply_rule(bad, rule, space.noun, names)
-    if report.n_dropped:
-        return drop_columns(X, bad.kept), space.keep(bad.kept), report
-    return X, space, report
-
-
-def _without_constant(X: Any, space: Space, rule: str, report: DropReport) -> tuple[Any, Space, DropReport]:
-    """Drop or refuse features of which cleaning has left nothing in any run. An array X is overwritten."""
-    kept = ~find_bad(X).constant
-    n_constant = check_explained(~kept, rule, space.noun, "the runs are cleaned")
-    if n_constant:
-        X, space = drop_columns(X, kept), space.keep(kept)
-    return X, space, replace(report, n_constant=report.n_constant + n_constant)
+def _kept(X: Any, space: Space, kept: BoolArray) -> tuple[Any, Space]:
+    """Return the kept features of a matrix and their space. An array X is overwritten."""
+    return (X, space) if kept.all() else (drop_columns(X, kept), space.keep(kept))
 
 
 def _without_confounds(
@@ -445,19 +442,19 @@ def _without_confounds(
     n_explained = check_explained(explained, rule, space.noun)
     if n_explained:
         fit = replace(fit, slopes=fit.slopes[:, ~explained])
-        X, space = drop_columns(X, ~explained), space.keep(~explained)
+        X, space = _kept(X, space, ~explained)
         left = fit.removed(X, table) if isinstance(X, StoredRows) else X
     return left, space, fit, replace(report, n_explained=n_explained)
 
 
 def _column_spread(X: Any) -> tuple[FloatArray, FloatArray]:
-    """Means and standard deviations of the features, in float64."""
+    """Return means and standard deviations of the features, in float64."""
     found = data_of(X).column_statistics(center=True)
     return found.mean, np.sqrt(found.squared_norms / X.shape[0])
 
 
 def _scaled(X: Any, scale: FloatArray) -> Any:
-    """X over the scale of its features: an array in place, rows on disk whenever they are read."""
+    """Divide X by the scale of its features: an array in place, rows on disk when they are read."""
     if isinstance(X, np.ndarray):
         X /= scale
         return X
