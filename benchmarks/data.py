@@ -14,7 +14,7 @@ REAL_DATA = Path(os.environ.get("SPCATV_DATA", Path(__file__).resolve().parents[
 
 
 def ellipsoid_mask(n_voxels: int) -> np.ndarray:
-    """The `n_voxels` innermost voxels of a brain-shaped ellipsoid."""
+    """Return the `n_voxels` innermost voxels of a brain-shaped ellipsoid."""
     side = (n_voxels / 0.5236) ** (1 / 3)
     shape = tuple(int(np.ceil(side * ratio)) + 2 for ratio in (0.96, 1.16, 0.90))
     radius = sum(
@@ -69,7 +69,7 @@ def standardised(X: np.ndarray) -> np.ndarray:
 
 
 def real(file: str) -> dict[str, np.ndarray]:
-    """The arrays of a real data file, X in its own unit.
+    """Return the arrays of a real data file, X in its own unit.
 
     Raises
     ------

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from benchmarks.baselines import Method
-from benchmarks.reproduce.matched import all_methods, fit_pca
+from benchmarks.reproduce.methods import Method, all_methods, fit_pca
 from benchmarks.reproduce.real import open_data, record_name, record_of, store_of
 from benchmarks.reproduce.realdata import ALL_ROWS, RealData, Rows, all_rows, folds, halves
 from benchmarks.reproduce.store import Record, Store
@@ -44,7 +43,7 @@ class Piece:
 
 
 def methods_at(zeros: float) -> tuple[Method, ...]:
-    """The methods with a share of zeros; with 0, dense PCA."""
+    """Return the methods with a share of zeros; with 0, dense PCA."""
     return all_methods(zeros) if zeros else (DENSE,)
 
 
@@ -70,7 +69,7 @@ def _rows_of(kind: str) -> list[list[str]]:
 
 @lru_cache(maxsize=4)
 def opened(name: str, quick: bool) -> RealData:
-    """A data set, read once in each process."""
+    """Return a data set, read once in each process."""
     return open_data(name, quick)
 
 
@@ -81,17 +80,17 @@ def store_for(output: Path, name: str, quick: bool) -> Store:
 
 
 def rows_named(name: str, n_rows: int) -> Rows:
-    """The rows that are fitted and held out, by name."""
+    """Return the rows that are fitted and held out, by name."""
     return next(rows for rows in (all_rows(n_rows), *folds(n_rows), *halves(n_rows)) if rows.name == name)
 
 
 def method_of(piece: Piece) -> Method:
-    """The method of a piece."""
+    """Return the method of a piece."""
     return next(method for method in methods_at(piece.zeros) if method.key == piece.method)
 
 
 def stored(output: Path, piece: Piece, quick: bool) -> Record | None:
-    """The record of a piece, if its fit has been made."""
+    """Return the record of a piece, if its fit has been made."""
     method = method_of(piece)
     store = store_for(output, piece.data, quick)
     return store.load(method.key, record_name(method, piece.rows), method.setting)

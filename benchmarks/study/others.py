@@ -1,4 +1,4 @@
-"""Data sets of your own, with and without smoothing: ``python -m benchmarks.others a.npz b.npz ...``.
+"""Data sets of your own, with and without smoothing: ``python -m benchmarks.study.others a.npz b.npz ...``.
 
 A file holds X, one sample per row, and what the neighbours of its columns are: ``mask`` (or ``labels``), an
 array in the shape of the grid; ``edges`` of a graph, shape (n, 2); or ``coords`` and ``triangles`` of a mesh.
@@ -20,8 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.model_selection import GroupKFold
 
-from benchmarks.baselines import N_COMPONENTS
-from benchmarks.reproduce.matched import spcatv_at
+from benchmarks.reproduce.methods import N_COMPONENTS, spcatv_at
 from benchmarks.reproduce.real import SHARES, fit_rows
 from benchmarks.reproduce.realdata import N_FOLDS, RealData, Rows, all_rows, folds
 from benchmarks.study.measures import of_folds
@@ -34,8 +33,6 @@ from spcatv.structure import Structure, graph, grid, mesh
 # The share of zeros of the last table: the default.
 USUAL = 0.7
 SMOOTHNESS = (0.0, 1.0)
-# What a component of random halves is called in a table.
-SHORT = {"found again": "found", "one of several equals": "equals", "not reproducible": "not found"}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -75,7 +72,7 @@ def measure(file: Path) -> dict[str, Any]:
 
 
 def structure_of(arrays: dict[str, np.ndarray]) -> Structure:
-    """The structure that the arrays of a file describe."""
+    """Return the structure that the arrays of a file describe."""
     if "mask" in arrays or "labels" in arrays:
         return grid(arrays["mask"] if "mask" in arrays else arrays["labels"])
     if "edges" in arrays:
@@ -114,18 +111,18 @@ def _cell(
 
 
 def _default_fit(data: RealData, groups: np.ndarray | None) -> tuple[list[str], list[str]]:
-    """What random halves say of the components of a default fit of all rows, and what it warns of."""
+    """Return the verdicts of random halves and the warnings of a default fit to all rows."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = SPCATV(N_COMPONENTS, structure=data.structure)
         model.fit(all_rows(len(data.X)).standardised(data.X)[0])
     halves = split_halves(model, data.X, standardize=True, groups=groups, random_state=0)
     said = sorted({warning.category.__name__ for warning in caught})
-    return [SHORT[component.verdict] for component in halves.reproducibility], said
+    return [component.verdict for component in halves.reproducibility], said
 
 
 def name(measured: dict[str, Any]) -> str:
-    """The name of a data set with its size."""
+    """Return the name of a data set with its size."""
     n_rows, n_columns = measured["shape"]
     return f"{measured['title']}, {n_rows:,} × {n_columns:,}"
 

@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.baselines import N_COMPONENTS
 from benchmarks.reproduce import nino
 from benchmarks.reproduce.comparison import Scores, compare, difference_text
-from benchmarks.reproduce.matched import PEER_SHARE, ZEROS_TOL, matched_methods
-from benchmarks.reproduce.progress import run_all
+from benchmarks.reproduce.methods import N_COMPONENTS, PEER_SHARE, ZEROS_TOL, matched_methods
 from benchmarks.reproduce.real import (
     N_SUBSETS,
     SHARES,
@@ -27,7 +25,7 @@ from benchmarks.reproduce.real import (
     sweep,
 )
 from benchmarks.reproduce.realdata import DATA, QUICK_DATA, RealData, all_rows
-from benchmarks.reproduce.store import Record, Store
+from benchmarks.reproduce.store import Record, Store, run_all
 from benchmarks.tables import each, markdown
 from spcatv.metrics import dice, match_components, pairwise_dice
 from spcatv.stability.halves import SplitHalves, agreement
@@ -233,7 +231,7 @@ def _half_dice(one: Study) -> np.ndarray:
 
 
 def _split_halves(one: Study) -> SplitHalves:
-    """The halves as the package judges them."""
+    """Return the halves as the package judges them."""
     reference, maps = one.whole.components, [record.components for record in one.halves]
     first, further = [], []
     for pair in zip(maps[::2], maps[1::2], strict=True):
