@@ -399,7 +399,7 @@ def test_volumes_before_the_steady_state_are_regressed_out(fmriprep):
         (lambda t: t.drop(columns="csf"), ["csf"], "no column is called or matches 'csf'"),
         (lambda t: t.assign(csf=np.where(np.arange(80) == 5, np.nan, 1)), ["csf"], "row 6, column 'csf'"),
         (lambda t: t.assign(csf="high"), ["csf"], "must be a table of numbers"),
-        (lambda t: t, ["a_comp_cor_0[0-4]"], "no column is called or matches"),
+        (lambda t: t, ["t_comp_cor_0[0-4]"], "no column is called or matches"),
     ],
 )
 def test_bad_tables_are_named(fmriprep, change, words, message):
