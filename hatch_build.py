@@ -13,7 +13,7 @@ NOTE = "\n\nFiles named in brackets are in the source distribution; `make docs` 
 
 
 def for_pypi(readme: str) -> str:
-    """The text without pictures of the checkout; relative links become names of files, in brackets."""
+    """Remove pictures of the checkout, and replace relative links by file names in brackets."""
 
     def named(link: re.Match[str]) -> str:
         text, path = link[1], link[2][1:-1]

@@ -53,16 +53,16 @@ Recipe = Callable[[bool], tuple[str, np.ndarray, Structure, np.ndarray | None]]
 
 
 def dots(quick: bool):
-    """The training half of the paper's simulation."""
+    """Return the training half of the paper's simulation."""
     data = make_dots(100 if quick else 500, 40 if quick else 100, dtype=np.float32, random_state=0)
     X, _ = data.split()
     return "the paper's simulation", X, grid(data.shape), np.ones(data.shape, dtype=bool)
 
 
 def volume(quick: bool):
-    """The size of the paper's fMRI data: 83 maps of 63,966 voxels."""
-    mask = ellipsoid_mask(4_000 if quick else 63_966)
-    return "ellipsoid volume", volume_cohort(20 if quick else 83, mask), grid(mask), mask
+    """Simulate data of the size of the paper's fMRI data: 83 maps of 63,966 voxels."""
+    mask = ellipsoid_mask(63_966)
+    return "ellipsoid volume", volume_cohort(83, mask), grid(mask), mask
 
 
 def _two_spheres(n_rows: int, quick: bool):
@@ -156,7 +156,7 @@ def prepare(recipe: Recipe, options: Options) -> Case:
 
 
 def prepare_or_skip(recipe: Recipe, options: Options) -> Case | str:
-    """A data set, or the reason why it is left out."""
+    """Return a data set, or the reason why it is left out."""
     if options.quick and recipe in REAL:
         return "left out of a quick run"
     try:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.reproduce.matched import alpha_for_zeros
+from benchmarks.reproduce.methods import alpha_for_zeros
 from benchmarks.tables import each, markdown, seconds
 from spcatv import SPCATV
 from spcatv._util.threads import one_blas_thread
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def example_data() -> dict[str, Any]:
-    """What the first part of the example simulates."""
+    """Run the first part of the example, and return its names."""
     source, _, _ = EXAMPLE.read_text(encoding="utf-8").partition("# %%\n# The fit\n")
     names: dict[str, Any] = {}
     exec(compile(source, str(EXAMPLE), "exec"), names)
@@ -105,7 +105,7 @@ def explained(samples: np.ndarray, loadings: np.ndarray) -> float:
 
 
 def timed(fit: Fit, sst: Any) -> tuple[float, tuple[Any, Any]]:
-    """The least processor time of several fits on one thread, in seconds, and the last result."""
+    """Return the least processor time of several fits on one thread, in seconds, and the last result."""
     taken = []
     with one_blas_thread(), warnings.catch_warnings(action="ignore"):
         for _ in range(N_REPEATS):

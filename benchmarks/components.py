@@ -20,8 +20,7 @@ from itertools import combinations
 
 import numpy as np
 
-from benchmarks.baselines import Method, fit_spcatv
-from benchmarks.reproduce.matched import rotated_at
+from benchmarks.reproduce.methods import Method, fit_spcatv, rotated_at
 from benchmarks.reproduce.realdata import DATA, RealData, folds
 from benchmarks.tables import markdown, seconds
 from spcatv import SPCATV
@@ -33,7 +32,7 @@ SHARES = (0.5, 0.7, 0.9)
 
 
 def methods_at(zeros: float) -> tuple[Method, ...]:
-    """What is compared at a share of zeros."""
+    """Return the methods to compare at a share of zeros."""
     ours = {"alpha": None, "sparsity": zeros}
     return (
         Method("joint", "joint", {**ours, "method": "joint"}, fit_spcatv),
@@ -43,7 +42,7 @@ def methods_at(zeros: float) -> tuple[Method, ...]:
 
 
 def measured(data: RealData, method: Method) -> dict[str, float]:
-    """The numbers of one row of the table."""
+    """Measure one row of the table."""
     loadings, shares, by_scores, times = [], [], [], []
     for rows in folds(len(data.X)):
         train, test = rows.standardised(data.X)

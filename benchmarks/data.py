@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 from scipy.ndimage import gaussian_filter
 
-from spcatv.structure.shapes import icosphere
+from spcatv.structure.mesh import icosphere
 
 REAL_DATA = Path(os.environ.get("SPCATV_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 
 
 def ellipsoid_mask(n_voxels: int) -> np.ndarray:
-    """The `n_voxels` innermost voxels of a brain-shaped ellipsoid."""
+    """Return the `n_voxels` innermost voxels of a brain-shaped ellipsoid."""
     side = (n_voxels / 0.5236) ** (1 / 3)
     shape = tuple(int(np.ceil(side * ratio)) + 2 for ratio in (0.96, 1.16, 0.90))
     radius = sum(
@@ -69,7 +69,7 @@ def standardised(X: np.ndarray) -> np.ndarray:
 
 
 def real(file: str) -> dict[str, np.ndarray]:
-    """The arrays of a real data file, X in its own unit.
+    """Return the arrays of a real data file, X in its own unit.
 
     Raises
     ------

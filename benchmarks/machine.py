@@ -1,4 +1,4 @@
-"""The machine: what it is, how fast it copies memory, and the peak memory of a process."""
+"""Description of the machine, its copy bandwidth, and the peak memory of a process."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ import numpy as np
 
 PACKAGES = (
     *("spca-tv", "numpy", "scipy", "scikit-learn", "numba", "threadpoolctl"),
-    *("nilearn", "scikit-image", "pylearn-parsimony", "matplotlib"),
+    *("nilearn", "scikit-image", "pylearn-parsimony"),
 )
 STATUS = Path("/proc/self/status")
+# Bytes of the last cache where the system does not list its caches.
+USUAL_CACHE = 2**25
 
 
 def facts() -> dict[str, Any]:
-    """Processor, caches, memory, versions, the state of the source and the load at the start."""
+    """Return processor, cache, memory, versions, the commit and the load."""
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "cpu": cpu_name(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "caches": {f"L{level}": size for level, size in cache_sizes().items()},
+        "cache": last_cache(),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "system": platform.platform(),
         "python": platform.python_version(),
@@ -39,7 +41,7 @@ def facts() -> dict[str, Any]:
 
 
 def version(package: str) -> str | None:
-    """The version of an installed package, or None."""
+    """Return the version of a package, None if it is not installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -47,26 +49,23 @@ def version(package: str) -> str | None:
 
 
 def cpu_name() -> str:
-    """The processor's name, if the system knows it."""
+    """Return the name of the processor."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor() or "unknown"
 
 
-def cache_sizes() -> dict[int, int]:
-    """Bytes of the data caches of the first core, by level."""
-    sizes = {}
-    for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
-        if (folder / "type").read_text().strip() != "Instruction":
-            text = (folder / "size").read_text().strip()
-            factor = {"K": 2**10, "M": 2**20}[text[-1]]
-            sizes[int((folder / "level").read_text())] = int(text[:-1]) * factor
-    return sizes
+def last_cache() -> int:
+    """Return the bytes of the largest cache of the first core."""
+    files = Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")
+    units = {"K": 2**10, "M": 2**20}
+    texts = [file.read_text().strip() for file in files]
+    return max((int(text[:-1]) * units[text[-1]] for text in texts), default=USUAL_CACHE)
 
 
 def commit() -> str | None:
-    """The commit that is measured, marked if files have changed since."""
+    """Return the commit that is measured, marked if files have changed since."""
     described = subprocess.run(
         ["git", "describe", "--always", "--dirty"],
         cwd=Path(__file__).parent,
@@ -78,7 +77,7 @@ def commit() -> str | None:
 
 
 def copy_bandwidth(total_bytes: int, seconds: float) -> float:
-    """Bytes read plus bytes written per second when copying between two arrays, `total_bytes` in all."""
+    """Return bytes read plus bytes written per second by copies between two arrays, `total_bytes` in all."""
     source = np.ones(max(total_bytes // 16, 1), dtype=np.float64)
     target = np.zeros_like(source)
     n_copies, best, deadline = 1, np.inf, time.perf_counter() + seconds
@@ -93,20 +92,8 @@ def copy_bandwidth(total_bytes: int, seconds: float) -> float:
     return 2 * source.nbytes / best
 
 
-def bandwidth(seconds: float) -> dict[str, Any]:
-    """Copy bandwidth of one thread in each cache and in memory; each is measured for `seconds`."""
-    caches = cache_sizes() or {2: 2**20, 3: 2**25}
-    # half of each cache, so that the arrays stay in it; eight times the last cache is surely memory
-    sizes = {f"L{level}": size // 2 for level, size in caches.items() if level > 1}
-    sizes["memory"] = 8 * max(caches.values())
-    return {
-        name: {"bytes": size, "bytes_per_second": copy_bandwidth(size, seconds)}
-        for name, size in sizes.items()
-    }
-
-
 def _status_bytes(field: str) -> int | None:
-    """A field of /proc/self/status, None on other systems."""
+    """Read a field of /proc/self/status; None on other systems."""
     if not STATUS.exists():
         return None
     line = next(line for line in STATUS.read_text().splitlines() if line.startswith(f"{field}:"))
@@ -114,7 +101,7 @@ def _status_bytes(field: str) -> int | None:
 
 
 class PeakMemory:
-    """The most memory the process holds inside a ``with`` block beyond what it held before.
+    """Peak memory of the process inside a ``with`` block, beyond what it held before.
 
     Linux keeps the high-water mark of a process in ``VmHWM`` and lets it be reset. ``ru_maxrss`` is
     the same figure, but it includes the process that started this one; it is used on other systems only.

@@ -26,7 +26,7 @@ Job = Callable[[float], Answer]
 
 
 def make_own(problem: LoadingProblem, method: str, options: dict[str, Any]) -> Job:
-    """A solver of this package; the effort is the relative gap to reach."""
+    """Make a job of a solver of this package; the effort is the relative gap to reach."""
     from spcatv.solvers import solve
 
     def job(tol: float) -> Answer:
@@ -41,7 +41,7 @@ def make_own(problem: LoadingProblem, method: str, options: dict[str, Any]) -> J
 
 
 def make_nilearn(problem: LoadingProblem, shape: tuple[int, ...]) -> Job:
-    """nilearn's TV-l1 operator on a full box; the effort is the number of iterations.
+    """Nilearn's TV-l1 operator on a full box; the effort is the number of iterations.
 
     Its penalty is ``weight ( (1 - l1_ratio) TV + l1_ratio ||.||_1 )``.
     """
@@ -84,7 +84,7 @@ def make_chambolle(problem: LoadingProblem, shape: tuple[int, ...]) -> Job:
 
 
 def make_authors(problem: LoadingProblem, mask: np.ndarray) -> Job:
-    """The authors' CONESTA on the same loading problem; the effort is its precision, relative.
+    """Make a job of the authors' CONESTA on the same problem; the effort is its relative precision.
 
     Their function takes X, u and the weights; a single row X = y and u = 1 pose our problem.
     """

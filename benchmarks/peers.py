@@ -27,39 +27,26 @@ Job = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Peer:
-    """A method to fit with.
-
-    Attributes
-    ----------
-    module : str
-        What must be importable.
-    install : str
-        How to get it.
-    make : callable
-        ``make(case)``, run in a worker, returns the job.
-    slow : bool
-        Whether it needs a time limit.
-    """
+    """Method of another package; ``make(case)``, called in a worker, returns its job."""
 
     name: str
     module: str
-    install: str
     make: Callable[[Case], Job]
     slow: bool = False
 
     @property
     def is_installed(self) -> bool:
-        """Whether the module can be found."""
+        """Return whether the module can be found."""
         return find_spec(self.module) is not None
 
 
 def timed_fit(model: Any, X: np.ndarray) -> dict[str, float]:
-    """Fit once: seconds, and peak memory beyond X as a multiple of X."""
+    """Fit once: seconds, processor seconds, and peak memory beyond X as a multiple of X."""
     with PeakMemory() as peak:
-        started = time.perf_counter()
+        started, worked = time.perf_counter(), time.process_time()
         model.fit(X)
-        seconds = time.perf_counter() - started
-    return {"seconds": seconds, "peak": peak.bytes / X.nbytes}
+        seconds, processor = time.perf_counter() - started, time.process_time() - worked
+    return {"seconds": seconds, "processor": processor, "peak": peak.bytes / X.nbytes}
 
 
 def make_spcatv(case: Case, dtype: str = "float32") -> Job:
@@ -83,16 +70,13 @@ def make_spcatv(case: Case, dtype: str = "float32") -> Job:
         with warnings.catch_warnings(action="ignore"):  # the sparsity shows components that are zero
             answer: dict[str, Any] = timed_fit(model, X)
         records = model.diagnostics_
-        fields = (
-            "relative_gap",
-            "n_alternations",
-            "n_inner_iter",
-            "sparsity",
-            "objective",
-            "converged",
-        )
-        answer["n_passes"] = passes_of(model)
-        return answer | {field: [getattr(record, field) for record in records] for field in fields}
+        return answer | {
+            "n_alternations": [record.n_alternations for record in records],
+            "n_inner_iter": [record.n_inner_iter for record in records],
+            "gaps": [record.relative_gap for record in records],
+            "zeros": [record.sparsity for record in records],
+            "n_passes": passes_of(model),
+        }
 
     return job
 
@@ -104,7 +88,7 @@ def _sklearn_model(name: str, options: dict[str, Any]) -> Any:
 
 
 def make_sklearn(case: Case, name: str, options: dict[str, Any]) -> Job:
-    """A decomposition of scikit-learn with its defaults."""
+    """Make a job of a decomposition of scikit-learn with its defaults."""
     noise = np.random.default_rng(0).standard_normal((10, 30)).astype(np.float32)
     with warnings.catch_warnings(action="ignore"):
         _sklearn_model(name, options).fit(noise)
@@ -114,13 +98,13 @@ def make_sklearn(case: Case, name: str, options: dict[str, Any]) -> Job:
         model = _sklearn_model(name, options)
         with warnings.catch_warnings(action="ignore"):  # its defaults decide when it stops
             answer: dict[str, Any] = timed_fit(model, X)
-        return answer | {"sparsity": [float((v == 0).mean()) for v in model.components_]}
+        return answer | {"zeros": [float((v == 0).mean()) for v in model.components_]}
 
     return job
 
 
 def make_authors(case: Case) -> Job:
-    """The authors' package on the same problem, its inner solver stopped at the same relative gap."""
+    """Make a job of the authors' package, its inner solver stopped at the same relative gap."""
     from parsimony.decomposition import PCAL1L2TV
     from parsimony.functions.nesterov.tv import linear_operator_from_mask
 
@@ -136,41 +120,26 @@ def make_authors(case: Case) -> Job:
         model = PCAL1L2TV(l1, l2, tv, operator, N_COMPONENTS, eps=TOL, inner_eps=TOL * scale)
         with warnings.catch_warnings(action="ignore"):
             answer: dict[str, Any] = timed_fit(model, X)
-        return answer | {"sparsity": (model.V == 0).mean(axis=0).tolist()}
+        return answer | {"zeros": (model.V == 0).mean(axis=0).tolist()}
 
     return job
 
 
 def _three_axes(mask: np.ndarray) -> np.ndarray:
-    """The authors' operator wants three axes."""
+    """Add axes up to the three that the authors' operator needs."""
     return mask.reshape(mask.shape + (1,) * (3 - mask.ndim))
 
 
-SKLEARN = "pip install scikit-learn"
+def _sklearn_peer(title: str, name: str, *, slow: bool = False, **options: Any) -> Peer:
+    return Peer(title, "sklearn", partial(make_sklearn, name=name, options=options), slow)
+
+
 PEERS = (
-    Peer("PCA full", "sklearn", SKLEARN, partial(make_sklearn, name="PCA", options={"svd_solver": "full"})),
-    Peer(
-        "PCA ARPACK", "sklearn", SKLEARN, partial(make_sklearn, name="PCA", options={"svd_solver": "arpack"})
-    ),
-    Peer(
-        "PCA randomized",
-        "sklearn",
-        SKLEARN,
-        partial(make_sklearn, name="PCA", options={"svd_solver": "randomized"}),
-    ),
-    Peer("SparsePCA", "sklearn", SKLEARN, partial(make_sklearn, name="SparsePCA", options={}), slow=True),
-    Peer(
-        "MiniBatchSparsePCA",
-        "sklearn",
-        SKLEARN,
-        partial(make_sklearn, name="MiniBatchSparsePCA", options={}),
-        slow=True,
-    ),
-    Peer(
-        "authors' package",
-        "parsimony",
-        "pip install six git+https://github.com/neurospin/pylearn-parsimony",
-        make_authors,
-        slow=True,
-    ),
+    _sklearn_peer("PCA full", "PCA", svd_solver="full"),
+    _sklearn_peer("PCA ARPACK", "PCA", svd_solver="arpack"),
+    _sklearn_peer("PCA randomized", "PCA", svd_solver="randomized"),
+    _sklearn_peer("SparsePCA", "SparsePCA", slow=True),
+    _sklearn_peer("MiniBatchSparsePCA", "MiniBatchSparsePCA", slow=True),
+    # pip install six git+https://github.com/neurospin/pylearn-parsimony
+    Peer("authors' package", "parsimony", make_authors, slow=True),
 )

@@ -1,4 +1,4 @@
-"""The files of a run: a table in Markdown, all numbers in JSON, plots; each replaced in one step."""
+"""Files of a run: tables in Markdown and all numbers in JSON, each replaced in one step."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from benchmarks import must_show, plots
-from benchmarks.tables import markdown, skipped
+from benchmarks import promises
+from benchmarks.tables import markdown, seconds, table_of, times
+
+Row = dict[str, Any]
+Results = dict[str, list[Row]]
 
 
 def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
@@ -26,56 +28,54 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
         draft.unlink(missing_ok=True)
 
 
-def write_report(
-    folder: Path, run: dict[str, Any], results: dict[str, Any], sections: dict[str, ModuleType]
-) -> Path:
-    """Write all results so far, and plots after the last section; return the path of the table."""
+def write_report(folder: Path, run: dict[str, Any], results: Results, about: dict[str, str]) -> Path:
+    """Write the results so far, and return the path of the tables; `about` has the title of every section."""
     folder.mkdir(parents=True, exist_ok=True)
-    rows = must_show.verdicts(results, quick=run["quick"])
-    numbers = {**run, "sections": results, "must_show": rows}
-    text = json.dumps(numbers, indent=1, default=_plain)
+    kept = promises.verdicts(results, quick=run["quick"])
+    text = json.dumps({**run, "sections": results, "promises": kept}, indent=1, default=_plain)
     write_atomically(folder / "results.json", lambda path: path.write_text(text, encoding="utf-8"))
-    newest = dict([list(results.items())[-1]])
-    remark = plots.draw(newest, lambda name, write: write_atomically(folder / name, write))
-    parts = [
-        "# Benchmark results",
-        machine_text(run),
-        "## Must show",
-        must_show.table(rows),
-        *(
-            f"## {sections[name].TITLE}\n\n"
-            + (skipped(result) if "skipped" in result else sections[name].table(result))
-            for name, result in results.items()
-        ),
-        remark,
-    ]
-    table = folder / "results.md"
-    body = "\n\n".join(part for part in parts if part) + "\n"
-    write_atomically(table, lambda path: path.write_text(body, encoding="utf-8"))
-    return table
+    parts = ["# Benchmark results", machine_text(run), "## Promises", table_of(kept)]
+    parts += [f"## {about[name]}\n\n{table_of(rows)}" for name, rows in results.items() if rows]
+    tables = folder / "results.md"
+    body = "\n\n".join(parts) + "\n"
+    write_atomically(tables, lambda path: path.write_text(body, encoding="utf-8"))
+    return tables
 
 
 def machine_text(run: dict[str, Any]) -> str:
-    """Where and how the run was made."""
+    """Describe the machine and the command."""
     machine = run["machine"]
     versions = ", ".join(f"{name} {version or 'missing'}" for name, version in machine["versions"].items())
-    caches = ", ".join(f"{name} {size / 2**20:g} MiB" for name, size in machine["caches"].items())
-    quick = " **A quick run: tiny sizes, the figures mean nothing.**" if run["quick"] else ""
-    bandwidth = [
-        [f"{name} ({row['bytes'] / 1e6:.3g} MB)", f"{row['bytes_per_second'] / 1e9:.3g} GB/s"]
-        for name, row in machine["bandwidth"].items()
-    ]
+    quick = " A quick run: single measurements, few data sets." if run["quick"] else ""
     return (
         f"`{run['command']}`, {machine['date']}, commit {machine['commit']}.{quick}\n\n"
-        f"{machine['cpu']}, {machine['cores']} cores, caches {caches}, "
+        f"{machine['cpu']}, {machine['cores']} cores, last cache {machine['cache'] / 2**20:g} MiB, "
         f"{machine['memory_bytes'] / 2**30:.0f} GiB; load at the start {machine['load_average'][0]:.2f}. "
-        f"Python {machine['python']}, {versions}. Minima of {run['repeats']} interleaved repeats.\n\n"
-        + markdown(["copy bandwidth, one thread", "bytes read plus written"], bandwidth)
+        f"Python {machine['python']}, {versions}. Minima of {run['repeats']} interleaved repeats."
     )
 
 
+def comparison(before: Results, after: Results) -> str:
+    """Compare the times of the rows that two runs share: processor time where it was measured."""
+    old, new = _times(before), _times(after)
+    both = sorted(old.keys() & new.keys(), key=lambda key: new[key] / old[key], reverse=True)
+    rows = [[*key, seconds(old[key]), seconds(new[key]), times(new[key] / old[key])] for key in both]
+    return markdown(["section", "row", "before", "now", "now / before"], rows)
+
+
+def _times(results: Results) -> dict[tuple[str, str], float]:
+    """Return times by section and the texts of a row."""
+    found = {}
+    for section, rows in results.items():
+        for row in rows:
+            texts = [text for name, text in row.items() if isinstance(text, str) and name != "note"]
+            if row.get("seconds"):
+                found[section, ", ".join(texts)] = row.get("processor") or row["seconds"]
+    return found
+
+
 def _plain(value: Any) -> Any:
-    """Convert what JSON does not know."""
+    """Convert NumPy values for JSON."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, np.generic):

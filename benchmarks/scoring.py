@@ -23,7 +23,7 @@ JUDGE_TOL = 1e-7
 
 
 def first_problem(case: Case) -> LoadingProblem:
-    """The loading problem of the first component, at the leading left singular vector of the data."""
+    """Return the loading problem of the first component, at the leading left singular vector of the data."""
     X = np.load(case.path).astype(np.float64)
     X -= X.mean(axis=0)
     _, vectors = np.linalg.eigh(X @ X.T)
@@ -33,7 +33,7 @@ def first_problem(case: Case) -> LoadingProblem:
 
 
 def on_full_box(problem: LoadingProblem, mask: np.ndarray, *, l1: float) -> LoadingProblem:
-    """The same y in the box around the mask, zero outside: for operators that know no masks."""
+    """Return the same y in the box around the mask, zero outside: for operators that know no masks."""
     y = np.zeros(mask.shape)
     y[mask] = problem.y
     return LoadingProblem(y.ravel(), grid(mask.shape), l1=l1, tv=problem.tv)
@@ -98,7 +98,7 @@ class Residual:
         self._removed.append((self.dot(v), v))
 
     def problem(self, v: np.ndarray, model: Any) -> tuple[LoadingProblem, np.ndarray]:
-        """The loading problem that the scores of v pose with a model's weights, and v at its best length."""
+        """Return the loading problem of the scores of v with a model's weights, and v at its best length."""
         scores = self.dot(v)
         y = self.transpose_dot(scores / np.linalg.norm(scores)) / (len(self._X) * model.l2_)
         problem = LoadingProblem(y, model.structure_, l1=model.l1_ / model.l2_, tv=model.tv_ / model.l2_)
@@ -107,7 +107,7 @@ class Residual:
 
 
 def passes_of(model: Any) -> list[int]:
-    """Passes over the data that a fit took: for every component, or one number for all that were joint."""
+    """Return the passes over the data of every component, or one number for a joint fit."""
     counts = [record.n_passes for record in model.diagnostics_]
     return counts if model.mixing_ is None else [max(counts)]
 

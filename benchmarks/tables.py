@@ -1,13 +1,13 @@
-"""Markdown tables and the way numbers are written in them."""
+"""Markdown tables, and how numbers are written in them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 
 def markdown(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A Markdown table; None is written as a dash."""
+    """Format a Markdown table; None is written as a dash."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join(
         "| " + " | ".join("–" if cell is None else str(cell) for cell in line) + " |" for line in lines
@@ -15,31 +15,63 @@ def markdown(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def seconds(value: float | None, note: str = "") -> str:
-    """A time, or the note in its place."""
+    """Format a time; without one, return the note."""
     if value is None:
         return note or "–"
+    if value < 1e-3:
+        return f"{1e6 * value:.3g} us"
     if value < 0.1:
         return f"{1e3 * value:.2g} ms" if value < 0.01 else f"{1e3 * value:.0f} ms"
     return f"{value:.2f} s" if value < 10 else f"{value:.0f} s"
 
 
 def times(value: float | None, *, at_least: bool = False) -> str | None:
-    """A ratio, such as "12x"; "> 12x" where only a bound is known."""
+    """Format a ratio, such as "12x", or "> 12x" if it is a lower bound."""
     if value is None:
         return None
     return f"{'> ' if at_least else ''}{value:.3g}x"
 
 
 def each(values: Iterable[float], form: str) -> str:
-    """Numbers of several components, separated by commas."""
+    """Format the numbers of several components, separated by commas."""
     return ", ".join(format(value, form) for value in values)
 
 
 def limit_of(note: str) -> float | None:
-    """The seconds of a note such as "> 60 s"."""
+    """Return the seconds of a note such as "> 60 s"."""
     return float(note.split()[1]) if note.startswith(">") else None
 
 
-def skipped(result: dict[str, Any]) -> str:
-    """The text for a section that was left out."""
-    return f"Left out: {result['skipped']}."
+# How the values of these columns are written; any other number has three digits.
+FORMATS: dict[str, Callable[[Any], str | None]] = {
+    "seconds": seconds,
+    "first": seconds,
+    "processor": seconds,
+    "ratio": times,
+    "share": lambda value: f"{value:.0%}",
+    "zeros": lambda values: each(values, ".0%"),
+    "gaps": lambda values: each(values, ".1e"),
+    "judged": lambda values: each(values, ".1e"),
+}
+
+
+def cell(row: dict[str, Any], name: str) -> str | None:
+    """Format one entry of a row; without a time, its note is shown, and its ratio is a lower bound."""
+    value = row.get(name)
+    if value is None:
+        return row.get("note") if name == "seconds" else None
+    if name == "ratio":
+        return times(value, at_least=row.get("seconds") is None)
+    if name in FORMATS or name.startswith("to "):
+        return FORMATS.get(name, seconds)(value)
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    if isinstance(value, list | tuple):
+        return each(value, ",")
+    return value if isinstance(value, str | bool) else f"{value:,}"
+
+
+def table_of(rows: Sequence[dict[str, Any]]) -> str:
+    """Format dictionaries as a table with a column for every key of theirs except ``note``."""
+    names = list(dict.fromkeys(name for row in rows for name in row if name != "note"))
+    return markdown(names, ([cell(row, name) for name in names] for row in rows))

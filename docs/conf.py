@@ -50,9 +50,14 @@ PAGE_OF = {
     "CONTRIBUTING.md": "contributing.md",
     "README.md": "index.md",
     "benchmarks/README.md": "benchmarks.md",
+    "benchmarks/NOTES.md": "notes.md",
     "benchmarks/reproduce/README.md": "reproduce.md",
 }
-_INCLUDE = re.compile(r"^:::\{include\} (?P<file>\S+)\n:::$", re.MULTILINE)
+# A whole file, or the part between two comments.
+_INCLUDE = re.compile(
+    r"^:::\{include\} (?P<file>\S+)\n(?::start-after: (?P<start>.+)\n:end-before: (?P<end>.+)\n)?:::$",
+    re.MULTILINE,
+)
 _LINK = re.compile(r"(?P<text>\]\()(?P<target>(?!\w+:|#)[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
 
 
@@ -76,7 +81,10 @@ def _read(app, name, source):
     def included(found):
         file = (page.parent / found["file"]).resolve()
         app.env.note_dependency(str(file))
-        return _on_the_site(file.read_text(encoding="utf-8"), file, page)
+        text = file.read_text(encoding="utf-8")
+        if found["start"] is not None:
+            text = text.partition(found["start"])[2].partition(found["end"])[0].strip()
+        return _on_the_site(text, file, page)
 
     source[0] = _INCLUDE.sub(included, _on_the_site(source[0], page, page))
 

@@ -5,7 +5,7 @@ CIFTI-2: cortex and subcortical voxels together
 A CIFTI-2 file holds the vertices of both cortices and the voxels of subcortical structures. ``ImageSPCATV``
 takes edges of the meshes and faces of voxels as neighbours, and finds components that span both.
 
-The files are simulated on fsaverage5 with two blocks of voxels in the place of the thalamus. Those of the
+The files are simulated on fsaverage5 with two blocks of voxels in the place of the thalamus. Files of the
 Human Connectome Project (``*.thickness_MSMAll.32k_fs_LR.dscalar.nii``, after registration at
 https://www.humanconnectome.org) are fitted in the same way, with their own meshes:
 ``ImageSPCATV(surface=("L.midthickness.32k_fs_LR.surf.gii", "R.midthickness.32k_fs_LR.surf.gii"))``.

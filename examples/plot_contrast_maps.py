@@ -44,7 +44,7 @@ for number, values in enumerate(cohort.X, start=1):
 # %%
 # Two fits
 # --------
-# Both are asked for 95 % zeros. With ``smoothness=0`` the fit does not know about neighbours.
+# Both have 95 % zeros. With ``smoothness=0`` the fit ignores neighbours.
 
 maps = {}
 for name, smoothness in {"elastic-net PCA": 0, "SPCA-TV": 1}.items():

@@ -12,7 +12,7 @@ away slowly.
 # The penalty
 # -----------
 # With ``z`` the differences, ``h(z) = sum_i up max(z_i, 0) + down max(-z_i, 0)``. Its conjugate is 0 on the
-# box ``-down <= dual <= up`` and infinite outside of it. All that a penalty has to know follows from that:
+# box ``-down <= dual <= up`` and infinite outside of it. The methods of a penalty follow from this:
 # how to project onto the box, the proximal operator of the conjugate (the projection again), and a few
 # constants.
 

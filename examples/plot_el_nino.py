@@ -55,7 +55,7 @@ southern = np.exp(-(((x - 80) / 40) ** 2) - ((y + 45) / 9) ** 2)
 
 
 def slowly(months):
-    """Standard normal noise that changes over so many months."""
+    """Simulate standard normal noise with a time scale in months."""
     noise = np.convolve(rng.standard_normal(len(time) + 6 * months), np.hanning(2 * months), mode="valid")
     return (noise / noise.std())[: len(time)]
 
@@ -103,7 +103,7 @@ plt.show()
 # longitudes are periodic; the second one is the patch south of the Indian Ocean. Their scores follow the
 # simulated time courses. Land is grey.
 #
-# Fields can be made of some of the components. This is what the first one says about one place in 1995, in
+# Fields can be made of some of the components. The first one alone, at one place in 1995, in
 # kelvin:
 
 one = model.inverse_transform(scores.sel(component=1))

@@ -3,7 +3,7 @@ Faces: parts instead of ghosts
 ==============================
 
 "Eigenfaces", the principal components of photographs of faces, look like ghosts: every pixel takes part in
-every one of them. Sparse components that know which pixels are neighbours are parts of a face.
+every one of them. Sparse components with a penalty on neighbouring pixels are parts of a face.
 
 The 100 faces of 25 x 25 pixels come with scikit-image, a subset of "Labeled Faces in the Wild". For larger
 ones, take ``sklearn.datasets.fetch_olivetti_faces().images``, which are downloaded.
@@ -31,7 +31,7 @@ X = (X - X.mean(axis=1, keepdims=True)) / X.std(axis=1, keepdims=True)
 # %%
 # Eight components
 # ----------------
-# ``sparsity=0.8`` asks for components of a fifth of the pixels. The mask is given as the structure.
+# With ``sparsity=0.8``, a fifth of the pixels of a component are not zero. The mask is the structure.
 
 K = 8
 models = {
@@ -66,4 +66,4 @@ plt.show()
 
 # %%
 # PCA uses the whole face for every component. The components of both sparse methods are parts: a cheek, the
-# forehead, an eye, the mouth. Those of SPCA-TV are smooth regions with little else around them.
+# forehead, an eye, the mouth. The components of SPCA-TV are smooth regions with little else around them.

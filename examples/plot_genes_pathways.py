@@ -4,7 +4,7 @@ Genes in pathways: overlapping groups
 
 Features need not lie on a grid. Genes belong to pathways, and a gene may belong to several. With groups as
 the structure, the penalty is ``sum_g ||v_g||_2`` over the pathways, which switches whole pathways off; the
-l1 norm then thins out what is left.
+l1 norm then makes single genes of the other pathways zero.
 
 The expression data are simulated. For real ones, read gene sets with one line per pathway, such as those of
 `Reactome <https://reactome.org/download-data>`_ or `MSigDB <https://www.gsea-msigdb.org>`_ (``.gmt``: name,

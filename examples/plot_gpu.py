@@ -3,7 +3,7 @@ On a GPU
 ========
 
 ``device="cuda"`` runs the same fit on an NVIDIA GPU, with CuPy (``pip install "spca-tv[gpu12]"``, or
-``gpu13``). Without a GPU, this example says so and runs on the CPU.
+``gpu13``). Without a GPU, this example prints a line and runs on the CPU.
 """
 
 # %%

@@ -3,7 +3,7 @@ The simulation of the paper
 ===========================
 
 Images with three hidden components, each made of one or two dots, and a lot of noise. PCA, sparse PCA
-without neighbours (elastic-net PCA) and SPCA-TV look for them. The images are those of de Pierrefeu et al.
+without neighbours (elastic-net PCA) and SPCA-TV estimate them. The images are those of de Pierrefeu et al.
 (2018). This is one data set of the simulation; ``make reproduce`` repeats the study over fifty.
 """
 
@@ -27,7 +27,7 @@ train, test = data.split()
 # %%
 # Three methods
 # -------------
-# Both sparse methods are asked for 90 % zeros. The only difference between them is ``smoothness``: 0
+# Both sparse methods are given 90 % zeros. The only difference between them is ``smoothness``: 0
 # ignores that pixels have neighbours. ``structure`` is the shape of the images.
 
 methods = {

@@ -35,9 +35,9 @@ train, test, y_train, y_test = train_test_split(
 # %%
 # The pipeline
 # ------------
-# The components do not know the classes, which only enter by the choice of the grid search. A looser
+# The fit does not use the classes, which only enter by the choice of the grid search. A looser
 # ``tol`` is precise enough here. On 64 pixels, regions of a few pixels enter a component as a whole, so
-# that its share of zeros may differ from the one asked for; the warning about this is switched off.
+# that its share of zeros may differ from ``sparsity``; the warning about this is switched off.
 
 warnings.simplefilter("ignore", SparsityWarning)
 pipeline = make_pipeline(

@@ -34,7 +34,7 @@ X = concentration @ absorption + 1.5 * rng.standard_normal((80, len(wavelength))
 # %%
 # Three kinds of components
 # -------------------------
-# A number as ``structure`` is a chain of so many features. Total variation makes flat bands with sharp
+# An integer as ``structure`` is a chain of that length. Total variation makes flat bands with sharp
 # ends; ``spcatv.problem.HuberTV(0.05)`` smooths differences below 5 % of the contrast of a map, and keeps
 # slopes.
 

@@ -12,6 +12,7 @@ OTHERS = (
     "CONTRIBUTING.md",
     "CHANGELOG.md",
     "benchmarks/README.md",
+    "benchmarks/NOTES.md",
     "benchmarks/reproduce/README.md",
 )
 FENCED = re.compile(r"^```.*?^```$|^ {4}[^\n]*$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
@@ -19,7 +20,7 @@ LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]*))?\)")
 TOCTREE = re.compile(
     r"^:::\{toctree\}\n(?P<md>.*?)^:::$|^\.\. toctree::\n(?P<rst>(?:\n| +[^\n]*\n)+)", re.M | re.S
 )
-INCLUDE = re.compile(r"^:::\{include\} (\S+)\n:::$", re.MULTILINE)
+INCLUDE = re.compile(r"^:::\{include\} (\S+)\n(?::.+\n)*:::$", re.MULTILINE)
 
 
 def documentation_pages(*suffixes):

@@ -12,6 +12,8 @@ from spcatv.structure import grid, icosphere
 
 SHAPE = (7, 6, 5)
 N_SAMPLES = 12
+# endings of the motion parameters in the tables of fMRIPrep
+EXPANSIONS = ("", "_derivative1", "_power2", "_derivative1_power2")
 
 
 def signals(n_samples, places, seed=0):
@@ -117,7 +119,8 @@ def write_runs(folder, n_volumes=60):
         image = nib.Nifti1Image(values, np.diag([3.0, 3.0, 3.0, 1.0]))
         image.header.set_zooms((3, 3, 3, 2.0))
         nib.save(image, folder / f"{stem}_desc-preproc_bold.nii.gz")
-        columns = {name: rng.standard_normal(n_volumes) for name in [*motion, "white_matter", "csf"]}
+        names = [f"{name}{ending}" for name in motion for ending in EXPANSIONS] + ["white_matter", "csf"]
+        columns = {name: rng.standard_normal(n_volumes) for name in names}
         pd.DataFrame(columns).to_csv(folder / f"{stem}_desc-confounds_timeseries.tsv", sep="\t", index=False)
 
 
@@ -295,6 +298,7 @@ PAGES = {
     "README.md": readme,
     "CONTRIBUTING.md": contributing,
     "benchmarks/README.md": nothing,
+    "benchmarks/NOTES.md": nothing,
     "benchmarks/reproduce/README.md": nothing,
     "docs/benchmarks.md": nothing,
     "docs/certificate.md": nothing,
@@ -312,6 +316,7 @@ PAGES = {
     "docs/index.md": readme,
     "docs/large-data.md": large_data,
     "docs/method.md": nothing,
+    "docs/notes.md": nothing,
     "docs/model-folder.md": model_folder,
     "docs/project.md": nothing,
     "docs/reliability.md": nothing,
@@ -338,7 +343,8 @@ PAGES = {
 MODULES = {
     "spcatv.images.bids": bids,
     **dict.fromkeys(
-        [f"spcatv.images.{name}" for name in ("estimator", "search", "cohort", "features", "space")], volumes
+        [f"spcatv.images.{name}" for name in ("estimator", "cv", "dataset", "quality", "spaces.base")],
+        volumes,
     ),
     "spcatv._util.quality": volumes,
     "spcatv.selection.cluster": selection,

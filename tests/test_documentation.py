@@ -24,7 +24,7 @@ from markdown_blocks import read_blocks
 
 import spcatv
 from spcatv.cli import main
-from spcatv.cli.parser import build_parser
+from spcatv.cli.app import build_parser
 from spcatv.selection import SPCATVCV, cluster, component_curve
 from spcatv.stability import bootstrap_components, split_halves
 
@@ -114,7 +114,7 @@ def prepare(make, text, folder, request):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("name", modules_with_examples())
 def test_docstrings(name, own_folder, request):
-    if name in ("spcatv.xarray", "spcatv._util.cf"):
+    if name in ("spcatv.xarray", "spcatv._util.cf_coordinates"):
         pytest.importorskip("xarray", reason="needs the extra xarray")
     module = importlib.import_module(name)
     text = Path(module.__file__).read_text(encoding="utf-8")

@@ -25,7 +25,7 @@ COPYLEFT = re.compile(r"\b[AL]?GPL|General Public License", re.IGNORECASE)
 
 
 def licence(about: Distribution) -> str:
-    """The licence that a package declares: its SPDX expression, its classifiers, or its own words."""
+    """Return the licence that a package declares: its SPDX expression, its classifiers, or its own words."""
     metadata = about.metadata
     classifiers = [
         line.split(" :: ")[-1]
@@ -52,7 +52,7 @@ def requirements(about: Distribution, extra: str) -> Iterator[tuple[str, tuple[s
 
 
 def installed(name: str, extra: str) -> dict[str, Distribution]:
-    """Packages that an extra of a package brings along, by name, as far as they are installed here."""
+    """Return packages that an extra of a package brings along, by name, as far as they are installed here."""
     found: dict[str, Distribution] = {}
     waiting, seen = [(name, extra)], {(name, extra)}
     while waiting:

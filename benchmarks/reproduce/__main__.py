@@ -11,8 +11,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.baselines import SIMULATION_METHODS
 from benchmarks.report import write_atomically
+from benchmarks.reproduce.methods import SIMULATION_METHODS
 from benchmarks.reproduce.simulation import Size, run_simulation, table_of_tests, table_one
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "reproduce"
@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None) -> None:
     if options.study == "simulation":
         report = _simulation(options)
     else:
-        from benchmarks.reproduce.realtables import real_report
+        from benchmarks.reproduce.tables import real_report
 
         report = real_report(options.output, options.data, jobs=options.jobs, quick=options.quick)
     path = options.output / f"{options.study}.md"
@@ -63,7 +63,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _simulation(options: argparse.Namespace) -> str:
-    from benchmarks.reproduce.figure import draw_loadings, typical_data_set
+    from benchmarks.reproduce.simulation import draw_loadings, typical_data_set
 
     size = replace(QUICK if options.quick else Size(), first_seed=options.first_seed)
     if options.n_sets is not None:

@@ -59,7 +59,7 @@ def compare(first: Scores, second: Scores) -> Comparison:
 
 
 def difference_text(test: PairedTest | None, digits: int = 3) -> str | None:
-    """A difference and its p-value, such as "-0.412 (p < 0.001)"."""
+    """Format a difference and its p-value, such as "-0.412 (p < 0.001)"."""
     if test is None:
         return None
     p_text = "p < 0.001" if test.p_value < 0.001 else f"p = {test.p_value:.3f}"

@@ -11,8 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.baselines import N_COMPONENTS, Fitted, Method, fit_spcatv, of_loadings
-from benchmarks.reproduce.matched import default_method, matched_methods, spcatv_at
+from benchmarks.reproduce.methods import (
+    N_COMPONENTS,
+    Fitted,
+    Method,
+    default_method,
+    fit_spcatv,
+    matched_methods,
+    of_loadings,
+    spcatv_at,
+)
 from benchmarks.reproduce.realdata import (
     DATA,
     N_FOLDS,
@@ -31,7 +39,7 @@ from spcatv._util.threads import one_blas_thread
 from spcatv.data import as_data
 from spcatv.estimator.fitting import centred_data
 from spcatv.metrics import reconstruction_error
-from spcatv.model.encoding import description
+from spcatv.model.checkpoint import describe
 from spcatv.stability.halves import N_FURTHER
 from spcatv.stability.refits import fit_samples, further_components
 from spcatv.structure import Structure
@@ -59,11 +67,11 @@ class Study:
 
 def store_of(output: Path, name: str, data: RealData) -> Store:
     """Where the records of a data set are."""
-    return Store(output / f"real-{name}", description(data.X))
+    return Store(output / f"real-{name}", describe(data.X))
 
 
 def open_data(name: str, quick: bool) -> RealData:
-    """A data set, a key of `DATA` (of `QUICK_DATA` if `quick`)."""
+    """Return a data set, a key of `DATA` (of `QUICK_DATA` if `quick`)."""
     return (QUICK_DATA if quick else DATA)[name]()
 
 
@@ -147,12 +155,12 @@ def sweep(store: Store, data: RealData) -> dict[float, Record]:
 
 
 def record_name(method: Method, rows: str) -> str:
-    """The file of a record: the rows, and the numbers of the setting."""
+    """Return the file of a record: the rows, and the numbers of the setting."""
     return "-".join([rows, *(f"{v:g}" for v in method.setting.values() if isinstance(v, float))])
 
 
 def record_of(store: Store, data: RealData, method: Method, rows: Rows, near: Record | None = None) -> Record:
-    """A stored record, or a new one; a search for alpha starts near that of the record `near` of all rows."""
+    """Return the stored record, or fit; a search for alpha starts at that of `near`, a fit to all rows."""
     name = record_name(method, rows.name)
     record = store.load(method.key, name, method.setting)
     if record is None:

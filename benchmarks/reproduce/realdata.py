@@ -69,7 +69,7 @@ def halves(n_rows: int) -> list[Rows]:
 
 
 def n_regions(loading: np.ndarray, structure: Structure) -> int:
-    """Connected pieces of the support of a loading (P,): features that share a row of A are neighbours."""
+    """Count connected pieces of the support of a loading (P,); neighbours share a row of A."""
     support = np.flatnonzero(loading)
     if len(support) == 0:
         return 0
@@ -83,7 +83,7 @@ def _load(recipe: Callable[[], tuple[str, np.ndarray, Structure, Any]]) -> RealD
 
 
 def _tiny_volume() -> RealData:
-    """A simulated stand-in, to try the code."""
+    """Simulate a tiny data set, to try the code."""
     mask = np.ones((6, 6, 5), dtype=bool)
     return RealData("tiny volume", volume_cohort(20, mask), grid(mask))
 

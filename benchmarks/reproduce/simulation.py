@@ -1,4 +1,4 @@
-"""The paper's simulation: every method on every data set, and Table I with the tests."""
+"""The paper's simulation: every method on every data set, Table I with the tests, and a picture."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from benchmarks.baselines import Method
+from benchmarks.report import write_atomically
 from benchmarks.reproduce.comparison import Scores, compare, difference_text
-from benchmarks.reproduce.progress import run_all
-from benchmarks.reproduce.store import Record, Store
+from benchmarks.reproduce.methods import Method
+from benchmarks.reproduce.store import Record, Store, run_all
 from benchmarks.tables import each, markdown
 from spcatv._util.threads import one_blas_thread
 from spcatv.datasets import make_dots
-from spcatv.metrics import loading_mse, pairwise_dice, reconstruction_error
+from spcatv.metrics import loading_mse, match_components, pairwise_dice, reconstruction_error
 
 # Error, loading MSE and Dice index as printed in the paper.
 PUBLISHED: dict[str, tuple[float, float, float]] = {
@@ -111,7 +112,7 @@ def fit_data_set(store: Store, seed: int, methods: Sequence[Method], size: Size)
 
 
 def records(store: Store, method: Method, seeds: Iterable[int]) -> list[Record]:
-    """The records of a method, all of which must exist."""
+    """Return the records of a method, all of which must exist."""
     found = []
     for seed in seeds:
         record = store.load(method.key, record_name(seed), method.setting)
@@ -187,3 +188,63 @@ def table_of_tests(scores: dict[str, Scores]) -> str:
 def standard_error(values: np.ndarray) -> float:
     """Of the mean."""
     return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
+
+
+# Share of the brightest pixels that may be beyond the colour scale.
+SCALE_QUANTILE = 0.999
+
+
+def typical_data_set(mses: np.ndarray) -> int:
+    """Return the data set whose mean loading error is the median one; shape (n, K)."""
+    return int(np.argsort(mses.mean(axis=1), kind="stable")[(len(mses) - 1) // 2])
+
+
+def draw_loadings(output: Path, methods: Sequence[Method], size: Size, seed: int) -> Path:
+    """Draw and write ``loadings.png``: one column per method, one row per component.
+
+    Loadings have unit norm and share one colour scale, red above and blue below zero.
+
+    Parameters
+    ----------
+    output : Path
+        Folder of the results; the records of all methods must be there.
+    methods : sequence of Method
+        Columns.
+    size : Size
+        Of the study.
+    seed : int
+        Data set to show.
+
+    Returns
+    -------
+    Path
+        The picture.
+    """
+    from matplotlib.figure import Figure
+
+    store = Store(output / size.name)
+    truth = make_dots(2, size.side, random_state=0).loadings
+    columns = [("truth", truth / np.linalg.norm(truth, axis=1, keepdims=True))]
+    for method in methods:
+        (record,) = records(store, method, [seed])
+        match = match_components(truth, record.components)
+        columns.append((method.label, match.sign[:, None] * record.components[match.order]))
+    limit = float(np.quantile(np.abs(columns[0][1]), SCALE_QUANTILE))
+    figure = Figure(figsize=(2.1 * len(columns), 6.6), layout="constrained")
+    axes = figure.subplots(len(truth), len(columns), squeeze=False)
+    for column, (label, loadings) in enumerate(columns):
+        axes[0, column].set_title(label.replace(", ", ",\n"), fontsize=10)
+        for row, loading in enumerate(loadings):
+            image = _show(axes[row, column], loading.reshape(size.side, size.side), limit)
+    for row in range(len(truth)):
+        axes[row, 0].set_ylabel(f"component {row + 1}", fontsize=10)
+    figure.colorbar(image, ax=axes, shrink=0.5, extend="both", label="loading (unit norm)")
+    path = output / "loadings.png"
+    write_atomically(path, lambda draft: figure.savefig(draft, format="png", dpi=150))
+    return path
+
+
+def _show(axis: Any, image: np.ndarray, limit: float) -> Any:
+    axis.set_xticks([])
+    axis.set_yticks([])
+    return axis.imshow(image, cmap="RdBu_r", vmin=-limit, vmax=limit, interpolation="nearest")

@@ -1,20 +1,22 @@
-"""Results on disk, one small file each, so that a study that was stopped continues where it was.
+"""Fits on disk, one small file each, so that a stopped run resumes; processes that make the missing ones.
 
-A record has a checksum, and is valid for its data, its setting and the versions that it was made with only.
+A record has a checksum, and is valid only for its data, its setting and the versions of that fit.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import time
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed
 
 from benchmarks.report import write_atomically
 from spcatv.model import current_versions
@@ -56,7 +58,7 @@ class Store:
         return self.folder / method / f"{name}.npz"
 
     def load(self, method: str, name: str, setting: Mapping[str, Any]) -> Record | None:
-        """The record, or None if it is missing, damaged, or of other data, settings or versions."""
+        """Return the record, or None if it is missing, damaged, or of other data, settings or versions."""
         try:
             with np.load(self.path(method, name), allow_pickle=False) as archive:
                 text, components = str(archive["values"]), archive["components"]
@@ -92,5 +94,40 @@ def _checksum(text: str, components: np.ndarray) -> str:
 
 
 def _plain(setting: Mapping[str, Any]) -> dict[str, Any]:
-    """The setting as JSON returns it, so that it can be compared."""
+    """Return the setting as JSON returns it, so that it can be compared."""
     return json.loads(json.dumps(dict(setting), sort_keys=True))
+
+
+def run_all(
+    work: Callable[..., str],
+    pieces: Sequence[tuple[Any, ...]],
+    *,
+    jobs: int,
+    say: Callable[[str], None] = print,
+) -> None:
+    """Call ``work(*piece)`` for every piece in `jobs` processes; it stores its own results.
+
+    Parameters
+    ----------
+    work : callable
+        Returns a line to show.
+    pieces : sequence of tuple
+        Arguments.
+    jobs : int
+        Processes; each keeps to one thread.
+    say : callable
+        Receives the lines, each with the pieces done and the time left.
+    """
+    started = time.perf_counter()
+    results = Parallel(n_jobs=jobs, return_as="generator_unordered")(
+        delayed(work)(*piece) for piece in pieces
+    )
+    for done, line in enumerate(results, start=1):
+        passed = time.perf_counter() - started
+        left = passed / done * (len(pieces) - done)
+        say(f"[{done}/{len(pieces)}, {_clock(passed)} passed, {_clock(left)} left] {line}")
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02d}"

@@ -1,20 +1,18 @@
-"""A warm-started path of twenty settings compared with single fits: cost and agreement."""
+"""Twenty settings along a path with warm starts, compared with single fits: cost and agreement."""
 
 from __future__ import annotations
 
 import time
-from importlib.util import find_spec
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from benchmarks.cases import Case, prepare, volume
 from benchmarks.options import TOL, Options
-from benchmarks.tables import markdown, seconds
 from benchmarks.worker import Worker
 
-TITLE = "A path of twenty settings"
-THREADS = 2
+TITLE = "Paths of twenty settings, deflation, two threads"
 COMMON = {"n_components": 3, "penalty_units": "absolute", "tol": TOL}
 Settings = list[dict[str, float]]
 
@@ -27,10 +25,9 @@ def _settings(alphas: Any, ratios: tuple[tuple[float, float], ...]) -> Settings:
     ]
 
 
-# Twenty settings each: one weight after the other, close together and far apart, and a grid as a search
-# would take it.
+ALPHAS = "20 alphas"
 PATHS: dict[str, Settings] = {
-    "20 alphas": _settings(np.geomspace(0.2, 0.05, 20), ((0.25, 0.5),)),
+    ALPHAS: _settings(np.geomspace(0.2, 0.05, 20), ((0.25, 0.5),)),
     "20 tv_ratios": _settings((0.1,), tuple((0.2, float(tv)) for tv in np.linspace(0.05, 0.7, 20))),
     "20 alphas, a factor of 100": _settings(np.geomspace(0.5, 0.005, 20), ((0.25, 0.5),)),
     "5 alphas x 4 ratios": _settings(
@@ -39,30 +36,24 @@ PATHS: dict[str, Settings] = {
 }
 
 
-def fit_path(X: np.ndarray, structure: Any, settings: Settings) -> list[Any]:
-    """Fitted models along the path; the only function that calls `spcatv.selection.path`."""
+def run(options: Options) -> Iterator[dict[str, Any]]:
+    """Repeat cold fits and the path in one process; minima count."""
+    case = prepare(volume, options)
+    with Worker(make_path, case, threads=2) as worker:
+        for name in (ALPHAS,) if options.quick else PATHS:
+            yield {"path": name, **worker.call(PATHS[name], options.repeats)}
+
+
+def make_path(case: Case) -> Callable[[Settings, int], dict[str, Any]]:
+    """Return a job that does both and compares the answers."""
     from spcatv import SPCATV
     from spcatv.selection import path
 
-    return list(path(SPCATV(structure=structure, **COMMON), X, settings).models)
-
-
-def run(options: Options) -> dict[str, Any]:
-    """Repeat cold fits and the path in one process; minima count."""
-    if find_spec("spcatv.selection") is None:
-        return {"skipped": "spcatv.selection is not there yet"}
-    case = prepare(volume, options)
-    with Worker(make_path, case, threads=THREADS) as worker:
-        measured = {name: worker.call(settings, options.repeats) for name, settings in PATHS.items()}
-    return {"threads": THREADS, "title": case.title, "paths": measured}
-
-
-def make_path(case: Case):
-    """A job that does both and compares what they found."""
-    from spcatv import SPCATV
+    def fit_path(X: np.ndarray, structure: Any, settings: Settings) -> list[Any]:
+        return list(path(SPCATV(structure=structure, **COMMON), X, settings).models)
 
     noise = 100 * np.random.default_rng(0).standard_normal((20, case.small.n_features)).astype(np.float32)
-    fit_path(noise, case.small, PATHS["20 alphas"][:2])
+    fit_path(noise, case.small, PATHS[ALPHAS][:2])
     X = np.load(case.path)
 
     def job(settings: Settings, repeats: int) -> dict[str, Any]:
@@ -74,51 +65,24 @@ def make_path(case: Case):
             started = time.perf_counter()
             warm = fit_path(X, case.structure, settings)
             path_seconds = min(path_seconds, time.perf_counter() - started)
+        pairs = list(zip(cold, warm, strict=True))
         return {
-            "cold_seconds": cold_seconds,
-            "path_seconds": path_seconds,
-            "single_fits": path_seconds / (cold_seconds / len(settings)),
-            "rows": [
-                {**setting, **compare(a, b)} for setting, a, b in zip(settings, cold, warm, strict=True)
-            ],
+            "seconds": path_seconds,
+            "single fits": path_seconds / (cold_seconds / len(settings)),
+            "largest gap": max(record.relative_gap for model in warm for record in model.diagnostics_),
+            "objective apart by": max(_difference(*pair) for pair in pairs),
+            "least overlap": min(_overlap(*pair) for pair in pairs),
         }
 
     return job
 
 
-def compare(cold: Any, warm: Any) -> dict[str, Any]:
-    """Certificates of both, and the distance of their answers."""
-    objectives = [sum(record.objective for record in model.diagnostics_) for model in (cold, warm)]
+def _difference(cold: Any, warm: Any) -> float:
+    first, second = (sum(record.objective for record in model.diagnostics_) for model in (cold, warm))
+    return abs(second - first) / max(abs(first), 1e-300)
+
+
+def _overlap(cold: Any, warm: Any) -> float:
     overlap = np.abs(np.sum(cold.components_ * warm.components_, axis=1, dtype=np.float64))
-    both_null = ~cold.components_.any(axis=1) & ~warm.components_.any(axis=1)
-    return {
-        "cold_gap": max(record.relative_gap for record in cold.diagnostics_),
-        "warm_gap": max(record.relative_gap for record in warm.diagnostics_),
-        "objective_difference": (objectives[1] - objectives[0]) / max(abs(objectives[0]), 1e-300),
-        "least_overlap": float(np.where(both_null, 1.0, overlap).min()),
-    }
-
-
-def table(result: dict[str, Any]) -> str:
-    """The cost of each path, and the worst agreement among its settings."""
-    header = [
-        *("path", "seconds", "20 cold fits", "in single fits", "largest gap, cold", "largest gap, path"),
-        *("objective of the path, relative difference", "least overlap of loadings"),
-    ]
-    rows = []
-    for name, record in result["paths"].items():
-        column = {key: [row[key] for row in record["rows"]] for key in record["rows"][0]}
-        differences = column["objective_difference"]
-        rows.append(
-            [
-                name,
-                seconds(record["path_seconds"]),
-                seconds(record["cold_seconds"]),
-                f"{record['single_fits']:.2f}",
-                f"{max(column['cold_gap']):.1e}",
-                f"{max(column['warm_gap']):.1e}",
-                f"{min(differences):+.1e} to {max(differences):+.1e}",
-                f"{min(column['least_overlap']):.6f}",
-            ]
-        )
-    return f"K = 3, {result['title']}\n\n{markdown(header, rows)}"
+    both_empty = ~cold.components_.any(axis=1) & ~warm.components_.any(axis=1)
+    return float(np.where(both_empty, 1.0, overlap).min())

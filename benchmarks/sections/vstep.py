@@ -1,4 +1,4 @@
-"""One loading problem: seconds to a relative gap, every solver scored by `LoadingProblem.gap`."""
+"""One loading problem: seconds to a relative gap, every solver scored by `LoadingProblem.gap`; one thread."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from typing import Any
 
 from benchmarks import operators
 from benchmarks.cases import prepare, prepare_or_skip, vbm, volume
-from benchmarks.options import GAPS, Options
+from benchmarks.options import GAP, GAPS, Options
 from benchmarks.scoring import Judge, first_problem, on_full_box, time_to_gaps
-from benchmarks.tables import markdown, seconds, times
 from benchmarks.worker import Entrant, TimeUpError, Worker, WorkerDiedError, interleave
 
-TITLE = "The v-step: time to a relative gap"
-# No solver gains from a second thread here: BLAS would use it for sums of vectors only, which is slower on a
-# busy machine.
+TITLE = f"The v-step: seconds to a relative gap of {GAP:g}, one thread"
+# A second thread would only serve BLAS for sums of vectors, which is slower on a busy machine.
 THREADS = 1
 OURS = "pdhg float32"
 OWN: dict[str, tuple[str, dict[str, Any]]] = {
@@ -27,85 +25,69 @@ OWN: dict[str, tuple[str, dict[str, Any]]] = {
 }
 # Runs shorter than this many seconds are repeated more often.
 FAST, FAST_REPEATS = 0.1, 12
-# Runs of a black box that take longer than this are not repeated.
+# Runs of a peer that take more seconds than this are not repeated.
 REPEATED = 2.0
-INSTALL = {
-    "nilearn": "pip install nilearn",
-    "skimage": "pip install scikit-image",
-    "parsimony": "pip install six git+https://github.com/neurospin/pylearn-parsimony",
-}
+# Growing efforts: precisions for the authors' package, iterations for the other peers.
+PRECISIONS = [10.0 ** (-0.5 * i) for i in range(4, 14)]
+COUNTS = [int(10 * 1.5**i) for i in range(25)]
 
 
-def run(options: Options) -> dict[str, Any]:
+def run(options: Options) -> Iterator[dict[str, Any]]:
     """Race on the masked volume, on full boxes, and on a full box without the l1 norm."""
     case = prepare(volume, options)
     problem = first_problem(case)
-    box, smooth_box = (on_full_box(problem, case.mask, l1=l1) for l1 in (problem.l1, 0.0))
-    shape = case.mask.shape
-    own = {name: OWN[name] for name in (OURS, "CONESTA")} if options.quick else OWN
-    precisions = [10.0 ** (-0.5 * i) for i in range(4, 14)]
-    result = {
-        "threads": THREADS,
-        "gaps": GAPS,
-        "masked volume": race(
-            problem,
-            own,
-            {"authors' CONESTA": ("parsimony", operators.make_authors, case.mask, precisions)},
-            options,
-        ),
-        "full box": race(
-            box,
-            {OURS: OWN[OURS]},
-            {"nilearn prox_tvl1": ("nilearn", operators.make_nilearn, shape, list(counts()))},
-            options,
-        ),
-        "full box, no l1": race(
-            smooth_box,
-            {OURS: OWN[OURS]},
-            {"scikit-image Chambolle": ("skimage", operators.make_chambolle, shape, list(counts()))},
-            options,
-        ),
-    }
+    own = {name: OWN[name] for name in (OURS, "pdhg float64")} if options.quick else OWN
+    peer = ("authors' CONESTA", "parsimony", operators.make_authors, case.mask, PRECISIONS)
+    yield from race("masked volume", problem, own, peer, options)
+    if options.quick:
+        return
+    ours = {OURS: OWN[OURS]}
+    box = on_full_box(problem, case.mask, l1=problem.l1)
+    nilearn = ("nilearn prox_tvl1", "nilearn", operators.make_nilearn)
+    yield from race("full box", box, ours, (*nilearn, case.mask.shape, COUNTS), options)
+    box = on_full_box(problem, case.mask, l1=0.0)
+    peer = ("scikit-image Chambolle", "skimage", operators.make_chambolle, case.mask.shape, COUNTS)
+    yield from race("full box, no l1", box, ours, peer, options)
     maps = prepare_or_skip(vbm, options)
     if not isinstance(maps, str):
         problem = first_problem(maps)
-        result["real maps, full box"] = race(
-            on_full_box(problem, maps.mask, l1=problem.l1),
-            {OURS: OWN[OURS]},
-            {"nilearn prox_tvl1": ("nilearn", operators.make_nilearn, maps.mask.shape, list(counts()))},
-            options,
-        )
-    return result
-
-
-def counts(first: int = 10, factor: float = 1.5, last: int = 200_000) -> Iterator[int]:
-    """Iteration counts that grow geometrically."""
-    count = float(first)
-    while count <= last:
-        yield int(count)
-        count *= factor
+        box = on_full_box(problem, maps.mask, l1=problem.l1)
+        yield from race("real maps, full box", box, ours, (*nilearn, maps.mask.shape, COUNTS), options)
 
 
 def race(
-    problem: Any, own: dict[str, tuple[str, dict[str, Any]]], others: dict[str, Any], options: Options
-) -> dict[str, Any]:
-    """Our solvers at every gap, in turn; then the black boxes with growing effort."""
+    name: str,
+    problem: Any,
+    own: dict[str, tuple[str, dict[str, Any]]],
+    peer: tuple[str, str, Callable[..., Any], Any, list[Any]],
+    options: Options,
+) -> Iterator[dict[str, Any]]:
+    """Run our solvers to every gap, in turn; then a peer with growing effort."""
     judge = Judge(problem)
-    result = {
-        "n_features": problem.structure.n_features,
-        "reference_gap": judge.reference.relative_gap,
-        "solvers": race_own(judge, own, options),
-    }
-    for name, (module, make, argument, efforts) in others.items():
-        if find_spec(module) is None:
-            result["solvers"][name] = {"missing": INSTALL[module]}
-            continue
+    records = race_own(judge, own, options)
+    solver, module, make, argument, efforts = peer
+    if find_spec(module) is None:
+        records[solver] = {"seconds": len(GAPS) * [None], "note": "not installed"}
+    else:
         try:
             with Worker(make, problem, argument, threads=THREADS) as worker:
-                result["solvers"][name] = climb(worker, efforts, judge.score, options)
+                records[solver] = climb(worker, efforts, judge.score, options)
         except WorkerDiedError as error:
-            result["solvers"][name] = {"failed": str(error)}
-    return result
+            records[solver] = {"seconds": len(GAPS) * [None], "note": str(error)}
+    position = GAPS.index(GAP)
+    ours = records[OURS]["seconds"][position]
+    for solver, record in records.items():
+        taken, bound = record["seconds"][position], record.get("bound")
+        compared = bound if taken is None else taken
+        yield {
+            "problem": f"{name}, {problem.structure.n_features:,} cells",
+            "solver": solver,
+            "seconds": taken,
+            "note": record.get("note", "not reached"),
+            "ratio": None if None in (compared, ours) else compared / ours,
+            **{f"to {g:g}": s for g, s in zip(GAPS, record["seconds"], strict=True) if g != GAP},
+            "iterations": record.get("n_iter", [None] * len(GAPS))[position],
+        }
 
 
 def race_own(judge: Judge, own: dict[str, tuple[str, dict[str, Any]]], options: Options) -> dict[str, Any]:
@@ -122,33 +104,28 @@ def race_own(judge: Judge, own: dict[str, tuple[str, dict[str, Any]]], options: 
     interleave([e for e in entrants if (e.seconds or FAST) < FAST], FAST_REPEATS, judge.score)
     for worker in workers.values():
         worker.close()
-    solvers: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for name in own:
         mine = [entrant for entrant in entrants if entrant.name == name]
         reached = [entrant.seconds if _reached(entrant) else None for entrant in mine]
-        solvers[name] = {
+        found[name] = {
             # a run to a tighter gap reaches the looser ones as well
             "seconds": [min((s for s in reached[i:] if s), default=None) for i in range(len(mine))],
             "n_iter": [entrant.runs[0]["n_iter"] if entrant.runs else None for entrant in mine],
-            "points": [
-                (entrant.seconds, entrant.runs[0]["relative_gap"]) for entrant in mine if entrant.runs
-            ],
-            "notes": [entrant.note or ("" if _reached(entrant) else "not reached") for entrant in mine],
         }
-    return solvers
+    return found
 
 
 def _reached(entrant: Entrant) -> bool:
     # rounding may move a certificate by its last digits between the solver and the judge
-    return bool(entrant.runs) and all(
-        run["relative_gap"] <= 1.001 * entrant.request[0] for run in entrant.runs
-    )
+    gap = entrant.request[0]
+    return bool(entrant.runs) and all(run["relative_gap"] <= 1.001 * gap for run in entrant.runs)
 
 
 def climb(
-    worker: Worker, efforts: list[float], score: Callable[..., dict[str, Any]], options: Options
+    worker: Worker, efforts: list[Any], score: Callable[..., dict[str, Any]], options: Options
 ) -> dict[str, Any]:
-    """Run a black box with growing effort until the last gap is reached or the time is up."""
+    """Run a peer with growing effort until the last gap is reached or the time is up."""
     points: list[tuple[float, float]] = []
     n_iters: list[int] = []
     spent = 0.0
@@ -166,54 +143,10 @@ def climb(
         if answer["relative_gap"] <= GAPS[-1] or spent > options.limit:
             break
     longest = points[-1][0] if points else options.limit
-    found = time_to_gaps(points, GAPS)
+    first = [next((n for n, (_, g) in zip(n_iters, points, strict=True) if g <= gap), None) for gap in GAPS]
     return {
-        "seconds": found,
-        "n_iter": [
-            next((n for n, (_, g) in zip(n_iters, points, strict=True) if g <= gap), None) for gap in GAPS
-        ],
-        "points": points,
-        "notes": ["" if value is not None else f"> {longest:.3g} s" for value in found],
+        "seconds": time_to_gaps(points, GAPS),
+        "n_iter": first,
+        "bound": longest,
+        "note": f"> {longest:.3g} s",
     }
-
-
-def races(result: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The problems raced on, by name."""
-    return {name: part for name, part in result.items() if isinstance(part, dict)}
-
-
-def table(result: dict[str, Any]) -> str:
-    """Seconds and iterations to each gap, and the ratio to ours at 1e-5."""
-    parts = []
-    for name, race_result in races(result).items():
-        ours = race_result["solvers"][OURS]["seconds"]
-        header = ["solver", *(f"{gap:.0e}" for gap in GAPS), "ratio at 1e-5", "iterations"]
-        rows = []
-        for solver, record in race_result["solvers"].items():
-            if "seconds" not in record:
-                rows.append([solver, absence(record), *[None] * (len(GAPS) + 1)])
-                continue
-            cells = [seconds(s, n) for s, n in zip(record["seconds"], record["notes"], strict=True)]
-            iterations = ", ".join("–" if n is None else f"{n:,}" for n in record["n_iter"])
-            rows.append([solver, *cells, ratio(record, ours, GAPS.index(1e-5))[0], iterations])
-        title = f"**{name}**, {race_result['n_features']:,} cells, one thread"
-        parts.append(f"{title}\n\n{markdown(header, rows)}")
-    return "\n\n".join(parts)
-
-
-def absence(record: dict[str, Any]) -> str:
-    """Why a solver has no figures."""
-    return f"missing: `{record['missing']}`" if "missing" in record else record["failed"]
-
-
-def ratio(record: dict[str, Any], ours: list[float | None], position: int) -> tuple[str | None, float | None]:
-    """How many times slower than ours, as text and as a number (a lower bound if the time ran out)."""
-    if "seconds" not in record or ours[position] is None:
-        return None, None
-    value, note = record["seconds"][position], record["notes"][position]
-    at_least = value is None
-    if at_least:
-        if not note.startswith(">"):
-            return None, None
-        value = float(note.split()[1])
-    return times(value / ours[position], at_least=at_least), value / ours[position]

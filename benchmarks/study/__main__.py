@@ -18,13 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.report import write_atomically
-from benchmarks.reproduce.progress import run_all
 from benchmarks.reproduce.realdata import DATA, QUICK_DATA
+from benchmarks.reproduce.store import run_all
+from benchmarks.study.fits import DENSE, Piece, do, methods_at, opened, pieces, stored
 from benchmarks.study.measures import measure
-from benchmarks.study.page import filled
+from benchmarks.study.page import MAIN, filled
 from benchmarks.study.pictures import draw_maps
-from benchmarks.study.tables import MAIN
-from benchmarks.study.work import DENSE, Piece, do, methods_at, opened, pieces, stored
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results" / "study"
@@ -75,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def present(known: Sequence[str]) -> list[str]:
-    """Data sets that are there; the study needs all of its own."""
+    """Return the known data sets, and exit if one is missing."""
     for name in known:
         try:
             opened(name, name in QUICK_DATA)
@@ -125,7 +124,7 @@ def _cost(output: Path, names: Sequence[str], quick: bool) -> dict[str, float]:
 
 
 def _short(value: Any) -> Any:
-    """The same with rounded numbers."""
+    """Round all numbers."""
     if isinstance(value, float):
         return float(f"{value:.{N_DIGITS}g}")
     if isinstance(value, dict):

@@ -129,8 +129,8 @@ def _surface() -> Draw:
     from matplotlib.colors import Normalize
     from nilearn.datasets import load_fsaverage
 
-    from spcatv.images.meshes import load_meshes
-    from spcatv.images.space import VertexSet
+    from spcatv.images.spaces.base import VertexSet
+    from spcatv.images.spaces.surface import load_meshes
     from spcatv.report.surface import SurfaceView
 
     meshes = load_meshes(load_fsaverage("fsaverage5")["inflated"])

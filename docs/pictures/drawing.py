@@ -37,7 +37,7 @@ def on(mask, values, outside=np.nan):
 
 
 def empty(axes, title=None):
-    """An axis without ticks and frame."""
+    """Remove ticks and frame."""
     axes.set_xticks([])
     axes.set_yticks([])
     for spine in axes.spines.values():
@@ -47,7 +47,7 @@ def empty(axes, title=None):
 
 
 def show(axes, image, background=None, grey=(0.0, 1.0), title=None):
-    """An image of loadings, red and blue, with nothing where they are zero, over a grey background."""
+    """Draw an image of loadings, red and blue, with nothing where they are zero, over a grey background."""
     if background is not None:
         axes.imshow(background, cmap="gray", origin="lower", vmin=grey[0], vmax=grey[1])
     limit = (

@@ -54,7 +54,7 @@ def settings(name, X, structure, draw, size, component=0, smoothness=SMOOTHNESS)
 
 
 def choosing_sea():
-    """What sparsity and smoothness do to the El Nino pattern."""
+    """Draw the El Nino pattern by sparsity and smoothness."""
     X, structure, ocean, land = sea()
     settings("choosing-sea", X, structure, lambda axes, v: show(axes, on(ocean, v), land), (7.5, 4.2))
 
@@ -75,13 +75,13 @@ def fmri():
 
 
 def choosing_brain():
-    """What sparsity and smoothness do to a map of fMRI contrasts."""
+    """Draw a map of fMRI contrasts by sparsity and smoothness."""
     X, structure, draw = fmri()
     settings("choosing-brain", X, structure, draw, (7.2, 9))
 
 
 def how_many():
-    """What each further component adds on held-out samples of two data sets."""
+    """Draw the gain of each further component on held-out samples of two data sets."""
     figure, axes = plt.subplots(1, 2, figsize=(7.5, 2.9), layout="constrained")
     for cell, raw in zip(axes, (raw_sst, raw_thickness), strict=True):
         title, X, structure, _ = raw()
@@ -98,7 +98,7 @@ def how_many():
 
 
 def stable():
-    """The first component in two halves of the samples, of a large and of a small data set."""
+    """Draw the first component in two halves of the samples, of a large and of a small data set."""
     figure, axes = plt.subplots(2, 3, figsize=(7.5, 4.2), layout="constrained", height_ratios=(1, 1.9))
     X, structure, ocean, land = sea()
     rows = (
@@ -161,7 +161,7 @@ def certificate():
 
 
 def structure_grid():
-    """The leading pattern of the sea temperatures, by PCA and by SPCA-TV on the ocean."""
+    """Draw the leading pattern of the sea temperatures, by PCA and by SPCA-TV on the ocean."""
     X, structure, ocean, land = sea()
     dense = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)[2][0]
     model = SPCATV(1, structure=structure, sparsity=0.8).fit(X)
@@ -178,7 +178,7 @@ def structure_grid():
 
 
 def structure_mesh():
-    """The first components of cortical thickness, on the inflated cortex."""
+    """Draw the first components of cortical thickness, on the inflated cortex."""
     from nilearn.datasets import load_fsaverage, load_fsaverage_data
     from nilearn.plotting import plot_surf_stat_map
 

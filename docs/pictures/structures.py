@@ -16,7 +16,7 @@ from markdown_blocks import read_blocks
 
 
 def names_of(page):
-    """What the code of a page defines."""
+    """Run the code of a page, and return its names."""
     names = {}
     text = (ROOT / "docs" / "structures" / f"{page}.md").read_text(encoding="utf-8")
     for block in read_blocks(text):
@@ -25,7 +25,7 @@ def names_of(page):
 
 
 def aligned(model, truth):
-    """The first component, with the sign of the truth."""
+    """Draw the first component, with the sign of the truth."""
     v = model.components_[0]
     return v if v @ np.ravel(truth) >= 0 else -v
 
@@ -51,7 +51,7 @@ def graph():
 
 
 def groups():
-    """Loadings of genes, with the pathways of the truth shaded."""
+    """Draw loadings of genes, with the pathways of the truth shaded."""
     names = names_of("groups")
     figure, axes = plt.subplots(2, 1, figsize=(9, 3), layout="constrained", sharex=True)
     fits = (("no structure", "plain"), ("groups", "model"))
@@ -82,7 +82,7 @@ def stack():
 
 
 def concat():
-    """An image and a spectrum, truth and estimate."""
+    """Draw an image and a spectrum, truth and estimate."""
     names = names_of("concat")
     sign = np.sign(names["model"].components_[0] @ names["truth"])
     figure, axes = plt.subplots(1, 4, figsize=(9, 2.1), layout="constrained", width_ratios=(1, 1.6, 1, 1.6))
@@ -103,7 +103,7 @@ def concat():
 
 
 def from_matrix():
-    """A triangle, found by steps and by lines."""
+    """Draw a triangle, found by steps and by lines."""
     names = names_of("from-matrix")
     truth = names["truth"]
     figure, axes = plt.subplots(1, 2, figsize=(9, 2.3), layout="constrained", sharey=True)

@@ -25,7 +25,7 @@ PATIENCE = 24 * 3600
 
 
 def parser(description):
-    """The options that both scripts have."""
+    """Return the options that both scripts have."""
     options = argparse.ArgumentParser(description=description)
     options.add_argument("X", type=Path, help="X.npy, X.zarr or X.h5 on a file system that all workers share")
     options.add_argument("mask", type=Path, help="mask.npy: which voxels the features are")
@@ -82,7 +82,7 @@ def blocks_of(path):
 
 
 def fit(client, options):
-    """Fit X on the workers of a client, write the model and the scores, and say what it took."""
+    """Fit X on the workers of a client, write the model and the scores, and print time and passes."""
     print(f"Watch it: {client.dashboard_link}", flush=True)
     # a fit can start with fewer workers, but blocks are spread over those that are there when X is loaded
     client.wait_for_workers(options.workers, timeout=PATIENCE)
@@ -106,7 +106,7 @@ def fit(client, options):
 
 
 def run(options, make_cluster):
-    """Fit on a new cluster, or on processes of this machine if the options say so."""
+    """Fit on a new cluster, or on processes of this machine with ``--local``."""
     with (local_cluster if options.local else make_cluster)(options) as cluster:
         cluster.scale(options.workers)
         with distributed.Client(cluster) as client:

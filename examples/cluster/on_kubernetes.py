@@ -12,7 +12,7 @@ from cohort import parser, run
 
 
 def description(options):
-    """The cluster as a DaskCluster resource: pods with the volume of X."""
+    """Return the cluster as a DaskCluster resource: pods with the volume of X."""
     from dask_kubernetes.operator import make_cluster_spec
 
     spec = make_cluster_spec(
@@ -31,7 +31,7 @@ def description(options):
 
 
 def kubernetes_cluster(options):
-    """A scheduler and workers, which are removed at the end."""
+    """Start a scheduler and workers, and remove them at the end."""
     from dask_kubernetes.operator import KubeCluster
 
     return KubeCluster(custom_cluster_spec=description(options), namespace=options.namespace)

@@ -355,7 +355,7 @@ def _simulate(
 
 
 def _region_centres(points: FloatArray, n_centres: int) -> IntArray:
-    """Indices of points that are far apart and in the middle of the points nearest to them."""
+    """Return the indices of points that are far apart, each in the middle of its nearest points."""
     if len(points) < n_centres:
         raise ValueError(f"{n_centres} regions need at least as many features, got {len(points)}")
     chosen = [int(np.argmax(np.linalg.norm(points - points.mean(axis=0), axis=1)))]
@@ -423,7 +423,7 @@ def _generator(random_state: RandomState) -> np.random.Generator | np.random.Ran
 
 
 def _dot_supports(size: int) -> FloatArray:
-    """Indicators of the three supports, shape (3, size * size)."""
+    """Return the indicators of the three supports, shape (3, size * size)."""
     rows, columns = np.ogrid[:size, :size]
     radius = (size // 7) / 2
     low, middle, high = size // 4, size // 2, 3 * size // 4

@@ -19,7 +19,7 @@ _DEPENDENT = 1e-7  # a unit loading closer than this to the span of the previous
 
 
 class Match(NamedTuple):
-    """Which estimated component belongs to which reference component; returned by `match_components`.
+    """Estimated components matched to reference components, as returned by `match_components`.
 
     Attributes
     ----------
@@ -464,7 +464,7 @@ def _as_rows(loadings: npt.ArrayLike, name: str) -> FloatArray:
 
 
 def _supports(loadings: npt.ArrayLike, norm_fraction: float | None, signed: bool) -> BoolArray:
-    """Where the rows are not zero after any threshold, shape (n_components, n_parts, n_features).
+    """Return where the rows are not zero after thresholding, shape (n_components, n_parts, n_features).
 
     There is one part, or two if `signed`: where a row is positive, and where it is negative.
     """

@@ -1,4 +1,4 @@
-"""XarraySPCATV: the method on DataArrays of xarray, whose coordinates are kept (docs/xarray.md)."""
+"""XarraySPCATV: structured sparse PCA of DataArrays of xarray (docs/xarray.md)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from spcatv._util.cf import RepeatedMeridianWarning, coslat_weights, grid_axes, periodic_dims
+from spcatv._util.cf_coordinates import RepeatedMeridianWarning, coslat_weights, grid_axes, periodic_dims
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
 from spcatv.data.base import float_dtype
 from spcatv.estimator import SPCATV
@@ -27,14 +27,14 @@ except ImportError as error:
 __all__ = ["RepeatedMeridianWarning", "XarraySPCATV"]
 
 COMPONENT = "component"
-# Coordinates of these kinds are names, and cells beside each other along them no neighbours.
+# Kinds of dtypes of coordinates that are names: cells along them are no neighbours.
 NAME_KINDS = "OUST"
 
 Dims = tuple[Hashable, ...]
 
 
 class XarraySPCATV(BaseEstimator):
-    """SPCATV on a DataArray: loading maps and scores are DataArrays with the same coordinates.
+    """SPCATV of a DataArray, with loading maps and scores as DataArrays with the same coordinates.
 
     One or more dimensions of the DataArray are samples, all others are axes of a grid. Cells that are NaN in
     all samples (land) are left out of the grid. A cell and the next one along an axis are neighbours; along
@@ -49,11 +49,11 @@ class XarraySPCATV(BaseEstimator):
     Parameters
     ----------
     estimator : SPCATV, SPCATVCV or None, default=None
-        What is fitted to the matrix of samples and cells; ``None`` is ``SPCATV()``. If its `structure` is
+        Estimator for the matrix of samples and cells; ``None`` is ``SPCATV()``. If its `structure` is
         None, it gets the grid; another structure must have as many features as `mask_` has cells.
     weights : "coslat", DataArray, array-like or None, default=None
-        What the data are multiplied by. "coslat": the square root of the cosine of the latitude, so that the
-        variance of a cell counts in proportion to its area. An array has the shape of the feature
+        Weights by which the data are multiplied. "coslat": the square root of the cosine of the latitude, so
+        that the variance of a cell counts in proportion to its area. An array has the shape of the feature
         dimensions, in their order; a DataArray may lack some of them. Cells of weight 0 are left out.
     periodic : "auto", str, sequence of str or None, default="auto"
         Dimensions whose last cell is followed by the first. "auto": longitudes in equal steps that go
@@ -63,20 +63,20 @@ class XarraySPCATV(BaseEstimator):
     Attributes
     ----------
     components_ : DataArray with dimensions ("component", feature dimensions ...)
-        The loading maps, see above; NaN on cells that were left out. Components count from 1.
+        Loading maps, see above; NaN on cells that were left out. Components count from 1.
     mean_ : DataArray of the feature dimensions
-        The means of the samples, in the units of the data; zero if not centred.
+        Means of the samples, in the units of the data; zero if not centred.
     mask_ : DataArray of bool, of the feature dimensions
-        The cells that were used.
+        Cells that were used.
     weights_ : DataArray of the feature dimensions, or None
-        The weights.
+        Weights.
     singular_values_, explained_variance_, explained_variance_ratio_ : DataArray over "component"
         As for `SPCATV`, of the weighted data.
     sample_dims_, feature_dims_, periodic_dims_ : tuple of str
-        The dimensions that are samples, that are axes of the grid, and that are periodic.
+        Dimensions of the samples, of the grid, and of the grid that are periodic.
     estimator_ : SPCATV or SPCATVCV
-        The fitted estimator, with `diagnostics_`, `structure_` and all else. Its ``components_`` are the
-        weighted loadings ``v_kj``, without the cells that were left out.
+        Fitted estimator, with `diagnostics_`, `structure_` and all other attributes. Its ``components_`` are
+        the weighted loadings ``v_kj``, without the cells that were left out.
 
     Examples
     --------
@@ -140,7 +140,7 @@ class XarraySPCATV(BaseEstimator):
         return self
 
     def _store_maps(self) -> None:
-        """The fitted attributes that are DataArrays."""
+        """Set the fitted attributes that are DataArrays."""
         layout = self._layout
         fitted = getattr(self.estimator_, "best_estimator_", self.estimator_)
         fitted.grid_axes_ = grid_axes(layout.template)  # for its report
@@ -172,7 +172,7 @@ class XarraySPCATV(BaseEstimator):
         return self.fit(X, dim).transform(X)
 
     def transform(self, X: Any) -> Any:
-        """Scores of a DataArray.
+        """Compute the scores of a DataArray.
 
         Parameters
         ----------
@@ -193,7 +193,7 @@ class XarraySPCATV(BaseEstimator):
         return array.assign_coords({COMPONENT: self.components_[COMPONENT]}).rename("scores")
 
     def score(self, X: Any) -> float:
-        """Minus the mean over samples of the squared error of their weighted reconstruction.
+        """Return minus the mean over samples of the squared error of their weighted reconstruction.
 
         Parameters
         ----------
@@ -208,7 +208,7 @@ class XarraySPCATV(BaseEstimator):
         return float(self.estimator_.score(self._rows_of(X)[2]))
 
     def _rows_of(self, X: Any) -> tuple[Any, Dims, Any]:
-        """New data, its sample dimensions and the matrix that the estimator sees, all checked."""
+        """Check new data; return it with its sample dimensions and the matrix for the estimator."""
         check_is_fitted(self, "estimator_")
         X, layout = _checked_array(X), self._layout
         _refuse_other_grid(X, layout.template)
@@ -220,7 +220,7 @@ class XarraySPCATV(BaseEstimator):
         return X, sample_dims, layout.rows(matrix)
 
     def inverse_transform(self, scores: Any) -> Any:
-        """Fields that have the given scores: ``mean_ + sum_k scores_k components_[k]``.
+        """Reconstruct fields from scores: ``mean_ + sum_k scores_k components_[k]``.
 
         Parameters
         ----------
@@ -244,7 +244,7 @@ class XarraySPCATV(BaseEstimator):
         return maps.rename(layout.name).assign_attrs(layout.attrs)
 
     def _all_scores(self, scores: Any) -> Any:
-        """Scores of all components in order; those that are not given are 0."""
+        """Return the scores of all components in order; missing ones are 0."""
         numbers = self.components_[COMPONENT].values
         if COMPONENT in scores.coords and COMPONENT not in scores.dims:
             scores = scores.expand_dims(COMPONENT)
@@ -263,7 +263,7 @@ class XarraySPCATV(BaseEstimator):
 
 @dataclass(frozen=True, eq=False)
 class _Layout:
-    """Which cells are the features, with their weights; from the grid to rows and back."""
+    """Cells that are features, with their weights; converts from the grid to rows and back."""
 
     template: Any  # DataArray of the feature dimensions with their coordinates
     cells: IntArray  # numbers of the cells in use, in C order: the features
@@ -273,19 +273,19 @@ class _Layout:
 
     @property
     def mask(self) -> BoolArray:
-        """The cells in use, in the shape of the grid."""
+        """Cells in use, in the shape of the grid."""
         mask = np.zeros(self.template.size, dtype=bool)
         mask[self.cells] = True
         return mask.reshape(self.template.shape)
 
     def rows(self, matrix: Any) -> Any:
-        """Weighted features (n, P) of a matrix of all cells."""
+        """Return the weighted features (n, P) of a matrix of all cells."""
         if self.weights is None and len(self.cells) == matrix.shape[1]:
             return matrix
         return _rowwise(partial(_kept, self.cells, self.weights), matrix, len(self.cells))
 
     def maps(self, rows: Any, dims: Dims, coords: Any, sizes: dict[Any, int] | None = None) -> Any:
-        """Rows (n, P) of the estimator as maps on the grid, without weights, NaN outside of the mask.
+        """Return rows (n, P) of the estimator as maps on the grid, unweighted, NaN outside of the mask.
 
         `dims` are those of the rows, with `coords`; without `sizes`, the coordinates have their sizes.
         """
@@ -302,18 +302,18 @@ class _Layout:
 
 
 def _coords_without(X: Any, dims: Dims) -> Any:
-    """The coordinates of a DataArray that do not vary along any of these dimensions, as a Dataset."""
+    """Return the coordinates of a DataArray that do not vary along given dimensions, as a Dataset."""
     return X.coords.to_dataset().drop_dims(dims, errors="ignore")
 
 
 def _template(X: Any, feature_dims: Dims) -> Any:
-    """A DataArray of zeros on the grid, with its coordinates."""
+    """Return a DataArray of zeros on the grid, with its coordinates."""
     coords = _coords_without(X, tuple(name for name in X.dims if name not in feature_dims)).coords
     return xr.DataArray(np.zeros([X.sizes[name] for name in feature_dims]), dims=feature_dims, coords=coords)
 
 
 def _layout(X: Any, matrix: Any, template: Any, weights: FloatArray | None) -> _Layout:
-    """The cells that are NaN in all samples, or of weight 0, are left out; others must have no gaps."""
+    """Leave out the cells that are NaN in all samples or have weight 0; others must have no gaps."""
     n_finite, n_nan = _counts(matrix)
     mask = n_nan < matrix.shape[0]
     if weights is not None:
@@ -344,7 +344,7 @@ def _spread(cells: IntArray, weights: FloatArray | None, n_cells: int, rows: Arr
 
 
 def _rowwise(function: Callable[[Array], Array], array: Any, n_columns: int) -> Any:
-    """A function of blocks of whole rows, of an array or of a Dask array."""
+    """Apply a function to blocks of whole rows of an array or of a Dask array."""
     if not hasattr(array, "__dask_graph__"):
         return function(array)
     chunks = array.chunks[0], (n_columns,)
@@ -352,7 +352,7 @@ def _rowwise(function: Callable[[Array], Array], array: Any, n_columns: int) -> 
 
 
 def _checked_estimator(estimator: Any) -> Any:
-    """A copy to be fitted."""
+    """Return a copy of the estimator that can be fitted."""
     if estimator is None:
         return SPCATV()
     if not hasattr(estimator, "structure"):
@@ -374,7 +374,7 @@ def _checked_array(X: Any) -> Any:
 
 
 def _split_dims(X: Any, dim: str | Sequence[str]) -> tuple[Dims, Dims]:
-    """Dimensions of samples and of features."""
+    """Return the dimensions of samples and of features."""
     sample_dims = (dim,) if isinstance(dim, str) else tuple(dim)
     unknown = [name for name in sample_dims if name not in X.dims]
     feature_dims = tuple(name for name in X.dims if name not in sample_dims)
@@ -388,7 +388,7 @@ def _split_dims(X: Any, dim: str | Sequence[str]) -> tuple[Dims, Dims]:
 
 
 def _matrix(X: Any, sample_dims: Dims, feature_dims: Dims) -> Any:
-    """The values in two dimensions, samples and all cells; not copied if possible, Dask arrays not loaded."""
+    """Return the values as samples x cells, without a copy if possible; Dask arrays stay lazy."""
     values = X.transpose(*sample_dims, *feature_dims).data
     n_lead = len(sample_dims)
     if hasattr(values, "__dask_graph__"):
@@ -398,7 +398,7 @@ def _matrix(X: Any, sample_dims: Dims, feature_dims: Dims) -> Any:
 
 
 def _counts(matrix: Any) -> tuple[IntArray, IntArray]:
-    """How many samples are finite, and how many are NaN, for every cell."""
+    """Return the numbers of finite and of NaN samples of every cell."""
     counts = np.isfinite(matrix).sum(axis=0), np.isnan(matrix).sum(axis=0)
     if hasattr(matrix, "__dask_graph__"):
         import dask
@@ -408,7 +408,7 @@ def _counts(matrix: Any) -> tuple[IntArray, IntArray]:
 
 
 def _refuse_gaps(X: Any, matrix: Any, template: Any, bad: BoolArray, used: BoolArray) -> None:
-    """Name the first sample and cell that is not finite, where some are."""
+    """Raise an error that names the first sample and cell that is not finite, if any is."""
     if not bad.any():
         return
     cell = int(np.flatnonzero(bad)[0])
@@ -425,7 +425,7 @@ def _refuse_gaps(X: Any, matrix: Any, template: Any, bad: BoolArray, used: BoolA
 
 
 def _place(template: Any, number: int) -> str:
-    """Where an entry is, such as "lat=2.5, lon=10.0"; by its position where there is no coordinate."""
+    """Return the place of an entry, such as "lat=2.5, lon=10.0"; positions replace missing coordinates."""
     index = np.unravel_index(number, template.shape) if template.ndim else ()
     return ", ".join(
         f"{name}={template[name].values[i]}" if name in template.coords else f"{name}[{i}]"
@@ -434,7 +434,7 @@ def _place(template: Any, number: int) -> str:
 
 
 def _refuse_other_grid(X: Any, template: Any) -> None:
-    """New data must be on the grid of the fit."""
+    """Raise an error if new data are not on the grid of the fit."""
     for name in template.dims:
         if name not in X.dims:
             raise ValueError(f"X has no dimension {name!r}, which the fit had; its dimensions are {X.dims}")
@@ -449,7 +449,7 @@ def _refuse_other_grid(X: Any, template: Any) -> None:
 
 
 def _grid(layout: _Layout, periodic: Dims) -> GridStructure:
-    """The grid of the cells in use; cells that differ in a name are no neighbours."""
+    """Return the grid of the cells in use; cells that differ in a name are no neighbours."""
     template = layout.template
     labels = np.ones(template.shape, dtype=np.int64)
     for axis, name in enumerate(template.dims):
@@ -462,7 +462,7 @@ def _grid(layout: _Layout, periodic: Dims) -> GridStructure:
 
 
 def _weights(template: Any, weights: Any) -> FloatArray | None:
-    """Weights in the shape of the grid."""
+    """Return the weights in the shape of the grid."""
     if weights is None:
         return None
     if isinstance(weights, str):

@@ -1,12 +1,18 @@
-"""Files that are written completely or not at all."""
+"""Files that are written completely or not at all, and locks that one process at a time holds."""
 
 import errno
 import os
 import stat
+import subprocess
+import sys
+import tracemalloc
 
 import pytest
 
-from spcatv._util.files import replacing
+from spcatv._util.files import atomic_folder, locked, read_bytes, replacing
+from spcatv.model import ModelError
+from spcatv.model.checkpoint import CheckpointError, checkpointing
+from spcatv.results import ResultsError, claimed_folder
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no umask")
@@ -60,3 +66,87 @@ def test_errors_name_the_file_and_not_the_one_beside_it(tmp_path):
     with pytest.raises(OSError, match=r"Input/output error: '.*/scores\.tsv'"):
         fail()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_small_file_costs_little_memory(tmp_path):
+    """Its largest allowed size is not what is allocated."""
+    (tmp_path / "small").write_bytes(b"text")
+    tracemalloc.start()
+    try:
+        assert read_bytes(tmp_path / "small", 2**28) == b"text"
+        assert tracemalloc.get_traced_memory()[1] < 2**22
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_lock_is_held_once_and_leaves_nothing(tmp_path):
+    path = tmp_path / "lock"
+    for _ in range(2):
+        with locked(path):
+            with pytest.raises(BlockingIOError, match="lock"), locked(path):
+                pytest.fail("held twice")
+            assert path.exists()
+        assert not path.exists()
+
+
+HOLDER = """
+import sys
+from pathlib import Path
+from spcatv._util.files import atomic_folder, locked
+
+with locked(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_killed_process_holds_no_lock(tmp_path):
+    path = tmp_path / "lock"
+    command = [sys.executable, "-c", HOLDER, str(path)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "held\n"
+    with pytest.raises(BlockingIOError), locked(path):
+        pytest.fail("held twice")
+    process.kill()
+    process.communicate()
+    assert path.exists()
+    with locked(path):
+        pass
+    assert not path.exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "O_NOFOLLOW"), reason="links are followed")
+@pytest.mark.parametrize("there", [False, True])
+def test_a_planted_link_is_refused_and_its_target_left_alone(tmp_path, there):
+    target = tmp_path / "elsewhere" / "target"
+    target.parent.mkdir()
+    if there:
+        target.write_text("mine")
+    (tmp_path / ".out.spca-tv-lock").symlink_to(target)
+    with (
+        pytest.raises(ResultsError, match=r"\.out\.spca-tv-lock"),
+        claimed_folder(tmp_path / "out", overwrite=True),
+    ):
+        pytest.fail("not locked")
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / ".lock").symlink_to(target)
+    with pytest.raises(CheckpointError, match="work"), checkpointing(tmp_path / "work"):
+        pytest.fail("not locked")
+    assert [path.read_text() for path in target.parent.iterdir()] == ["mine"] * there
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EBADF])
+def test_a_lock_that_cannot_be_had_is_an_error(tmp_path, monkeypatch, number):
+    fcntl = pytest.importorskip("fcntl")
+
+    def no_lock(descriptor, operation):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", no_lock)
+    for kind, claim in (
+        (ResultsError, lambda: claimed_folder(tmp_path / "out", overwrite=False)),
+        (ModelError, lambda: atomic_folder(tmp_path / "model", ModelError)),
+        (CheckpointError, lambda: checkpointing(tmp_path / "work")),
+    ):
+        with pytest.raises(kind, match=os.strerror(number)), claim():
+            pytest.fail("not locked")

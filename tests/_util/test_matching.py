@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from spcatv._util.matching import match_rows
-from spcatv._util.text_table import Table, TableError
+from spcatv._util.tables import Table, TableError
 
 NAMES = [f"/data/sub-{number:02d}_map.nii.gz" for number in range(1, 9)]
 

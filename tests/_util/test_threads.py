@@ -13,8 +13,8 @@ from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 from spcatv._util import threads
-from spcatv._util.threads import in_order, most_threads, one_blas_thread, threads_for, together
-from spcatv.kernels import team
+from spcatv._util.threads import in_order, most_threads, one_blas_thread, share_work, threads_for
+from spcatv.kernels import thread_pool
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def test_shares_are_worked_on_at_the_same_time():
         barrier.wait()
         seen.add((number, n_threads, threading.current_thread()))
 
-    together(share, 4, _nothing)
+    share_work(share, 4, _nothing)
     assert sorted(pair[:2] for pair in seen) == [(0, 4), (1, 4), (2, 4), (3, 4)]
     assert len({pair[2] for pair in seen}) == 4
 
@@ -130,11 +130,11 @@ def test_a_busy_team_leaves_the_work_to_the_caller():
 
     def share(number, n_threads):
         if number == 0:
-            together(lambda *inner: calls.append(inner), 3, _nothing)
+            share_work(lambda *inner: calls.append(inner), 3, _nothing)
 
-    together(share, 2, _nothing)
+    share_work(share, 2, _nothing)
     assert calls == [(0, 1)]
-    together(lambda *outer: calls.append(outer), 2, _nothing)
+    share_work(lambda *outer: calls.append(outer), 2, _nothing)
     assert sorted(calls) == [(0, 1), (0, 2), (1, 2)]
 
 
@@ -151,9 +151,9 @@ def test_an_error_in_a_share_ends_all_of_them(failing, error):
         ended.append(number)
 
     with pytest.raises(error, match="no"):
-        together(share, 3, stopped.set)
+        share_work(share, 3, stopped.set)
     assert sorted(ended) == [number for number in range(3) if number != failing]
-    together(lambda *_: None, 3, _nothing)
+    share_work(lambda *_: None, 3, _nothing)
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 5])
@@ -191,7 +191,7 @@ def test_the_first_of_several_failures_is_raised():
     threads_of, ended = {}, [threading.Event() for _ in range(5)]
 
     def first_failing():
-        # `together` prefers an error of the calling thread: the first failure comes from another one
+        # `share_work` prefers an error of the calling thread: the first failure comes from another one
         return 2 if threads_of[3] == threading.main_thread().ident else 3
 
     def make(number):
@@ -217,7 +217,7 @@ def _wait_until_settled(thread):
 
     Then its topmost frame is where threads wait: for a condition, for work, or for the rest of the team.
     """
-    places = (threading.Condition.wait.__code__, threads._serve.__code__, together.__code__)
+    places = (threading.Condition.wait.__code__, threads._serve.__code__, share_work.__code__)
     end = time.monotonic() + 60
     while sys._current_frames()[thread].f_code not in places:
         assert time.monotonic() < end
@@ -243,7 +243,7 @@ def _interrupted(call, number):
         return look
 
     def enter(frame, event, _):
-        frame.f_trace_opcodes = frame.f_code.co_filename in (threads.__file__, team.__file__)
+        frame.f_trace_opcodes = frame.f_code.co_filename in (threads.__file__, thread_pool.__file__)
         return look if frame.f_trace_opcodes else None
 
     before = sys.gettrace()
@@ -265,9 +265,9 @@ def _in_a_block():
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: together(lambda *_: None, 3, _nothing),
+        lambda: share_work(lambda *_: None, 3, _nothing),
         lambda: in_order(lambda number: number, lambda _: None, 4, 3),
-        lambda: team.on_team(lambda *_: None, (), 3),
+        lambda: thread_pool.run_shares(lambda *_: None, (), 3),
         _in_a_block,
     ],
     ids=["shares", "items", "kernel", "libraries"],
@@ -278,8 +278,8 @@ def test_ctrl_c_at_any_moment_leaves_all_threads(call):
         n_places += 1
         counts.clear()
         call()
-        together(lambda _, n_threads: counts.append(n_threads), 3, _nothing)
-        team.on_team(lambda _, n_threads, board: counts.append(n_threads), (), 3)
+        share_work(lambda _, n_threads: counts.append(n_threads), 3, _nothing)
+        thread_pool.run_shares(lambda _, n_threads, board: counts.append(n_threads), (), 3)
         assert counts == [3] * 4, f"place {n_places}"
         assert threads._library_limit() == libraries, f"place {n_places}"
     assert n_places > 5
@@ -288,12 +288,12 @@ def test_ctrl_c_at_any_moment_leaves_all_threads(call):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_fork_has_a_team_of_its_own():
-    together(lambda *_: None, 3, _nothing)
+    share_work(lambda *_: None, 3, _nothing)
     here, there = os.pipe()
     child = os.fork()
     if child == 0:
         calls = []
-        together(lambda *share: calls.append(share), 3, _nothing)
+        share_work(lambda *share: calls.append(share), 3, _nothing)
         os.write(there, b"yes" if sorted(calls) == [(0, 3), (1, 3), (2, 3)] else b"no")
         os._exit(0)
     answered = select.select([here], [], [], 60)[0]

@@ -1,24 +1,22 @@
 """The suite runs, scores what it should score, and ends what takes too long."""
 
 import json
-import re
 import subprocess
 import sys
 import threading
-from importlib import import_module
-from inspect import isgeneratorfunction
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from benchmarks import __main__ as suite
-from benchmarks.kernel import bytes_to_move
 from benchmarks.machine import PeakMemory
-from benchmarks.must_show import PROMISES, verdicts
 from benchmarks.operators import make_chambolle, make_nilearn
-from benchmarks.report import write_atomically
+from benchmarks.promises import verdicts
+from benchmarks.report import comparison, write_atomically
 from benchmarks.scoring import Judge, compare_fits, judge_fit, on_full_box, time_to_gaps
+from benchmarks.sections.kernel import bytes_to_move
+from benchmarks.tables import table_of
 from benchmarks.worker import Entrant, TimeUpError, Worker, WorkerDiedError, interleave
 
 from spcatv import SPCATV
@@ -55,42 +53,52 @@ def test_quick_run_writes_its_files(tmp_path):
     command = [sys.executable, "-m", "benchmarks", "--quick", "--only", "kernel", "--output", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert {path.name for path in tmp_path.iterdir()} >= {"results.md", "results.json"}
     numbers = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
     assert numbers["quick"]
-    assert numbers["machine"]["bandwidth"]["memory"]["bytes_per_second"] > 0
-    rows = numbers["sections"]["kernel"]["rows"]
-    assert rows
+    rows = numbers["sections"]["kernel"]
+    assert {row["dtype"] for row in rows} == {"float32", "float64"}
     for row in rows:
         assert row["seconds"] > 0
         # nothing about its size: two measurements on a busy machine may have any ratio
-        assert row["share"] == pytest.approx(row["bytes"] / row["seconds"] / row["copy_bytes_per_second"])
-    assert {row["verdict"] for row in numbers["must_show"]} == {"not judged", "not measured"}
-    assert "The primal-dual iteration" in (tmp_path / "results.md").read_text(encoding="utf-8")
+        assert row["share"] == pytest.approx(row["GB/s"] / row["copy GB/s"])
+    assert {row["verdict"] for row in numbers["promises"]} == {"not judged", "not measured"}
+    assert "| box 40³ | float32 |" in (tmp_path / "results.md").read_text(encoding="utf-8")
 
 
-def test_a_section_that_is_killed_leaves_its_parts(tmp_path, monkeypatch):
+@pytest.fixture
+def section(monkeypatch):
+    """A section that gives two rows, and is then interrupted."""
+
     def run(options):
-        yield {"rows": [1]}
-        yield {"rows": [1, 2]}
+        yield {"what": "one", "seconds": 1.0}
+        yield {"what": "two", "seconds": 2.0}
         raise KeyboardInterrupt
 
-    section = SimpleNamespace(TITLE="Made up", run=run, table=lambda result: f"{len(result['rows'])} rows")
-    monkeypatch.setitem(sys.modules, "benchmarks.sections.made_up", section)
-    monkeypatch.setitem(suite.SECTIONS, "made-up", "made_up")
-    monkeypatch.setattr("benchmarks.machine.bandwidth", lambda seconds: {})
+    made_up = SimpleNamespace(TITLE="Made up", run=run)
+    monkeypatch.setitem(sys.modules, "benchmarks.sections.made_up", made_up)
+    monkeypatch.setattr(suite, "SECTIONS", ("made_up",))
+    return made_up
+
+
+def test_a_section_that_is_killed_leaves_its_rows(section, tmp_path):
     with pytest.raises(KeyboardInterrupt):
-        suite.main(["--quick", "--only", "made-up", "--output", str(tmp_path)])
-    assert json.loads((tmp_path / "results.json").read_text())["sections"]["made-up"] == {"rows": [1, 2]}
-    assert "2 rows" in (tmp_path / "results.md").read_text()
+        suite.main(["--quick", "--only", "made_up", "--output", str(tmp_path)])
+    rows = json.loads((tmp_path / "results.json").read_text())["sections"]["made_up"]
+    assert [row["what"] for row in rows] == ["one", "two"]
+    assert "| two | 2.00 s |" in (tmp_path / "results.md").read_text()
 
 
-def test_the_long_sections_give_their_parts():
-    """The README names the sections that write what they have after each part: as many as there are."""
-    text = " ".join((ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8").split())
-    named = re.findall(r"`([a-z-]+)`", re.search(r"in the long sections \((.*?)\) after every part", text)[1])
-    modules = {name: import_module(f"benchmarks.sections.{file}") for name, file in suite.SECTIONS.items()}
-    assert sorted(named) == sorted(n for n, module in modules.items() if isgeneratorfunction(module.run))
+def test_two_runs_are_compared_row_by_row():
+    before = {"fit": [{"data": "a", "seconds": 2.0, "processor": 4.0}, {"data": "gone", "seconds": 1.0}]}
+    after = {"fit": [{"data": "a", "seconds": 9.0, "processor": 2.0}, {"data": "new", "seconds": 1.0}]}
+    *_, row = comparison(before, after).splitlines()
+    assert row == "| fit | a | 4.00 s | 2.00 s | 0.5x |"
+    assert "new" not in comparison(before, after)
+
+
+def test_a_missing_time_shows_its_note_and_a_bound():
+    rows = [{"method": "a", "seconds": None, "note": "> 60 s", "ratio": 12.0, "zeros": [0.5, 1.0]}]
+    assert table_of(rows).splitlines()[-1] == "| a | > 60 s | > 12x | 50%, 100% |"
 
 
 def test_nilearn_solves_the_same_problem(problem):
@@ -180,8 +188,20 @@ def test_bytes_of_an_iteration():
 
 def test_promises_without_results_are_not_measured():
     rows = verdicts({}, quick=False)
-    assert len(rows) == len(PROMISES)
     assert {row["verdict"] for row in rows} == {"not measured"}
+
+
+def test_promises_are_judged_by_the_rows_of_their_section():
+    fits = [
+        {"method": "spcatv", "seconds": 1.0, "gaps": [1e-7], "judged": []},
+        {"method": "SparsePCA", "seconds": None, "ratio": 120.0},
+        {"method": "MiniBatchSparsePCA", "seconds": 9.0, "ratio": 9.0},
+    ]
+    fits = [{"data": "ellipsoid volume, 83 x 63,966", **row} for row in fits]
+    found = {row["what"]: (row["measured"], row["verdict"]) for row in verdicts({"fit": fits}, quick=False)}
+    assert found["K = 3 on 83 x 63,966, against SparsePCA"] == ("> 120x", "pass")
+    assert found["same, against MiniBatchSparsePCA"] == ("9x", "miss")
+    assert found["same, against PCA, full SVD"][1] == "not measured"
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):

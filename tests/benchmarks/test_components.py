@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from benchmarks import components
-from benchmarks.reproduce.matched import SIGMA, rotated_at, smoothed
+from benchmarks.reproduce.methods import SIGMA, rotated_at, smoothed
 from benchmarks.reproduce.realdata import QUICK_DATA
 from numpy.testing import assert_allclose
 

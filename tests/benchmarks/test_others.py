@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from benchmarks import others
 from benchmarks.reproduce import realdata
+from benchmarks.study import others
 
 from spcatv.structure import grid
 

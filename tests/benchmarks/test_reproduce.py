@@ -4,15 +4,21 @@ import dataclasses
 
 import numpy as np
 import pytest
-from benchmarks.baselines import SIMULATION_METHODS, Method, fit_sparse_pca, fit_spcatv
-from benchmarks.reproduce import nino, realtables
+from benchmarks.reproduce import nino, tables
 from benchmarks.reproduce.__main__ import main, parse
 from benchmarks.reproduce.comparison import Scores, compare, difference_text
-from benchmarks.reproduce.figure import typical_data_set
-from benchmarks.reproduce.matched import ZEROS_TOL, alpha_for_zeros, matched_methods
+from benchmarks.reproduce.methods import (
+    SIMULATION_METHODS,
+    ZEROS_TOL,
+    Method,
+    alpha_for_zeros,
+    fit_sparse_pca,
+    fit_spcatv,
+    matched_methods,
+)
 from benchmarks.reproduce.real import SHARES, Study, store_of, study
 from benchmarks.reproduce.realdata import QUICK_DATA, Rows, folds, halves, n_regions
-from benchmarks.reproduce.simulation import Size, run_simulation, table_of_tests, table_one
+from benchmarks.reproduce.simulation import Size, run_simulation, table_of_tests, table_one, typical_data_set
 from benchmarks.reproduce.store import Record, Store
 
 from spcatv import SPCATV
@@ -191,13 +197,13 @@ def test_regions_are_connected_pieces():
 
 def test_real_data_are_matched_in_sparsity(tmp_path, monkeypatch):
     pytest.importorskip("nilearn")
-    for module in ("real", "realtables"):
+    for module in ("real", "tables"):
         monkeypatch.setattr(f"benchmarks.reproduce.{module}.SHARES", SHARES[1:2])
     for module in ("real", "realdata"):
         monkeypatch.setattr(f"benchmarks.reproduce.{module}.N_FOLDS", 2)
     monkeypatch.setattr("benchmarks.reproduce.realdata.N_SPLITS", 1)
-    monkeypatch.setattr(realtables, "N_SUBSETS", 2 + 2)
-    report = realtables.real_report(tmp_path, None, jobs=1, quick=True, say=_silent)
+    monkeypatch.setattr(tables, "N_SUBSETS", 2 + 2)
+    report = tables.real_report(tmp_path, None, jobs=1, quick=True, say=_silent)
     for text in (
         "SPCA-TV against",
         "DictLearning (nilearn)",
@@ -218,7 +224,7 @@ def test_real_data_are_matched_in_sparsity(tmp_path, monkeypatch):
             slack = 0.12 if method.key == "spca-tv" else 0.04
             assert np.mean(record.values["sparsity"]) == pytest.approx(SHARES[1], abs=slack), method.key
     with pytest.raises(SystemExit, match="choose among"):
-        realtables.real_report(tmp_path, ["moon"], jobs=1, quick=True, say=_silent)
+        tables.real_report(tmp_path, ["moon"], jobs=1, quick=True, say=_silent)
 
 
 def test_halves_are_judged_by_what_both_show():
@@ -227,9 +233,7 @@ def test_halves_are_judged_by_what_both_show():
     whole = Record(np.stack([one, other, third]), {})
     flipped = np.stack([one, third, np.eye(30)[7], other, np.eye(30)[9]])
     straight = np.stack([one, other, np.eye(30)[8], third, np.eye(30)[10]])
-    split = realtables._split_halves(
-        Study(method, whole, [], 2 * [Record(straight, {}), Record(flipped, {})])
-    )
+    split = tables._split_halves(Study(method, whole, [], 2 * [Record(straight, {}), Record(flipped, {})]))
     np.testing.assert_allclose(split.further_dice, 1)
     assert split.reproducibility[0].verdict == "found again"
     assert "one of several equals" in [record.verdict for record in split.reproducibility]

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.baselines import of_loadings
 from benchmarks.reproduce import realdata
-from benchmarks.reproduce.matched import cut_to_zeros, fit_pca
+from benchmarks.reproduce.methods import cut_to_zeros, fit_pca, of_loadings
 from benchmarks.reproduce.realdata import RealData, folds
 from benchmarks.study import __main__ as command
-from benchmarks.study import work
-from benchmarks.study.age import mean_map, predicted
+from benchmarks.study import fits
+from benchmarks.study.measures import mean_map, predicted
 from benchmarks.study.page import BLOCK, PARTS, filled
 
 from spcatv.structure import grid
@@ -28,7 +27,7 @@ def test_the_page_says_what_the_results_say():
     assert {match["name"] for match in BLOCK.finditer(page)} == set(PARTS)
     assert filled(page, results) == page, "run `make study STUDY_ARGS=--no-fits`"
     assert set(results["data"]) == set(realdata.DATA)
-    assert results["run"]["n_fitted"] <= results["run"]["n_planned"] == len(list(work.pieces(realdata.DATA)))
+    assert results["run"]["n_fitted"] <= results["run"]["n_planned"] == len(list(fits.pieces(realdata.DATA)))
     results["data"]["vbm"]["cells"][-1]["errors"][0] *= 2
     assert filled(page, results) != page
 
@@ -46,9 +45,9 @@ def test_the_pipeline_runs_and_continues(tmp_path, monkeypatch):
         pytest.importorskip(package)
     monkeypatch.setattr(realdata, "N_FOLDS", 2)
     monkeypatch.setattr(realdata, "N_SPLITS", 1)
-    methods = (*work.DIRECT, "sparse-pca")
+    methods = (*fits.DIRECT, "sparse-pca")
     stages = [((0.7, 0.0), "folds", methods), ((0.7,), "halves", ("elastic-net", "spca-tv"))]
-    monkeypatch.setattr(work, "STAGES", stages)
+    monkeypatch.setattr(fits, "STAGES", stages)
     blocks = [f"<!-- generated: {name} -->\n<!-- end -->" for name in PARTS]
     (tmp_path / "index.md").write_text("\n\n".join(["Before.", *blocks, "After."]), encoding="utf-8")
     arguments = ["--quick", "--jobs", "1", "--output", str(tmp_path / "fits"), "--page", str(tmp_path)]
@@ -84,19 +83,19 @@ def test_a_quick_run_leaves_the_study_alone(arguments, message, capsys):
 
 def test_missing_data_are_named(monkeypatch, tmp_path):
     monkeypatch.setattr("benchmarks.data.REAL_DATA", tmp_path)
-    work.opened.cache_clear()
+    fits.opened.cache_clear()
     with pytest.raises(SystemExit, match=r"sst_grid\.npz.*SPCATV_DATA"):
         command.present(["sst"])
 
 
 def test_every_fit_is_made_once_and_all_rows_come_first():
-    found = list(work.pieces(["a", "b"]))
+    found = list(fits.pieces(["a", "b"]))
     # dense PCA, four methods at three shares, and two that are searched: folds, and some halves at one share
     each = (1 + 5 + 20) * (1 + 4 * 3) + 2 * (3 * (1 + 5) + 2 * 5)
     assert len(found) == len(set(found)) == 2 * each
     for piece in found:
-        if piece.method in work.SEARCHED and piece.rows != "all":
-            whole = work.replace(piece, rows="all")
+        if piece.method in fits.SEARCHED and piece.rows != "all":
+            whole = fits.replace(piece, rows="all")
             assert found.index(whole) < found.index(piece)
 
 

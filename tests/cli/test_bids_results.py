@@ -12,9 +12,9 @@ import pytest
 from cli_files import read_tsv
 from stand_ins import write_surfaces, write_volumes
 
-from spcatv._util.entities import ENTITIES
+from spcatv._util.bids import ENTITIES
 from spcatv.cli import main
-from spcatv.results.folder import OLD_REPORT, REPORT
+from spcatv.results.layout import REPORT
 
 pytest.importorskip("nilearn", reason="images are read with nilearn (extra `images`)")
 
@@ -48,7 +48,7 @@ def results(request, tmp_path_factory):
 
 def test_names_and_sidecars(results):
     ignored = [line for line in (results / ".bidsignore").read_text().splitlines() if line[0] != "#"]
-    names = {file.name for file in results.iterdir()} | {REPORT, OLD_REPORT}
+    names = {file.name for file in results.iterdir()} | {REPORT}
     assert set(CORE) < names
     for name in names - set(CORE):
         assert any(fnmatch.fnmatch(name, pattern) for pattern in ignored), name

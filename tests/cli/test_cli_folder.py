@@ -1,7 +1,6 @@
 """The output folder: claimed before the work; it appears whole or not at all."""
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -9,8 +8,8 @@ import sys
 import pytest
 from cli_files import listing
 
+from spcatv._util.files import atomic_folder
 from spcatv.cli import fit, main
-from spcatv.model import atomic_folder
 from spcatv.results import ResultsError, claimed_folder
 
 
@@ -103,7 +102,7 @@ def test_without_permission_also_for_root(array, tmp_path, refused, no_work, mon
     def deny(*args, **options):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("spcatv.results.folder.tempfile.TemporaryFile", deny)
+    monkeypatch.setattr("spcatv.results.layout.tempfile.TemporaryFile", deny)
     line = refused(*run_on(array, tmp_path / "new" / "out"))
     assert f"cannot write to the output folder {tmp_path / 'new' / 'out'} (Permission denied)" in line
     assert listing(tmp_path) == ["X.npy"]
@@ -113,7 +112,7 @@ def test_second_run_is_kept_away(tmp_path):
     out = tmp_path / "out"
     with (
         claimed_folder(out, overwrite=False),
-        pytest.raises(ResultsError, match="another run is writing to the output folder"),
+        pytest.raises(ResultsError, match="another process is writing to"),
         claimed_folder(out, overwrite=True),
     ):
         pytest.fail("claimed twice")
@@ -163,53 +162,39 @@ def test_what_a_killed_run_leaves_is_removed_by_the_next(array, tmp_path, holder
     out = tmp_path / "out"
     other = holder(tmp_path / "out2")
     process = holder(out)
-    (partial,) = tmp_path.glob(".out.*.spcatv-partial")
-    assert "another run is writing" in refused(*run_on(array, out))
+    (partial,) = tmp_path.glob(".out.spca-tv-partial")
+    assert "another process is writing" in refused(*run_on(array, out))
     assert partial.is_dir(), "a process holds it"
     process.kill()
     process.wait()
     assert partial.is_dir()
-    foreign = [tmp_path / ".out.backup.spcatv-partial", tmp_path / ".out.0123abcd.spcatv-partial.tar"]
+    foreign = [tmp_path / ".out.backup.spca-tv-partial", tmp_path / ".out.spca-tv-partial.tar"]
     for folder in foreign:
         folder.mkdir()
-    (tmp_path / ".out.0123abcd.spcatv-partial").symlink_to(foreign[0])
     done(*run_on(array, out))
     assert not partial.exists()
     # what is not of our making stays, and so does what another run still writes
     assert all(folder.is_dir() for folder in foreign)
-    assert (tmp_path / ".out.0123abcd.spcatv-partial").is_symlink()
-    (others,) = tmp_path.glob(".out2.*.spcatv-partial")
+    (others,) = tmp_path.glob(".out2.spca-tv-partial")
     other.communicate("")
     assert not others.exists()
     assert other.returncode == 0
 
 
-@pytest.mark.skipif(os.name != "posix", reason="folders are locked on POSIX only")
-def test_a_folder_that_another_process_writes_without_a_claim_stays(array, tmp_path, done):
-    """As `SPCATV.save` does: it holds its hidden folder, too."""
-    with atomic_folder(tmp_path / "out") as unfinished:
-        done(*run_on(array, tmp_path / "out"))
-        assert unfinished.is_dir()
+def test_a_folder_that_another_process_writes_is_left_to_it(array, tmp_path, refused):
+    with atomic_folder(tmp_path / "out", ValueError) as unfinished:
+        assert "another process is writing" in refused(*run_on(array, tmp_path / "out"))
         (unfinished / "file").write_text("x")
-        shutil.rmtree(tmp_path / "out")
     assert listing(tmp_path / "out") == ["file"]
 
 
-def test_a_report_outlives_the_results_that_it_is_about(array, tmp_path, done, capsys):
+def test_a_note_counts_what_is_replaced(array, tmp_path, done, capsys):
     out = tmp_path / "out"
     done(*run_on(array, out))
-    (out / "desc-SPCATV_report.html").write_text("about the first results")
     assert main(run_on(array, out, "--n-components", "1", "--overwrite")) == 0
     said = capsys.readouterr().err
     assert said.count("\n") == 1
-    assert said.startswith("spca-tv: note: the ")
-    assert f"files of an earlier run in {out} will be replaced; its report is kept as " in said
-    assert not (out / "desc-SPCATV_report.html").exists()
-    assert (out / "desc-SPCATV_report.old.html").read_text() == "about the first results"
-    # it outlives a second run, too, unless there is a newer one
-    assert main(run_on(array, out, "--overwrite", "--quiet")) == 0
-    assert capsys.readouterr().err == ""
-    assert (out / "desc-SPCATV_report.old.html").read_text() == "about the first results"
+    assert f"files of an earlier run in {out} will be replaced" in said
 
 
 def test_a_new_folder_needs_no_note(array, tmp_path, capsys):
@@ -224,7 +209,7 @@ def test_failure_leaves_nothing_but_what_is_kept(array, tmp_path, monkeypatch, c
     monkeypatch.setattr(fit, "write_results", fail)
     assert main(run_on(array, tmp_path / "new" / "out")) == 1
     note, error = capsys.readouterr().err.splitlines()
-    assert note.startswith("spca-tv: note: 5 finished pieces of the work are kept. To go on: ")
+    assert note.startswith("spca-tv: note: 5 finished pieces of the work are kept. To resume: ")
     assert error == "spca-tv: error: out of memory"
     assert listing(tmp_path / "new") == [".out.spca-tv-checkpoint"]
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spcatv._util.text_table import TableError, read_table
+from spcatv._util.tables import TableError, read_table
 from spcatv.cli.inputs import sample_files
-from spcatv.cli.kinds import InputError
-from spcatv.results.writing import table_text
+from spcatv.cli.parser import InputError
+from spcatv.results.write import table_text
 
 
 @pytest.fixture

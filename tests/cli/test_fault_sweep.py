@@ -19,7 +19,6 @@ import pytest
 from cli_files import AFFINE, fields
 
 from spcatv.cli import main
-from spcatv.model import folder as model_folder
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="finds the paths of descriptors in /proc"),
@@ -67,12 +66,6 @@ class Faults:
 
             return call
 
-        def exchanged(first, second, exchange=model_folder._exchange):
-            with contextlib.suppress(OSError):
-                self.check("rename", first)
-                return exchange(first, second)
-            return False
-
         with pytest.MonkeyPatch.context() as patch:
             for module in (io, builtins):
                 patch.setattr(module, "open", self._open(io.open))
@@ -81,7 +74,6 @@ class Faults:
             patch.setattr(os, "fsync", checked("fsync", os.fsync))
             patch.setattr(os, "replace", checked("rename", os.replace))
             patch.setattr(os, "rename", checked("rename", os.rename))
-            patch.setattr(model_folder, "_exchange", exchanged)
             # NumPy would write to the descriptor, in C
             patch.setattr(np.lib.format, "isfileobj", lambda file: False, raising=False)
             patch.setattr("numpy.lib._format_impl.isfileobj", lambda file: False, raising=False)

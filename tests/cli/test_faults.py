@@ -78,7 +78,7 @@ def test_a_full_disk(array, mounted, capsys, monkeypatch, done):
     note, error = capsys.readouterr().err.splitlines()
     assert error.startswith("spca-tv: error: ")
     assert words in error
-    assert "finished pieces of the work are kept. To go on: spca-tv fit" in note
+    assert "finished pieces of the work are kept. To resume: spca-tv fit" in note
     assert listing(disk) == [".out.spca-tv-checkpoint", "other"]
     (disk / "other").unlink()
     done(*command(array, out), "--resume", "--quiet")
@@ -147,15 +147,15 @@ def test_an_array_that_changes_while_it_is_read(array, tmp_path, monkeypatch, ca
 
 
 def test_an_image_that_changes_while_it_is_read(volumes, tmp_path, monkeypatch, capsys):
-    from spcatv.images import matrix
+    from spcatv.images.spaces.volume import VolumeSamples
 
-    read = matrix._read
+    read = VolumeSamples._read
 
-    def change(image, rows):
-        read(image, rows)
+    def change(*args):
         (volumes / "sub-03_map.nii.gz").touch()
+        return read(*args)
 
-    monkeypatch.setattr(matrix, "_read", change)
+    monkeypatch.setattr(VolumeSamples, "_read", change)
     argv = [
         "fit",
         str(volumes / "sub-*.nii.gz"),

@@ -116,38 +116,6 @@ def test_an_error_of_the_disk_is_told_as_such(study, capsys, name):
     assert os.strerror(errno.EIO) in line
 
 
-def external(nib, name, values="values.bin"):
-    """A GIFTI file whose values lie in another file."""
-    text = nib.gifti.GiftiImage(
-        darrays=[nib.gifti.GiftiDataArray(np.zeros(4, np.float32), datatype="NIFTI_TYPE_FLOAT32")]
-    ).to_bytes()
-    begin, end = text.index(b"<Data>"), text.index(b"</Data>")
-    text = text[:begin] + b"<Data>" + text[end:]
-    text = text.replace(b"GZipBase64Binary", b"ExternalFileBinary")
-    text = text.replace(b'ExternalFileName=""', f'ExternalFileName="{values}"'.encode())
-    Path(name).write_bytes(text)
-
-
-def test_external_values_of_gifti_lie_in_the_same_folder(study, tmp_path, capsys):
-    from spcatv.images.loading import ImageError, open_gifti
-
-    inside = tmp_path / "inside"
-    inside.mkdir()
-    values = np.arange(4, dtype=np.float32)
-    for file in (inside / "values.bin", tmp_path / "secret.bin"):
-        values.tofile(file)
-    (inside / "link.bin").symlink_to(tmp_path / "secret.bin")
-    os.mkfifo(inside / "pipe.bin")
-    (inside / "sub").symlink_to(tmp_path)
-    external(study, inside / "lh.good.gii")
-    np.testing.assert_array_equal(open_gifti(inside / "lh.good.gii").darrays[0].data, values)
-    for name in ("../secret.bin", str(tmp_path / "secret.bin"), "link.bin", "pipe.bin", "sub/secret.bin"):
-        external(study, inside / "lh.bad.gii", name)
-        with pytest.raises(ImageError) as caught:
-            open_gifti(inside / "lh.bad.gii")
-        assert "bad.gii" in str(caught.value) or Path(name).name in str(caught.value)
-
-
 def test_errors_name_the_file(study, capsys):
     nib, rng = study, np.random.default_rng(0)
     np.save("empty.npy", np.zeros((6, 0)))

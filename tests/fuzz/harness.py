@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from mutations import mutated, mutated_gzip, mutated_json, mutated_stream
 
 from spcatv.cli import main as command_line
-from spcatv.model.files import _document_sha256, _manifest
+from spcatv.model.folder import _document_sha256, _manifest
 from spcatv.results import read_results
 from spcatv.structure import icosphere
 

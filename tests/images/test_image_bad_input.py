@@ -99,12 +99,12 @@ def test_masks_without_sense(three, tmp_path, values, how):
 
 
 def test_a_mask_that_is_no_image(three, tmp_path):
-    refused(r"nowhere\.nii: no such file, nor a rule", three, mask=tmp_path / "nowhere.nii")
-    refused(r"grey: no such file, nor a rule for a mask .*'gm-template'", three, mask="grey")
+    refused(r"nowhere\.nii: no such file, nor a strategy", three, mask=tmp_path / "nowhere.nii")
+    refused(r"grey: no such file, nor a strategy for a mask .*'gm-template'", three, mask="grey")
     refused(r"the mask: not a volume", three, mask=42)
     with_nothing = saved(tmp_path / "nothing.nii.gz", value=0)
-    refused(r"their mask is empty", [with_nothing, with_nothing])
-    refused(r"rule 'background' is empty", [with_nothing, with_nothing], mask="background")
+    refused(r"'nonzero' is empty", [with_nothing, with_nothing])
+    refused(r"'background' is empty", [with_nothing, with_nothing], mask="background")
 
 
 def test_one_image_or_none(three):
@@ -224,9 +224,7 @@ def test_surfaces_that_do_not_match(tmp_path):
     write_curv(tmp_path / "lh.good", np.arange(50.0))
     good = {"left": [tmp_path / "lh.good"]}
     refused("mask array has shape", good, surface=surface, mask=np.ones(3))
-    refused(
-        r"lh\.a: the mask does not fit: it has 40", good, surface=surface, mask={"left": tmp_path / "lh.a"}
-    )
+    refused(r"lh\.a: holds 40 values", good, surface=surface, mask={"left": tmp_path / "lh.a"})
     refused(r"lh\.b: no such file", good, surface=surface, mask=tmp_path / "lh.b")
     both = {"left": (coords, triangles), "right": (coords, triangles)}
     refused("mask.gii: its name does not say", good, surface=both, mask="mask.gii")

@@ -3,6 +3,7 @@
 import warnings
 from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,9 +14,11 @@ import nibabel as nib
 from spcatv import SPCATV, ImageSPCATV, ImageSPCATVCV
 from spcatv._util import threads
 from spcatv.data import Data
-from spcatv.images import ImageError, make_reading, read_cohort, row_cache, runs, volume_files
-from spcatv.images import matrix as reading_matrix
-from spcatv.images.matrix import Storage
+from spcatv.images import ImageError, loader, make_reading, preprocessing, read_cohort
+from spcatv.images import cache as image_cache
+from spcatv.images.loader import Storage
+from spcatv.images.spaces import volume
+from spcatv.progress import FileRead, listening
 
 SHAPE, N_IMAGES = (7, 6, 5), 12
 AFFINE = np.diag([3.0, 3.0, 3.0, 1.0])
@@ -47,7 +50,7 @@ def mask(cohort):
 @pytest.fixture
 def unzipped(monkeypatch):
     """The names of the images whose values were read."""
-    names, own = [], volume_files.streamed
+    names, own = [], volume.streamed
 
     def counted(image):
         path = Path(image.get_filename())
@@ -55,7 +58,7 @@ def unzipped(monkeypatch):
             names.append(path.name[:6])
         return own(image)
 
-    monkeypatch.setattr(volume_files, "streamed", counted)
+    monkeypatch.setattr(volume, "streamed", counted)
     return names
 
 
@@ -100,11 +103,13 @@ def test_rows_on_disk_are_those_in_memory(cohort, mask, tmp_path, standardize, c
 
 def test_threads_give_the_same_bits(cohort, mask, tmp_path, monkeypatch):
     def read(n_threads, **where):
-        monkeypatch.setattr(reading_matrix, "most_threads", lambda: n_threads)
+        monkeypatch.setattr(loader, "most_threads", lambda: n_threads)
         monkeypatch.setattr(threads, "most_threads", lambda: n_threads)
         names = []
-        found = read_cohort(cohort, mask=mask, progress=lambda *step: names.append(step), **where)
-        assert names == [(n + 1, N_IMAGES, str(path)) for n, path in enumerate(cohort)]
+        heard = SimpleNamespace(hear=lambda event: names.append(event) and False)
+        with listening(heard):
+            found = read_cohort(cohort, mask=mask, **where)
+        assert names == [FileRead(n + 1, N_IMAGES, str(path)) for n, path in enumerate(cohort)]
         return found.X
 
     expected = read(1)
@@ -178,12 +183,11 @@ def test_masks_of_other_grids_have_other_rows(tmp_path):
         assert np.array_equal(found.X, read_cohort(files, **asked).X)
 
 
-@pytest.mark.parametrize("where", ["cache", "memory"])
-def test_another_nilearn_reads_anew(cohort, mask, tmp_path, unzipped, monkeypatch, where):
-    asked = {"mask": mask, "reading": make_reading(smoothing_fwhm=4), where: tmp_path / where}
+def test_another_nilearn_reads_again(cohort, mask, tmp_path, unzipped, monkeypatch):
+    asked = {"mask": mask, "reading": make_reading(smoothing_fwhm=4), "cache": tmp_path / "cache"}
     read_cohort(cohort, **asked)
     own = metadata.version
-    monkeypatch.setattr(row_cache, "version", lambda name: "99" if name == "nilearn" else own(name))
+    monkeypatch.setattr(image_cache, "version", lambda name: "99" if name == "nilearn" else own(name))
     read_cohort(cohort, **asked)
     assert len(unzipped) == 2 * N_IMAGES
 
@@ -224,66 +228,22 @@ def test_a_computed_mask_is_computed_once(cohort, tmp_path, unzipped):
         assert found.mask_report == expected.mask_report
         assert np.array_equal(found.X, expected.X)
     # what was kept is not trusted if it is damaged
-    (kept,) = (tmp_path / "cache").glob("spcatv-mask-*.npz")
+    (kept,) = (tmp_path / "cache").glob("spcatv-sums-*.npy")
     kept.write_bytes(kept.read_bytes()[:-100])
     assert read_cohort(cohort, cache=tmp_path / "cache").mask_report == expected.mask_report
     assert len(unzipped) == 3 * N_IMAGES
 
 
-def test_a_mask_goes_on_where_it_was_interrupted(cohort, tmp_path, unzipped, monkeypatch):
-    expected = read_cohort(cohort)
-    monkeypatch.setattr("spcatv.images.voxel_statistics.IMAGES_BETWEEN_SAVES", 4)
-    whole = cohort[9].read_bytes()
-    cohort[9].write_bytes(whole[:200])
-    times = cohort[9].stat().st_mtime_ns
-    with pytest.raises(ImageError, match=r"sub-10\.nii\.gz"):
-        read_cohort(cohort, cache=tmp_path / "cache")
-    cohort[9].write_bytes(whole)
-    assert times != cohort[9].stat().st_mtime_ns
-    unzipped.clear()
-    # the repaired file makes it another set of images
-    assert np.array_equal(read_cohort(cohort, cache=tmp_path / "cache").X, expected.X)
-    assert len(unzipped) == 2 * N_IMAGES
-
-
-def test_sums_for_a_mask_are_kept_on_the_way(cohort, tmp_path, unzipped, monkeypatch):
-    from spcatv.images import voxel_statistics
-
-    monkeypatch.setattr(voxel_statistics, "IMAGES_BETWEEN_SAVES", 4)
-    monkeypatch.setattr(voxel_statistics, "most_threads", lambda: 1)
-    own, opened = voxel_statistics._parts, volume_files.open_all(cohort)
-    expected = voxel_statistics.voxel_statistics(opened)
-    left = [9]
-
-    def stop(frame):
-        left[0] -= 1
-        if left[0] < 0:
-            raise KeyboardInterrupt
-        return own(frame)
-
-    monkeypatch.setattr(voxel_statistics, "_parts", stop)
-    with voxel_statistics.kept_statistics(tmp_path / "cache"):
-        with pytest.raises(KeyboardInterrupt):
-            voxel_statistics.voxel_statistics(opened)
-        unzipped.clear()
-        monkeypatch.setattr(voxel_statistics, "_parts", own)
-        found = voxel_statistics.voxel_statistics(opened)
-    assert unzipped == [path.name[:6] for path in cohort[8:]]
-    assert np.array_equal(found.sums.total, expected.sums.total)
-    assert np.array_equal(found.n_nonzero, expected.n_nonzero)
-    assert found.share_negative == expected.share_negative
-
-
 def test_all_files_that_cannot_be_read_are_named(cohort, mask, tmp_path, monkeypatch):
-    own = volume_files.streamed
+    own = volume.streamed
 
     def damaged(image):
         if Path(image.get_filename()) in (cohort[5], cohort[6]):
             raise EOFError
         return own(image)
 
-    monkeypatch.setattr(volume_files, "streamed", damaged)
-    monkeypatch.setattr(reading_matrix, "most_threads", lambda: 6)
+    monkeypatch.setattr(volume, "streamed", damaged)
+    monkeypatch.setattr(loader, "most_threads", lambda: 6)
     for where in ({"mask": mask}, {"mask": None}, {"mask": mask, "cache": tmp_path / "cache"}):
         with pytest.raises(ImageError, match=r"sub-06\.nii\.gz: cannot be read.*sub-07\.nii\.gz: cannot"):
             read_cohort(cohort, **where)
@@ -309,11 +269,11 @@ def test_runs_are_cleaned_on_disk_as_in_memory(tmp_path, monkeypatch):
     assert found.dropped == expected.dropped
     assert len(list((tmp_path / "cache").glob("spcatv-rows-*.rows"))) == 6
     # another nilearn cleans anew
-    calls, own = [], runs.clean_runs
-    monkeypatch.setattr(reading_matrix, "clean_runs", lambda *given: calls.append(1) or own(*given))
+    calls, own = [], preprocessing.clean_runs
+    monkeypatch.setattr(loader, "clean_runs", lambda *given: calls.append(1) or own(*given))
     read_cohort(paths, cache=tmp_path / "cache", **asked)
     assert not calls
-    monkeypatch.setattr(row_cache, "version", lambda name: "99")
+    monkeypatch.setattr(image_cache, "version", lambda name: "99")
     read_cohort(paths, cache=tmp_path / "cache", **asked)
     assert len(calls) == 3
     # other confounds are cleaned anew
@@ -359,10 +319,8 @@ def test_a_matrix_without_room_is_refused_before_anything_is_read(cohort, mask, 
         image.uncache()
     values = [nib.Nifti1Image(image.get_fdata(dtype=np.float32), AFFINE) for image in images]
     unzipped.clear()
-    with pytest.raises(ImageError, match="images that are no files cannot be kept on disk"):
+    with pytest.raises(ImageError, match="images that are not files cannot be kept on disk"):
         read_cohort(values, mask=mask, memory_limit=3_000, cache=tmp_path / "cache")
-    with pytest.raises(ValueError, match="memory and cache"):
-        ImageSPCATV(mask=mask, memory=tmp_path / "m", cache=tmp_path / "c").fit(cohort)
     with pytest.raises(TypeError, match="cache must be the path"):
         ImageSPCATV(mask=mask, cache=7).fit(cohort)
     assert not unzipped

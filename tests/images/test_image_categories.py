@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 
 from spcatv.images import ImageError, ImageSPCATV, read_cohort
-from spcatv.images.categories import given_columns
 from spcatv.images.confounds import read_confounds
 
 SHAPE = (5, 4, 3)
@@ -112,9 +111,3 @@ def test_a_single_group_changes_nothing(data):
     np.testing.assert_allclose(cohort(X, one).X, cohort(X, table[["age"]]).X, atol=1e-12)
     with pytest.raises(ImageError, match=r"no column has more than one value \(scanner\)"):
         cohort(X, one[["scanner"]])
-
-
-def test_the_columns_of_the_table_are_told():
-    levels = {"sex": ("F", "M"), "site": ("a", "b", "c"), "scanner": ("only",)}
-    names = ("age", "sex = M", "site = b", "site = c")
-    assert given_columns(names, levels) == ["age", "sex", "site", "scanner"]

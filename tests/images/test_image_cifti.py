@@ -11,7 +11,8 @@ import nibabel as nib
 from nibabel.cifti2 import BrainModelAxis, Cifti2Image, ScalarAxis, SeriesAxis
 
 from spcatv import SPCATV
-from spcatv.images import ImageError, ImageSPCATV, cifti_files, make_reading, read_cohort
+from spcatv.images import ImageError, ImageSPCATV, make_reading, read_cohort
+from spcatv.images.spaces import cifti
 from spcatv.structure import concat, grid, icosphere, mesh
 
 N_IMAGES = 10
@@ -122,18 +123,15 @@ def test_series_and_images_give_the_same_rows(grayordinates, monkeypatch):
     path = grayordinates.folder / "all.dtseries.nii"
     nib.save(series, path)
     # so small that the file is read in many blocks
-    monkeypatch.setattr("spcatv.images.cifti_files.BLOCK_VALUES", 1000)
+    monkeypatch.setattr("spcatv.images.spaces.cifti.BLOCK_VALUES", 1000)
     expected = in_feature_order(grayordinates)
     for imgs in (path, series, nib.load(path), [nib.load(p) for p in grayordinates.paths]):
-        seen = []
         cohort = read_cohort(
             imgs,
             surface=grayordinates.surfaces,
             reading=make_reading(standardize_runs=False),
-            progress=lambda *step, seen=seen: seen.append(step),
         )
         assert np.array_equal(cohort.X, expected)
-        assert [step[2] for step in seen] == list(cohort.names)
 
 
 def test_mask_and_bad_grayordinates(grayordinates):
@@ -207,14 +205,14 @@ def test_bad_input(grayordinates, fitted, tmp_path):
 
 def test_grayordinates_are_parsed_once(grayordinates, tmp_path, monkeypatch):
     parsed = []
-    own = cifti_files._axis
-    monkeypatch.setattr(cifti_files, "_axis", lambda xml, number: parsed.append(number) or own(xml, number))
+    own = cifti._axis
+    monkeypatch.setattr(cifti, "_axis", lambda xml, number: parsed.append(number) or own(xml, number))
     # nibabel itself would parse all of it
-    monkeypatch.setattr(cifti_files, "open_volume", None)
+    monkeypatch.setattr(cifti, "open_volume", None)
     series = tmp_path / "run.dtseries.nii"
     times = SeriesAxis(start=0, step=0.8, size=3)
     nib.save(Cifti2Image(grayordinates.values[:3], (times, grayordinates.axis)), series)
-    files = cifti_files.open_all([*grayordinates.paths[:3], series])
+    files = cifti.open_all([*grayordinates.paths[:3], series])
     assert parsed.count(1) == 1
     assert all(file.axis is files[0].axis for file in files)
     assert files[0].axis == grayordinates.axis
@@ -235,4 +233,4 @@ def test_as_many_other_grayordinates_are_refused(grayordinates, tmp_path, change
     path = tmp_path / "other.dscalar.nii"
     nib.save(Cifti2Image(grayordinates.values[:1], (ScalarAxis(["thickness"]), axis)), path)
     with pytest.raises(ImageError, match=r"other\.dscalar\.nii: has other vertices or voxels"):
-        cifti_files.open_all([grayordinates.paths[0], path])
+        cifti.open_all([grayordinates.paths[0], path])

@@ -132,7 +132,7 @@ def test_wrong_tables(data, tmp_path):
 
 def test_confounds_are_checked_before_any_image_is_read(data, monkeypatch):
     X, confounds = data
-    monkeypatch.setattr("spcatv.images.volume.Volume.frames", lambda self: pytest.fail("read"))
+    monkeypatch.setattr("spcatv.images.spaces.volume.Volume.frames", lambda self: pytest.fail("read"))
     with pytest.raises(ImageError, match="has 19 rows"):
         read_cohort(images(X), confounds=confounds[:-1])
 
@@ -179,7 +179,7 @@ def test_rows_of_a_frame_are_matched_to_files(data, tmp_path):
             found = read_cohort(files, mask=mask, confounds=table, dtype="float64")
             np.testing.assert_array_equal(found.X, expected)
             assert "rows matched by" in found.matched
-            assert found.preparation.confounds.names == ("age",)
+            assert found.preparation.confounds.columns == ("age",)
     with pytest.raises(ImageError, match="confounds: no row is about sub-05"):
         read_cohort(files, mask=mask, confounds=people[people["participant_id"] != 5])
     with pytest.raises(ImageError, match="confounds: no column is left beside those"):

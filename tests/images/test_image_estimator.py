@@ -29,7 +29,7 @@ def test_has_the_parameters_of_spcatv():
     shared = set(plain) - {"structure", "dtype"}
     assert {name: plain[name] for name in shared} == {name: image[name] for name in shared}
     reading = {"smoothing_fwhm", "resample", "target_affine", "standardize_runs", "detrend", "high_pass"}
-    reading |= {"low_pass", "t_r", "run_confounds", "memory", "cache"}
+    reading |= {"low_pass", "t_r", "run_confounds", "cache"}
     assert set(image) - set(plain) == {"mask", "surface", "bad_features", "standardize"} | reading
     assert image["dtype"] == "float32"
 

@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("nilearn")
 
 from spcatv import ImageSPCATV
-from spcatv.images import ImageError, formats, read_cohort
-from spcatv.images.space import Opened, Samples, Space, VoxelSet
+from spcatv.images import ImageError, read_cohort, spaces
+from spcatv.images.spaces.base import Opened, Samples, Space, VoxelSet, consecutive_runs
 from spcatv.structure import grid
 
 SHAPE = (5, 4, 3)
@@ -23,17 +23,11 @@ class TextSamples(Samples):
     paths: tuple[Path, ...]
 
     @property
-    def files(self):
-        return self.paths
+    def runs(self):
+        return consecutive_runs((str(path), 1, (path,), None, False) for path in self.paths)
 
-    @property
-    def names(self):
-        return tuple(map(str, self.files))
-
-    def _filled(self, out):
-        for number, file in enumerate(self.files):
-            out[number] = np.loadtxt(file)[self.space.labels.ravel() != 0]
-            yield
+    def _read(self, number, out, summed):
+        out[0] = np.loadtxt(self.paths[number])[self.space.places()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,11 +48,14 @@ class TextSpace(Space):
     def find(cls, imgs, mask, surface):
         space = cls(np.ones(SHAPE, dtype=np.int32))
         samples = space.open(imgs)
-        return Opened(samples.names, lambda: (space, samples, f"all {space.n_features} numbers"))
+        return Opened(samples.names, lambda cache: (space, samples, f"all {space.n_features} numbers"))
 
     @property
     def n_features(self):
         return int(np.count_nonzero(self.labels))
+
+    def places(self):
+        return np.flatnonzero(self.labels)
 
     def structure(self):
         return grid(self.labels)
@@ -98,7 +95,7 @@ class TextSpace(Space):
 
 @pytest.fixture
 def files(tmp_path, monkeypatch):
-    monkeypatch.setattr(formats, "SPACES", (TextSpace, *formats.SPACES))
+    monkeypatch.setattr(spaces, "SPACES", (TextSpace, *spaces.SPACES))
     rng = np.random.default_rng(0)
     folder = tmp_path / "numbers"
     folder.mkdir()

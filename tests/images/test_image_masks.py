@@ -1,4 +1,4 @@
-"""The automatic mask: the rule that fits the images, and a warning where the mask is hardly the brain."""
+"""Computed masks: one strategy, and a warning if the mask is probably not a brain mask."""
 
 import warnings
 
@@ -10,12 +10,10 @@ pytest.importorskip("nilearn")
 import nibabel as nib
 
 from spcatv.images import ImageError, MaskWarning
-from spcatv.images.mask_rules import STRATEGIES
-from spcatv.images.volume_files import open_all
-from spcatv.images.volume_mask import find_mask
+from spcatv.images.masking import STRATEGIES
+from spcatv.images.spaces.volume import VolumeSpace
 
 N_IMAGES = 12
-SCANNER, MNI = 1, 4
 
 
 @pytest.fixture(scope="module")
@@ -39,19 +37,15 @@ def contrasts(shape, seed=0):
     return [common + smooth(rng, shape) for _ in range(N_IMAGES)]
 
 
-def masked(arrays, affine, *, code=None, mask=None):
+def masked(arrays, affine, *, mask=None):
     """The mask, its report and the warnings."""
     images = []
     for values in arrays:
-        image = nib.Nifti1Image(values.astype(np.float32), affine)
-        if code is not None:
-            image.set_sform(affine, code)
-            image.set_qform(affine, code)
-        images.append(image)
+        images.append(nib.Nifti1Image(values.astype(np.float32), affine))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        labels, _, report = find_mask(open_all(images), mask)
-    return labels != 0, report, [str(one.message) for one in caught if one.category is MaskWarning]
+        space, _, report = VolumeSpace.find(images, mask, None).place(None)
+    return space.mask, report, [str(one.message) for one in caught if one.category is MaskWarning]
 
 
 def overlap(mask, truth):
@@ -68,7 +62,7 @@ def test_a_background_of_zeros_or_nan_decides(brain, outside):
 
 
 def test_islands_are_kept(brain):
-    """nilearn's rule takes the largest part only: one hippocampus of two."""
+    """nilearn's "background" takes the largest part only: one hippocampus of two."""
     inside, affine = brain
     parts = np.zeros_like(inside)
     middle = np.array(inside.shape) // 2
@@ -107,81 +101,55 @@ def test_lesions_are_kept_though_most_images_are_zero_there(brain):
     assert "in any of 12 images" in report
 
 
-@pytest.mark.parametrize("code", [MNI, None])
-def test_contrasts_with_values_in_the_air_get_the_template_and_a_warning(brain, code):
+def test_values_everywhere_are_warned_about(brain):
+    """No voxel is 0: the mask is the whole box, and the warning names the other strategies."""
     inside, affine = brain
-    mask, report, said = masked(contrasts(inside.shape), affine, code=code)
-    assert "'whole-brain-template'" in report
-    assert overlap(mask, inside) > 0.9
-    (line,) = said
-    assert "check that the images are in its space" in line
-
-
-def test_contrasts_in_another_space_get_the_brightest_part_if_the_air_is_dark(brain):
-    inside, affine = brain
-    weight = 0.05 + gaussian_filter(inside.astype(float), 0.5)
-    mask, report, said = masked([x * weight for x in contrasts(inside.shape)], affine, code=SCANNER)
-    assert "'epi' from the root mean square" in report
-    assert overlap(mask, inside) > 0.85
-    assert said == []
-
-
-def test_contrasts_of_which_no_rule_knows_the_brain_are_warned_about(brain):
-    inside, affine = brain
-    mask, report, said = masked(contrasts(inside.shape), affine, code=SCANNER)
+    mask, report, said = masked(contrasts(inside.shape), affine)
     assert mask.all()
     assert "doubtful: it fills 100 % of the box" in report
     (line,) = said
-    assert "fills 100 % of the box and covers parts of 6 of the 6 faces of the box" in line
-    assert all(rule in line for rule in STRATEGIES)
+    assert "'nonzero' fills 100 % of the box" in line
+    assert all(strategy in line for strategy in STRATEGIES)
 
 
-@pytest.mark.parametrize("zeros", [False, True])
-def test_raw_images_get_the_bright_part(brain, zeros):
-    """The air of raw images is noise, which some scanners cut off at 0."""
+@pytest.mark.parametrize("strategy", ["background", "epi"])
+def test_masks_of_nilearn_are_those_of_the_mean_image(brain, strategy):
+    from nilearn import masking
+
     inside, affine = brain
     rng = np.random.default_rng(2)
     bright = 1000 * gaussian_filter(inside.astype(float), 0.5)
     arrays = [np.abs(bright + 20 * rng.standard_normal(inside.shape)).round() for _ in range(N_IMAGES)]
-    if zeros:
-        arrays = [np.maximum(x - 15, 0) for x in arrays]
-    mask, report, said = masked(arrays, affine, code=SCANNER)
-    assert "'epi' from the mean" in report
+    mask, report, _ = masked(arrays, affine, mask=strategy)
+    mean = nib.Nifti1Image(np.mean(arrays, axis=0).astype(np.float32), affine)
+    expected = getattr(masking, f"compute_{strategy}_mask")(mean)
+    assert np.array_equal(mask, np.asanyarray(expected.dataobj) != 0)
+    assert f"nilearn's {strategy!r} from the mean of 12 images" in report
+    if strategy == "epi":
+        assert overlap(mask, inside) > 0.9
+
+
+def test_a_tiny_mask_of_nilearn_is_warned_about(brain):
+    """Zeros around a few voxels may be wanted; a strategy of nilearn looks for a whole brain."""
+    inside, affine = brain
+    part = np.zeros_like(inside)
+    middle = np.array(inside.shape) // 2
+    part[tuple(slice(m - 2, m + 2) for m in middle)] = True
+    arrays = [np.where(part, x + 10, 0) for x in contrasts(inside.shape)]
+    assert masked(arrays, affine)[2] == []
+    (line,) = masked(arrays, affine, mask="background")[2]
+    assert "probably not a brain mask" in line
+
+
+def test_templates_need_no_values(brain, monkeypatch):
+    inside, affine = brain
+    monkeypatch.setattr("spcatv.images.masking.sum_images", None)
+    mask, _, said = masked(contrasts(inside.shape), affine, mask="whole-brain-template")
     assert overlap(mask, inside) > 0.9
     assert said == []
 
 
-def test_a_background_of_another_constant(brain):
-    inside, affine = brain
-    mask, report, said = masked([np.where(inside, x, -3) for x in contrasts(inside.shape)], affine)
-    assert np.array_equal(mask, inside)
-    assert "'background'" in report
-    assert said == []
-
-
-def test_values_far_from_the_brain_of_the_template_are_warned_about(brain):
-    """Zeros decide, but the user must know that only the eyes have values."""
-    inside, affine = brain
-    eyes = np.zeros_like(inside)
-    eyes[inside.shape[0] // 2 - 4 : inside.shape[0] // 2 + 4, -5:-2, 3:6] = True
-    mask, report, said = masked([x * eyes for x in contrasts(inside.shape)], affine)
-    assert np.array_equal(mask, eyes)
-    assert "doubtful" in report
-    (line,) = said
-    assert "outside the brain of the MNI152 template" in line
-    assert masked([x * eyes for x in contrasts(inside.shape)], affine, code=SCANNER)[2] == []
-
-
-def test_a_rule_that_was_named_is_judged_too(brain):
-    inside, affine = brain
-    _, report, said = masked(contrasts(inside.shape), affine, mask="background")
-    assert "'background'" in report
-    assert len(said) == 1
-    _, _, said = masked(contrasts(inside.shape), affine, mask="whole-brain-template")
-    assert said == []
-
-
-def test_template_rules_keep_thin_parts(brain):
+def test_template_strategies_keep_thin_parts(brain):
     """Grey matter is one or two voxels thick: removing what is thinner than five leaves a tenth of it."""
     inside, affine = brain
     mask, _, _ = masked(contrasts(inside.shape), affine, mask="gm-template")
@@ -191,5 +159,5 @@ def test_template_rules_keep_thin_parts(brain):
 
 def test_nothing_but_zeros(brain):
     inside, affine = brain
-    with pytest.raises(ImageError, match="their mask is empty"):
+    with pytest.raises(ImageError, match="'nonzero' is empty"):
         masked([np.zeros(inside.shape)] * 3, affine)

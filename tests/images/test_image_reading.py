@@ -1,4 +1,4 @@
-"""Maskers, smoothing, resampling and the cache."""
+"""Maskers, smoothing and resampling."""
 
 import numpy as np
 import pytest
@@ -62,7 +62,7 @@ def test_resampled_images_keep_their_background():
     rng = np.random.default_rng(0)
     images = [nib.Nifti1Image(values * (1 + rng.random(values.shape, np.float32)), FINE) for _ in range(4)]
     cohort = read_cohort(images, target_affine=3.0)
-    assert "computed by the rule 'nonzero'" in cohort.mask_report
+    assert "computed by 'nonzero'" in cohort.mask_report
     assert cohort.space.n_features * 27 == pytest.approx(16**3, rel=0.2)
 
 
@@ -173,49 +173,12 @@ def test_one_place_decides(fine, coarse_mask):
 
 def test_a_model_with_a_masker_is_saved(fine, coarse_mask, tmp_path):
     masker = NiftiMasker(coarse_mask, smoothing_fwhm=6)
-    model = ImageSPCATV(1, mask=masker, memory=str(tmp_path / "cache"))
+    model = ImageSPCATV(1, mask=masker, cache=tmp_path / "cache")
     scores = model.fit_transform(fine)
     again = ImageSPCATV.load(model.save(tmp_path / "model"))
     assert np.allclose(again.transform(fine), scores, atol=1e-5)
-    assert again.memory is None
+    assert again.cache is None
     assert again.masker_.smoothing_fwhm == 6
-    assert model.memory_.location == str(tmp_path / "cache")
-
-
-def test_memory_reads_files_once(fine, tmp_path, monkeypatch):
-    from spcatv.images.volume import VolumeSamples
-
-    paths = []
-    for number, image in enumerate(fine):
-        paths.append(tmp_path / f"{number}.nii.gz")
-        nib.save(image, paths[-1])
-    inside = np.ones((17, 17, 17), bool)
-    filled, own = [], VolumeSamples._filled
-    monkeypatch.setattr(VolumeSamples, "_filled", lambda self, out: (filled.append(1), own(self, out))[1])
-
-    def read(fwhm=4, files=tuple(paths)):
-        seen = []
-        X = read_cohort(
-            list(files),
-            mask=inside,
-            reading=make_reading(smoothing_fwhm=fwhm),
-            memory=tmp_path / "cache",
-            progress=lambda *step: seen.append(step),
-        ).X
-        assert [step[2] for step in seen] == [str(file) for file in files]
-        return X
-
-    first = read()
-    assert np.array_equal(read(), first)
-    assert len(filled) == len(paths)  # one image at a time
-    assert not np.array_equal(read(fwhm=5), first)
-    assert len(filled) == 2 * len(paths)
-    assert np.array_equal(read(files=paths[::-1]), first[::-1])
-    assert len(filled) == 3 * len(paths)
-    # another content under the same name is read
-    nib.save(fine[1], paths[0])
-    assert np.array_equal(read()[0], first[1])
-    assert len(filled) == 4 * len(paths)
 
 
 def test_verbose_tells_every_image(fine, capsys):

@@ -1,6 +1,7 @@
 """Runs are cleaned one by one: nilearn's `clean` and its maskers are the second opinion."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,8 +20,8 @@ from spcatv.images import (
     make_reading,
     read_cohort,
 )
-from spcatv.images.run_confounds import beside
-from spcatv.images.runs import Run
+from spcatv.images.confounds import table_beside
+from spcatv.images.spaces.base import Run
 
 SHAPE = (5, 4, 3)
 MASK = np.ones(SHAPE, bool)
@@ -92,7 +93,7 @@ def test_single_images_and_maps_are_left_alone(runs, recwarn):
 @pytest.mark.parametrize("with_confounds", [False, True])
 def test_cleaning_is_that_of_nilearn(runs, wanted, with_confounds, monkeypatch):
     # so small that every run is cleaned in many blocks
-    monkeypatch.setattr("spcatv.images.runs.BLOCK_VALUES", 7 * N_VOLUMES)
+    monkeypatch.setattr("spcatv.images.preprocessing.BLOCK_VALUES", 7 * N_VOLUMES)
     rng = np.random.default_rng(3)
     tables = [rng.standard_normal((len(X), 3)) for X in runs] if with_confounds else None
     found = read([as_image(X) for X in runs], tables, **wanted).X
@@ -186,7 +187,7 @@ def test_rounding_errors_are_no_signal(runs):
 
 
 def test_what_cannot_be_cleaned_is_refused_before_it_is_read(runs, monkeypatch):
-    monkeypatch.setattr("spcatv.images.cohort.read_matrix", None)
+    monkeypatch.setattr("spcatv.images.dataset.read_matrix", None)
     with pytest.raises(ImageError, match=r"image 2: is a single volume.*--no-standardize-runs"):
         read([as_image(runs[0]), as_image(runs[1][:1])], standardize_runs=True)
     with pytest.raises(ImageError, match="image 1: does not state the time"):
@@ -250,7 +251,7 @@ def test_runs_too_short_for_a_filter_are_named_before_they_are_read(
     nib.save(as_image(runs[0][: needed - 1]), short)
     with pytest.raises(ValueError, match="padlen"):
         clean(runs[0][: needed - 1].astype(float), detrend=False, t_r=T_R, **wanted)
-    monkeypatch.setattr("spcatv.images.cohort.read_matrix", None)  # never reached
+    monkeypatch.setattr("spcatv.images.dataset.read_matrix", None)  # never reached
     said = (
         rf"short_bold.* {needed - 1} volumes, and {' and '.join(wanted)} needs? at least {needed};.*detrend"
     )
@@ -270,7 +271,7 @@ def test_runs_too_short_for_a_filter_are_named_before_they_are_read(
         ({"run_confounds": "scrub"}, "the strategy 'scrub' cannot be used: it would drop volumes"),
         ({"run_confounds": [3]}, "run_confounds must be names"),
         ({"resample": "yes"}, "resample must be True or False"),
-        ({"memory": 3}, "memory must be a path"),
+        ({"cache": 3}, "cache must be the path"),
     ],
     ids=str,
 )
@@ -292,7 +293,8 @@ def fmriprep_table(n_volumes, seed=0):
         columns[f"{name}_power2"] = columns[name] ** 2
         columns[f"{name}_derivative1_power2"] = columns[f"{name}_derivative1"] ** 2
     columns["cosine00"] = np.cos(np.pi * (np.arange(n_volumes) + 0.5) / n_volumes)
-    columns["global_signal"] = rng.standard_normal(n_volumes)
+    for name in ("global_signal", "a_comp_cor_00", "a_comp_cor_01", "aroma_motion_01"):
+        columns[name] = rng.standard_normal(n_volumes)
     return pd.DataFrame(columns)
 
 
@@ -306,6 +308,9 @@ def fmriprep(tmp_path):
         nib.save(as_image(run_values(number, 80)), files[-1])
         table = fmriprep_table(80, number)
         table.to_csv(f"{stem}_desc-confounds_timeseries.tsv", sep="\t", index=False, na_rep="n/a")
+        about = {"Method": "aCompCor", "Mask": "combined", "Retained": True}
+        about = {f"a_comp_cor_0{k}": {**about, "VarianceExplained": 0.1} for k in range(2)}
+        Path(f"{stem}_desc-confounds_timeseries.json").write_text(json.dumps(about))
     fmriprep_table(80).to_csv(
         tmp_path / "sub-02_task-rest_run-1_desc-confounds_timeseries.tsv", sep="\t", index=False
     )
@@ -313,26 +318,53 @@ def fmriprep(tmp_path):
 
 
 def test_tables_are_found_by_entities(fmriprep, tmp_path):
-    found = [beside(Run(str(file), 0, 80, (file,))) for file in fmriprep]
+    found = [table_beside(Run(str(file), 0, 80, (file,))) for file in fmriprep]
     assert [path.name for path in found] == [
         f"sub-01_task-rest_run-{number}_desc-confounds_timeseries.tsv" for number in (1, 2)
     ]
-    assert beside(Run("x", 0, 80, (tmp_path / "sub-03_task-rest_bold.nii.gz",))) is None
-    assert beside(Run("in memory", 0, 80)) is None
+    assert table_beside(Run("x", 0, 80, (tmp_path / "sub-03_task-rest_bold.nii.gz",))) is None
+    assert table_beside(Run("in memory", 0, 80)) is None
 
 
 @pytest.mark.parametrize(
-    "strategy", [("motion",), ("motion", "wm_csf"), ("high_pass", "global_signal")], ids=str
+    "strategy",
+    [
+        ("motion",),
+        ("motion", "wm_csf"),
+        ("high_pass", "global_signal"),
+        ("high_pass", "compcor"),
+        ("wm_csf", "ica_aroma"),
+    ],
+    ids=str,
 )
 def test_strategies_are_those_of_nilearn(fmriprep, strategy):
     from nilearn.interfaces.fmriprep import load_confounds
 
     cohort = read(fmriprep, run_confounds=strategy, standardize_runs=True)
     for number, file in enumerate(fmriprep):
-        table, _ = load_confounds(str(file), strategy=strategy)
+        table, _ = load_confounds(str(file), strategy=strategy, ica_aroma="basic")
         values = np.moveaxis(np.asanyarray(nib.load(file).dataobj), -1, 0).reshape(80, -1)
         expected = clean(values.astype(float), detrend=False, confounds=table)
         assert np.allclose(cohort.X[80 * number : 80 * (number + 1)], expected, atol=1e-8)
+
+
+def test_strategies_and_columns_together(fmriprep, tmp_path):
+    """Also for images that fMRIPrep has not named, whose table is found by its entities; in given files."""
+    smoothed = [file.with_name(file.name.replace("preproc", "smooth6")) for file in fmriprep]
+    for file, new in zip(fmriprep, smoothed, strict=True):
+        file.rename(new)
+    words = ["wm_csf", "a_comp_cor_0[01]", "csf"]
+    expected = read(smoothed, run_confounds=["white_matter", "csf", "a_comp_cor_0*"], standardize_runs=True)
+    found = read(smoothed, run_confounds=words[:2], standardize_runs=True)
+    table = pd.read_csv(table_beside(Run("", 0, 80, (smoothed[0],))), sep="\t")
+    assert np.allclose(found.X, expected.X, atol=1e-8)
+    with_csf = read(smoothed, run_confounds=words, standardize_runs=True)
+    assert np.allclose(with_csf.X, found.X, atol=1e-8), "csf is removed once"
+    tables = [table_beside(Run("", 0, 80, (file,))) for file in smoothed]
+    given = read(smoothed, tables, run_confounds=words[:2], standardize_runs=True)
+    assert np.array_equal(given.X, found.X)
+    with pytest.raises(ImageError, match="'wm_csf' needs a file of fMRIPrep"):
+        read(smoothed, [table, table], run_confounds=["wm_csf"], standardize_runs=True)
 
 
 def test_tables_beside_runs_are_mentioned_but_not_used(fmriprep):
@@ -351,7 +383,7 @@ def test_new_runs_bring_their_own_tables(fmriprep):
 
 
 def test_volumes_before_the_steady_state_are_regressed_out(fmriprep):
-    path = beside(Run("", 0, 80, (fmriprep[0],)))
+    path = table_beside(Run("", 0, 80, (fmriprep[0],)))
     table = pd.read_csv(path, sep="\t")
     table["non_steady_state_outlier00"] = np.eye(80)[0]
     table.to_csv(path, sep="\t", index=False)
@@ -363,15 +395,15 @@ def test_volumes_before_the_steady_state_are_regressed_out(fmriprep):
 @pytest.mark.parametrize(
     ("change", "words", "message"),
     [
-        (lambda t: t.iloc[:-1], ["csf"], "has 79 rows, but .*run-1.* has 80 volumes"),
+        (lambda t: t.iloc[:-1], ["csf"], "has 79 rows, but there are 80 volumes"),
         (lambda t: t.drop(columns="csf"), ["csf"], "no column is called or matches 'csf'"),
         (lambda t: t.assign(csf=np.where(np.arange(80) == 5, np.nan, 1)), ["csf"], "row 6, column 'csf'"),
-        (lambda t: t.assign(csf="high"), ["csf"], "must be numbers"),
-        (lambda t: t, ["a_comp_cor_0[0-4]"], "no column is called or matches"),
+        (lambda t: t.assign(csf="high"), ["csf"], "must be a table of numbers"),
+        (lambda t: t, ["t_comp_cor_0[0-4]"], "no column is called or matches"),
     ],
 )
 def test_bad_tables_are_named(fmriprep, change, words, message):
-    path = beside(Run("", 0, 80, (fmriprep[0],)))
+    path = table_beside(Run("", 0, 80, (fmriprep[0],)))
     change(pd.read_csv(path, sep="\t")).to_csv(path, sep="\t", index=False)
     with pytest.raises(ImageError, match=message) as error:
         read(fmriprep, run_confounds=words, standardize_runs=True)

@@ -13,7 +13,7 @@ from nilearn.surface import InMemoryMesh, PolyMesh, SurfaceImage
 
 from spcatv import SPCATV
 from spcatv.images import BadFeatureWarning, ImageError, ImageSPCATV, read_cohort
-from spcatv.images.overlays import hemisphere_of, pair_by_name
+from spcatv.images.spaces.surface import by_hemisphere, hemisphere_of
 from spcatv.structure import concat, mesh
 
 
@@ -221,19 +221,17 @@ def test_hemispheres_in_names(name, expected):
 
 def test_pairing_by_name():
     names = ["a/lh.area", "b/rh.area", "b/lh.area", "a/rh.area"]
-    assert pair_by_name(names) == {"left": ["a/lh.area", "b/lh.area"], "right": ["a/rh.area", "b/rh.area"]}
+    assert by_hemisphere(names) == {"left": ["a/lh.area", "b/lh.area"], "right": ["a/rh.area", "b/rh.area"]}
     with pytest.raises(ImageError, match=r"b/rh\.area: there is no file of the left hemisphere for it"):
-        pair_by_name(["a/lh.area", "a/rh.area", "b/rh.area"])
+        by_hemisphere(["a/lh.area", "a/rh.area", "b/rh.area"])
     with pytest.raises(ImageError, match=r"lh\.area: given twice"):
-        pair_by_name(["lh.area", "rh.area", "lh.area"])
+        by_hemisphere(["lh.area", "rh.area", "lh.area"])
     with pytest.raises(ImageError, match=r"c\.gii: its name does not say which hemisphere"):
-        pair_by_name(["lh.area", "c.gii"])
+        by_hemisphere(["lh.area", "c.gii"])
 
 
 @pytest.mark.parametrize(
     "name", ["lh.s0.mgh", "s0_lh.thickness.mgh", "s0.lh.mgh", "s0_hemi-L_x.shape.gii", "s0.L.gii"]
 )
 def test_names_that_say_their_hemisphere(name):
-    from spcatv.images.overlays import hemisphere_of
-
     assert hemisphere_of(name)[0] == "left"

@@ -45,11 +45,14 @@ def write_selection(folder):
     (folder / "desc-SPCATV_selection.json").write_text(json.dumps(choice), encoding="utf-8")
 
 
+AGREEMENTS = ("dice", "signed_dice", "cosine")
+
+
 def write_stability(folder, components, n_resamples=20):
     rng = np.random.default_rng(0)
     np.savez(
         folder / "stability.npz",
         selection_frequency=np.where(components != 0, 0.8, 0.1),
         sign_consistency=np.where(components != 0, 0.9, 0.0),
-        dice=0.7 + 0.2 * rng.random((n_resamples, len(components))),
+        **{name: 0.7 + 0.2 * rng.random((n_resamples, len(components))) for name in AGREEMENTS},
     )

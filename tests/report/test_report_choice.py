@@ -7,7 +7,6 @@ from spcatv.report import plot_path, plot_trade
 from spcatv.report.choice import distinct, rule_sentence, selection_section, setting_value
 from spcatv.report.curve import curve_section
 from spcatv.results import Selection
-from spcatv.results.reading import Curve
 from spcatv.selection import ComponentCurve
 
 
@@ -45,7 +44,7 @@ def test_rules_are_explained():
 @pytest.mark.parametrize("n_folds", [1, 2])
 def test_the_curve_of_one_fold_promises_no_standard_error(n_folds):
     found = ComponentCurve(np.tile([0.3, 0.4, 0.41], (n_folds, 1)))
-    section = curve_section(Curve(found, "because"), 2)
+    section = curve_section(found, 2)
     assert ("without" in section.chart.caption) == (n_folds == 1)
 
 

@@ -66,7 +66,7 @@ def test_every_parameter_of_an_image_model_in_memory_is_listed(tmp_path):
     rng = np.random.default_rng(0)
     images = [nib.Nifti1Image(rng.standard_normal((5, 5, 5)), np.eye(4)) for _ in range(6)]
     given = {"smoothing_fwhm": 2.5, "standardize_runs": False, "target_affine": np.eye(3)}
-    model = ImageSPCATV(1, mask=np.ones((5, 5, 5)), tol=1e-3, memory=str(tmp_path / "kept"), **given)
+    model = ImageSPCATV(1, mask=np.ones((5, 5, 5)), tol=1e-3, cache=str(tmp_path / "kept"), **given)
     (table,) = re.findall(
         r'<table id="parameters-table".*?</table>', generate_report(model.fit(images)).html, re.DOTALL
     )
@@ -78,7 +78,7 @@ def test_every_parameter_of_an_image_model_in_memory_is_listed(tmp_path):
     assert set(listed) - {"structure"} == set(model.get_params(deep=False)) - unused
     assert (listed["smoothing_fwhm"], listed["standardize_runs"]) == ("2.5", "no")
     assert (listed["high_pass"], listed["mask"], listed["target_affine"]) == ("none", "given", "given")
-    assert listed["memory"] == str(tmp_path / "kept")
+    assert listed["cache"] == str(tmp_path / "kept")
 
 
 def test_page_says_what_was_asked_for(image):

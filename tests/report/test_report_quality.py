@@ -40,7 +40,7 @@ def test_the_page_names_the_outlier_and_shows_mask_and_table(model):
     section = html[html.index('id="quality"') :]
     section = section[: section.index("</section>")]
     text = re.sub(r"<[^>]+>", " ", section)
-    assert "Mask of 180 of 1,080 voxels, computed by the rule" in text
+    assert "Mask of 180 of 1,080 voxels, computed by" in text
     assert "90 of these voxels were dropped." in text
     assert "1 of 20 images is unlike the others: image 20 (50 % missing)." in text
     rows = re.findall(r'<th scope="row" class="text">([^<]*)</th>', section)

@@ -344,27 +344,6 @@ def test_frequency_is_that_of_the_thresholded_support():
     assert (second.n_features, second.selected, second.found) == (1, None, None)
 
 
-def test_resamples_and_their_table_agree_on_what_is_found(line, tmp_path):
-    from spcatv.results import ResultsError
-    from spcatv.results.reading import checked_stability, read_found
-    from spcatv.stability import bootstrap_components
-
-    model = line.model
-    resampled = bootstrap_components(model, line.X, n_resamples=5, random_state=0)
-    rows = [
-        f"{region.component + 1}\t{len(region.features)}\t{region.found!r}" for region in resampled.regions
-    ]
-    table = tmp_path / "desc-SPCATV_regions.tsv"
-    table.write_text("\n".join(["component\tn_features\tfound", *rows]) + "\n", encoding="utf-8")
-    given = checked_stability(resampled, model.components_.shape, "stability").found
-    np.testing.assert_array_equal(read_found(table, model.structure_, model.components_), given)
-    region = resampled.regions[0]
-    assert (given[region.component, region.features] == region.found).all()
-    table.write_text("component\tn_features\tfound\n1\t3\t0.5\n", encoding="utf-8")
-    with pytest.raises(ResultsError, match="not those of this model"):
-        read_found(table, model.structure_, model.components_)
-
-
 @pytest.mark.parametrize(
     ("numbers", "text"),
     [([2], "2"), ([1, 2], "1 and 2"), ([3, 4, 5, 6], "3 to 6"), ([1, 3, 4, 5, 9], "1, 3 to 5 and 9")],

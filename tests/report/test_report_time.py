@@ -82,7 +82,7 @@ def test_page_shows_time_courses(series, tmp_path, monkeypatch):
     series.model.save(tmp_path / "model")
     names = [name.replace(str(series.folder), "/gone") for name in series.model.input_names_]
     write_mixing(tmp_path, names, series.scores)
-    monkeypatch.setattr("spcatv.images.cohort.Preparation.open", lambda *_: pytest.fail("opens the images"))
+    monkeypatch.setattr("spcatv.images.dataset.Preparation.open", lambda *_: pytest.fail("opens the images"))
     html = text_of(generate_report(tmp_path).html)
     assert "Peak (Hz)" in html, "the images are gone, but the model has their time"
     # models of earlier versions have none
@@ -95,8 +95,8 @@ def test_page_shows_time_courses(series, tmp_path, monkeypatch):
 
 def test_the_time_between_volumes_is_common_to_all_runs(tmp_path):
     pytest.importorskip("nibabel", reason="extra `images`")
-    from spcatv.images.reading import Reading
-    from spcatv.images.runs import Run, common_t_r
+    from spcatv.images.preprocessing import Reading, common_t_r
+    from spcatv.images.spaces.base import Run
 
     runs = [Run("a", 0, 9, t_r=0.8), Run("b", 9, 18, t_r=np.float32(0.8)), Run("c", 18, 19)]
     assert common_t_r(runs, Reading()) == 0.8

@@ -11,7 +11,7 @@ import pytest
 
 from spcatv.report import generate_report
 from spcatv.report.verdicts import BAD, GOOD, UNKNOWN, UNSURE, Verdict, together
-from spcatv.results.reading import Stability
+from spcatv.stability import Bootstrap
 from spcatv.stability.halves import FOUND_AGAIN, NOT_REPRODUCIBLE, ONE_OF_EQUALS
 
 
@@ -37,7 +37,8 @@ def judged(*verdicts):
 def resampled(model, dice):
     """Resampled fits whose Dice index with every component is given, one per fit."""
     shape = model.components_.shape
-    return Stability(np.zeros(shape), np.zeros(shape), np.repeat(np.asarray(dice)[:, None], shape[0], axis=1))
+    values = np.repeat(np.asarray(dice)[:, None], shape[0], axis=1)
+    return Bootstrap(model.components_, np.zeros(shape), np.zeros(shape), values, values, values, (), ())
 
 
 def test_verdicts_follow_from_random_halves(image):

@@ -17,17 +17,17 @@ pytest.importorskip("matplotlib", reason="reports are made with matplotlib (extr
 N_IMAGES, N_COMPONENTS = 8, 2
 # functions that must not run more often than needed; the second part is a class or nothing
 WATCHED = (
-    ("spcatv.results.writing", "", "connected_regions"),
-    ("spcatv.results.writing", "", "pca_cumulative_variance"),
-    ("spcatv.results.reading", "", "read_model"),
-    ("spcatv.results.reading", "", "connected_regions"),
+    ("spcatv.results.write", "", "connected_regions"),
+    ("spcatv.results.write", "", "pca_cumulative_variance"),
+    ("spcatv.results.read", "", "read_model"),
+    ("spcatv.results.read", "", "connected_regions"),
     ("spcatv.report.clusters", "", "connected_regions"),
     ("spcatv.structure.regions", "", "_links"),
     ("spcatv.images.estimator", "ImageSPCATV", "__init__"),
-    ("spcatv.images.space", "Space", "write"),
-    ("spcatv.images.volume", "VolumeSpace", "structure"),
-    ("spcatv.images.volume", "VolumeSpace", "masker"),
-    ("spcatv.images.volume_files", "", "open_volume"),
+    ("spcatv.images.spaces.base", "Space", "write"),
+    ("spcatv.images.spaces.volume", "VolumeSpace", "structure"),
+    ("spcatv.images.spaces.volume", "VolumeSpace", "masker"),
+    ("spcatv.images.spaces.volume", "", "open_volume"),
     ("spcatv.estimator", "SPCATV", "fit"),
     ("spcatv.estimator", "SPCATV", "transform"),
     ("spcatv.report.maps", "", "volume_view"),
@@ -66,7 +66,7 @@ def counts(monkeypatch):
         owner = importlib.import_module(module)
         owner = getattr(owner, kind) if kind else owner
         monkeypatch.setattr(owner, name, counted(getattr(owner, name), f"{kind or module}.{name}"))
-    for module in ("spcatv.images.matrix", "spcatv.images.saving", "spcatv.model.files"):
+    for module in ("spcatv.images.loader", "spcatv.images._persistence", "spcatv.model.folder"):
         owner = importlib.import_module(module)
         # the folder of the results has another name while it is written
         monkeypatch.setattr(
@@ -87,14 +87,14 @@ def test_fit_and_report(cohort, counts):
         "hash desc-SPCATV_components.json": 1,
     }
     assert counts == {
-        "spcatv.results.writing.connected_regions": N_COMPONENTS,
-        "spcatv.results.writing.pca_cumulative_variance": 1,
+        "spcatv.results.write.connected_regions": N_COMPONENTS,
+        "spcatv.results.write.pca_cumulative_variance": 1,
         "spcatv.structure.regions._links": 1,
         "ImageSPCATV.__init__": 1,
         "Space.write": 1,
         "VolumeSpace.structure": 1,
         "VolumeSpace.masker": 1,
-        "spcatv.images.volume_files.open_volume": N_IMAGES + 1,
+        "spcatv.images.spaces.volume.open_volume": N_IMAGES + 1,
         "SPCATV.fit": 1,
         "SPCATV.transform": 1,
         **{f"hash {number}.nii.gz": 1 for number in range(N_IMAGES)},
@@ -104,13 +104,13 @@ def test_fit_and_report(cohort, counts):
     counts.clear()
     assert main(["report", out, "--quiet"]) == 0
     assert counts == {
-        "spcatv.results.reading.read_model": 1,
+        "spcatv.results.read.read_model": 1,
         "spcatv.report.clusters.connected_regions": N_COMPONENTS,
         "spcatv.structure.regions._links": 1,
         "ImageSPCATV.__init__": 1,
         "VolumeSpace.masker": 1,
         "spcatv.report.maps.volume_view": 1,
-        "spcatv.images.volume_files.open_volume": 1,  # the mean of the images
+        "spcatv.images.spaces.volume.open_volume": 1,  # the mean of the images
         **of_model,
     }
 
@@ -121,6 +121,6 @@ def test_transform_reads_the_model_once(cohort, counts):
     assert main(["fit", images, "--mask", mask, "--n-components", "1", "--output", out, "--quiet"]) == 0
     counts.clear()
     assert main(["transform", out, images, "--output", str(cohort / "scores.tsv"), "--quiet"]) == 0
-    assert counts["spcatv.results.reading.read_model"] == 1
+    assert counts["spcatv.results.read.read_model"] == 1
     assert counts["hash arrays.npz"] == 1
-    assert counts["spcatv.images.volume_files.open_volume"] == N_IMAGES
+    assert counts["spcatv.images.spaces.volume.open_volume"] == N_IMAGES

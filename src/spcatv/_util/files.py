@@ -1,4 +1,4 @@
-"""Write a file completely or not at all, open files of users, and see whether a file has changed."""
+"""Files and folders: opened safely, replaced as a whole, locked."""
 
 from __future__ import annotations
 
@@ -6,25 +6,35 @@ import errno
 import io
 import os
 import secrets
+import shutil
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
-# Largest factor by which deflate makes files smaller.
+from filelock import FileLock, Timeout
+
+# Largest factor by which deflate compresses.
 MOST_COMPRESSED = 1032
+# Bytes that are read at a time: reading N bytes allocates N bytes, however short the file is.
+BLOCK = 2**20
+# End of the name of a folder that is being written.
+PARTIAL = "spca-tv-partial"
+# End of the name of the folder that it replaces, between two renames.
+PREVIOUS = "spca-tv-previous"
 
 
 def file_state(path: Path) -> tuple[int, int, int]:
-    """What changes when a file does: its size in bytes, its time of change in nanoseconds, and its number."""
+    """Return size (bytes), modification time (ns) and inode number: a changed file differs in one of them."""
     found = os.stat(path)
     return found.st_size, found.st_mtime_ns, found.st_ino
 
 
 def open_regular(path: str | os.PathLike[str], largest: int | None = None) -> io.BufferedReader:
-    """Open a file for reading; an OSError if it is no regular file, or has more than `largest` bytes.
+    """Open a regular file of at most `largest` bytes for reading; anything else is an OSError.
 
-    Every file of a user is opened or checked here: to open a pipe may block, and a device may have no end.
+    Open every file of a user with this function: opening a pipe may block, and a device may have no end.
     """
     file = open(path, "rb", opener=_without_blocking)  # noqa: SIM115 (the caller closes it)
     about = os.fstat(file.fileno())
@@ -45,16 +55,18 @@ def _too_large(path: str | os.PathLike[str], largest: int | None) -> OSError:
 
 
 def read_bytes(path: str | os.PathLike[str], largest: int) -> bytes:
-    """Read a file of a user as a whole, with the errors of `open_regular`."""
+    """Return the content of a file, with the errors of `open_regular`."""
     with open_regular(path, largest) as file:
-        content = file.read(largest + 1)
-    if len(content) > largest:  # its size was not that of its content, as in /proc
+        content = bytearray()
+        while len(content) <= largest and (block := file.read(BLOCK)):
+            content += block
+    if len(content) > largest:  # a file of /proc has more content than its size
         raise _too_large(path, largest)
-    return content
+    return bytes(content)
 
 
 def read_text(file: Path, what: str, error: type[Exception], *, largest: int = 2**28) -> str:
-    """The text of a file in UTF-8, up to `largest` bytes; the error names the file, which is a `what`."""
+    """Return the text of a UTF-8 file of at most `largest` bytes; `what` names the kind of file in errors."""
     try:
         return read_bytes(file, largest).decode("utf-8-sig")
     except OSError as failure:
@@ -67,13 +79,13 @@ def read_text(file: Path, what: str, error: type[Exception], *, largest: int = 2
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give an empty file beside `path` that replaces it once the body, which only writes, has succeeded.
+    """Yield an empty file beside `path`, which replaces `path` if the body succeeds.
 
     An OSError names `path`, not the file beside it.
     """
     temporary = path.with_name(f".{path.stem}-{secrets.token_hex(4)}{path.suffix}")
     try:
-        temporary.touch(mode=0o666, exist_ok=False)  # less what the umask takes away
+        temporary.touch(mode=0o666, exist_ok=False)  # minus the umask
         yield temporary
         flush(temporary)
         os.replace(temporary, path)
@@ -86,7 +98,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def flush(path: Path) -> None:
-    """Flush a file or folder to the disk, before a rename: the rename could reach it before the contents."""
+    """Flush a file or folder to the disk before it is renamed: its content must arrive before its name."""
     if not path.is_dir():
         with path.open("r+b") as opened:  # some systems flush a file only if it is open for writing
             os.fsync(opened.fileno())
@@ -97,3 +109,132 @@ def flush(path: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold an advisory lock file inside a ``with`` block, and remove it afterwards.
+
+    The lock ends with the process that holds it. Raises a BlockingIOError if another process holds it, and
+    another OSError if the file system has no locks or the path is a symbolic link.
+    """
+    # a soft lock would outlive a process that is killed
+    lock = FileLock(path, blocking=False, thread_local=False, fallback_to_soft=False)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise BlockingIOError(f"{path} is locked by another process") from error
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # Windows cannot remove an open file
+            path.unlink()
+        lock.release()
+
+
+@contextmanager
+def atomic_folder(
+    target: str | os.PathLike[str],
+    error: type[Exception],
+    *,
+    objection: Callable[[Path], str | None] | None = None,
+    beside: AbstractContextManager[Any] | None = None,
+) -> Iterator[Path]:
+    """Write a folder so that a crash leaves the old folder or the new one, never half of one.
+
+    Yields an empty folder beside the target, which replaces the target when the body ends and is removed if
+    the body raises. The target is locked in between. What killed processes have left beside it is cleaned up.
+
+    Parameters
+    ----------
+    target : path
+        The folder. Its parents are created.
+    error : type of exception
+        Raised if the target cannot be locked, written or replaced. Errors of the body are left alone.
+    objection : callable, default=None
+        Called with a target that is not empty; returns why it must not be replaced, such as "is not a model",
+        or None. By default no such target is replaced.
+    beside : context manager, default=None
+        Entered once the target is locked, and left once the new folder is in place.
+    """
+    place = Path(os.path.realpath(target))
+    temporary, previous = _beside(place, PARTIAL), _beside(place, PREVIOUS)
+    with ExitStack() as stack:
+        with _raising(error, f"cannot write in the folder {place.parent}"):
+            place.parent.mkdir(parents=True, exist_ok=True)
+        lock = _beside(place, "spca-tv-lock")
+        with _raising(error, f"cannot lock {target} with {lock}"):
+            try:
+                stack.enter_context(locked(lock))
+            except BlockingIOError as failure:
+                raise error(f"another process is writing to {target}; wait for it to end") from failure
+        if beside is not None:
+            stack.enter_context(beside)
+        with _raising(error, f"cannot write the folder {target}"):
+            if not place.exists() and previous.is_dir():
+                os.replace(previous, place)
+            _check_replaceable(target, place, error, objection)
+            shutil.rmtree(temporary, ignore_errors=True)
+            temporary.mkdir()
+            stack.callback(shutil.rmtree, temporary, ignore_errors=True)
+            if place.is_dir():
+                shutil.copymode(place, temporary)
+        yield temporary
+        with _raising(error, f"cannot write the folder {target}"):
+            for path in [*temporary.rglob("*"), temporary]:
+                if not path.is_symlink():
+                    flush(path)
+            _put_in_place(temporary, place, previous)
+
+
+def standing_folder(target: Path) -> Path:
+    """Return the target, or the folder that it was to replace if a crash has left only that."""
+    previous = _beside(target, PREVIOUS)
+    return previous if not target.exists() and previous.is_dir() else target
+
+
+def _beside(place: Path, ending: str) -> Path:
+    return place.with_name(f".{place.name}.{ending}")
+
+
+@contextmanager
+def _raising(error: type[Exception], what: str) -> Iterator[None]:
+    """Turn an OSError into the given error."""
+    try:
+        yield
+    except OSError as failure:
+        raise error(f"{what}: {failure.strerror or failure}") from failure
+
+
+def _check_replaceable(
+    target: str | os.PathLike[str],
+    place: Path,
+    error: type[Exception],
+    objection: Callable[[Path], str | None] | None,
+) -> None:
+    if Path.cwd().is_relative_to(place):
+        raise error(f"{target} is or contains the current folder; name a folder inside it")
+    if not place.exists():
+        return
+    if not place.is_dir():
+        raise error(f"{target} is a file; a folder is needed")
+    if any(place.iterdir()):
+        reason = "is not empty" if objection is None else objection(place)
+        if reason is not None:
+            raise error(f"{target} {reason}; it is left unchanged: choose another folder")
+
+
+def _put_in_place(temporary: Path, place: Path, previous: Path) -> None:
+    """Replace a folder by two renames, the first of which is undone if the second fails."""
+    shutil.rmtree(previous, ignore_errors=True)
+    replaced = place.exists()
+    if replaced:
+        os.replace(place, previous)
+    try:
+        os.replace(temporary, place)
+    except BaseException:
+        if replaced:
+            os.replace(previous, place)
+        raise
+    shutil.rmtree(previous, ignore_errors=True)
+    flush(place.parent)

@@ -1,6 +1,6 @@
-"""Match the rows of a table to the samples: by names, by numbers in names, by order only without id columns.
+"""Match the rows of a table to the samples: by name, by number, or by order if there are no id columns.
 
-The rule is in docs/cli.md, "Which row is about which image". All commands and Python functions call
+docs/cli.md describes the rule in "Which row is about which image". All commands and Python functions call
 `match_rows`.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from spcatv._util.entities import (
+from spcatv._util.bids import (
     COLUMNS,
     ENTITIES,
     entities_of,
@@ -22,28 +22,28 @@ from spcatv._util.entities import (
     without_ending,
 )
 from spcatv._util.naming import some_of
-from spcatv._util.text_table import MISSING, Table, TableError
+from spcatv._util.tables import MISSING, Table, TableError
 from spcatv._util.warn import warn_user
 
 PATH_COLUMNS = ("path", "file", "filename", "image")
 PARTICIPANT = COLUMNS["sub"]
 PREFIX = "sub-"
-# columns that never hold values of their own
+# Columns that hold names and no values.
 IDENTIFYING = (*COLUMNS.values(), *PATH_COLUMNS, "input")
-# names of columns that identify people
+# Names of columns that identify people.
 PERSON = re.compile(
     r"(?i:(sub|subj|subject|participant|patient|person)s?([ _.-]?(id|no|nr|number|code|label|name))?|e?id)\d*"
 )
-# names of columns that identify people if all of their cells differ: IXI_ID, but not a site_id
+# Names of columns that identify people if all of their cells differ: IXI_ID, but not a site_id.
 OTHER_ID = re.compile(r".*ID\d*|(?i:.*[ _.-]id)\d*")
-# names of columns whose whole numbers may be labels of participants: 1 is sub-01
+# Names of columns whose whole numbers may be labels of participants: 1 is sub-01.
 LABELS = re.compile(r"(?i:participant_id|participant|subject_id|subject|sub)")
-# samples that are not files: images in memory
+# Names of images in memory.
 UNNAMED = re.compile(r"image \d+")
 
 
 class RowOrderWarning(UserWarning):
-    """The rows of a table were matched by their order, or by a number in the names of the samples.
+    """Warning about rows of a table that were matched by their order, or by a number in names.
 
     Examples
     --------
@@ -54,35 +54,35 @@ class RowOrderWarning(UserWarning):
 
 
 @dataclass(frozen=True)
-class Match:
-    """The row of every sample."""
+class RowMatch:
+    """Rows of a table that belong to the samples."""
 
     rows: tuple[int, ...]  # one per sample, counted from 0; -1 for a sample without a row
-    columns: tuple[str, ...]  # the columns that were compared with the samples; empty if it was by order
-    sentence: str  # how the rows were found, for people
-    guessed: bool = False  # whether numbers, or the order of rows about named files, were relied on
+    columns: tuple[str, ...]  # columns that were compared with the samples; empty if matched by order
+    sentence: str  # description of the match
+    guessed: bool = False  # whether rows were matched by numbers, or by order although files have names
 
     @property
     def remark(self) -> str:
-        """How the rows were found, for a summary; empty if `warn_if_guessed` says it."""
+        """Description of the match for a summary; empty if `warn_if_guessed` warns about it."""
         return "" if self.guessed else self.sentence
 
     def warn_if_guessed(self) -> None:
-        """Warn if the rows were found by numbers or by their order, with an example."""
+        """Warn if the rows were matched by numbers or by their order, with an example."""
         if self.guessed:
             warn_user(self.sentence, RowOrderWarning)
 
     def values(self, cells: Sequence[Any]) -> list[Any]:
-        """One cell per sample; ``n/a`` for a sample without a row."""
+        """Return one cell per sample; ``n/a`` for a sample without a row."""
         return ["n/a" if row < 0 else cells[row] for row in self.rows]
 
 
 @dataclass(frozen=True)
-class _Reading:
-    """The rows of every sample, as one column tells them."""
+class _Candidates:
+    """Rows that one column suggests for every sample."""
 
     columns: tuple[str, ...]
-    shown: Sequence[str]  # what messages call the samples
+    shown: Sequence[str]  # names of the samples in messages
     found: Sequence[Sequence[int]]
     weak: bool = False  # whether it may be a coincidence if few samples are found
     by_number: bool = False
@@ -99,7 +99,7 @@ def match_rows(
     path_column: str | None = None,
     wanted: str | None = None,
     partial: bool = False,
-) -> Match:
+) -> RowMatch:
     """Find the row of a table that is about each sample.
 
     1. By an id column whose cells are paths or stems of files, or participants (with ``session_id``, ``run``
@@ -149,7 +149,7 @@ def _identifies(table: Table, column: str) -> bool:
 
 
 def _others(table: Table, ids: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Return further columns that may identify rows: some cell is a participant, or ends as a sample does."""
+    """Return further columns that may identify rows: some cell is a participant or a file name."""
     bases = {os.path.basename(file) for name in names for file in (name, *files_of(name))}
     bases |= {without_ending(base) for base in bases}
     return [
@@ -160,7 +160,7 @@ def _others(table: Table, ids: Sequence[str], names: Sequence[str]) -> list[str]
     ]
 
 
-def _by_name(table: Table, column: str, names: Sequence[str], is_id: bool) -> _Reading:
+def _by_name(table: Table, column: str, names: Sequence[str], is_id: bool) -> _Candidates:
     """Find rows whose cell is the name, the path or the file name of a sample, with or without its ending."""
     cells = table.column(column)
     folder = table.file.parent
@@ -180,7 +180,7 @@ def _by_name(table: Table, column: str, names: Sequence[str], is_id: bool) -> _R
             for rows, sample in zip(found, keys, strict=True):
                 hits = (index[key] for key in sample if key in index and len(owners[key]) == 1)
                 rows += [] if rows else next(hits, [])
-    return _Reading((column,), [files_of(name)[0] for name in names], found, weak=not is_id)
+    return _Candidates((column,), [files_of(name)[0] for name in names], found, weak=not is_id)
 
 
 def _rows_by(keys: Iterable[Any], cells: Sequence[str]) -> dict[Any, list[int]]:
@@ -194,7 +194,7 @@ def _rows_by(keys: Iterable[Any], cells: Sequence[str]) -> dict[Any, list[int]]:
 
 def _by_entities(
     table: Table, named: str, names: Sequence[str], people: Sequence[Mapping[str, str]], is_id: bool
-) -> _Reading:
+) -> _Candidates:
     """Find rows by participant, session, run and so on; in a column that is no id, cells begin with sub-."""
     cells = [cell if is_id or cell.startswith(PREFIX) else "" for cell in table.column(named)]
     columns, keys, given = [named], ["sub"], [cells]
@@ -219,7 +219,7 @@ def _by_entities(
     by_number = LABELS.fullmatch(named) is None and all(
         cells[row].isdigit() for rows in found for row in rows
     )
-    return _Reading(tuple(columns), shown, found, weak=by_number, by_number=by_number)
+    return _Candidates(tuple(columns), shown, found, weak=by_number, by_number=by_number)
 
 
 def _labels(key: str, cells: Sequence[str], wanted: Sequence[str | None]) -> tuple[list[str], list[str]]:
@@ -239,7 +239,7 @@ def _without_zeros(label: str) -> str:
     return label.lstrip("0") or "0" if label.isdigit() else label
 
 
-def _by_number(table: Table, column: str, names: Sequence[str]) -> _Reading | None:
+def _by_number(table: Table, column: str, names: Sequence[str]) -> _Candidates | None:
     """Find rows whose cell is the one candidate number in the name of the sample.
 
     Candidates are numbers of the column that stand at a place of the names at which all files differ. None if
@@ -254,7 +254,7 @@ def _by_number(table: Table, column: str, names: Sequence[str]) -> _Reading | No
     candidates = [found for found in readings if any(found)]
     if len(candidates) != 1:
         return None
-    return _Reading((column,), files, candidates[0], weak=True, by_number=True)
+    return _Candidates((column,), files, candidates[0], weak=True, by_number=True)
 
 
 def _numbers_that_differ(files: Sequence[str]) -> list[list[str]]:
@@ -270,7 +270,7 @@ def _numbers_that_differ(files: Sequence[str]) -> list[list[str]]:
     return []
 
 
-def _checked(table: Table, reading: _Reading, partial: bool) -> Match:
+def _checked(table: Table, reading: _Candidates, partial: bool) -> RowMatch:
     """Return one row per sample, or raise an error that names samples with none or several."""
     how = " and ".join(reading.columns)
     pairs = list(zip(reading.shown, reading.found, strict=True))
@@ -298,11 +298,11 @@ def _checked(table: Table, reading: _Reading, partial: bool) -> Match:
         sentence += f"; {n_others} of {len(table.rows)} rows are about others and not used"
     if missing:
         sentence += f"; {rows.count(-1)} of {len(rows)} samples have no row and count as missing"
-    return Match(rows, reading.columns, sentence, reading.by_number)
+    return RowMatch(rows, reading.columns, sentence, reading.by_number)
 
 
 def _unmatched(table: Table, ids: Sequence[str], names: Sequence[str]) -> str:
-    """Say that the cells of the id columns are not the names of the samples, with both lists."""
+    """Return a message that the cells of the id columns are not the names of the samples, with both."""
     held = "; ".join(f"{column} holds {some_of(table.column(column)) or 'nothing'}" for column in ids[:3])
     return (
         f"{table.source}: the rows cannot be matched to the samples: {held}; the samples are "
@@ -311,8 +311,8 @@ def _unmatched(table: Table, ids: Sequence[str], names: Sequence[str]) -> str:
     )
 
 
-def _by_order(table: Table, names: Sequence[str]) -> Match:
-    """Take the rows as they come, if there are as many as samples."""
+def _by_order(table: Table, names: Sequence[str]) -> RowMatch:
+    """Match rows by their order, if there are as many as samples."""
     n_rows = len(table.rows)
     if n_rows != len(names):
         raise TableError(
@@ -326,11 +326,11 @@ def _by_order(table: Table, names: Sequence[str]) -> Match:
     nameless = samples_of_one_file(names) or all(UNNAMED.fullmatch(name) for name in names)
     if not nameless:
         sentence += f"; a column {PARTICIPANT} (for files named sub-...) or path would match them by name"
-    return Match(tuple(range(n_rows)), (), sentence, not nameless)
+    return RowMatch(tuple(range(n_rows)), (), sentence, not nameless)
 
 
 def cell_text(value: Any) -> str:
-    """Return a value of a pandas object as it would stand in a file: whole numbers without a point."""
+    """Return a value of a pandas object as text: whole numbers without a decimal point."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return "" if value is None else str(value)

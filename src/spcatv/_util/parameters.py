@@ -1,7 +1,7 @@
-"""The parameters of the estimators: their defaults, and the words that they take.
+"""Defaults and allowed values of the parameters of the estimators.
 
-Signatures, checks and the command line all read them here. Nothing is imported but the standard library, so
-that `spca-tv --help` does not wait for kernels, scikit-learn or nilearn.
+Signatures, checks and the command line read them here. This module imports only the standard library, so that
+`spca-tv --help` does not wait for kernels, scikit-learn or nilearn.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ REFITS = ("support",)
 RULES = ("one_se", "error", "stability", "paper")
 # Class in `spcatv.problem.penalties` of every penalty that has a name.
 PENALTIES = {"tv": "TotalVariation", "graphnet": "GraphNet"}
-# Module below `spcatv.solvers` and function of every solver of the loading problem.
+# Module in `spcatv.solvers` and function of every solver of the loading problem.
 SOLVERS = {
     "pdhg": ("pdhg", "pdhg"),
     "dual": ("dual", "dual_gradient"),
-    "conesta": ("conesta", "conesta"),
-    "fista": ("fista", "fista"),
+    "conesta": ("nesterov", "conesta"),
+    "fista": ("nesterov", "fista"),
     "closed_form": ("closed_form", "closed_form"),
 }
-# What the parameter `solver` takes: the closed form solves only problems without a structured penalty.
+# Values of the parameter `solver`: the closed form solves only problems without a structured penalty.
 SOLVER_NAMES = ("auto", *(name for name in SOLVERS if name != "closed_form"))
-# Parameters of the two ways to set the weights; the first one of the penalised model decides.
+# Parameters of the two ways to set the weights: the penalised model is used if `alpha` is given.
 TARGET_PARAMETERS = ("sparsity", "smoothness")
 PENALISED_PARAMETERS = ("alpha", "l1_ratio", "tv_ratio", "penalty_units")
 
@@ -63,7 +63,7 @@ class FitDefaults:
 
 @dataclass(frozen=True)
 class SearchDefaults:
-    """Defaults of `spcatv.SPCATVCV` where they are not those of `spcatv.SPCATV`."""
+    """Defaults of `spcatv.SPCATVCV` that differ from those of `spcatv.SPCATV`."""
 
     sparsity: tuple[float, ...] = (0.5, 0.7, 0.8, 0.9, 0.95)
     smoothness: tuple[float, ...] = (0.5, 1.0, 2.0)

@@ -1,4 +1,4 @@
-"""How every sample compares with the others: a table of quality, and which samples are outliers."""
+"""Quality of every sample compared with the others, and outliers."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ BLOCK = 2**22  # values that are sorted at a time
 
 
 class BlankError(ValueError):
-    """Some samples hold one value everywhere, or none."""
+    """Error of samples that hold one value everywhere, or no value at all."""
 
 
 class ImageQualityWarning(UserWarning):
-    """Some images are unlike the others, or the same as others.
+    """Warning about images that are outliers, or the same as others.
 
     Examples
     --------
@@ -80,7 +80,7 @@ class ImageQuality:
 
 @dataclass(frozen=True)
 class Wording:
-    """How messages call the samples and their features, and what to do about bad ones."""
+    """Words for the samples and their features in messages, and what to do about bad ones."""
 
     sample: str  # "image"
     samples: str  # "images"
@@ -131,7 +131,7 @@ def sample_quality(X: Any, names: Sequence[str], wording: Wording) -> tuple[Imag
 
 
 def outweighing(scores: FloatArray) -> tuple[int, float] | None:
-    """The sample that makes most of the variance of scores (N,) alone, and its share; None if none does."""
+    """Return the sample that makes most of the variance of scores (N,), and its share; None if none does."""
     squares = np.square(scores - scores.mean(dtype=np.float64))
     top = int(np.argmax(squares))
     if len(scores) < FEWEST_SCORES or squares[top] < MOST_OF_ONE * squares.sum() or not squares[top]:
@@ -140,7 +140,7 @@ def outweighing(scores: FloatArray) -> tuple[int, float] | None:
 
 
 def _repeats(X: Any) -> dict[int, int]:
-    """Rows that equal an earlier one, bit by bit, and the first of these."""
+    """Return the rows that equal an earlier one bit by bit, with the first of these."""
     seen: dict[int, list[int]] = {}
     repeats: dict[int, int] = {}
     for number, row in enumerate(X):
@@ -156,7 +156,7 @@ def _repeats(X: Any) -> dict[int, int]:
 def _with_repeats(
     quality: tuple[ImageQuality, ...], repeats: Mapping[int, int], wording: Wording
 ) -> tuple[ImageQuality, ...]:
-    """The table with a remark on every image that holds the same values as an earlier one; warns of them."""
+    """Add a remark to every image that holds the same values as an earlier one, and warn about them."""
     # if all samples are the same, the rule for bad features says so
     if not repeats or len(repeats) == len(quality) - 1:
         return quality
@@ -182,7 +182,7 @@ def _with_remarks(quality: tuple[ImageQuality, ...], remarks: Mapping[int, str])
 def _with_scales(
     quality: tuple[ImageQuality, ...], deviation: FloatArray, wording: Wording
 ) -> tuple[ImageQuality, ...]:
-    """Warn of two groups with different scales, and add a remark to the images of the smaller one."""
+    """Warn about two groups with different scales, and add a remark to the images of the smaller one."""
     is_large = two_scales(deviation)
     if is_large is None:
         return quality
@@ -262,7 +262,7 @@ def _correlation(a: FloatArray, b: FloatArray) -> float:
 
 
 def _median_image(X: Any, usable: BoolArray) -> FloatArray:
-    """The median of the finite values of every usable feature, over some of the samples; NaN elsewhere."""
+    """Return the median of the finite values of every usable feature over some samples; NaN elsewhere."""
     n_samples, n_features = X.shape
     rows = np.asarray(X[:: -(-n_samples // MOST_IN_MEDIAN)])
     median = np.full(n_features, np.nan)
@@ -283,7 +283,7 @@ def _median_image(X: Any, usable: BoolArray) -> FloatArray:
 def _judged(
     names: Sequence[str], columns: dict[str, FloatArray], wording: Wording
 ) -> tuple[ImageQuality, ...]:
-    """The table with its outliers and what is unusual about them."""
+    """Return the table, with outliers marked and what is unusual about them."""
     texts = {
         "share_missing": "{:.0f} % missing",
         "share_zero": "{:.0f} % zeros",
@@ -321,13 +321,13 @@ def _minus_fisher_z(correlation: FloatArray) -> FloatArray:
 
 
 def _middle(values: FloatArray) -> float:
-    """The median of the values that are known; NaN if none is."""
+    """Return the median of the finite values; NaN if there are none."""
     known = values[np.isfinite(values)]
     return float(np.median(known)) if len(known) else float("nan")
 
 
 def _far(values: FloatArray, least: float) -> BoolArray:
-    """Which values lie far above the median; NaN never does."""
+    """Return which values lie far above the median; NaN never does."""
     known, middle = np.isfinite(values), _middle(values)
     if not known.any():
         return known
@@ -352,7 +352,7 @@ def _warn(quality: Sequence[ImageQuality], X: Any, wording: Wording) -> None:
 
 
 def _n_lost(X: Any, outliers: BoolArray) -> int:
-    """How many features are missing in an outlier, but in no other image."""
+    """Return the number of features that are missing in an outlier, but in no other image."""
     missing = {True: np.zeros(X.shape[1], dtype=bool), False: np.zeros(X.shape[1], dtype=bool)}
     for row, outlier in zip(X, outliers.tolist(), strict=True):
         missing[outlier] |= ~np.isfinite(row)

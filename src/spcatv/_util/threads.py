@@ -1,7 +1,6 @@
-"""Threads: how many a computation may use, and a team of them that works on its shares.
+"""Threads: the number that a computation may use, and a pool that works on its shares.
 
-What a computation adds up, and in which order, never depends on their number. So every number of threads
-gives the same bits.
+The order of summation never depends on the number of threads, so every number of threads gives the same bits.
 """
 
 from __future__ import annotations
@@ -22,8 +21,9 @@ from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
 
-# Variables that limit threads; joblib sets both for its worker processes.
+# Key of the call that uses several cores (`users_of_cores`).
 CORES = "cores"
+# Environment variables that limit threads; joblib sets both for its worker processes.
 VARIABLES = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 _lock = threading.Lock()
@@ -73,12 +73,12 @@ def _set_limits(limits: list[int]) -> None:
 
 
 def _library_limit() -> int:
-    """The fewest threads that a linear algebra or OpenMP library is limited to."""
+    """Return the smallest number of threads to which a linear algebra or OpenMP library is limited."""
     return min((int(library["num_threads"]) for library in _controller().info()), default=sys.maxsize)
 
 
 def _cores() -> int:
-    """Cores that this process may use."""
+    """Return the number of cores that this process may use."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else sys.maxsize
     return min(allowed, _cores_of_the_machine())
 
@@ -90,7 +90,7 @@ def _cores_of_the_machine() -> int:
 
 
 def _asked_for(environment: Mapping[str, str]) -> list[int]:
-    """Numbers of threads that the environment asks for."""
+    """Return the numbers of threads that the environment asks for."""
     # OMP_NUM_THREADS may be a list, one number per level of nested threads
     texts = (environment.get(name, "").split(",")[0].strip() for name in VARIABLES)
     return [int(text) for text in texts if text.isdecimal() and int(text) > 0]
@@ -101,11 +101,11 @@ _asked_at_start = _asked_for(os.environ)
 
 
 def _is_one_of_many() -> bool:
-    """Whether this thread is a worker beside others, which nobody has given more than one core."""
+    """Return whether this thread is one of several workers that have one core each."""
     if "distributed" in sys.modules and _is_dask_worker():
         return True
     nested = (getattr(get_active_backend()[0], "nesting_level", 0) or 0) > 0
-    # joblib's worker processes are told by the environment how many threads they may use
+    # the environment limits the threads of joblib's worker processes
     told = threading.current_thread() is threading.main_thread() and bool(_asked_at_start)
     return nested and not told
 
@@ -121,7 +121,7 @@ def _is_dask_worker() -> bool:
 
 
 def most_threads() -> int:
-    """How many threads a computation may use now.
+    """Return the number of threads that a computation may use now.
 
     It is the smallest of: the cores that this process may use, `VARIABLES` at its start, and the limits that
     `threadpoolctl` has set. Workers of joblib and Dask use one, unless joblib grants more to a process.
@@ -133,19 +133,19 @@ def most_threads() -> int:
 
 
 def threads_for(work: float, least: float) -> int:
-    """How many threads share some work, each of which gets `least` of it or more."""
+    """Return the number of threads for some work, of which each thread gets at least `least`."""
     return 1 if work < 2 * least else min(most_threads(), int(work / least))
 
 
 class _Team:
-    """Threads that wait for work; they are daemons, and never keep a process alive."""
+    """Pool of daemon threads that wait for work."""
 
     def __init__(self) -> None:
         self.users: dict[str, object] = {}  # the call that uses the cores, under `CORES`
         self._inboxes: list[SimpleQueue[Any]] = []
 
     def inboxes(self, count: int) -> list[SimpleQueue[Any]]:
-        """Inboxes of so many threads, which are started when they are first needed."""
+        """Return the inboxes of `count` threads, which are started when they are first needed."""
         while len(self._inboxes) < count:
             inbox: SimpleQueue[Any] = SimpleQueue()
             threading.Thread(target=_serve, args=(inbox,), name="spcatv", daemon=True).start()
@@ -189,7 +189,7 @@ def _new_team() -> None:
 
 
 def wait_for_at_fork(lock: Any) -> None:
-    """Let a fork wait until no other thread holds a lock: in the child nobody would ever release it."""
+    """Make forks wait until no other thread holds a lock, which the child could never release."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
 
@@ -200,10 +200,10 @@ if hasattr(os, "register_at_fork"):
 wait_for_at_fork(_lock)
 
 
-def together(share: Callable[[int, int], None], n_threads: int, stop: Callable[[], None]) -> None:
+def share_work(share: Callable[[int, int], None], n_threads: int, stop: Callable[[], None]) -> None:
     """Call ``share(0, n), ..., share(n - 1, n)`` at the same time, the first of them on this thread.
 
-    The number n is `n_threads`, or 1 where the team is at work for another thread: then the cores are busy.
+    The number n is `n_threads`, or 1 if the pool works for another thread: then the cores are busy.
     All shares have begun before one may have to wait for another, and all have ended when this returns.
     `stop` is called when a share has failed or was interrupted: it lets the others end early.
     """
@@ -213,19 +213,19 @@ def together(share: Callable[[int, int], None], n_threads: int, stop: Callable[[
         if n_threads == 1 or users.setdefault(CORES, call) is not call:
             share(0, 1)
         else:
-            _together(share, team.inboxes(n_threads - 1), stop)
+            _share_work(share, team.inboxes(n_threads - 1), stop)
     finally:
         if CORES in users and users[CORES] is call:
             del users[CORES]
 
 
-def _together(
+def _share_work(
     share: Callable[[int, int], None], inboxes: list[SimpleQueue[Any]], stop: Callable[[], None]
 ) -> None:
     outbox: SimpleQueue[BaseException | None] = SimpleQueue()
     n_threads = len(inboxes) + 1
     work = [(outbox, partial(share, number, n_threads), stop) for number in range(1, n_threads)]
-    # lists that one call each extends: Ctrl-C comes before or after, and what they hold is what was done
+    # one call extends each list, so that an interruption leaves them correct
     sent: list[None] = []
     results: list[BaseException | None] = []
     errors: list[BaseException] = []
@@ -249,7 +249,7 @@ def _together(
 
 
 def in_order(make: Callable[[int], T], take: Callable[[T], None], n_items: int, n_threads: int) -> None:
-    """``take(make(0)), take(make(1)), ...``: items are made at the same time, and taken one after the other.
+    """Call ``take(make(0)), take(make(1)), ...`` with items made at the same time and taken in order.
 
     At most `n_threads` items are there at a time. `make` releases the GIL, as products of NumPy do. The error
     of an item that cannot be made is raised when it is its turn: all items before it have been taken.
@@ -260,21 +260,21 @@ def in_order(make: Callable[[int], T], take: Callable[[T], None], n_items: int, 
         while (number := line.next_number()) is not None:
             try:
                 made, failed = make(number), None
-            except Exception as error:  # whatever it is: an earlier item may fail as well, and comes first
+            except Exception as error:  # raised in turn: an earlier item may fail as well
                 made, failed = None, error
             if not line.wait_for_turn(number):
                 return
             if failed is not None:
                 raise failed
             take(cast(T, made))
-            del made  # it would stay while the next one is made
+            del made  # free it before the next one is made
             line.end_turn()
 
-    together(share, n_threads, line.close)
+    share_work(share, n_threads, line.close)
 
 
 class _Line:
-    """Numbers that threads draw, and whose turn it is."""
+    """Numbers that threads draw in order, and the turn of each."""
 
     def __init__(self, n_numbers: int) -> None:
         self._drawn, self._turn, self._end = 0, 0, n_numbers
@@ -285,7 +285,7 @@ class _Line:
         self._waiting: dict[int, threading.Event] = {}
 
     def next_number(self) -> int | None:
-        """The next number, from 0 on; None if there are no more."""
+        """Return the next number, from 0 on; None if there are no more."""
         with self._lock:
             self._drawn += 1
             return None if self._closed or self._drawn > self._end else self._drawn - 1

@@ -121,13 +121,13 @@ class ComponentDiagnostics:
         jump too far; None in the penalised model.
     jump : float
         Share of the features that enter or leave the loading at once at the weight found; 0 if none do.
-    same_sign : float or None
+    same_sign : float
         Share of the features whose covariance with the scores has the more frequent sign; 0 for a component
-        that is zero. None in models of earlier versions.
-    global_correlation : float or None
-        Absolute correlation of the scores with the mean over features of each sample; None likewise.
-    n_passes : int or None
-        Passes over the data that the alternation took; None in models of earlier versions.
+        that is zero.
+    global_correlation : float
+        Absolute correlation of the scores with the mean over features of each sample.
+    n_passes : int
+        Passes over the data that the alternation took.
     """
 
     objective: float
@@ -148,9 +148,9 @@ class ComponentDiagnostics:
     target_sparsity: float | None = None
     smoothness: float | None = None
     jump: float = 0.0
-    same_sign: float | None = None
-    global_correlation: float | None = None
-    n_passes: int | None = None
+    same_sign: float = 0.0
+    global_correlation: float = 0.0
+    n_passes: int = 0
 
     def in_units(self, unit: float, *, grows: bool) -> ComponentDiagnostics:
         """Return the same for data that are `unit` times larger; `grows` if the loading grows with them."""
@@ -176,15 +176,14 @@ class ComponentDiagnostics:
     @property
     def is_global(self) -> bool:
         """Whether nearly all features vary with the scores, and the scores follow the mean of each sample."""
-        share, correlation = self.same_sign or 0.0, self.global_correlation or 0.0
-        return share >= GLOBAL_SHARE and correlation >= GLOBAL_CORRELATION
+        return self.same_sign >= GLOBAL_SHARE and self.global_correlation >= GLOBAL_CORRELATION
 
     def global_remark(self, number: int) -> str:
         """Say that component `number` is global, and what can be done about it; empty if it is not."""
         if not self.is_global:
             return ""
         return (
-            f"Component {number} is global: {100 * (self.same_sign or 0.0):.0f} % of the features vary with "
+            f"Component {number} is global: {100 * self.same_sign:.0f} % of the features vary with "
             "it in the same direction, and its scores follow the mean of each sample "
             f"(r = {self.global_correlation:.2f}). "
             'global_signal="regress" (--regress-global) takes that mean out.'

@@ -43,8 +43,8 @@ from spcatv.decomposition import (
 )
 from spcatv.estimator.parameters import check_some_left, checked_init, fits_jointly, sparsities
 from spcatv.kernels.vectors import all_finite
+from spcatv.model import recordable
 from spcatv.model.checkpoint import Stage, current_checkpoint
-from spcatv.model.encoding import recordable
 from spcatv.problem import TotalVariation, as_penalty
 from spcatv.progress import SILENT, Listener
 from spcatv.progress.compilation import announce_compilation

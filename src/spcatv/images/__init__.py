@@ -1,4 +1,4 @@
-"""Brain images in, brain maps out: NIfTI, GIFTI, FreeSurfer and CIFTI-2 (docs/images.md)."""
+"""Brain images in NIfTI, GIFTI, FreeSurfer and CIFTI-2 files (docs/images.md)."""
 
 try:
     import nibabel  # noqa: F401
@@ -10,17 +10,16 @@ except ImportError as error:
     ) from error
 
 from spcatv._util.matching import RowOrderWarning
+from spcatv._util.quality import ImageQuality, ImageQualityWarning
 from spcatv.images.bids import bids_images
-from spcatv.images.cohort import Cohort, InputFile, Preparation, read_cohort
+from spcatv.images.cv import ImageSPCATVCV
+from spcatv.images.dataset import Cohort, InputFile, Preparation, read_cohort
 from spcatv.images.estimator import ImageSPCATV
-from spcatv.images.features import BadFeatureWarning, DropReport
-from spcatv.images.loading import ImageError
-from spcatv.images.quality import ImageQuality, ImageQualityWarning
-from spcatv.images.reading import Reading, make_reading
-from spcatv.images.runs import RunWarning
-from spcatv.images.search import ImageSPCATVCV
-from spcatv.images.space import Space
-from spcatv.images.volume_mask import MaskWarning
+from spcatv.images.files import ImageError
+from spcatv.images.masking import MaskWarning
+from spcatv.images.preprocessing import Reading, RunWarning, make_reading
+from spcatv.images.quality import BadFeatureWarning, DropReport
+from spcatv.images.spaces.base import Space
 
 __all__ = [
     "BadFeatureWarning",

@@ -1,35 +1,34 @@
 """Images of a BIDS dataset, chosen by the entities in their names (``sub-01_space-MNI_desc-x_T1w.nii.gz``).
 
-Only the folders of participants (``sub-...``) are searched. Every part ``key-value`` of a name is an entity;
-the last part is the suffix (``T1w``) and the extension (``.nii.gz``).
+Every part ``key-value`` of a name is an entity; the last part is the suffix (``T1w``) and the extension
+(``.nii.gz``).
 """
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from spcatv._util.naming import some_of
-from spcatv.images.formats import file_suffixes
-from spcatv.images.loading import ImageError
+from spcatv.images.files import ImageError
+from spcatv.images.spaces import file_suffixes
 
 DESCRIPTION = "dataset_description.json"
 PARTICIPANTS = "participants.tsv"
 SUFFIX, EXTENSION = "suffix", "extension"
-# filters that have a longer name than the entity in a file name
+# filters with a longer name than the entity in a file name
 KEYS = {"subject": "sub", "session": "ses"}
-# the value of a filter that asks for names without the entity
+# value of a filter that selects names without the entity
 NONE = "none"
-# Samples may differ in these entities: other people, visits and runs, and the two halves of one sample.
+# entities in which samples may differ: people, visits, runs and hemispheres
 OF_SAMPLES = ("sub", "ses", "sample", "task", "acq", "ce", "trc", "dir", "run", "hemi")
-# Samples may never differ in these: their values could not be compared.
+# entities in which samples may never differ, because their values could not be compared
 OF_SPACES = ("space", "res", "den")
-# images that hold no values of samples: meshes, labels and connections
+# endings of images without values of samples: meshes, labels and connections
 NO_SAMPLES = (".surf.gii", ".label.gii", ".dlabel.nii", ".dconn.nii", ".plabel.nii")
-N_SHOWN = 8
+N_SHOWN = 8  # values of an entity that a message lists
 
 
 @dataclass(frozen=True)
@@ -73,15 +72,19 @@ def bids_images(folder: str | Path, **filters: str | int | Sequence[str | int] |
     >>> model = ImageSPCATV(n_components=3).fit(maps, confounds="derivatives/vbm/participants.tsv")
     """
     root = Path(folder).expanduser()
-    wanted = {KEYS.get(name, name): _texts(given) for name, given in filters.items() if given is not None}
     images = _images_below(root)
-    asked = {key: _present(key, texts, images) for key, texts in wanted.items()}
-    left = [image for image in images if all(image.value(key) in asked[key] for key in asked)]
+    wanted = {
+        KEYS.get(name, name): [str(v) for v in ([given] if isinstance(given, str | int) else given)]
+        for name, given in filters.items()
+        if given is not None
+    }
+    asked = {key: [_present(key, text, images) for text in texts] for key, texts in wanted.items()}
+    left = [image for image in images if all(image.value(key) in set().union(*asked[key]) for key in asked)]
     for key, texts in wanted.items():
         found = {image.value(key) for image in left}
-        missing = next((text for text in texts if not found & set(_present(key, [text], images))), None)
-        if missing is not None:
-            raise ImageError(_no_match(root, key, missing, wanted, images))
+        for text, values in zip(texts, asked[key], strict=True):
+            if not found & values:
+                raise ImageError(_no_match(root, key, text, wanted, images))
     _refuse_mixture(root, asked, left)
     absent = next((image.path for image in left if not image.path.exists()), None)
     if absent is not None:
@@ -90,7 +93,7 @@ def bids_images(folder: str | Path, **filters: str | int | Sequence[str | int] |
 
 
 def participants_table(folder: Path) -> Path | None:
-    """The table of participants of a BIDS dataset, or of the one whose derivative it is; None without one."""
+    """Return the table of participants of a BIDS dataset, or of the dataset that it is derived from."""
     place = Path(os.path.abspath(folder.expanduser()))
     above = [place.parent.parent] if place.parent.name == "derivatives" else []
     tables = (each / PARTICIPANTS for each in (place, *above))
@@ -98,7 +101,7 @@ def participants_table(folder: Path) -> Path | None:
 
 
 def describe_images(files: Sequence[Path]) -> str:
-    """How many images of how many people, and what their names have in common or differ in."""
+    """Return the number of images and people, and the values of their entities, in one line."""
     images = [_named(file) for file in files]
     n_people = len({image.value("sub") for image in images})
     parts = [
@@ -107,10 +110,6 @@ def describe_images(files: Sequence[Path]) -> str:
     people = "1 person" if n_people == 1 else f"{n_people} people"
     count = "1 image" if len(images) == 1 else f"{len(images)} images"
     return f"{count} of {people}: {', '.join(parts)}"
-
-
-def _texts(given: str | int | Sequence[str | int]) -> list[str]:
-    return [str(value) for value in ([given] if isinstance(given, str | int) else given)]
 
 
 def _named(file: Path) -> _Image:
@@ -122,7 +121,7 @@ def _named(file: Path) -> _Image:
 
 
 def _images_below(root: Path) -> list[_Image]:
-    """All images of people in a dataset, sorted by path."""
+    """Return the images below the folders of participants, sorted by path."""
     if not root.is_dir():
         raise ImageError(f"{root}: no such folder")
     if not (root / DESCRIPTION).is_file():
@@ -146,7 +145,7 @@ def _images_below(root: Path) -> list[_Image]:
 
 
 def _datasets_near(root: Path) -> str:
-    """Other BIDS datasets above or below a folder, for a message."""
+    """Describe BIDS datasets above or below a folder, for a message."""
     place = Path(os.path.abspath(root))
     above = [folder for folder in list(place.parents)[:3] if (folder / DESCRIPTION).is_file()]
     below = [file.parent for depth in ("*", "*/*") for file in sorted(root.glob(f"{depth}/{DESCRIPTION}"))]
@@ -154,18 +153,15 @@ def _datasets_near(root: Path) -> str:
     return f"; near it, there are {near}" if near else ""
 
 
-def _present(key: str, texts: Iterable[str], images: Sequence[_Image]) -> list[str]:
-    """The values of an entity that are meant: as they stand, with their prefix, or with other zeros."""
+def _present(key: str, text: str, images: Sequence[_Image]) -> set[str]:
+    """Return the values of an entity that match a text: equal, with their prefix, or with other zeros."""
     values = {image.value(key) for image in images}
-    found: list[str] = []
-    for text in texts:
-        plain = text.removeprefix(f"{key}-")
-        if key == EXTENSION:
-            plain = "." + plain.removeprefix(".")
-        number = re.fullmatch(r"0*([0-9]+)", plain)
-        alike = [] if number is None else [v for v in values if re.fullmatch(f"0*{number[1]}", v)]
-        found += [plain] if plain in values else alike
-    return found
+    plain = text.removeprefix(f"{key}-")
+    if key == EXTENSION:
+        plain = "." + plain.removeprefix(".")
+    if plain in values or not plain.isdecimal():
+        return {plain}
+    return {value for value in values if value.isdecimal() and int(value) == int(plain)}
 
 
 def _no_match(
@@ -180,8 +176,8 @@ def _no_match(
     )
 
 
-def _refuse_mixture(root: Path, asked: Mapping[str, Sequence[str]], left: Sequence[_Image]) -> None:
-    """Refuse images that differ in more than whom, and when, they are about."""
+def _refuse_mixture(root: Path, asked: Iterable[str], left: Sequence[_Image]) -> None:
+    """Refuse images that differ in more than person, visit, run or hemisphere."""
     several = {
         key: _listed(image.value(key) for image in left)
         for key in (SUFFIX, EXTENSION, *_keys(left)[:-2])
@@ -201,12 +197,12 @@ def _refuse_mixture(root: Path, asked: Mapping[str, Sequence[str]], left: Sequen
 
 
 def _keys(images: Sequence[_Image]) -> list[str]:
-    """All entities of the names, in the order in which they come; suffix and extension at the end."""
+    """Return all entities of the names, in their order; suffix and extension at the end."""
     keys = dict.fromkeys(key for image in images for key in image.entities)
     return [*(key for key in keys if key not in (SUFFIX, EXTENSION)), SUFFIX, EXTENSION]
 
 
 def _listed(values: Iterable[str]) -> str:
-    """Different values, sorted, and how many more there are."""
+    """Join the first different values, sorted, and count the others."""
     different = sorted(set(values), key=lambda value: (value == NONE, value))
     return some_of(different, N_SHOWN)

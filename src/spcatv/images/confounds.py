@@ -1,89 +1,92 @@
-"""Confounds: removed from images by least squares, from new images with the coefficients of the fit."""
+"""Confounds: removed from images by least squares, or from the volumes of each run by itself.
+
+A column of text with the levels a < b < c becomes two columns of zeros and ones, for b and for c. New images
+are coded with the levels of the fit, and lose what the coefficients of the fit explain.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.preprocessing import OneHotEncoder
 
-from spcatv._util.matching import IDENTIFYING, Match, cell_text, id_columns, index_columns, match_rows
-from spcatv._util.text_table import Table, TableError, read_table
+from spcatv._util.bids import entities_of
+from spcatv._util.matching import IDENTIFYING, RowMatch, cell_text, id_columns, index_columns, match_rows
+from spcatv._util.tables import Table, TableError, read_table
 from spcatv._util.types import FloatArray
 from spcatv._util.warn import warn_user
 from spcatv.data import AdjustedData, confound_fit, row_blocks
-from spcatv.images.categories import Levels, given_columns, indicator_name, indicators, levels_of, text_values
-from spcatv.images.loading import ImageError, image_errors, is_path
-from spcatv.images.rows import data_of
+from spcatv.images.files import ImageError, checked_file, image_errors, is_path, reading
+from spcatv.images.loader import data_of
+from spcatv.images.spaces.base import Run
+
+# from a column of text to its values, sorted; the first is the reference level
+Levels = Mapping[str, tuple[str, ...]]
+# strategies of nilearn.interfaces.fmriprep.load_confounds
+STRATEGIES = ("motion", "wm_csf", "global_signal", "high_pass", "compcor", "ica_aroma")
+REFUSED = {"scrub": "it would drop volumes", "tedana": "give the tables themselves, confounds=[...]"}
+# ends of the names of fMRIPrep's tables, since version 20.2 and before
+TABLE_NAMES = ("_desc-confounds_timeseries.tsv", "_desc-confounds_regressors.tsv")
+# end of the names of images without ICA-AROMA components
+WITHOUT_AROMA = "_desc-smoothAROMAnonaggr_bold"
 
 
 @dataclass(frozen=True, eq=False)
 class ConfoundTable:
     """Checked confounds."""
 
-    values: FloatArray  # shape (n_samples, n_confounds)
-    names: tuple[str, ...]  # column names; empty if the table has none
+    values: FloatArray  # with coded columns of text, shape (n_samples, n_confounds)
+    columns: tuple[str, ...]  # names of the given columns; empty if they have none
     levels: Levels = field(default_factory=dict)  # the levels of every column of text
-    matched: str = ""  # how rows were matched to the images, in a sentence; empty if a warning says it
+    matched: str = ""  # how rows were matched to the images, in a sentence; empty if a warning states it
 
     def of(self, samples: slice) -> ConfoundTable:
-        """The rows of some samples."""
+        """Return the rows of some samples."""
         return replace(self, values=self.values[samples])
 
 
 @dataclass(frozen=True, eq=False)
 class ConfoundFit:
-    """A linear model of every feature by the confounds: ``x = intercept + (c - mean) slopes``.
+    """Linear model of every feature by the confounds: ``x = intercept + (c - mean) slopes``.
 
-    Only ``(c - mean) slopes`` is removed. The intercept stays in the images: the parameter `center` of the
-    estimator decides whether means are removed.
+    Only ``(c - mean) slopes`` is removed. Means are kept; `center` of the estimator removes them.
     """
 
     mean: FloatArray  # means of the confounds over the samples of the fit, shape (n_confounds,)
     slopes: FloatArray  # least-squares coefficients, shape (n_confounds, n_features)
-    names: tuple[str, ...]  # names of the confounds; empty if they have none
+    columns: tuple[str, ...]  # names of the columns of the table; empty if they have none
     levels: Levels = field(default_factory=dict)  # the levels of every column of text that was coded
 
-    @property
-    def columns(self) -> list[str]:
-        """The columns of the given table; empty if they have no names."""
-        return given_columns(self.names, self.levels)
-
     def described(self, *, levels: bool = False) -> str:
-        """The columns of the table, in words; with the `levels` of those that hold text, if asked for."""
+        """Return the columns of the table, with the `levels` of columns of text if asked for."""
         shown = {name: f"{name} ({', '.join(values)})" for name, values in self.levels.items() if levels}
         return ", ".join(shown.get(name, name) for name in self.columns) or f"{len(self.mean)} columns"
 
     def removed(self, X: Any, table: ConfoundTable) -> Any:
-        """X without what the confounds explain: an array in place, rows on disk whenever they are read."""
-        centred = self._ordered(table) - self.mean
+        """Remove what the confounds explain: from an array in place, from rows on disk when they are read."""
+        if table.values.shape[1] != len(self.mean):
+            raise ImageError(
+                f"confounds: the model was fitted with {len(self.mean)} columns, got {table.values.shape[1]}"
+            )
+        centred = table.values - self.mean
         if not isinstance(X, np.ndarray):
             return AdjustedData(data_of(X), centred, self.slopes, np.ones(X.shape[1]))
         for first, last in row_blocks(X.shape):
             X[first:last] -= centred[first:last] @ self.slopes
         return X
 
-    def _ordered(self, table: ConfoundTable) -> FloatArray:
-        """The columns of a new table in the order of the fit."""
-        if self.names and table.names and set(self.names) == set(table.names):
-            return table.values[:, [table.names.index(name) for name in self.names]]
-        if self.names and table.names:
-            given = ", ".join(given_columns(table.names, table.levels))
-            raise ImageError(f"confounds: the model was fitted with {self.described()}, got {given}")
-        if table.values.shape[1] != len(self.mean):
-            raise ImageError(
-                f"confounds: the model was fitted with {len(self.mean)} columns, got {table.values.shape[1]}"
-            )
-        return table.values
-
 
 def fit_confounds(X: Any, table: ConfoundTable) -> ConfoundFit:
-    """Least squares of every column of X (n_samples, n_features) on the confounds and an intercept."""
+    """Fit every column of X (n_samples, n_features) by least squares on the confounds and an intercept."""
     with image_errors(ValueError):
         mean, slopes = confound_fit(data_of(X), table.values)
-    return ConfoundFit(mean=mean, slopes=slopes.astype(X.dtype), names=table.names, levels=table.levels)
+    return ConfoundFit(mean, slopes.astype(X.dtype), table.columns, table.levels)
 
 
 @dataclass(frozen=True)
@@ -91,38 +94,35 @@ class ConfoundColumns:
     """Columns of a table that hold confounds."""
 
     table: Table
-    columns: tuple[str, ...] | None = None  # None: all that do not say which image a row is about
+    columns: tuple[str, ...] | None = None  # None: all that do not identify the image of a row
     path_column: str | None = None  # the column of paths, if it has an unusual name
 
 
-def read_confounds(confounds: Any, names: Sequence[str], levels: Levels | None = None) -> ConfoundTable:
+def read_confounds(confounds: Any, names: Sequence[str], fit: ConfoundFit | None = None) -> ConfoundTable:
     """Check a table of confounds, find the row of every image, and code columns of text.
 
     The rows of a TSV or CSV file with a header, or of a DataFrame, are matched to the `names` of the images
     by an id column (`spcatv._util.matching`); id columns are not confounds. Rows without such a column, and
     those of an array, are in the order of the images. Columns hold numbers or, if they have names, text that
-    groups the images. The model always has an intercept, which need not be a column. For new images, `levels`
-    are those of the fit.
+    groups the images. The model always has an intercept, which need not be a column. New images are coded
+    as those of the `fit`.
     """
     with image_errors(TableError):
         if is_path(confounds):
-            confounds = ConfoundColumns(_table(confounds))
+            path = Path(confounds).expanduser()
+            if not path.is_file():
+                raise ImageError(f"{path}: no such file; confounds are a table, TSV or CSV with a header")
+            confounds = ConfoundColumns(read_table(path))
         if isinstance(confounds, ConfoundColumns):
-            return _of_columns(confounds, names, levels)
+            return _of_columns(confounds, names, fit)
         if hasattr(confounds, "columns"):
-            return _of_frame(confounds, names, levels)
-    return ConfoundTable(values=_checked(confounds, "confounds", (), _row_texts(range(len(names)))), names=())
+            return _of_frame(confounds, names, fit)
+    rows = [f"row {number + 1}" for number in range(len(names))]
+    return ConfoundTable(_numbers(confounds, "confounds", (), rows), ())
 
 
-def _table(path: str | Path) -> Table:
-    path = Path(path).expanduser()
-    if not path.is_file():
-        raise ImageError(f"{path}: no such file; confounds are a table, TSV or CSV with a header")
-    return read_table(path)
-
-
-def _of_columns(given: ConfoundColumns, names: Sequence[str], levels: Levels | None) -> ConfoundTable:
-    """The confounds of a table of strings."""
+def _of_columns(given: ConfoundColumns, names: Sequence[str], fit: ConfoundFit | None) -> ConfoundTable:
+    """Return the confounds of a table of strings."""
     import pandas as pd  # comes with nilearn
 
     table = given.table
@@ -130,61 +130,114 @@ def _of_columns(given: ConfoundColumns, names: Sequence[str], levels: Levels | N
     identifying = {*match.columns, *IDENTIFYING, *id_columns(table, given.path_column)}
     columns = given.columns or [name for name in table.columns if name not in identifying]
     frame = pd.DataFrame({name: table.values(name, match.rows) for name in columns})
-    return _coded(frame, table.source, levels, match)
+    return _coded(frame, table.source, match, fit)
 
 
-def _of_frame(frame: Any, names: Sequence[str], levels: Levels | None) -> ConfoundTable:
-    """The confounds of a DataFrame, whose index may name the participants."""
+def _of_frame(frame: Any, names: Sequence[str], fit: ConfoundFit | None) -> ConfoundTable:
+    """Return the confounds of a DataFrame, whose index may name the participants."""
     columns = index_columns(frame.index)
     columns |= {str(label): list(map(cell_text, frame[label].tolist())) for label in frame.columns}
     table = Table(Path("confounds"), tuple(columns), tuple(zip(*columns.values(), strict=True)))
     match = match_rows(table, names)
     identifying = {*match.columns, *IDENTIFYING, *id_columns(table)}
     frame = frame[[label for label in frame.columns if str(label) not in identifying]]
-    return _coded(frame.iloc[list(match.rows)], "confounds", levels, match)
+    return _coded(frame.iloc[list(match.rows)].rename(columns=str), "confounds", match, fit)
 
 
-def _row_texts(rows: Iterable[int]) -> list[str]:
-    """Where each image stands in the table, for messages."""
-    return [f"row {row + 1}" for row in rows]
-
-
-def _coded(frame: Any, source: str, known: Levels | None, match: Match) -> ConfoundTable:
-    """A DataFrame whose columns of text are coded, with the levels of the fit if they are known."""
-    where = _row_texts(match.rows)
+def _coded(frame: Any, source: str, match: RowMatch, fit: ConfoundFit | None) -> ConfoundTable:
+    """Code the columns of text of a DataFrame, with the levels of the fit if there was one."""
+    where = [f"row {row + 1}" for row in match.rows]
     if not len(frame.columns):
-        raise ImageError(f"{source}: no column is left beside those that say which image a row is about")
+        raise ImageError(f"{source}: no column is left beside those that identify the images")
+    known: Levels = {} if fit is None else fit.levels
+    if fit is not None and fit.columns:
+        if set(frame.columns) != set(fit.columns):
+            given = ", ".join(frame.columns)
+            raise ImageError(f"confounds: the model was fitted with {fit.described()}, got {given}")
+        frame = frame[list(fit.columns)]
+    parts: list[FloatArray] = []
     names: list[str] = []
-    columns: list[FloatArray] = [np.zeros((len(frame), 0))]
     levels: dict[str, tuple[str, ...]] = {}
-    for label in frame.columns:
-        name = str(label)
-        texts = text_values(frame[label], name, source, where)
-        if known is not None and name in known and texts is None:
-            texts = [str(value) for value in frame[label].tolist()]
+    for name in frame.columns:
+        texts = _texts(frame[name], name, source, where)
+        if texts is None and name in known:
+            texts = [str(value) for value in frame[name].tolist()]
         if texts is None:
             names.append(name)
-            columns.append(_checked(frame[[label]], source, (name,), where))
+            parts.append(_numbers(frame[[name]], source, (name,), where))
             continue
-        if known is not None and name not in known:
+        if fit is not None and name not in known:
             raise ImageError(
                 f"{source}: column {name!r} holds text (first value {texts[0]!r}), which the model was not "
                 "fitted with"
             )
-        levels[name] = levels_of(texts, name, source) if known is None else known[name]
-        names += [indicator_name(name, level) for level in levels[name][1:]]
-        columns.append(indicators(texts, levels[name], name, source, where))
-    if levels and not names:
+        levels[name] = known[name] if name in known else _levels_of(texts, name, source)
+        odd = next((row for row, text in enumerate(texts) if text not in levels[name]), None)
+        if odd is not None:
+            raise ImageError(
+                f"{source}: {where[odd]} has {name} {texts[odd]!r}, which the model was not fitted with; it "
+                f"knows {', '.join(levels[name])}"
+            )
+        encoder = OneHotEncoder(categories=[list(levels[name])], drop="first", sparse_output=False)
+        parts.append(encoder.fit_transform(np.array(texts, dtype=object)[:, None]))
+        names += [f"{name} = {level}" for level in levels[name][1:]]
+    values = np.concatenate(parts, axis=1)
+    if not names:
         raise ImageError(f"{source}: no column has more than one value ({', '.join(levels)})")
     match.warn_if_guessed()
-    values = np.concatenate(columns, axis=1)
-    if known is None:
+    if fit is None:
         _warn_of_confounds(values, names, source)
-    return ConfoundTable(values, tuple(names), levels, match.remark)
+    return ConfoundTable(values, tuple(frame.columns), levels, match.remark)
+
+
+def _texts(column: Any, name: str, source: str, where: Sequence[str]) -> list[str] | None:
+    """Return the values of a DataFrame's column if it is text, else None."""
+    if column.dtype.kind in "biuf":
+        return None
+    missing = np.flatnonzero(column.isna().to_numpy())
+    if len(missing):
+        raise ImageError(
+            f"{source}: {len(missing)} values of column {name!r} are missing, first in {where[missing[0]]}; "
+            "confounds must be complete"
+        )
+    values = column.tolist()
+    if column.dtype.name == "category":
+        return [str(value) for value in values]
+    if not any(isinstance(value, str) for value in values):
+        return None
+    numbers = [_is_number(value) for value in values]
+    if 0 < sum(numbers) < len(values) or not all(isinstance(value, str) for value in values):
+        # the rarer of the two is probably the mistake
+        odd = numbers.index(2 * sum(numbers) < len(values)) if len(set(numbers)) == 2 else 0
+        raise ImageError(
+            f"{source}: column {name!r} mixes numbers and text: {where[odd]} has {values[odd]!r}, unlike "
+            "most others"
+        )
+    return values
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _levels_of(values: Sequence[str], name: str, source: str) -> tuple[str, ...]:
+    """Return the sorted levels of a column of text; refuse those that identify images."""
+    levels = tuple(sorted(set(values)))
+    if len(levels) > 2 and 2 * len(levels) > len(values):
+        raise ImageError(
+            f"{source}: column {name!r} has {len(levels)} different values in {len(values)} rows (first "
+            f"{values[0]!r}): it identifies images rather than groups of them; name the columns to use, or "
+            "call it participant_id if it holds the participants of the file names (sub-...)"
+        )
+    return levels
 
 
 def _warn_of_confounds(values: FloatArray, names: Sequence[str], source: str) -> None:
-    """Warn of columns that remove nothing beyond those before them, and of many columns for few images."""
+    """Warn about columns that depend on those before them, and about many columns for few images."""
     idle, rank = [], 0
     centred = values - values.mean(axis=0)
     spread = np.sqrt(np.square(centred).mean(axis=0))
@@ -192,10 +245,10 @@ def _warn_of_confounds(values: FloatArray, names: Sequence[str], source: str) ->
     for column, name in enumerate(names):
         before, rank = rank, int(np.linalg.matrix_rank(centred[:, : column + 1]))
         if rank == before:
-            what = (
-                "follows from the columns before it" if spread[column] > 0 else "is the same for all images"
+            varies = spread[column] > 0
+            idle.append(
+                f"{name} {'follows from the columns before it' if varies else 'is the same for all images'}"
             )
-            idle.append(f"{name} {what}")
     if idle:
         warn_user(f"{source}: {'; '.join(idle)}: nothing more is removed because of it", UserWarning)
     n_left = len(values) - 1 - rank
@@ -208,18 +261,21 @@ def _warn_of_confounds(values: FloatArray, names: Sequence[str], source: str) ->
         )
 
 
-def _checked(frame: Any, source: str, names: tuple[str, ...], where: Sequence[str]) -> FloatArray:
+def _numbers(
+    table: Any, source: str, names: Sequence[str], where: Sequence[str], each: str = "image"
+) -> FloatArray:
+    """Return finite numbers, shape (n_rows, n_columns), with one row per image or volume in `where`."""
     try:
-        values = np.asarray(frame, dtype=np.float64)
+        values = np.array(table, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ImageError(f"{source}: must be a table of numbers ({error})") from error
     if values.ndim == 1:
         values = values[:, None]
     if values.ndim != 2 or values.shape[1] == 0:
-        raise ImageError(f"{source}: must be a table with one row per image; got shape {values.shape}")
+        raise ImageError(f"{source}: must be a table with one row per {each}; got shape {values.shape}")
     if len(values) != len(where):
         raise ImageError(
-            f"{source}: has {len(values)} rows, but there are {len(where)} images; one row per image is "
+            f"{source}: has {len(values)} rows, but there are {len(where)} {each}s; one row per {each} is "
             "needed"
         )
     wrong = np.argwhere(~np.isfinite(values))
@@ -231,3 +287,125 @@ def _checked(frame: Any, source: str, names: tuple[str, ...], where: Sequence[st
             "confounds must be complete"
         )
     return values
+
+
+def is_per_run(confounds: Any) -> bool:
+    """Return whether confounds are a list with one table per run rather than one row per image."""
+    return isinstance(confounds, (list, tuple)) and any(
+        is_path(item) or hasattr(item, "columns") or (item is not None and np.ndim(item) == 2)
+        for item in confounds
+    )
+
+
+def check_strategies(words: Sequence[str]) -> None:
+    """Refuse strategies of nilearn that cannot be used here."""
+    for word in words:
+        if word in REFUSED:
+            raise ValueError(f"run_confounds: the strategy {word!r} cannot be used: {REFUSED[word]}")
+
+
+def table_beside(run: Run) -> Path | None:
+    """Return the table of fMRIPrep beside a run that shares all of its entities but ``desc`` with the run."""
+    if not run.files:
+        return None
+    own = _entities(run.files[0])
+    tables = [table for name in TABLE_NAMES for table in sorted(run.files[0].parent.glob(f"*{name}"))]
+    fitting = [table for table in tables if _entities(table) and _entities(table) <= own]
+    return max(fitting, key=lambda table: len(_entities(table)), default=None)
+
+
+def _entities(file: Path) -> set[tuple[str, str]]:
+    return {(key, value) for key, value in entities_of(str(file)).items() if key != "desc"}
+
+
+def run_tables(runs: Sequence[Run], words: Sequence[str], given: Any = None) -> list[FloatArray | None]:
+    """Return the confounds of every run, shape (n_volumes, n_confounds), or None for a run without.
+
+    The words are columns, patterns of columns or strategies of nilearn; without any, there are no confounds.
+    `given` holds one table per run (path, DataFrame, array of two dimensions, or None for a run without
+    confounds); by default, the tables that fMRIPrep has written beside the runs.
+    """
+    if not words:
+        return [None] * len(runs)
+    if given is None:
+        given = [table_beside(run) for run in runs]
+        for run, table in zip(runs, given, strict=True):
+            if table is None:
+                raise ImageError(
+                    f"{run.name}: there is no table of confounds beside it (...{TABLE_NAMES[0]} with the "
+                    "same entities); give one table per run (confounds=[...])"
+                )
+    if len(given) != len(runs):
+        raise ImageError(
+            f"confounds: {len(given)} tables were given for {len(runs)} images; give one per image, None "
+            "for an image without"
+        )
+    return [
+        None if table is None else _of_run(table, words, run) for table, run in zip(given, runs, strict=True)
+    ]
+
+
+def _of_run(table: Any, words: Sequence[str], run: Run) -> FloatArray:
+    """Return the columns of a table that the words name, each once."""
+    import pandas as pd
+
+    source = str(table) if is_path(table) else f"the confounds of {run.name}"
+    strategies = [word for word in words if word in STRATEGIES]
+    frame = pd.DataFrame(index=range(run.n_samples))
+    if is_path(table):
+        path = checked_file(table)
+        with reading(path):
+            whole = pd.read_csv(path, sep="," if ".csv" in path.suffixes else "\t", na_values=["n/a"])
+            if strategies:
+                frame = _by_strategies(path, strategies, run)
+    elif strategies:
+        raise ImageError(f"{source}: {strategies[0]!r} needs a file of fMRIPrep; name columns instead")
+    else:
+        whole = table if hasattr(table, "columns") else pd.DataFrame(np.asarray(table))
+    whole = whole.rename(columns=str)
+    for word in words:
+        if word in STRATEGIES:
+            continue
+        chosen = [name for name in whole.columns if name == word or fnmatchcase(name, word)]
+        if not chosen:
+            known = ", ".join(whole.columns[:8]) + (", ..." if len(whole.columns) > 8 else "")
+            raise ImageError(
+                f"{source}: no column is called or matches {word!r}; there are {known}, and the strategies "
+                f"{', '.join(STRATEGIES)}"
+            )
+        new = [name for name in chosen if name not in frame.columns]
+        frame = whole[new] if frame.empty else pd.concat([frame, whole[new]], axis=1)
+    if not len(frame.columns):  # a strategy may find none: fMRIPrep writes cosines for long runs only
+        return np.zeros((run.n_samples, 0))
+    if len(frame) > 1:
+        # derivatives have no value for the first volume; nilearn uses that of the second, too
+        frame = pd.concat([frame.iloc[:2].bfill().iloc[:1], frame.iloc[1:]])
+    rows = [f"row {number + 1}" for number in range(run.n_samples)]
+    return _numbers(frame, source, list(frame.columns), rows, "volume")
+
+
+def _by_strategies(path: Path, strategies: Sequence[str], run: Run) -> Any:
+    """Load confounds with nilearn, which finds a table by the name of fMRIPrep's image.
+
+    Volumes before the steady state are not dropped, but get a column each.
+    """
+    from nilearn.interfaces.fmriprep import load_confounds
+
+    stem = next((path.name.removesuffix(name) for name in TABLE_NAMES if path.name.endswith(name)), None)
+    if stem is None:
+        raise ImageError(f"{path}: {strategies[0]!r} needs a file of fMRIPrep (...{TABLE_NAMES[0]})")
+    without_aroma = WITHOUT_AROMA in run.name
+    image = path.with_name(f"{stem}{WITHOUT_AROMA if without_aroma else '_desc-preproc_bold'}.nii.gz")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about parameters that are not given
+            frame, kept = load_confounds(
+                str(image), strategy=tuple(strategies), ica_aroma="full" if without_aroma else "basic"
+            )
+    except Exception as error:  # nilearn raises an exception of its own for missing columns
+        text = " ".join(str(error).split())
+        raise ImageError(f"{path}: nilearn cannot load {', '.join(strategies)} ({text})") from error
+    if kept is not None:
+        for number in sorted({*range(run.n_samples)} - {*map(int, kept)}):
+            frame[f"non_steady_state_{number}"] = np.eye(run.n_samples)[number]
+    return frame

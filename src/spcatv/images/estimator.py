@@ -1,4 +1,4 @@
-"""ImageSPCATV: the method on image files, in the style of nilearn's decomposition estimators."""
+"""`ImageSPCATV`, the estimator for image files, in the style of nilearn's decomposition estimators."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from spcatv._util.parameters import FIT
 from spcatv._util.types import FloatArray
 from spcatv.estimator import SPCATV
 from spcatv.estimator.naming import ComponentNamesMixin
-from spcatv.estimator.parameters import check_parameters, check_switch
+from spcatv.estimator.parameters import check_choice, check_parameters, check_switch
 from spcatv.estimator.reportable import ReportMixin
-from spcatv.images.asked import cohort_for, masker_parameters, reading_for
-from spcatv.images.cohort import Cohort, checked_dtype
-from spcatv.images.far import fit_distances, warn_of_far
-from spcatv.images.features import check_rule
-from spcatv.images.matrix import ReadProgress, Storage, checked_memory, heard
-from spcatv.images.saving import KIND, OWN, restore_fitted, save_fitted
-from spcatv.images.space import default_names
+from spcatv.images._persistence import KIND, OWN, READING, restore_fitted, save_fitted
+from spcatv.images.confounds import check_strategies
+from spcatv.images.dataset import Cohort, checked_dtype, read_cohort
+from spcatv.images.loader import Storage
+from spcatv.images.preprocessing import Reading, make_reading
+from spcatv.images.quality import RULES, fit_distances, warn_of_far
+from spcatv.images.spaces.base import Samples, default_names
 from spcatv.model import SavedModel, read_model
 from spcatv.problem import Penalty
+from spcatv.progress import SILENT, Printer, listening
 from spcatv.progress.callbacks import CallbackSupportMixin, forwarded_callbacks
 
 
@@ -40,50 +41,47 @@ class ImageSPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transf
     ----------
     n_components : int, default=3
         Number of components K.
-    mask : path, image, array, name of a rule, or None, default=None
+    mask : path, image, array, name of a strategy, masker, or None, default=None
         Voxels or vertices to use: an image of 0 and 1, or of labels, in the space of the images. With
-        labels, total variation stays inside each label. ``None`` takes all of a surface or CIFTI-2 file; for
-        volumes, it chooses the rule that fits them ("nonzero", "background", "epi", "whole-brain-template";
-        other rules are "gm-template" and "wm-template"). Or a
-        nilearn masker (NiftiMasker, MultiNiftiMasker, SurfaceMasker, MultiSurfaceMasker), fitted or not: its
-        mask, target space, smoothing and cleaning are used, and the parameters below must not be given
-        beside it.
+        labels, total variation stays inside each label. Or a strategy that computes the mask of volumes:
+        "nonzero", "background", "epi", "whole-brain-template", "gm-template" or "wm-template". ``None`` is
+        "nonzero" for volumes, and all of a surface or CIFTI-2 file. Or a nilearn masker (NiftiMasker,
+        MultiNiftiMasker, SurfaceMasker, MultiSurfaceMasker), fitted or not: its mask, target space,
+        smoothing and cleaning are used, and the parameters below must not be given beside it.
     surface : "fsaverage5", (left, right), mapping or PolyMesh, default=None
         Meshes of the hemispheres, for overlays and CIFTI-2: GIFTI or FreeSurfer surface files, objects
         with `coordinates` and `faces`, or arrays (coords, triangles). SurfaceImages have their own.
     bad_features : {"drop", "raise"}, default="drop"
-        What to do about voxels or vertices that are constant over the images, or NaN or infinite in
-        some image: drop them from the mask with a warning that counts them, or raise an error.
+        Treatment of voxels or vertices that are constant over the images, or NaN or infinite in some image:
+        drop them from the mask with a warning that counts them, or raise an error.
     standardize : bool, default=False
-        Whether every voxel or vertex is scaled to unit variance (after confounds are removed).
+        Scale every voxel or vertex to unit variance (after confounds are removed).
     smoothing_fwhm : float, default=None
         Smooth every image with a Gaussian kernel of this width at half its maximum, in mm.
     resample : bool, default=False
-        Whether images on another grid are resampled: to the grid of the mask, else of the first image.
-        By default they are refused.
+        Resample images on other grids to the grid of the mask, else of the first image. By default they
+        are refused.
     target_affine : number or array of shape (3, 3) or (4, 4), default=None
         Resample images and mask to voxels of this size in mm, or with this affine.
     standardize_runs : "auto", bool, "zscore_sample" or "psc", default="auto"
-        Whether every run (an image of several volumes) is centred and scaled to unit variance, voxel by
-        voxel; "psc": percent of its mean. "auto" does so if any image is a time series: a 4-D volume, a
-        ``.dtseries.nii`` or an overlay with ``_bold`` in its name. The scores then describe changes
-        within runs rather than differences between people.
+        Centre every run (an image of several volumes) and scale it to unit variance, voxel by voxel; "psc":
+        percent of its mean. "auto" does so if any image is a time series: a 4-D volume, a ``.dtseries.nii``
+        or an overlay with ``_bold`` in its name. The scores then describe changes within runs rather than
+        differences between people.
     detrend : bool, default=False
-        Whether the linear trend of every run is removed.
+        Remove the linear trend of every run.
     high_pass, low_pass : float, default=None
         Cutoffs in Hz of a Butterworth filter for every run.
     t_r : float, default=None
-        Seconds between volumes, for the filters; by default what the files say.
+        Seconds between volumes, for the filters; by default those that the files state.
     run_confounds : str or sequence of str, default=None
-        Confounds to remove from each run: columns, patterns (``"a_comp_cor_0[0-4]"``) or strategies
-        ("motion", "wm_csf", "global_signal", "high_pass") of the tables that fMRIPrep writes beside the
-        runs, or of those that are given to `fit`.
-    memory : path or joblib.Memory, default=None
-        Where the values of files are kept after they were read, smoothed and resampled, for the next time.
+        Confounds to remove from each run: columns, patterns (``"a_comp_cor_0[0-4]"``) or strategies of
+        `nilearn.interfaces.fmriprep.load_confounds` ("motion", "wm_csf", "global_signal", "high_pass",
+        "compcor", "ica_aroma"), from the tables that fMRIPrep writes beside the runs or those given to `fit`.
     cache : path, default=None
-        Folder on disk for one row per image, in which the next fit, selection or `transform` of the same
-        files finds them. Needed if the data matrix does not fit into memory, or into `memory_limit`: it then
-        stays on disk (docs/large-data.md).
+        Folder that keeps what was read, smoothed and resampled, for the next fit, selection or `transform`
+        of the same files. Needed if the data matrix does not fit into memory, or into `memory_limit`: it
+        then stays on disk (docs/large-data.md).
     sparsity, smoothness, alpha, l1_ratio, tv_ratio, penalty_units, penalty, positive, center, \
 global_signal, tol, max_iter, solver, n_init, method, refit, transform_method, init, memory_limit, \
 device, random_state
@@ -103,8 +101,6 @@ device, random_state
     masker_ : NiftiMasker, SurfaceMasker or CiftiMasker
         Fitted; extracts features from images and puts them back, in the order of `components_`. nilearn's
         maskers smooth and clean as the fit did.
-    memory_ : joblib.Memory
-        The cache of `memory`.
     variance_ : ndarray of shape (n_components,)
         nilearn's name for `explained_variance_`.
     estimator_ : SPCATV
@@ -113,23 +109,23 @@ device, random_state
         ``explained_variance_ratio_``, ``l1_``, ``l2_``, ``tv_``, ``structure_``, ``n_iter_``,
         ``diagnostics_``, ``n_features_in_``.
     space_ : Space
-        Where the features live; creates and writes images.
+        The features and their places; creates and writes images.
     preparation_ : Preparation
-        How images become rows of the data matrix: space, reading, confounds, scale.
+        Steps from images to rows of the data matrix: space, reading, confounds, scale.
     input_names_ : tuple of str
         One per sample of the fit.
     input_files_ : tuple of InputFile
         The files that were read, with the SHA-256 of each.
     mask_report_ : str
-        One line: how many features, and where the mask comes from.
+        One line: the number of features, and the source of the mask.
     reading_report_ : str
-        One line: what happened to the images while they were read; empty if nothing did.
+        One line: the preprocessing of the images; empty without any.
     dropped_ : DropReport
-        How many features were dropped, and why.
+        Number of dropped features, by reason.
     n_dropped_ : int
         Number of dropped features.
     quality_ : tuple of ImageQuality
-        One per sample of the fit: how it compares with the others; empty after `load`.
+        One per sample of the fit: its comparison with the others; empty after `load`.
     mean_img_ : Nifti1Image or None
         The mean of volumes as they were read, also outside the mask; None for other images and after `load`.
 
@@ -165,7 +161,6 @@ device, random_state
         low_pass: float | None = None,
         t_r: float | None = None,
         run_confounds: str | Sequence[str] | None = None,
-        memory: Any = None,
         cache: str | os.PathLike[str] | None = None,
         sparsity: float | Sequence[float] = FIT.sparsity,
         smoothness: float = FIT.smoothness,
@@ -205,7 +200,6 @@ device, random_state
         self.low_pass = low_pass
         self.t_r = t_r
         self.run_confounds = run_confounds
-        self.memory = memory
         self.cache = cache
         self.sparsity = sparsity
         self.smoothness = smoothness
@@ -298,7 +292,7 @@ device, random_state
         return cohort
 
     def _estimator(self, cohort: Cohort) -> SPCATV:
-        """An unfitted SPCATV with the same parameters and the structure of the images."""
+        """Return an unfitted SPCATV with the same parameters and the structure of the images."""
         own = {name: value for name, value in self.get_params(deep=False).items() if name not in OWN}
         return SPCATV(**{**own, "structure": cohort.space.structure(), "dtype": cohort.preparation.dtype})
 
@@ -342,30 +336,37 @@ device, random_state
         self.space_ = self.preparation_.space
         self.masker_ = self.space_.masker()
         if hasattr(self.masker_, "set_params"):
-            self.masker_.set_params(**masker_parameters(self.preparation_.reading))
-        self.memory_ = checked_memory(self.memory)
+            reading = self.preparation_.reading
+            self.masker_.set_params(
+                smoothing_fwhm=reading.smoothing_fwhm,
+                standardize=None if reading.standardize_runs == "none" else reading.standardize_runs,
+                detrend=reading.detrend,
+                high_pass=reading.high_pass,
+                low_pass=reading.low_pass,
+                t_r=reading.t_r,
+            )
 
     @property
     def mask_img_(self) -> Any:
-        """The voxels or vertices that were used, as an image: 1 inside, 0 outside."""
+        """Mask of the voxels or vertices that were used: 1 inside, 0 outside."""
         check_is_fitted(self, "estimator_")
         return self.space_.mask_image()
 
     @property
     def variance_(self) -> FloatArray:
-        """The variance that each component explains, ``explained_variance_``."""
+        """Variance explained by each component, ``explained_variance_``."""
         check_is_fitted(self, "estimator_")
         return self.estimator_.explained_variance_
 
     @property
     def components_img_(self) -> Any:
-        """The loading maps as an image, one map per component."""
+        """Loading maps as an image, one map per component."""
         check_is_fitted(self, "estimator_")
         return self.space_.to_images(self.components_, default_names(len(self.components_)))
 
     @property
     def n_dropped_(self) -> int:
-        """Number of voxels or vertices that were dropped from the mask; 0 if all could be used."""
+        """Number of voxels or vertices that were dropped from the mask."""
         check_is_fitted(self, "estimator_")
         return self.dropped_.n_dropped
 
@@ -374,20 +375,18 @@ device, random_state
         imgs: Any,
         confounds: Any = None,
         *,
-        progress: ReadProgress | None = None,
         exclude: str | Sequence[str] = (),
     ) -> FloatArray:
-        """Scores of images; the scores of one image do not depend on the others.
+        """Return the scores of images; the scores of one image do not depend on the others.
 
         Parameters
         ----------
         imgs : images
-            Of the kind and in the space of the images of the fit.
+            Of the kind and in the space of the images of the fit; or the samples that `preparation_.open`
+            has returned.
         confounds : table, default=None
             Needed if the fit had confounds; they are removed with the coefficients of the fit. Confounds
             of runs are a list of tables, or are found beside the runs.
-        progress : callable, default=None
-            Called after every image with its number, the number of all images, and its name.
         exclude : str or sequence of str, default=()
             Images to leave out, as for `fit`.
 
@@ -404,30 +403,21 @@ device, random_state
         (2, 2)
         """
         check_is_fitted(self, "estimator_")
-        names: list[str] = []
-
-        def noted(number: int, total: int, name: str) -> None:
-            names.append(name)
-            if progress is not None:
-                progress(number, total, name)
-
+        samples = imgs if isinstance(imgs, Samples) else self.preparation_.open(imgs, exclude)
         scores, distances = [], []
-        with heard(noted):
-            for X in self._batches(imgs, confounds, exclude):
-                scores.append(self.estimator_.transform(X))
-                distances.append(fit_distances(self.estimator_, X))
-        warn_of_far(np.concatenate(distances), names)
+        for X in self._batches(samples, confounds):
+            scores.append(self.estimator_.transform(X))
+            distances.append(fit_distances(self.estimator_, X))
+        warn_of_far(np.concatenate(distances), samples.names)
         return np.concatenate(scores)
 
-    def _batches(self, imgs: Any, confounds: Any, exclude: str | Sequence[str] = ()) -> Iterator[FloatArray]:
-        """The data matrix of new images, as much at a time as fits into memory."""
+    def _batches(self, imgs: Any, confounds: Any) -> Iterator[FloatArray]:
+        """Yield the data matrix of new images, as much at a time as fits into memory."""
         storage = Storage.asked(self.cache, self.memory_limit)
-        return self.preparation_.batches(
-            imgs, confounds, memory=self.memory, exclude=exclude, storage=storage
-        )
+        return self.preparation_.batches(imgs, confounds, storage=storage)
 
     def inverse_transform(self, X: Any) -> Any:
-        """Images with the given scores, in the units of the input; confounds are not added back.
+        """Return images with the given scores, in the units of the input; confounds are not added back.
 
         If runs were cleaned, the units are those of cleaned runs.
 
@@ -453,7 +443,7 @@ device, random_state
         return self.preparation_.to_images(rows, tuple(f"image {number + 1}" for number in range(len(rows))))
 
     def score(self, imgs: Any, y: Any = None, confounds: Any = None) -> float:
-        """Minus the mean squared reconstruction error of the images, see `SPCATV.score`.
+        """Return minus the mean squared reconstruction error of the images, see `SPCATV.score`.
 
         Parameters
         ----------
@@ -530,7 +520,7 @@ device, random_state
 
     @classmethod
     def restore(cls, saved: SavedModel) -> Self:
-        """The fitted model that a model folder describes (`spcatv.model.read_model`).
+        """Return the fitted model that a model folder describes (`spcatv.model.read_model`).
 
         Parameters
         ----------
@@ -559,14 +549,53 @@ device, random_state
         return model
 
 
-def check_image_parameters(model: ImageSPCATV) -> None:
+def check_image_parameters(model: Any) -> None:
     """Refuse wrong parameters before any image is opened."""
     check_parameters(model)
-    check_rule(model.bad_features)
+    check_choice("bad_features", model.bad_features, RULES)
     checked_dtype(model.dtype)
     check_switch("standardize", model.standardize)
-    checked_memory(model.memory)
     Storage.asked(model.cache, model.memory_limit)
-    if model.memory is not None and model.cache is not None:
-        raise ValueError("memory and cache both keep what was read; give one of them")
-    reading_for(model)
+    _reading_of(model)
+
+
+def _reading_of(model: Any) -> Reading:
+    """Return the reading that the parameters of an estimator ask for."""
+    reading = make_reading(**{name: getattr(model, name) for name in READING})
+    check_strategies(reading.run_confounds)
+    return reading
+
+
+def cohort_for(model: Any, imgs: Any, confounds: Any = None, exclude: str | Sequence[str] = ()) -> Cohort:
+    """Read images as the parameters of an estimator ask for; or check a Cohort against them."""
+    reading = _reading_of(model)
+    if not isinstance(imgs, Cohort):
+        with listening(Printer("[ImageSPCATV] ", 2 * (model.verbose > 1)) if model.verbose else SILENT):
+            return read_cohort(
+                imgs,
+                mask=model.mask,
+                surface=model.surface,
+                confounds=confounds,
+                bad_features=model.bad_features,
+                standardize=bool(model.standardize),
+                dtype=model.dtype,
+                reading=reading,
+                target_affine=model.target_affine,
+                cache=model.cache,
+                memory_limit=model.memory_limit,
+                n_components=model.n_components,
+                exclude=exclude,
+            )
+    if exclude:
+        raise ValueError("the images of a Cohort are chosen already; give exclude to read_cohort")
+    if confounds is not None:
+        raise ValueError("the confounds of a Cohort are removed already; give them to read_cohort")
+    if (imgs.preparation.scale is not None) != bool(model.standardize):
+        raise ValueError(f"standardize={model.standardize} does not match the Cohort; give it to read_cohort")
+    for name in READING:
+        asked, done = getattr(reading, name), getattr(imgs.preparation.reading, name)
+        if asked not in (getattr(Reading(), name), done):
+            raise ValueError(
+                f"{name}={getattr(model, name)!r} does not match the Cohort; give it to read_cohort"
+            )
+    return imgs

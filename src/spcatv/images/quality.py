@@ -1,14 +1,173 @@
-"""How every image compares with the others (`spcatv._util.quality`)."""
+"""Checks of the values of images and features: bad features, unusual images, and images unlike the fit."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from spcatv._util.quality import BlankError, ImageQuality, ImageQualityWarning, Wording, sample_quality
-from spcatv.images.loading import image_errors
+import numpy as np
 
-__all__ = ["ImageQuality", "ImageQualityWarning", "image_quality"]
+from spcatv._util.naming import some_of
+from spcatv._util.quality import BlankError, ImageQuality, ImageQualityWarning, Wording, sample_quality
+from spcatv._util.types import Array, BoolArray, FloatArray
+from spcatv._util.warn import warn_user
+from spcatv.data import row_blocks
+from spcatv.estimator.fitting import centring_of
+from spcatv.images.files import ImageError, image_errors
+
+RULES = ("drop", "raise")
+# Warn about images farther from the training mean than this multiple of the training RMS distance. Another
+# unit or scale is farther away, another scanner or a patient is not.
+FAR = 5.0
+
+
+class BadFeatureWarning(UserWarning):
+    """Voxels or vertices were dropped: constant, NaN or infinite values.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from spcatv.images import BadFeatureWarning
+    >>> warnings.filterwarnings("ignore", category=BadFeatureWarning)
+    """
+
+
+@dataclass(frozen=True, eq=False)
+class BadFeatures:
+    """Features that cannot be used."""
+
+    constant: BoolArray  # the same finite value in every sample, shape (n_features,)
+    not_finite: BoolArray  # NaN or infinite in at least one sample, shape (n_features,)
+    first_sample: int | None  # the first sample with a NaN or infinite value
+
+    @property
+    def kept(self) -> BoolArray:
+        """Features that can be used."""
+        return ~(self.constant | self.not_finite)
+
+
+@dataclass(frozen=True)
+class DropReport:
+    """Numbers of features, and of those that were dropped, by reason.
+
+    Examples
+    --------
+    >>> from spcatv.images import read_cohort
+    >>> read_cohort("derivatives/sub-*_gm.nii.gz", mask="gm_mask.nii.gz").dropped.n_dropped
+    0
+    """
+
+    n_features: int  # features before any was dropped
+    n_constant: int = 0  # dropped: constant over the samples
+    n_not_finite: int = 0  # dropped: NaN or infinite in some sample
+    n_explained: int = 0  # dropped: constant once the confounds are removed
+
+    @property
+    def n_dropped(self) -> int:
+        """Number of dropped features."""
+        return self.n_constant + self.n_not_finite + self.n_explained
+
+
+def find_bad(X: Any) -> BadFeatures:
+    """Find bad features in X, shape (n_samples, n_features), in memory or not, one sample at a time."""
+    reference = X[0]
+    varies = np.zeros(X.shape[1], dtype=bool)
+    finite = np.ones(X.shape[1], dtype=bool)
+    first_sample = None
+    for number, row in enumerate(X):
+        good = np.isfinite(row)
+        if first_sample is None and not good.all():
+            first_sample = number
+        finite &= good
+        varies |= row != reference
+    return BadFeatures(constant=finite & ~varies, not_finite=~finite, first_sample=first_sample)
+
+
+def drop_columns(X: Any, kept: BoolArray) -> Any:
+    """Return the kept columns of X, shape (n_samples, n_kept): a view; an array is overwritten.
+
+    X is a C-contiguous array, or rows on disk. Row i of the result ends no later than row i of X. Rows that
+    are moved in order therefore never overwrite a row that is still to be moved.
+    """
+    if kept.all():
+        return X
+    if not isinstance(X, np.ndarray):
+        return X[:, kept]
+    n_samples, n_kept = len(X), int(kept.sum())
+    flat = X.reshape(-1)
+    for number in range(n_samples):
+        flat[number * n_kept : (number + 1) * n_kept] = X[number][kept]
+    return flat[: n_samples * n_kept].reshape(n_samples, n_kept)
+
+
+def check_explained(
+    explained: BoolArray, rule: str, noun: str, once: str = "the confounds are removed"
+) -> int:
+    """Raise or warn about features that a step has made constant; return their number."""
+    count = int(explained.sum())
+    if count == 0:
+        return 0
+    total = f"{count:,} of {len(explained):,} {noun}"
+    if rule == "raise" or count == len(explained):
+        raise ImageError(f"{total} are constant once {once}: nothing is left of them")
+    warn_user(f"{total} were dropped from the mask: constant once {once}", BadFeatureWarning)
+    return count
+
+
+def apply_rule(bad: BadFeatures, rule: str, noun: str, names: Sequence[str]) -> DropReport:
+    """Raise or warn about bad features; `noun` is "voxels" or "vertices"."""
+    report = DropReport(
+        n_features=len(bad.constant),
+        n_constant=int(bad.constant.sum()),
+        n_not_finite=int(bad.not_finite.sum()),
+    )
+    if report.n_dropped == 0:
+        return report
+    where = "" if bad.first_sample is None else f" (first in {names[bad.first_sample]})"
+    reasons = {
+        f"have the same value in all {len(names)} images": report.n_constant,
+        f"are NaN or infinite in some image{where}": report.n_not_finite,
+    }
+    figures = ", ".join(f"{count:,} {why}" for why, count in reasons.items() if count)
+    total = f"{report.n_dropped:,} of {report.n_features:,} {noun}"
+    if rule == "raise":
+        raise ImageError(
+            f"{total} cannot be used: {figures}; give a mask without them, or drop them "
+            "(bad_features='drop', --bad-features drop)"
+        )
+    if report.n_dropped == report.n_features:
+        raise ImageError(
+            f"no {noun} are left: of {report.n_features:,}, {figures}; check that the images differ, and "
+            "that the mask lies where they have values"
+        )
+    warn_user(f"{total} were dropped from the mask: {figures}", BadFeatureWarning)
+    return report
+
+
+def check_finite(X: Array, names: Sequence[str], noun: str) -> None:
+    """Refuse new samples with NaN or infinite values at a feature of the model."""
+    for row, name in zip(X, names, strict=True):
+        finite = np.isfinite(row)
+        if not finite.all():
+            raise ImageError(
+                f"{name}: {int((~finite).sum()):,} of the model's {len(row):,} {noun} are NaN or infinite"
+            )
+
+
+def warn_of_blank(X: Array, names: Sequence[str], noun: str) -> None:
+    """Warn about new samples with one value at all features of the model, which get scores nevertheless."""
+    blank = [
+        f"{name} ({row[0]:g})"
+        for row, name in zip(X, names, strict=True)
+        if len(row) > 1 and row.min() == row.max()
+    ]
+    if blank:
+        warn_user(
+            f"{some_of(blank)}: the same value in all {X.shape[1]:,} {noun} of the model; leave out such "
+            "images (exclude=, --exclude) unless that is what they show",
+            UserWarning,
+        )
 
 
 def image_quality(
@@ -21,3 +180,33 @@ def image_quality(
     wording = Wording("image", "images", noun, "the mask", " (exclude=, --exclude)", scaled=scaled)
     with image_errors(BlankError):
         return sample_quality(X, names, wording)
+
+
+def fit_distances(estimator: Any, X: FloatArray) -> FloatArray:
+    """Return the distances of samples (n, P) from the training mean, over the training RMS distance."""
+    ratio = estimator.explained_variance_ratio_.astype(np.float64)
+    first = int(np.argmax(ratio))
+    if not ratio[first] > 0:
+        return np.zeros(len(X))
+    usual = float(estimator.explained_variance_[first]) / ratio[first]
+    centring = centring_of(estimator)
+    blocks = (
+        np.square(centring.apply(X[a:b].astype(np.float64))).sum(axis=1) for a, b in row_blocks(X.shape)
+    )
+    return np.sqrt(np.concatenate([*blocks]) / usual)
+
+
+def warn_of_far(distances: FloatArray, names: Sequence[str]) -> None:
+    """Warn about new images far from those of the fit, whose scores are probably meaningless."""
+    far = [
+        f"{name} ({distance:.3g} times the usual distance)"
+        for name, distance in zip(names, distances.tolist(), strict=True)
+        if distance > FAR
+    ]
+    if far:
+        verb, their = ("lies", "its") if len(far) == 1 else ("lie", "their")
+        warn_user(
+            f"{len(far)} of {len(names)} images {verb} far from the mean of the fit: {some_of(far)}; do not "
+            f"interpret {their} scores unless unit, smoothing and kind of image are those of the fit",
+            ImageQualityWarning,
+        )

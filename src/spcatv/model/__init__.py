@@ -1,22 +1,25 @@
-"""A fitted model as a folder: JSON, arrays without pickle, maps (docs/model-folder.md)."""
+"""Fitted models as folders of JSON, arrays and maps (docs/model-folder.md), and checkpoints of long work."""
 
-from spcatv.model.files import file_sha256, read_model, write_model
-from spcatv.model.folder import ModelError, atomic_folder
-from spcatv.model.schema import SCHEMA_VERSION, SavedModel, current_versions
-from spcatv.model.structures import structure_from_state, structure_state
-from spcatv.model.values import pack, unpack
+from spcatv.model.codec import ModelError, checked, pack, recordable, unpack
+from spcatv.model.folder import (
+    SCHEMA_VERSION,
+    SavedModel,
+    current_versions,
+    file_sha256,
+    read_model,
+    write_model,
+)
 
 __all__ = [
     "SCHEMA_VERSION",
     "ModelError",
     "SavedModel",
-    "atomic_folder",
+    "checked",
     "current_versions",
     "file_sha256",
     "pack",
     "read_model",
-    "structure_from_state",
-    "structure_state",
+    "recordable",
     "unpack",
     "write_model",
 ]

@@ -1,181 +1,304 @@
-"""Write a folder completely or not at all.
+"""Model folder: its files, how they are written, and how they are checked before they are used.
 
-All files are written into a hidden folder beside the target, which then replaces the target in one step. If
-the target exists, the two folders are exchanged (Linux, macOS). Where the file system cannot do that, the
-old folder is first renamed to a hidden name. If the process dies between the two renames,
-`standing_folder` finds the old folder under that name.
+    model.json    what was fitted and how, with the SHA-256 of every other file and of itself
+    arrays.npz    arrays, without pickle
+    maps/ ...     other files, for other tools
+
+docs/model-folder.md describes the layout for readers in other languages. A class that is saved field by field
+(`recordable`) is part of the format: renaming a field changes the format. Then raise `SCHEMA_VERSION`, let
+`read_model` bring folders of the previous version to the new one, and keep such a folder for a test.
 """
 
 from __future__ import annotations
 
-import ctypes
+import hashlib
+import json
+import math
 import os
-import re
-import secrets
-import shutil
-import stat
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+import platform
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
+from typing import Any
 
-from spcatv._util.files import flush
-from spcatv._util.locks import locked
+from spcatv._util.files import atomic_folder, open_regular, read_text, standing_folder
+from spcatv._util.types import Array
+from spcatv._version import __version__
+from spcatv.model.arrays import check_array, read_arrays, write_arrays
+from spcatv.model.codec import ModelError, checked
 
-# Flags of renameat2 (Linux) and renamex_np (macOS), and the value that means the current directory.
-RENAME_EXCHANGE = 2
-RENAME_SWAP = 2
-AT_FDCWD = -100
-# Ending of the hidden folders into which files are written.
-PARTIAL = ".spcatv-partial"
+SCHEMA_VERSION = 1
+FORMAT = "spca-tv model"
+DOCUMENT = "model.json"
+ARRAYS = "arrays.npz"
+# The entries of the document that become a `SavedModel`, and their types.
+PARTS: dict[str, Any] = {"kind": str, "parameters": dict, "fitted": dict, "inputs": dict, "versions": dict}
+PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
+IMAGE_PACKAGES = ("nilearn", "nibabel")  # of models of images
 
 
-class ModelError(ValueError):
-    """A folder cannot be written, replaced or read; the message says why in one line.
+def current_versions(*others: str) -> dict[str, str]:
+    """Return the versions of Python, of this package, of the packages it computes with, and of others."""
+    versions = {"python": platform.python_version(), "spca-tv": __version__}
+    return versions | {name: metadata.version(name) for name in (*PACKAGES, *others)}
+
+
+@dataclass(frozen=True, eq=False)
+class SavedModel:
+    """Contents of a model folder.
 
     Examples
     --------
+    >>> import numpy as np
     >>> from spcatv import SPCATV
-    >>> from spcatv.model import ModelError
-    >>> try:
-    ...     SPCATV.load("no-such-folder")
-    ... except ModelError as error:
-    ...     print(error)
-    there is no folder no-such-folder
+    >>> from spcatv.model import read_model
+    >>> X = np.random.default_rng(0).standard_normal((20, 30))
+    >>> saved = read_model(SPCATV(2).fit(X).save("model"))
+    >>> saved.kind, saved.parameters["n_components"], saved.arrays["components"].shape
+    ('SPCATV', 2, (2, 30))
+    >>> with saved.naming_source():  # an error inside names the folder
+    ...     raise KeyError("mean")
+    Traceback (most recent call last):
+        ...
+    spcatv.model.codec.ModelError: model: KeyError: 'mean'
     """
 
+    kind: str  # class of the estimator, such as "SPCATV"
+    parameters: dict[str, Any]  # JSON; values as `spcatv.model.pack` describes them
+    # JSON: weights, diagnostics, and whatever else the fit found that is not an array
+    fitted: dict[str, Any]
+    arrays: dict[str, Array]  # plain finite numbers
+    # JSON: names and SHA-256 of what the model was fitted to
+    inputs: dict[str, Any] = field(default_factory=dict)
+    # JSON: versions of the software that saved the model; those of this process by default
+    versions: dict[str, Any] = field(default_factory=current_versions)
+    source: str = ""  # the folder, for messages
 
-@contextmanager
-def atomic_folder(
-    target: str | os.PathLike[str], *, objection: Callable[[Path], str | None] | None = None
-) -> Iterator[Path]:
-    """Write a folder so that a crash leaves the old folder or the new one, never half of one.
-
-    What a process that was killed has left of the same target is removed first.
-
-    Yields an empty folder beside the target. It replaces the target when the body ends, and is removed if the
-    body raises. Parents of the target are created. A target that exists must be empty, or `objection`, called
-    with it, must return None rather than why it must not be replaced, such as "is not a model". Otherwise a
-    ModelError is raised before the body runs.
-    """
-    place = _checked_place(Path(target), objection)
-    _clear_stale(place)
-    with _new_sibling(place) as temporary:
-        yield temporary
+    @contextmanager
+    def naming_source(self) -> Iterator[None]:
+        """Turn any error that a damaged model causes into a ModelError that names its folder."""
         try:
-            for path in [*temporary.rglob("*"), temporary]:
-                if not path.is_symlink():
-                    flush(path)
-            _put_in_place(temporary, place)
-        except OSError as error:
-            raise ModelError(f"cannot write the folder {target}: {error.strerror or error}") from error
+            yield
+        except Exception as error:  # a model may be damaged anywhere, and is checked where it is used
+            if isinstance(error, ModelError) and self.source in str(error):
+                raise
+            what = str(error) if isinstance(error, ModelError) else f"{type(error).__name__}: {error}"
+            raise ModelError(f"{self.source}: {what}" if self.source else what) from error
 
 
-def standing_folder(target: Path) -> Path:
-    """The target, or its predecessor if a crash has left only that."""
-    return _aside(target) if not target.exists() and _aside(target).is_dir() else target
+def write_model(
+    folder: str | os.PathLike[str], saved: SavedModel, *, extras: Callable[[Path], None] | None = None
+) -> Path:
+    """Write a model folder, or replace one; a crash leaves the old folder or the new one.
 
+    Parameters
+    ----------
+    folder : path
+        It does not exist yet, is empty, or holds a model and nothing else.
+    saved : SavedModel
+        Contents of the folder.
+    extras : callable, default=None
+        Called with the path of the new folder, to write more files into it (below ``maps/``). They become
+        part of the model: their SHA-256 is stored and checked.
 
-def _aside(target: Path) -> Path:
-    """Where the old folder is kept while the new one is moved into place."""
-    return target.with_name(f".{target.name}.spcatv-previous")
-
-
-def _checked_place(target: Path, objection: Callable[[Path], str | None] | None) -> Path:
-    """The target with symbolic links resolved; raises an error if it must not be replaced."""
-    try:
-        place = Path(os.path.realpath(target))
-        if Path.cwd().is_relative_to(place):
-            raise ModelError(f"{target} is or contains the current folder; name a folder inside it")
-        if not place.exists():
-            return place
-        if not place.is_dir():
-            raise ModelError(f"{target} is a file; a folder is needed")
-        if any(place.iterdir()):
-            reason = "is not empty" if objection is None else objection(place)
-            if reason is not None:
-                raise ModelError(f"{target} {reason}; it is left unchanged: choose another folder")
-    except OSError as error:
-        raise ModelError(f"cannot read the folder {target}: {error.strerror or error}") from error
-    return place
-
-
-@contextmanager
-def _new_sibling(place: Path) -> Iterator[Path]:
-    """Create an empty hidden folder beside the place, with the permissions the place has or would get.
-
-    The folder is locked while this process lives, and removed afterwards.
+    Returns
+    -------
+    Path
+        The folder.
     """
-    temporary = place.with_name(f".{place.name}.{secrets.token_hex(4)}{PARTIAL}")
-    with ExitStack() as stack:
+    document: dict[str, Any] = {"format": FORMAT, "schema_version": SCHEMA_VERSION}
+    document |= {name: getattr(saved, name) for name in PARTS}
+    try:
+        _document_sha256(document)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"the model cannot be written as JSON: {error}") from error
+    for name, array in saved.arrays.items():
+        check_array(name, array)
+    with atomic_folder(folder, ModelError, objection=_objection) as temporary:
         try:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(locked(_lock_of(temporary)))
-            temporary.mkdir()
-            # in the end, the previous folder after an exchange, or the unfinished one after an error
-            stack.callback(shutil.rmtree, temporary, ignore_errors=True)
-            if place.is_dir():
-                shutil.copymode(place, temporary)
+            if extras is not None:
+                extras(temporary)
+            if (temporary / DOCUMENT).exists() or (temporary / ARRAYS).exists():
+                raise ModelError(f"extras must not write {DOCUMENT} or {ARRAYS}")
+            write_arrays(temporary / ARRAYS, saved.arrays)
+            document["files"] = _manifest(temporary)
+            document["sha256"] = _document_sha256(document)
+            text = json.dumps(document, indent=1, allow_nan=False)
+            (temporary / DOCUMENT).write_text(text + "\n", encoding="utf-8")
         except OSError as error:
-            raise ModelError(
-                f"cannot write in the folder {place.parent}: {error.strerror or error}"
-            ) from error
-        yield temporary
+            raise ModelError(f"cannot write the model folder {folder}: {error.strerror or error}") from error
+    return Path(folder)
 
 
-def _lock_of(temporary: Path) -> Path:
-    return temporary.with_suffix(".spcatv-lock")
+def read_model(folder: str | os.PathLike[str], *, kind: str | None = None) -> SavedModel:
+    """Read a model folder, after checking it.
+
+    The schema version, the SHA-256 of every file, and the types and values of the arrays are checked. A
+    ModelError of one line says what is wrong, also if the model is not of the wanted `kind`. Nothing in the
+    folder is ever executed, and nothing larger than its files is allocated.
+
+    Parameters
+    ----------
+    folder : path
+        A model folder.
+    kind : {"SPCATV", "ImageSPCATV"}, default=None
+        Required kind of model; any by default.
+
+    Returns
+    -------
+    SavedModel
+        Parameters, fitted values and arrays.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv import SPCATV
+    >>> from spcatv.model import read_model
+    >>> X = np.random.default_rng(0).standard_normal((20, 30))
+    >>> folder = SPCATV(2).fit(X).save("model", inputs={"X": "simulated"})
+    >>> read_model(folder).inputs["X"]
+    'simulated'
+    """
+    place = standing_folder(Path(folder))
+    document = _read_document(place)
+    _check_document(place / DOCUMENT, document)
+    if kind is not None and document["kind"] != kind:
+        raise ModelError(
+            f"{folder} holds a model of kind {document['kind']!r}, not {kind!r}; load it with "
+            f"{document['kind']}.load"
+        )
+    there = set(_files_below(place))
+    for name, entry in {ARRAYS: None, **document["files"]}.items():
+        if name not in there:
+            raise ModelError(f"{place / name} is missing or not a plain file: the model is incomplete")
+        _check_file(place / name, entry)
+    parts = {name: document[name] for name in PARTS}
+    return SavedModel(arrays=read_arrays(place / ARRAYS), **parts, source=str(folder))
 
 
-def _clear_stale(place: Path) -> None:
-    """Remove hidden folders of this place whose process was killed: ours, and held by nobody."""
-    own = re.compile(rf"\.{re.escape(place.name)}\.[0-9a-f]{{8}}{re.escape(PARTIAL)}")
-    found = place.parent.glob(f".*{PARTIAL}") if place.parent.is_dir() else ()
-    for folder in [path for path in found if own.fullmatch(path.name) and _is_own_folder(path)]:
-        with suppress(OSError), locked(_lock_of(folder)):
-            shutil.rmtree(folder, ignore_errors=True)
+def file_sha256(path: str | os.PathLike[str]) -> str:
+    """Return the SHA-256 of a file, as hexadecimal digits.
+
+    Parameters
+    ----------
+    path : path
+        A file.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from spcatv.model import file_sha256
+    >>> _ = Path("note.txt").write_bytes(b"hello")
+    >>> file_sha256("note.txt")[:16]
+    '2cf24dba5fb0a30e'
+    """
+    with open_regular(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _is_own_folder(path: Path) -> bool:
-    """Whether it is a folder, no link, and belongs to the user who runs this process."""
+def _document_sha256(document: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of the document without its "sha256" entry; order and white space do not matter."""
+    rest = {name: value for name, value in document.items() if name != "sha256"}
+    text = json.dumps(rest, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def _files_below(folder: Path) -> list[str]:
+    """Return the names of all plain files below a folder, relative to it, with forward slashes."""
+    paths = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    return sorted(path.relative_to(folder).as_posix() for path in paths)
+
+
+def _manifest(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return the size and the SHA-256 of every file below a folder."""
+    return {
+        name: {"bytes": (folder / name).stat().st_size, "sha256": file_sha256(folder / name)}
+        for name in _files_below(folder)
+    }
+
+
+def _objection(folder: Path) -> str | None:
+    """Return why a folder must not be replaced; None if it holds a model and nothing else."""
     try:
-        about = path.lstat()
-    except OSError:
-        return False  # gone in the meantime
-    return stat.S_ISDIR(about.st_mode) and (os.name != "posix" or about.st_uid == os.geteuid())
+        known = {DOCUMENT, ARRAYS, *_read_document(folder)["files"]}
+    except (ModelError, KeyError, TypeError):
+        return "contains something that is not a model"
+    paths = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+    foreign = sorted({path.relative_to(folder).as_posix() for path in paths} - known)
+    return f"contains {foreign[0]}, which is not part of the model" if foreign else None
 
 
-def _put_in_place(temporary: Path, place: Path) -> None:
-    if not place.exists():
-        os.replace(temporary, place)
-    elif not _exchange(temporary, place):
-        _step_aside(temporary, place)
-    shutil.rmtree(_aside(place), ignore_errors=True)
-    flush(place.parent)
-
-
-def _step_aside(temporary: Path, place: Path) -> None:
-    """Replace by two renames; the first is undone if the second fails."""
-    aside = _aside(place)
-    # a folder that an earlier crash left there is older than the one in place
-    shutil.rmtree(aside, ignore_errors=True)
-    os.replace(place, aside)
+def _read_document(folder: Path) -> dict[str, Any]:
+    """Parse ``model.json``."""
+    path = folder / DOCUMENT
+    if not folder.is_dir():
+        raise ModelError(f"{folder} is not a folder" if folder.exists() else f"there is no folder {folder}")
+    if path.is_symlink():
+        raise ModelError(f"{path} is a symbolic link; a model consists of plain files")
+    if not path.is_file():
+        raise ModelError(f"{folder} is not a model folder: it has no {DOCUMENT}")
     try:
-        os.replace(temporary, place)
-    except BaseException:
-        os.replace(aside, place)
+        document = json.loads(
+            read_text(path, "description of a model", ModelError),
+            object_pairs_hook=_unique_names,
+            parse_constant=_finite,
+            parse_float=_finite,
+        )
+    except ModelError:
         raise
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"{path} is damaged: {error}") from error
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise ModelError(f"{path} does not describe a model of spca-tv")
+    return document
 
 
-def _exchange(first: Path, second: Path) -> bool:
-    """Exchange two folders in one step; False if the system or the file system cannot."""
-    paths = os.fsencode(first), os.fsencode(second)
-    system: str = sys.platform
-    if system.startswith("linux"):
-        rename = getattr(ctypes.CDLL(None), "renameat2", None)
-        arguments = (AT_FDCWD, paths[0], AT_FDCWD, paths[1], RENAME_EXCHANGE)
-        return rename is not None and rename(*arguments) == 0
-    if system == "darwin":
-        rename = getattr(ctypes.CDLL(None), "renamex_np", None)
-        return rename is not None and rename(*paths, RENAME_SWAP) == 0
-    return False
+def _check_document(path: Path, document: dict[str, Any]) -> None:
+    version = document.get("schema_version")
+    if type(version) is not int or version < 1:
+        raise ModelError(f"{path} has the schema version {version!r}, which does not exist")
+    if version > SCHEMA_VERSION:
+        raise ModelError(
+            f"{path} was written by a newer spca-tv (schema version {version}; spca-tv {__version__} reads "
+            f"versions up to {SCHEMA_VERSION}): upgrade the package spca-tv to read it"
+        )
+    for name, expected in {**PARTS, "files": dict, "sha256": str}.items():
+        checked(document.get(name), expected, f"{path} is damaged: its entry {name!r}")
+    if not document["kind"].isidentifier():
+        raise ModelError(f"{path} is damaged: {document['kind']!r} is not a kind of model")
+    if _document_sha256(document) != document["sha256"]:
+        raise ModelError(f"{path} was changed after it was written: its SHA-256 does not match")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is not a finite number")
+    return number
+
+
+def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("the same name appears twice in one object")
+    return found
+
+
+def _check_file(path: Path, entry: Any) -> None:
+    """Compare a file with its size and SHA-256 in the document."""
+    size, digest = (entry.get("bytes"), entry.get("sha256")) if isinstance(entry, dict) else (None, None)
+    try:
+        found = path.stat().st_size
+        if found != size:
+            raise ModelError(f"{path} has {found} bytes instead of {size}: truncated or changed")
+        if file_sha256(path) != digest:
+            raise ModelError(f"{path} was changed after it was written: its SHA-256 does not match")
+    except OSError as error:
+        raise ModelError(f"cannot read {path}: {error.strerror or error}") from error

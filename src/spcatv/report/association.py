@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import special, stats
 
-from spcatv._util.text_table import MISSING
+from spcatv._util.tables import MISSING
 from spcatv._util.types import FloatArray, IntArray
 from spcatv.report.permutation import Exchange, PValues, centred, exchange_of, permutation_p_values
 

@@ -127,7 +127,7 @@ def _is_surface(file: str | os.PathLike[str]) -> bool:
 
 def _at_positions(file: Path, part: Part) -> IntArray:
     """The labels of a volume at the positions of the features; 0 outside the image."""
-    from spcatv.images.volume_files import open_one
+    from spcatv.images.spaces.volume import open_one
 
     image = open_one(file, str(file))
     inverse = np.linalg.inv(image.affine)
@@ -168,7 +168,7 @@ def _on_vertices(file: Path, vertices: IntArray) -> tuple[IntArray, dict[int, st
     """The labels at vertices of a surface, and the names in the file."""
     import nibabel as nib
 
-    from spcatv.images.loading import checked_file, open_gifti, reading
+    from spcatv.images.files import checked_file, open_gifti, reading
 
     if file.suffix == ".annot":
         with reading(checked_file(file)):

@@ -14,7 +14,7 @@ from spcatv.report.figures import plot_path
 from spcatv.report.sections import Section
 from spcatv.report.trade import has_trade, plot_trade
 from spcatv.results import Selection
-from spcatv.results.reading import numeric
+from spcatv.results.read import numeric
 
 MOST_SETTINGS = 200  # listed, besides the chosen one
 PARAMETERS = {

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from spcatv._util.cf import GridAxis
+from spcatv._util.cf_coordinates import GridAxis
 from spcatv._util.types import FloatArray, IntArray
 from spcatv.metrics import threshold_loadings
 from spcatv.structure import Structure
 from spcatv.structure.regions import connected_regions
 
 if TYPE_CHECKING:
-    from spcatv.images.space import VertexSet, VoxelSet
+    from spcatv.images.spaces.base import VertexSet, VoxelSet
     from spcatv.report.atlas import FeatureLabels
 
 MIDLINE = 5.0  # mm from the plane between the halves of the brain

@@ -17,6 +17,7 @@ from spcatv.report.figures import group_members, plot_convergence, plot_scores
 from spcatv.report.material import Material
 from spcatv.report.variance import is_joint
 from spcatv.report.verdicts import Verdict, verdict_of
+from spcatv.stability import Bootstrap
 
 MOST_REGIONS = 15
 FEWEST_POINTS = 3  # of a convergence curve
@@ -69,7 +70,7 @@ def component_panel(
     record = model.diagnostics_[k]
     stability = material.stability
     frequency = None if stability is None else stability.selection_frequency[k]
-    found = None if stability is None or stability.found is None else stability.found[k]
+    found = None if stability is None else _region_frequency(stability, k)
     clusters = cluster_table(model.structure_, model.components_[k], parts, labels, frequency, found)
     heavy = tuple(cluster for cluster in clusters if cluster.share >= words.SMALLEST_REGION)
     return ComponentPanel(
@@ -96,6 +97,15 @@ def component_panel(
         convergence=_convergence(material, k),
         scores=_scores(material, k),
     )
+
+
+def _region_frequency(stability: Bootstrap, k: int) -> FloatArray:
+    """How often the region of every feature of component `k` is found again; NaN outside all regions."""
+    values = np.full(stability.components.shape[1], np.nan)
+    for region in stability.regions:
+        if region.component == k:
+            values[region.features] = region.found
+    return values
 
 
 def _place(cluster: Cluster) -> str:

@@ -8,22 +8,21 @@ from spcatv.report import words
 from spcatv.report.content import Table, chart, heads
 from spcatv.report.sections import Section
 from spcatv.report.style import figure_style, line_style, new_figure
-from spcatv.results.reading import Curve
+from spcatv.selection import ComponentCurve
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def curve_section(curve: Curve | None, n_chosen: int) -> Section | None:
+def curve_section(curve: ComponentCurve | None, n_chosen: int) -> Section | None:
     """The curve with the choice in words; None if the number of components was given."""
     if curve is None:
         return None
-    found = curve.explained
     rows = tuple(
         (f"{k} (chosen)" if k == n_chosen else str(k), words.percent(share), words.percent(gain))
-        for k, share, gain in zip(found.n_components, found.mean, found.gain, strict=True)
+        for k, share, gain in zip(curve.n_components, curve.mean, curve.gain, strict=True)
     )
-    one = len(found.explained) == 1
+    one = len(curve.explained) == 1
     spread = "One fold, without a standard error." if one else "Mean over folds, with one standard error."
     picture = chart(
         plot_curve(curve, n_chosen),
@@ -32,21 +31,20 @@ def curve_section(curve: Curve | None, n_chosen: int) -> Section | None:
     )
     columns = heads("Components", "Held-out variance explained", "Added by the last")
     caption = "Held-out variance by number of components"
-    return Section(curve.reason, picture, Table(caption, columns, rows, id="curve-table"))
+    return Section(curve.choice.reason, picture, Table(caption, columns, rows, id="curve-table"))
 
 
-def plot_curve(curve: Curve, n_chosen: int) -> Figure:
+def plot_curve(curve: ComponentCurve, n_chosen: int) -> Figure:
     """Explained share of held-out samples against the number of components."""
-    found = curve.explained
     with figure_style():
         figure = new_figure(4.6, 3.2)
         axes = figure.subplots()
         axes.errorbar(
-            found.n_components, 100 * found.mean, 100 * found.standard_error, **line_style(0), capsize=3
+            curve.n_components, 100 * curve.mean, 100 * curve.standard_error, **line_style(0), capsize=3
         )
         axes.axvline(n_chosen, color="0.5", linestyle=":")
         axes.set_ylim(bottom=0)
-        axes.set_xticks(found.n_components)
+        axes.set_xticks(curve.n_components)
         axes.set_xlabel("components")
         axes.set_ylabel("held-out variance explained, %")
     return figure

@@ -12,7 +12,7 @@ from spcatv._util.types import FloatArray, IntArray
 from spcatv.decomposition import ComponentDiagnostics
 from spcatv.report.style import figure_style, line_style, mark_chosen, new_figure
 from spcatv.report.words import superscript
-from spcatv.results.reading import numeric
+from spcatv.results.read import numeric
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from spcatv._util.cf import GridAxis
+from spcatv._util.cf_coordinates import GridAxis
 from spcatv._util.types import FloatArray, IntArray
 from spcatv.report.style import DIVERGING, figure_style, line_style, new_figure
 from spcatv.report.view import View, ViewFrame, packed_steps

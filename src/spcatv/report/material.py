@@ -12,19 +12,19 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from spcatv._util.entities import group_noun
+from spcatv._util.bids import group_noun
 from spcatv._util.matching import index_columns, match_rows
-from spcatv._util.text_table import Table, TableError
+from spcatv._util.tables import Table, TableError
 from spcatv._util.types import Array, FloatArray
 from spcatv.decomposition.ceiling import pca_cumulative_variance
 from spcatv.estimator import SPCATV
 from spcatv.estimator.state import estimator_state
 from spcatv.model import SavedModel, current_versions
-from spcatv.model.schema import IMAGE_PACKAGES
+from spcatv.model.folder import IMAGE_PACKAGES
 from spcatv.report.variance import Variance, variance_of
 from spcatv.results import Results, ResultsError, Scores, Selection, read_results
-from spcatv.results.folder import MIXING
-from spcatv.results.reading import checked_stability, numeric
+from spcatv.results.layout import MIXING
+from spcatv.results.read import numeric
 
 
 class ReportError(ValueError):
@@ -147,12 +147,14 @@ def gather(
     """Gather what a report shows; the parameters are those of `spcatv.report.generate_report`."""
     try:
         found = find(source)
-        resampled = found.stability
-        if stability is not None:
-            resampled = checked_stability(stability, found.model.components_.shape, "stability")
     except ResultsError as error:
         raise ReportError(str(error)) from error
     model = found.model
+    if stability is not None and np.shape(stability.selection_frequency) != model.components_.shape:
+        raise ReportError(
+            f"stability has components of shape {np.shape(stability.selection_frequency)}, but the model "
+            f"has components of shape {model.components_.shape}"
+        )
     scores, ceiling = found.scores, found.ceiling
     if data is not None:
         matrix = _matrix(model, data, confounds)
@@ -163,7 +165,7 @@ def gather(
         )
     known = {
         "scores": scores,
-        "stability": resampled,
+        "stability": found.stability if stability is None else stability,
         "halves": found.halves if halves is None else halves.reproducibility,
         "quality": found.quality or getattr(model, "quality_", ()),
     }
@@ -182,7 +184,7 @@ def _mean_img(found: Results) -> Any:
     """The mean of volumes, also outside the mask, from the results folder or the model."""
     if found.mean_file is None:
         return getattr(found.model, "mean_img_", None)
-    from spcatv.images.volume_files import read_one  # needs the extra `images`
+    from spcatv.images.spaces.volume import read_one  # needs the extra `images`
 
     return read_one(found.mean_file)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from spcatv._util.entities import group_noun, natural_groups
+from spcatv._util.bids import group_noun, natural_groups
 from spcatv.report import words
 from spcatv.report.choice import PARAMETERS, setting_value
 from spcatv.report.material import Material

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from spcatv._util.entities import PAIR, entities_of, files_of
+from spcatv._util.bids import PAIR, entities_of, files_of
 from spcatv._util.types import FloatArray, IntArray
 
 SEED = 0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import signal
 
-from spcatv._util.entities import entity_columns
+from spcatv._util.bids import entity_columns
 from spcatv._util.types import FloatArray, IntArray
 from spcatv.report import words
 from spcatv.report.content import Chart, Table, chart, component_table

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.colors import Colormap, Normalize
 
-    from spcatv.images.space import VertexSet
+    from spcatv.images.spaces.base import VertexSet
 
 FINEST = 65535  # the largest uint16
 # direction of the eye along x: seen from outside, then from inside

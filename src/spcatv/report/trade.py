@@ -10,7 +10,7 @@ import numpy as np
 from spcatv._util.types import BoolArray, FloatArray
 from spcatv.report.figures import setting_lines
 from spcatv.report.style import figure_style, line_style, mark_chosen, new_figure
-from spcatv.results.reading import numeric
+from spcatv.results.read import numeric
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

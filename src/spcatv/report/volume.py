@@ -221,7 +221,7 @@ def _in_template(coords: FloatArray) -> bool:
 
 
 def _image(file: str | os.PathLike[str], coords: FloatArray) -> Grid:
-    from spcatv.images.volume_files import read_one
+    from spcatv.images.spaces.volume import read_one
 
     return _sampled(read_one(file), coords)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from spcatv._util.entities import PAIR
+from spcatv._util.bids import PAIR
 from spcatv.decomposition import ComponentDiagnostics
 
 SMALLEST_SHARE = 1e-8

@@ -1,8 +1,8 @@
-"""The results folder of `spca-tv fit` and `spca-tv select`: its names, writing and reading (docs/cli.md)."""
+"""Results folder of `spca-tv fit` and `spca-tv select`: layout, writing and reading (docs/cli.md)."""
 
-from spcatv.results.folder import ResultsError, claimed_folder, report_file, writing_results
-from spcatv.results.reading import Results, Scores, Selection, Stability, open_model, read_results
-from spcatv.results.writing import SampleSet, write_curve, write_results, write_selection
+from spcatv.results.layout import ResultsError, claimed_folder, report_file, writing_results
+from spcatv.results.read import Results, Scores, Selection, open_model, read_results
+from spcatv.results.write import SampleSet, write_curve, write_results, write_selection
 
 __all__ = [
     "Results",
@@ -10,7 +10,6 @@ __all__ = [
     "SampleSet",
     "Scores",
     "Selection",
-    "Stability",
     "claimed_folder",
     "open_model",
     "read_results",

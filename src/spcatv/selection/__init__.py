@@ -1,7 +1,6 @@
 """Many settings on the same data, and how to choose among them (docs/selection.md)."""
 
-from spcatv.model.checkpoint import checkpointing
-from spcatv.model.encoding import CheckpointError
+from spcatv.model.checkpoint import CheckpointError, checkpointing
 from spcatv.selection.cluster import dask_backend
 from spcatv.selection.components import ComponentCurve, component_curve
 from spcatv.selection.cv import SPCATVCV

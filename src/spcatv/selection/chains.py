@@ -21,7 +21,7 @@ from spcatv.data import Adjustment, Data, as_data, on_device
 from spcatv.estimator import SPCATV
 from spcatv.estimator.fitting import Fit
 from spcatv.metrics import threshold_loadings
-from spcatv.model.encoding import recordable
+from spcatv.model import recordable
 from spcatv.selection.folds import Fold
 from spcatv.selection.held_out import HeldOut, held_out
 from spcatv.selection.path import PathFitter, Setting, path_order, setting_text

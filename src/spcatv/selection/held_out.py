@@ -12,7 +12,7 @@ from spcatv.data import Centring, Data, each_block, is_on_gpu
 from spcatv.decomposition import deflation_scores
 from spcatv.estimator.fitting import Fit
 from spcatv.metrics import orthonormal_basis
-from spcatv.model.encoding import recordable
+from spcatv.model import recordable
 
 
 @recordable

@@ -16,8 +16,8 @@ from joblib.parallel import MultiprocessingBackend, get_active_backend
 
 from spcatv._util.warn import warn_user
 from spcatv.data import AdjustedData, ArrayData, DaskData, Data, on_device
+from spcatv.model import recordable
 from spcatv.model.checkpoint import Checkpoint, Stage, current_checkpoint, no_checkpoint
-from spcatv.model.encoding import recordable
 from spcatv.progress import Listener, StageAdvanced, StageStarted, listeners, messages_only, together
 from spcatv.selection.cluster import cluster_workers
 

@@ -19,8 +19,8 @@ from spcatv.data import Adjustment
 from spcatv.estimator import SPCATV
 from spcatv.estimator.parameters import checked_count
 from spcatv.metrics import dice, match_components
+from spcatv.model import recordable
 from spcatv.model.checkpoint import checkpointing
-from spcatv.model.encoding import recordable
 from spcatv.progress import StageStarted
 from spcatv.selection.workers import FIT_FAILURES, Failure, check_failures, failure, without_failures, workers
 from spcatv.stability.refits import fit_samples, further_components, reference_fit, some_samples

@@ -1,4 +1,4 @@
-"""Checks that every new structure, penalty, solver or kind of data must pass; for the authors of one."""
+"""Public checks that every new structure, penalty, solver or kind of data must pass."""
 
 from spcatv.testing.data import check_data
 from spcatv.testing.penalties import check_penalty

@@ -1,4 +1,4 @@
-"""Checks that every kind of data must pass."""
+"""Check of a kind of data."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ import numpy as np
 from spcatv._util.devices import to_host
 from spcatv._util.types import FloatArray
 from spcatv.data import Data, as_data
+from spcatv.testing.require import require
 
-# Sums are in float64; products are compared relative to the size of their terms.
+# Largest error of a product, relative to the sum of the magnitudes of its terms.
 TOLERANCE = 1e-12
 
 
 def check_data(make: Callable[[FloatArray], Any], *, random_state: int = 0) -> None:
-    """Assert what the rest of the package takes for granted about a kind of array.
+    """Check that a kind of array follows the data protocol (`spcatv.data.Data`).
 
     Parameters
     ----------
     make : callable
-        Makes the array from a NumPy array of shape (n_samples, n_features), float32 or float64, such as
-        ``lambda X: X`` or ``dask.array.from_array``. `spcatv.data.as_data` must take what it returns.
+        Returns the array, given a NumPy array of shape (n_samples, n_features), float32 or float64, such as
+        ``lambda X: X`` or ``dask.array.from_array``. `spcatv.data.as_data` must accept it.
     random_state : int, default=0
         Seed of the examples.
 
@@ -60,21 +61,21 @@ def _check_all(data: Data, X: FloatArray, rng: np.random.Generator, example: str
 def _check_example(data: Data, X: FloatArray, rng: np.random.Generator, example: str) -> None:
     exact = X.astype(np.float64)
     n_samples, n_features = X.shape
-    assert isinstance(data, Data), f"{example}: {type(data).__name__} lacks methods of spcatv.data.Data"
-    assert tuple(data.shape) == X.shape, f"{example}: shape is {data.shape}"
-    assert data.dtype == X.dtype, f"{example}: dtype is {data.dtype}"
+    require(isinstance(data, Data), f"{example}: {type(data).__name__} lacks methods of spcatv.data.Data")
+    require(tuple(data.shape) == X.shape, f"{example}: shape is {data.shape}")
+    require(data.dtype == X.dtype, f"{example}: dtype is {data.dtype}")
     u, shift = rng.standard_normal((2, n_samples))
     v, *vectors = rng.standard_normal((4, n_features))
 
     def same(name: str, found: Any, expected: FloatArray, tolerance: float = TOLERANCE) -> None:
         where = f"{example}: {name}"
         found = to_host(found)
-        assert isinstance(found, np.ndarray), f"{where} is a {type(found).__name__}, not a NumPy array"
-        assert found.dtype == np.float64, f"{where} has dtype {found.dtype}, not float64"
-        assert found.shape == expected.shape, f"{where} has shape {found.shape}, not {expected.shape}"
+        require(isinstance(found, np.ndarray), f"{where} is a {type(found).__name__}, not a NumPy array")
+        require(found.dtype == np.float64, f"{where} has dtype {found.dtype}, not float64")
+        require(found.shape == expected.shape, f"{where} has shape {found.shape}, not {expected.shape}")
         scale = 1.0 + np.abs(exact).sum() * max(1.0, np.abs(expected).max(initial=0.0))
         off = float(np.abs(found - expected).max(initial=0.0))
-        assert off <= tolerance * scale, f"{where} is off by {off:.3g}"
+        require(off <= tolerance * scale, f"{where} is off by {off:.3g}")
 
     same("dot", data.dot(v), exact @ v)
     same("dot of zeros", data.dot(np.zeros(n_features)), np.zeros(n_samples))
@@ -108,7 +109,7 @@ def _check_blocks(data: Data, exact: FloatArray, same: Callable[..., None]) -> N
         found = np.full(exact.shape, np.nan)
         for samples, block in data.blocks(entries):
             found[samples] = block
-            block[...] = 0.0  # a block is the caller's to change
+            block[...] = 0.0  # callers may change a block
         same(f"blocks of {entries} entries", found, exact, 0.0)
     same(
         "blocks, after the first ones were changed", np.concatenate([b for _, b in data.blocks()]), exact, 0.0

@@ -1,4 +1,4 @@
-"""Does a penalty keep its promises? (docs/method.md section 3.10)."""
+"""Check of a structured penalty (docs/method.md section 3.10)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spcatv.solvers import solve
 from spcatv.structure import Structure, from_matrix, grid, groups
 from spcatv.testing.require import require
 
-ROUNDING = 1e-9  # relative
+ROUNDING = 1e-9  # largest relative error
 N_TRIALS = 4
 SIZES = (1e-3, 1.0, 1e3)  # of operator rows and dual variables: inside, around and far outside of any ball
 STEPS = (1e-2, 1.0, 1e2)  # sigma and mu
@@ -26,7 +26,7 @@ SOLVE_TOL = 1e-5
 def check_penalty(
     penalty: Penalty, *, structure: Structure | None = None, random_state: int | None = 0
 ) -> None:
-    """Check everything that problems, kernels and solvers take for granted about a structured penalty.
+    """Check the properties of a structured penalty on which problems, kernels and solvers rely.
 
     * ``h >= 0 = h(0)``, h is convex, ``slope_at_zero`` is the limit of ``h(t z) / t``, and
       ``in_units(unit)`` is ``unit * h(z / unit)``, or h itself if it is quadratic;
@@ -45,8 +45,8 @@ def check_penalty(
     penalty : str or StructuredPenalty
         The penalty to check.
     structure : Structure, default=None
-        Where to check it; by default, on a grid (isotropic and not), on overlapping groups and on an operator
-        without rows.
+        Structure on which to check it; by default, a grid (isotropic and not), overlapping groups and an
+        operator without rows.
     random_state : int or None, default=0
         Seed of the random vectors.
 
@@ -86,7 +86,7 @@ def _structures() -> Iterator[Structure]:
 
 @dataclass(frozen=True)
 class _Case:
-    """A penalty on a structure: its methods without the structure, random vectors, and complaints."""
+    """Penalty on a structure: its methods with the structure filled in, random vectors, and errors."""
 
     penalty: StructuredPenalty
     structure: Structure
@@ -111,7 +111,7 @@ class _Case:
         return self._unchanged("dual_point", lambda x: self.penalty.dual_point(self.structure, x, mu), rows)
 
     def _unchanged(self, name: str, method: Callable[[FloatArray], FloatArray], x: FloatArray) -> FloatArray:
-        """The result of a method, which must be another array of the same shape as its argument."""
+        """Call a method, which must return a new array of the same shape as its argument."""
         given = x.copy()
         found = method(given)
         self.require(np.array_equal(given, x), f"{name} changes its argument")
@@ -120,14 +120,14 @@ class _Case:
         return found
 
     def vectors(self) -> Iterator[FloatArray]:
-        """Operator rows or dual variables of all sizes, some entries of them zero."""
+        """Yield operator rows or dual variables of all sizes, with some zeros."""
         for size in SIZES:
             for _ in range(N_TRIALS):
                 vector = size * self.rng.standard_normal(self.structure.n_rows)
                 yield vector * (self.rng.random(self.structure.n_rows) < 0.8)
 
     def refusal(self, dual: FloatArray) -> str:
-        """What `check_feasible` says against a dual variable; empty if nothing."""
+        """Return the objection of `check_feasible` to a dual variable; empty if there is none."""
         try:
             self.penalty.check_feasible(self.structure, dual)
         except ValueError as error:
@@ -303,7 +303,7 @@ def _check_one_pass(case: _Case) -> None:
 
 def _check_kernel(case: _Case) -> None:
     """Run the compiled kernel beside the reference, which calls the penalty's own methods."""
-    if case.penalty.compiled_kernel is None:
+    if case.penalty.ball is None:
         return
     terms = LoadingTerms(0.7, 0.2, False, case.penalty)
     reference = ReferenceWorkspace(case.structure, terms)
@@ -324,8 +324,7 @@ def _check_kernel(case: _Case) -> None:
         off = float(np.abs(found - expected).max(initial=0.0))
         case.require(
             off <= ROUNDING,
-            f"the compiled kernel {case.penalty.compiled_kernel!r} computes another penalty: {what} is off "
-            f"by {off}",
+            f"the compiled kernel for {case.penalty.ball} computes another penalty: {what} is off by {off}",
         )
 
 

@@ -1,4 +1,4 @@
-"""An assertion for the checkers, which also run where assert statements do not."""
+"""Assertion of the checks that also works under ``python -O``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import numpy as np
 
 
 def require(condition: bool | np.bool_, message: str) -> None:
-    """Raise an AssertionError unless the condition holds; unlike ``assert``, also under ``python -O``."""
+    """Raise an AssertionError unless the condition holds."""
     if not condition:
         raise AssertionError(message)

@@ -1,4 +1,4 @@
-"""Is a solver right, and its certificate honest? Closed forms, stored references, and the gap."""
+"""Check of a solver of the loading problem, by closed forms and stored references."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from spcatv.structure import Structure, from_matrix, graph, grid
 from spcatv.testing.require import require
 
 MAX_ITER = 1_000_000
-# errors of the stored answers of the conic solver: of the objective (relative) and of v (absolute)
+# Errors of the stored answers of the conic solver: of the objective (relative) and of v (absolute).
 REFERENCE_VALUE = 1e-9
 REFERENCE_V = 1e-5
 
 
 class KnownAnswer(NamedTuple):
-    """A problem, its answer, and whether that is exact."""
+    """Problem with its answer, which is exact or a stored reference."""
 
     name: str
     problem: LoadingProblem
@@ -34,7 +34,7 @@ class KnownAnswer(NamedTuple):
 
 
 def check_solver(method: str | Callable[..., Solution], *, tol: float = 1e-8) -> None:
-    """Assert that a solver of the loading problem is right and that its certificate is honest.
+    """Check that a solver of the loading problem is right and that its certificate holds.
 
     The solver is run on problems with known answers: closed forms (no structured penalty, a penalty so large
     that the answer is a mean, two features solved by hand, an l1 norm so large that the answer is 0, y = 0)
@@ -49,7 +49,7 @@ def check_solver(method: str | Callable[..., Solution], *, tol: float = 1e-8) ->
     Parameters
     ----------
     method : str or callable
-        As `spcatv.solvers.solve` takes it.
+        As in `spcatv.solvers.solve`.
     tol : float, default=1e-8
         Relative gap to reach; at most 1e-7, or the objective is not as accurate as asserted.
 

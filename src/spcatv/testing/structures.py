@@ -1,4 +1,4 @@
-"""Does a structure keep its promises? (docs/method.md section 2)."""
+"""Check of a structure (docs/method.md section 2)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from spcatv._util.types import FloatArray
 from spcatv.structure import Structure, from_matrix
 from spcatv.testing.require import require
 
-ROUNDING = 1e-10  # relative; sums of a few million terms stay well below
-NORM_SLACK = 1.05  # a bound more than 5 % above the norm costs iterations
-DENSE_DIMENSION = 400
+ROUNDING = 1e-10  # largest relative error; that of sums of a few million terms is well below
+NORM_SLACK = 1.05  # largest ratio of the bound and the norm: a looser bound costs iterations
+DENSE_DIMENSION = 400  # rows or features up to which the norm is computed exactly
 N_TRIALS = 3
 
 
 def check_structure(structure: Structure, *, random_state: int | None = 0) -> None:
-    """Check everything that solvers take for granted about a structure.
+    """Check the properties of a structure on which solvers rely.
 
     * the operator and its groups have matching shapes, float64 entries and no empty group;
     * ``<A v, alpha> = <v, A' alpha>``;
@@ -200,7 +200,7 @@ def _check_norm(structure: Structure, rng: np.random.Generator) -> None:
 
 
 def _norm_squared(matrix: sp.csr_array, rng: np.random.Generator) -> float:
-    """``||A||_2^2``: exact if A is small, otherwise a Ritz value, which is never above it."""
+    """Return ``||A||_2^2``, exact if A is small, otherwise a Ritz value, which is never above it."""
     n_rows, n_features = matrix.shape
     if matrix.nnz == 0:
         return 0.0

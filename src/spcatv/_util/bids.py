@@ -1,0 +1,142 @@
+"""BIDS entities in the names of samples, as in ``sub-01_run-2_bold.nii``, and samples selected by name.
+
+The name of a sample is the path of its file, or the two paths of a pair of hemispheres joined by " + ".
+Sample k of a file that holds several has ``[k]`` after it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+
+from spcatv._util.naming import some_of
+
+PAIR = " + "
+# Keys of entities, in the order of BIDS.
+ENTITIES = (
+    *("sub", "ses", "sample", "task", "tracksys", "acq", "nuc", "voi", "ce", "trc", "stain", "rec", "dir"),
+    *("run", "mod", "echo", "flip", "inv", "mt", "part", "proc", "hemi", "space", "split", "recording"),
+    *("chunk", "seg", "res", "den", "label", "desc"),
+)
+# Entities that names of folders may give as well: sub-01/ses-1/anat/T1w.nii
+OF_FOLDERS = ("sub", "ses")
+# Columns of tables of the entities that have another name there; their values keep the prefix.
+COLUMNS = {"sub": "participant_id", "ses": "session_id"}
+# Entities that get a column even if all samples share one value.
+ALWAYS = ("sub", "ses", "run")
+
+
+def files_of(name: str) -> list[str]:
+    """Return the files of a sample: one, or one per hemisphere."""
+    return re.sub(r"\[\d+\]$", "", name).split(PAIR)
+
+
+def without_ending(file: str) -> str:
+    """Return a path without its endings: ``.nii.gz``, ``.dscalar.nii``, ``.shape.gii``."""
+    return re.sub(r"(\.(func|shape|surf|dscalar|dtseries))?\.[A-Za-z]+(\.gz)?$", "", file)
+
+
+def samples_of_one_file(names: Sequence[str]) -> bool:
+    """Return whether several samples all lie in one file."""
+    return len(names) > 1 and len({tuple(files_of(name)) for name in names}) == 1
+
+
+def entities_of(name: str) -> dict[str, str]:
+    """Return the entities of a sample by their short names, such as ``{"sub": "01", "run": "2"}``.
+
+    The name of the file counts before those of its folders. Entities in which the files of a pair differ
+    (``hemi``) are left out.
+    """
+    first, *others = (_entities_of_file(file) for file in files_of(name))
+    return {key: value for key, value in first.items() if all(other.get(key) == value for other in others)}
+
+
+def _entities_of_file(file: str) -> dict[str, str]:
+    *folders, base = re.split(r"[/\\]", file)
+    found: dict[str, str] = {}
+    tokens: list[tuple[str, tuple[str, ...]]] = [(token, ENTITIES) for token in re.split(r"[_.]", base)]
+    tokens += [(folder, OF_FOLDERS) for folder in reversed(folders)]
+    for token, allowed in tokens:
+        key, hyphen, value = token.partition("-")
+        if hyphen and value and key in allowed:
+            found.setdefault(key, value)
+    return found
+
+
+def entity_columns(names: Sequence[str]) -> dict[str, list[str | None]]:
+    """Return the entities of the samples as columns of a table; None where a name lacks the entity.
+
+    ``participant_id`` ("sub-01"), ``session_id`` ("ses-1") and ``run`` are there if any name has them, other
+    entities if they differ between samples. Empty if no name has entities.
+    """
+    found = [entities_of(name) for name in names]
+    columns: dict[str, list[str | None]] = {}
+    for key in ENTITIES:
+        values = [entities.get(key) for entities in found]
+        if (key in ALWAYS and any(values)) or len(set(values)) > 1:
+            prefix = f"{key}-" if key in COLUMNS else ""
+            columns[COLUMNS.get(key, key)] = [None if value is None else prefix + value for value in values]
+    return columns
+
+
+def natural_groups(names: Sequence[str]) -> tuple[str, ...] | None:
+    """Return labels that are equal for samples of one person, otherwise for samples of one file.
+
+    None if no two samples belong together, or if all of them do.
+    """
+    people = [entities_of(name).get("sub") for name in names]
+    files = [PAIR.join(files_of(name)) for name in names]
+    for labels in ([f"sub-{person}" for person in people] if all(people) else files, files):
+        if 1 < len(set(labels)) < len(names):
+            return tuple(labels)
+        if len(set(labels)) == len(names):
+            return None
+    return None
+
+
+def group_noun(names: Sequence[str], labels: Sequence[object]) -> str:
+    """Return what the samples of one label share: "person", "file" or "group"."""
+    people = [f"sub-{entities_of(name).get('sub')}" for name in names]
+    files = [PAIR.join(files_of(name)) for name in names]
+    given = list(labels)
+    return "person" if given == people else "file" if given == files else "group"
+
+
+def kept_samples(names: Sequence[str], exclude: Sequence[str]) -> list[int]:
+    """Return the numbers of the samples that are not excluded, in order.
+
+    An excluded name is the name of a sample, a path, the name of a file with or without its ending, or a
+    participant (``sub-07`` or ``07``), who may have several samples. A ValueError names what matches nothing,
+    or what matches several files.
+    """
+    gone: set[int] = set()
+    for wanted in exclude:
+        gone |= _matching(str(wanted), names)
+    kept = [number for number in range(len(names)) if number not in gone]
+    if not kept:
+        raise ValueError("exclude: no image is left; exclude fewer")
+    return kept
+
+
+def _matching(wanted: str, names: Sequence[str]) -> set[int]:
+    """Return the samples of a name, by the first kind of name that any of them has."""
+    kinds: dict[str, Callable[[str], set[str]]] = {
+        "name": lambda name: {name},
+        "path": lambda name: {os.path.abspath(file) for file in files_of(name)},
+        "file": lambda name: {os.path.basename(file) for file in files_of(name)},
+        "stem": lambda name: {without_ending(os.path.basename(file)) for file in files_of(name)},
+        "participant": lambda name: {f"sub-{sub}" for key, sub in entities_of(name).items() if key == "sub"},
+    }
+    for kind, known in kinds.items():
+        looked_for = {"path": os.path.abspath(wanted), "participant": f"sub-{wanted.removeprefix('sub-')}"}
+        found = {number for number, name in enumerate(names) if looked_for.get(kind, wanted) in known(name)}
+        if len(found) > 1 and kind != "participant":
+            several = ", ".join(names[number] for number in sorted(found)[:5])
+            raise ValueError(f"exclude: {wanted} could be any of {several}; give the path")
+        if found:
+            return found
+    if re.search(r"\[\d+\]$", wanted):
+        raise ValueError(f"exclude: {wanted}: single volumes cannot be left out, only whole files")
+    some = some_of([os.path.basename(name) for name in names])
+    raise ValueError(f"exclude: {wanted} is none of the {len(names)} images ({some})")

@@ -1,0 +1,328 @@
+"""`ImageSPCATVCV`: sparsity and smoothness of ImageSPCATV chosen by cross-validation on image files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from spcatv._util.parameters import FIT, SEARCH
+from spcatv._util.types import FloatArray
+from spcatv.estimator.naming import ComponentNamesMixin
+from spcatv.estimator.reportable import ReportMixin
+from spcatv.images.dataset import Cohort
+from spcatv.images.estimator import ImageSPCATV, check_image_parameters, cohort_for
+from spcatv.problem import Penalty
+from spcatv.selection import SPCATVCV
+
+# parameters of which several values may be compared
+COMPARED = ("sparsity", "smoothness", "alpha", "l1_ratio", "tv_ratio")
+# fitted attributes of SPCATVCV that do not depend on the kind of data
+FOUND = (
+    "cv_results_",
+    "best_index_",
+    "best_params_",
+    "choice_reason_",
+    "best_score_",
+    "component_curve_",
+    "n_splits_",
+)
+
+
+class ImageSPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEstimator):
+    """ImageSPCATV with its sparsity and smoothness, or its penalties, chosen by cross-validation.
+
+    Images are read once. Every fold removes the confounds and scales the features with coefficients of its
+    own training samples; the mask and the dropped features are those of all samples. The setting that the
+    rule chooses is then fitted to all images (docs/images.md, docs/selection.md).
+
+    Parameters
+    ----------
+    n_components : int, default=3
+        Number of components K.
+    mask, surface, bad_features, standardize, ...
+        Reading of images: all parameters of `ImageSPCATV` that `SPCATV` does not have.
+    sparsity, smoothness, alpha, l1_ratio, tv_ratio, cv, rule, n_jobs, ...
+        Settings to compare, and the choice: all parameters of `SPCATVCV` except ``structure``, which the
+        images have, with the same defaults.
+    dtype : {"float32", "float64"}, default="float32"
+        Precision of the data matrix and of the fits.
+
+    Attributes
+    ----------
+    best_estimator_ : ImageSPCATV
+        Fitted to all images with the chosen setting; it can be saved, and makes maps of its components.
+    groups_ : tuple or None
+        The group of every sample that folds kept together: those given to `fit`, or those of the images.
+    cv_results_, best_index_, best_params_, choice_reason_, best_score_, component_curve_, n_splits_
+        As in `SPCATVCV`.
+
+    Examples
+    --------
+    >>> from spcatv import ImageSPCATVCV
+    >>> search = ImageSPCATVCV(n_components=3, mask="gm_mask.nii.gz", sparsity=[0.8, 0.9], smoothness=1.0)
+    >>> scores = search.fit_transform("derivatives/sub-*_gm.nii.gz")
+    >>> scores.shape, search.components_.shape == (3, search.n_features_in_)
+    ((12, 3), True)
+    >>> search.components_img_.to_filename("components.nii.gz")
+    >>> search.transform("derivatives/sub-0*_gm.nii.gz").shape, search.inverse_transform(scores[:2]).shape
+    ((10, 3), (7, 6, 5, 2))
+    >>> search.score("derivatives/sub-*_gm.nii.gz") < 0
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int = FIT.n_components,
+        *,
+        mask: Any = None,
+        surface: Any = None,
+        bad_features: str = "drop",
+        standardize: bool = False,
+        smoothing_fwhm: float | None = None,
+        resample: bool = False,
+        target_affine: Any = None,
+        standardize_runs: bool | str = "auto",
+        detrend: bool = False,
+        high_pass: float | None = None,
+        low_pass: float | None = None,
+        t_r: float | None = None,
+        run_confounds: str | Sequence[str] | None = None,
+        cache: str | os.PathLike[str] | None = None,
+        sparsity: float | Sequence[float] = SEARCH.sparsity,
+        smoothness: float | Sequence[float] = SEARCH.smoothness,
+        alpha: float | Sequence[float] | str | None = FIT.alpha,
+        l1_ratio: float | Sequence[float] = SEARCH.l1_ratio,
+        tv_ratio: float | Sequence[float] = SEARCH.tv_ratio,
+        n_alphas: int = SEARCH.n_alphas,
+        smallest_alpha: float = SEARCH.smallest_alpha,
+        cv: Any = None,
+        rule: str | Callable[[dict[str, Any]], int] = SEARCH.rule,
+        min_sparsity: float = SEARCH.min_sparsity,
+        n_jobs: int | None = None,
+        penalty_units: str = FIT.penalty_units,
+        penalty: Penalty = FIT.penalty,
+        positive: bool = FIT.positive,
+        center: bool = FIT.center,
+        global_signal: str | None = FIT.global_signal,
+        tol: float = FIT.tol,
+        max_iter: int = FIT.max_iter,
+        solver: str | Callable[..., Any] = FIT.solver,
+        n_init: int = FIT.n_init,
+        method: str = FIT.method,
+        refit: str | None = FIT.refit,
+        transform_method: str = FIT.transform_method,
+        init: str | npt.ArrayLike = FIT.init,
+        dtype: npt.DTypeLike = "float32",
+        memory_limit: int | str | None = None,
+        device: str = "cpu",
+        random_state: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.mask = mask
+        self.surface = surface
+        self.bad_features = bad_features
+        self.standardize = standardize
+        self.smoothing_fwhm = smoothing_fwhm
+        self.resample = resample
+        self.target_affine = target_affine
+        self.standardize_runs = standardize_runs
+        self.detrend = detrend
+        self.high_pass = high_pass
+        self.low_pass = low_pass
+        self.t_r = t_r
+        self.run_confounds = run_confounds
+        self.cache = cache
+        self.sparsity = sparsity
+        self.smoothness = smoothness
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.tv_ratio = tv_ratio
+        self.n_alphas = n_alphas
+        self.smallest_alpha = smallest_alpha
+        self.cv = cv
+        self.rule = rule
+        self.min_sparsity = min_sparsity
+        self.n_jobs = n_jobs
+        self.penalty_units = penalty_units
+        self.penalty = penalty
+        self.positive = positive
+        self.center = center
+        self.global_signal = global_signal
+        self.tol = tol
+        self.max_iter = max_iter
+        self.solver = solver
+        self.n_init = n_init
+        self.method = method
+        self.refit = refit
+        self.transform_method = transform_method
+        self.init = init
+        self.dtype = dtype
+        self.memory_limit = memory_limit
+        self.device = device
+        self.random_state = random_state
+        self.checkpoint = checkpoint
+        self.verbose = verbose
+
+    def fit(
+        self,
+        imgs: Any,
+        y: Any = None,
+        groups: Any = None,
+        confounds: Any = None,
+        *,
+        exclude: str | Sequence[str] = (),
+    ) -> Self:
+        """Choose a setting and fit all images with it.
+
+        Parameters
+        ----------
+        imgs : images or Cohort
+            As for `ImageSPCATV.fit`.
+        y : array-like of shape (n_images,), default=None
+            For the splitter only, which may stratify by it.
+        groups : array-like of shape (n_images,), default=None
+            Images of one group stay on one side of every split. ``None``: those of one person, or of one
+            file, where this can be told from the names of the images.
+        confounds : table, default=None
+            As for `ImageSPCATV.fit`.
+        exclude : str or sequence of str, default=()
+            Images to leave out, as for `ImageSPCATV.fit`; `y` and `groups` are those of the others.
+
+        Returns
+        -------
+        self : ImageSPCATVCV
+            Fitted.
+
+        Examples
+        --------
+        >>> from spcatv import ImageSPCATVCV
+        >>> search = ImageSPCATVCV(1, mask="gm_mask.nii.gz", sparsity=[0.5, 0.8], smoothness=1.0, cv=2)
+        >>> sorted(search.fit("derivatives/sub-*_gm.nii.gz").best_params_)
+        ['smoothness', 'sparsity']
+        """
+        self._fit(imgs, y, groups, confounds, exclude)
+        return self
+
+    def fit_transform(
+        self,
+        X: Any,
+        y: Any = None,
+        groups: Any = None,
+        confounds: Any = None,
+        *,
+        exclude: str | Sequence[str] = (),
+    ) -> FloatArray:
+        """Fit images and return their scores; the images are read once. Parameters are those of `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n_images, n_components)
+            Scores by the chosen model.
+        """
+        cohort = self._fit(X, y, groups, confounds, exclude)
+        return self.best_estimator_.estimator_.transform(cohort.X)
+
+    def _fit(self, imgs: Any, y: Any, groups: Any, confounds: Any, exclude: str | Sequence[str]) -> Cohort:
+        search, reader = self._search(), self._image_model({})
+        search.check()
+        check_image_parameters(reader)
+        cohort = cohort_for(reader, imgs, confounds, exclude)
+        if groups is None and cohort.groups is not None:
+            groups = cohort.groups
+            if self.cv is None:  # neither the groups nor the number of folds were asked for
+                search.set_params(cv=min(5, len(set(groups))))
+        self.groups_ = None if groups is None else tuple(groups)
+        search.set_params(structure=cohort.space.structure(), dtype=cohort.preparation.dtype)
+        search.fit(cohort.X, y, groups=self.groups_, confounds=cohort.adjustment.confounds)
+        for name in FOUND:
+            setattr(self, name, getattr(search, name))
+        best = search.best_estimator_
+        self.best_estimator_ = self._image_model({"n_components": len(best.components_), **self.best_params_})
+        self.best_estimator_.adopt_fit(best, cohort)
+        return cohort
+
+    def _search(self) -> SPCATVCV:
+        """Return the search on the data matrix, without a structure."""
+        names = set(SPCATVCV().get_params()) - {"structure"}
+        return SPCATVCV(**{name: getattr(self, name) for name in names})
+
+    def _image_model(self, setting: dict[str, Any]) -> ImageSPCATV:
+        """Return an ImageSPCATV with a setting instead of the values to compare."""
+        names = set(ImageSPCATV().get_params()) - set(COMPARED)
+        return ImageSPCATV(**{**{name: getattr(self, name) for name in names}, **setting})
+
+    @property
+    def components_(self) -> FloatArray:
+        """Loadings of the chosen model, shape (n_components, n_features)."""
+        return self.best_estimator_.components_
+
+    @property
+    def components_img_(self) -> Any:
+        """Loading maps of the chosen model as an image."""
+        return self.best_estimator_.components_img_
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of voxels or vertices."""
+        return self.best_estimator_.n_features_in_
+
+    def transform(self, imgs: Any, confounds: Any = None) -> FloatArray:
+        """Return the scores of images by the chosen model, shape (n_images, n_components).
+
+        Parameters
+        ----------
+        imgs : images
+            Of the kind and in the space of the images of the fit.
+        confounds : table, default=None
+            Needed if the fit had confounds.
+
+        Returns
+        -------
+        ndarray of shape (n_images, n_components)
+            Scores.
+        """
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.transform(imgs, confounds)
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Return images with the given scores by the chosen model.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_images, n_components)
+            Scores.
+
+        Returns
+        -------
+        4-D Nifti1Image, SurfaceImage or Cifti2Image
+            One image per row.
+        """
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.inverse_transform(X)
+
+    def score(self, imgs: Any, y: Any = None, confounds: Any = None) -> float:
+        """Return minus the mean squared reconstruction error of the images by the chosen model.
+
+        Parameters
+        ----------
+        imgs : images
+            Of the kind and in the space of the images of the fit.
+        y : None
+            Ignored.
+        confounds : table, default=None
+            Needed if the fit had confounds.
+
+        Returns
+        -------
+        float
+            Higher is better.
+        """
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.score(imgs, y, confounds)

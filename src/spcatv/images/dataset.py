@@ -1,0 +1,464 @@
+"""Images as one data matrix: read, checked, confounds removed, scaled; and new images in the same way."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spcatv._util.bids import natural_groups
+from spcatv._util.quality import ImageQuality
+from spcatv._util.types import BoolArray, FloatArray
+from spcatv._util.warn import warn_user
+from spcatv.data import AdjustedData, Adjustment
+from spcatv.estimator.parameters import check_choice
+from spcatv.images.confounds import (
+    ConfoundFit,
+    ConfoundTable,
+    check_strategies,
+    fit_confounds,
+    is_per_run,
+    read_confounds,
+    run_tables,
+    table_beside,
+)
+from spcatv.images.files import ImageError
+from spcatv.images.loader import Storage, StoredRows, cleaned_rows, data_of, read_batches, read_matrix
+from spcatv.images.masking import is_masker, masker_mask, masker_reading
+from spcatv.images.preprocessing import (
+    AUTO,
+    NOTHING,
+    ROUNDING,
+    Reading,
+    RunWarning,
+    check_runs,
+    clean_runs,
+    common_t_r,
+)
+from spcatv.images.quality import (
+    RULES,
+    DropReport,
+    apply_rule,
+    check_explained,
+    check_finite,
+    drop_columns,
+    find_bad,
+    image_quality,
+    warn_of_blank,
+)
+from spcatv.images.spaces import listed, space_of, without
+from spcatv.images.spaces.base import Run, Samples, Space
+from spcatv.images.spaces.volume import open_each
+
+logger = logging.getLogger(__name__)
+
+DTYPES = ("float32", "float64")
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """Name and SHA-256 of a file that was read.
+
+    Examples
+    --------
+    >>> from spcatv.images import read_cohort
+    >>> cohort = read_cohort("derivatives/sub-*_gm.nii.gz", mask="gm_mask.nii.gz")
+    >>> first = cohort.files[0]
+    >>> first.name.endswith("sub-00_gm.nii.gz"), len(first.sha256)
+    (True, 64)
+    """
+
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True, eq=False)
+class Preparation:
+    """Steps from images to rows of the data matrix, in a fit and for new images.
+
+    Examples
+    --------
+    >>> from spcatv.images import read_cohort
+    >>> cohort = read_cohort("derivatives/sub-*_gm.nii.gz", mask="gm_mask.nii.gz", standardize=True)
+    >>> preparation = cohort.preparation
+    >>> new = preparation.read("derivatives/sub-00_gm.nii.gz")
+    >>> new.shape, preparation.to_images(new).shape
+    ((1, 60), (7, 6, 5, 1))
+    >>> [part.shape for part in preparation.batches("derivatives/sub-0*_gm.nii.gz")]
+    [(10, 60)]
+    >>> len(preparation.open("derivatives/sub-0*_gm.nii.gz").names)
+    10
+    """
+
+    space: Space  # the features and their places
+    confounds: ConfoundFit | None  # coefficients of the confounds
+    scale: FloatArray | None  # standard deviations that the features are divided by, shape (n_features,)
+    dtype: str  # "float32" or "float64"
+    reading: Reading = NOTHING  # preprocessing while images are read
+    t_r: float | None = None  # seconds between the volumes of the fit; None if unknown, or if runs differ
+
+    def read(self, imgs: Any, confounds: Any = None, *, exclude: str | Sequence[str] = ()) -> FloatArray:
+        """Return the data matrix (n_samples, n_features) of new images of the same kind and space.
+
+        Confounds, with the columns of the fit, are needed if and only if the fit had some; a list of tables
+        holds those of runs.
+        """
+        (X,) = self.batches(imgs, confounds, exclude=exclude)
+        return X
+
+    def batches(
+        self,
+        imgs: Any,
+        confounds: Any = None,
+        *,
+        exclude: str | Sequence[str] = (),
+        storage: Storage = Storage(),  # noqa: B008 (it is immutable)
+    ) -> Iterator[FloatArray]:
+        """Yield the same matrix in parts, each of whole images; one part if it fits into memory.
+
+        `imgs` may also be what `open` has returned.
+        """
+        samples = imgs if isinstance(imgs, Samples) else self.open(imgs, exclude)
+        per_run = confounds if is_per_run(confounds) else None
+        if per_run is not None and not self.reading.run_confounds:
+            raise ImageError("the model was fitted without confounds of runs; it cannot remove any")
+        table = self._checked_confounds(None if per_run is not None else confounds, samples.names)
+        tables = run_tables(samples.runs, self.reading.run_confounds, per_run)
+        check_runs(samples.runs, self.reading, tables)
+        smooth = _smoothed(samples, self.reading)
+        for part, X in read_batches(smooth, self.space, self.dtype, storage):
+            check_finite(X, samples.names[part], self.space.noun)
+            warn_of_blank(X, samples.names[part], self.space.noun)
+            if self.reading.cleans:
+                inside = [
+                    place for place, run in enumerate(samples.runs) if part.start <= run.start < part.stop
+                ]
+                runs = [samples.runs[place].moved(-part.start) for place in inside]
+                clean_runs(X, runs, self.reading, [tables[place] for place in inside])
+            if self.confounds is not None and table is not None:
+                self.confounds.removed(X, table.of(part))
+            if self.scale is not None:
+                X /= self.scale
+            yield X
+
+    def open(self, imgs: Any, exclude: str | Sequence[str] = ()) -> Samples:
+        """Open new images of the same kind and space, without reading their values."""
+        items = without(listed(imgs), exclude, self.space.as_surface())
+        kind = space_of(items, self.space.as_surface()).kind
+        if kind != self.space.kind:
+            raise ImageError(f"the model was fitted to {self.space.kind} images, these are {kind} images")
+        if self.reading.resample:
+            items, _ = self.space.resampled(items, self.space.as_mask())
+        return self.space.open(items)
+
+    def _checked_confounds(self, confounds: Any, names: tuple[str, ...]) -> ConfoundTable | None:
+        if confounds is None and self.confounds is not None:
+            raise ImageError(
+                f"the model was fitted with confounds ({self.confounds.described()}); give those of the new "
+                "images too (confounds=, --confounds)"
+            )
+        if confounds is None:
+            return None
+        if self.confounds is None:
+            raise ImageError("the model was fitted without confounds; it cannot remove any from new images")
+        return read_confounds(confounds, names, self.confounds)
+
+    def to_images(self, X: npt.ArrayLike, names: tuple[str, ...] = ()) -> Any:
+        """Return images from rows as `read` returns them: in the units of the images, without confounds."""
+        values = np.asarray(X)
+        return self.space.to_images(values if self.scale is None else values * self.scale, names)
+
+
+@dataclass(frozen=True, eq=False)
+class Cohort:
+    """Images as one data matrix, ready to be analysed.
+
+    Attributes
+    ----------
+    X : ndarray or Data of shape (n_samples, n_features)
+        One row per image, not centred; confounds removed and scaled if asked for. Data if the rows lie in a
+        cache on disk because they do not fit into memory; `SPCATV` and whatever else takes data matrices
+        read them block by block.
+    preparation : Preparation
+        Steps that made the rows, to treat new images in the same way.
+    adjustment : Adjustment
+        Steps that used coefficients of all samples. A fit of some samples adjusts the rows of X again, with
+        its own coefficients, and gets the same as from the images as they were read.
+    names : tuple of str
+        One per sample: the file (both files of a pair joined by " + "), with ``[k]`` for sample k of a file
+        that holds several.
+    files : tuple of InputFile
+        The files that were read.
+    mask_report : str
+        One line: the number of features, and the source of the mask.
+    dropped : DropReport
+        Number of features that were dropped from the mask, by reason.
+    matched : str
+        How the rows of the confounds were matched to the samples, in a sentence; empty if a warning states
+        it, or for an array.
+    quality : tuple of ImageQuality
+        One per sample: its comparison with the others.
+    reading_report : str
+        One line: the preprocessing of the images; empty without any.
+    mean_img : Nifti1Image or None
+        The mean of volumes as they were read, also outside the mask; None for other images, and if their
+        values come from a cache.
+
+    Examples
+    --------
+    >>> from spcatv.images import read_cohort
+    >>> cohort = read_cohort("derivatives/sub-*_gm.nii.gz", mask="gm_mask.nii.gz")
+    >>> cohort.X.shape, len(cohort.names), cohort.space.noun
+    ((12, 60), 12, 'voxels')
+    >>> cohort.mask_report
+    'mask of 60 of 210 voxels, given (gm_mask.nii.gz)'
+    >>> cohort.groups is None  # one image per person
+    True
+    """
+
+    X: Any
+    preparation: Preparation
+    adjustment: Adjustment
+    names: tuple[str, ...]
+    files: tuple[InputFile, ...]
+    mask_report: str
+    dropped: DropReport
+    matched: str = ""
+    quality: tuple[ImageQuality, ...] = ()
+    reading_report: str = ""
+    mean_img: Any = None
+
+    @property
+    def groups(self) -> tuple[str, ...] | None:
+        """Group labels of the samples: their person, otherwise their file.
+
+        None if no two samples belong together, or if all come from one file.
+        """
+        return natural_groups(self.names)
+
+    @property
+    def space(self) -> Space:
+        """The features and their places; creates and writes images."""
+        return self.preparation.space
+
+
+def read_cohort(
+    imgs: Any,
+    *,
+    mask: Any = None,
+    surface: Any = None,
+    confounds: Any = None,
+    bad_features: str = "drop",
+    standardize: bool = False,
+    dtype: Any = "float32",
+    exclude: str | Sequence[str] = (),
+    reading: Reading = Reading(),  # noqa: B008 (it is immutable)
+    target_affine: Any = None,
+    cache: Any = None,
+    memory_limit: Any = None,
+    n_components: int = 3,
+    n_jobs: int | None = None,
+) -> Cohort:
+    """Read images on all cores into one matrix and prepare it for a fit (docs/images.md).
+
+    Parameters
+    ----------
+    imgs : images
+        A list of NIfTI files or images, or a 4-D one; surface overlays of one or two hemispheres as
+        ``{"left": [...], "right": [...]}``, as (left, right) pairs or as file names that mention their
+        hemisphere; nilearn SurfaceImages; or CIFTI-2 files or images.
+    mask : path, image, array, name of a strategy, masker, or None, default=None
+        The voxels or vertices to use. With labels, total variation stays inside each label. Strategies
+        compute the mask of volumes: "nonzero" (the default), "background", "epi", "whole-brain-template",
+        "gm-template", "wm-template". A nilearn masker also sets the preprocessing.
+    surface : "fsaverage5", pair, mapping or PolyMesh, default=None
+        Meshes of the hemispheres, for overlays and CIFTI-2.
+    confounds : path, DataFrame or array-like, default=None
+        Regressed out of every feature by least squares. Rows are matched to the images by an id column
+        (docs/cli.md); without one, and in an array, they are in the order of the images.
+        A list of tables, one per image and with one row per volume, is regressed out of each run by itself.
+    bad_features : {"drop", "raise"}, default="drop"
+        What to do about features that are constant, or NaN or infinite in some sample.
+    standardize : bool, default=False
+        Scale features to unit variance.
+    dtype : {"float32", "float64"}, default="float32"
+        Precision of the data matrix.
+    exclude : str or sequence of str, default=()
+        Images to leave out: files, with or without their folder and ending, or participants ("sub-07").
+    reading : Reading, default=Reading()
+        Smoothing, resampling, and the cleaning of runs (`spcatv.images.make_reading`).
+    target_affine : number or array of shape (3, 3) or (4, 4), default=None
+        Resample images and mask to voxels of this size in mm, or with this affine.
+    cache : path, default=None
+        Folder that keeps what was read, smoothed and resampled, for the next time and for matrices that are
+        larger than memory (docs/large-data.md).
+    memory_limit : int, str or None, default=None
+        As for `spcatv.SPCATV`. A matrix that does not fit stays in the cache, and is read block by block.
+    n_components : int, default=3
+        Components of the fits to come: their vectors count towards the limit.
+    n_jobs : int, default=None
+        Threads that read files, where more than one per core help: on a slow or remote disk. -1 is one per
+        core.
+
+    Returns
+    -------
+    Cohort
+        The data matrix, and how it was made.
+
+    Raises
+    ------
+    ImageError
+        One line that names the file.
+
+    Examples
+    --------
+    >>> from spcatv import ImageSPCATV
+    >>> from spcatv.images import make_reading, read_cohort
+    >>> reading = make_reading(smoothing_fwhm=4.0)
+    >>> cohort = read_cohort("derivatives/sub-*_gm.nii.gz", mask="gm_mask.nii.gz", reading=reading)
+    >>> cohort.X.shape, cohort.X.dtype.name
+    ((12, 60), 'float32')
+    >>> model = ImageSPCATV(2).fit(cohort)  # reads nothing again
+    """
+    check_choice("bad_features", bad_features, RULES)
+    precision = checked_dtype(dtype)
+    check_strategies(reading.run_confounds)
+    storage = Storage.asked(cache, memory_limit, n_components, n_jobs)
+    items = without(listed(imgs), exclude, surface)
+    own_mesh = getattr(getattr(mask, "mask_img", None), "mesh", None)  # of a SurfaceMasker
+    kind = space_of(items, own_mesh if surface is None else surface)
+    if is_masker(mask):
+        reading = masker_reading(mask, kind.kind, reading, target_affine)
+        items = open_each(items) if reading.resample else items  # volumes
+        mask = masker_mask(mask, items, storage.cache)
+    if target_affine is not None:
+        reading = replace(reading, resample=True)
+    if reading.resample:
+        items, mask = kind.resampled(items, mask, target_affine)
+    opened = kind.find(items, mask, surface)
+    # check whatever can be wrong before any voxel is read
+    if len(opened.names) < 2:
+        raise ImageError(f"{opened.names[0]}: one image only; components need at least two")
+    per_run = confounds if is_per_run(confounds) else None
+    table = None if confounds is None or per_run is not None else read_confounds(confounds, opened.names)
+    space, samples, mask_report = opened.place(storage.cache)
+    if per_run is not None and not reading.run_confounds:
+        reading = replace(reading, run_confounds=("*",))
+    tables = run_tables(samples.runs, reading.run_confounds, per_run)
+    reading, reading_report = _settled(reading, samples.runs)
+    logger.info("%s", "; ".join(filter(None, (mask_report, reading_report))))
+    check_runs(samples.runs, reading, tables)
+    smooth = _smoothed(samples, reading)
+    X: Any
+    X, sha256 = read_matrix(smooth, space, precision, storage)
+    quality = image_quality(X, samples.names, space.noun, scaled=reading.standardize_runs != "none")
+    bad = find_bad(X)
+    dropped = apply_rule(bad, bad_features, space.noun, samples.names)
+    X, space = _kept(X, space, bad.kept)
+    if reading.cleans:
+        if isinstance(X, StoredRows):
+            X = cleaned_rows(X, smooth, space, reading, tables, storage)
+        else:
+            clean_runs(X, samples.runs, reading, tables)
+        constant = find_bad(X).constant
+        n_constant = check_explained(constant, bad_features, space.noun, "the runs are cleaned")
+        X, space = _kept(X, space, ~constant)
+        dropped = replace(dropped, n_constant=dropped.n_constant + n_constant)
+    fit = None
+    if table is not None:
+        X, space, fit, dropped = _without_confounds(X, space, table, bad_features, dropped)
+    scale = None
+    if standardize:
+        scale = _column_spread(X)[1].astype(precision)
+        X = _scaled(X, scale)
+    return Cohort(
+        X=X.data if isinstance(X, StoredRows) else X,
+        preparation=Preparation(space, fit, scale, precision, reading, common_t_r(samples.runs, reading)),
+        adjustment=Adjustment(standardize, None if table is None else table.values),
+        names=samples.names,
+        files=tuple(InputFile(str(path), sha256[path]) for path in dict.fromkeys(samples.files)),
+        mask_report=mask_report,
+        dropped=dropped,
+        matched="" if table is None else table.matched,
+        quality=quality,
+        reading_report=reading_report,
+        mean_img=smooth.mean_img(),
+    )
+
+
+def _smoothed(samples: Samples, reading: Reading) -> Samples:
+    return samples if reading.smoothing_fwhm is None else samples.smoothed(reading.smoothing_fwhm)
+
+
+def _settled(reading: Reading, runs: tuple[Run, ...]) -> tuple[Reading, str]:
+    """Settle "auto", warn about it, and describe the preprocessing in one line."""
+    series = [run for run in runs if run.series]
+    settled = reading.settled(bool(series))
+    unused = [run for run in series if table_beside(run) is not None] if not reading.run_confounds else []
+    if reading.standardize_runs == AUTO and series:
+        several = f"{len(series)} of {len(runs)} images are runs"
+        warn_user(
+            f"{several if len(runs) > 1 else 'the image is a run'} of several volumes: every run is centred "
+            "and scaled to unit variance; standardize_runs=True (--standardize-runs) asks for this, "
+            "standardize_runs=False (--no-standardize-runs) leaves the values as they are, which is right if "
+            "the volumes are people",
+            RunWarning,
+        )
+    hint = (
+        f"{len(unused)} runs have confounds beside them, which are not used (run_confounds=, --run-confounds)"
+    )
+    return settled, "; ".join(filter(None, (settled.described(), hint if unused else "")))
+
+
+def checked_dtype(dtype: Any) -> str:
+    """Return the name of the precision, "float32" or "float64"."""
+    try:
+        name = np.dtype(dtype).name if dtype is not None else "None"
+    except TypeError:
+        name = repr(dtype)
+    if name not in DTYPES:
+        raise ValueError(f"dtype must be {' or '.join(map(repr, DTYPES))}, got {dtype!r}")
+    return name
+
+
+def _kept(X: Any, space: Space, kept: BoolArray) -> tuple[Any, Space]:
+    """Return the kept features of a matrix and their space. An array X is overwritten."""
+    return (X, space) if kept.all() else (drop_columns(X, kept), space.keep(kept))
+
+
+def _without_confounds(
+    X: Any, space: Space, table: ConfoundTable, rule: str, report: DropReport
+) -> tuple[Any, Space, ConfoundFit, DropReport]:
+    """Remove the confounds; drop or refuse features that they explain fully. An array X is overwritten."""
+    mean, before = _column_spread(X)
+    fit = fit_confounds(X, table)
+    left = fit.removed(X, table)
+    after = _column_spread(left)[1]
+    explained = after <= ROUNDING * np.finfo(X.dtype).eps * (np.abs(mean) + before)
+    n_explained = check_explained(explained, rule, space.noun)
+    if n_explained:
+        fit = replace(fit, slopes=fit.slopes[:, ~explained])
+        X, space = _kept(X, space, ~explained)
+        left = fit.removed(X, table) if isinstance(X, StoredRows) else X
+    return left, space, fit, replace(report, n_explained=n_explained)
+
+
+def _column_spread(X: Any) -> tuple[FloatArray, FloatArray]:
+    """Return means and standard deviations of the features, in float64."""
+    found = data_of(X).column_statistics(center=True)
+    return found.mean, np.sqrt(found.squared_norms / X.shape[0])
+
+
+def _scaled(X: Any, scale: FloatArray) -> Any:
+    """Divide X by the scale of its features: an array in place, rows on disk when they are read."""
+    if isinstance(X, np.ndarray):
+        X /= scale
+        return X
+    if isinstance(X, AdjustedData):
+        return replace(X, factor=1.0 / scale)
+    n_samples, n_features = X.shape
+    return AdjustedData(data_of(X), np.zeros((n_samples, 0)), np.zeros((0, n_features)), 1.0 / scale)

@@ -1,0 +1,317 @@
+"""Values of images as one matrix: read on all cores, into memory or by way of a cache on disk."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from joblib import effective_n_jobs
+
+from spcatv._util.files import file_state
+from spcatv._util.threads import most_threads
+from spcatv._util.types import FloatArray
+from spcatv.data import Data, StoredData, as_data, checked_memory_limit
+from spcatv.data.memory import BLOCK_BYTES, PARTS, Budget, bytes_text, machine_memory
+from spcatv.images.cache import CachedImage, CachedRows, checked_cache, digest
+from spcatv.images.files import ImageError, each_image, image_errors
+from spcatv.images.preprocessing import Reading, clean_runs, time_step
+from spcatv.images.spaces.base import Samples, Space
+from spcatv.model import file_sha256
+from spcatv.progress import FileRead, listeners, together
+
+# share of the memory that a matrix may take if neither a limit nor a cache was given
+LARGEST_SHARE = 0.9
+# bytes of images that are read at the same time, at most
+MOST_IN_FLIGHT = 1 << 30
+
+
+class StoredRows:
+    """Array-like view of rows on disk, shape (n_samples, n_features), read in blocks."""
+
+    def __init__(self, data: StoredData) -> None:
+        self.data = data  # the same as data for a fit
+
+    @classmethod
+    def open(cls, rows: CachedRows, budget: Budget) -> StoredRows:
+        """Return rows of a cache in blocks of the size that the budget allows."""
+        data = StoredData(rows, rows.dtype, budget)
+        return cls(data if rows.columns is None else data.columns(rows.columns))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of samples and of features."""
+        return self.data.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Precision, float32 or float64."""
+        return self.data.dtype
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[FloatArray]:
+        """Yield every row; it is overwritten when the next one is read."""
+        return self.data.rows()
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return a row by its number; or slices and masks of rows and columns, which are not read yet."""
+        rows, columns = key if isinstance(key, tuple) else (key, slice(None))
+        data = self.data
+        if not (isinstance(columns, slice) and columns == slice(None)):
+            data = data.columns(np.arange(self.shape[1])[columns])
+        if isinstance(rows, int):
+            return next(data.take(np.array([rows])).rows()).copy()
+        return StoredRows(data.take(np.arange(len(self))[rows]))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> FloatArray:
+        """Return all rows in memory."""
+        out: FloatArray = np.empty(self.shape, self.dtype)
+        for number, row in enumerate(self):
+            out[number] = row
+        return out if dtype is None else out.astype(dtype, copy=False)
+
+
+Matrix = FloatArray | StoredRows
+
+
+def data_of(X: Any) -> Data:
+    """Return a matrix, an array or rows on disk, as data."""
+    return X.data if isinstance(X, StoredRows) else as_data(X)
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Place of the data matrix."""
+
+    cache: Path | None = None  # folder of rows on disk
+    # memory that the matrix, or its blocks, and the vectors of a fit may take
+    budget: Budget = Budget()  # noqa: RUF009 (it is immutable)
+    n_jobs: int | None = None  # threads that read files, if more than one per core
+
+    @classmethod
+    def asked(
+        cls, cache: Any, memory_limit: Any, n_components: Any = 3, n_jobs: int | None = None
+    ) -> Storage:
+        """Check the parameters of these names; TypeError and ValueError name the one that is wrong."""
+        n_vectors = n_components if isinstance(n_components, int) else 3
+        return cls(checked_cache(cache), Budget(checked_memory_limit(memory_limit), n_vectors), n_jobs)
+
+    @property
+    def n_threads(self) -> int:
+        """Number of threads that read files."""
+        return max(most_threads(), 1 if self.n_jobs is None else int(effective_n_jobs(self.n_jobs)))
+
+    def room(self, most: int) -> int:
+        """Return the bytes of images that may be in memory at the same time, `most` without a limit."""
+        limit = self.budget.limit
+        return min(most, int(machine_memory() // PARTS) if limit is None else limit // PARTS)
+
+    def in_memory(self, shape: tuple[int, int], dtype: str) -> bool:
+        """Return whether a matrix of this shape is held in memory."""
+        n_bytes = shape[0] * shape[1] * np.dtype(dtype).itemsize
+        unlimited = self.cache is None and self.budget.limit is None
+        return self.budget.allows_whole(n_bytes, shape[1]) or (
+            unlimited and n_bytes <= LARGEST_SHARE * machine_memory()
+        )
+
+    def check(self, samples: Samples, shape: tuple[int, int], dtype: str) -> None:
+        """Refuse a matrix for which there is no room, before anything is read."""
+        if self.in_memory(shape, dtype):
+            return
+        n_bytes = shape[0] * shape[1] * np.dtype(dtype).itemsize
+        limit = self.budget.limit
+        room = f"the memory of {bytes_text(machine_memory())}" if limit is None else bytes_text(limit)
+        what = (
+            f"the data matrix ({shape[0]:,} x {shape[1]:,}, {bytes_text(n_bytes)}) does not fit into {room}"
+        )
+        if not is_storable(samples):
+            raise ImageError(
+                f"{what}, and images that are not files cannot be kept on disk; write files first"
+            )
+        if self.cache is None:
+            raise ImageError(
+                f"{what}: name a folder for its rows, with {bytes_text(n_bytes)} of free space "
+                "(cache=, --cache)"
+            )
+        with image_errors(ValueError):
+            self.budget.block_rows(shape[1] * np.dtype(dtype).itemsize, 1, shape[1])
+
+
+def is_storable(samples: Samples) -> bool:
+    """Return whether the samples come from files that can be recognised, and read one by one."""
+    return all(run.files for run in samples.runs)
+
+
+def read_matrix(
+    samples: Samples, space: Space, dtype: str, storage: Storage = Storage()
+) -> tuple[Matrix, dict[Path, str]]:
+    """Read all samples into a matrix of shape (n_samples, n_features), not yet cleaned.
+
+    Returns the matrix and the SHA-256 of every file. With a cache, rows are kept on disk, and stay there if
+    the matrix is too large for the memory.
+    """
+    shape = (len(samples.names), space.n_features)
+    storage.check(samples, shape, dtype)
+    if storage.cache is None or not is_storable(samples):
+        X: FloatArray = np.empty(shape, dtype)
+        return X, _read_each(samples, range(len(samples.runs)), X, storage.n_threads, of_fit=True)
+    rows = _cached(samples, space, dtype, storage)
+    sha256 = {
+        path: sha
+        for run, found in zip(samples.runs, rows.sha256, strict=True)
+        for path, sha in zip(run.files, found, strict=True)
+    }
+    stored = StoredRows.open(rows, storage.budget)
+    return np.asarray(stored) if storage.in_memory(shape, dtype) else stored, sha256
+
+
+def read_batches(
+    samples: Samples, space: Space, dtype: str, storage: Storage = Storage()
+) -> Iterator[tuple[slice, FloatArray]]:
+    """Read new samples, as many whole images at a time as fit into memory; not yet cleaned.
+
+    Yields slices of the samples, and their values; one batch if all fit into memory.
+    """
+    stored: Any = None
+    if storage.cache is not None and is_storable(samples):
+        stored = StoredRows.open(_cached(samples, space, dtype, storage), Budget())
+    for batch in _batches(samples, (len(samples.names), space.n_features), dtype, storage):
+        part = slice(samples.runs[batch[0]].start, samples.runs[batch[-1]].stop)
+        if stored is not None:
+            yield part, np.asarray(stored[part])
+            continue
+        X: FloatArray = np.empty((part.stop - part.start, space.n_features), dtype)
+        _read_each(samples, batch, X, storage.n_threads)
+        yield part, X
+
+
+def _batches(
+    samples: Samples, shape: tuple[int, int], dtype: str, storage: Storage
+) -> Iterator[Sequence[int]]:
+    """Yield the numbers of consecutive images whose rows fit into memory together."""
+    numbers = range(len(samples.runs))
+    if storage.in_memory(shape, dtype):
+        yield numbers
+        return
+    most = max(storage.room(BLOCK_BYTES * PARTS) // (shape[1] * np.dtype(dtype).itemsize), 1)
+    first = 0
+    for number in numbers:
+        if samples.runs[number].stop - samples.runs[first].start > most and number > first:
+            yield range(first, number)
+            first = number
+    yield range(first, len(samples.runs))
+
+
+def _read_each(
+    samples: Samples, numbers: Sequence[int], X: FloatArray, n_threads: int, *, of_fit: bool = False
+) -> dict[Path, str]:
+    """Read consecutive images into the rows of X, several at the same time.
+
+    Images of a fit are also summed up for their mean, and the SHA-256 of their files are returned.
+    """
+    hashes: dict[Path, str] = {}
+    announce = _announcer(samples)
+    start = samples.runs[numbers[0]].start
+
+    def make(place: int) -> Any:
+        number = numbers[place]
+        run = samples.runs[number]
+        before = [file_state(path) for path in run.files]
+        found = {path: file_sha256(path) for path in run.files} if of_fit else {}
+        sums = samples.read(number, X[run.start - start : run.stop - start], summed=of_fit)
+        if [file_state(path) for path in run.files] != before:
+            raise ImageError(f"{run.name}: was changed while it was read; try again")
+        return number, sums, found
+
+    def take(made: Any) -> None:
+        number, sums, found = made
+        hashes.update(found)
+        if sums is not None:
+            samples.add_sums(sums)
+        announce(number)
+
+    with warnings.catch_warnings():  # threads that filter warnings at the same time may leave filters behind
+        each_image(make, take, len(numbers), min(n_threads, len(numbers)))
+    return hashes
+
+
+def _announcer(samples: Samples) -> Callable[[int], None]:
+    """Return a function that tells the listeners of this thread, from any thread, that an image is read."""
+    hear, names = together(*listeners()).hear, samples.names
+
+    def announce(number: int) -> None:
+        run = samples.runs[number]
+        for sample in range(run.start, run.stop):
+            hear(FileRead(sample + 1, len(names), names[sample]))
+
+    return announce
+
+
+def _cached(samples: Samples, space: Space, dtype: str, storage: Storage) -> CachedRows:
+    """Return the rows of all samples in the cache; read the images that are missing there."""
+    rows = _rows(samples, space, dtype, storage)
+
+    def make(number: int) -> tuple[FloatArray, tuple[str, ...]]:
+        hashes = tuple(file_sha256(path) for path in rows.images[number].files)
+        values: FloatArray = np.empty((rows.images[number].n_rows, space.n_features), dtype)
+        samples.read(number, values)
+        return values, hashes
+
+    largest = max(image.n_rows for image in rows.images) * rows.row_bytes
+    n_threads = min(storage.n_threads, len(rows.images), max(1, storage.room(MOST_IN_FLIGHT) // largest))
+    with warnings.catch_warnings():  # as above
+        return rows.complete(make, _announcer(samples), n_threads)
+
+
+def cleaned_rows(
+    X: StoredRows,
+    samples: Samples,
+    space: Space,
+    reading: Reading,
+    tables: Sequence[FloatArray | None],
+    storage: Storage,
+) -> StoredRows:
+    """Clean all runs, one of which is in memory at a time, and keep the rows on disk.
+
+    `X` holds the rows as they were read, of the features of `space`; `tables` the confounds of every run.
+    """
+    about = [
+        digest(asdict(reading), time_step(run, reading), [] if table is None else np.asarray(table))
+        for run, table in zip(samples.runs, tables, strict=True)
+    ]
+
+    def make(number: int) -> tuple[FloatArray, tuple[str, ...]]:
+        run = samples.runs[number]
+        values = np.asarray(X[run.start : run.stop])
+        clean_runs(values, [run.moved(-run.start)], reading, [tables[number]])
+        return values, ()
+
+    rows = _rows(samples, space, str(X.dtype), storage, about)
+    return StoredRows.open(rows.complete(make, lambda _: None, 1), storage.budget)
+
+
+def _rows(
+    samples: Samples, space: Space, dtype: str, storage: Storage, about: Sequence[str] | None = None
+) -> CachedRows:
+    """Return the rows of the samples in the cache, whether they are there or not.
+
+    `about` holds digests of the cleaning of every run; None for rows as they are read.
+    """
+    assert storage.cache is not None
+    values, arrays = space.state()
+    # places choose among as many features as there are labels; a header decides how maps are written
+    where = {
+        name: list(array.shape) if name.startswith(("labels", "header")) else digest(array)
+        for name, array in sorted(arrays.items())
+    }
+    kind = {"space": space.kind, "values": values, "where": where, "treatment": samples.treatment}
+    images = [
+        CachedImage(run.name, run.files, run.n_samples, "" if about is None else about[number])
+        for number, run in enumerate(samples.runs)
+    ]
+    return CachedRows(storage.cache, kind, space.places(), dtype, images)

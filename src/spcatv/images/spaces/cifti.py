@@ -1,0 +1,493 @@
+"""CIFTI-2: two cortical surfaces and the voxels of subcortical structures in one file.
+
+The description of the grayordinates takes nibabel half a second to parse, and is the same in all files of a
+study. It is parsed once; the bytes of other files are compared with it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Self
+from xml.parsers import expat
+
+import nibabel as nib
+import numpy as np
+import numpy.typing as npt
+from nibabel.arrayproxy import reshape_dataobj
+from nibabel.cifti2 import BrainModelAxis, Cifti2Image, ScalarAxis, SeriesAxis
+from nibabel.cifti2.parse_cifti2 import Cifti2Extension, Cifti2Parser
+
+from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
+from spcatv.images.files import (
+    ImageError,
+    check_values,
+    checked_file,
+    each_image,
+    file_behind,
+    image_name,
+    is_compressed,
+    is_path,
+    open_stream,
+    open_volume,
+    reading,
+)
+from spcatv.images.spaces.base import (
+    Opened,
+    Run,
+    Samples,
+    Space,
+    VertexSet,
+    VoxelSet,
+    checked_labels,
+    consecutive_runs,
+    default_names,
+)
+from spcatv.images.spaces.surface import (
+    HEMISPHERES,
+    SurfaceMesh,
+    load_meshes,
+    meshes_from_state,
+    meshes_state,
+    surface_structure,
+)
+from spcatv.images.spaces.volume import neighbour_distances
+from spcatv.structure import Structure, concat, grid
+
+FILE_NAME = re.compile(r"\.(dscalar|dtseries|dlabel)\.nii$", re.IGNORECASE)
+CORTEX = {"left": "CIFTI_STRUCTURE_CORTEX_LEFT", "right": "CIFTI_STRUCTURE_CORTEX_RIGHT"}
+# values read at a time from a file with several samples
+BLOCK_VALUES = 4_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class CiftiSpace(Space):
+    """Grayordinates of a CIFTI-2 file: cortical vertices, then voxels.
+
+    Features are the vertices of the left and then of the right cortex in the order of the mesh, followed by
+    the voxels in C order, whatever the order in the file.
+    """
+
+    axis: BrainModelAxis  # the G grayordinates of the files
+    # from "left" and "right" to the mesh, for the cortices that the axis has
+    meshes: Mapping[str, SurfaceMesh]
+    # 0 is outside; differences are taken inside a brain structure and a label only, shape (G,)
+    labels: IntArray
+
+    kind: ClassVar[str] = "cifti"
+    noun: ClassVar[str] = "grayordinates"
+    suffixes: ClassVar[tuple[str, ...]] = (".nii",)
+
+    @classmethod
+    def recognises(cls, item: Any, surface: Any) -> bool:
+        """Recognise files by their names, objects by their type."""
+        return FILE_NAME.search(str(item)) is not None if is_path(item) else isinstance(item, Cifti2Image)
+
+    @classmethod
+    def find(cls, imgs: Any, mask: Any, surface: Any) -> Opened:
+        """Open images with the same G grayordinates.
+
+        The mask is a CIFTI-2 file or image of one row, or an array of shape (G,), with 0 and 1 or labels;
+        ``None`` takes all. The surface, in any form that `load_meshes` takes, is needed if the files have
+        cortices.
+        """
+        files = open_all(imgs)
+        first = files[0]
+        meshes = _cortex_meshes(first, surface)
+        labels, report = _mask_labels(first, mask)
+        voxels = first.axis.voxel[first.axis.volume_mask]
+        if len(np.unique(voxels, axis=0)) != len(voxels):
+            raise ImageError(f"{first.name}: some voxels belong to two brain structures")
+        space = cls(first.axis, meshes, labels)
+        samples = space.samples(files)
+        return Opened(samples.names, lambda cache: (space, samples, report))
+
+    @cached_property
+    def _cortex_columns(self) -> dict[str, IntArray]:
+        """Columns of the files that are vertices in the mask, in the order of the mesh."""
+        columns: dict[str, IntArray] = {}
+        for hemi, surface in CORTEX.items():
+            found = np.flatnonzero((self.axis.name == surface) & (self.labels != 0))
+            columns[hemi] = found[np.argsort(self.axis.vertex[found], kind="stable")]
+        return columns
+
+    @cached_property
+    def _voxel_columns(self) -> IntArray:
+        """Columns of the files that are voxels in the mask, in C order."""
+        found = np.flatnonzero(self.axis.volume_mask & (self.labels != 0))
+        if len(found) == 0:
+            return found
+        place = np.ravel_multi_index(self.axis.voxel[found].T, self.axis.volume_shape)
+        return found[np.argsort(place, kind="stable")]
+
+    @cached_property
+    def columns(self) -> IntArray:
+        """Column of the files for every feature, shape (P,)."""
+        return np.concatenate([*self._cortex_columns.values(), self._voxel_columns])
+
+    def places(self) -> IntArray:
+        """Return the column of the files for every feature."""
+        return self.columns
+
+    @property
+    def n_features(self) -> int:
+        """Number of grayordinates in the mask."""
+        return len(self.columns)
+
+    def structure(self) -> Structure:
+        """Return differences along mesh edges, then between voxels, over `neighbour_distances`."""
+        parts: list[Structure] = []
+        for hemi, columns in self._cortex_columns.items():
+            if len(columns):
+                labels = np.zeros(self.meshes[hemi].n_vertices, dtype=np.int32)
+                labels[self.axis.vertex[columns]] = self.labels[columns]
+                parts.append(surface_structure(self.meshes[hemi], labels))
+        if len(self._voxel_columns):
+            parts.append(grid(self._box(), voxel_size=neighbour_distances(self.axis.affine)))
+        return concat(parts)
+
+    def _box(self) -> IntArray:
+        """Return labels of the voxels: one number for every pair of a brain structure and a mask label."""
+        columns = self._voxel_columns
+        structure = np.unique(self.axis.name[columns], return_inverse=True)[1]
+        pairs = np.stack([structure, self.labels[columns]])
+        number = np.unique(pairs, axis=1, return_inverse=True)[1].reshape(-1) + 1
+        box = np.zeros(self.axis.volume_shape, dtype=np.int32)
+        box[tuple(self.axis.voxel[columns].T)] = number
+        return box
+
+    def keep(self, kept: BoolArray) -> Self:
+        """Return the space without the grayordinates that are not kept."""
+        labels = self.labels.copy()
+        labels[self.columns[~kept]] = 0
+        return replace(self, labels=labels)
+
+    def open(self, imgs: Any) -> CiftiSamples:
+        """Open images with the grayordinates of the model."""
+        return self.samples(open_all(imgs))
+
+    def samples(self, files: list[CiftiFile]) -> CiftiSamples:
+        """Return samples of opened images, which must have the grayordinates of the space."""
+        for file in files:
+            how = axis_difference(file.axis, self.axis)
+            if how is not None:
+                raise ImageError(f"{file.name}: {how}, as the model")
+        return CiftiSamples(self, tuple(files))
+
+    def to_images(self, maps: FloatArray, names: tuple[str, ...] = ()) -> Cifti2Image:
+        """Return a dense scalar image with all grayordinates of the files, zero outside the mask."""
+        maps = self._checked_maps(maps)
+        values = np.zeros((len(maps), len(self.axis)), dtype=np.float32)
+        values[:, self.columns] = maps
+        scalars = ScalarAxis(list(names or default_names(len(maps))))
+        image = Cifti2Image(values, (scalars, self.axis))
+        image.nifti_header.set_intent("NIFTI_INTENT_CONNECTIVITY_DENSE_SCALARS")
+        return image
+
+    def _save_maps(self, maps: FloatArray, names: tuple[str, ...], folder: Path, stem: str) -> list[Path]:
+        path = folder / f"{stem}.dscalar.nii"
+        nib.save(self.to_images(maps, names), path)
+        return [path]
+
+    def masker(self) -> CiftiMasker:
+        """Return a small masker in the style of nilearn, which has none for CIFTI-2."""
+        return CiftiMasker(self)
+
+    def as_mask(self) -> IntArray:
+        """Return the labels of all grayordinates."""
+        return self.labels
+
+    def as_surface(self) -> dict[str, Any] | None:
+        """Return coordinates and triangles of every cortex."""
+        meshes = {hemi: (surface.coords, surface.triangles) for hemi, surface in self.meshes.items()}
+        return meshes or None
+
+    @cached_property
+    def vertex_sets(self) -> tuple[VertexSet, ...]:
+        """Vertices of each cortex."""
+        sets, start = [], 0
+        for hemi, columns in self._cortex_columns.items():
+            if len(columns):
+                sets.append(VertexSet(start, hemi, self.axis.vertex[columns], self.meshes[hemi]))
+            start += len(columns)
+        return tuple(sets)
+
+    @cached_property
+    def voxel_set(self) -> VoxelSet | None:
+        """Voxels of the subcortical structures, after all vertices."""
+        columns = self._voxel_columns
+        if len(columns) == 0:
+            return None
+        start = self.n_features - len(columns)
+        return VoxelSet(start, self.axis.voxel[columns], np.asarray(self.axis.affine, dtype=np.float64))
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Return the axis as plain values and arrays, the meshes and the labels."""
+        structures, number = np.unique(self.axis.name, return_inverse=True)
+        shape = self.axis.volume_shape
+        values = {
+            "hemispheres": list(self.meshes),
+            "structures": [str(name) for name in structures],
+            "n_vertices": {str(name): int(count) for name, count in self.axis.nvertices.items()},
+            "volume_shape": None if shape is None else [int(n) for n in shape],
+        }
+        arrays: dict[str, Array] = {
+            "structure_number": number.astype(np.int32),
+            "voxel": self.axis.voxel.astype(np.int32),
+            "vertex": self.axis.vertex.astype(np.int32),
+            "labels": np.asarray(self.labels),
+            **meshes_state(self.meshes),
+        }
+        if self.axis.affine is not None:
+            arrays["affine"] = np.asarray(self.axis.affine, dtype=np.float64)
+        return values, arrays
+
+    @classmethod
+    def from_state(cls, values: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
+        """Return the space that `state` has described."""
+        shape = values["volume_shape"]
+        axis = BrainModelAxis(
+            name=np.asarray(values["structures"])[arrays["structure_number"]],
+            voxel=arrays["voxel"],
+            vertex=arrays["vertex"],
+            affine=arrays.get("affine"),
+            volume_shape=None if shape is None else tuple(shape),
+            nvertices=values["n_vertices"],
+        )
+        return cls(axis, meshes_from_state(values["hemispheres"], arrays), arrays["labels"])
+
+
+@dataclass(frozen=True, eq=False)
+class CiftiSamples(Samples):
+    """Opened images with the grayordinates of their space."""
+
+    space: CiftiSpace
+    opened: tuple[CiftiFile, ...]
+
+    @cached_property
+    def runs(self) -> tuple[Run, ...]:
+        """One per image; those with an axis of times are time series."""
+        return consecutive_runs((f.name, f.n_samples, (f.file,), f.t_r, f.is_series) for f in self.opened)
+
+    def _read(self, number: int, out: FloatArray, summed: bool) -> None:
+        for first, block in self.opened[number].blocks():
+            place = self.space.columns - first
+            inside = np.flatnonzero((place >= 0) & (place < block.shape[1]))
+            out[:, inside] = block[:, place[inside]]
+
+
+@dataclass(frozen=True, eq=False)
+class CiftiMasker:
+    """Extraction of features from CIFTI-2 images and back, like a fitted nilearn masker."""
+
+    space: CiftiSpace
+
+    @property
+    def n_elements_(self) -> int:
+        """Number of features."""
+        return self.space.n_features
+
+    def transform(self, imgs: Any) -> npt.NDArray[np.float32]:
+        """Return the features of every image, shape (n_samples, P)."""
+        samples = self.space.open(imgs)
+        out = np.empty((len(samples.names), self.space.n_features), dtype=np.float32)
+        for number, run in enumerate(samples.runs):
+            samples.read(number, out[run.start : run.stop])
+        return out
+
+    def inverse_transform(self, X: npt.ArrayLike) -> Cifti2Image:
+        """Return a dense scalar image, one map per row of X."""
+        return self.space.to_images(np.asarray(X))
+
+
+def _cortex_meshes(first: CiftiFile, surface: Any) -> dict[str, SurfaceMesh]:
+    """Return the meshes of the cortices that a file has, or refuse those that do not fit."""
+    surfaces = set(first.axis.nvertices)
+    other = sorted(surfaces - set(CORTEX.values()))
+    if other:
+        raise ImageError(
+            f"{first.name}: has a surface that is no cortex, {other[0]}; only cortices can be used"
+        )
+    needed = [hemi for hemi in HEMISPHERES if CORTEX[hemi] in surfaces]
+    if not needed:
+        return {}
+    if surface is None:
+        raise ImageError(
+            f"{first.name}: has cortical surfaces ({', '.join(needed)}), so their meshes are needed: "
+            "surface=(left, right) with GIFTI or FreeSurfer surface files; on the command line "
+            "--surface LH RH"
+        )
+    meshes = load_meshes(surface)
+    for hemi in needed:
+        expected = first.axis.nvertices[CORTEX[hemi]]
+        if hemi not in meshes or meshes[hemi].n_vertices != expected:
+            found = (
+                f"{meshes[hemi].name} has {meshes[hemi].n_vertices}" if hemi in meshes else "none was given"
+            )
+            raise ImageError(
+                f"{first.name}: its {hemi} cortex has {expected} vertices, but of the surfaces {found}"
+            )
+    return {hemi: meshes[hemi] for hemi in needed}
+
+
+def _mask_labels(first: CiftiFile, mask: Any) -> tuple[npt.NDArray[np.int32], str]:
+    """Return the labels of a mask and a line about it."""
+    total = len(first.axis)
+    if mask is None:
+        return np.ones(total, dtype=np.int32), f"all {total:,} grayordinates (no mask given)"
+    if isinstance(mask, np.ndarray):
+        name, values = "the mask array", mask
+        if values.shape != (total,):
+            raise ImageError(
+                f"the mask array has shape {mask.shape}, but the images have {total} grayordinates"
+            )
+    else:
+        opened = open_cifti(mask, 0)
+        name = opened.name if is_path(mask) else "the mask"
+        how = axis_difference(opened.axis, first.axis)
+        if how is not None:
+            raise ImageError(f"{name}: the mask does not fit the images: it {how}, as {first.name}")
+        if opened.n_samples != 1:
+            raise ImageError(f"{name}: a mask is one row of values, this one has {opened.n_samples}")
+        values = np.concatenate([block[0] for _, block in opened.blocks()])
+    labels = checked_labels(values, name)
+    return labels, f"mask of {np.count_nonzero(labels):,} of {total:,} grayordinates, given ({name})"
+
+
+@dataclass(frozen=True, eq=False)
+class CiftiFile:
+    """An opened CIFTI-2 image whose rows are samples and whose columns are grayordinates."""
+
+    name: str  # file name, or place in the list
+    values: Any  # array, or one that is read from the file when it is sliced, shape (n_samples, G)
+    file: Path | None  # the file that holds the values; None for an array in memory
+    rows: Any  # axis that describes the rows
+    axis: BrainModelAxis  # describes the columns
+
+    @property
+    def n_samples(self) -> int:
+        """Number of maps or time points."""
+        return int(self.values.shape[0])
+
+    @property
+    def is_series(self) -> bool:
+        """True if the rows are time points."""
+        return isinstance(self.rows, SeriesAxis)
+
+    @property
+    def t_r(self) -> float | None:
+        """Seconds between time points, if the file states them."""
+        return float(self.rows.step) if self.is_series and self.rows.unit == "SECOND" else None
+
+    def blocks(self) -> Iterator[tuple[int, Array]]:
+        """Yield blocks of columns, each with its first column; a column is contiguous in the file."""
+        n_columns = len(self.axis)
+        width = max(1, BLOCK_VALUES // self.n_samples)
+        with reading(self.name):
+            if self.file is not None and is_compressed(self.file):
+                with open_stream(self.file):  # compares the checksum
+                    pass
+            for first in range(0, n_columns, width):
+                last = min(first + width, n_columns)
+                yield first, np.asanyarray(self.values[:, first:last])
+
+
+# Axes of grayordinates, by the bytes of the XML that describes them.
+KnownAxes = dict[bytes, BrainModelAxis]
+
+
+def open_cifti(item: Any, number: int, known: KnownAxes | None = None) -> CiftiFile:
+    """Open one ``.dscalar.nii`` or ``.dtseries.nii`` (or ``.dlabel.nii``, for a mask).
+
+    An axis that is known is not parsed again, and one that is not becomes known.
+    """
+    name = image_name(item, number)
+    if known is not None and is_path(item):
+        path = checked_file(item)
+        with suppress(Exception):  # nibabel reads other files, or names what is wrong with them
+            return _compared(path, name, known)
+    image = open_volume(item) if is_path(item) else item
+    if not isinstance(image, Cifti2Image):
+        raise ImageError(f"{name}: not a CIFTI-2 image but {type(image).__name__}")
+    check_values(image, name)
+    with reading(name):
+        axes = [image.header.get_axis(axis) for axis in range(image.ndim)]
+    if len(axes) != 2 or not isinstance(axes[1], BrainModelAxis) or isinstance(axes[0], BrainModelAxis):
+        raise ImageError(
+            f"{name}: rows of grayordinates are needed (.dscalar.nii, .dtseries.nii); this file has the axes "
+            f"{', '.join(type(axis).__name__ for axis in axes)}"
+        )
+    return CiftiFile(name, image.dataobj, file_behind(image), axes[0], axes[1])
+
+
+def _compared(path: Path, name: str, known: KnownAxes) -> CiftiFile:
+    """Open a file whose rows are samples and whose columns are grayordinates; any error if it is another."""
+    image = nib.Nifti2Image.from_filename(path)
+    check_values(image, name)
+    xml = next(e.content for e in image.header.extensions if isinstance(e, Cifti2Extension)).rstrip(b"\0")
+    first, last = _columns_in(xml)
+    columns = xml[first:last]
+    if columns not in known:
+        known[columns] = _axis(xml, 1)
+    axis, rows = known[columns], _axis(xml[:first] + xml[last:], 0)
+    values = reshape_dataobj(image.dataobj, image.shape[4:])
+    if not isinstance(axis, BrainModelAxis) or values.shape != (len(rows), len(axis)):
+        raise ValueError("not samples of grayordinates")
+    return CiftiFile(name, values, path, rows, axis)
+
+
+def _axis(xml: bytes, number: int) -> Any:
+    parser = Cifti2Parser()
+    parser.parse(string=xml)
+    return parser.header.get_axis(number)
+
+
+def _columns_in(xml: bytes) -> tuple[int, int]:
+    """Return the first and last byte of the element that describes the columns of a CIFTI-2 file."""
+    element, ends = "MatrixIndicesMap", []
+    parser = expat.ParserCreate()
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        if tag == element and attributes["AppliesToMatrixDimension"] == "1":
+            ends.append(parser.CurrentByteIndex)
+
+    def end(tag: str) -> None:
+        if tag == element and len(ends) == 1:
+            ends.append(xml.index(b">", parser.CurrentByteIndex) + 1)
+
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    parser.Parse(xml, True)
+    first, last = ends
+    return first, last
+
+
+def axis_difference(axis: BrainModelAxis, reference: BrainModelAxis) -> str | None:
+    """Return the difference between two sets of grayordinates, as the end of a sentence; None if equal."""
+    if axis is reference or axis == reference:
+        return None
+    mine, other = Counter(axis.name.tolist()), Counter(reference.name.tolist())
+    changed = next((name for name in sorted(mine | other) if mine[name] != other[name]), None)
+    if changed is None:
+        return "has other vertices or voxels in its structures (or another volume space)"
+    return (
+        f"has {mine[changed]} grayordinates of {changed} instead of {other[changed]} "
+        f"({len(axis)} instead of {len(reference)} in all)"
+    )
+
+
+def open_all(imgs: Any) -> list[CiftiFile]:
+    """Open a list of images, or one, and check that they have the grayordinates of the first."""
+    items = list(imgs) if isinstance(imgs, (list, tuple)) else [imgs]
+    known: KnownAxes = {}
+    files: list[CiftiFile] = []
+    each_image(lambda number: open_cifti(items[number], number, known), files.append, len(items))
+    for file in files[1:]:
+        how = axis_difference(file.axis, files[0].axis)
+        if how is not None:
+            raise ImageError(f"{file.name}: {how}, as the first image, {files[0].name}")
+    return files

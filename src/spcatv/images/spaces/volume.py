@@ -1,0 +1,570 @@
+"""Volumes: the voxels of a mask, from NIfTI files or whatever else nibabel reads, 3-D or 4-D."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import nibabel as nib
+import numpy as np
+from nibabel.affines import voxel_sizes
+from nibabel.nifti1 import unit_codes
+
+from spcatv._util.naming import some_of
+from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
+from spcatv._util.warn import warn_user
+from spcatv.images.files import (
+    ImageError,
+    check_values,
+    each_image,
+    file_behind,
+    image_name,
+    is_compressed,
+    is_path,
+    open_volume,
+    reading,
+    streamed,
+)
+from spcatv.images.masking import NONZERO, STRATEGIES, FrameSums, compute_mask
+from spcatv.images.spaces.base import (
+    Opened,
+    Run,
+    Samples,
+    SmoothableSamples,
+    Space,
+    VoxelSet,
+    checked_labels,
+    consecutive_runs,
+    sample_names,
+)
+from spcatv.structure import GridStructure, grid
+
+# images lie on the same grid if no voxel is displaced by more than this share of a voxel
+SAME_PLACE = 1e-3
+# future defaults of nilearn; some versions warn if they are not given
+QUIETLY: dict[str, Any] = {"force_resample": True, "copy_header": True}
+SECONDS = {"msec": 1e-3, "usec": 1e-6}
+# largest number of seconds between volumes in a header that states no unit
+LONGEST_STEP = 100.0
+
+
+def neighbour_distances(affine: FloatArray) -> list[float]:
+    """Return the distance between neighbouring voxels along each axis.
+
+    The unit is the geometric mean of the three. Cubic voxels then have distance 1, as in the paper and in an
+    array without an affine, so that a setting of the penalty means the same there. Differences along longer
+    axes count proportionally less.
+    """
+    sizes = np.asarray(voxel_sizes(affine), dtype=np.float64)
+    relative = sizes / np.exp(np.log(sizes).mean())
+    # rounding errors of the affine must not turn cubic voxels into 1.0000001
+    return [float(size) for size in np.round(relative, 6)]
+
+
+@dataclass(frozen=True, eq=False)
+class VolumeSpace(Space):
+    """Voxels of a mask, in C order."""
+
+    # 0 is outside; differences between voxels are taken inside a label only, shape (n_x, n_y, n_z)
+    labels: IntArray
+    affine: FloatArray  # from voxel indices to millimetres, shape (4, 4)
+    # position of the maps (qform, sform, their codes, units), for the files that are written
+    header: nib.Nifti1Header = field(repr=False)
+
+    kind: ClassVar[str] = "volume"
+    noun: ClassVar[str] = "voxels"
+    suffixes: ClassVar[tuple[str, ...]] = (".nii", ".nii.gz", ".img", ".mgh", ".mgz")
+
+    @classmethod
+    def recognises(cls, item: Any, surface: Any) -> bool:
+        """Return True: whatever no other format recognises counts as a volume."""
+        return True
+
+    @classmethod
+    def find(cls, imgs: Any, mask: Any, surface: Any) -> Opened:
+        """Open images on one grid; the mask may be computed from them."""
+        if surface is not None:
+            raise ImageError("surfaces were given, but the images are volumes; leave `surface` out")
+        volumes = open_all(imgs)
+        _warn_of_orientation(volumes)
+
+        def place(cache: Path | None) -> tuple[Space, Samples, str]:
+            labels, reference, source = _mask_labels(volumes, mask, cache)
+            affine = np.asarray(reference.affine, dtype=np.float64)
+            space = cls(labels=labels, affine=affine, header=plain_header(reference))
+            n_labels = len(np.unique(labels[labels != 0]))
+            kinds = f" with {n_labels} labels" if n_labels > 1 else ""
+            n_moved = sum(volume.moved for volume in volumes)
+            moved = f"; {n_moved} of {len(volumes)} images resampled to its grid" if n_moved else ""
+            size = f"{np.count_nonzero(labels):,} of {labels.size:,} voxels{kinds}"
+            return space, space.samples(volumes), f"mask of {size}, {source}{moved}"
+
+        return Opened(sample_names(volume_runs(volumes)), place)
+
+    @classmethod
+    def resampled(cls, imgs: Any, mask: Any, target_affine: Any = None) -> tuple[list[Volume], Any]:
+        """Return images and mask on the grid of `target_affine`, the mask or the first image."""
+        volumes = open_each(imgs)
+        first = volumes[0]
+        no_image = mask is None or isinstance(mask, np.ndarray) or (is_path(mask) and str(mask) in STRATEGIES)
+        opened = None if no_image else open_one(mask, str(mask) if is_path(mask) else "the mask")
+        if target_affine is not None:
+            shape, affine = target_grid(first, target_affine)
+        else:
+            chosen = first if opened is None else opened
+            shape, affine = chosen.shape, chosen.affine
+        if opened is not None and opened.n_samples == 1 and difference(opened, shape, affine) is not None:
+            mask = nearest(opened, shape, affine)
+        return [volume.on_grid(shape, affine) for volume in volumes], mask
+
+    @cached_property
+    def mask(self) -> BoolArray:
+        """True for voxels that are features, in the shape of the images."""
+        return np.asarray(self.labels != 0)
+
+    @cached_property
+    def n_features(self) -> int:
+        """Number of voxels in the mask."""
+        return int(np.count_nonzero(self.labels))
+
+    def places(self) -> IntArray:
+        """Return the numbers of the voxels in the box, in C order."""
+        return np.flatnonzero(self.mask)
+
+    @cached_property
+    def _fortran_places(self) -> IntArray:
+        """Numbers of the voxels in the box in the order of a NIfTI file."""
+        return np.ravel_multi_index(np.nonzero(self.mask), self.mask.shape, order="F")
+
+    def inside(self, frame: Array) -> Array:
+        """Return the values of a 3-D array in the mask, shape (P,)."""
+        if frame.flags.f_contiguous:
+            return frame.reshape(-1, order="F").take(self._fortran_places)
+        return frame[self.mask]
+
+    def structure(self) -> GridStructure:
+        """Return differences of neighbouring voxels inside each label, over `neighbour_distances`."""
+        return grid(self.labels, voxel_size=neighbour_distances(self.affine))
+
+    def keep(self, kept: BoolArray) -> Self:
+        """Return the space without the voxels that are not kept."""
+        labels = self.labels.copy()
+        labels[self.mask] = np.where(kept, labels[self.mask], 0)
+        return replace(self, labels=labels)
+
+    def open(self, imgs: Any) -> VolumeSamples:
+        """Open images that lie on the grid of the mask."""
+        return self.samples(open_all(imgs))
+
+    def samples(self, volumes: list[Volume]) -> VolumeSamples:
+        """Return samples of opened images, which must lie on the grid of the mask."""
+        for volume in volumes:
+            how = difference(volume, self.labels.shape, self.affine)
+            if how is not None:
+                raise ImageError(
+                    f"{volume.name}: {how}, compared with the mask of the model; resample it "
+                    "to that grid first, or fit with resample=True (--resample)"
+                )
+        most = sum(volume.n_samples for volume in volumes)
+        return VolumeSamples(self, tuple(volumes), FrameSums.zeros(self.labels.shape, most))
+
+    def to_images(self, maps: FloatArray, names: tuple[str, ...] = ()) -> nib.Nifti1Image:
+        """Return a 4-D float32 image, one volume per map, zero outside the mask."""
+        maps = self._checked_maps(maps)
+        values = np.zeros((*self.labels.shape, len(maps)), dtype=np.float32)
+        values[self.mask] = maps.T
+        return self._image(values)
+
+    def _image(self, values: Array) -> nib.Nifti1Image:
+        header = self.header.copy()
+        header.set_data_dtype(values.dtype)
+        # an affine equal to that of the header leaves the codes of its qform and sform as they are
+        return nib.Nifti1Image(values, self.affine, header)
+
+    def mask_image(self) -> nib.Nifti1Image:
+        """Return the mask as an image of 0 and 1."""
+        return self._image(self.mask.astype(np.uint8))
+
+    def _save_maps(self, maps: FloatArray, names: tuple[str, ...], folder: Path, stem: str) -> list[Path]:
+        path = folder / f"{stem}.nii.gz"
+        nib.save(self.to_images(maps, names), path)
+        return [path]
+
+    def masker(self) -> Any:
+        """Return a fitted `nilearn.maskers.NiftiMasker` with the mask."""
+        from nilearn.maskers import NiftiMasker
+
+        return NiftiMasker(self.mask_image(), standardize=None, reports=False).fit()
+
+    def as_mask(self) -> nib.Nifti1Image:
+        """Return the labels as an image."""
+        return self._image(np.asarray(self.labels))
+
+    @cached_property
+    def voxel_set(self) -> VoxelSet:
+        """All features."""
+        return VoxelSet(0, np.argwhere(self.mask), np.asarray(self.affine, dtype=np.float64))
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Return labels, affine and the bytes of the header."""
+        block = np.frombuffer(self.header.binaryblock, dtype=np.uint8)
+        return {}, {"labels": np.asarray(self.labels), "affine": self.affine, "header": block}
+
+    @classmethod
+    def from_state(cls, values: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
+        """Return the space that `state` has described."""
+        return cls(
+            labels=arrays["labels"],
+            affine=arrays["affine"],
+            header=nib.Nifti1Header(arrays["header"].tobytes()),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class VolumeSamples(SmoothableSamples):
+    """Opened images on the grid of their space."""
+
+    space: VolumeSpace
+    volumes: tuple[Volume, ...]
+    sums: FrameSums  # of all values that were read, also outside the mask
+
+    @cached_property
+    def runs(self) -> tuple[Run, ...]:
+        """One per image; a 4-D image counts as a time series."""
+        return volume_runs(self.volumes)
+
+    def _read(self, number: int, out: FloatArray, summed: bool) -> FrameSums | Array | None:
+        run = FrameSums.zeros(self.space.labels.shape, len(out)) if summed and len(out) > 1 else None
+        for row, frame in zip(out, self.volumes[number].frames(), strict=True):
+            values = self._smooth(frame)
+            if run is not None:
+                run.add(values)
+            row[:] = self.space.inside(values)
+        return values if summed and run is None else run
+
+    def add_sums(self, sums: FrameSums | Array) -> None:
+        """Add the sums of a run, or an image with one sample."""
+        if isinstance(sums, FrameSums):
+            self.sums.merge(sums)
+        else:
+            self.sums.add(sums)
+
+    def mean_img(self) -> nib.Nifti1Image | None:
+        """Return the mean of the images as they were read, in the whole box; NaN where most have no value."""
+        if self.sums.n_frames != len(self.names):  # the rows came from a cache
+            return None
+        return self.space._image(self.sums.mean(dtype=np.float32))
+
+    def _smooth(self, frame: Array) -> Array:
+        """Smooth as nilearn, for which NaN and infinite values count as zero, but keep these in place."""
+        if self.fwhm is None:
+            return frame
+        from nilearn.image import smooth_img
+
+        image = nib.Nifti1Image(np.asarray(frame, dtype=np.float32), self.space.affine)
+        values = np.asanyarray(smooth_img(image, self.fwhm).dataobj)
+        return np.where(np.isfinite(frame), values, np.nan)
+
+
+def volume_runs(volumes: Sequence[Volume]) -> tuple[Run, ...]:
+    """Return one run per image."""
+    return consecutive_runs((v.name, v.n_samples, (v.file,), v.t_r, True) for v in volumes)
+
+
+def _mask_labels(volumes: list[Volume], mask: Any, cache: Path | None) -> tuple[IntArray, Any, str]:
+    """Return the labels of a mask, given or computed, the image whose header maps get, and their source."""
+    first = volumes[0]
+    if mask is None or (isinstance(mask, str) and mask in STRATEGIES):
+        inside, source = compute_mask(mask or NONZERO, volumes, cache)
+        return inside.astype(np.int32), first.reference, source
+    if isinstance(mask, np.ndarray):
+        if mask.shape != first.shape:
+            raise ImageError(f"the mask array has shape {mask.shape}, but the images have {first.shape}")
+        return checked_labels(mask, "the mask array"), first.reference, "given as an array"
+    if is_path(mask) and not Path(mask).expanduser().exists():
+        known = ", ".join(map(repr, STRATEGIES))
+        raise ImageError(f"{mask}: no such file, nor a strategy for a mask ({known})")
+    filename = mask.get_filename() if hasattr(mask, "get_filename") else None
+    opened = open_one(mask, str(mask) if is_path(mask) else str(filename or "the mask"))
+    if opened.n_samples != 1:
+        raise ImageError(f"{opened.name}: a mask is one 3-D image, this one has {opened.n_samples} volumes")
+    how = difference(opened, first.shape, first.affine)
+    if how is not None:
+        raise ImageError(
+            f"{opened.name}: the mask does not fit the images: it {how} as {first.name}; "
+            "resample=True (--resample) resamples the images to the grid of the mask"
+        )
+    (values,) = opened.frames()
+    return checked_labels(values, opened.name), opened.image, f"given ({opened.name})"
+
+
+def _warn_of_orientation(volumes: Sequence[Volume]) -> None:
+    """Warn about files that do not state their orientation: left and right are then a guess."""
+    unknown = [volume.name for volume in volumes if not volume.says_orientation]
+    if unknown:
+        warn_user(
+            f"{some_of(unknown)}: the header does not say how the image is oriented (no sform or qform, as "
+            "in Analyze files): left and right are guessed, and so are positions in mm; check them on a map, "
+            "or convert the files with their orientation",
+            UserWarning,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Volume:
+    """An opened image: its grid and how many samples it holds, but not yet its values."""
+
+    name: str  # file name, or place in the list
+    image: Any  # opened; its values are read later
+    shape: tuple[int, int, int]  # voxels along each axis
+    affine: FloatArray  # from voxel indices to millimetres, shape (4, 4)
+    n_samples: int  # 1 for a 3-D image, the length of the last axis for a 4-D one
+    moved: bool = False  # whether shape and affine are not those of the image, which is resampled to them
+    interpolation: str = "continuous"  # how: by cubic splines, or "nearest"
+
+    @property
+    def reference(self) -> Any:
+        """Image on the grid of the frames; its values do not matter."""
+        return _like(self.image, np.zeros(self.shape, np.uint8), self.affine) if self.moved else self.image
+
+    @property
+    def file(self) -> Path | None:
+        """File that holds the values; None for an array in memory."""
+        return file_behind(self.image)
+
+    @property
+    def says_orientation(self) -> bool:
+        """False if the header does not state the orientation, and nibabel has guessed the affine."""
+        return _says_orientation(self.image)
+
+    @property
+    def t_r(self) -> float | None:
+        """Seconds between volumes, if the header states them."""
+        header = self.image.header
+        if self.n_samples == 1 or not isinstance(header, nib.Nifti1Header):
+            return None
+        unit = _units(header)[1]
+        seconds = float(header.get_zooms()[3]) * SECONDS.get(unit, 1.0)
+        return seconds if seconds > 0 and (unit in (*SECONDS, "sec") or seconds < LONGEST_STEP) else None
+
+    def on_grid(self, shape: tuple[int, int, int], affine: FloatArray) -> Volume:
+        """Return the same image on another grid, to which its values are resampled when they are read."""
+        if difference(self, shape, affine) is None:
+            return self
+        return replace(self, shape=shape, affine=affine, moved=True)
+
+    def with_own_values(self) -> Volume:
+        """Return the same image, resampled by the nearest voxel if it is resampled at all.
+
+        Splines swing around zero near an edge, so that a background of zeros would be lost.
+        """
+        return replace(self, interpolation="nearest")
+
+    def frames(self) -> Iterator[Array]:
+        """Yield the 3-D arrays of the samples; only one is in memory at a time.
+
+        Exhaust the iterator: the checksum of a compressed file is compared after the last sample.
+        """
+        for frame in self._own_frames():
+            yield self._resampled(frame) if self.moved else frame
+
+    def _resampled(self, frame: Array) -> Array:
+        """Resample values to the other grid as nilearn's maskers do; NaN outside the image."""
+        from nilearn.image import resample_img
+
+        image = nib.Nifti1Image(np.asarray(frame, dtype=np.float32), self.image.affine)
+        with reading(self.name), warnings.catch_warnings():
+            # NaN values are found and named later
+            warnings.filterwarnings("ignore", message="NaNs or infinite values")
+            moved = resample_img(
+                image,
+                target_affine=self.affine,
+                target_shape=self.shape,
+                interpolation=self.interpolation,
+                fill_value=np.nan,
+                **QUIETLY,
+            )
+        return np.asanyarray(moved.dataobj)
+
+    def _own_frames(self) -> Iterator[Array]:
+        """Yield the 3-D arrays on the image's own grid; the last step compares the checksum."""
+        with reading(self.name):
+            opened = streamed(self.image) if is_compressed(self.file) else nullcontext(self.image)
+            with opened as image:
+                if image.ndim == 3:
+                    yield np.asanyarray(image.dataobj)
+                else:
+                    for number in range(self.n_samples):
+                        yield np.asanyarray(image.dataobj[..., number])
+
+
+def open_one(item: Any, name: str) -> Volume:
+    """Open one image (a path or an object, unless it is open) and check its header."""
+    if isinstance(item, Volume):
+        return item
+    image = open_volume(item) if is_path(item) else item
+    shape = getattr(image, "shape", None)
+    affine = getattr(image, "affine", None)
+    if affine is None or shape is None or not hasattr(image, "dataobj"):
+        raise ImageError(f"{name}: not a volume (NIfTI, MGH) but {type(image).__name__}")
+    if len(shape) not in (3, 4):
+        raise ImageError(f"{name}: images have 3 or 4 dimensions, this one has shape {tuple(shape)}")
+    check_values(image, name)
+    if min(shape) < 1:
+        raise ImageError(f"{name}: holds no voxel, its shape is {tuple(shape)}")
+    if not np.isfinite(affine).all() or abs(np.linalg.det(affine[:3, :3])) == 0:
+        raise ImageError(f"{name}: its affine cannot be inverted: {np.asarray(affine).tolist()}")
+    three = (int(shape[0]), int(shape[1]), int(shape[2]))
+    n_samples = 1 if len(shape) == 3 else int(shape[3])
+    return Volume(name, image, three, np.asarray(affine, dtype=np.float64), n_samples)
+
+
+def read_one(path: str | os.PathLike[str]) -> nib.Nifti1Image:
+    """Read one 3-D image into memory."""
+    name = os.fspath(path)
+    volume = open_one(name, name)
+    if volume.image.ndim != 3:
+        raise ImageError(f"{name}: one 3-D image is needed, this one has shape {volume.image.shape}")
+    (values,) = volume.frames()
+    return nib.Nifti1Image(np.asarray(values, np.float32), volume.affine)
+
+
+def difference(volume: Volume, shape: tuple[int, ...], affine: FloatArray) -> str | None:
+    """Return the difference of an image's grid from another, as the end of a sentence; None if equal."""
+    if volume.shape != tuple(shape):
+        return f"has shape {_times(volume.shape)} instead of {_times(shape)}"
+    corners = np.array(np.meshgrid(*[(0, n - 1) for n in shape], indexing="ij")).reshape(3, -1)
+    shift = (volume.affine - affine)[:3] @ np.vstack([corners, np.ones(corners.shape[1])])
+    distance = float(np.linalg.norm(shift, axis=0).max())
+    mine, other = voxel_sizes(volume.affine), voxel_sizes(affine)
+    if distance <= SAME_PLACE * float(other.min()):
+        return None
+    origin = f"origin {_list(volume.affine[:3, 3])} instead of {_list(affine[:3, 3])} mm"
+    sizes = f"voxels of {_times(mine)} instead of {_times(other)} mm"
+    what = "another orientation" if np.allclose(mine, other, rtol=1e-3) else sizes
+    what = "" if np.allclose(volume.affine[:3, :3], affine[:3, :3], atol=1e-3) else f"{what}, "
+    return f"has another affine ({what}{origin}; voxels lie up to {distance:.3g} mm apart)"
+
+
+def _times(numbers: Sequence[Any] | FloatArray) -> str:
+    return " x ".join(f"{number:g}" for number in numbers)
+
+
+def _list(numbers: FloatArray) -> str:
+    return "(" + ", ".join(f"{number:.4g}" for number in numbers) + ")"
+
+
+def open_each(imgs: Any) -> list[Volume]:
+    """Open a list of images, or one, whatever their grids."""
+    items = list(imgs) if isinstance(imgs, (list, tuple)) else [imgs]
+    volumes: list[Volume] = []
+    each_image(
+        lambda number: open_one(items[number], image_name(items[number], number)), volumes.append, len(items)
+    )
+    return volumes
+
+
+def open_all(imgs: Any) -> list[Volume]:
+    """Open a list of images, or one, and check that they all lie on the grid of the first."""
+    volumes = open_each(imgs)
+    first = volumes[0]
+    for volume in volumes[1:]:
+        how = difference(volume, first.shape, first.affine)
+        if how is not None:
+            raise ImageError(
+                f"{volume.name}: {how}; the first image is {first.name}; resample=True (--resample) puts all "
+                "on one grid"
+            )
+    return volumes
+
+
+def target_grid(first: Volume, target_affine: Any) -> tuple[tuple[int, int, int], FloatArray]:
+    """Return shape and affine of a grid that covers an image.
+
+    `target_affine` is a voxel size in mm, or an affine of shape (3, 3) or (4, 4).
+    """
+    from nilearn.image import resample_img
+
+    try:
+        affine = np.asarray(target_affine, dtype=np.float64)
+    except (TypeError, ValueError):
+        affine = np.zeros(0)  # refused below
+    if affine.ndim == 0:
+        affine = np.maximum(affine, 0) * np.eye(3)
+    if affine.shape not in ((3, 3), (4, 4)) or not np.isfinite(affine).all() or not np.linalg.det(affine):
+        raise ImageError(
+            "target_affine must be a voxel size above 0 mm, or an affine of shape (3, 3) or (4, 4) that "
+            f"can be inverted; got {target_affine!r}"
+        )
+    box = nib.Nifti1Image(np.zeros(first.shape, dtype=np.uint8), first.affine)
+    with reading(first.name):
+        moved = resample_img(box, target_affine=affine, interpolation="nearest", **QUIETLY)
+    n_x, n_y, n_z = map(int, moved.shape)
+    return (n_x, n_y, n_z), np.asarray(moved.affine, dtype=np.float64)
+
+
+def nearest(mask: Volume, shape: tuple[int, int, int], affine: FloatArray) -> nib.Nifti1Image:
+    """Return a mask on another grid: the label of the nearest voxel, 0 outside."""
+    from nilearn.image import resample_img
+
+    (values,) = mask.frames()
+    image = nib.Nifti1Image(np.asarray(values, dtype=np.float64), mask.affine)
+    with reading(mask.name):
+        moved = resample_img(
+            image, target_affine=affine, target_shape=shape, interpolation="nearest", **QUIETLY
+        )
+    return _like(mask.image, np.asanyarray(moved.dataobj), affine)
+
+
+def _like(image: Any, values: Array, affine: FloatArray) -> nib.Nifti1Image:
+    """Return an image on another grid of the same space, which the codes of its transforms name."""
+    new = nib.Nifti1Image(values, affine)
+    if isinstance(image.header, nib.Nifti1Header):
+        for kind in ("qform", "sform"):
+            getattr(new, f"set_{kind}")(affine, int(image.header[f"{kind}_code"]))
+        new.header.set_xyzt_units(xyz=_units(image.header)[0])
+    return new
+
+
+def _units(header: nib.Nifti1Header) -> tuple[str, str]:
+    """Return the units of length and time; "unknown" for a code that NIfTI does not have."""
+    both = int(header["xyzt_units"])
+    codes = (both & 7, both & 56)
+    length, time = (unit_codes.label[code] if code in unit_codes.code else "unknown" for code in codes)
+    return length, time
+
+
+def _says_orientation(image: Any) -> bool:
+    header = image.header
+    if isinstance(header, nib.Nifti1Header):
+        return bool(header["sform_code"] or header["qform_code"])
+    if isinstance(header, nib.AnalyzeHeader):  # SPM's .mat file beside it gives another affine
+        return not np.allclose(image.affine, header.get_best_affine())
+    return True
+
+
+def plain_header(image: Any) -> nib.Nifti1Header:
+    """Return a new float32 NIfTI header with the position of an image and nothing else of it."""
+    header = nib.Nifti1Header()
+    old = image.header
+    header.set_data_dtype(np.float32)
+    header.set_data_shape(image.shape[:3])
+    header.set_zooms(voxel_sizes(image.affine))
+    if isinstance(old, nib.Nifti1Header):
+        for kind in ("qform", "sform"):
+            affine, code = getattr(old, f"get_{kind}")(coded=True)
+            getattr(header, f"set_{kind}")(affine, int(code))
+        # a header without any transform has zooms alone, which must stay as they are
+        header.set_xyzt_units(xyz=_units(old)[0])
+    else:
+        if _says_orientation(image):  # a guess stays one: reports look at the codes
+            header.set_sform(image.affine, "scanner")
+            header.set_qform(image.affine, "scanner")
+        header.set_xyzt_units(xyz="mm")
+    return header

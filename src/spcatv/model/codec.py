@@ -1,0 +1,291 @@
+"""Values as JSON and arrays, and back: the one format of model folders and checkpoints.
+
+Numbers, strings, booleans, None and lists are JSON as they are. Everything else is an object with a "type".
+Unpacking creates the types listed here and registered classes (`recordable`) and no others: no name in a file
+is ever imported or called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from functools import cache
+from numbers import Integral, Real
+from pathlib import Path
+from types import UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+import scipy.sparse as sp
+
+from spcatv._util.devices import on_gpu, to_host
+from spcatv._util.types import Array
+from spcatv.problem.penalties import PENALTY_CLASSES
+from spcatv.structure import ConcatStructure, EdgeStructure, GridStructure, Structure, from_matrix
+
+Arrays = Mapping[str, Array]
+Packed = tuple[Any, dict[str, Array]]
+Class = TypeVar("Class", bound=type)
+
+PLAIN = (type(None), bool, int, float, str)
+SPARSE_FORMATS = ("csr", "csc", "coo", "bsr", "dia", "dok", "lil")
+# Integers of the state of the Mersenne Twister.
+KEY_LENGTH = 624
+
+
+class ModelError(ValueError):
+    """Error of a model folder that cannot be written, replaced or read, with a message of one line.
+
+    Examples
+    --------
+    >>> from spcatv import SPCATV
+    >>> from spcatv.model import ModelError
+    >>> try:
+    ...     SPCATV.load("no-such-folder")
+    ... except ModelError as error:
+    ...     print(error)
+    there is no folder no-such-folder
+    """
+
+
+_RECORDABLE: dict[str, type] = {}
+
+
+def recordable(kind: Class) -> Class:
+    """Register a dataclass, so that its instances can be packed, field by field, under its name."""
+    _RECORDABLE[kind.__name__] = kind
+    return kind
+
+
+for _kind in (GridStructure, EdgeStructure, ConcatStructure, *PENALTY_CLASSES.values()):
+    recordable(_kind)
+
+
+def pack(value: Any, name: str) -> Packed:
+    """Describe a value by JSON and arrays, whose names begin with `name`, such as "parameters.init"."""
+    arrays: dict[str, Array] = {}
+    return _pack(value, name, arrays), arrays
+
+
+def _pack(value: Any, name: str, arrays: dict[str, Array]) -> Any:
+    if isinstance(value, PLAIN) and not isinstance(value, np.generic):
+        return value
+    if isinstance(value, list):
+        return _items(value, name, arrays)
+    if _RECORDABLE.get(type(value).__name__) is type(value):
+        return _pack_record(value, name, arrays)
+    for kinds, write in WRITERS:
+        if isinstance(value, kinds):
+            return write(value, name, arrays)
+    if on_gpu(value) or hasattr(value, "__array__"):
+        arrays[name] = np.asarray(to_host(value))
+        return {"type": "array", "array": name}
+    raise ModelError(f"{name} is a {type(value).__name__}, which cannot be saved")
+
+
+def _items(values: Any, name: str, arrays: dict[str, Array]) -> list[Any]:
+    return [_pack(item, f"{name}.{number}", arrays) for number, item in enumerate(values)]
+
+
+def _pack_record(value: Any, name: str, arrays: dict[str, Array]) -> dict[str, Any]:
+    state: dict[str, Any] = {"type": type(value).__name__}
+    kind: Any = type(value)
+    for field, hint in _field_types(kind).items():
+        item = getattr(value, field)
+        # annotations turn lists into tuples again
+        plain = list(item) if isinstance(item, tuple) and get_origin(hint) is tuple else item
+        state[field] = _pack(plain, f"{name}.{field}", arrays)
+    return state
+
+
+def _pack_dict(value: dict[Any, Any], name: str, arrays: dict[str, Array]) -> dict[str, Any]:
+    return {"type": "dict", "items": _items(map(list, value.items()), name, arrays)}
+
+
+def _pack_scalar(value: Any, name: str, arrays: dict[str, Array]) -> Any:
+    if value.dtype.kind not in "biuf":
+        return _pack(value.item(), name, arrays)
+    return {"type": "scalar", "dtype": value.dtype.name, "value": value.item()}
+
+
+def _pack_dtype(value: Any, name: str, arrays: dict[str, Array]) -> dict[str, Any]:
+    dtype = np.dtype(value)
+    if dtype.kind not in "biuf":
+        raise ModelError(f"{name} is {value}, not the type of plain numbers")
+    return {"type": "dtype", "name": dtype.name}
+
+
+def _pack_sparse(value: Any, name: str, arrays: dict[str, Array]) -> dict[str, Any]:
+    matrix = sp.csr_array(value)
+    parts = {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr}
+    return {
+        "type": "sparse",
+        "format": value.format,
+        "is_array": isinstance(value, sp.sparray),
+        "shape": [int(n) for n in value.shape],
+        **{part: _pack(np.asarray(array), f"{name}.{part}", arrays) for part, array in parts.items()},
+    }
+
+
+def _pack_structure(value: Structure, name: str, arrays: dict[str, Array]) -> dict[str, Any]:
+    """Describe a structure of any other class by its operator and groups."""
+    matrix = _pack_sparse(value.matrix, f"{name}.matrix", arrays)
+    groups = _pack(np.asarray(value.group_ptr), f"{name}.group_ptr", arrays)
+    return {"type": "structure", "matrix": matrix, "group_ptr": groups}
+
+
+def _pack_random_state(value: np.random.RandomState, name: str, arrays: dict[str, Array]) -> dict[str, Any]:
+    inside = value.get_state(legacy=False)
+    if not isinstance(inside, dict) or inside["bit_generator"] != "MT19937":
+        raise ModelError(f"{name} is a RandomState that is not a Mersenne Twister; use an int instead")
+    return {"type": "RandomState", "state": _pack(value.get_state(), name, arrays)}
+
+
+WRITERS: tuple[tuple[Any, Callable[[Any, str, dict[str, Array]], Any]], ...] = (
+    (tuple, lambda value, name, arrays: {"type": "tuple", "items": _items(value, name, arrays)}),
+    (dict, _pack_dict),
+    (np.generic, _pack_scalar),
+    (Structure, _pack_structure),
+    ((sp.sparray, sp.spmatrix), _pack_sparse),
+    (np.random.RandomState, _pack_random_state),
+    ((np.dtype, type), _pack_dtype),
+    (Path, lambda value, name, arrays: {"type": "path", "path": str(value)}),
+)
+
+
+def unpack(state: Any, arrays: Arrays) -> Any:
+    """Create the value that `pack` has described; every entry is checked."""
+    if isinstance(state, list):
+        return [unpack(item, arrays) for item in state]
+    if not isinstance(state, dict):
+        return state
+    kind = state.get("type")
+    if kind == "array":
+        name = state.get("array")
+        if not isinstance(name, str) or name not in arrays:
+            raise ModelError(f"a value names the array {name!r:.60}, which does not exist")
+        return arrays[name]
+    if not isinstance(kind, str) or not (kind in READERS or kind in _RECORDABLE):
+        raise ModelError(f"unknown type of value {kind!r:.60}")
+    entries = {name: unpack(item, arrays) for name, item in state.items() if name != "type"}
+    try:
+        return READERS[kind](**entries) if kind in READERS else _read_record(_RECORDABLE[kind], entries)
+    except ModelError:
+        raise
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ModelError(f"a value of type {kind!r} is not valid: {error}") from error
+
+
+def _read_record(kind: type, entries: Mapping[str, Any]) -> Any:
+    types = _field_types(kind)
+    if set(entries) != set(types):
+        raise ModelError(f"a {kind.__name__} must have exactly the entries {', '.join(types)}")
+    given = {name: checked(entries[name], hint, name) for name, hint in types.items()}
+    if kind is GridStructure:
+        _check_grid(**given)
+    return kind(**given)
+
+
+def _check_grid(
+    labels: Array, axis_weights: tuple[float, ...], isotropic: bool, periodic: tuple[bool, ...]
+) -> None:
+    if labels.ndim == 0 or labels.size == 0 or labels.min() < 0 or labels.max() == 0:
+        raise ModelError("the labels of a grid must be >= 0, and at least one must be above 0")
+    if not len(axis_weights) == len(periodic) == labels.ndim:
+        raise ModelError("'axis_weights' and 'periodic' of a grid must hold one value per axis")
+    if not all(0 < weight < np.inf for weight in axis_weights):
+        raise ModelError(f"'axis_weights' of a grid must be positive numbers, got {axis_weights!r:.60}")
+
+
+def _read_sparse(format: Any, is_array: bool, shape: list[int], data: Any, indices: Any, indptr: Any) -> Any:
+    if format not in SPARSE_FORMATS:
+        raise ModelError(f"unknown format {format!r:.60} of a sparse matrix")
+    n_rows, n_columns = shape
+    matrix = sp.csr_array((data, indices, indptr), shape=(n_rows, n_columns))
+    matrix.check_format(full_check=True)  # products do not check the indices
+    return (matrix if is_array is True else sp.csr_matrix(matrix)).asformat(format)
+
+
+def _read_structure(matrix: Any, group_ptr: Any) -> Structure:
+    if not sp.issparse(matrix):
+        raise ModelError("the operator of a structure must be a sparse matrix")
+    return from_matrix(matrix, group_ptr)
+
+
+def _read_dtype(name: Any) -> np.dtype[Any]:
+    if not isinstance(name, str) or name not in np.sctypeDict:
+        raise ModelError(f"unknown dtype {name!r:.60}")
+    return np.dtype(name)
+
+
+def _read_random_state(state: Any) -> np.random.RandomState:
+    _, key, position, has_gauss, gauss = state
+    # NumPy does not check: a position outside the key would read other memory
+    if not isinstance(key, np.ndarray) or key.dtype != np.uint32 or key.shape != (KEY_LENGTH,):
+        raise ModelError(f"the key of a random generator must be {KEY_LENGTH} integers of 32 bits")
+    if type(position) is not int or not 0 <= position <= KEY_LENGTH:
+        raise ModelError(f"the position of a random generator must be between 0 and {KEY_LENGTH}")
+    made = np.random.RandomState(0)
+    made.set_state(("MT19937", key, position, int(has_gauss), float(gauss)))
+    return made
+
+
+READERS: dict[str, Callable[..., Any]] = {
+    "tuple": lambda items: tuple(checked(items, list[Any], "items")),
+    "dict": lambda items: dict(checked(items, list[Any], "items")),
+    "scalar": lambda dtype, value: _read_dtype(dtype).type(value),
+    "sparse": _read_sparse,
+    "structure": _read_structure,
+    "RandomState": _read_random_state,
+    "dtype": _read_dtype,
+    "path": lambda path: Path(checked(path, str, "path")),
+}
+
+
+@cache
+def _field_types(kind: Any) -> dict[str, Any]:
+    hints = get_type_hints(kind)
+    return {field.name: hints[field.name] for field in fields(kind) if field.init}
+
+
+def checked(value: Any, hint: Any, what: str) -> Any:
+    """Return a value if it is of an annotated type, or raise a ModelError that begins with `what`.
+
+    A list stands for a tuple, and an integer for a float.
+    """
+    try:
+        return _as_type(value, hint)
+    except (TypeError, ValueError, OverflowError) as error:
+        expected = hint.__name__ if isinstance(hint, type) else hint
+        raise ModelError(f"{what} must be of type {expected}, got {value!r:.60}") from error
+
+
+def _as_type(value: Any, hint: Any) -> Any:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return value
+    if origin in (Union, UnionType):
+        return _as_one_of(value, arguments)
+    if origin is tuple and isinstance(value, (list, tuple)):
+        kinds = arguments[:1] * len(value) if arguments[1:] == (...,) else arguments
+        return tuple(_as_type(item, kind) for item, kind in zip(value, kinds, strict=True))
+    if hint in (int, float):
+        if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real if hint is float else Integral):
+            raise TypeError
+        return value if hasattr(value, "dtype") else hint(value)
+    if not isinstance(value, (bool, np.bool_) if hint is bool else origin or hint):
+        raise TypeError
+    if isinstance(value, np.ndarray) and origin is np.ndarray:
+        kind = get_args(arguments[-1])[0]
+        if kind is not Any and not np.issubdtype(value.dtype, get_origin(kind) or kind):
+            raise TypeError
+    return value
+
+
+def _as_one_of(value: Any, hints: tuple[Any, ...]) -> Any:
+    for hint in hints:
+        try:
+            return _as_type(value, hint)
+        except TypeError:
+            continue
+    raise TypeError
