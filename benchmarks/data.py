@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from scipy.ndimage import gaussian_filter
 
-from spcatv.structure.shapes import icosphere
+from spcatv.structure.mesh import icosphere
 
 REAL_DATA = Path(os.environ.get("SPCATV_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numba.core import event
 
-from spcatv.cli import halves
+from spcatv.cli import pipeline
 from spcatv.progress.compilation import ANNOUNCER
 
 # the first call of a kernel compiles it, and the machine may be busy: how long an example takes says nothing
@@ -20,7 +20,7 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("spcatv")
 
 LONG_FILES = (
-    *("test_report_browser", "test_demo_brains", "test_dask_cluster", "test_documentation", "test_gpu_fit"),
+    *("test_report_browser", "test_demo", "test_dask_cluster", "test_documentation", "test_gpu_fit"),
     *("test_selection_dask", "test_answers", "test_stored", "test_dask_array", "test_selection_cv"),
     *("test_reproduce", "test_estimator", "test_cli_folder", "test_report_figures", "test_report_page"),
 )
@@ -72,9 +72,9 @@ def no_word_of_compilation():
 @pytest.fixture(scope="session", autouse=True)
 def usual_splits():
     """Let `spca-tv fit` compare random halves twice by default; the fixture is the number for people."""
-    usual = halves.AUTO_SPLITS
+    usual = pipeline.AUTO_SPLITS
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(halves, "AUTO_SPLITS", 2)
+        patch.setattr(pipeline, "AUTO_SPLITS", 2)
         yield usual
 
 

@@ -24,7 +24,7 @@ from markdown_blocks import read_blocks
 
 import spcatv
 from spcatv.cli import main
-from spcatv.cli.parser import build_parser
+from spcatv.cli.app import build_parser
 from spcatv.selection import SPCATVCV, cluster, component_curve
 from spcatv.stability import bootstrap_components, split_halves
 

@@ -20,7 +20,7 @@ from benchmarks.worker import Worker
 from spcatv import SPCATV
 from spcatv._util.devices import DeviceError, gpu_module
 from spcatv.kernels import LoadingTerms, StepSizes
-from spcatv.kernels.cuda import workspace_on_gpu
+from spcatv.kernels.cuda.workspaces import workspace_on_gpu
 from spcatv.problem import TotalVariation
 from spcatv.selection import SPCATVCV
 from spcatv.structure import grid

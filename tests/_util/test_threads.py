@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from spcatv._util import threads
 from spcatv._util.threads import in_order, most_threads, one_blas_thread, share_work, threads_for
-from spcatv.kernels import team
+from spcatv.kernels import thread_pool
 
 
 @pytest.fixture
@@ -243,7 +243,7 @@ def _interrupted(call, number):
         return look
 
     def enter(frame, event, _):
-        frame.f_trace_opcodes = frame.f_code.co_filename in (threads.__file__, team.__file__)
+        frame.f_trace_opcodes = frame.f_code.co_filename in (threads.__file__, thread_pool.__file__)
         return look if frame.f_trace_opcodes else None
 
     before = sys.gettrace()
@@ -267,7 +267,7 @@ def _in_a_block():
     [
         lambda: share_work(lambda *_: None, 3, _nothing),
         lambda: in_order(lambda number: number, lambda _: None, 4, 3),
-        lambda: team.on_team(lambda *_: None, (), 3),
+        lambda: thread_pool.run_shares(lambda *_: None, (), 3),
         _in_a_block,
     ],
     ids=["shares", "items", "kernel", "libraries"],
@@ -279,7 +279,7 @@ def test_ctrl_c_at_any_moment_leaves_all_threads(call):
         counts.clear()
         call()
         share_work(lambda _, n_threads: counts.append(n_threads), 3, _nothing)
-        team.on_team(lambda _, n_threads, board: counts.append(n_threads), (), 3)
+        thread_pool.run_shares(lambda _, n_threads, board: counts.append(n_threads), (), 3)
         assert counts == [3] * 4, f"place {n_places}"
         assert threads._library_limit() == libraries, f"place {n_places}"
     assert n_places > 5

@@ -209,7 +209,7 @@ def test_failure_leaves_nothing_but_what_is_kept(array, tmp_path, monkeypatch, c
     monkeypatch.setattr(fit, "write_results", fail)
     assert main(run_on(array, tmp_path / "new" / "out")) == 1
     note, error = capsys.readouterr().err.splitlines()
-    assert note.startswith("spca-tv: note: 5 finished pieces of the work are kept. To go on: ")
+    assert note.startswith("spca-tv: note: 5 finished pieces of the work are kept. To resume: ")
     assert error == "spca-tv: error: out of memory"
     assert listing(tmp_path / "new") == [".out.spca-tv-checkpoint"]
 

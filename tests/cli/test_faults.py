@@ -78,7 +78,7 @@ def test_a_full_disk(array, mounted, capsys, monkeypatch, done):
     note, error = capsys.readouterr().err.splitlines()
     assert error.startswith("spca-tv: error: ")
     assert words in error
-    assert "finished pieces of the work are kept. To go on: spca-tv fit" in note
+    assert "finished pieces of the work are kept. To resume: spca-tv fit" in note
     assert listing(disk) == [".out.spca-tv-checkpoint", "other"]
     (disk / "other").unlink()
     done(*command(array, out), "--resume", "--quiet")

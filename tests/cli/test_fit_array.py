@@ -21,7 +21,7 @@ def reference(structure, X, **options):
 
 
 def test_same_as_the_library(array, tmp_path, done, usual_splits, monkeypatch):
-    monkeypatch.setattr("spcatv.cli.halves.AUTO_SPLITS", usual_splits)
+    monkeypatch.setattr("spcatv.cli.pipeline.AUTO_SPLITS", usual_splits)
     said = done("fit", "--array", array, "--shape", "12,10", *OPTIONS, "--output", tmp_path / "out")
     X = np.load(array)
     model = reference((12, 10), X)
@@ -54,7 +54,7 @@ def test_same_as_the_library(array, tmp_path, done, usual_splits, monkeypatch):
 def test_without_verdicts_the_reason_is_said(options, n_samples, reason, array, tmp_path, done, monkeypatch):
     """The fit itself is kept, whatever becomes of the halves."""
     if reason.startswith("the data"):
-        monkeypatch.setattr("spcatv.cli.halves.MOST_VALUES", 16 * 120 - 1)
+        monkeypatch.setattr("spcatv.cli.pipeline.MOST_VALUES", 16 * 120 - 1)
     np.save(array, np.load(array)[:n_samples])
     said = done("fit", "--array", array, "--shape", "12,10", *OPTIONS, *options, "--output", tmp_path / "out")
     assert f"Not known which components are reproducible: {reason}" in said
@@ -214,11 +214,11 @@ def test_warnings_are_lines(array, tmp_path, capsys):
     ("change", "message"),
     [
         (("--shape", "12,11"), "has 120 values per sample, but the field has 12 x 11 = 132 cells"),
-        (("--alpha", "0"), "alpha must be above 0"),
-        (("--alpha", "0.1", "--l1-ratio", "0.6"), "l1_ratio + tv_ratio must be below 1"),
-        (("--tol", "2"), "tol must lie between 1e-14 and 1"),
+        (("--alpha", "0"), "--alpha must be above 0"),
+        (("--alpha", "0.1", "--l1-ratio", "0.6"), "--l1-ratio + --tv-ratio must be below 1"),
+        (("--tol", "2"), "--tol must lie between 1e-14 and 1"),
         (("--periodic", "2"), "the field has the axes 0 to 1, got 2"),
-        (("--voxel-size", "1,1,1"), "voxel_size must be one number or one per axis (2)"),
+        (("--voxel-size", "1,1,1"), "--voxel-size must be one number or one per axis (2)"),
         (("--mask", "nothing.npy"), "no such file: nothing.npy"),
         (("--confounds", "table.tsv"), "--confounds can only be used with images"),
         (("--surface", "a", "b"), "--surface can only be used with images"),

@@ -237,7 +237,7 @@ def test_surface_that_does_not_match(surfaces, tmp_path, refused):
 
 
 def test_names_of_the_mask_rules_are_those_of_the_library():
-    from spcatv.cli.option_table import BAD_FEATURES, MASK_RULES
+    from spcatv.cli.app import BAD_FEATURES, MASK_RULES
     from spcatv.images import masking, quality
 
     assert masking.STRATEGIES == MASK_RULES

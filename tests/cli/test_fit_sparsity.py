@@ -45,14 +45,13 @@ def test_the_default_is_a_share_of_zeros(command, array, tmp_path, done):
     assert not {"alpha", "l1_ratio", "tv_ratio", "penalty_units"} & set(settings)
 
 
-@pytest.mark.parametrize("shares", [("0.5", "0.6"), ("0.5,0.6",)])
-def test_one_share_for_each_component(shares, command, array, tmp_path, done):
-    words = [*command, "--sparsity", *shares, "--smoothness", "0.5", "--output", tmp_path / "out"]
+def test_one_share_for_each_component(command, array, tmp_path, done):
+    words = [*command, "--sparsity", "0.5,0.6", "--smoothness", "0.5", "--output", tmp_path / "out"]
     done(*words)
     expected = SPCATV(2, structure=(30, 24), sparsity=(0.5, 0.6), smoothness=0.5)
     found = np.load(tmp_path / "out" / MAPS).reshape(2, -1)
     assert_array_equal(found, expected.fit(np.load(array)).components_)
-    assert settings_of(tmp_path / "out")["sparsity"] == [0.5, 0.6]
+    assert settings_of(tmp_path / "out")["sparsity"] == "0.5,0.6"
     done("fit", "--config", tmp_path / "out" / CONFIG, "--output", tmp_path / "again")
     assert (tmp_path / "again" / MAPS).read_bytes() == (tmp_path / "out" / MAPS).read_bytes()
 
@@ -60,8 +59,8 @@ def test_one_share_for_each_component(shares, command, array, tmp_path, done):
 def test_images_may_follow_the_numbers(volumes, tmp_path, done):
     mask = ("--mask", tmp_path / "mask.nii.gz", "--n-components", "2", "--smoothness", "0")
     files = sorted(volumes.glob("*.nii.gz"))
-    done("fit", *mask, "--sparsity", "0.6", "0.8", *files, "--output", tmp_path / "after")
-    done("fit", *files, *mask, "--sparsity", "0.6", "0.8", "--output", tmp_path / "before")
+    done("fit", *mask, "--sparsity", "0.6,0.8", *files, "--output", tmp_path / "after")
+    done("fit", *files, *mask, "--sparsity", "0.6,0.8", "--output", tmp_path / "before")
     for name in ("images", "sparsity"):
         assert settings_of(tmp_path / "after")[name] == settings_of(tmp_path / "before")[name]
 
@@ -96,21 +95,15 @@ def test_the_command_line_replaces_the_other_way_in_the_file(command, tmp_path, 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("--sparsity", "1"), "sparsity is a share of zeros, at least 0 and below 1; got 1.0"),
-        (("--sparsity", "-0.1"), "sparsity is a share of zeros, at least 0 and below 1; got -0.1"),
-        (
-            ("--sparsity", "0.5", "70"),
-            "sparsity is a share of zeros, at least 0 and below 1; got (0.5, 70.0)",
-        ),
-        (("--sparsity", "0.5", "0.6", "0.7"), "one for each of the 2 components; got (0.5, 0.6, 0.7)"),
-        (("--smoothness", "-1"), "smoothness must not be negative"),
+        (("--sparsity", "0.5,0.6,0.7"), "one for each of the 2 components; got (0.5, 0.6, 0.7)"),
+        (("--smoothness", "-1"), "--smoothness must not be negative"),
         (("--sparsity", "0.7", "--alpha", "0.1"), "give either --sparsity or --alpha, not both"),
         (("--smoothness", "1", "--alpha", "0.1"), "give either --smoothness or --alpha, not both"),
         (("--sparsity", "0.7", "--tv-ratio", "0"), "give either --sparsity or --tv-ratio, not both"),
         (("--l1-ratio", "0.1"), "--l1-ratio goes with --alpha; without it, use --sparsity and --smoothness"),
         (("--penalty-units", "absolute"), "--penalty-units goes with --alpha"),
-        (("--sparsity", "0.9999"), "sparsity=0.9999 leaves"),
-        (("--sparsity", "0.7", "0.8", "maps"), "give either images or --array, not both"),
+        (("--sparsity", "0.9999"), "--sparsity 0.9999 leaves"),
+        (("--sparsity", "0.7,0.8", "maps"), "give either images or --array, not both"),
     ],
 )
 def test_what_cannot_be_is_refused(change, message, command, tmp_path, refused):
@@ -129,14 +122,23 @@ def test_the_same_is_refused_in_a_file(text, command, tmp_path, refused):
     ("name", "option", "word", "message"),
     [
         ("fit", "--sparsity", "much", "must be a finite number, got 'much'"),
+        ("fit", "--sparsity", "1", "must be at least 0 and below 1, got 1"),
+        ("fit", "--sparsity", "-0.1", "must be at least 0 and below 1, got -0.1"),
+        ("fit", "--sparsity", "90", "must be at least 0 and below 1, got 90; did you mean 0.9?"),
+        ("fit", "--sparsity", "0.5,70", "must be at least 0 and below 1, got 70; did you mean 0.7?"),
+        ("fit", "--sparsity", "0.5 0.6", "takes one value, or one share per component with commas"),
+        ("select", "--sparsity", "0.5 1.5", "must be at least 0 and below 1, got 1.5"),
+        ("select", "--sparsity", "0.5,0.6", "must be a finite number, got '0.5,0.6'"),
         ("fit", "--sparsity", "auto", "must be a finite number, got 'auto': `spca-tv select` chooses"),
         ("fit", "--smoothness", "auto", "must be a finite number, got 'auto': `spca-tv select` chooses"),
         ("select", "--sparsity", "auto", "must be a finite number, got 'auto': leave the option out"),
     ],
 )
-def test_no_word_that_is_not_a_number(name, option, word, message, command, tmp_path, capsys):
+def test_values_are_checked_when_the_command_line_is_read(
+    name, option, word, message, command, tmp_path, capsys
+):
     with pytest.raises(SystemExit) as stop:
-        main([name, *map(str, command[1:]), option, word, "--output", str(tmp_path / "out")])
+        main([name, *map(str, command[1:]), option, *word.split(), "--output", str(tmp_path / "out")])
     assert stop.value.code == 2
     assert f"argument {option}: {message}" in capsys.readouterr().err
 

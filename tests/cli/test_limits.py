@@ -10,36 +10,39 @@ import pytest
 from spcatv import SPCATV
 from spcatv._util.tables import TableError, read_table
 from spcatv.cli import main
+from spcatv.cli.app import build_parser
 from spcatv.cli.arrays import load_array
 from spcatv.cli.config import read_config
 from spcatv.cli.inputs import sample_files
-from spcatv.cli.kinds import InputError
-from spcatv.cli.options import FitOptions
+from spcatv.cli.parser import InputError
 from spcatv.model import ModelError
 
 
-def test_a_list_that_names_itself(tmp_path):
+def test_a_list_inside_a_list(tmp_path):
     (tmp_path / "one.txt").write_text("two.txt\n")
     (tmp_path / "two.txt").write_text("one.txt\n")
-    with pytest.raises(InputError, match=r"one\.txt names itself"):
+    with pytest.raises(InputError, match=r"two\.txt is a list inside a list"):
         sample_files([str(tmp_path / "one.txt")], path_column=None)
+
+
+def test_a_spreadsheet_is_to_be_saved_as_csv(tmp_path):
+    (tmp_path / "people.xlsx").write_bytes(b"PK")
+    with pytest.raises(TableError, match=r"people\.xlsx is a spreadsheet; save it as CSV"):
+        sample_files([str(tmp_path / "people.xlsx")], path_column=None)
+    with pytest.raises(TableError, match="save it as CSV"):
+        read_table(tmp_path / "people.xlsx")
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [
-        ("images = " + "[" * 5000, "nested too deeply"),
-        ("a" + ".a" * 20_000 + " = 1", "more than 50 dots"),
-        ("x = {" + "a." * 200 + "b = 1}", "more than 50 dots"),
-        ('"a" . ' * 200 + "b = 1", "more than 50 dots"),
-        ("#" * 2**20 + "\n", "too large"),
-    ],
+    [("images = " + "[" * 5000, "is not valid TOML"), ("#" * 2**20 + "\n", "too large")],
+    ids=["nested", "large"],
 )
 def test_configurations(tmp_path, monkeypatch, text, words):
     monkeypatch.setattr("spcatv.cli.config.LARGEST_CONFIG", 2**20)
     (tmp_path / "c.toml").write_text(text)
     with pytest.raises(InputError, match=rf"c\.toml.*{words}"):
-        read_config(tmp_path / "c.toml", FitOptions)
+        read_config(tmp_path / "c.toml", build_parser().commands["fit"].options, "fit")
 
 
 def table(tmp_path, *cells):

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from spcatv import __version__
-from spcatv.cli import demo, main
-from spcatv.cli.parser import build_parser
+from spcatv.cli import info, main
+from spcatv.cli.app import build_parser
 
 
 def run_module(*arguments):
@@ -37,14 +37,13 @@ def test_wrong_folder_through_a_real_process(tmp_path):
         ([], "the following arguments are required: COMMAND"),
         (["dance"], "invalid choice: 'dance'"),
         (["demo", "--colour"], "unrecognized arguments: --colour"),
-        (["demo", "--seed", "-1"], "a seed is an integer >= 0, got '-1'"),
-        (["demo", "--seed", "x"], "a seed is an integer >= 0, got 'x'"),
+        (["demo", "--seed", "-1"], "argument --seed: must be an integer >= 0, got '-1'"),
+        (["demo", "--seed", "x"], "argument --seed: must be an integer >= 0, got 'x'"),
         (["transform", "model", "--memory", "much"], "--memory: must be a size such as 4GB, 500MB or 1.5GiB"),
         (
             ["report", "out", "--variable", "t.tsv", "age", "--variable", "t.tsv", "sex"],
             "--variable: given twice",
         ),
-        (["report", "out", "--var=t.tsv:age", "--variable", "t.tsv", "sex"], "--variable: given twice"),
         (["fit", "--exclude", "a", "--exclude", "b"], "--exclude: given twice"),
         (["select", "--sparsity", "0.5", "--sparsity=0.7"], "--sparsity: given twice"),
         (["transform", "model", "--confounds-columns", "age,"], "must be a text that is not empty, got ''"),
@@ -59,7 +58,7 @@ def test_wrong_use_is_2(argv, message, capsys):
 
 def test_switches_and_lists_may_be_given_again(monkeypatch, tmp_path):
     seen = []
-    monkeypatch.setattr("spcatv.cli.demo.run", seen.append)
+    monkeypatch.setattr("spcatv.demo.run", seen.append)
     parts = ["--only", "dots", "--only", "volume", "--quiet", "--quiet"]
     assert main(["demo", "--output", str(tmp_path), *parts]) == 0
     assert seen[0].only == ["dots", "volume"]
@@ -85,8 +84,8 @@ def test_failure_is_one_line(error, code, line, monkeypatch, capsys):
     def fail(arguments):
         raise error
 
-    monkeypatch.setattr(demo, "run", fail)
-    assert main(["demo"]) == code
+    monkeypatch.setattr(info, "run", fail)
+    assert main(["info", "x"]) == code
     assert capsys.readouterr().err == line
 
 
@@ -94,21 +93,21 @@ def test_debug_shows_the_traceback(monkeypatch, capsys):
     def fail(arguments):
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(demo, "run", fail)
-    assert main(["demo", "--debug"]) == 1
+    monkeypatch.setattr(info, "run", fail)
+    assert main(["info", "x", "--debug"]) == 1
     message = capsys.readouterr().err
     assert "Traceback (most recent call last)" in message
     assert message.endswith("spca-tv: error: broken\n")
 
 
 def test_a_reader_that_leaves_is_not_an_error_message():
-    """As `spca-tv demo --help | true`: the pipe closes, and no traceback follows."""
+    """As `spca-tv info --help | true`: the pipe closes, and no traceback follows."""
     code = (
-        "import sys, spcatv.cli.demo, spcatv.cli as cli\n"
+        "import sys, spcatv.cli.info, spcatv.cli as cli\n"
         "def talk(arguments):\n"
         "    for _ in range(100_000): print('a line that nobody reads')\n"
-        "cli.demo.run = talk\n"
-        "sys.exit(cli.main(['demo']))\n"
+        "cli.info.run = talk\n"
+        "sys.exit(cli.main(['info', 'x']))\n"
     )
     talker = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -123,8 +122,8 @@ def test_the_broken_pipe_of_a_worker_is_an_error(monkeypatch, capsys):
     def fail(arguments):
         raise BrokenPipeError(errno.EPIPE, "Broken pipe")
 
-    monkeypatch.setattr(demo, "run", fail)
-    assert main(["demo"]) == 1
+    monkeypatch.setattr(info, "run", fail)
+    assert main(["info", "x"]) == 1
     said = capsys.readouterr().err
     assert said.startswith("spca-tv: error: ")
     assert said.count("\n") == 1
@@ -133,9 +132,9 @@ def test_the_broken_pipe_of_a_worker_is_an_error(monkeypatch, capsys):
 def test_errors_import_nothing():
     """The memory or the descriptors that an import needs may be what is missing."""
     code = (
-        "import sys, spcatv.cli.completion, spcatv.cli as cli\n"
+        "import sys, spcatv.cli.app, spcatv.cli as cli\n"
         "def fail(arguments): raise MemoryError\n"
-        "cli.completion.run = fail\n"
+        "cli.app.run = fail\n"
         "before = set(sys.modules)\n"
         "assert cli.main(['completion', 'zsh']) == 1\n"
         "print(*set(sys.modules) - before)\n"
@@ -150,7 +149,7 @@ def test_errors_import_nothing():
     [
         ["--version"],
         ["--help"],
-        ["completion", "zsh"],
+        ["fit", "--help-all"],
         *([name, "--help"] for name in build_parser().commands),
     ],
 )

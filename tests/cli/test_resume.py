@@ -1,7 +1,6 @@
 """Runs that are killed, interrupted or fail go on where they were, and end with the same bytes."""
 
 import os
-import shutil
 import signal
 import time
 from pathlib import Path
@@ -10,9 +9,8 @@ import numpy as np
 import pytest
 from cli_files import fields, listing
 
-from spcatv.cli import fit, main, room, select
-from spcatv.cli.resuming import KeptWork
-from spcatv.data.memory import bytes_text
+from spcatv.cli import fit, main, select
+from spcatv.cli.resume import KeptWork
 from spcatv.model.checkpoint import Stage, n_records
 
 SELECT = (
@@ -181,19 +179,22 @@ def test_an_interruption_says_what_is_kept_and_how_to_go_on(interrupted, command
     said = interrupted(SELECT, 4)
     assert said.count("\n") == 1
     kept = "4 finished pieces of the work are kept"
-    assert f"interrupted; nothing was written to {tmp_path / 'out'}. {kept}. To go on: " in said
-    again = said.partition("To go on: spca-tv ")[2].split()
+    assert f"interrupted; nothing was written to {tmp_path / 'out'}. {kept}. To resume: " in said
+    again = said.partition("To resume: spca-tv ")[2].split()
     assert again == command(SELECT, "--resume")
     again.remove("--quiet")
     assert main(again) == 0
-    assert capsys.readouterr().err == f"spca-tv: note: going on with an interrupted run, of which {kept}\n"
+    assert capsys.readouterr().err == f"spca-tv: note: resuming an interrupted run, of which {kept}\n"
 
 
 def test_the_same_command_offers_to_go_on(interrupted, command, tmp_path, refused):
     interrupted(SELECT, 1)
     line = refused(*command(SELECT))
-    assert f"an interrupted run to {tmp_path / 'out'} can go on: 1 finished piece of the work is kept" in line
-    assert "Add --resume to go on, or --no-resume to start again" in line
+    assert (
+        f"an interrupted run to {tmp_path / 'out'} can be resumed: 1 finished piece of the work is kept"
+        in line
+    )
+    assert "Add --resume, or --no-resume to start again" in line
     assert n_records(tmp_path / HIDDEN) == 1
     assert main(command(SELECT, "--no-resume")) == 0
     assert listing(tmp_path) == ["X.npy", "out"]
@@ -202,13 +203,16 @@ def test_the_same_command_offers_to_go_on(interrupted, command, tmp_path, refuse
 def test_other_work_is_refused(interrupted, command, array, tmp_path, refused, monkeypatch):
     interrupted(SELECT, 5)
     line = refused(*command(SELECT, "--tol", "0.01", "--seed", "3"))
-    assert "cannot go on as another one: --tol is 0.001 there and 0.01 here; --seed is 0 there and 3" in line
+    assert (
+        "was made with different settings: --tol is 0.001 there and 0.01 here; --seed is 0 there and 3"
+        in line
+    )
     assert "--no-resume" in line
     assert "--cv is 3 there and 2 here" in refused(*command(SELECT, "--cv", "2", "--resume"))
     assert 'command is "select" there and "fit" here' in refused(*command(FIT, "--resume"))
     X = np.load(array)
     np.save(array, X + 1e-9)
-    assert "cannot go on as another one: X differs." in refused(*command(SELECT, "--resume"))
+    assert "was made with different settings: X differs." in refused(*command(SELECT, "--resume"))
     np.save(array, X)
     with monkeypatch.context() as patch:
         patch.setattr("spcatv.model.checkpoint.current_versions", lambda: {"spca-tv": "0.0.9"})
@@ -229,7 +233,7 @@ def test_nothing_to_go_on_with(command, capsys, tmp_path):
 def test_a_failure_keeps_what_is_done(interrupted, command, tmp_path):
     said = interrupted(FIT, 4, MemoryError("no memory is left"))
     assert said.startswith("spca-tv: note: ")
-    assert " kept. To go on: spca-tv fit --shape" in said
+    assert " kept. To resume: spca-tv fit --shape" in said
     assert said.endswith("spca-tv: error: no memory is left\n")
     assert n_records(tmp_path / HIDDEN) > 0
     assert main(command(FIT, "--resume")) == 0
@@ -264,42 +268,6 @@ def test_where_it_is_kept(command, tmp_path, interrupted, monkeypatch):
     assert listing(tmp_path / "disk") == ["results"]
 
 
-@pytest.mark.parametrize("kind", [SELECT, FIT], ids=["select", "fit"])
-def test_room_is_looked_for_before_the_work(kind, command, tmp_path, refused, monkeypatch, capsys):
-    """As much as is needed in the end, and not very much more."""
-    sizes, needed = [0], []
-    monkeypatch.setattr(room, "SPARE_BYTES", 0)
-    n_bytes, rmtree = room.needed_bytes, shutil.rmtree
-
-    def measured(*args):
-        needed.append(n_bytes(*args))
-        return needed[-1]
-
-    def removed(folder, **options):
-        sizes.append(size_of(folder) if Path(folder).name == HIDDEN else 0)
-        rmtree(folder, **options)
-
-    monkeypatch.setattr(room, "needed_bytes", measured)
-    monkeypatch.setattr("spcatv.cli.resuming.shutil.rmtree", removed)
-    # with more features, descriptions and tables count for less
-    np.save(tmp_path / "X.npy", fields(n_samples=8, shape=(60, 80)))
-    wide = command(kind, "--shape", "60,80", "--max-iter", "2")
-    assert main(wide) == 0
-    capsys.readouterr()  # two alternations are too few, and a warning says so
-    used = max(sizes) + size_of(tmp_path / "out")
-    assert used < needed[0] < 3 * used
-    rmtree(tmp_path / "out")
-    usage = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(room.shutil, "disk_usage", lambda _: usage._replace(free=needed[0] - 1))
-    line = refused(*wide)
-    assert f"need about {bytes_text(needed[0])} in {tmp_path}, but the disk has only " in line
-    assert listing(tmp_path) == ["X.npy"]
-
-
-def size_of(folder):
-    return sum(file.stat().st_size for file in Path(folder).rglob("*"))
-
-
 class TestFinishedRuns:
     """A batch job may always be given --resume, also if it is started again after its end."""
 
@@ -312,7 +280,7 @@ class TestFinishedRuns:
         assert listing(tmp_path) == ["X.npy", "out"]
 
     def test_nothing_is_left_to_do(self, finished, capsys, tmp_path, monkeypatch):
-        monkeypatch.setattr("spcatv.cli.request.read_array", None)
+        monkeypatch.setattr("spcatv.cli.pipeline.read_array", None)
         assert main([*finished, "--n-jobs", "1", "--memory", "1GB"]) == 0, "these may change"
         assert capsys.readouterr().err == ""
         finished.remove("--quiet")

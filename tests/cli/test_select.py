@@ -19,8 +19,8 @@ from select_files import SMALL, assert_same_results, small_but
 
 from spcatv import SPCATV
 from spcatv.cli import main, select
-from spcatv.cli.option_table import GRID_OPTIONS, OPTIONS
-from spcatv.cli.progress import LiveDisplay
+from spcatv.cli.app import build_parser
+from spcatv.cli.display import LiveDisplay
 from spcatv.progress import StageAdvanced, StageStarted
 from spcatv.results import ResultsError, read_results
 from spcatv.results.write import column_description
@@ -157,7 +157,7 @@ def test_configuration_repeats_the_selection(array, visits, tmp_path, done, monk
     done("select", "--array", array, *SMALL, *groups, "--output", tmp_path / "first")
     config = tmp_path / "first" / "desc-SPCATV_config.toml"
     settings = tomllib.loads(config.read_text())
-    assert settings["groups"] == [str(visits), "subject"]
+    assert settings["groups"] == f"{visits}:subject"
     assert (settings["alpha"], settings["rule"], settings["seed"]) == ([0.1, 0.4], "stability", 3)
     assert "sparsity" not in settings
     assert "spca-tv select --config" in config.read_text()
@@ -245,7 +245,7 @@ def test_a_failing_fold_is_named_and_the_rest_stands(array, tmp_path, monkeypatc
     assert main(["select", "--array", str(array), *SMALL, "--output", str(tmp_path / "out")]) == 0
     said = capsys.readouterr().err
     assert said.count("\n") == 1
-    assert said.startswith("spca-tv: warning: 1 fit failed and is left out (fold 1, alpha=0.4, ")
+    assert said.startswith("spca-tv: warning: 1 fit failed and is left out (fold 1, --alpha 0.4, ")
     assert "FloatingPointError: overflow in a fold" in said
     rows = read_tsv(tmp_path / "out" / "desc-SPCATV_selection.tsv")
     assert [row["split0_test_error"] for row in rows].count("n/a") == 1
@@ -267,16 +267,16 @@ def test_failure_of_everything_is_one_line(array, tmp_path, monkeypatch, capsys)
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("--alpha", "0.1,0"), "alpha must be above 0"),
+        (("--alpha", "0.1,0"), "--alpha must be above 0"),
         (("--alpha", "most"), None),
-        (("--alpha", "0"), "alpha must be above 0"),
+        (("--alpha", "0"), "--alpha must be above 0"),
         (("--cv", "1"), None),
         (("--rule", "best"), None),
         (("--n-jobs", "0"), None),
         (("--sparsity", "0.9"), "give either --sparsity or --alpha, not both"),
-        (("--l1-ratio", "0.6", "--tv-ratio", "0.6"), "l1_ratio + tv_ratio must be below 1"),
+        (("--l1-ratio", "0.6", "--tv-ratio", "0.6"), "--l1-ratio + --tv-ratio must be below 1"),
         (("--l1-ratio", "0,0.1", "--alpha", "grid"), "--l1-ratio holds 0"),
-        (("--min-sparsity", "2"), "min_sparsity is a share of zeros, from 0 to 1; got 2"),
+        (("--min-sparsity", "2"), "--min-sparsity is a share of zeros, from 0 to 1; got 2"),
         (("--cv", "17"), "--cv 17 does not go with 16 samples"),
         (("--groups", "subject"), "as in --groups participants.tsv:subject"),
         (("--groups", "nothing.tsv:subject"), "cannot read the table nothing.tsv"),
@@ -301,9 +301,8 @@ def test_wrong_options_leave_nothing(change, message, array, visits, tmp_path, r
 
 def test_targets_that_cannot_be(array, tmp_path, refused):
     command = ["select", "--array", array, "--n-components", "2", "--output", tmp_path / "out"]
-    assert "at least 0 and below 1; got 1.5" in refused(*command, "--sparsity", "0.5", "1.5")
-    assert "smoothness must not be negative" in refused(*command, "--smoothness", "-1")
-    assert "rule='paper' chooses among values of alpha" in refused(*command, "--rule", "paper")
+    assert "--smoothness must not be negative" in refused(*command, "--smoothness", "-1")
+    assert "--rule paper chooses among values of alpha" in refused(*command, "--rule", "paper")
     assert "--l1-ratio goes with --alpha" in refused(*command, "--l1-ratio", "0.1")
 
 
@@ -377,7 +376,7 @@ def test_verbose_tells_of_every_chain(array, tmp_path, caplog):
 
 def test_fit_by_the_share_of_zeros(array, tmp_path, done, refused):
     command = ("fit", "--array", array, "--shape", "12,10", "--n-components", "2")
-    done(*command, "--sparsity", "0.5", "0.6", "--smoothness", "0.1", "--output", tmp_path / "each")
+    done(*command, "--sparsity", "0.5,0.6", "--smoothness", "0.1", "--output", tmp_path / "each")
     each = SPCATV.load(tmp_path / "each" / "model")
     assert_allclose(np.mean(each.components_ == 0, axis=1), [0.5, 0.6], atol=0.05)
     line = refused(*command, "--alpha", "0.1", "--sparsity", "0.9", "--output", tmp_path / "out")
@@ -405,21 +404,25 @@ def test_live_line_counts_chains(array, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("kind", "text", "value", "toml"),
+    ("command", "name", "text", "value", "toml"),
     [
-        (GRID_OPTIONS["alpha"].kind, "grid", "grid", "grid"),
-        (GRID_OPTIONS["alpha"].kind, "0.5", (0.5,), [0.5]),
-        (GRID_OPTIONS["smoothness"].kind, "1,2", (1.0, 2.0), [1, 2]),
-        (OPTIONS["sparsity"].kind, "0.9", 0.9, 0.9),
-        (OPTIONS["sparsity"].kind, "0.9,0.5", (0.9, 0.5), [0.9, 0.5]),
-        (OPTIONS["groups"].kind, "a.tsv:s", (Path("a.tsv"), "s"), ["a.tsv", "s"]),
-        (OPTIONS["groups"].kind, "site:visit", ("site:visit",), "site:visit"),
-        (OPTIONS["groups"].kind, "C:\\a.csv:s", (Path("C:\\a.csv"), "s"), "C:\\a.csv:s"),
-        (OPTIONS["n_jobs"].kind, "-1", -1, -1),
+        ("select", "alpha", "grid", "grid", "grid"),
+        ("select", "alpha", "0.5", (0.5,), [0.5]),
+        ("select", "smoothness", "1,2", (1.0, 2.0), [1, 2]),
+        ("select", "smoothness", "1 2", (1.0, 2.0), [1, 2]),
+        ("fit", "sparsity", "0.9", 0.9, 0.9),
+        ("fit", "sparsity", "0.9,0.5", (0.9, 0.5), "0.9,0.5"),
+        ("fit", "shape", "3,4", (3, 4), [3, 4]),
+        ("fit", "surface", "lh -", (Path("lh"), "-"), ["lh", "-"]),
+        ("select", "groups", "a.tsv:s", (Path("a.tsv"), "s"), "a.tsv:s"),
+        ("select", "groups", "site:visit", (None, "site:visit"), "site:visit"),
+        ("select", "groups", "C:\\a.csv:s", (Path("C:\\a.csv"), "s"), "C:\\a.csv:s"),
+        ("fit", "n_jobs", "-1", -1, -1),
     ],
 )
-def test_values_on_the_command_line_and_in_a_file(kind, text, value, toml):
-    assert kind.read(text) == kind.check(toml) == value
+def test_values_on_the_command_line_and_in_a_file(command, name, text, value, toml):
+    parsed = build_parser().parse_args([command, f"--{name.replace('_', '-')}", *text.split()])
+    assert getattr(parsed, name) == parsed.options[name].check(toml) == value
 
 
 def test_the_number_of_components_is_chosen_first(array, tmp_path, done, refused):
@@ -450,7 +453,7 @@ def test_the_number_of_components_is_chosen_first(array, tmp_path, done, refused
     plain = ("fit", "--array", array, "--shape", "12,10", "--output", tmp_path / "other")
     auto = (*plain, "--n-components", "auto")
     assert "--max-components goes with --n-components auto" in refused(*plain, "--max-components", "4")
-    assert "one --sparsity for all" in refused(*auto, "--sparsity", "0.7", "0.8")
+    assert "one --sparsity for all" in refused(*auto, "--sparsity", "0.7,0.8")
     (out / "desc-SPCATV_curve.json").write_text("{}")
     with pytest.raises(ResultsError, match=r"curve\.tsv: must have columns fold_1"):
         read_results(out)

@@ -8,7 +8,7 @@ from cli_files import AFFINE, SHAPE, listing, read_tsv
 from numpy.testing import assert_allclose, assert_array_equal
 
 from spcatv._util.tables import read_table
-from spcatv.cli import groups
+from spcatv.cli import pipeline
 from spcatv.structure import icosphere
 
 nib = pytest.importorskip("nibabel", reason="images are read with nibabel (extra `images`)")
@@ -78,7 +78,7 @@ def test_groups_and_confounds_of_one_table_and_the_run_repeated(participants, tm
 
 def test_the_table_of_groups_is_read_once(participants, tmp_path, done, monkeypatch):
     read = []
-    monkeypatch.setattr(groups, "read_table", lambda file: read.append(file) or read_table(file))
+    monkeypatch.setattr(pipeline, "read_table", lambda file: read.append(file) or read_table(file))
     command = ("select", tmp_path / "images", "--mask", tmp_path / "mask.nii.gz", *SMALL)
     said = done(*command, "--groups", f"{participants}:subject", "--output", tmp_path / "out")
     assert "Groups: samples of one subject stay together" in said

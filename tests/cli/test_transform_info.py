@@ -87,7 +87,7 @@ def test_info_for_people(results, array, done):
 
 def test_info_of_a_wanted_sparsity(array, tmp_path, done):
     """Only the parameters that were used, and what was wanted beside what was reached."""
-    command = ("fit", "--array", array, "--n-components", "2", "--sparsity", "0.5", "0.75")
+    command = ("fit", "--array", array, "--n-components", "2", "--sparsity", "0.5,0.75")
     said = done(*command, "--output", tmp_path / "out")
     text = done("info", tmp_path / "out")
     assert "  sparsity: 0.5, 0.75 (one per component)\n" in text

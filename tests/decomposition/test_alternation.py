@@ -14,7 +14,7 @@ from spcatv.decomposition.search import best_component
 from spcatv.decomposition.starts import singular_scores
 from spcatv.solvers import solve
 from spcatv.structure import from_matrix, grid, groups, mesh
-from spcatv.structure.shapes import icosphere
+from spcatv.structure.mesh import icosphere
 
 
 def _start(data, name):

@@ -23,7 +23,7 @@ import spcatv.cli.select  # noqa: F401 (loaded here, not in every process)
 from spcatv.cli import main
 
 OPTIONS = (
-    *("--shape", "12,10", "--n-components", "auto", "--max-components", "2", "--sparsity", "0.6,0.8"),
+    *("--shape", "12,10", "--n-components", "auto", "--max-components", "2", "--sparsity", "0.6", "0.8"),
     *("--smoothness", "0.5,1", "--cv", "2", "--n-bootstraps", "6", "--n-splits", "3"),
     *("--tol", "1e-3", "--quiet"),
 )

@@ -6,7 +6,7 @@ import shutil
 import pytest
 import simulated_cupy
 
-from spcatv.kernels import cuda_launch
+from spcatv.kernels.cuda import launch
 
 
 @pytest.fixture(autouse=True)
@@ -16,5 +16,5 @@ def cupy(monkeypatch):
         return pytest.importorskip("cupy")
     if shutil.which("g++") is None:
         pytest.skip("needs g++ to simulate a GPU")
-    cuda_launch.gpu_kernel.cache_clear()
+    launch.gpu_kernel.cache_clear()
     return simulated_cupy.install(monkeypatch)

@@ -18,6 +18,7 @@ from spcatv.structure import grid
 FOLDER = Path(spcatv.kernels.__file__).parent
 # they compute nothing: threads wait for each other
 WITHOUT_NUMBERS = {"arrive", "wait_for", "meet"}
+ENTRIES = {"kernel", "careful_kernel", "shared_kernel", "careful_shared_kernel"}
 
 
 def decorated(tree, names):
@@ -33,11 +34,11 @@ def test_no_compiled_kernel_calls_another():
     """Such a call goes to whichever copy is loaded first, and copies differ in the order of their sums."""
     trees = {path.name: ast.parse(path.read_text()) for path in FOLDER.glob("*.py")}
     inlined = {node.name for tree in trees.values() for node in decorated(tree, {"inlined_kernel"})}
-    every = {node.name for tree in trees.values() for node in decorated(tree, {"kernel", "careful_kernel"})}
+    every = {node.name for tree in trees.values() for node in decorated(tree, ENTRIES)}
     assert {"_dual_span", "into_ball", "_rows_times"} <= inlined
     for name, tree in trees.items():
         # kernels of other files that have the same name are not in reach
-        apart = {node.name for node in decorated(tree, {"kernel", "careful_kernel"})}
+        apart = {node.name for node in decorated(tree, ENTRIES)}
         reach = apart | {
             alias.name
             for node in ast.walk(tree)
@@ -45,7 +46,7 @@ def test_no_compiled_kernel_calls_another():
             for alias in node.names
             if alias.name in every
         }
-        for node in decorated(tree, {"kernel", "careful_kernel", "inlined_kernel"}):
+        for node in decorated(tree, ENTRIES | {"inlined_kernel"}):
             called = {
                 call.func.id
                 for call in ast.walk(node)
@@ -87,13 +88,13 @@ def test_first_process_and_later_ones_agree(tmp_path, monkeypatch):
         import scipy.sparse as sp
         from spcatv import SPCATV
         from spcatv._util import threads
-        from spcatv.kernels import edges, meeting, products
+        from spcatv.kernels import edges, matvec, thread_pool
         from spcatv.kernels import grid as grids
         from spcatv.structure import concat, graph, grid, icosphere, mesh
         warnings.simplefilter("ignore")
         seed, n_threads = map(int, sys.argv[1:])
         threads.most_threads = lambda: n_threads
-        grids.THREAD_CELLS = edges.THREAD_BLOCKS = meeting.THREAD_ENTRIES = products.THREAD_ENTRIES = 1
+        grids.THREAD_CELLS = edges.THREAD_BLOCKS = thread_pool.THREAD_ENTRIES = matvec.THREAD_ENTRIES = 1
         rng = np.random.default_rng(0)
         weights = sp.random_array((90, 90), density=0.05, rng=rng)
         structures = [grid((50,)), grid((12, 13)), grid((12, 13), isotropic=False), grid((6, 7, 8))]

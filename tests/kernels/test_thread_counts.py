@@ -7,14 +7,14 @@ from numpy.testing import assert_array_equal
 
 from spcatv import SPCATV
 from spcatv._util import threads
-from spcatv.kernels import LoadingTerms, StepSizes, products, team, workspace_for
+from spcatv.kernels import LoadingTerms, StepSizes, matvec, thread_pool, workspace_for
 from spcatv.kernels import edges as edge_kernel
 from spcatv.kernels import grid as grid_kernel
-from spcatv.kernels.box import lay_out
-from spcatv.kernels.judge import SUMMED, smooth_shares, structured_value
-from spcatv.problem import as_penalty
+from spcatv.kernels.duality_gap import SUMMED, smooth_shares
+from spcatv.kernels.grid_layout import lay_out
+from spcatv.problem import HuberTV, as_penalty
 from spcatv.structure import concat, graph, grid, mesh
-from spcatv.structure.shapes import icosphere
+from spcatv.structure.mesh import icosphere
 
 RNG = np.random.default_rng(0)
 ADJACENCY = sp.random_array((5000, 5000), density=1e-3, rng=RNG)
@@ -37,8 +37,8 @@ def small_parts(monkeypatch):
     monkeypatch.setattr(grid_kernel, "THREAD_CELLS", 1)
     monkeypatch.setattr(edge_kernel, "THREAD_BLOCKS", 1)
     monkeypatch.setattr(edge_kernel, "SUMMED", 5)
-    monkeypatch.setattr(team, "THREAD_ENTRIES", 1)
-    monkeypatch.setattr(products, "THREAD_ENTRIES", 1)
+    monkeypatch.setattr(thread_pool, "THREAD_ENTRIES", 1)
+    monkeypatch.setattr(matvec, "THREAD_ENTRIES", 1)
 
 
 @pytest.fixture
@@ -50,9 +50,9 @@ def used(monkeypatch):
         counts.add(n_threads)
         real(driver, arguments, n_threads)
 
-    real = team.on_team
-    for module in (grid_kernel, edge_kernel, products, team):
-        monkeypatch.setattr(module, "on_team", counted)
+    real = thread_pool.run_shares
+    for module in (grid_kernel, edge_kernel, matvec, thread_pool):
+        monkeypatch.setattr(module, "run_shares", counted)
     return counts
 
 
@@ -74,7 +74,7 @@ def _walk(structure, penalty, dtype, threshold):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("penalty", ["tv", "graphnet"])
+@pytest.mark.parametrize("penalty", ["tv", "graphnet", HuberTV(0.1)], ids=str)
 @pytest.mark.parametrize("name", STRUCTURES)
 def test_bits_do_not_depend_on_the_number_of_threads(monkeypatch, small_parts, used, name, penalty, dtype):
     structure = STRUCTURES[name]
@@ -113,7 +113,7 @@ def test_the_judge_has_the_same_bits(monkeypatch, small_parts):
     np.testing.assert_allclose(shares[0], (gap, 0.5 * ((v - y) ** 2 + v**2).sum()))
 
 
-@pytest.mark.parametrize("penalty", ["tv", "graphnet"])
+@pytest.mark.parametrize("penalty", ["tv", "graphnet", HuberTV(0.1)], ids=str)
 @pytest.mark.parametrize("shape", [(40, 30, 50), (3, 4)])
 def test_the_value_of_a_penalty_has_the_same_bits(monkeypatch, small_parts, penalty, shape):
     structure = grid(shape)
@@ -121,7 +121,7 @@ def test_the_value_of_a_penalty_has_the_same_bits(monkeypatch, small_parts, pena
     values = []
     for n_threads in (1, 2, 5):
         monkeypatch.setattr(threads, "most_threads", lambda n_threads=n_threads: n_threads)
-        values.append(structured_value(structure, v, penalty == "graphnet"))
+        values.append(as_penalty(penalty).value_at(structure, v))
     assert values[0] == values[1] == values[2]
     np.testing.assert_allclose(values[0], as_penalty(penalty).value(structure, structure.forward(v)))
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from spcatv._util import threads
-from spcatv.kernels import team, vectors
+from spcatv.kernels import thread_pool, vectors
 from spcatv.kernels.vectors import (
     absolute_sum,
     add_multiple,
@@ -51,7 +51,7 @@ def _everything(x, y):
 
 @pytest.mark.parametrize("n", [1, 5, 3 * vectors.SUMMED, 5 * vectors.SUMMED + 11])
 def test_same_bits_on_any_number_of_threads(monkeypatch, n):
-    monkeypatch.setattr(team, "THREAD_ENTRIES", 1)
+    monkeypatch.setattr(thread_pool, "THREAD_ENTRIES", 1)
     x, y = np.random.default_rng(0).standard_normal((2, n)) + 3.0
     found = []
     for n_threads in (1, 2, 4):

@@ -7,8 +7,7 @@ from sklearn.exceptions import ConvergenceWarning
 from spcatv.problem import LoadingProblem
 from spcatv.solvers import Status, solve
 from spcatv.solvers.base import Monitor
-from spcatv.solvers.conesta import conesta, optimal_mu
-from spcatv.solvers.fista import fista, fista_loop, look_at
+from spcatv.solvers.nesterov import conesta, fista, fista_loop, look_at, optimal_mu
 from spcatv.structure import grid
 
 
@@ -94,7 +93,7 @@ def test_continuation_is_the_one_of_the_paper(problem, gap, start, monkeypatch):
         rounds.append((mu, end))
         return end
 
-    monkeypatch.setattr("spcatv.solvers.conesta.fista_loop", spying_loop)
+    monkeypatch.setattr("spcatv.solvers.nesterov.fista_loop", spying_loop)
     v0 = start * np.random.default_rng(2).normal(size=20)
     solution = conesta(problem, tol=1e-5, gap=gap, v0=v0)
     assert solution.status is Status.CONVERGED

@@ -28,7 +28,7 @@ def write_array(file, seed, amplitudes, n_samples=40):
 @pytest.fixture
 def answer(tmp_path, capsys, usual_splits, monkeypatch):
     """Fit an array, with 90 % zeros, and return what was printed and the results."""
-    monkeypatch.setattr("spcatv.cli.halves.AUTO_SPLITS", usual_splits)
+    monkeypatch.setattr("spcatv.cli.pipeline.AUTO_SPLITS", usual_splits)
 
     def run(seed, amplitudes, *options):
         write_array(tmp_path / "X.npy", seed, amplitudes)

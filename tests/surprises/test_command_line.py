@@ -47,7 +47,7 @@ def test_more_components_than_samples_is_said_before_the_work(few, tmp_path, spc
     deflation = spca_tv(*seven, tmp_path / "deflation", "--method", "deflation")
     for ran in (joint, deflation):
         assert ran.code == 0
-        said = "n_components=7 is more than the rank of the data, which is 4 at most (5 samples, centred"
+        said = "--n-components 7 is more than the rank of the data, which is 4 at most (5 samples, centred"
         assert said in ran.err.splitlines()[0]
     assert "the data have rank 4" in joint.err
     assert [f"Component {k} is dead" in joint.out for k in range(1, 8)] == 4 * [False] + 3 * [True]

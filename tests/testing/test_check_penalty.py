@@ -1,18 +1,20 @@
 """A check that cannot fail checks nothing: every promise of a penalty is broken once."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import pytest
+from own_penalty import Squares
 
-from spcatv.problem import GraphNet, HuberTV, TotalVariation
+from spcatv.problem import DualBall, GraphNet, HuberTV, TotalVariation
 from spcatv.structure import graph, icosphere, mesh, stack
 from spcatv.structure.grid import grid
 from spcatv.testing import check_penalty
 
 
-@pytest.mark.parametrize("penalty", ["tv", "graphnet", HuberTV(1e-3), HuberTV(0.3), HuberTV(100.0)], ids=str)
+@pytest.mark.parametrize(
+    "penalty", ["tv", "graphnet", HuberTV(1e-3), HuberTV(0.3), HuberTV(100.0), Squares()], ids=str
+)
 def test_the_penalties_of_the_package_pass(penalty):
     check_penalty(penalty)
     for structure in (
@@ -158,9 +160,10 @@ class WrongPass(TotalVariation):
         return value, 0.999 * slack
 
 
-@dataclass(frozen=True)
-class WrongKernel(HuberTV):
-    compiled_kernel: ClassVar[str] = "tv"
+class WrongKernel(Squares):
+    """A kernel for another weight than that of the methods."""
+
+    ball = DualBall(0.4, np.inf)
 
 
 class NotComparable(HuberTV):
@@ -195,7 +198,7 @@ class NotComparable(HuberTV):
         (WrongDualPoint(0.3), "dual_point is not the maximiser"),
         (AcceptsEverything(0.3), "check_feasible accepts a dual variable that project moves by"),
         (WrongPass(), "value_and_slack returns .*, but value and slack are"),
-        (WrongKernel(0.3), "the compiled kernel 'tv' computes another penalty: .* is off by"),
+        (WrongKernel(), "the compiled kernel for DualBall.* computes another penalty: .* is off by"),
         (NotComparable(0.3), r"does not equal its pickle: make it a frozen dataclass"),
     ],
     ids=lambda x: type(x).__name__ if not isinstance(x, str) else "",

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 
 def component_names(n_components: int) -> tuple[str, ...]:
-    """The columns of a table of scores: ``component_1``, ``component_2``, ..."""
+    """Return the columns of a table of scores: ``component_1``, ``component_2``, ..."""
     return tuple(f"component_{number}" for number in range(1, n_components + 1))
 
 
 def some_of(names: Iterable[str], most: int = 5) -> str:
-    """The first names, and how many more there are: "a, b and 3 more"."""
+    """Return the first names and the number of others as text: "a, b and 3 more"."""
     known = list(names)
     more = f" and {len(known) - most} more" if len(known) > most else ""
     return ", ".join(known[:most]) + more

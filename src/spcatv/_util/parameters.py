@@ -25,8 +25,8 @@ PENALTIES = {"tv": "TotalVariation", "graphnet": "GraphNet"}
 SOLVERS = {
     "pdhg": ("pdhg", "pdhg"),
     "dual": ("dual", "dual_gradient"),
-    "conesta": ("conesta", "conesta"),
-    "fista": ("fista", "fista"),
+    "conesta": ("nesterov", "conesta"),
+    "fista": ("nesterov", "fista"),
     "closed_form": ("closed_form", "closed_form"),
 }
 # Values of the parameter `solver`: the closed form solves only problems without a structured penalty.

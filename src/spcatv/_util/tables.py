@@ -13,6 +13,7 @@ from pathlib import Path
 from spcatv._util.files import read_text
 
 TABLE_SUFFIXES = (".tsv", ".csv")
+SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
 # Bytes of a table; a larger file is probably not a table.
 LARGEST_TABLE = 2**28
 # Magnitude of a number in a table: the square of a larger one may overflow.
@@ -104,6 +105,8 @@ def number(cell: str) -> float:
 
 def read_table(file: Path) -> Table:
     """Read a table with a header; cells are stripped and stay strings."""
+    if file.suffix.lower() in SPREADSHEETS:
+        raise TableError(f"{file} is a spreadsheet; save it as CSV, and name the .csv file")
     text = read_text(file, "table", TableError, largest=LARGEST_TABLE)
     delimiter = _delimiter(text, "," if file.suffix.lower() == ".csv" else "\t")
     try:

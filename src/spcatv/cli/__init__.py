@@ -1,4 +1,4 @@
-"""The command line, `spca-tv`: one thin module per command.
+"""The command line, `spca-tv`: commands and options in `app`, one thin module per command.
 
 Exit codes: 0 done; 1 failure, with one line that says why; 2 wrong use or wrong input; 130 interrupted.
 """
@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 
-from spcatv.cli.parser import build_parser
-from spcatv.cli.saying import complain
+from spcatv.cli.app import COMMANDS, build_parser, complete_if_asked
+from spcatv.cli.display import complain
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -24,21 +24,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     0 is done, 1 failure, 2 wrong input, 130 interrupted. If the arguments cannot be parsed, argparse itself
     ends the process with 2.
     """
-    arguments = build_parser().parse_args(argv)
+    parser = build_parser()
+    complete_if_asked(parser)
+    arguments = parser.parse_args(argv)
     arguments.argv = sys.argv[1:] if argv is None else list(argv)
     try:
         with _termination_interrupts():
             # imported here: help must not wait for what a command needs to work
-            import_module(f"spcatv.cli.{arguments.command}").run(arguments)
+            import_module(COMMANDS[arguments.command][1]).run(arguments)
             sys.stdout.flush()
     except KeyboardInterrupt as interrupt:
-        return _complain(str(interrupt) or "interrupted", 130, debug=False)
+        return _failed(str(interrupt) or "interrupted", 130, debug=False)
     except Exception as error:
-        # the outermost caller: whatever went wrong ends the process with one line, not with a traceback;
-        # --debug shows that too
+        # the outermost caller: any error ends the process with one line, not with a traceback; --debug shows
+        # that too
         if isinstance(error, BrokenPipeError) and _reader_is_gone():
             return 1
-        return _complain(_error_text(error), getattr(error, "exit_code", 1), debug=arguments.debug)
+        return _failed(_error_text(error), getattr(error, "exit_code", 1), debug=arguments.debug)
     return 0
 
 
@@ -82,7 +84,7 @@ def _error_text(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def _complain(message: str, code: int, *, debug: bool) -> int:
+def _failed(message: str, code: int, *, debug: bool) -> int:
     with suppress(OSError):  # the terminal may be gone
         if debug:
             traceback.print_exc()

@@ -16,8 +16,8 @@ from spcatv._util.files import file_state, open_regular
 from spcatv._util.quality import BlankError, ImageQualityWarning, Wording, sample_quality
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
 from spcatv._util.warn import warn_user
-from spcatv.cli.kinds import InputError, input_errors
-from spcatv.cli.options import CommonOptions
+from spcatv.cli.config import Options
+from spcatv.cli.parser import InputError, input_errors
 from spcatv.data import checked_memory_limit, row_blocks
 from spcatv.data.memory import Budget, bytes_text
 from spcatv.estimator import SPCATV
@@ -79,7 +79,7 @@ class ArraySamples(SampleSet):
         write_json(folder / f"{stem}.json", {**about, "Shape": list(fields.shape)})
 
 
-def read_array(options: CommonOptions) -> ArraySamples:
+def read_array(options: Options) -> ArraySamples:
     """Read the array that `options` name, leave out features that cannot be used, and find the structure."""
     if options.array is None:
         raise InputError("no array: name one with --array")
@@ -122,7 +122,7 @@ def read_array(options: CommonOptions) -> ArraySamples:
     )
 
 
-def _check_room(data: Array, labels: IntArray | None, limit: int | None, options: CommonOptions) -> None:
+def _check_room(data: Array, labels: IntArray | None, limit: int | None, options: Options) -> None:
     """Refuse to copy cells out of a file, for a mask or from another order, that exceed `--memory`."""
     if limit is None or labels is None or not isinstance(data, np.memmap):
         return
@@ -209,7 +209,7 @@ def _text_array(file: Path, delimiter: str) -> FloatArray:
     return np.loadtxt(file, delimiter=delimiter, skiprows=header, ndmin=2, encoding="utf-8-sig")
 
 
-def _labels(options: CommonOptions, data_shape: tuple[int, ...]) -> IntArray | None:
+def _labels(options: Options, data_shape: tuple[int, ...]) -> IntArray | None:
     """The mask of the field, all ones if none is given; None if the field has no shape."""
     shape = options.shape or (data_shape if len(data_shape) > 1 else None)
     if len(data_shape) > 1 and shape != data_shape:
@@ -269,7 +269,7 @@ def _float_type(X: Array) -> np.dtype[Any]:
     return X.dtype if X.dtype.kind == "f" else np.dtype(np.float64)
 
 
-def _check_magnitude(block: FloatArray, finite: BoolArray, first: int, options: CommonOptions) -> None:
+def _check_magnitude(block: FloatArray, finite: BoolArray, first: int, options: Options) -> None:
     """Refuse samples, numbered from `first` on, with finite values that have no squares in float64."""
     if float(np.max(np.abs(block), where=finite, initial=0.0)) <= LARGEST:
         return
@@ -281,7 +281,7 @@ def _check_magnitude(block: FloatArray, finite: BoolArray, first: int, options: 
     )
 
 
-def _usable(X: FloatArray, options: CommonOptions) -> BoolArray:
+def _usable(X: FloatArray, options: Options) -> BoolArray:
     """True for features that vary and are finite in every sample; refuse the others if asked to."""
     kept = np.ones(X.shape[1], dtype=bool)
     varies = np.zeros(X.shape[1], dtype=bool)
@@ -301,7 +301,7 @@ def _usable(X: FloatArray, options: CommonOptions) -> BoolArray:
     return kept
 
 
-def _field_structure(labels: IntArray | None, options: CommonOptions) -> Structure | None:
+def _field_structure(labels: IntArray | None, options: Options) -> Structure | None:
     """Which features are neighbours; None if features have no place."""
     if labels is None:
         for name in ("voxel_size", "periodic"):

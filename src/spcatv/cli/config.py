@@ -1,136 +1,158 @@
-"""Configuration files (TOML): reading and checking options, and writing the effective ones.
+"""Values of options: from the command line, a configuration file (TOML) or the defaults; and their record.
 
-A key is the long name of an option (``n_components`` or ``n-components``); ``images`` holds the positional
-arguments of the command line. Relative paths start at the folder of the file.
+A key of the file is the long name of an option (``n_components`` or ``n-components``); ``images`` holds the
+positional arguments of the command line. Relative paths start at the folder of the file.
 """
 
 from __future__ import annotations
 
+import argparse
+import difflib
 import json
 import os
-import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from spcatv._util.files import read_text
+from spcatv._util.parameters import TARGET_PARAMETERS
 from spcatv._version import __version__
+from spcatv.cli.app import BIDS_FILTERS, PENALISED
 from spcatv.cli.inputs import SampleFiles
-from spcatv.cli.kinds import InputError
-from spcatv.cli.option_table import GRID_OPTIONS, OPTIONS, Option
-from spcatv.cli.options import CommonOptions, options_of
-from spcatv.cli.suggestions import closest
+from spcatv.cli.parser import Column, InputError, Option
 
-# Bytes of a configuration, and dots in a key, beyond which something is wrong.
-LARGEST_CONFIG = 2**25
-MOST_DOTS = 50
-# what cannot be part of a key with dots
-NO_KEY = re.compile(r"""[^\w"'. \t-]""")
-# options that do not change the results
-VERBOSITY = ("quiet", "verbose")
+Options = argparse.Namespace
+OptionTable = Mapping[str, Option]
+# where samples may come from; one of them is given
+INPUTS = ("images", "array", "bids")
+# bytes of a configuration; a larger file is something else
+LARGEST_CONFIG = 2**22
 
 
-def read_config(file: Path, kind: type[CommonOptions]) -> dict[str, Any]:
-    """Read and check a TOML file with the options of a command, `FitOptions` or `SelectOptions`.
+def flag(name: str) -> str:
+    """Return an option as it is written on the command line."""
+    return "--" + name.replace("_", "-")
 
-    Returns the values by the names of the options, and ``images`` as a list of strings and pairs of strings;
-    paths no longer depend on the folder of the file. An InputError names the file and the key.
+
+def effective_options(arguments: argparse.Namespace) -> Options:
+    """Return the value of every option: of the command line, else of the file, else the default.
+
+    ``images`` are the positional arguments; ``command`` is the name of the command. An InputError says that
+    two options that exclude each other are given in one place.
     """
+    table: OptionTable = arguments.options
+    given = {name: value for name, value in vars(arguments).items() if name in table}
+    given["images"] = [*arguments.images, *getattr(arguments, "more_images", ())]
+    file = given.get("config")
+    configured = {} if file is None else read_config(file, table, arguments.command)
+    here, there = ([name for name in INPUTS if values.get(name)] for values in (given, configured))
+    if here:  # the command line overrides the file, whatever the kind of input
+        dropped = INPUTS if "bids" in here else (*INPUTS, *BIDS_FILTERS)
+        configured = {name: value for name, value in configured.items() if name not in dropped}
+    both = ["images" if name == "images" else flag(name) for name in here or there]
+    if len(both) > 1:
+        raise InputError(f"give either {both[0]} or {both[1]}, not both")
+    given["images"] = given["images"] or configured.get("images", [])
+    values = {**configured, **given}
+    if "alpha" in table:
+        values = _one_way(given, configured, table)
+    defaults = {name: option.default for name, option in table.items()}
+    options = Options(**{**defaults, **values}, command=arguments.command)
+    if options.bids is None:
+        refuse(options, table, tuple(BIDS_FILTERS), "--bids")
+    return options
+
+
+def replaced(options: Options, **changes: Any) -> Options:
+    """Return the options with some other values."""
+    return Options(**{**vars(options), **changes})
+
+
+def refuse(options: Options, table: OptionTable, names: Sequence[str], needed: str) -> None:
+    """Refuse options that have no effect without another one."""
+    for name in names:
+        if getattr(options, name) != table[name].default:
+            raise InputError(f"{flag(name)} can only be used with {needed}")
+
+
+def _one_way(given: Mapping[str, Any], configured: Mapping[str, Any], table: OptionTable) -> dict[str, Any]:
+    """Return the values, with None for the options of the penalised model, or of the other model."""
+    usual, other = TARGET_PARAMETERS, [name for name, option in table.items() if option.group == PENALISED]
+    for values in (given, configured):
+        both = [[name for name in way if name in values] for way in (usual, other)]
+        if all(both):
+            raise InputError(f"give either {flag(both[0][0])} or {flag(both[1][0])}, not both")
+    for way, rivals in ((usual, other), (other, usual)):
+        if any(name in given for name in way):
+            configured = {name: value for name, value in configured.items() if name not in rivals}
+    merged = {**configured, **given}
+    penalised = [name for name in other if name in merged]
+    if penalised and "alpha" not in merged:
+        raise InputError(
+            f"{flag(penalised[0])} goes with --alpha; without it, use {' and '.join(map(flag, usual))}"
+        )
+    return {**merged, **dict.fromkeys(usual if penalised else other)}
+
+
+def read_config(file: Path, table: OptionTable, command: str) -> dict[str, Any]:
+    """Read and check a TOML file with options of a command; an InputError names the file and the key."""
+    text = read_text(file, "configuration", InputError, largest=LARGEST_CONFIG)
+    try:
+        written = tomllib.loads(text.replace("\r\n", "\n"))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{file} is not valid TOML: {error}") from error
     values: dict[str, Any] = {}
-    options = options_of(kind)
-    for written, value in _upgraded(_parsed(file)).items():
-        name = written.replace("-", "_")
+    for key, value in written.items():
+        name = key.replace("-", "_")
         if name in values:
             raise InputError(f"{file}: {name} is given twice, with a hyphen and with an underscore")
+        if name != "images" and name not in table:
+            near = difflib.get_close_matches(name, [*table, "images"], n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else f"; the keys are images, {', '.join(table)}"
+            raise InputError(f"{file}: {key!r} is not an option of spca-tv {command}{hint}")
         try:
-            values[name] = _checked(name, value, options)
-        except ValueError as error:
-            for_select = isinstance(value, list) and name in GRID_OPTIONS
-            remark = " (values to choose from are for spca-tv select)" if for_select else ""
-            raise InputError(f"{file}: {written} {error}{remark}") from error
-        except KeyError as error:
-            if name in OPTIONS:
-                raise InputError(f"{file}: {written} is not an option of spca-tv {kind.command}") from error
-            raise InputError(f"{file}: unknown key {written!r}{_closest(name, options)}") from error
+            values[name] = _images(value) if name == "images" else table[name].check(value)
+        except argparse.ArgumentTypeError as error:
+            raise InputError(f"{file}: {key} {error}") from error
     return {name: _anchored(value, file.resolve().parent) for name, value in values.items()}
 
 
-def _parsed(file: Path) -> dict[str, Any]:
-    text = read_text(file, "configuration", InputError, largest=LARGEST_CONFIG)
-    # keys of many parts take the parser a time and memory that grow with their square
-    if any(part.count(".") > MOST_DOTS for part in NO_KEY.split(text)):
-        raise InputError(f"{file}: a key has more than {MOST_DOTS} dots; options have none")
-    try:
-        return tomllib.loads(text.replace("\r\n", "\n"))
-    except RecursionError as error:
-        raise InputError(f"{file} is not valid TOML: it is nested too deeply") from error
-    except ValueError as error:  # of TOML, or of a number of thousands of digits
-        raise InputError(f"{file} is not valid TOML: {error}") from error
-
-
-def _upgraded(values: dict[str, Any]) -> dict[str, Any]:
-    """Translate a configuration from before joint fits: its run fitted one component after the other."""
-    if values.get("refine") is not False:
-        return values
-    gone = (("refine", False), ("transform_method", "deflation"))
-    return {key: value for key, value in values.items() if (key, value) not in gone} | {"method": "deflation"}
-
-
-def _closest(name: str, options: Mapping[str, Option]) -> str:
-    known = [*options, "images", *VERBOSITY]
-    near = closest(name, known)
-    return f"; did you mean {near!r}?" if near else f"; the keys are {', '.join(known)}"
-
-
-def _checked(name: str, value: Any, options: Mapping[str, Option]) -> Any:
-    if name == "images":
-        return _checked_images(value)
-    if name in VERBOSITY:
-        if not isinstance(value, int):  # true and false are integers
-            raise ValueError(f"must be true or false, got {value!r}")
-        return value
-    option = options[name]
-    checked = option.kind.check(value)
-    if isinstance(option.n_values, int) and len(checked) != option.n_values:
-        raise ValueError(f"must hold {option.n_values} values, got {len(checked)}")
-    return checked
-
-
-def _checked_images(value: Any) -> list[str | tuple[str, ...]]:
-    values = [value] if isinstance(value, str) else value
-    if not isinstance(values, list) or not values:
-        raise ValueError(f"must be a path or a list of paths, got {value!r}")
-    images: list[str | tuple[str, ...]] = []
-    for item in values:
-        pair = isinstance(item, list) and len(item) == 2 and all(isinstance(name, str) for name in item)
-        if not (isinstance(item, str) or pair):
-            raise ValueError(f"must hold paths, or pairs of a left and a right path, got {item!r}")
-        images.append(item if isinstance(item, str) else tuple(item))
-    return images
+def _images(value: Any) -> list[str | tuple[str, ...]]:
+    listed = [value] if isinstance(value, str) else value
+    pairs = [tuple(item) if isinstance(item, list) else (item,) for item in listed or ()]
+    if not pairs or not all(len(pair) in (1, 2) and all(isinstance(s, str) for s in pair) for pair in pairs):
+        wanted = "paths, or pairs of a left and a right path"
+        raise argparse.ArgumentTypeError(f"must hold {wanted}, got {value!r}")
+    return [pair if len(pair) == 2 else pair[0] for pair in pairs]
 
 
 def _anchored(value: Any, folder: Path) -> Any:
-    """Let relative paths, also in nested lists, start at `folder`."""
-    if isinstance(value, Path):
-        return folder / value.expanduser()
-    if isinstance(value, tuple):
-        return tuple(_anchored(item, folder) for item in value)
-    if isinstance(value, list):  # only `images` is a list; other values are tuples
-        return [
-            tuple(os.path.join(folder, name) for name in item)
-            if isinstance(item, tuple)
-            else os.path.join(folder, os.path.expanduser(item))
-            for item in value
-        ]
+    """Let relative paths start at `folder`; strings in lists are images."""
+    match value:
+        case Path():
+            return folder / value.expanduser()
+        case Column(table, name):
+            return Column(table if table is None else _anchored(table, folder), name)
+        case tuple():
+            return tuple(_anchored(item, folder) for item in value)
+        case list():
+            return [
+                os.path.join(folder, os.path.expanduser(item))
+                if isinstance(item, str)
+                else tuple(os.path.join(folder, name) for name in item)
+                for item in value
+            ]
     return value
 
 
-def config_text(options: CommonOptions, files: Sequence[SampleFiles] | None, *, name: str) -> str:
-    """The effective configuration as TOML; a run with it repeats this one.
+def config_text(
+    options: Options, table: OptionTable, files: Sequence[SampleFiles] | None, *, name: str
+) -> str:
+    """Return the effective configuration as TOML; a run with it repeats this one.
 
-    Holds every option that has a value, with absolute paths, and the `files` of every sample (None for an
-    array). `name` is the file's own name, for its header.
+    It holds every recorded option that has a value, with absolute paths, and the `files` of every sample
+    (None for an array). `name` is the name of the file, for its header.
     """
     lines = [
         f"# The options of this run of spca-tv {__version__}; those that are missing were left to the data.",
@@ -142,26 +164,30 @@ def config_text(options: CommonOptions, files: Sequence[SampleFiles] | None, *, 
         lines += [f"    {_toml_value(sample[0] if len(sample) == 1 else sample)}," for sample in files]
         lines += ["]"]
     group = ""
-    for key, option in options_of(type(options)).items():
+    for key, option in table.items():
         value = getattr(options, key)
-        if value is None or not option.kept:
+        if value is None or not option.recorded:
             continue
         if option.group != group:
             group = option.group
             lines += ["", f"# {group}"]
-        lines.append(f"{key} = {_toml_value(value)}")
+        per_component = key == "sparsity" and options.command == "fit" and isinstance(value, tuple)
+        lines.append(f"{key} = {_toml_value(','.join(map(repr, value)) if per_component else value)}")
     return "\n".join(lines) + "\n"
 
 
 def _toml_value(value: Any) -> str:
-    if isinstance(value, Path):
-        return _toml_text(os.path.abspath(value))
-    if isinstance(value, str):
-        return _toml_text(value)
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(_toml_value, value))}]"
+    match value:
+        case Path():
+            return _toml_text(os.path.abspath(value))
+        case Column(table, name):
+            return _toml_text(str(Column(None if table is None else Path(os.path.abspath(table)), name)))
+        case str():
+            return _toml_text(value)
+        case bool():
+            return "true" if value else "false"
+        case tuple():
+            return f"[{', '.join(map(_toml_value, value))}]"
     return repr(value)  # TOML and Python write integers and finite floats alike
 
 

@@ -11,21 +11,22 @@ import numpy as np
 
 from spcatv._util.devices import check_device
 from spcatv._util.tables import aligned
-from spcatv.cli.groups import groups_text
-from spcatv.cli.halves import verdicts
-from spcatv.cli.inputs import Source
-from spcatv.cli.interruption import rerun_hint_on_interrupt
-from spcatv.cli.kinds import input_errors
-from spcatv.cli.number import check_number, number_text, with_number
-from spcatv.cli.options import FitOptions
-from spcatv.cli.progress import show_warnings
-from spcatv.cli.request import checked_request
-from spcatv.cli.saying import say
+from spcatv.cli.config import Options
+from spcatv.cli.display import say
+from spcatv.cli.parser import input_errors
+from spcatv.cli.pipeline import (
+    check_number,
+    groups_text,
+    make_request,
+    model_parameters,
+    number_text,
+    verdicts,
+    with_number,
+)
 from spcatv.estimator import SPCATV
 from spcatv.estimator.parameters import check_parameters, check_some_left
 from spcatv.estimator.remarks import dead_components
-from spcatv.progress import listening
-from spcatv.results import SampleSet, write_curve, write_results, writing_results
+from spcatv.results import SampleSet, write_curve, write_results
 from spcatv.results.layout import CEILING_COLUMN
 
 # Share of the variance below which nothing is left to explain.
@@ -35,37 +36,36 @@ ZEROS_HEADER = ("zeros", "wanted", "smoothness")
 
 def run(arguments: argparse.Namespace) -> None:
     """Fit, and write the results."""
-    request = checked_request(arguments, FitOptions, _checked)
-    if request.finished():
+    request = make_request(arguments, _checked)
+    if request.is_finished():
         return
-    display = request.display()
-    with rerun_hint_on_interrupt(request.output, arguments.argv), request.claimed() as folder:
-        with show_warnings(), display, listening(display):
+    with request.claimed() as folder:
+        with request.working():
             samples = request.read()
             _check_sparsity(request.options, samples)
             request.announce(samples)
             options, curve = with_number(request.options, samples, samples.groups)
-            parameters = options.model_parameters()
+            parameters = model_parameters(options)
             model = SPCATV(structure=samples.structure, dtype=samples.dtype, **parameters)
             model.fit(samples.matrix)
             halves, verdict = verdicts(options, samples, model, samples.groups)
-        with show_warnings(), writing_results(request.output):
+        with request.writing():
             metrics = write_results(folder, samples, model, config=request.config, halves=halves)
             if curve is not None:
                 write_curve(folder, curve)
-    if not request.quiet:
+    if not options.quiet:
         lines = [*groups_text(samples), *number_text(curve)]
-        say(summary_text(lines, metrics, request.output, model, verdict))
+        say(summary_text(lines, metrics, options.output, model, verdict))
 
 
-def _checked(options: FitOptions, sources: Sequence[Source]) -> FitOptions:
+def _checked(options: Options) -> Options:
     check_number(options)
-    check_parameters(SPCATV(**options.model_parameters(), dtype=options.dtype))
+    check_parameters(SPCATV(**model_parameters(options), dtype=options.dtype))
     check_device(options.device)
     return options
 
 
-def _check_sparsity(options: FitOptions, samples: SampleSet) -> None:
+def _check_sparsity(options: Options, samples: SampleSet) -> None:
     """Refuse a share of zeros that leaves no feature."""
     if options.sparsity is not None:
         with input_errors(ValueError):
@@ -73,7 +73,7 @@ def _check_sparsity(options: FitOptions, samples: SampleSet) -> None:
 
 
 def zeros_cells(record: Mapping[str, Any]) -> tuple[str, str, str]:
-    """The share of zeros, the share that was wanted, and the smoothness used, for a table."""
+    """Return the share of zeros, the wanted share, and the smoothness used, as cells of a table."""
     wanted, smoothness = record.get("target_sparsity"), record.get("smoothness")
     return (
         "-" if record["n_nonzero"] == 0 else f"{100 * record['sparsity']:.1f} %",
@@ -83,14 +83,14 @@ def zeros_cells(record: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def certificate_cells(record: Mapping[str, Any]) -> tuple[str, str]:
-    """The relative gap, and whether it is within the tolerance; neither says anything of a dead component."""
+    """Return the relative gap, and whether it is within the tolerance; an empty component has neither."""
     if record["n_nonzero"] == 0:
         return "-", "dead"
     return f"{record['relative_gap']:.1e}", "yes" if record["converged"] else "NO"
 
 
 def _count_remarks(metrics: Sequence[Mapping[str, Any]], model: SPCATV) -> list[str]:
-    """What to say of dead components, and of components beyond the rank of the data."""
+    """Return remarks on empty components, and on components beyond the rank of the data."""
     dead = dead_components(model)
     remarks = [f"Component {k + 1} is dead: {why}." for k, why in dead.items()]
     rank = 1 + sum(row[CEILING_COLUMN] < 1 - FULL_RANK for row in metrics)
@@ -107,7 +107,7 @@ def _count_remarks(metrics: Sequence[Mapping[str, Any]], model: SPCATV) -> list[
 def summary_text(
     lines: Sequence[str], metrics: Sequence[Mapping[str, Any]], folder: Path, model: SPCATV, verdict: str
 ) -> str:
-    """What to print at the end: what was read and done, the components, and where the results are."""
+    """Return the summary of a run: remarks, a table of components, verdicts, and the results folder."""
     header = (
         *("component", "variance", *ZEROS_HEADER),
         *("clusters", "relative gap", "converged", "seconds"),

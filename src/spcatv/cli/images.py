@@ -14,10 +14,10 @@ from spcatv._util.matching import match_rows
 from spcatv._util.tables import read_table
 from spcatv._util.types import FloatArray
 from spcatv._util.warn import warn_user
+from spcatv.cli.app import NO_HEMISPHERE
+from spcatv.cli.config import Options
 from spcatv.cli.inputs import SampleFiles
-from spcatv.cli.kinds import InputError, input_errors
-from spcatv.cli.option_table import NO_HEMISPHERE
-from spcatv.cli.options import CommonOptions
+from spcatv.cli.parser import InputError, input_errors
 from spcatv.estimator import SPCATV
 from spcatv.model import SavedModel
 from spcatv.results.layout import MEAN, MODEL
@@ -48,7 +48,7 @@ class ImageSamples(SampleSet):
 
     @property
     def summary(self) -> str:
-        """What was read, in a line, and how confounds were matched, in another."""
+        """Return a line about the images, and one about how confounds were matched."""
         from spcatv.images.preprocessing import AUTO, SCALED
 
         n_dropped = self.cohort.dropped.n_dropped
@@ -87,7 +87,7 @@ class ImageSamples(SampleSet):
         self.cohort.space.write(maps, folder, stem, metadata=about)
 
 
-def read_images(options: CommonOptions, samples: Sequence[SampleFiles]) -> ImageSamples:
+def read_images(options: Options, samples: Sequence[SampleFiles]) -> ImageSamples:
     """Read the images: one file per sample, or the files of its two hemispheres."""
     # imported here: images need an extra
     from spcatv.images import make_reading, read_cohort
@@ -137,44 +137,36 @@ def read_images(options: CommonOptions, samples: Sequence[SampleFiles]) -> Image
 
 
 def score_images(
-    saved: SavedModel,
-    samples: Sequence[SampleFiles],
-    confounds: Path | None,
-    columns: Sequence[str] | None,
-    path_column: str | None,
-    exclude: Sequence[str],
-    *,
-    cache: Path | None = None,
-    memory: str | None = None,
-    participants: Path | None = None,
+    saved: SavedModel, samples: Sequence[SampleFiles], options: Options, *, participants: Path | None
 ) -> tuple[tuple[str, ...], FloatArray, str]:
-    """Names and scores (n_samples, K) of new images, and how the rows of `confounds` were matched.
+    """Return names and scores (n_samples, K) of new images, and a remark on how confounds were matched.
 
-    If the model was fitted with confounds, `confounds` names theirs; by default, the `columns` of the fit,
-    and the table of `participants`.
+    If the model was fitted with confounds, `options` names their table, which is `participants` by default,
+    and their columns, which are those of the fit by default.
     """
     model: ImageSPCATV = restore_model(saved)
-    model.set_params(cache=cache, memory_limit=memory or model.memory_limit)
+    model.set_params(cache=options.cache, memory_limit=options.memory or model.memory_limit)
     fitted = model.preparation_.confounds
-    if fitted is not None and confounds is None:
-        confounds = participants
-    if columns is None and fitted is not None and fitted.columns:
-        columns = fitted.columns
+    confounds, columns = options.confounds, options.confounds_columns
+    if fitted is not None:
+        confounds = confounds or participants
+        columns = columns or fitted.columns or None
     with _named_errors(confounds):
-        opened = model.preparation_.open(_plain(samples), exclude)
-        table = _confounds(confounds, columns, path_column)
+        opened = model.preparation_.open(_plain(samples), options.exclude or ())
+        table = _confounds(confounds, columns, options.path_column)
         scores = model.transform(opened, table)
-        names = opened.names
-        matched = "" if table is None else match_rows(table.table, names, path_column=path_column).remark
-    return names, scores, matched
+        matched = ""
+        if table is not None:
+            matched = match_rows(table.table, opened.names, path_column=options.path_column).remark
+    return opened.names, scores, matched
 
 
 def _plain(samples: Sequence[SampleFiles]) -> list[Any]:
-    """Paths and pairs of paths, in the form that `spcatv.images` takes."""
+    """Return paths and pairs of paths, in the form that `spcatv.images` takes."""
     return [files[0] if len(files) == 1 else files for files in samples]
 
 
-def _surface(options: CommonOptions) -> str | dict[str, str] | None:
+def _surface(options: Options) -> str | dict[str, str] | None:
     if options.surface is None:
         return options.template
     meshes = dict(zip(("left", "right"), options.surface, strict=True))
@@ -182,7 +174,7 @@ def _surface(options: CommonOptions) -> str | dict[str, str] | None:
 
 
 def _confounds(file: Path | None, columns: Sequence[str] | None, path_column: str | None) -> Any:
-    """The table of confounds and which columns of it to use; None without a table."""
+    """Return the table of confounds with the columns to use; None without a table."""
     if file is None:
         return None
     from spcatv.images.confounds import ConfoundColumns

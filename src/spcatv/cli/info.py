@@ -1,4 +1,4 @@
-"""`spca-tv info`: what is in a model folder, for people and for programs."""
+"""`spca-tv info`: contents of a model folder, for people and for programs."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from spcatv._util.tables import aligned
+from spcatv.cli.display import say
 from spcatv.cli.fit import ZEROS_HEADER, certificate_cells, zeros_cells
-from spcatv.cli.kinds import input_errors
-from spcatv.cli.saying import say
+from spcatv.cli.parser import input_errors
 from spcatv.estimator.parameters import parameters_in_use
 from spcatv.model import ModelError, SavedModel, unpack
 from spcatv.results import open_model
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def as_json(saved: SavedModel) -> dict[str, Any]:
-    """Everything in the model folder; of the arrays only types and shapes."""
+    """Return the contents of the model folder; of the arrays only types and shapes."""
     return {
         "kind": saved.kind,
         "parameters": saved.parameters,
@@ -46,7 +46,7 @@ def as_json(saved: SavedModel) -> dict[str, Any]:
 
 
 def as_text(saved: SavedModel) -> str:
-    """The same for people, without details that only programs need."""
+    """Return the contents of the model folder as text for people."""
     n_components, n_features = saved.arrays["components"].shape
     lines = [
         f"{saved.kind}: {n_components} components of {n_features:,} features",
@@ -67,7 +67,7 @@ def as_text(saved: SavedModel) -> str:
 
 
 def _parameters(saved: SavedModel) -> dict[str, Any]:
-    """The parameters in use; those with one number per component as text."""
+    """Return the parameters in use; one number per component as text."""
     shown = parameters_in_use(saved.parameters)
     for name in {"sparsity", "alpha"} & set(shown):
         value = unpack(shown[name], saved.arrays)
@@ -109,7 +109,7 @@ def _components(saved: SavedModel) -> list[str]:
 
 
 def _inputs(inputs: Mapping[str, Any], depth: int = 0) -> list[str]:
-    """Names and values, nested ones indented; of long lists only the beginning."""
+    """Return lines of names and values, nested ones indented; of long lists only the beginning."""
     lines: list[str] = []
     margin = "  " * depth
     for name, value in inputs.items():

@@ -1,12 +1,13 @@
-"""From the positional arguments of the command line to the files of every sample.
+"""Files of every sample, from the positional arguments of the command line or from a BIDS dataset.
 
-An argument may be a file, a folder, a pattern (``sub-*/anat/*.nii.gz``), a text file of names (``.txt``, one
-per line) or a table (``.tsv``, ``.csv``) with a column of paths, or with the columns left and right for
-surfaces.
+An argument may be a file, a folder, a pattern (``sub-*/anat/*.nii.gz``), a text file of names or patterns
+(``.txt``, one per line) or a table (``.tsv``, ``.csv``) with a column of paths, or with the columns left and
+right for surfaces.
 """
 
 from __future__ import annotations
 
+import argparse
 import glob
 import os
 from collections.abc import Iterator, Sequence
@@ -15,8 +16,9 @@ from pathlib import Path
 
 from spcatv._util.files import read_text
 from spcatv._util.matching import PATH_COLUMNS
-from spcatv._util.tables import TABLE_SUFFIXES, Table, read_table
-from spcatv.cli.kinds import InputError
+from spcatv._util.tables import SPREADSHEETS, TABLE_SUFFIXES, Table, read_table
+from spcatv.cli.app import BIDS_FILTERS
+from spcatv.cli.parser import InputError, input_errors
 
 Source = str | tuple[str, ...]
 SampleFiles = tuple[Path, ...]
@@ -25,15 +27,13 @@ LIST_SUFFIXES = (".txt",)
 ARRAYS = (".npy", ".npz")
 # an Analyze or NIfTI pair is one image
 HEADER, VALUES = ".hdr", ".img"
-# Lists that may be named inside each other.
-DEEPEST_LISTS = 10
 # Entries of subfolders that are searched to word an error.
 MOST_LISTED = 1000
 HEMISPHERE_COLUMNS = ("left", "right")
 
 
 def sample_files(sources: Sequence[Source], *, path_column: str | None) -> tuple[SampleFiles, ...]:
-    """Find the files of every sample: one file, or those of the left and the right hemisphere.
+    """Return the files of every sample: one file, or the two files of its hemispheres.
 
     The `sources` are files, folders, patterns, lists and tables, in the order of the samples; a pair is one
     sample. `path_column` names the column of a table that holds the paths; None looks for the usual names. An
@@ -46,32 +46,31 @@ def sample_files(sources: Sequence[Source], *, path_column: str | None) -> tuple
     return tuple(samples)
 
 
-def _expand(source: Source, path_column: str | None, lists: tuple[Path, ...] = ()) -> Iterator[SampleFiles]:
+def _expand(source: Source, path_column: str | None, *, in_list: bool = False) -> Iterator[SampleFiles]:
+    """Find the files of a path or a pattern; `in_list` says that a list names it, which names no lists."""
     if isinstance(source, tuple):
         yield tuple(_existing(Path(name)) for name in source)
         return
     file = Path(os.path.expanduser(source))
+    found = [file]
     if not os.path.exists(file) and glob.has_magic(str(file)):
-        matches = sorted(glob.glob(str(file), recursive=True))
-        if not matches:
+        found = [Path(match) for match in sorted(glob.glob(str(file), recursive=True))]
+        if not found:
             raise InputError(f"no file matches {source!r}")
-        for match in matches:
-            yield from _expand_file(_existing(Path(match)), path_column, lists)
-    else:
-        yield from _expand_file(_existing(file), path_column, lists)
-
-
-def _expand_file(file: Path, path_column: str | None, lists: tuple[Path, ...]) -> Iterator[SampleFiles]:
-    if file.is_dir():
-        yield from _folder_images(file)
-    elif file.suffix.lower() in LIST_SUFFIXES:
-        yield from _listed_files(file, path_column, lists)
-    elif file.suffix.lower() in TABLE_SUFFIXES:
-        yield from _table_files(read_table(file), path_column)
-    elif file.suffix.lower() in ARRAYS:
-        raise InputError(f"{file} is an array, not an image: give it with --array {file}")
-    else:
-        yield (file,)
+    for each in map(_existing, found):
+        suffix = each.suffix.lower()
+        if each.is_dir():
+            yield from _folder_images(each)
+        elif suffix in LIST_SUFFIXES:
+            if in_list:
+                raise InputError(f"{each} is a list inside a list: name it on the command line")
+            yield from _listed_files(each, path_column)
+        elif suffix in (*TABLE_SUFFIXES, *SPREADSHEETS):
+            yield from _table_files(read_table(each), path_column)
+        elif suffix in ARRAYS:
+            raise InputError(f"{each} is an array, not an image: give it with --array {each}")
+        else:
+            yield (each,)
 
 
 def _existing(file: Path) -> Path:
@@ -83,7 +82,7 @@ def _existing(file: Path) -> Path:
 
 
 def _elsewhere(folder: Path, suffixes: tuple[str, ...]) -> str:
-    """Where the samples of a folder without images may be, for a message; empty if that cannot be told."""
+    """Suggest where the samples of a folder without images are; empty without a suggestion."""
     if (folder / "dataset_description.json").is_file():
         return f"; it is a BIDS dataset, which goes with --bids {folder}"
     inside = islice(folder.rglob("*"), MOST_LISTED)
@@ -114,17 +113,13 @@ def _folder_images(folder: Path) -> Iterator[SampleFiles]:
     yield from ((_existing(image),) for image in images)
 
 
-def _listed_files(file: Path, path_column: str | None, lists: tuple[Path, ...]) -> Iterator[SampleFiles]:
-    """The files of a list; `lists` are those that it is named in, one in the other."""
-    place = file.resolve()
-    if place in lists or len(lists) == DEEPEST_LISTS:
-        raise InputError(f"the list {file} names itself, or is one of many lists inside each other")
+def _listed_files(file: Path, path_column: str | None) -> Iterator[SampleFiles]:
     lines = read_text(file, "list of paths", InputError).splitlines()
     names = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
     if not names:
         raise InputError(f"the list {file} is empty; it should hold one path per line")
     for name in names:
-        yield from _expand(os.path.join(file.parent, os.path.expanduser(name)), path_column, (*lists, place))
+        yield from _expand(os.path.join(file.parent, os.path.expanduser(name)), path_column, in_list=True)
 
 
 def _table_files(table: Table, path_column: str | None) -> Iterator[SampleFiles]:
@@ -161,3 +156,29 @@ def _refuse_repeats(samples: Sequence[SampleFiles]) -> None:
                 f"{other} and {file} are the two files of one image; name one of them, such as '*{VALUES}'"
             )
         raise InputError(f"{file} is given twice" + ("" if other == file else f": {other} is the same file"))
+
+
+def find_bids_images(options: argparse.Namespace) -> tuple[list[str], str]:
+    """Return the images of ``--bids`` in the order of their names, and a line that describes them."""
+    # imported here: images need an extra
+    from spcatv.images.bids import bids_images, describe_images
+    from spcatv.images.files import ImageError
+
+    wanted = {name: getattr(options, name) or () for name in BIDS_FILTERS}
+    for pair in wanted.pop("entity"):
+        key, _, label = pair.partition("-")
+        if not key or not label:
+            raise InputError(f"--entity {pair}: write the name and the label of the entity, as in acq-mprage")
+        wanted[key] = (*wanted.get(key, ()), label)
+    with input_errors(ImageError):
+        files = bids_images(options.bids, **{key: labels for key, labels in wanted.items() if labels})
+    return [str(file) for file in files], f"{options.bids}: {describe_images(files)}"
+
+
+def participants_of(folder: Path | None) -> Path | None:
+    """Return the table of participants of a BIDS dataset; None without a dataset or a table."""
+    if folder is None:
+        return None
+    from spcatv.images.bids import participants_table
+
+    return participants_table(folder)

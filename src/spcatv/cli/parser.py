@@ -1,298 +1,414 @@
-"""What `spca-tv` takes: the commands, their options and their help.
+"""Parser of the command line: types of values, options that are declared once, and suggestions.
 
-Nothing here imports what does the work, so that help, completion and mistyped options need no wait. The
-command itself is the function `run` of the module with its name.
+The type of an option turns a word of the command line, or of a configuration file, into a value.
 """
 
 from __future__ import annotations
 
 import argparse
+import difflib
+import math
+import re
+import sys
+import tempfile
+from argparse import ArgumentTypeError
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import takewhile
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, NamedTuple, NoReturn
 
-from spcatv._version import __version__
-from spcatv.cli.arguments import add_argument, add_arguments, add_verbosity, argument_type
-from spcatv.cli.option_table import BIDS, BIDS_FILTERS, HEADINGS, OPTIONS
-from spcatv.cli.options import CommonOptions, FitOptions, SelectOptions
-from spcatv.cli.suggestions import TABLE_AND_COLUMN, Parser
+from spcatv._util.tables import TABLE_SUFFIXES
 
-Subparsers: TypeAlias = "argparse._SubParsersAction[Parser]"
-
-FIT_HELP = "find the components of images or of an array"
-FIT_DESCRIPTION = """\
-Find a few components of images (NIfTI, GIFTI, FreeSurfer, CIFTI-2) or of an array:
-coherent regions that vary together. By default 70 % of the loadings of every component
-are exactly zero: --sparsity sets this share, --smoothness how coherent the regions are.
-Says which components are found again in random halves of the samples. Writes maps,
-scores, figures of merit and the model into a folder."""
-FIT_EXAMPLES = """\
-examples:
-  spca-tv fit 'maps/*.nii.gz' --output results
-  spca-tv fit 'maps/*.nii.gz' --sparsity 0.9 --output results
-  spca-tv fit 'maps/*.nii.gz' --n-components auto --output results
-  spca-tv fit 'maps/*.nii.gz' --sparsity 0.7 0.8 0.9 --smoothness 0.5 --output results
-  spca-tv fit participants.tsv --mask gm.nii.gz --confounds participants.tsv \\
-      --confounds-columns age,sex --output results
-  spca-tv fit --bids derivatives/vbm --space MNI152NLin2009cAsym --desc smoothwm \\
-      --confounds-columns age,sex --output results
-  spca-tv fit 'subjects/*/surf/?h.thickness.mgh' --surface lh.pial rh.pial --output results
-  spca-tv fit --array X.npy --shape 100,100 --output results
-  spca-tv fit 'maps/*.nii.gz' --alpha 0.2 --l1-ratio 0.25 --tv-ratio 0.5 --output results
-  spca-tv fit --config results/desc-SPCATV_config.toml --output again
-"""
-SELECT_HELP = "choose the penalty by cross-validation, and measure stability"
-SELECT_DESCRIPTION = """\
-Choose sparsity and smoothness by cross-validation, fit all samples with them, and
-resample to see which voxels would be found again. Writes what `fit` writes for the
-chosen model, the table of settings, and stability maps. Every fold removes confounds
-and scales features with its own training samples."""
-SELECT_EXAMPLES = """\
-examples:
-  spca-tv select 'maps/*.nii.gz' --output results --n-jobs -1
-  spca-tv select 'maps/*.nii.gz' --sparsity 0.7 0.8 0.9 --smoothness 1 --output results
-  spca-tv select 'maps/*.nii.gz' --rule stability --output results
-  spca-tv select participants.tsv --mask gm.nii.gz --groups subject --output results
-  spca-tv select --array X.npy --shape 100,100 --alpha grid --rule paper --output results
-  spca-tv select 'maps/*.nii.gz' --scheduler tcp://host:8786 --output results
-"""
-REPORT_EXAMPLES = """\
-examples:
-  spca-tv report results
-  spca-tv report results --groups participants.tsv diagnosis --variable participants.tsv age
-  spca-tv report results --atlas aal.nii.gz --atlas-names aal.tsv --title 'Grey matter' --open
-"""
-COMPLETION_EXAMPLES = """\
-in bash, now and in every new shell:
-  source <(spca-tv completion bash)
-  echo 'source <(spca-tv completion bash)' >> ~/.bashrc
-in zsh, into a folder of $fpath:
-  spca-tv completion zsh > ~/.zfunc/_spca-tv
-in fish:
-  spca-tv completion fish > ~/.config/fish/completions/spca-tv.fish
-"""
-SHELLS = ("bash", "zsh", "fish")
+ValueType = Callable[[str], Any]
+TABLE_AND_COLUMN = ("TSV", "COLUMN")
+SIZE = re.compile(r"\s*(\d+\.?\d*|\.\d+)\s*([kmgt]?(i?b)?)\s*", re.IGNORECASE)
 
 
-def build_parser() -> Parser:
-    """The parser of the whole command line; `command` is the name of the command that is asked for."""
-    parser = Parser(
-        prog="spca-tv",
-        description="Structured sparse PCA: components made of a few coherent regions, with a certificate.",
-    )
-    parser.add_argument("--version", action="version", version=f"spca-tv {__version__}")
-    parser.set_defaults(debug=False)
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
-    for subparser in (
-        _add_samples_command(commands, FitOptions, FIT_HELP, FIT_DESCRIPTION, FIT_EXAMPLES),
-        _add_samples_command(commands, SelectOptions, SELECT_HELP, SELECT_DESCRIPTION, SELECT_EXAMPLES),
-        *(add_command(commands) for add_command in (_add_transform, _add_report, _add_info, _add_demo)),
-    ):
-        subparser.add_argument("--debug", action="store_true", help="on failure, show the traceback as well")
-    _add_completion(commands)
-    for each in (parser, *commands.choices.values()):
-        each.commands = commands.choices
-    return parser
+class InputError(ValueError):
+    """Unusable input of the user: the command line ends with exit code 2 and this message."""
+
+    exit_code = 2
 
 
-def _add_samples_command(
-    commands: Subparsers, kind: type[CommonOptions], help: str, description: str, epilog: str
-) -> Parser:
-    """Declare a command that reads samples and writes a results folder, with all its options."""
-    parser = commands.add_parser(
-        kind.command,
-        help=help,
-        usage=f"spca-tv {kind.command} IMAGES... --output DIR [options]",
-        description=description,
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,  # a later option must not make a script ambiguous
-    )
-    parser.add_argument(
-        "images",
-        nargs="*",
-        metavar="IMAGES",
-        help="files, folders, patterns in quotes, text files of paths (.txt, one per line), or tables (.tsv, "
-        ".csv) with a column of paths",
-    )
-    run_options = add_arguments(parser, kind)
-    run_options.add_argument(
-        "--config", type=Path, metavar="FILE", help="TOML file that holds any of these options"
-    )
-    add_verbosity(run_options)
-    return parser
-
-
-def _add_transform(commands: Subparsers) -> Parser:
-    parser = commands.add_parser(
-        "transform",
-        help="scores of new images on the components of a model",
-        description=(
-            "Write the scores of images on the components of a model, one row per sample. The images are "
-            "treated as those of the fit were: the same mask, confounds and scale."
-        ),
-    )
-    parser.add_argument("model", type=Path, metavar="MODEL", help="folder that `spca-tv fit` has written")
-    parser.add_argument("images", nargs="*", metavar="IMAGES", help="as for `spca-tv fit`")
-    parser.add_argument(
-        "--array", type=Path, metavar="FILE", help="instead of images: an array, one sample per row"
-    )
-    parser.add_argument("--path-column", metavar="NAME", help="column of a table that holds the paths")
-    parser.add_argument(
-        "--confounds", type=Path, metavar="TSV", help="table of the confounds that the model was fitted with"
-    )
-    parser.add_argument(
-        "--confounds-columns",
-        type=argument_type(OPTIONS["confounds_columns"].kind),
-        metavar="NAME,...",
-        help="columns of --confounds to use (default: those that the model was fitted with)",
-    )
-    parser.add_argument(
-        "--exclude",
-        nargs="+",
-        default=(),
-        metavar="NAME",
-        help="images to leave out: files, with or without their folder and ending, or participants (sub-07)",
-    )
-    parser.add_argument(
-        "--cache", type=Path, metavar="DIR", help="folder that keeps what was read, as for `spca-tv fit`"
-    )
-    parser.add_argument(
-        "--memory",
-        type=argument_type(OPTIONS["memory"].kind),
-        metavar="SIZE",
-        help="memory that the images may take, such as 4GB; more are read in parts, one after the other",
-    )
-    parser.add_argument("--output", type=Path, required=True, metavar="TSV", help="file for the scores")
-    parser.add_argument("--bids", type=Path, metavar="DIR", help="instead of images: a BIDS dataset")
-    filters = parser.add_argument_group(HEADINGS[BIDS])
-    for name, option in BIDS_FILTERS.items():
-        add_argument(filters, name, option)
-    parser.add_argument("--overwrite", action="store_true", help="replace the file if it exists")
-    add_verbosity(parser)
-    return parser
-
-
-def _add_report(commands: Subparsers) -> Parser:
-    parser = commands.add_parser(
-        "report",
-        help="make a page about a model: maps, regions, scores, certificates",
-        description=(
-            "Write one HTML file about a model: what was run, interactive maps and regions of every "
-            "component, scores, explained variance, certificates, and selection and stability where the "
-            "folder has them. The file needs no network."
-        ),
-        epilog=REPORT_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "model", type=Path, metavar="MODEL", help="folder that `spca-tv fit` or `spca-tv select` has written"
-    )
-    parser.add_argument(
-        "--output",
-        type=Path,
-        metavar="FILE",
-        help="the page (default: desc-SPCATV_report.html among the results, or MODEL_report.html beside a "
-        "model)",
-    )
-    parser.add_argument("--overwrite", action="store_true", help="replace the file if it exists")
-    parser.add_argument("--title", metavar="TEXT", help="heading of the page")
-    parser.add_argument(
-        "--groups", nargs=2, metavar=TABLE_AND_COLUMN, help="labels of the samples, which colour the scores"
-    )
-    parser.add_argument(
-        "--variable", nargs=2, metavar=TABLE_AND_COLUMN, help="numbers to draw the scores against"
-    )
-    parser.add_argument(
-        "--atlas",
-        nargs="+",
-        type=Path,
-        metavar="ATLAS",
-        help="label images that name regions: NIfTI for voxels; GIFTI or .annot for surfaces, left, right; "
-        "or the name of an atlas on this machine (of nilearn, FSL or FreeSurfer), such as aparc",
-    )
-    parser.add_argument(
-        "--atlas-names", type=Path, metavar="FILE", help="labels of the atlas: table, or XML of FSL"
-    )
-    parser.add_argument(
-        "--background",
-        metavar="FILE",
-        help="picture behind volumes: an image, 'template' (MNI152) or 'mean' (default: the template if the "
-        "mask lies in its brain)",
-    )
-    parser.add_argument("--open", action="store_true", help="show the page in the web browser")
-    parser.add_argument("--quiet", action="store_true", help="print nothing when all goes well")
-    return parser
-
-
-def _add_info(commands: Subparsers) -> Parser:
-    parser = commands.add_parser(
-        "info",
-        help="show what a model folder holds",
-        description=(
-            "Check a model folder (versions, SHA-256, shapes, finite values) and show its parameters, what "
-            "it was fitted to, and the certificate of every component."
-        ),
-    )
-    parser.add_argument("model", type=Path, metavar="MODEL", help="folder that `spca-tv fit` has written")
-    parser.add_argument("--json", action="store_true", help="print everything but the arrays as JSON")
-    return parser
-
-
-def _add_demo(commands: Subparsers) -> Parser:
-    parser = commands.add_parser(
-        "demo",
-        help="see the method at work on simulated images and cohorts",
-        description=(
-            "Three parts, each with a table and a picture. dots: the images of the paper; PCA, elastic-net "
-            "PCA and SPCA-TV are compared on held-out images and with the truth. volume, surface: simulated "
-            "cohorts on the grey matter of the MNI152 template and on the cortex of fsaverage5, written as "
-            "NIfTI and GIFTI files, fitted with `spca-tv fit`, read again, and shown by `spca-tv report`. "
-            "Nothing is downloaded."
-        ),
-    )
-    parser.add_argument(
-        "--output",
-        type=Path,
-        default=Path("demo-output"),
-        metavar="DIR",
-        help="folder for pictures, tables and files, made if needed (default: ./demo-output)",
-    )
-    parser.add_argument(
-        "--seed",
-        type=_seed,
-        default=0,
-        metavar="N",
-        help="seed of the simulated data, an integer >= 0 (default: 0)",
-    )
-    parser.add_argument(
-        "--only",
-        action="append",
-        choices=("dots", "volume", "surface"),
-        metavar="PART",
-        help="run this part only: dots, volume or surface (may be given several times)",
-    )
-    parser.add_argument("--open", action="store_true", help="show the reports in the browser at the end")
-    parser.add_argument("--quiet", action="store_true", help="print nothing when all goes well")
-    return parser
-
-
-def _add_completion(commands: Subparsers) -> Parser:
-    parser = commands.add_parser(
-        "completion",
-        help="print a script with which a shell completes commands and options",
-        description="Print a script that lets a shell complete commands, options and their values.",
-        epilog=COMPLETION_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("shell", choices=SHELLS, help="the shell")
-    return parser
-
-
-def _seed(text: str) -> int:
+@contextmanager
+def input_errors(*errors: type[Exception]) -> Iterator[None]:
+    """Turn `errors` into an `InputError` with the same message."""
     try:
-        seed = int(text)
+        yield
+    except errors as error:
+        raise InputError(str(error)) from error
+
+
+def check_output_file(file: Path | None, *, overwrite: bool, example: str) -> Path:
+    """Return the output file, or refuse one that cannot be written; `example` is a name for it."""
+    if file is None:
+        raise InputError(f"no output file: name one with --output, such as --output {example}")
+    if file.is_dir():
+        raise InputError(f"the output {file} is a folder; name a file, such as {file / example}")
+    if file.exists() and not overwrite:
+        raise InputError(
+            f"the output {file} already exists; name another with --output, or replace it with --overwrite"
+        )
+    try:
+        with tempfile.TemporaryFile(dir=file.parent):
+            pass
+    except OSError as error:
+        raise InputError(f"cannot write {file} ({error.strerror}); choose another with --output") from error
+    return file
+
+
+def integer(*, at_least: int = 1, word: str = "", or_all: bool = False) -> ValueType:
+    """Type of integers; `word` is taken as well and stays a string, and with `or_all` -1 for every core."""
+    wanted = f"{f'{word} or ' if word else ''}an integer >= {at_least}"
+    wanted += ", or -1 for one per core" if or_all else ""
+
+    def read(text: str) -> int | str:
+        if word and text == word:
+            return text
+        try:
+            value = int(text)
+        except ValueError:
+            value = at_least - 1
+        if value < at_least and not (or_all and value == -1):
+            raise ArgumentTypeError(f"must be {wanted}, got {text!r}")
+        return value
+
+    return read
+
+
+def number(text: str, hint: str = "") -> float:
+    """Return a finite number; `hint` says what to do instead of giving "auto" or a list."""
+    try:
+        value = float(text)
     except ValueError:
-        seed = -1
-    if seed < 0:
-        raise argparse.ArgumentTypeError(f"a seed is an integer >= 0, got {text!r}")
-    return seed
+        value = math.nan
+    if not math.isfinite(value):
+        more = f": {hint}" if hint and (text == "auto" or "," in text) else ""
+        raise ArgumentTypeError(f"must be a finite number, got {text!r}{more}")
+    return value
+
+
+def share(text: str, hint: str = "") -> float:
+    """Return a share of zeros, at least 0 and below 1."""
+    value = number(text, hint)
+    if not 0 <= value < 1:
+        meant = f"; did you mean {value / 100:g}?" if 1 < value < 100 else ""
+        raise ArgumentTypeError(f"must be at least 0 and below 1, got {text}{meant}")
+    return value
+
+
+def shares(text: str, hint: str = "") -> float | tuple[float, ...]:
+    """Return one share of zeros, or with commas one per component."""
+    values = tuple(share(word.strip(), hint) for word in text.split(","))
+    return values if len(values) > 1 else values[0]
+
+
+def words(text: str) -> str:
+    """Return a text that is not empty."""
+    if not text.strip():
+        raise ArgumentTypeError(f"must be a text that is not empty, got {text!r}")
+    return text
+
+
+def path(text: str) -> Path:
+    """Return a path that is not empty."""
+    if not text.strip():
+        raise ArgumentTypeError(f"must be a path, got {text!r}")
+    return Path(text)
+
+
+def path_or(*names: str) -> ValueType:
+    """Type of paths, or of one of a few words that stay strings."""
+    return lambda text: text if text in names else path(text)
+
+
+def size(text: str) -> str:
+    """Return an amount of memory, in the words of `SPCATV(memory_limit=...)`."""
+    if not SIZE.fullmatch(text):
+        raise ArgumentTypeError(f"must be a size such as 4GB, 500MB or 1.5GiB, got {text!r}")
+    return text
+
+
+@dataclass(frozen=True)
+class CommaList:
+    """Type of lists: separated by commas on the command line, an array in a configuration file."""
+
+    item: ValueType
+
+    def __call__(self, text: str) -> tuple[Any, ...]:
+        """Return the items of a list."""
+        return tuple(self.item(word.strip()) for word in text.split(","))
+
+
+class Column(NamedTuple):
+    """Column of a table; the table is None if it is left to the command to find it."""
+
+    table: Path | None
+    name: str
+
+    def __str__(self) -> str:
+        return self.name if self.table is None else f"{self.table}:{self.name}"
+
+
+def column(text: str) -> Column:
+    """Return a column, given as ``file.tsv:column`` or ``column``; names of columns may contain colons."""
+    before, colon, after = words(text).rpartition(":")
+    if colon and before.lower().endswith(TABLE_SUFFIXES):
+        return Column(path(before), words(after))
+    return Column(None, text)
+
+
+@dataclass(frozen=True)
+class Values:
+    """Type of one or more words after an option; with `only_one`, more are refused with this message."""
+
+    item: ValueType
+    word: str = ""  # stays a string if it is given alone
+    only_one: str = ""
+    commas: bool = False  # whether commas separate values as well
+
+    def __call__(self, texts: Sequence[str]) -> Any:
+        """Return the values of the words."""
+        if list(texts) == [self.word]:
+            return self.word
+        if self.only_one and len(texts) > 1:
+            raise ArgumentTypeError(self.only_one)
+        parts = [part.strip() for text in texts for part in (text.split(",") if self.commas else [text])]
+        values = tuple(map(self.item, parts))
+        return values[0] if self.only_one else values
+
+    def takes(self, text: str) -> bool:
+        """Return whether a word is meant as a value: it can be read, or is a number out of range."""
+        try:
+            return text == self.word or self([text]) is not None
+        except ArgumentTypeError:
+            return re.fullmatch(r"[-+.,\de]+", text) is not None
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of a command, as its configuration files need it."""
+
+    action: argparse.Action
+    kind: Any  # type of the value, tuple of choices, or `bool`
+    group: str  # heading in the help and in the configuration file
+    default: Any
+    recorded: bool  # whether the configuration of a run records the value
+
+    def check(self, value: Any) -> Any:
+        """Return the value of an option that a configuration file gives, or raise an ArgumentTypeError."""
+        if self.kind is bool or self.kind is int:
+            if not isinstance(value, self.kind) or (self.kind is bool and value not in (True, False)):
+                raise ArgumentTypeError(f"must be true or false, got {value!r}")
+            return value
+        texts = list(map(_word, value)) if isinstance(value, list) else [_word(value)]
+        if not texts:
+            raise ArgumentTypeError("must be a list that is not empty, got []")
+        if isinstance(self.kind, Values):
+            return self.kind(texts)
+        if isinstance(self.kind, CommaList):
+            return self.kind(texts[0]) if isinstance(value, str) else tuple(map(self.kind.item, texts))
+        if self.action.nargs == 2:
+            if len(texts) != 2:
+                raise ArgumentTypeError(f"must hold 2 values, got {len(texts)}")
+            return tuple(map(self.kind, texts))
+        if isinstance(value, list):
+            raise ArgumentTypeError(f"must be one value, got {value!r}")
+        if isinstance(self.kind, tuple):
+            return _choice(texts[0], self.kind)
+        return self.kind(texts[0])
+
+
+def _word(value: Any) -> str:
+    """Return a value of a configuration file as a word of the command line."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, str | int | float):
+        raise ArgumentTypeError(f"must be a text, a number, true or false, or a list of these, got {value!r}")
+    return str(value)
+
+
+def _choice(text: str, choices: Sequence[str]) -> str:
+    if text in choices:
+        return text
+    near = difflib.get_close_matches(text, choices, n=1)
+    meant = f"did you mean {near[0]}? The choices are" if near else "choose one of"
+    raise ArgumentTypeError(f"invalid choice: {text!r}; {meant} {', '.join(choices)}")
+
+
+class Once(argparse.Action):
+    """Action of an option with several words, which is refused when it is given again."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: Any = None
+    ) -> None:
+        """Store the values; of `Values`, words after them are images."""
+        if hasattr(namespace, self.dest):
+            message = "given twice, and the last would replace the first; give it once"
+            raise argparse.ArgumentError(self, message)
+        if not isinstance(self.kind, Values):
+            setattr(namespace, self.dest, tuple(values))
+            return
+        mine = list(takewhile(self.kind.takes, values)) or values[:1]
+        try:
+            setattr(namespace, self.dest, self.kind(mine))
+        except ArgumentTypeError as error:
+            raise argparse.ArgumentError(self, str(error)) from error
+        namespace.more_images = [*getattr(namespace, "more_images", ()), *values[len(mine) :]]
+
+    kind: Any = None
+
+
+class Parser(argparse.ArgumentParser):
+    """Parser of the whole command line, or of one command, that suggests what was meant."""
+
+    def __init__(self, *args: Any, usual: Sequence[str] = (), **kwargs: Any) -> None:
+        kwargs["formatter_class"] = _HelpFormatter
+        super().__init__(*args, **kwargs)
+        self.options: dict[str, Option] = {}
+        self.usual = usual  # names of the options that `--help` shows, where `--help-all` shows all
+        self.commands: Mapping[str, Parser] = {}  # all commands by name
+        self.set_defaults(options=self.options)
+
+    def in_group(self, title: str) -> Callable[..., None]:
+        """Return a function that declares options under a heading."""
+        return partial(self._add_option, self.add_argument_group(title))
+
+    def _add_option(
+        self,
+        group: argparse._ArgumentGroup,
+        names: str,
+        kind: Any,
+        help: str,
+        default: Any = None,
+        *,
+        recorded: bool = True,
+    ) -> None:
+        """Declare an option.
+
+        `names` are its flags and the placeholder of its value, as in ``-o --output DIR``; two placeholders
+        stand for two words. `kind` is the type of the value, a tuple of choices, `bool`, or `int` for a flag
+        that is counted. An option that is not given has no value; `default` is what the command uses.
+        """
+        flags = [name for name in names.split() if name.startswith("-")]
+        placeholders = names.split()[len(flags) :]
+        details: dict[str, Any] = {"metavar": placeholders[0] if placeholders else None}
+        if kind is bool:
+            details = {"action": argparse.BooleanOptionalAction}
+        elif kind is int:
+            details = {"action": "count"}
+        elif isinstance(kind, tuple):
+            details |= {"choices": kind, "metavar": "|".join(kind)}
+        elif isinstance(kind, Values):
+            details |= {"action": Once, "nargs": "+"}
+        elif len(placeholders) == 2:
+            details = {"action": Once, "nargs": 2, "type": kind, "metavar": tuple(placeholders)}
+        else:
+            details |= {"type": kind}
+        if default is not None and default is not False:
+            help += f" (default: {_shown(default)})"
+        help = help.replace("%", "%%")
+        action = group.add_argument(*flags, default=argparse.SUPPRESS, help=help, **details)
+        if isinstance(action, Once):
+            action.kind = kind
+        self.options[action.dest] = Option(action, kind, group.title or "", default, recorded)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse; unknown words end the program with a suggestion."""
+        texts = list(sys.argv[1:] if args is None else args)
+        first = texts[0].split("=")[0] if texts else ""
+        is_command = self in self.commands.values()
+        if not is_command and first.startswith("--") and first not in self._option_string_actions:
+            self.error(f"unrecognized arguments: {first} (options come after the command)")
+        parsed, unknown = super().parse_known_args(self._with_columns_apart(texts), namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {', '.join(self._suggestions(unknown))}")
+        return parsed, unknown
+
+    def _suggestions(self, unknown: Sequence[str]) -> list[str]:
+        """Return unknown options with what was probably meant, or unknown words if there are no options."""
+        others = {name: at for at, parser in self.commands.items() for name in parser._option_string_actions}
+        known = {**others, **dict.fromkeys(self._option_string_actions, "")}
+        hints = []
+        for option in [text.split("=")[0] for text in unknown if text.startswith("--")]:
+            near = difflib.get_close_matches(option, known, n=1)
+            hint = ""
+            for name in near:
+                where = f" of spca-tv {known[name]}" if known[name] else ""
+                hint = f" (an option{where})" if name == option else f" (did you mean {name}{where}?)"
+            hints.append(option + hint)
+        return hints or list(unknown)
+
+    def _with_columns_apart(self, texts: Sequence[str]) -> list[str]:
+        """Split ``table.tsv:column`` after an option that takes the table and the column as two words."""
+        apart: list[str] = []
+        for option, text in zip(["", *texts], texts, strict=False):
+            action = self._option_string_actions.get(option)
+            try:
+                pair = column(text) if action and action.metavar == TABLE_AND_COLUMN else None
+            except ArgumentTypeError as error:
+                self.error(f"argument {option}: {error}")
+            apart += [str(pair.table), pair.name] if pair and pair.table else [text]
+        return apart
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse a word that is not among the choices, with the one that was probably meant."""
+        if action.choices is not None:
+            try:
+                _choice(str(value), list(action.choices))
+            except ArgumentTypeError as error:
+                raise argparse.ArgumentError(action, str(error)) from error
+
+    def error(self, message: str) -> NoReturn:
+        """End the program with a message, and with advice for a missing hemisphere."""
+        if message == "argument --surface: expected 2 arguments":
+            message += (
+                ", the left and the right surface; for images of one hemisphere alone write - for the other "
+                "one: --surface lh.pial -, or --surface - rh.pial"
+            )
+        super().error(message)
+
+
+class ShortHelp(argparse._HelpAction):
+    """Action of `--help` where `--help-all` shows more."""
+
+    def __call__(self, parser: Any, *args: Any, **kwargs: Any) -> None:
+        """Print the help of the usual options, and end the program."""
+        formatter = parser._get_formatter()
+        formatter.add_usage(parser.usage, [], [])
+        formatter.add_text(parser.description)
+        formatter.start_section("the usual options (--help-all shows all options)")
+        formatter.add_arguments(parser._get_positional_actions())
+        formatter.add_arguments(parser.options[name].action for name in parser.usual)
+        formatter.end_section()
+        formatter.add_text(parser.epilog)
+        parser._print_message(formatter.format_help(), sys.stdout)
+        parser.exit()
+
+
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Help with room for long options, and without the ellipses of options with several values."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs["max_help_position"] = 31
+        super().__init__(*args, **kwargs)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        filled = argparse.HelpFormatter._fill_text(self, text, width, indent)
+        return super()._fill_text(text, width, indent) if "\n" in text else filled
+
+    def _format_args(self, action: argparse.Action, default_metavar: str) -> str:
+        return (
+            f"{action.metavar}..." if action.nargs == "+" else super()._format_args(action, default_metavar)
+        )
+
+
+def _shown(default: Any) -> str:
+    if isinstance(default, tuple):
+        return " ".join(map(_shown, default))
+    if isinstance(default, bool):
+        return "yes" if default else "no"
+    return f"{default:g}" if isinstance(default, float) else str(default)

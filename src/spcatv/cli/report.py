@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 from spcatv._util.matching import match_rows
 from spcatv._util.tables import read_table
-from spcatv.cli.interruption import rerun_hint_on_interrupt
-from spcatv.cli.kinds import check_output_file, input_errors
-from spcatv.cli.progress import show_warnings
-from spcatv.cli.saying import say, show_page
+from spcatv.cli.display import say, show_page, show_warnings
+from spcatv.cli.parser import check_output_file, input_errors
+from spcatv.cli.resume import rerun_hint_on_interrupt
 from spcatv.model import ModelError
 from spcatv.results import read_results, report_file
 
@@ -25,7 +24,7 @@ def run(arguments: argparse.Namespace) -> None:
     # imported here: reports need an extra
     from spcatv.report import ReportError, generate_report
 
-    output: Path = arguments.output or report_file(arguments.model)
+    output = arguments.output or report_file(arguments.model)
     check_output_file(output, overwrite=arguments.overwrite, example="report.html")
     with input_errors(ModelError):
         results = read_results(arguments.model)
@@ -37,7 +36,7 @@ def run(arguments: argparse.Namespace) -> None:
     names = () if results.scores is None else results.scores.names
     hint = rerun_hint_on_interrupt(output, arguments.argv)
     with hint, input_errors(*errors), show_warnings():
-        groups, variable = (_column(given, names) for given in (arguments.groups, arguments.variable))
+        groups, variable = (_column(getattr(arguments, name, None), names) for name in ("groups", "variable"))
         page = generate_report(
             results,
             title=arguments.title,
@@ -58,7 +57,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _column(given: Sequence[str] | None, samples: Sequence[str]) -> tuple[Column | None, str]:
-    """A column of a table under its name, with one value per sample, and how its rows were matched."""
+    """Return a column of a table with one value per sample, and a remark on how its rows were matched."""
     if given is None:
         return None, ""
     from spcatv.report import Column

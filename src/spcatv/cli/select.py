@@ -4,29 +4,37 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from spcatv._util.devices import check_device
+from spcatv._util.tables import Table
+from spcatv.cli.config import Options, replaced
+from spcatv.cli.display import say
 from spcatv.cli.fit import summary_text
-from spcatv.cli.groups import Groups, Labels, Tables, find_groups, find_labels, fold_count, groups_text
-from spcatv.cli.halves import verdicts
-from spcatv.cli.inputs import Source
-from spcatv.cli.interruption import rerun_hint_on_interrupt
-from spcatv.cli.kinds import InputError
-from spcatv.cli.number import check_number, number_text, parts_of, with_number
-from spcatv.cli.options import SelectOptions
-from spcatv.cli.progress import show_warnings
-from spcatv.cli.request import Request, checked_request
-from spcatv.cli.saying import say
+from spcatv.cli.parser import InputError
+from spcatv.cli.pipeline import (
+    Groups,
+    Request,
+    check_number,
+    find_groups,
+    find_labels,
+    groups_text,
+    make_request,
+    model_parameters,
+    n_workers,
+    number_text,
+    parts_of,
+    verdicts,
+    with_number,
+)
 from spcatv.estimator import SPCATV
-from spcatv.progress import listening
-from spcatv.results import SampleSet, write_curve, write_results, write_selection, writing_results
+from spcatv.results import SampleSet, write_curve, write_results, write_selection
 from spcatv.selection import SPCATVCV, ComponentCurve, dask_backend
 from spcatv.selection.folds import make_folds
 from spcatv.selection.path import setting_text
@@ -34,52 +42,57 @@ from spcatv.stability import Bootstrap, SplitHalves, bootstrap_components
 
 # [protocol://]host:port, and what may follow it
 ADDRESS = re.compile(r"([a-z]+://)?[^\s/]+:\d+(/\S*)?")
+Tables = dict[Path, Table]
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Choose, fit, resample, and write the results."""
     tables: Tables = {}  # as they were read while the options were checked
-    request = checked_request(arguments, SelectOptions, partial(_checked, tables))
-    if request.finished():
+    request = make_request(arguments, partial(_checked, tables))
+    if request.is_finished():
         return
-    display = request.display()
-    with rerun_hint_on_interrupt(request.output, arguments.argv), request.claimed() as folder:
-        with show_warnings(), display, listening(display):
+    with request.claimed() as folder:
+        with request.working():
             samples, groups, curve, search, stability, (halves, verdict) = _select(request, tables)
-        with show_warnings(), writing_results(request.output):
-            metrics = write_results(
-                folder, samples, search.best_estimator_, config=request.config, halves=halves
-            )
+        model = search.best_estimator_
+        with request.writing():
+            metrics = write_results(folder, samples, model, config=request.config, halves=halves)
             write_selection(folder, samples, search, stability, grouped_by=groups.column)
             if curve is not None:
                 write_curve(folder, curve)
-    if not request.quiet:
+    if not request.options.quiet:
         lines = [*groups_text(samples, groups), *number_text(curve), _choice_text(search)]
         if stability is not None:
             lines.append(_stability_text(stability))
-        say(summary_text(lines, metrics, request.output, search.best_estimator_, verdict))
+        say(summary_text(lines, metrics, request.options.output, model, verdict))
 
 
-def _checked(tables: Tables, options: SelectOptions, sources: Sequence[Source]) -> SelectOptions:
+def search_parameters(options: Options) -> dict[str, Any]:
+    """Return the parameters of `SPCATVCV` that have a value, without `dtype` and `n_jobs`."""
+    own = {name: getattr(options, name) for name in ("n_alphas", "min_sparsity", "cv", "rule")}
+    return {**model_parameters(options), **{name: value for name, value in own.items() if value is not None}}
+
+
+def _checked(tables: Tables, options: Options) -> Options:
     """Refuse options that no selection could use, and find the table of the groups."""
-    SPCATVCV(**options.search_parameters(), dtype=options.dtype).check()
+    SPCATVCV(**search_parameters(options), dtype=options.dtype).check()
     check_number(options)
     if options.scheduler is None:
         check_device(options.device)
     if options.alpha == "grid" and options.l1_ratio is not None and min(options.l1_ratio) <= 0:
         raise InputError(
-            "--l1-ratio holds 0: without an l1 penalty there is no alpha that kills everything to start "
-            "from; name the values with --alpha"
+            "--l1-ratio holds 0: without an l1 penalty there is no alpha that makes every loading zero to "
+            "start from; name the values with --alpha"
         )
     if options.scheduler is not None and not ADDRESS.fullmatch(options.scheduler):
         raise InputError(
             f"--scheduler {options.scheduler} is not an address with a port, such as tcp://host:8786"
         )
-    return replace(options, groups=find_groups(options, sources, tables))
+    return replaced(options, groups=find_groups(options, tables))
 
 
 def _select(
-    request: Request[SelectOptions], tables: Tables
+    request: Request, tables: Tables
 ) -> tuple[
     SampleSet, Groups, ComponentCurve | None, SPCATVCV, Bootstrap | None, tuple[SplitHalves | None, str]
 ]:
@@ -89,7 +102,8 @@ def _select(
         samples = request.read()
         groups = find_labels(options, samples, tables)
         labels = groups.labels
-        options = replace(options, cv=fold_count(options, labels))
+        if options.groups is None and labels is not None:  # not more folds than there are people or files
+            options = replaced(options, cv=min(options.cv, len(set(labels))))
         _check_folds(options, samples, labels)
         request.announce(samples)
         # every worker of a cluster gets the data once
@@ -103,7 +117,7 @@ def _select(
 
 @contextmanager
 def _cluster(address: str | None) -> Iterator[Any]:
-    """A client of the Dask cluster, connected before any data are read; None without an address."""
+    """Give a client of the Dask cluster, connected before any data are read; None without an address."""
     with ExitStack() as stack:
         client = None
         if address is not None:
@@ -114,7 +128,7 @@ def _cluster(address: str | None) -> Iterator[Any]:
         yield client
 
 
-def _check_folds(options: SelectOptions, samples: SampleSet, labels: Labels | None) -> None:
+def _check_folds(options: Options, samples: SampleSet, labels: Any) -> None:
     try:
         make_folds(options.cv, samples.matrix, groups=labels)
     except ValueError as error:
@@ -123,20 +137,20 @@ def _check_folds(options: SelectOptions, samples: SampleSet, labels: Labels | No
         ) from error
 
 
-def _compared(options: SelectOptions, samples: SampleSet, labels: Labels | None) -> SPCATVCV:
+def _compared(options: Options, samples: SampleSet, labels: Any) -> SPCATVCV:
     """Fit every setting on every fold, and all samples with the one that the rule chooses."""
     search = SPCATVCV(
         structure=samples.structure,
         dtype=samples.dtype,
         standardize=samples.adjustment.standardize,
-        n_jobs=options.n_workers,
-        **{**options.search_parameters(), "cv": _splitter(options, labels)},
+        n_jobs=n_workers(options),
+        **{**search_parameters(options), "cv": _splitter(options, labels)},
     )
     return search.fit(samples.matrix, groups=labels, confounds=samples.adjustment.confounds)
 
 
-def _splitter(options: SelectOptions, labels: Labels | None) -> Any:
-    """What cuts the samples into folds: as many as were asked for, shuffled or not where that was said."""
+def _splitter(options: Options, labels: Any) -> Any:
+    """Return the number of folds, or a splitter if `--shuffle` or `--no-shuffle` is given."""
     if options.shuffle is None:
         return options.cv
     from sklearn.model_selection import GroupKFold, KFold
@@ -145,10 +159,8 @@ def _splitter(options: SelectOptions, labels: Labels | None) -> Any:
     return kind(options.cv, shuffle=options.shuffle, random_state=options.seed if options.shuffle else None)
 
 
-def _resampled(
-    options: SelectOptions, samples: SampleSet, labels: Labels | None, model: SPCATV
-) -> Bootstrap | None:
-    """Fit resamples of the samples; None if none are wanted."""
+def _resampled(options: Options, samples: SampleSet, labels: Any, model: SPCATV) -> Bootstrap | None:
+    """Fit resamples of the samples; None with `--n-bootstraps 0`."""
     if options.n_bootstraps == 0:
         return None
     return bootstrap_components(
@@ -161,7 +173,7 @@ def _resampled(
 
 
 def _choice_text(search: SPCATVCV) -> str:
-    """The setting that was chosen and why, in two lines."""
+    """Return the chosen setting and the reason, in two lines."""
     best, results = search.best_index_, search.cv_results_
     explained = 100 * results["mean_test_explained"][best]
     above = 100 * (results["mean_test_error"][best] / np.nanmin(results["mean_test_error"]) - 1)
@@ -177,6 +189,6 @@ def _choice_text(search: SPCATVCV) -> str:
 
 
 def _stability_text(stability: Bootstrap) -> str:
-    """How alike the resampled fits are, in one line."""
+    """Return a line about the similarity of the resampled fits."""
     by_component = ", ".join(f"{value:.2f}" for value in stability.dice.mean(axis=0))
     return f"Resampled {len(stability.dice)} times: mean Dice index by component {by_component}"

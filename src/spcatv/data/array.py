@@ -10,8 +10,8 @@ import numpy as np
 from spcatv._util.threads import in_order, one_blas_thread, threads_for
 from spcatv._util.types import Array, FloatArray, IntArray
 from spcatv.data.base import BLOCK_ENTRIES, ColumnStatistics, Data, float_dtype, row_blocks
-from spcatv.kernels import products
-from spcatv.kernels.products import centred_panel, column_moments, dot, there_and_back, transpose_dot
+from spcatv.kernels import matvec
+from spcatv.kernels.matvec import centred_panel, column_moments, dot, there_and_back, transpose_dot
 
 T = TypeVar("T")
 
@@ -93,7 +93,7 @@ class ArrayData:
     ) -> tuple[FloatArray, FloatArray]:
         """``S = M V' - shift`` and ``S'M`` for ``M = X - 1 mean'``, sums of blocks in float64."""
         if len(vectors) <= FEW_VECTORS:
-            return products.there_and_back_many(self.array, self.samples, mean, vectors, shift)
+            return matvec.there_and_back_many(self.array, self.samples, mean, vectors, shift)
         scores, back = -shift.astype(np.float64), np.zeros(vectors.shape)
         thin, middle = vectors.astype(self.dtype), mean.astype(self.dtype)
         panels, is_centred = self._panels(PRODUCT_COLUMNS), not middle.any()

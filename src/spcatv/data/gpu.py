@@ -23,7 +23,7 @@ from spcatv.data.base import BLOCK_ENTRIES, ColumnStatistics, Data, float_dtype,
 from spcatv.data.blocked import BlockWork, Found, Work, check_finite, gathered
 from spcatv.data.memory import Budget, bytes_text
 from spcatv.data.stored import Block, MappedData, Reader, StoredData, StoreReader
-from spcatv.kernels.cuda_launch import gpu_kernel, launch, summed
+from spcatv.kernels.cuda.launch import gpu_kernel, launch, summed
 
 # What DLPack calls the memory of an NVIDIA GPU.
 DLPACK_CUDA = 2

@@ -16,7 +16,8 @@ from spcatv.decomposition.penalty import LoadingPenalty
 from spcatv.kernels.vectors import weighted_sum
 from spcatv.problem import LoadingProblem
 from spcatv.progress import SILENT, AlternationEnded, Listener
-from spcatv.solvers.warm import CertifiedLoading, WarmSolver
+from spcatv.solvers.base import CertifiedLoading
+from spcatv.solvers.warm import WarmSolver
 
 # A v-step needs to be better than the last one, not perfect: it stops at this share of the gap it
 # starts from, and never far below the tolerance.

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 import numpy.typing as npt
 
-from spcatv._util.devices import frozen, to_host
+from spcatv._util.devices import frozen
 from spcatv._util.types import FloatArray
 from spcatv.data import Products
-from spcatv.kernels.judge import structured_value
 from spcatv.kernels.vectors import lengths
 from spcatv.problem import LoadingProblem, Penalty, as_penalty
-from spcatv.problem.structured import has_structured_term
+from spcatv.problem.composite import has_structured_term
 from spcatv.solvers import Solver
 from spcatv.solvers.warm import WarmSolver, warm_solver
 from spcatv.structure import Structure
@@ -58,12 +57,9 @@ class LoadingPenalty:
 
     def value(self, v: FloatArray) -> float:
         """``l1 ||v||_1 + l2 ||v||_2^2 + tv s(v)``."""
-        penalty, weights = as_penalty(self.penalty), self.weights
-        if penalty.compiled_kernel is None:
-            structured = penalty.value(self.structure, self.structure.forward(to_host(v)))
-        else:
-            structured = structured_value(self.structure, v, penalty.compiled_kernel == "graphnet")
+        weights = self.weights
         magnitude, squares = lengths(v)
+        structured = as_penalty(self.penalty).value_at(self.structure, v)
         return weights.l1 * magnitude + weights.l2 * squares + weights.tv * structured
 
     def solver(self, method: str | Solver, dtype: npt.DTypeLike) -> WarmSolver:

@@ -20,7 +20,7 @@ from spcatv.decomposition.continuation import ComponentStart
 from spcatv.decomposition.journal import Recall, make_anew
 from spcatv.decomposition.penalty import LoadingPenalty
 from spcatv.decomposition.target import TARGET_L2, SparsityTarget
-from spcatv.kernels.workspaces import cached_layout
+from spcatv.kernels.workspace import cached_layout
 from spcatv.problem import as_penalty
 from spcatv.solvers.warm import WARM_TAU, WarmSolver
 from spcatv.structure import Structure

@@ -18,7 +18,7 @@ from scipy.special import ive
 from spcatv._util.devices import beside, to_host
 from spcatv._util.types import FloatArray
 from spcatv.data import CentredData, DataOperator, as_data, row_blocks
-from spcatv.kernels.workspaces import cached_layout
+from spcatv.kernels.workspace import cached_layout
 from spcatv.structure import Structure
 
 # A start needs no more digits than the alternation will look at.

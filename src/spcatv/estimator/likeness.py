@@ -11,7 +11,7 @@ from spcatv._util.types import FloatArray, IntArray
 from spcatv._util.warn import warn_user
 from spcatv.data import ArrayData, Data
 from spcatv.structure import Structure
-from spcatv.structure.neighbours import neighbour_pairs
+from spcatv.structure.regions import neighbour_pairs
 
 # Samples and pairs that are looked at: few, so that small data take no longer to fit. A choice of them is the
 # same for the same data.

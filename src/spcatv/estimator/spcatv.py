@@ -37,9 +37,8 @@ from spcatv.estimator.reportable import ReportMixin
 from spcatv.estimator.state import estimator_state, restore_estimator
 from spcatv.model import read_model, write_model
 from spcatv.problem import Penalty
-from spcatv.progress import listeners, listening, together
+from spcatv.progress import Printer, listeners, listening, together
 from spcatv.progress.callbacks import CallbackSupportMixin, fit_task, with_callbacks
-from spcatv.progress.printing import FitPrinter
 from spcatv.structure import as_structure
 
 
@@ -276,7 +275,7 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         array([0.7, 0.7])
         """
         check_parameters(self)
-        with listening(FitPrinter(int(self.verbose))) if self.verbose else nullcontext():
+        with listening(Printer("[SPCATV] ", int(self.verbose))) if self.verbose else nullcontext():
             return self._fit(X)
 
     def _fit(self, X: Any) -> SPCATV:

@@ -27,9 +27,8 @@ from spcatv.images.quality import RULES, fit_distances, warn_of_far
 from spcatv.images.spaces.base import Samples, default_names
 from spcatv.model import SavedModel, read_model
 from spcatv.problem import Penalty
-from spcatv.progress import SILENT, Event, FileRead, listening
+from spcatv.progress import SILENT, Printer, listening
 from spcatv.progress.callbacks import CallbackSupportMixin, forwarded_callbacks
-from spcatv.progress.printing import LinePrinter
 
 
 class ImageSPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEstimator):
@@ -571,7 +570,7 @@ def cohort_for(model: Any, imgs: Any, confounds: Any = None, exclude: str | Sequ
     """Read images as the parameters of an estimator ask for; or check a Cohort against them."""
     reading = _reading_of(model)
     if not isinstance(imgs, Cohort):
-        with listening(_ReadPrinter(model.verbose) if model.verbose else SILENT):
+        with listening(Printer("[ImageSPCATV] ", 2 * (model.verbose > 1)) if model.verbose else SILENT):
             return read_cohort(
                 imgs,
                 mask=model.mask,
@@ -600,17 +599,3 @@ def cohort_for(model: Any, imgs: Any, confounds: Any = None, exclude: str | Sequ
                 f"{name}={getattr(model, name)!r} does not match the Cohort; give it to read_cohort"
             )
     return imgs
-
-
-class _ReadPrinter(LinePrinter):
-    """Listener that prints messages and, if `verbose` is above 1, one line per image."""
-
-    def __init__(self, verbose: int) -> None:
-        super().__init__("[ImageSPCATV] ", steps=False)
-        self._verbose = verbose
-
-    def hear(self, event: Event, /) -> bool:
-        """Print the text of a message, or the name of an image."""
-        if isinstance(event, FileRead) and self._verbose > 1:
-            print(f"[ImageSPCATV] image {event.number}/{event.total}: {event.name}", flush=True)
-        return super().hear(event)

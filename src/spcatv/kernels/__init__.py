@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy.typing as npt
 
-from spcatv.kernels.base import GapShares, LoadingTerms, StepSizes, Workspace
-from spcatv.kernels.box import fits_a_box
-from spcatv.kernels.concat import ConcatWorkspace
+from spcatv.kernels.edge_layout import fits_incidence
 from spcatv.kernels.edges import EdgeWorkspace
 from spcatv.kernels.grid import GridWorkspace
-from spcatv.kernels.incidence import fits_incidence
-from spcatv.kernels.reference import ReferenceWorkspace
+from spcatv.kernels.grid_layout import fits_a_box
+from spcatv.kernels.numpy_fallback import ReferenceWorkspace
 from spcatv.kernels.sparse import SparseWorkspace
+from spcatv.kernels.workspace import ConcatWorkspace, GapShares, LoadingTerms, StepSizes, Workspace
 from spcatv.structure import ConcatStructure, EdgeStructure, GridStructure, Structure
 
 __all__ = [
@@ -34,7 +33,7 @@ def workspace_for(structure: Structure, terms: LoadingTerms, dtype: npt.DTypeLik
     For a penalty that has a compiled kernel it is a padded box, blocks of vertices or the sparse operator, in
     the given precision; for any other penalty it is the NumPy reference, in float64.
     """
-    if terms.penalty.compiled_kernel is None:
+    if terms.penalty.ball is None:
         return ReferenceWorkspace(structure, terms)
     if isinstance(structure, GridStructure) and fits_a_box(structure):
         return GridWorkspace(structure, terms, dtype)

@@ -1,4 +1,4 @@
-"""How kernels are compiled: one set of options for all."""
+"""Compilation of kernels: one set of options for all, and a cache on disk that survives damage."""
 
 from __future__ import annotations
 
@@ -18,11 +18,9 @@ from spcatv._util.warn import warn_user
 F = TypeVar("F", bound=Callable[..., Any])
 
 # Reassociation and contraction let loops use vector units. NaN and infinity are refused before a
-# kernel runs (and looked for afterwards), so the compiler may assume that there are none.
+# kernel runs, and checked for afterwards, so the compiler may assume that there are none.
 FAST_MATH = {"reassoc", "contract", "nsz", "arcp", "nnan", "ninf"}
-
-
-# The judge of all solvers must see a NaN where there is one.
+# The gap of a solver must be NaN where its input is.
 CAREFUL_MATH = {"reassoc", "contract", "nsz"}
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 REMEDY = (
@@ -34,31 +32,30 @@ wait_for_at_fork(global_compiler_lock)
 
 def kernel(function: F) -> F:
     """Compile a function of arrays and scalars: cached on disk, without the GIL, single-threaded."""
-    return _compile(function, FAST_MATH)
+    return cast(F, compiled(function, FAST_MATH, cached_as=function))
 
 
 def careful_kernel(function: F) -> F:
     """Compile a function that may meet NaN or infinity."""
-    return _compile(function, CAREFUL_MATH)
+    return cast(F, compiled(function, CAREFUL_MATH, cached_as=function))
 
 
 def inlined_kernel(function: F) -> F:
-    """Compile a part of other kernels, as often as they need it.
+    """Compile a function that becomes part of every kernel that calls it.
 
-    A call between compiled kernels would go to whichever copy of the callee this process has loaded first:
-    the one that was compiled alone, or one that was compiled again with a caller, in which sums may be in
-    another order. There are no such calls: a part becomes part of the kernel.
+    A call between two compiled kernels would go to the copy of the callee that this process has loaded first:
+    one that was compiled alone, or one that was compiled with a caller, which may add in another order.
     """
-    # Parts own no arrays. Without `_nrt` each would count a reference to every array that it sees, in memory
-    # that all threads share: they would wait for each other at every short run of voxels.
+    # These functions own no arrays. Without `_nrt=False` each call would count references to its arguments,
+    # in memory that all threads share: they would wait for each other.
     return njit(forceinline=True, fastmath=FAST_MATH, _nrt=False, **OPTIONS)(function)
 
 
 def read_only(array: Array) -> Array:
-    """A view that cannot be written.
+    """Return a read-only view.
 
-    Kernels are compiled for arrays that can be written and again for those that cannot, such as a memory map:
-    what they only read is always passed like this.
+    Numba compiles a kernel again for read-only arrays, such as memory maps: arrays that a kernel only reads
+    are always passed like this.
     """
     view = array.view()
     view.flags.writeable = False
@@ -88,10 +85,11 @@ class _KernelCache(FunctionCache):
             )
 
 
-def _compile(function: F, fast_math: set[str]) -> F:
-    compiled: Any = njit(fastmath=fast_math, **OPTIONS)(function)
+def compiled(function: Callable[..., Any], fast_math: set[str], *, cached_as: Callable[..., Any]) -> Any:
+    """Compile a function; the name and the code of `cached_as` identify it in the cache."""
+    dispatcher: Any = njit(fastmath=fast_math, **OPTIONS)(function)
     try:
-        compiled._cache = _KernelCache(function)
+        dispatcher._cache = _KernelCache(cached_as)
     except RuntimeError as error:
         if "no locator available" not in str(error):
             raise
@@ -100,6 +98,6 @@ def _compile(function: F, fast_math: set[str]) -> F:
             "compiled kernels cannot be kept between processes, because no folder for them is writable; "
             f"{REMEDY}",
             RuntimeWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
-    return cast(F, compiled)
+    return dispatcher

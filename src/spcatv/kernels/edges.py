@@ -15,20 +15,28 @@ import numpy as np
 import numpy.typing as npt
 
 from spcatv._util.threads import threads_for
-from spcatv._util.types import IntArray
-from spcatv.kernels.balls import into_ball, row_share, surely_into_ball
-from spcatv.kernels.base import ExactShares, GapShares, LoadingTerms, StepSizes
-from spcatv.kernels.compiled import inlined_kernel, kernel
-from spcatv.kernels.incidence import BLOCK, arrange, spread_blocks
-from spcatv.kernels.lanes import (
+from spcatv._util.types import FloatArray, IntArray
+from spcatv.kernels.compiled import inlined_kernel
+from spcatv.kernels.compiled_workspace import (
+    WORTH_SKIPPING,
+    PlacedWorkspace,
+    aligned_zeros,
+    into_ball,
+    penalty_of,
+    row_share,
+    surely_into_ball,
+)
+from spcatv.kernels.edge_layout import BLOCK, arrange, spread_blocks
+from spcatv.kernels.simd import (
     LANE_BYTES,
     WIDE,
     any_nonzero,
     gather,
-    gather_wide,
+    gather_as,
     lane_sum,
     larger,
     load,
+    load_as,
     load_wide,
     magnitude,
     smaller,
@@ -38,17 +46,8 @@ from spcatv.kernels.lanes import (
     weighed,
     weighed_at,
 )
-from spcatv.kernels.meeting import make_marks, meet
-from spcatv.kernels.team import ALL, on_team, own_parts, run_shares, this_kernel
-from spcatv.kernels.workspaces import (
-    ANISOTROPIC,
-    GRAPHNET,
-    ISOTROPIC,
-    WORTH_SKIPPING,
-    PlacedWorkspace,
-    aligned_zeros,
-    cached_layout,
-)
+from spcatv.kernels.thread_pool import make_marks, meet, own_parts, run_shares, shared_kernel
+from spcatv.kernels.workspace import ExactShares, GapShares, LoadingTerms, StepSizes, cached_layout
 from spcatv.structure import EdgeStructure
 
 # Blocks that are worth a thread, and blocks that are added up before they are added to the rest.
@@ -85,11 +84,11 @@ def _primal_pass(arrays: Any, incidence: Any, blocks: Any, steps: Any, part: Any
 
 @inlined_kernel
 def _dual_pass(
-    arrays: Any, incidence: Any, blocks: Any, steps: Any, kind: int, moved: Any, part: Any
+    arrays: Any, incidence: Any, blocks: Any, steps: Any, isotropic: bool, moved: Any, part: Any
 ) -> None:
     _y, _v, bar, dual, flow = arrays
     out_ptr, head, _in_ptr, _incoming, weight = incidence
-    one, sigma, rho, damping = steps[0], steps[1], steps[2], steps[3]
+    one, rho, pace, reach, sigma = steps[0], steps[1], steps[2], steps[3], steps[4]
     for b in range(part[0], part[1]):
         first, last = out_ptr[blocks[b]], out_ptr[blocks[b] + 1]
         for lane in range(0, BLOCK, LANE_BYTES // bar.itemsize):
@@ -100,78 +99,44 @@ def _dual_pass(
                 target = load(dual, e) + splat(sigma) * step
                 store(moved, e - first, target)
                 squares = squares + target * target
-            factor = splat(damping) if kind == GRAPHNET else into_ball(squares, one)
+            factor = into_ball(squares, reach, one)
             for e in range(first + lane, last, BLOCK):
                 target = load(moved, e - first)
-                if kind == ANISOTROPIC:
-                    factor = into_ball(target * target, one)
-                updated = splat(one - rho) * load(dual, e) + splat(rho) * factor * target
+                if not isotropic:
+                    factor = into_ball(target * target, reach, one)
+                updated = splat(one - rho) * load(dual, e) + splat(pace) * factor * target
                 store(dual, e, updated)
                 store(flow, e, weighed(updated, weight, e))
 
 
-@kernel
+@shared_kernel
 def _iterate(
     number: int,
     n_threads: int,
-    board: Any,
     arrays: Any,
     incidence: Any,
     blocks: Any,
     primal_steps: Any,
     dual_steps: Any,
-    kind: int,
+    isotropic: bool,
     n_iter: int,
     widest: int,
     marks: Any,
 ) -> None:
     """Do `n_iter` primal-dual iterations on a thread's part of the blocks, of at most `widest` slots."""
-    if number == ALL:
-        run_shares(this_kernel(), n_threads, board)
-        return
     part = own_parts(number, n_threads, len(blocks))
     moved = np.empty(widest, dtype=arrays[0].dtype)
     for iteration in range(n_iter):
         _primal_pass(arrays, incidence, blocks, primal_steps, part)
         meet(marks, number, n_threads, 2 * iteration + 1)
-        _dual_pass(arrays, incidence, blocks, dual_steps, kind, moved, part)
+        _dual_pass(arrays, incidence, blocks, dual_steps, isotropic, moved, part)
         meet(marks, number, n_threads, 2 * iteration + 2)
 
 
-@inlined_kernel
-def _summed(k: int, together: int, n_blocks: int) -> tuple[int, int]:
-    """The blocks that are added up to sum k, so many together."""
-    return k * together, min((k + 1) * together, n_blocks)
-
-
-@inlined_kernel
-def _smooth_shares(arrays: Any, incidence: Any, scalars: Any, busy: Any, part: Any) -> tuple[float, float]:
-    """Write w into `bar`, mark the blocks where v or w is not zero, and return q of v and ``||w||^2``."""
-    y, v, bar, _dual, _flow = arrays
-    coupling, half, low, high = scalars
-    smooth = 0.0
-    squares = 0.0
-    for block in range(part[0], part[1]):
-        busy[block] = False
-        for lane in range(0, BLOCK, LANE_BYTES // y.itemsize):
-            i = block * BLOCK + lane
-            z = _residual(arrays, incidence, coupling, block, lane)
-            b = smaller(larger(z, splat(low)), splat(high))
-            w = (z - b) * splat(half)
-            x = load(v, i)
-            store(bar, i, w)
-            smooth += lane_sum((x - w) * (x - w) + (splat(high) * magnitude(x) - b * x))
-            squares += lane_sum(w * w)
-            if any_nonzero(w) or any_nonzero(x):
-                busy[block] = True
-    return smooth, squares
-
-
-@kernel
-def _smooth_sums(
+@shared_kernel
+def _smooth_shares(
     number: int,
     n_threads: int,
-    board: Any,
     arrays: Any,
     incidence: Any,
     scalars: Any,
@@ -179,75 +144,93 @@ def _smooth_sums(
     together: int,
     sums: Any,
 ) -> None:
-    if number == ALL:
-        run_shares(this_kernel(), n_threads, board)
-        return
+    """Write w into `bar`, and mark the blocks where v or w is not zero.
+
+    The sums are q of v and ``||w||^2`` of `together` blocks each.
+    """
+    y, v, bar, _dual, _flow = arrays
+    coupling, half, low, high = scalars
     first, last = own_parts(number, n_threads, len(sums))
     for k in range(first, last):
-        part = _summed(k, together, len(busy))
-        sums[k, 0], sums[k, 1] = _smooth_shares(arrays, incidence, scalars, busy, part)
+        smooth = 0.0
+        squares = 0.0
+        for block in range(k * together, min((k + 1) * together, len(busy))):
+            busy[block] = False
+            for lane in range(0, BLOCK, LANE_BYTES // y.itemsize):
+                i = block * BLOCK + lane
+                z = _residual(arrays, incidence, coupling, block, lane)
+                b = smaller(larger(z, splat(low)), splat(high))
+                w = (z - b) * splat(half)
+                x = load(v, i)
+                store(bar, i, w)
+                smooth += lane_sum((x - w) * (x - w) + (splat(high) * magnitude(x) - b * x))
+                squares += lane_sum(w * w)
+                if any_nonzero(w) or any_nonzero(x):
+                    busy[block] = True
+        sums[k, 0], sums[k, 1] = smooth, squares
 
 
-@inlined_kernel
+@shared_kernel
 def _structured_shares(
-    arrays: Any, incidence: Any, blocks: Any, scalars: Any, kind: int, part: Any
-) -> tuple[float, float]:
-    """``h(Ax) + h*(dual) - dual'Ax`` for x = v and x = w."""
-    _y, v, w, dual, _flow = arrays
-    out_ptr, head, _in_ptr, _incoming, weight = incidence
-    zero, half = scalars
-    total_v = 0.0
-    total_w = 0.0
-    for b in range(part[0], part[1]):
-        block = blocks[b]
-        for lane in range(0, BLOCK, LANE_BYTES // v.itemsize):
-            own_v, own_w = load(v, block * BLOCK + lane), load(w, block * BLOCK + lane)
-            squares_v, squares_w = splat(zero), splat(zero)
-            share_v, share_w = splat(zero), splat(zero)
-            for e in range(out_ptr[block] + lane, out_ptr[block + 1], BLOCK):
-                row_v = weighed(gather(v, head, e) - own_v, weight, e)
-                row_w = weighed(gather(w, head, e) - own_w, weight, e)
-                own_dual = load(dual, e)
-                share_v = share_v + row_share(row_v, own_dual, half, kind)
-                share_w = share_w + row_share(row_w, own_dual, half, kind)
-                if kind == ISOTROPIC:
-                    squares_v = squares_v + row_v * row_v
-                    squares_w = squares_w + row_w * row_w
-            total_v += lane_sum(share_v + square_root(squares_v))
-            total_w += lane_sum(share_w + square_root(squares_w))
-    return total_v, total_w
-
-
-@kernel
-def _structured_sums(
     number: int,
     n_threads: int,
-    board: Any,
     arrays: Any,
     incidence: Any,
     blocks: Any,
-    scalars: Any,
-    kind: int,
+    weight: Any,
+    numbers: Any,
+    isotropic: bool,
     together: int,
     sums: Any,
 ) -> None:
-    if number == ALL:
-        run_shares(this_kernel(), n_threads, board)
-        return
+    """Sum ``h(Ax) + h*(dual) - dual'Ax`` for x = v and x = w, and ``h(Ax)`` if there is room.
+
+    `numbers` has the precision of the computation, which is not lower than that of the state.
+    """
+    _y, v, w, dual, _flow = arrays
+    out_ptr, head, _in_ptr, _incoming, _rounded = incidence
+    zero = numbers[0] - numbers[0]
     first, last = own_parts(number, n_threads, len(sums))
     for k in range(first, last):
-        part = _summed(k, together, len(blocks))
-        sums[k, 0], sums[k, 1] = _structured_shares(arrays, incidence, blocks, scalars, kind, part)
+        slack_v, slack_w, value_v, value_w = 0.0, 0.0, 0.0, 0.0
+        for b in range(k * together, min((k + 1) * together, len(blocks))):
+            block = blocks[b]
+            for lane in range(0, BLOCK, LANE_BYTES // numbers.itemsize):
+                own_v = load_as(v, block * BLOCK + lane, numbers)
+                own_w = load_as(w, block * BLOCK + lane, numbers)
+                squares_v, squares_w = splat(zero), splat(zero)
+                cost_v, cost_w = splat(zero), splat(zero)
+                share_v, share_w = splat(zero), splat(zero)
+                for e in range(out_ptr[block] + lane, out_ptr[block + 1], BLOCK):
+                    row_v = weighed(gather_as(v, head, e, numbers) - own_v, weight, e)
+                    row_w = weighed(gather_as(w, head, e, numbers) - own_w, weight, e)
+                    own_dual = load_as(dual, e, numbers)
+                    share_v = share_v + row_share(row_v, own_dual, numbers)
+                    share_w = share_w + row_share(row_w, own_dual, numbers)
+                    if isotropic:
+                        squares_v = squares_v + row_v * row_v
+                        squares_w = squares_w + row_w * row_w
+                    else:
+                        cost_v = cost_v + penalty_of(magnitude(row_v), numbers)
+                        cost_w = cost_w + penalty_of(magnitude(row_w), numbers)
+                if isotropic:
+                    cost_v = penalty_of(square_root(squares_v), numbers)
+                    cost_w = penalty_of(square_root(squares_w), numbers)
+                slack_v += lane_sum(share_v + cost_v)
+                slack_w += lane_sum(share_w + cost_w)
+                if sums.shape[1] > 2:
+                    value_v += lane_sum(cost_v)
+                    value_w += lane_sum(cost_w)
+        sums[k, 0], sums[k, 1] = slack_v, slack_w
+        if sums.shape[1] > 2:
+            sums[k, 2], sums[k, 3] = value_v, value_w
 
 
-@kernel
+@shared_kernel
 def _make_feasible(
-    number: int, n_threads: int, board: Any, arrays: Any, incidence: Any, radius: float, kind: int
+    number: int, n_threads: int, arrays: Any, incidence: Any, radius: float, isotropic: bool
 ) -> None:
     """Pull groups back whose norm, in float64, is above 1."""
-    if number == ALL:
-        run_shares(this_kernel(), n_threads, board)
-        return
     part = own_parts(number, n_threads, len(incidence[0]) - 1)
     _y, _v, _bar, dual, flow = arrays
     out_ptr, _head, _in_ptr, _incoming, weight = incidence
@@ -260,71 +243,15 @@ def _make_feasible(
             factor = surely_into_ball(squares, radius)
             for e in range(out_ptr[block] + lane, out_ptr[block + 1], BLOCK):
                 entry = load_wide(dual, e)
-                if kind == ANISOTROPIC:
+                if not isotropic:
                     factor = surely_into_ball(entry * entry, radius)
                 store(dual, e, factor * entry)
                 store(flow, e, weighed(load_wide(dual, e), weight, e))
 
 
-@inlined_kernel
-def _exact_structured(
-    x: Any, arrays: Any, incidence: Any, blocks: Any, weight: Any, kind: int, part: Any
-) -> tuple[float, float]:
-    """``h(Ax)`` and ``h(Ax) + h*(dual) - dual'Ax`` in float64."""
-    _y, _v, _bar, dual, _flow = arrays
-    out_ptr, head, _in_ptr, _incoming, _rounded = incidence
-    value = 0.0
-    slack = 0.0
-    for b in range(part[0], part[1]):
-        block = blocks[b]
-        for lane in range(0, BLOCK, WIDE):
-            own = load_wide(x, block * BLOCK + lane)
-            length = splat(0.0)
-            share = splat(0.0)
-            for e in range(out_ptr[block] + lane, out_ptr[block + 1], BLOCK):
-                row = weighed(gather_wide(x, head, e) - own, weight, e)
-                entry = load_wide(dual, e)
-                share = share + row_share(row, entry, 0.5, kind)
-                length = length + (magnitude(row) if kind == ANISOTROPIC else row * row)
-            if kind == ISOTROPIC:
-                length = square_root(length)
-                share = share + length
-            value += lane_sum(length)
-            slack += lane_sum(share)
-    return value, slack
-
-
-@kernel
-def _exact_sums(
-    number: int,
-    n_threads: int,
-    board: Any,
-    x: Any,
-    arrays: Any,
-    incidence: Any,
-    blocks: Any,
-    weight: Any,
-    kind: int,
-    together: int,
-    sums: Any,
-) -> None:
-    if number == ALL:
-        run_shares(this_kernel(), n_threads, board)
-        return
-    first, last = own_parts(number, n_threads, len(sums))
-    for k in range(first, last):
-        part = _summed(k, together, len(blocks))
-        sums[k, 0], sums[k, 1] = _exact_structured(x, arrays, incidence, blocks, weight, kind, part)
-
-
-@kernel
-def _exact_pull(
-    number: int, n_threads: int, board: Any, arrays: Any, incidence: Any, weight: Any, out: Any
-) -> None:
+@shared_kernel
+def _exact_pull(number: int, n_threads: int, arrays: Any, incidence: Any, weight: Any, out: Any) -> None:
     """``A'dual`` in float64 at the places."""
-    if number == ALL:
-        run_shares(this_kernel(), n_threads, board)
-        return
     part = own_parts(number, n_threads, len(incidence[0]) - 1)
     _y, _v, _bar, dual, _flow = arrays
     out_ptr, _head, in_ptr, incoming, _rounded = incidence
@@ -332,7 +259,7 @@ def _exact_pull(
         for lane in range(0, BLOCK, WIDE):
             total = splat(0.0)
             for e in range(in_ptr[block] + lane, in_ptr[block + 1], BLOCK):
-                total = total + weighed_at(gather_wide(dual, incoming, e), weight, incoming, e)
+                total = total + weighed_at(gather_as(dual, incoming, e, out), weight, incoming, e)
             for e in range(out_ptr[block] + lane, out_ptr[block + 1], BLOCK):
                 total = total - weighed(load_wide(dual, e), weight, e)
             store(out, block * BLOCK + lane, total)
@@ -363,12 +290,20 @@ class EdgeWorkspace(PlacedWorkspace):
         if self._weight is not None:
             np.multiply(self._dual, self._weight, out=self._flow)
 
-    def _sums(self, blocks: IntArray, function: Callable[..., None], *arguments: Any) -> tuple[float, float]:
-        """Sums of the two numbers that a kernel finds for every `SUMMED` blocks."""
-        sums = np.zeros((-(-len(blocks) // SUMMED), 2))
-        on_team(function, (*arguments, SUMMED, sums), _n_threads(blocks))
-        first, second = sums.sum(axis=0)
-        return float(first), float(second)
+    def _sums(
+        self, n_sums: int, blocks: IntArray, function: Callable[..., None], *arguments: Any
+    ) -> list[float]:
+        """Sum the numbers that a kernel computes for every `SUMMED` blocks."""
+        sums = np.zeros((-(-len(blocks) // SUMMED), n_sums))
+        run_shares(function, (*arguments, SUMMED, sums), _n_threads(blocks))
+        totals: list[float] = sums.sum(axis=0).tolist()
+        return totals
+
+    def _structured_sums(self, n_sums: int, weight: FloatArray | None, dtype: npt.DTypeLike) -> list[float]:
+        """Return the slacks of v and of w, and ``h(Av)`` and ``h(Aw)`` if `n_sums` is 4."""
+        blocks, numbers = self._parts_with_slack(), self._numbers(dtype)
+        what = (self._arrays, self._incidence, blocks, weight, numbers, self._isotropic)
+        return self._sums(n_sums, blocks, _structured_shares, *what)
 
     def advance(self, n_iter: int, steps: StepSizes) -> None:
         """Do `n_iter` primal-dual iterations on the active blocks."""
@@ -376,37 +311,32 @@ class EdgeWorkspace(PlacedWorkspace):
         threshold = tau * self._terms.threshold
         low = self._lower_bound(threshold)
         primal = self._steps(self._terms.coupling, tau, low, threshold, 1 / (1 + 2 * tau), rho)
-        dual = self._steps(1, sigma, rho, 1 / (1 + 0.5 * sigma))
+        dual = self._dual_steps(sigma, rho)
         blocks, n_threads = self._active, _n_threads(self._active)
-        what = self._arrays, self._incidence, blocks, primal, dual, self._kind
-        on_team(_iterate, (*what, n_iter, self._widest, make_marks(n_threads)), n_threads)
+        what = self._arrays, self._incidence, blocks, primal, dual, self._isotropic
+        run_shares(_iterate, (*what, n_iter, self._widest, make_marks(n_threads)), n_threads)
 
     def gap_shares(self) -> GapShares:
         """Compute the gap of v and of w, and find the active blocks."""
         coupling, threshold = self._terms.coupling, self._terms.threshold
-        arrays, incidence, kind = self._arrays, self._incidence, self._kind
         scalars = self._typed(coupling, 0.5, self._lower_bound(threshold), threshold)
-        smooth, squares = self._sums(self._all, _smooth_sums, arrays, incidence, scalars, self._busy)
+        look = (self._arrays, self._incidence, scalars, self._busy)
+        smooth, squares = self._sums(2, self._all, _smooth_shares, *look)
         active = spread_blocks(self._busy, self._layout.near_ptr, self._layout.near)
         self._active = active if len(active) < WORTH_SKIPPING * len(self._all) else self._all
-        blocks, constants = self._parts_with_slack(), self._typed(0, 0.5)
-        slack = (arrays, incidence, blocks, constants, kind)
-        share_v, share_w = self._sums(blocks, _structured_sums, *slack)
-        return GapShares(coupling * share_v, smooth, coupling * share_w, squares, self._conjugate(self._dual))
+        slack_v, slack_w = self._structured_sums(2, self._weight, self._dtype)
+        return GapShares(coupling * slack_v, smooth, coupling * slack_w, squares, self._conjugate(self._dual))
 
     def exact_shares(self, use_minimizer: bool) -> ExactShares:
         """Shares of the exact gap in float64."""
-        layout, coupling, kind = self._layout, self._terms.coupling, self._kind
-        arrays, incidence, radius = self._arrays, self._incidence, self._feasible_radius()
-        if kind != GRAPHNET:
-            on_team(_make_feasible, (arrays, incidence, radius, kind), _n_threads(self._all))
-        x = self._bar if use_minimizer else self._v
-        blocks = self._parts_with_slack()
-        exact = (x, arrays, incidence, blocks, layout.weight, kind)
-        value, slack = self._sums(blocks, _exact_sums, *exact)
+        layout, coupling = self._layout, self._terms.coupling
+        state, n_threads = (self._arrays, self._incidence), _n_threads(self._all)
+        if self._ball.is_bounded:
+            run_shares(_make_feasible, (*state, self._feasible_radius(), self._isotropic), n_threads)
+        sums = self._structured_sums(4, layout.weight, np.float64)
+        slack, value = sums[int(use_minimizer)], sums[2 + int(use_minimizer)]
         pull = np.empty(layout.n_places)
-        on_team(_exact_pull, (arrays, incidence, layout.weight, pull), _n_threads(self._all))
+        run_shares(_exact_pull, (*state, layout.weight, pull), n_threads)
         pull *= coupling
-        return ExactShares(
-            pull[layout.place], coupling * value, coupling * slack, self._conjugate(self._dual)
-        )
+        conjugate = self._conjugate(self._dual)
+        return ExactShares(pull[layout.place], coupling * value, coupling * slack, conjugate)

@@ -17,11 +17,18 @@ import numpy as np
 import numpy.typing as npt
 
 from spcatv._util.threads import threads_for
-from spcatv.kernels.balls import into_ball, row_share, surely_into_ball
-from spcatv.kernels.base import ExactShares, GapShares, LoadingTerms, StepSizes
-from spcatv.kernels.box import CHUNK, Spans, lay_out, spread
-from spcatv.kernels.compiled import inlined_kernel, kernel
-from spcatv.kernels.lanes import (
+from spcatv._util.types import FloatArray
+from spcatv.kernels.compiled import inlined_kernel
+from spcatv.kernels.compiled_workspace import (
+    WORTH_SKIPPING,
+    PlacedWorkspace,
+    into_ball,
+    penalty_of,
+    row_share,
+    surely_into_ball,
+)
+from spcatv.kernels.grid_layout import CHUNK, Spans, lay_out, spread
+from spcatv.kernels.simd import (
     LANE_BYTES,
     WIDE,
     any_nonzero,
@@ -29,6 +36,7 @@ from spcatv.kernels.lanes import (
     lane_sum,
     larger,
     load,
+    load_as,
     load_wide,
     magnitude,
     smaller,
@@ -36,16 +44,16 @@ from spcatv.kernels.lanes import (
     square_root,
     store,
 )
-from spcatv.kernels.meeting import arrive, make_marks, meet, wait_for
-from spcatv.kernels.team import ALL, on_team, own_parts, run_shares, this_kernel
-from spcatv.kernels.workspaces import (
-    ANISOTROPIC,
-    GRAPHNET,
-    ISOTROPIC,
-    WORTH_SKIPPING,
-    PlacedWorkspace,
-    cached_layout,
+from spcatv.kernels.thread_pool import (
+    arrive,
+    make_marks,
+    meet,
+    own_parts,
+    run_shares,
+    shared_kernel,
+    wait_for,
 )
+from spcatv.kernels.workspace import ExactShares, GapShares, LoadingTerms, StepSizes, cached_layout
 from spcatv.structure import GridStructure
 
 # Cells that are worth a thread.
@@ -118,14 +126,14 @@ def _dual_span_3d(
 ) -> None:
     """The isotropic dual step on a volume."""
     _y, _v, bar, dual = arrays
-    one, rho = steps[0], steps[1]
+    one, rho, pace, reach = steps[0], steps[1], steps[2], steps[3]
     a, b, c = dual[0], dual[1], dual[2]
     three_weights, two_strides = _in_registers(weights, strides)
     for i in range(first, last, LANE_BYTES // bar.itemsize):
         p = _moved(bar, a, edge_bits, three_weights[0], two_strides[0], 1, i)
         q = _moved(bar, b, edge_bits, three_weights[1], two_strides[1], 2, i)
         r = _moved(bar, c, edge_bits, three_weights[2], 1, 4, i)
-        factor = splat(rho) * into_ball(p * p + q * q + r * r, one)
+        factor = splat(pace) * into_ball(p * p + q * q + r * r, reach, one)
         keep = splat(one - rho)
         store(a, i, keep * load(a, i) + factor * p)
         store(b, i, keep * load(b, i) + factor * q)
@@ -134,25 +142,25 @@ def _dual_span_3d(
 
 @inlined_kernel
 def _dual_span(
-    arrays: Any, edge_bits: Any, weights: Any, strides: Any, first: int, last: int, steps: Any, kind: int
+    arrays: Any, bits: Any, weights: Any, strides: Any, first: int, last: int, steps: Any, isotropic: bool
 ) -> None:
-    """The dual step of any kind, on any number of axes."""
+    """Do the dual step on any number of axes."""
     _y, _v, bar, dual = arrays
-    one, rho, damping = steps[0], steps[1], steps[2]
+    one, rho, pace, reach = steps[0], steps[1], steps[2], steps[3]
     for i in range(first, last, LANE_BYTES // bar.itemsize):
-        factor = splat(damping)
-        if kind == ISOTROPIC:
+        factor = splat(pace)
+        if isotropic:
             squares = splat(one - one)
             for axis in range(len(strides)):
-                moved = _moved(bar, dual[axis], edge_bits, weights[axis], strides[axis], 1 << axis, i)
+                moved = _moved(bar, dual[axis], bits, weights[axis], strides[axis], 1 << axis, i)
                 squares = squares + moved * moved
-            factor = into_ball(squares, one)
+            factor = splat(pace) * into_ball(squares, reach, one)
         for axis in range(len(strides)):
             row = dual[axis]
-            moved = _moved(bar, row, edge_bits, weights[axis], strides[axis], 1 << axis, i)
-            if kind == ANISOTROPIC:
-                factor = into_ball(moved * moved, one)
-            store(row, i, splat(one - rho) * load(row, i) + splat(rho) * factor * moved)
+            moved = _moved(bar, row, bits, weights[axis], strides[axis], 1 << axis, i)
+            if not isotropic:
+                factor = splat(pace) * into_ball(moved * moved, reach, one)
+            store(row, i, splat(one - rho) * load(row, i) + factor * moved)
 
 
 @inlined_kernel
@@ -162,18 +170,17 @@ def _own_slabs(parts: Any, number: int, n_threads: int) -> tuple[int, int]:
     return parts[first], parts[last]
 
 
-@kernel
+@shared_kernel
 def _sweep(
     number: int,
     n_threads: int,
-    board: Any,
     arrays: Any,
     layout: Any,
     spans: Any,
     weights: Any,
     primal_steps: Any,
     dual_steps: Any,
-    kind: int,
+    isotropic: bool,
     n_iter: int,
     parts: Any,
     marks: Any,
@@ -184,9 +191,6 @@ def _sweep(
     The primal step of the first slab needs the dual variable of the slab before, and changes what the dual
     step of that slab reads; the dual step of the last slab stands to the slab behind it in the same way.
     """
-    if number == ALL:
-        run_shares(this_kernel(), n_threads, board)
-        return
     edge_bits, strides = layout
     start, stop, slab_ptr, _cells = spans
     pull_weights, step_weights = weights
@@ -206,23 +210,20 @@ def _sweep(
                 wait_for(marks, 2 * number + 2, iteration)
             for s in range(slab_ptr[slab - 1], slab_ptr[slab]):
                 begin, end = start[s], stop[s]
-                # with a constant kind, a loop does not ask for it at every cell
-                if kind == ISOTROPIC and is_volume:
+                # with a constant, a loop does not check it at every cell
+                if isotropic and is_volume:
                     _dual_span_3d(arrays, edge_bits, step_weights, strides, begin, end, dual_steps)
-                elif kind == ISOTROPIC:
-                    _dual_span(arrays, edge_bits, step_weights, strides, begin, end, dual_steps, ISOTROPIC)
-                elif kind == ANISOTROPIC:
-                    _dual_span(arrays, edge_bits, step_weights, strides, begin, end, dual_steps, ANISOTROPIC)
+                elif isotropic:
+                    _dual_span(arrays, edge_bits, step_weights, strides, begin, end, dual_steps, True)
                 else:
-                    _dual_span(arrays, edge_bits, step_weights, strides, begin, end, dual_steps, GRAPHNET)
+                    _dual_span(arrays, edge_bits, step_weights, strides, begin, end, dual_steps, False)
         arrive(marks, 2 * number + 1, iteration)
 
 
-@kernel
+@shared_kernel
 def _smooth_shares(
     number: int,
     n_threads: int,
-    board: Any,
     arrays: Any,
     strides: Any,
     spans: Any,
@@ -237,9 +238,6 @@ def _smooth_shares(
 
     The sums are q of v and ``||w||^2`` of every slab.
     """
-    if number == ALL:
-        run_shares(this_kernel(), n_threads, board)
-        return
     y, v, bar, dual = arrays
     start, stop, slab_ptr, _cells = spans
     half, low, high = scalars
@@ -266,60 +264,69 @@ def _smooth_shares(
     spread(busy, occupied, strides, v, bar, active, first, last)
 
 
-@kernel
+@shared_kernel
 def _structured_shares(
     number: int,
     n_threads: int,
-    board: Any,
     arrays: Any,
     edge_bits: Any,
     strides: Any,
     spans: Any,
     weights: Any,
-    scalars: Any,
-    kind: int,
+    numbers: Any,
+    isotropic: bool,
     sums: Any,
     parts: Any,
 ) -> None:
-    """``h(Ax) + h*(dual) - dual'Ax`` of every slab, for x = v and x = w."""
-    if number == ALL:
-        run_shares(this_kernel(), n_threads, board)
-        return
+    """Sum ``h(Ax) + h*(dual) - dual'Ax`` of every slab for x = v and x = w, and ``h(Ax)`` if there is room.
+
+    `weights` and `numbers` have the precision of the computation, which is not lower than that of the state.
+    """
     _y, v, w, dual = arrays
     start, stop, slab_ptr, _cells = spans
-    zero, half = scalars
+    zero = numbers[0] - numbers[0]
     first, last = _own_slabs(parts, number, n_threads)
     for slab in range(first, last):
-        total_v = 0.0
-        total_w = 0.0
+        slack_v, slack_w, value_v, value_w = 0.0, 0.0, 0.0, 0.0
         for s in range(slab_ptr[slab], slab_ptr[slab + 1]):
-            for i in range(start[s], stop[s], LANE_BYTES // v.itemsize):
+            for i in range(start[s], stop[s], LANE_BYTES // numbers.itemsize):
                 squares_v, squares_w = splat(zero), splat(zero)
+                cost_v, cost_w = splat(zero), splat(zero)
                 share_v, share_w = splat(zero), splat(zero)
-                own_v, own_w = load(v, i), load(w, i)
+                own_v, own_w = load_as(v, i, numbers), load_as(w, i, numbers)
                 for axis in range(len(strides)):
                     weight, ahead = splat(weights[axis]), i + strides[axis]
-                    row_v = keep_where(weight * (load(v, ahead) - own_v), edge_bits, i, 1 << axis)
-                    row_w = keep_where(weight * (load(w, ahead) - own_w), edge_bits, i, 1 << axis)
-                    own_dual = load(dual[axis], i)
-                    share_v = share_v + row_share(row_v, own_dual, half, kind)
-                    share_w = share_w + row_share(row_w, own_dual, half, kind)
-                    if kind == ISOTROPIC:
+                    step_v = weight * (load_as(v, ahead, numbers) - own_v)
+                    step_w = weight * (load_as(w, ahead, numbers) - own_w)
+                    row_v = keep_where(step_v, edge_bits, i, 1 << axis)
+                    row_w = keep_where(step_w, edge_bits, i, 1 << axis)
+                    own_dual = load_as(dual[axis], i, numbers)
+                    share_v = share_v + row_share(row_v, own_dual, numbers)
+                    share_w = share_w + row_share(row_w, own_dual, numbers)
+                    if isotropic:
                         squares_v = squares_v + row_v * row_v
                         squares_w = squares_w + row_w * row_w
-                total_v += lane_sum(share_v + square_root(squares_v))
-                total_w += lane_sum(share_w + square_root(squares_w))
-        sums[slab, 0], sums[slab, 1] = total_v, total_w
+                    else:
+                        cost_v = cost_v + penalty_of(magnitude(row_v), numbers)
+                        cost_w = cost_w + penalty_of(magnitude(row_w), numbers)
+                if isotropic:
+                    cost_v = penalty_of(square_root(squares_v), numbers)
+                    cost_w = penalty_of(square_root(squares_w), numbers)
+                slack_v += lane_sum(share_v + cost_v)
+                slack_w += lane_sum(share_w + cost_w)
+                if sums.shape[1] > 2:
+                    value_v += lane_sum(cost_v)
+                    value_w += lane_sum(cost_w)
+        sums[slab, 0], sums[slab, 1] = slack_v, slack_w
+        if sums.shape[1] > 2:
+            sums[slab, 2], sums[slab, 3] = value_v, value_w
 
 
-@kernel
+@shared_kernel
 def _make_feasible(
-    number: int, n_threads: int, board: Any, dual: Any, spans: Any, radius: float, kind: int, parts: Any
+    number: int, n_threads: int, dual: Any, spans: Any, radius: float, isotropic: bool, parts: Any
 ) -> None:
     """Pull groups back whose norm, in float64, is above 1."""
-    if number == ALL:
-        run_shares(this_kernel(), n_threads, board)
-        return
     start, stop, slab_ptr, _cells = spans
     first, last = _own_slabs(parts, number, n_threads)
     for s in range(slab_ptr[first], slab_ptr[last]):
@@ -332,58 +339,15 @@ def _make_feasible(
             for axis in range(len(dual)):
                 row = dual[axis]
                 entry = load_wide(row, i)
-                if kind == ANISOTROPIC:
+                if not isotropic:
                     factor = surely_into_ball(entry * entry, radius)
                 store(row, i, factor * entry)
 
 
-@kernel
-def _exact_structured(
-    number: int,
-    n_threads: int,
-    board: Any,
-    x: Any,
-    dual: Any,
-    edge_bits: Any,
-    strides: Any,
-    spans: Any,
-    weights: Any,
-    kind: int,
-    sums: Any,
-    parts: Any,
-) -> None:
-    """``h(Ax)`` and ``h(Ax) + h*(dual) - dual'Ax`` of every slab, in float64."""
-    if number == ALL:
-        run_shares(this_kernel(), n_threads, board)
-        return
-    start, stop, slab_ptr, _cells = spans
-    first, last = _own_slabs(parts, number, n_threads)
-    for slab in range(first, last):
-        value = 0.0
-        slack = 0.0
-        for s in range(slab_ptr[slab], slab_ptr[slab + 1]):
-            for i in range(start[s], stop[s], WIDE):
-                length = splat(0.0)
-                share = splat(0.0)
-                for axis in range(len(strides)):
-                    step = splat(weights[axis]) * (load_wide(x, i + strides[axis]) - load_wide(x, i))
-                    row = keep_where(step, edge_bits, i, 1 << axis)
-                    entry = load_wide(dual[axis], i)
-                    share = share + row_share(row, entry, 0.5, kind)
-                    length = length + (magnitude(row) if kind == ANISOTROPIC else row * row)
-                if kind == ISOTROPIC:
-                    length = square_root(length)
-                    share = share + length
-                value += lane_sum(length)
-                slack += lane_sum(share)
-        sums[slab, 0], sums[slab, 1] = value, slack
-
-
-@kernel
+@shared_kernel
 def _exact_pull(
     number: int,
     n_threads: int,
-    board: Any,
     dual: Any,
     position: Any,
     strides: Any,
@@ -393,9 +357,6 @@ def _exact_pull(
     parts: Any,
 ) -> None:
     """``c A'dual`` in float64, one entry per feature; the weights include c."""
-    if number == ALL:
-        run_shares(this_kernel(), n_threads, board)
-        return
     start, stop, slab_ptr, _cells = spans
     cells = np.empty(WIDE)
     first, last = _own_slabs(parts, number, n_threads)
@@ -445,16 +406,22 @@ class GridWorkspace(PlacedWorkspace):
         parts = spans.cut(threads_for(spans.cells[-1], THREAD_CELLS))
         n_threads = len(parts) - 1
         marks = (make_marks(n_threads),) if meets else ()
-        on_team(function, (*arguments, parts, *marks), n_threads)
+        run_shares(function, (*arguments, parts, *marks), n_threads)
 
     def _sums(
-        self, spans: Spans, function: Callable[..., None], *arguments: Any, meets: bool = False
-    ) -> tuple[float, float]:
-        """Sums over the slabs of the two numbers that a kernel finds for each."""
-        sums = np.zeros((len(spans.slab_ptr) - 1, 2))
+        self, n_sums: int, spans: Spans, function: Callable[..., None], *arguments: Any, meets: bool = False
+    ) -> list[float]:
+        """Sum the numbers that a kernel computes for every slab."""
+        sums = np.zeros((len(spans.slab_ptr) - 1, n_sums))
         self._on_slabs(spans, function, *arguments, sums, meets=meets)
-        first, second = sums.sum(axis=0)
-        return float(first), float(second)
+        totals: list[float] = sums.sum(axis=0).tolist()
+        return totals
+
+    def _structured_sums(self, n_sums: int, weights: FloatArray, dtype: npt.DTypeLike) -> list[float]:
+        """Return the slacks of v and of w, and ``h(Av)`` and ``h(Aw)`` if `n_sums` is 4."""
+        box, spans = self._box, self._parts_with_slack()
+        what = (self._arrays, box.edge_bits, box.strides, tuple(spans), weights, self._numbers(dtype))
+        return self._sums(n_sums, spans, _structured_shares, *what, self._isotropic)
 
     def advance(self, n_iter: int, steps: StepSizes) -> None:
         """Do `n_iter` primal-dual iterations on the active chunks."""
@@ -463,9 +430,9 @@ class GridWorkspace(PlacedWorkspace):
         layout = self._box.edge_bits, self._box.strides
         weights = self._pull_weights, (sigma * self._weights).astype(self._dtype)
         primal = self._steps(tau, self._lower_bound(threshold), threshold, 1 / (1 + 2 * tau), rho)
-        dual = self._steps(1, rho, 1 / (1 + 0.5 * sigma))
+        dual = self._dual_steps(sigma, rho)
         spans = self._active
-        arguments = (self._arrays, layout, tuple(spans), weights, primal, dual, self._kind, n_iter)
+        arguments = (self._arrays, layout, tuple(spans), weights, primal, dual, self._isotropic, n_iter)
         self._on_slabs(spans, _sweep, *arguments, meets=True)
 
     def gap_shares(self) -> GapShares:
@@ -476,23 +443,21 @@ class GridWorkspace(PlacedWorkspace):
         active = np.empty_like(self._busy)
         chunks = box.occupied, self._busy, active
         look = (arrays, box.strides, everywhere, self._pull_weights, scalars, chunks)
-        smooth, squares = self._sums(self._all, _smooth_shares, *look, meets=True)
+        smooth, squares = self._sums(2, self._all, _smooth_shares, *look, meets=True)
         few = np.count_nonzero(active) < WORTH_SKIPPING * self._n_occupied
         self._active = box.spans(active) if few else self._all
-        spans, constants = self._parts_with_slack(), self._typed(0, 0.5)
-        slack = (arrays, box.edge_bits, box.strides, tuple(spans), self._weights, constants, self._kind)
-        share_v, share_w = self._sums(spans, _structured_shares, *slack)
-        return GapShares(coupling * share_v, smooth, coupling * share_w, squares, self._conjugate(self._dual))
+        slack_v, slack_w = self._structured_sums(2, self._weights, self._dtype)
+        return GapShares(coupling * slack_v, smooth, coupling * slack_w, squares, self._conjugate(self._dual))
 
     def exact_shares(self, use_minimizer: bool) -> ExactShares:
         """Shares of the exact gap in float64."""
-        box, coupling, spans, kind = self._box, self._terms.coupling, self._parts_with_slack(), self._kind
-        dual, pull, everywhere = self._dual, np.empty(len(box.place)), tuple(self._all)
-        if kind != GRAPHNET:
-            self._on_slabs(self._all, _make_feasible, dual, everywhere, self._feasible_radius(), kind)
-        x = self._bar if use_minimizer else self._v
-        exact = (x, dual, box.edge_bits, box.strides, tuple(spans), box.axis_weights, kind)
-        value, slack = self._sums(spans, _exact_structured, *exact)
+        box, coupling, dual, everywhere = self._box, self._terms.coupling, self._dual, tuple(self._all)
+        if self._ball.is_bounded:
+            radius = self._feasible_radius()
+            self._on_slabs(self._all, _make_feasible, dual, everywhere, radius, self._isotropic)
+        sums = self._structured_sums(4, box.axis_weights, np.float64)
+        slack, value = sums[int(use_minimizer)], sums[2 + int(use_minimizer)]
+        pull = np.empty(len(box.place))
         pulled = (dual, box.place, box.strides, everywhere, self._exact_pull_weights, pull)
         self._on_slabs(self._all, _exact_pull, *pulled)
         return ExactShares(pull, coupling * value, coupling * slack, self._conjugate(dual))

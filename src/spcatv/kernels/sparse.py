@@ -1,4 +1,4 @@
-"""The kernel for any structure: passes over the rows of A, group by group, and of A', feature by feature."""
+"""Kernel for any structure: passes over the rows of A by group, and over those of A' by feature."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from spcatv._util.types import Array, FloatArray
-from spcatv.kernels.base import ExactShares, GapShares, LoadingTerms, StepSizes
+from spcatv._util.types import Array
 from spcatv.kernels.compiled import inlined_kernel, kernel
-from spcatv.kernels.judge import project_groups, structured_shares
-from spcatv.kernels.workspaces import GRAPHNET, CompiledWorkspace
+from spcatv.kernels.compiled_workspace import CompiledWorkspace
+from spcatv.kernels.duality_gap import project_groups, structured_shares, structured_sums
+from spcatv.kernels.workspace import ExactShares, GapShares, LoadingTerms, PlainState, StepSizes
 from spcatv.structure import Structure
 
 
@@ -40,14 +40,14 @@ def _primal_pass(
 def _dual_pass(
     group_ptr: Any, indptr: Any, indices: Any, data: Any, bar: Any, dual: Any, moved: Any, scalars: Any
 ) -> None:
-    zero, one, sigma, rho, damping, graphnet = scalars
+    zero, one, sigma, rho, damping, reach = scalars
     for g in range(len(group_ptr) - 1):
         squares = zero
         for r in range(group_ptr[g], group_ptr[g + 1]):
             row = _pull(indptr, indices, data, bar, r, zero)
             moved[r] = dual[r] + sigma * row
             squares += moved[r] * moved[r]
-        factor = damping if graphnet else one / max(one, np.sqrt(squares))
+        factor = damping / max(one, np.sqrt(reach * squares))
         for r in range(group_ptr[g], group_ptr[g + 1]):
             dual[r] += rho * (factor * moved[r] - dual[r])
 
@@ -68,26 +68,7 @@ def _smooth_shares(
     return smooth, squares
 
 
-@kernel
-def _structured_share(
-    group_ptr: Any, indptr: Any, indices: Any, data: Any, v: Any, dual: Any, zero: float, graphnet: bool
-) -> float:
-    total = 0.0
-    for g in range(len(group_ptr) - 1):
-        squares = zero
-        inner = zero
-        mismatch = zero
-        for r in range(group_ptr[g], group_ptr[g + 1]):
-            row = _pull(indptr, indices, data, v, r, zero)
-            squares += row * row
-            inner += row * dual[r]
-            off = row - dual[r] / 2
-            mismatch += off * off
-        total += mismatch if graphnet else np.sqrt(squares) - inner
-    return total
-
-
-class SparseWorkspace(CompiledWorkspace):
+class SparseWorkspace(PlainState, CompiledWorkspace):
     """Workspace over the sparse operator itself; works for every structure."""
 
     def __init__(self, structure: Structure, terms: LoadingTerms, dtype: npt.DTypeLike) -> None:
@@ -99,27 +80,13 @@ class SparseWorkspace(CompiledWorkspace):
         self._y, self._v, self._w, self._bar = np.zeros((4, structure.n_features), dtype=self._dtype)
         self._dual, self._moved = np.zeros((2, structure.n_rows), dtype=self._dtype)
 
-    def set_target(self, y: FloatArray) -> None:
-        """Take a new y."""
-        self._y[:] = y
-
-    def set_state(self, v: FloatArray, dual: FloatArray) -> None:
-        """Take v and a dual variable."""
-        self._v[:] = v
-        self._dual[:] = dual
-
-    def clear(self) -> None:
-        """Set v and the dual variable to zero."""
-        self._v[:] = 0
-        self._dual[:] = 0
-
     def advance(self, n_iter: int, steps: StepSizes) -> None:
         """Do `n_iter` primal-dual iterations."""
         tau, sigma, rho = steps
         threshold = tau * self._terms.threshold
         low = self._lower_bound(threshold)
         primal = self._typed(0, self._terms.coupling, tau, low, threshold, 1 / (1 + 2 * tau), rho)
-        dual = (*self._typed(0, 1, sigma, rho, 1 / (1 + 0.5 * sigma)), self._kind == GRAPHNET)
+        dual = self._typed(0, 1, sigma, rho, *self._ball.step_factors(sigma))
         for _ in range(n_iter):
             _primal_pass(*self._columns, self._y, self._v, self._bar, self._dual, primal)
             _dual_pass(self._group_ptr, *self._rows, self._bar, self._dual, self._moved, dual)
@@ -129,38 +96,25 @@ class SparseWorkspace(CompiledWorkspace):
         coupling, threshold = self._terms.coupling, self._terms.threshold
         scalars = self._typed(0, 0.5, coupling, self._lower_bound(threshold), threshold)
         smooth, squares = _smooth_shares(*self._columns, self._y, self._v, self._w, self._dual, scalars)
-        (zero,) = self._typed(0)
+        numbers = self._ball.value_factors()
         share_v, share_w = (
-            coupling
-            * _structured_share(self._group_ptr, *self._rows, x, self._dual, zero, self._kind == GRAPHNET)
+            coupling * structured_sums(self._group_ptr, self._rows, x, self._dual, numbers)[1]
             for x in (self._v, self._w)
         )
         return GapShares(share_v, smooth, share_w, squares, self._conjugate(self._dual))
 
     def exact_shares(self, use_minimizer: bool) -> ExactShares:
         """Shares of the exact gap in float64."""
-        coupling, graphnet = self._terms.coupling, self._kind == GRAPHNET
-        if not graphnet:
+        coupling = self._terms.coupling
+        if self._ball.is_bounded:
             exact = self._dual.astype(np.float64)
             project_groups(self._group_ptr, self._feasible_radius(), exact)
             self._dual[:] = exact
         dual = self._dual.astype(np.float64)
         x = (self._w if use_minimizer else self._v).astype(np.float64)
-        value, slack, _largest = structured_shares(self._structure, x, dual, graphnet)
+        value, slack, _largest = structured_shares(self._structure, x, dual, self._ball)
         pull = coupling * self._structure.adjoint(dual)
         return ExactShares(pull, coupling * value, coupling * slack, self._conjugate(dual))
-
-    def get_v(self) -> FloatArray:
-        """Return the iterate v."""
-        return self._v.astype(np.float64)
-
-    def get_w(self) -> FloatArray:
-        """Return the minimiser w of the last look."""
-        return self._w.astype(np.float64)
-
-    def get_dual(self) -> FloatArray:
-        """Return the dual variable."""
-        return self._dual.copy()
 
 
 def _csr_parts(matrix: sp.csr_array, dtype: np.dtype[Any]) -> tuple[Array, Array, Array]:

@@ -15,31 +15,25 @@ import numpy as np
 
 from spcatv._util.devices import on_gpu
 from spcatv._util.types import Array, FloatArray
-from spcatv.kernels import cuda_vectors
-from spcatv.kernels.compiled import careful_kernel, kernel, read_only
-from spcatv.kernels.team import ALL, on_ranges, own_range, run_shares, this_kernel
+from spcatv.kernels.compiled import read_only
+from spcatv.kernels.cuda import vectors as cuda_vectors
+from spcatv.kernels.thread_pool import careful_shared_kernel, own_range, run_on_ranges, shared_kernel
 
 # Entries that are added up before they are added to the rest.
 SUMMED = 1 << 14
 
 
-@kernel
-def _add_two(number: int, n_threads: int, board: Any, a: float, x: Any, b: float, y: Any, out: Any) -> None:
-    if number == ALL:
-        run_shares(this_kernel(), n_threads, board)
-        return
+@shared_kernel
+def _add_two(number: int, n_threads: int, a: float, x: Any, b: float, y: Any, out: Any) -> None:
     first, last = own_range(number, n_threads, len(out), SUMMED)
     own_x, own_y, own_out = x[first:last], y[first:last], out[first:last]
     for j in range(len(own_out)):
         own_out[j] = a * own_x[j] + b * own_y[j]
 
 
-@careful_kernel
-def _sums(number: int, n_threads: int, board: Any, x: Any, shift: float, sums: Any) -> None:
+@careful_shared_kernel
+def _sums(number: int, n_threads: int, x: Any, shift: float, sums: Any) -> None:
     """Sums of x, |x| and ``(x - shift)^2`` for every piece of the vector."""
-    if number == ALL:
-        run_shares(this_kernel(), n_threads, board)
-        return
     first, last = own_range(number, n_threads, len(x), SUMMED)
     for begin in range(first, last, SUMMED):
         total = 0.0
@@ -59,7 +53,7 @@ def _summed(x: FloatArray, shift: float = 0.0) -> FloatArray:
     if on_gpu(x):
         return cuda_vectors.sums(x, shift)
     sums = np.zeros((-(-len(x) // SUMMED), 3))
-    on_ranges(_sums, (read_only(x), shift, sums), len(x), cut=SUMMED)
+    run_on_ranges(_sums, (read_only(x), shift, sums), len(x), cut=SUMMED)
     return np.asarray(sums.sum(axis=0))
 
 
@@ -69,7 +63,7 @@ def weighted_sum(a: float, x: FloatArray, b: float, y: FloatArray) -> FloatArray
     if on_gpu(x):
         cuda_vectors.add_two(a, x, b, y, out)
         return out
-    on_ranges(_add_two, (a, read_only(x), b, read_only(y), out), len(out), cut=SUMMED)
+    run_on_ranges(_add_two, (a, read_only(x), b, read_only(y), out), len(out), cut=SUMMED)
     return out
 
 
@@ -78,7 +72,7 @@ def add_multiple(out: FloatArray, a: float, x: FloatArray) -> None:
     if on_gpu(out):
         cuda_vectors.add_two(1.0, out, a, x, out)
     else:
-        on_ranges(_add_two, (1.0, read_only(out), a, read_only(x), out), len(out), cut=SUMMED)
+        run_on_ranges(_add_two, (1.0, read_only(out), a, read_only(x), out), len(out), cut=SUMMED)
 
 
 def squared_length(x: FloatArray) -> float:
@@ -117,15 +111,12 @@ def all_finite(array: Array) -> bool:
     """Whether an array of floats in C order has neither NaN nor infinity."""
     flat = read_only(array.reshape(-1))
     n_finite = np.zeros(-(-len(flat) // SUMMED), dtype=np.int64)
-    on_ranges(_count_finite, (flat, np.finfo(flat.dtype).max, n_finite), len(flat), cut=SUMMED)
+    run_on_ranges(_count_finite, (flat, np.finfo(flat.dtype).max, n_finite), len(flat), cut=SUMMED)
     return int(n_finite.sum()) == len(flat)
 
 
-@careful_kernel
-def _count_finite(number: int, n_threads: int, board: Any, flat: Any, largest: Any, n_finite: Any) -> None:
-    if number == ALL:
-        run_shares(this_kernel(), n_threads, board)
-        return
+@careful_shared_kernel
+def _count_finite(number: int, n_threads: int, flat: Any, largest: Any, n_finite: Any) -> None:
     first, last = own_range(number, n_threads, len(flat), SUMMED)
     for begin in range(first, last, SUMMED):
         n = 0
@@ -149,16 +140,13 @@ def counts(x: FloatArray, *bounds: float) -> list[int]:
     if on_gpu(x):
         return cuda_vectors.counts(x, bounds)
     found = np.zeros((-(-len(x) // SUMMED), len(bounds)), dtype=np.int64)
-    on_ranges(_count, (read_only(x), np.array(bounds), found), len(x), cut=SUMMED)
+    run_on_ranges(_count, (read_only(x), np.array(bounds), found), len(x), cut=SUMMED)
     counted: list[int] = found.sum(axis=0).tolist()
     return counted
 
 
-@careful_kernel
-def _count(number: int, n_threads: int, board: Any, x: Any, bounds: Any, found: Any) -> None:
-    if number == ALL:
-        run_shares(this_kernel(), n_threads, board)
-        return
+@careful_shared_kernel
+def _count(number: int, n_threads: int, x: Any, bounds: Any, found: Any) -> None:
     first, last = own_range(number, n_threads, len(x), SUMMED)
     for begin in range(first, last, SUMMED):
         piece = x[begin : min(begin + SUMMED, last)]

@@ -3,17 +3,20 @@
 from spcatv.problem.loading import Certificate, Judgement, LoadingProblem
 from spcatv.problem.penalties import (
     PENALTIES,
+    BallPenalty,
     GraphNet,
     HuberTV,
     Penalty,
-    StructuredPenalty,
     TotalVariation,
     as_penalty,
 )
+from spcatv.structure.penalty import DualBall, StructuredPenalty
 
 __all__ = [
     "PENALTIES",
+    "BallPenalty",
     "Certificate",
+    "DualBall",
     "GraphNet",
     "HuberTV",
     "Judgement",

@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from spcatv._util.devices import as_vector, beside, frozen, on_gpu, to_host
 from spcatv._util.types import FloatArray
-from spcatv.kernels.cuda import adjoint
-from spcatv.kernels.judge import smooth_shares
+from spcatv.kernels.cuda.workspaces import adjoint
+from spcatv.kernels.duality_gap import smooth_shares
 from spcatv.kernels.vectors import squared_length
 from spcatv.problem.composite import CompositeProblem, GapKind
 from spcatv.problem.penalties import Penalty, as_penalty
@@ -214,7 +214,7 @@ class LoadingProblem(CompositeProblem):
             return float("inf")
         residual = v - self.y
         smooth = 0.5 * float(residual @ residual) + 0.5 * float(v @ v)
-        return smooth + self.structured_value(to_host(v)) + self.l1 * float(np.abs(v).sum())
+        return smooth + self.structured_value(v) + self.l1 * float(np.abs(v).sum())
 
     def _split(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Split z into the minimiser ``w`` for a dual variable and the l1 subgradient ``b``: z = 2 w + b."""

@@ -1,9 +1,9 @@
 """Progress: one set of events, and listeners that print, log, draw or stop (a leaf of the package).
 
-Code that works tells events; code that shows them is a `Listener`. ::
+Code that works sends events; code that shows them is a `Listener`. ::
 
     with listening(my_listener):
-        SPCATV(2).fit(X)  # my_listener hears every component and every alternation
+        SPCATV(2).fit(X)  # my_listener receives every component and every alternation
 """
 
 from spcatv.progress.events import (
@@ -16,9 +16,11 @@ from spcatv.progress.events import (
     StageAdvanced,
     StageStarted,
 )
-from spcatv.progress.listening import (
+from spcatv.progress.listeners import (
     SILENT,
     Listener,
+    Printer,
+    component_line,
     listeners,
     listening,
     messages_only,
@@ -37,8 +39,10 @@ __all__ = [
     "FileRead",
     "Listener",
     "Message",
+    "Printer",
     "StageAdvanced",
     "StageStarted",
+    "component_line",
     "listeners",
     "listening",
     "messages_only",

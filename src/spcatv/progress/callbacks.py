@@ -8,7 +8,7 @@ from typing import Any
 
 from spcatv._util.types import FloatArray
 from spcatv.progress.events import AlternationEnded, ComponentEnded, ComponentStarted, Event
-from spcatv.progress.listening import SILENT, Listener
+from spcatv.progress.listeners import SILENT, Listener
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks

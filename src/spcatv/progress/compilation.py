@@ -1,7 +1,6 @@
-"""Says that kernels are compiled: it takes a while, and nothing would be heard meanwhile.
+"""Message before kernels are compiled, which takes up to half a minute.
 
-Numba itself tells of a kernel that it is about to compile, and not of one that it finds in its cache. A
-process whose kernels are all there never comes here.
+Numba reports a kernel that it is about to compile, and not one that it finds in its cache.
 """
 
 from __future__ import annotations
@@ -10,35 +9,32 @@ from typing import Any
 
 from numba.core import event
 
-from spcatv.progress.listening import listeners, say
+from spcatv.progress.listeners import listeners, say
 
 
 class Announcer(event.Listener):
-    """Tells the listeners, once, when the first kernel of this package is about to be compiled."""
+    """Listener of Numba that sends one message, before the first kernel of this package is compiled."""
 
     def __init__(self) -> None:
         self._said = False
 
     def on_start(self, told: Any) -> None:
-        """Hear of a kernel that is about to be compiled."""
+        """Send the message, unless it was sent before or there is no listener."""
         kernel = told.data["dispatcher"]
-        if self._said or not listeners() or not _is_ours(kernel):
+        package = str(getattr(kernel.py_func, "__module__", "")).split(".")[0]
+        if self._said or not listeners() or package != "spcatv":
             return
         self._said = True
         how_often = "in every process" if kernel.stats.cache_path is None else "once per installation"
         say(f"compiling kernels for data like these: up to half a minute, {how_often}")
 
     def on_end(self, told: Any) -> None:
-        """Hear of a kernel that is compiled."""
-
-
-def _is_ours(kernel: Any) -> bool:
-    return str(getattr(kernel.py_func, "__module__", "")).split(".")[0] == "spcatv"
+        """Ignore the end of a compilation."""
 
 
 ANNOUNCER = Announcer()
 
 
 def announce_compilation() -> None:
-    """From now on, tell the listeners when kernels are compiled."""
+    """Announce compilations from now on."""
     event.register("numba:compile", ANNOUNCER)

@@ -1,46 +1,12 @@
-"""What can be heard while work goes on. All numbers count from 1."""
+"""Events of the work in progress. All numbers count from 1."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Any
 
-from spcatv._util.types import FloatArray
-
-
-class Diagnostics(Protocol):
-    """The figures of a fitted component that listeners show (`spcatv.decomposition.ComponentDiagnostics`)."""
-
-    @property
-    def objective(self) -> float:
-        """Penalised objective."""
-
-    @property
-    def relative_gap(self) -> float:
-        """Certified duality gap, relative to the scale of the loading problem."""
-
-    @property
-    def n_alternations(self) -> int:
-        """Alternations done."""
-
-    @property
-    def converged(self) -> bool:
-        """Whether the gap is within the tolerance."""
-
-    @property
-    def is_dead(self) -> bool:
-        """Whether the loading is zero."""
-
-    @property
-    def sparsity(self) -> float:
-        """Share of the loadings that are exactly zero."""
-
-    @property
-    def seconds(self) -> float:
-        """Wall-clock time."""
-
-    def global_remark(self, number: int) -> str:
-        """A sentence if component `number` is global, else an empty string."""
+if TYPE_CHECKING:
+    from spcatv._util.types import FloatArray
 
 
 @dataclass(frozen=True)
@@ -83,9 +49,9 @@ class ComponentStarted:
 
 @dataclass(frozen=True)
 class AlternationEnded:
-    """Alternation `number` of the current component is done. Stopping here leaves the component as it is.
+    """Alternation `number` of the current component, or of all components of a joint fit, is done.
 
-    In a joint fit, of all components.
+    A listener that stops here leaves the component as it is.
     """
 
     number: int
@@ -95,16 +61,16 @@ class AlternationEnded:
 
 @dataclass(frozen=True, eq=False)
 class ComponentEnded:
-    """Component `number` of `n_components` is done. Stopping here ends a deflation with those so far.
+    """Component `number` of `n_components` is done; a listener that stops here ends a deflation.
 
     `components` are the unit loading vectors of all components so far, shape (number, P). A joint fit ends
-    all of its components at once: they are those of all components, shape (n_components, P), and `mixing` is
-    the matrix C of their scores ``X V' C``.
+    all of its components at once: `components` then has shape (n_components, P), and `mixing` is the matrix C
+    of their scores ``X V' C``.
     """
 
     number: int
     n_components: int
-    diagnostics: Diagnostics
+    diagnostics: Any  # spcatv.decomposition.ComponentDiagnostics, which imports this package
     components: FloatArray
     mixing: FloatArray | None = None
 

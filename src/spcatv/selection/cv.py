@@ -30,8 +30,7 @@ from spcatv.estimator.remarks import warn_about, warn_of_count, warn_of_weights
 from spcatv.estimator.reportable import ReportMixin
 from spcatv.model.checkpoint import checkpointing
 from spcatv.problem import Penalty
-from spcatv.progress import StageStarted, listeners, listening, together
-from spcatv.progress.printing import LinePrinter
+from spcatv.progress import Printer, StageStarted, listeners, listening, together
 from spcatv.selection.components import ComponentCurve
 from spcatv.selection.folds import are_consecutive, make_folds, warn_of_order
 from spcatv.selection.path import WEIGHTS, PathFitter, way_to
@@ -294,7 +293,7 @@ transform_method, init, dtype, memory_limit, device, random_state
         >>> search.fit(X, groups=subject).best_params_
         {'sparsity': 0.6, 'smoothness': 1.0}
         """
-        printer = listening(LinePrinter("[SPCATVCV] ")) if self.verbose else nullcontext()
+        printer = listening(Printer("[SPCATVCV] ", 1)) if self.verbose else nullcontext()
         with checkpointing(self.checkpoint), printer:
             return self._fit(X, y, groups, confounds)
 

@@ -1,4 +1,4 @@
-"""What every solver returns (one result type, one status), and the monitor that makes it."""
+"""Results of the solvers, their status, and the monitor that makes them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spcatv._util.types import FloatArray
+from spcatv.problem import Certificate, LoadingProblem
 from spcatv.problem.composite import CompositeProblem
 
 
@@ -139,8 +140,32 @@ class Solution:
         return f"{figures}; {self.detail}" if self.detail else figures
 
 
+@dataclass(frozen=True, eq=False)
+class CertifiedLoading:
+    """A loading vector with its certificate, objective and exact gap for one problem."""
+
+    certificate: Certificate
+    value: float
+    gap: float
+    n_iter: int
+    status: Status = Status.CONVERGED
+    trace: tuple[TracePoint, ...] = ()
+    detail: str = ""
+
+    @property
+    def v(self) -> FloatArray:
+        """The loading vector, shape (n_features,)."""
+        return self.certificate.v
+
+    @classmethod
+    def judged(cls, problem: LoadingProblem, certificate: Certificate, n_iter: int) -> CertifiedLoading:
+        """Judge a certificate by a problem."""
+        judgement = problem.judge(certificate)
+        return cls(certificate, judgement.value, judgement.gap, n_iter)
+
+
 class Monitor:
-    """Watches a solver: its time, its target, its trace and the best certified point so far.
+    """Time, target, trace and best certified point of a running solver.
 
     `target` is ``tol * problem.scale()``, the gap to reach; `gap` is the smallest exact gap seen so far.
     """

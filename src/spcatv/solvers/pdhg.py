@@ -1,10 +1,13 @@
-"""The fast solver: the primal-dual iteration in float32, then in float64, then the dual gradient.
+"""Primal-dual hybrid gradient method: over-relaxed, with balanced steps (docs/method.md section 3.6).
 
-Each takes over where the one before it runs out of digits or stalls (docs/method.md section 3.6).
+The exact gap itself steers the step ratio: its dual share s and its primal share q show which side lags.
+That rule is a heuristic, and the certificate does not depend on it. The iteration runs in float32, then in
+float64; where it stalls, the accelerated dual gradient takes over.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,31 +15,208 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spcatv._util.devices import to_host
+from spcatv._util.devices import on_gpu, to_host
 from spcatv._util.types import FloatArray
-from spcatv.problem import Certificate, Judgement, LoadingProblem
-from spcatv.solvers.base import Solution, SolverError, Status, TracePoint, relative
+from spcatv.kernels import GapShares, LoadingTerms, StepSizes, Workspace, workspace_for
+from spcatv.kernels.cuda.workspaces import workspace_on_gpu
+from spcatv.kernels.vectors import absolute_sum
+from spcatv.problem import Certificate, LoadingProblem
+from spcatv.solvers.base import CertifiedLoading, Solution, SolverError, Status, TracePoint, relative
 from spcatv.solvers.dual import dual_gradient
-from spcatv.solvers.primal_dual import FIRST_TAU, PrimalDual
 
+# Iterations between two looks at the gap; the last of them is not relaxed, which gives exact zeros
+# and a feasible dual variable.
+ITERATIONS_PER_LOOK = 10
+# Above this multiple of the gap to reach, looks are rarer.
+FAR_AWAY = 30.0
+ITERATIONS_FAR_AWAY = 20
+RELAXATION = 1.9
+FIRST_TAU = 0.02
+# The step ratio moves by this factor when one share of the gap is over IMBALANCE times the other.
+TAU_FACTOR = 0.5
+IMBALANCE = 10.0
+# Looks that move the ratio are spaced geometrically: adapting at every look can cycle.
+SPACING = 1.15
+# Where the shares are balanced, but the logarithm of the gap falls by less than this many times tau per
+# iteration, v swings around flat parts of the map, and tau is what damps it: it rises, up to this step, and
+# does not fall below what it rose to until the gap hardly falls at a few decisions in a row.
+UNDERDAMPED, LARGEST_RAISED = 3.0, 0.01
+OVERDAMPED, OVERDAMPED_DECISIONS = 1.0, 3
+# Looks without 10 % progress after which the iteration counts as stalled: float32 runs out of
+# digits early, float64 gets the benefit of the doubt.
+PROGRESS = 0.9
+PATIENCE = {np.dtype(np.float32): 40, np.dtype(np.float64): 200}
 # Tolerances that float32 reaches with digits to spare.
 SINGLE_PRECISION_TOL = 1e-6
 # Scales between which float32 has room for the squares of a problem; its weights stay below the upper one.
 SINGLE_PRECISION_SCALES = (1e-30, 1e30)
 # Below this relative gap float64 itself has no digits left to give.
 ROUNDING_FLOOR = 1e-14
+# Largest number of iterations of one step of a sequence of problems.
+MAX_ITER = 20_000
+# A gap in float64 may exceed that in float32 by this factor, and the step still counts as solved.
+PRECISION_SLACK = 2.0
 
 
-@dataclass(frozen=True, eq=False)
-class Answer:
-    """What `PrimalDualSolver.solve` ended with, judged in float64."""
+@dataclass(frozen=True)
+class Run:
+    """What one call of `PrimalDual.run` did."""
 
-    certificate: Certificate
-    judgement: Judgement
-    status: Status
-    n_iter: int
-    trace: tuple[TracePoint, ...]
-    detail: str = ""
+    status: Status  # how it ended
+    n_iter: int  # iterations done
+    first_gap: float  # exact gap at the start, in the working precision
+    # whether the better candidate is the minimiser w of the dual point rather than the iterate v
+    use_minimizer: bool
+    trace: tuple[TracePoint, ...]  # every look at the gap, in the working precision
+
+
+class PrimalDual:
+    """A primal-dual iteration that can be stopped, given another y, and continued.
+
+    The y of the problem is the first target. The state has precision `dtype`; a penalty without a compiled
+    kernel is always computed in float64. `tau` is the primal step to go on with.
+    """
+
+    def __init__(self, problem: LoadingProblem, dtype: npt.DTypeLike) -> None:
+        terms = LoadingTerms(problem.tv, problem.l1, problem.positive, problem.structured_penalty)
+        self.tau = FIRST_TAU
+        make = workspace_on_gpu if on_gpu(problem.y) else workspace_for
+        self._workspace: Workspace = make(problem.structure, terms, dtype)
+        self._weights = problem.tv, problem.l1
+        self._feasible = True
+        self._lowest_tau = 0.0  # tau does not fall below this, from run to run
+        self.set_target(problem)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Precision of the state."""
+        return self._workspace.dtype
+
+    def set_target(self, problem: LoadingProblem) -> None:
+        """Continue with the y and the weights of another problem, from the state reached so far."""
+        if (problem.tv, problem.l1) != self._weights:
+            self._weights = problem.tv, problem.l1
+            self._workspace.set_weights(problem.tv, problem.l1)
+        self._workspace.set_target(problem.y)
+        # sigma tau times this is 1
+        self._curvature = problem.tv * problem.structure.norm_squared()
+        self._scale = problem.scale()
+
+    def set_state(self, v: FloatArray, dual: FloatArray, *, feasible: bool) -> None:
+        """Continue from v and a dual variable, feasible or not, with the step sizes found so far."""
+        self._workspace.set_state(v, dual)
+        self._feasible = feasible
+        self._lowest_tau = 0.0
+
+    def clear(self) -> None:
+        """Continue from zero."""
+        self._workspace.clear()
+        self._feasible = True
+        self._lowest_tau = 0.0
+
+    def dual(self) -> FloatArray:
+        """Return the dual variable, shape (n_rows,); feasible after `certificate`."""
+        return self._workspace.get_dual()
+
+    def certificate(self, problem: LoadingProblem, run: Run) -> Certificate:
+        """Return the loading vector that `run` ended with and its certificate, in float64."""
+        shares = self._workspace.exact_shares(run.use_minimizer)
+        v = self._workspace.get_w() if run.use_minimizer else self._workspace.get_v()
+        forbidden = problem.positive and bool((v < 0).any())
+        return Certificate(
+            v=v,
+            pull=shares.pull,
+            penalty=np.inf if forbidden else shares.structured_value + problem.l1 * absolute_sum(v),
+            structured_gap=np.inf if forbidden else shares.structured_gap,
+            conjugate=shares.conjugate,
+        )
+
+    def run(self, tol: float, max_iter: int, *, reduction: float = 0.0) -> Run:
+        """Iterate until the exact gap is at most ``max(tol, reduction * first gap)``."""
+        started = time.perf_counter()
+        balance = _Balance(self.tau, self._lowest_tau)
+        patience = PATIENCE[self.dtype]
+        trace: list[TracePoint] = []
+        best, last_progress, n_iter = np.inf, 0, 0
+        status: Status | None = None
+        if not self._feasible and max_iter > 0:
+            # a look needs a feasible dual variable, which every iteration ends with
+            n_iter += self._advance(1)
+        while status is None:
+            shares = self._workspace.gap_shares()
+            gap = min(shares.gap_v, shares.gap_w)
+            value = self._scale + (-shares.w_squared - shares.conjugate) + gap
+            trace.append(TracePoint(n_iter, value, gap, time.perf_counter() - started))
+            if not np.isfinite(gap):
+                raise SolverError(
+                    f"pdhg: the gap became {gap} at iteration {n_iter} (tau {self.tau:.3g}, "
+                    f"dtype {self.dtype}); the input is too large or too small for this precision"
+                )
+            if len(trace) == 1:
+                tol = max(tol, reduction * gap)
+            if gap < PROGRESS * best:
+                best, last_progress = gap, len(trace)
+            if gap <= tol:
+                status = Status.CONVERGED
+            elif n_iter >= max_iter:
+                status = Status.MAX_ITER
+            elif len(trace) - last_progress >= patience:
+                status = Status.STALLED
+            else:
+                self.tau, self._lowest_tau = balance.update(n_iter, shares)
+                # a run that ends at a share of its first gap is too short for long pauses
+                far = reduction == 0 and gap > FAR_AWAY * tol
+                pause = ITERATIONS_FAR_AWAY if far else ITERATIONS_PER_LOOK
+                n_iter += self._advance(min(pause, max_iter - n_iter))
+        return Run(status, n_iter, trace[0].gap, bool(shares.gap_w <= shares.gap_v), tuple(trace))
+
+    def _advance(self, n_iter: int) -> int:
+        sigma = 1.0 / (self.tau * self._curvature)
+        if n_iter > 1:
+            self._workspace.advance(n_iter - 1, StepSizes(self.tau, sigma, RELAXATION))
+        self._workspace.advance(1, StepSizes(self.tau, sigma, 1.0))
+        self._feasible = True
+        return n_iter
+
+
+class _Balance:
+    """Steers tau so that the dual and the primal share of the gap fall together, and fast."""
+
+    def __init__(self, tau: float, lowest: float) -> None:
+        self._tau, self._lowest = tau, lowest
+        self._dual_sum = self._primal_sum = 0.0
+        self._next = ITERATIONS_PER_LOOK
+        self._before: tuple[int, float] | None = None  # iteration and gap when tau was last reconsidered
+        self._n_slow = 0
+
+    def update(self, n_iter: int, shares: GapShares) -> tuple[float, float]:
+        """Take one look into account; return the tau to go on with, and the lowest one from now on."""
+        gap = min(shares.gap_v, shares.gap_w)
+        if self._before is None:
+            self._before = n_iter, gap
+            return self._tau, self._lowest
+        self._dual_sum += shares.structured_v
+        self._primal_sum += shares.smooth_v
+        if n_iter >= self._next:
+            since, gap_then = self._before
+            self._reconsider(math.log(gap_then / gap) / ((n_iter - since) * self._tau) if gap > 0 else np.inf)
+            self._before = n_iter, gap
+            self._dual_sum = self._primal_sum = 0.0
+            self._next = max(n_iter + ITERATIONS_PER_LOOK, int(SPACING * n_iter))
+        return self._tau, self._lowest
+
+    def _reconsider(self, decay: float) -> None:
+        """Move tau; `decay` is by how much the logarithm of the gap fell per iteration, in units of tau."""
+        self._n_slow = self._n_slow + 1 if decay < OVERDAMPED else 0
+        if self._n_slow >= OVERDAMPED_DECISIONS:
+            self._n_slow, self._lowest = 0, 0.0
+        raised = self._tau / TAU_FACTOR
+        if self._dual_sum > IMBALANCE * self._primal_sum:
+            self._tau = max(TAU_FACTOR * self._tau, self._lowest)
+        elif self._primal_sum > IMBALANCE * self._dual_sum:
+            self._tau = raised
+        elif decay < UNDERDAMPED and raised <= LARGEST_RAISED:
+            self._tau = self._lowest = raised
 
 
 class PrimalDualSolver:
@@ -73,6 +253,18 @@ class PrimalDualSolver:
         if self._iteration is not None:
             self._iteration.clear()
 
+    def steps(self) -> tuple[float, str]:
+        """Return the primal step, and the precision."""
+        return self._tau, self._dtype.name
+
+    def set_steps(self, steps: tuple[Any, ...]) -> None:
+        """Continue with this primal step and precision."""
+        self._tau, self._dtype = steps[0], np.dtype(steps[1])
+
+    def step(self, problem: LoadingProblem, tol: float, reduction: float = 0.0) -> CertifiedLoading:
+        """Solve one of a sequence of problems from the last state; the gap is confirmed in float64."""
+        return self.solve(problem, tol, MAX_ITER, reduction=reduction, slack=PRECISION_SLACK)
+
     def solve(
         self,
         problem: LoadingProblem,
@@ -81,7 +273,7 @@ class PrimalDualSolver:
         *,
         reduction: float = 0.0,
         slack: float = 1.0,
-    ) -> Answer:
+    ) -> CertifiedLoading:
         """Solve a problem from the last state, to the absolute gap `tol`.
 
         The problem has a structured term, and the structure and weights of all problems before it. `max_iter`
@@ -96,14 +288,14 @@ class PrimalDualSolver:
             seconds = time.perf_counter() - started
             again = self._iterate(problem, tol, max_iter - answer.n_iter, 0.0, slack)
             answer = _joined(answer, again, seconds)
-        hopeless = answer.judgement.gap <= ROUNDING_FLOOR * problem.scale()
+        hopeless = answer.gap <= ROUNDING_FLOOR * problem.scale()
         if answer.status is Status.STALLED and answer.n_iter < max_iter and not hopeless:
             return self._fall_back(problem, answer, tol, max_iter, time.perf_counter() - started)
         return answer
 
     def _iterate(
         self, problem: LoadingProblem, tol: float, max_iter: int, reduction: float, slack: float
-    ) -> Answer:
+    ) -> CertifiedLoading:
         """Iterate in the present precision, or in float64 if the numbers do not fit into float32."""
         iteration = self._prepared(problem)
         try:
@@ -124,7 +316,8 @@ class PrimalDualSolver:
             status = Status.STALLED
         # the last look was in the working precision: this is its gap in float64
         last = replace(run.trace[-1], value=judgement.value, gap=judgement.gap)
-        return Answer(certificate, judgement, status, run.n_iter, (*run.trace[:-1], last))
+        trace = (*run.trace[:-1], last)
+        return CertifiedLoading(certificate, judgement.value, judgement.gap, run.n_iter, status, trace)
 
     def _prepared(self, problem: LoadingProblem) -> PrimalDual:
         smallest, largest = SINGLE_PRECISION_SCALES
@@ -147,8 +340,8 @@ class PrimalDualSolver:
         self._start = (v, dual, True)
 
     def _fall_back(
-        self, problem: LoadingProblem, stalled: Answer, tol: float, max_iter: int, seconds: float
-    ) -> Answer:
+        self, problem: LoadingProblem, stalled: CertifiedLoading, tol: float, max_iter: int, seconds: float
+    ) -> CertifiedLoading:
         """Let the accelerated dual gradient continue from where the primal-dual iteration stalled."""
         # which works with the operator itself, on the CPU
         other = dual_gradient(
@@ -157,16 +350,19 @@ class PrimalDualSolver:
             max_iter=max_iter - stalled.n_iter,
             alpha0=to_host(self.dual()),
         )
-        certificate, judgement = stalled.certificate, stalled.judgement
-        if other.gap < stalled.judgement.gap:
+        certificate, value, gap = stalled.certificate, stalled.value, stalled.gap
+        if other.gap < gap:
             self._start = (other.v, other.alpha, True)
             certificate = problem.certificate(other.v, other.alpha)
             judgement = problem.judge(certificate)
-        further = Answer(certificate, judgement, other.status, other.n_iter, other.trace, other.detail)
+            value, gap = judgement.value, judgement.gap
+        further = CertifiedLoading(
+            certificate, value, gap, other.n_iter, other.status, other.trace, other.detail
+        )
         return _joined(stalled, further, seconds)
 
 
-def _joined(first: Answer, second: Answer, seconds: float) -> Answer:
+def _joined(first: CertifiedLoading, second: CertifiedLoading, seconds: float) -> CertifiedLoading:
     """Return the second answer with the history of both; the second began after so many seconds."""
     later = tuple(
         replace(point, iteration=point.iteration + first.n_iter, seconds=point.seconds + seconds)
@@ -200,11 +396,11 @@ def pdhg(
         solver.restart_from(v, dual, feasible=True)
     scale = problem.scale()
     answer = solver.solve(problem, tol * scale, max_iter)
-    gap = answer.judgement.gap
+    gap = answer.gap
     return Solution(
         v=answer.certificate.v,
         alpha=solver.dual(),
-        value=answer.judgement.value,
+        value=answer.value,
         gap=gap,
         relative_gap=relative(gap, scale),
         error_bound=float(np.sqrt(gap)),

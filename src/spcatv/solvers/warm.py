@@ -1,13 +1,12 @@
-"""Warm solvers: the alternation solves one loading problem after another.
+"""Warm-started solvers of a sequence of loading problems.
 
-The problems of one component differ in y alone, and less and less so. A warm solver keeps v, the
-dual variable and the step sizes from one to the next (docs/method.md section 4.1).
+The problems of one component differ in y alone, and less and less so. A warm solver keeps v, the dual
+variable and the step sizes from one to the next (docs/method.md section 4.1).
 """
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,37 +15,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from spcatv._util.devices import to_host
 from spcatv._util.types import FloatArray
-from spcatv.problem import Certificate, LoadingProblem
+from spcatv.problem import LoadingProblem
 from spcatv.solvers import Solver, solve
+from spcatv.solvers.base import CertifiedLoading
 from spcatv.solvers.pdhg import PrimalDualSolver
 
-# Primal step to start with at the answer to a similar problem: most of the way is done, and longer steps pay.
+# Primal step to start with at the solution of a similar problem: longer steps pay there.
 WARM_TAU = 0.04
-# Iterations that one step may take; the alternation goes on from wherever they lead.
-MAX_ITER = 20_000
-# A gap that float64 finds this many times larger than float32 does is still good enough for a step.
-PRECISION_SLACK = 2.0
-
-
-@dataclass(frozen=True, eq=False)
-class CertifiedLoading:
-    """A certified loading vector, its objective and exact gap for one problem, and the iterations it took."""
-
-    certificate: Certificate
-    value: float
-    gap: float
-    n_iter: int
-
-    @property
-    def v(self) -> FloatArray:
-        """The loading vector, shape (n_features,)."""
-        return self.certificate.v
-
-    @classmethod
-    def judged(cls, problem: LoadingProblem, certificate: Certificate, n_iter: int) -> CertifiedLoading:
-        """Judge a certificate by a problem."""
-        judgement = problem.judge(certificate)
-        return cls(certificate, judgement.value, judgement.gap, n_iter)
 
 
 class WarmSolver(Protocol):
@@ -108,24 +83,6 @@ class WarmClosedForm(Stateless):
         """Do nothing: there is no state."""
 
 
-class WarmPrimalDual(PrimalDualSolver):
-    """The fast solver, with the state and the step sizes of the step before."""
-
-    def step(self, problem: LoadingProblem, tol: float, reduction: float = 0.0) -> CertifiedLoading:
-        """Solve from the last state; the gap is confirmed in float64."""
-        answer = self.solve(problem, tol, MAX_ITER, reduction=reduction, slack=PRECISION_SLACK)
-        judgement = answer.judgement
-        return CertifiedLoading(answer.certificate, judgement.value, judgement.gap, answer.n_iter)
-
-    def steps(self) -> tuple[float, str]:
-        """Return the primal step, and the precision."""
-        return self._tau, self._dtype.name
-
-    def set_steps(self, steps: tuple[Any, ...]) -> None:
-        """Go on with this primal step and precision."""
-        self._tau, self._dtype = steps[0], np.dtype(steps[1])
-
-
 class WarmRestarts(Stateless):
     """Any solver of `spcatv.solvers.solve`, started from its last answer."""
 
@@ -168,5 +125,5 @@ def warm_solver(method: str | Solver, has_structure: bool, dtype: npt.DTypeLike)
     if not has_structure and isinstance(method, str) and method != "fista":
         return WarmClosedForm()
     if method in ("auto", "pdhg"):
-        return WarmPrimalDual(dtype)
+        return PrimalDualSolver(dtype)
     return WarmRestarts(method)

@@ -6,8 +6,7 @@ from spcatv.structure.convert import as_structure
 from spcatv.structure.graph import EdgeStructure, graph
 from spcatv.structure.grid import GridStructure, grid
 from spcatv.structure.groups import groups
-from spcatv.structure.mesh import mesh
-from spcatv.structure.shapes import icosphere
+from spcatv.structure.mesh import icosphere, mesh
 
 __all__ = [
     "ConcatStructure",

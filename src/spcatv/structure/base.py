@@ -1,4 +1,4 @@
-"""What every structure is: a sparse operator whose rows are divided into groups.
+"""Base class of the structures: a sparse operator whose rows are divided into groups.
 
 The structured penalty of docs/method.md section 2 is ``s(v) = sum_g ||A_g v||_2``. A `Structure`
 holds the stacked operator ``A`` and the boundaries of its groups; solvers see nothing else of it.
@@ -18,7 +18,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from spcatv._util.types import Array, FloatArray, IntArray
-from spcatv.structure.norm import spectral_norm_squared
+from spcatv.structure.bounds import spectral_norm_squared
 
 
 def read_only(array: Array) -> Array:
@@ -374,3 +374,26 @@ def _checked_boundaries(boundaries: Array, n_rows: int) -> IntArray:
             f"it starts at {boundaries[0]} and ends at {boundaries[-1]}"
         )
     return boundaries[np.diff(boundaries, prepend=-1) > 0]
+
+
+def difference_matrix(tail: IntArray, head: IntArray, weight: FloatArray, n_features: int) -> sp.csr_array:
+    """Return the operator whose row r is ``weight[r] * (v[head[r]] - v[tail[r]])``.
+
+    `tail` and `head` differ in every row, and weights are positive. Column indices are sorted.
+    """
+    n_rows = len(tail)
+    dtype = index_dtype(max(n_features, 2 * n_rows))
+    indices = np.empty((n_rows, 2), dtype=dtype)
+    np.minimum(tail, head, out=indices[:, 0], casting="same_kind")
+    np.maximum(tail, head, out=indices[:, 1], casting="same_kind")
+    data = np.empty((n_rows, 2))
+    np.copyto(data[:, 1], np.where(tail < head, weight, -weight))
+    np.negative(data[:, 1], out=data[:, 0])
+    indptr = np.arange(0, 2 * n_rows + 1, 2, dtype=dtype)
+    return sp.csr_array((data.ravel(), indices.ravel(), indptr), shape=(n_rows, n_features))
+
+
+def boundaries_from_counts(counts: IntArray) -> IntArray:
+    """Return group boundaries (int64, from 0) for groups of so many rows; empty groups are dropped."""
+    kept = counts[counts > 0]
+    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(kept, dtype=np.int64)])

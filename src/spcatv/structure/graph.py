@@ -10,9 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from spcatv._util.types import FloatArray, IntArray
-from spcatv.structure.base import Structure, index_dtype, read_only
-from spcatv.structure.difference import boundaries_from_counts, difference_matrix
-from spcatv.structure.norm import EXACT_DIMENSION, bound_from_products, round_up
+from spcatv.structure.base import Structure, boundaries_from_counts, difference_matrix, index_dtype, read_only
+from spcatv.structure.bounds import EXACT_DIMENSION, bound_from_products, round_up
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -13,9 +13,8 @@ import scipy.sparse as sp
 from scipy.ndimage import maximum_filter1d, minimum_filter1d
 
 from spcatv._util.types import Array, BoolArray, IntArray
-from spcatv.structure.base import Structure, index_dtype, read_only
-from spcatv.structure.difference import boundaries_from_counts, difference_matrix
-from spcatv.structure.norm import spectral_norm_squared
+from spcatv.structure.base import Structure, boundaries_from_counts, difference_matrix, index_dtype, read_only
+from spcatv.structure.bounds import spectral_norm_squared
 
 # 4 cos^2(pi / 16) = 3.85 is within 4 % of the 4 of an endless line.
 CUBE = 8

@@ -9,8 +9,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from spcatv._util.types import FloatArray, IntArray
-from spcatv.structure.base import MatrixStructure, from_matrix
-from spcatv.structure.difference import boundaries_from_counts
+from spcatv.structure.base import MatrixStructure, boundaries_from_counts, from_matrix
 
 
 def groups(

@@ -1,25 +1,55 @@
-"""What a structured penalty is: a convex function h of the operator rows ``z = A v``.
+"""Structured penalties: convex functions h of the operator rows ``z = A v``.
 
-A structure says which differences count and which of them belong together; a penalty says how much they
-cost. The base class stands here, beside `Structure`, because both the kernels, which iterate with a penalty,
-and the problems, which judge with it, have to know it. The penalties themselves are in
+A structure defines the differences and their groups; a penalty defines what they cost. The base class is
+here, beside `Structure`, because the kernels iterate with a penalty. The penalties themselves are in
 `spcatv.problem.penalties`.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from typing import ClassVar, Literal
+from typing import NamedTuple
 
 import numpy as np
 
+from spcatv._util.devices import to_host
 from spcatv._util.types import FloatArray
 from spcatv.structure.base import Structure
 
-# A dual variable this far outside of its set still counts as feasible.
+# Accept dual variables this far outside of their set as feasible.
 FEASIBILITY_SLACK = 1e-9
 
-CompiledKernel = Literal["tv", "graphnet"]
+
+class DualBall(NamedTuple):
+    """Conjugate ``h*(dual) = curvature/2 ||dual||^2`` on groups of norm at most `radius`.
+
+    The compiled kernels compute every penalty with such a conjugate: total variation has (0, 1), Huber-TV
+    (delta, 1) and GraphNet (1/2, infinity).
+    """
+
+    curvature: float
+    radius: float
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the radius is finite."""
+        return math.isfinite(self.radius)
+
+    def step_factors(self, sigma: float) -> tuple[float, float]:
+        """Return f and r such that a dual step multiplies a group by ``f / max(1, sqrt(r) * norm)``."""
+        damping = 1.0 / (1.0 + sigma * self.curvature)
+        return damping, (damping / self.radius) ** 2
+
+    def value_factors(self) -> tuple[float, float, float, float]:
+        """Return slope, corner, curve and ``curvature/2``.
+
+        A group of norm t costs ``slope * (t - u) + curve * u^2`` with ``u = min(t, corner)``.
+        """
+        curvature, radius = self
+        corner = curvature * radius if curvature > 0 else 0.0
+        curve = 0.5 / curvature if curvature > 0 else 0.0
+        return radius if self.is_bounded else 0.0, corner, curve, 0.5 * curvature
 
 
 class StructuredPenalty(ABC):
@@ -34,11 +64,11 @@ class StructuredPenalty(ABC):
 
     Attributes
     ----------
-    compiled_kernel : {"tv", "graphnet"} or None
-        The compiled kernel that computes this very penalty; ``None``: the NumPy reference kernel, which calls
-        the methods below.
+    ball : DualBall or None
+        The conjugate, if it has this form: the compiled kernels then compute the penalty. ``None``: the
+        NumPy kernel calls the methods below.
     quadratic : bool
-        Whether h is homogeneous of degree 2, so that its weight needs no unit; else it counts as a norm.
+        Whether h is homogeneous of degree 2, so that its weight needs no unit.
 
     Examples
     --------
@@ -53,8 +83,15 @@ class StructuredPenalty(ABC):
     (0.75, array([0., 1., 0.]))
     """
 
-    compiled_kernel: ClassVar[CompiledKernel | None] = None
-    quadratic: ClassVar[bool] = False
+    @property
+    def ball(self) -> DualBall | None:
+        """None: the conjugate has no such form."""
+        return None
+
+    @property
+    def quadratic(self) -> bool:
+        """False: h is not homogeneous of degree 2."""
+        return False
 
     @abstractmethod
     def value(self, structure: Structure, rows: FloatArray) -> float:
@@ -109,6 +146,10 @@ class StructuredPenalty(ABC):
             raise ValueError(
                 f"alpha is not dual feasible: it is {distance:.6g} away from its projection; project it first"
             )
+
+    def value_at(self, structure: Structure, v: FloatArray) -> float:
+        """``h(Av)`` of a loading vector, which may lie on a GPU."""
+        return self.value(structure, structure.forward(to_host(v)))
 
     def value_and_slack(self, structure: Structure, v: FloatArray, dual: FloatArray) -> tuple[float, float]:
         """``h(Av)`` and ``h(Av) + h*(dual) - dual'Av`` of a dual variable that is checked to be feasible."""

@@ -1,0 +1,263 @@
+"""Output of the command line: lines, warnings, errors, and progress on a terminal or in a log."""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TextIO
+
+from spcatv import progress
+from spcatv.cli.app import build_parser
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+logger = logging.getLogger("spcatv.cli")
+# Control characters, which begin escape sequences; marks that turn the direction of text; and bytes of file
+# names that are no text.
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+# Parameters of Python whose options have other names.
+_OTHER_NAMES = {"random_state": "--seed", "memory_limit": "--memory"}
+
+
+def printable(text: str) -> str:
+    """Return the text with everything that would move the cursor or colour the terminal written out."""
+    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def say(text: str, file: TextIO | None = None) -> None:
+    """Print lines without delay, to the standard output unless `file` is given."""
+    print(printable(text), file=sys.stdout if file is None else file, flush=True)
+
+
+def complain(kind: str, text: str) -> None:
+    """Print an error, a warning or a note on one line, with options in place of Python's parameters."""
+    say(f"spca-tv: {kind}: {in_options(' '.join(text.split()))}", sys.stderr)
+
+
+@cache
+def _flags() -> dict[str, str]:
+    commands = build_parser().commands
+    options = {**commands["select"].options, **commands["fit"].options}
+    return {name: option.action.option_strings[-1] for name, option in options.items()} | _OTHER_NAMES
+
+
+def in_options(text: str) -> str:
+    """Return a message of the library with options in place of parameters: ``n_init=3`` is ``--n-init 3``."""
+    flags = {name: f"--{name.replace('_', '-')}" for name in _flags()} | _OTHER_NAMES
+    text = re.sub(r"""global_signal=["']regress["']""", "--regress-global", text)
+    # messages that name both, as in (mask=, --mask) and resample=True (--resample)
+    text = re.sub(r"\b\w+=, (?=--[a-z])", "", text)
+    text = re.sub(r"""(?<![\w./-])\w+=[\w"']+ \((--[a-z][^()]*)\)""", r"\1", text)
+    name = rf"(?<![\w/.\"'=-])({'|'.join(sorted(flags, key=len, reverse=True))})"
+
+    def option(found: re.Match[str]) -> str:
+        value = found[2].strip("\"'")
+        if value in ("True", "False"):
+            return flags[found[1]].replace("--", "--no-" if value == "False" else "--", 1)
+        return f"{flags[found[1]]} {value}".rstrip()
+
+    text = re.sub(rf"""{name}=("[^"]*"|'[^']*'|[^\s,;:)]*)""", option, text)
+    return re.sub(rf"{name}(?![\w/=]|\.\w)", lambda found: _in_prose(found, flags), text)
+
+
+def _in_prose(found: re.Match[str], flags: dict[str, str]) -> str:
+    """Translate a name that is no English word, or one that begins the message."""
+    is_name = "_" in found[1] or (found.start() == 0 and found.string[found.end() :].startswith(" must"))
+    return flags[found[1]] if is_name else found[1]
+
+
+def show_page(file: Path) -> None:
+    """Open a page in the browser; on a machine without one, say what to do."""
+    import webbrowser  # imported here: it would slow down every command
+
+    if not webbrowser.open(file.resolve().as_uri()):
+        complain("note", f"no browser starts here; copy {file} to a machine with one, and open it there")
+
+
+@contextmanager
+def show_warnings() -> Iterator[None]:
+    """Print each warning once, on one line, in the style of the program."""
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        complain("warning", str(message))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("once")
+        # a person at a terminal can do nothing about files that other packages leave open
+        warnings.simplefilter("ignore", ResourceWarning)
+        warnings.showwarning = show
+        yield
+
+
+class Display:
+    """Listener (`spcatv.progress`) that shows nothing; the base of the displays that show something."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def hear(self, event: progress.Event, /) -> bool:
+        """Show an event, and never stop the work."""
+        return False
+
+
+class NoteDisplay(Display):
+    """Display of messages only."""
+
+    def hear(self, event: progress.Event, /) -> bool:
+        """Print the text of a message."""
+        if isinstance(event, progress.Message):
+            complain("note", event.text)
+        return False
+
+
+class LogDisplay(Display):
+    """Log of files, stages and components, and with ``verbose > 1`` of alternations.
+
+    Inside it, the log of the package goes to the terminal. Afterwards the logging of a Python program that
+    calls `main` is as it was.
+    """
+
+    def __init__(self, verbose: int = 1) -> None:
+        self._component = ""
+        self._package = logging.getLogger("spcatv")
+        self._level, self._level_before = logging.DEBUG if verbose > 1 else logging.INFO, logging.NOTSET
+
+    def __enter__(self) -> Self:
+        self._handler = logging.StreamHandler(sys.stderr)
+        self._handler.setFormatter(_PrintableFormatter("%(asctime)s %(message)s", "%H:%M:%S"))
+        self._package.addHandler(self._handler)
+        self._level_before = self._package.level
+        self._package.setLevel(self._level)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._package.removeHandler(self._handler)
+        self._package.setLevel(self._level_before)
+
+    def hear(self, event: progress.Event, /) -> bool:
+        """Log an event."""
+        match event:
+            case progress.FileRead():
+                logger.info("read %d of %d: %s", event.number, event.total, event.name)
+            case progress.StageStarted(title, None):
+                logger.info("%s", title)
+            case progress.StageStarted(title, total, unit):
+                logger.info("%s: %d %s", title, total, unit)
+            case progress.StageAdvanced(text) | progress.Message(text):
+                logger.info("%s", text)
+            case progress.ComponentStarted(number, n_components):
+                self._component = f"component {number} of {n_components}"
+            case progress.AlternationEnded(number, objective, gap):
+                figures = (number, objective, gap)
+                logger.debug(
+                    "%s, alternation %d: objective %.8g, relative gap %.2e", self._component, *figures
+                )
+            case progress.ComponentEnded(diagnostics=found):
+                logger.info("%s", progress.component_line(self._component, found))
+        return False
+
+
+class LiveDisplay(Display):
+    """Progress bar on a terminal, removed at the end: what is done, of how much, and the time left."""
+
+    def __init__(self, console: Console) -> None:
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+        self._bar = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            TextColumn("{task.fields[note]}"),
+            TimeRemainingColumn(compact=True, elapsed_when_finished=True),
+            console=console,
+            transient=True,
+            # what is printed appears above the bar, but goes to the terminal only if it was meant for it
+            redirect_stdout=sys.stdout.isatty(),
+        )
+        self._task = self._bar.add_task("Reading", total=None, note="")
+        self._component, self._share = progress.ComponentStarted(1, 1, 1.0), 0.0
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.stop()
+
+    def hear(self, event: progress.Event, /) -> bool:
+        """Redraw the line."""
+        update = self._bar.update
+        match event:
+            case progress.Message(text):
+                note = printable(f"spca-tv: note: {in_options(text)}")
+                self._bar.console.print(note, markup=False, highlight=False, soft_wrap=True)
+            case progress.FileRead(number, total):
+                update(self._task, completed=number, total=total, note=f"file {number}/{total}")
+            case progress.StageStarted(title, total, unit):
+                self._begin(title, total, "" if total is None else f"0 of {total} {unit}")
+            case progress.StageAdvanced(note):
+                update(self._task, advance=1, note=printable(note))
+            case progress.ComponentStarted(number, n_components):
+                if number == 1:
+                    self._begin("Fitting", n_components, "")
+                self._component, self._share = event, 0.0
+                self._show("")
+            case progress.AlternationEnded(number, _, gap):
+                # each start begins with a large gap again, but the bar must not go back
+                self._share = max(self._share, share_done(gap, self._component.tol))
+                self._show(f", alternation {number}, gap {gap:.0e}")
+            case progress.ComponentEnded():
+                self._share = 1.0
+                self._show(" done")
+        return False
+
+    def _begin(self, title: str, total: int | None, note: str) -> None:
+        # a bar without a total only moves to and fro
+        self._bar.remove_task(self._task)
+        self._task = self._bar.add_task(title, total=total, note=note)
+
+    def _show(self, figures: str) -> None:
+        number, n_components = self._component.number, self._component.n_components
+        note = f"component {number}/{n_components}{figures}"
+        self._bar.update(self._task, completed=number - 1 + self._share, note=note)
+
+
+def share_done(relative_gap: float, tol: float) -> float:
+    """Return how much of a component is done: 0 at a gap of 1 (the zero loading), 1 at `tol`.
+
+    The gap shrinks by a roughly constant factor per alternation, so its logarithm is linear in time.
+    """
+    if relative_gap <= tol:
+        return 1.0
+    return min(1.0, max(0.0, math.log(min(relative_gap, 1.0)) / math.log(tol)))
+
+
+def choose_display(quiet: bool, verbose: int) -> Display:
+    """Return the display for this run: a log if asked for, a live line on a terminal, else messages only."""
+    if quiet:
+        return Display()
+    if verbose:
+        return LogDisplay(verbose)
+    if not sys.stderr.isatty():
+        return NoteDisplay()
+    try:
+        from rich.console import Console
+    except ImportError:  # the live line is an optional comfort of the extra `images`
+        return NoteDisplay()
+    return LiveDisplay(Console(stderr=True))
+
+
+class _PrintableFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))

@@ -1,0 +1,327 @@
+"""Steps that `fit` and `select` share, from the options to the verdicts on the components."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spcatv._util.bids import group_noun
+from spcatv._util.matching import match_rows
+from spcatv._util.parameters import FIT, PENALISED_PARAMETERS, TARGET_PARAMETERS
+from spcatv._util.tables import TABLE_SUFFIXES, Table, read_table
+from spcatv.cli.arrays import read_array
+from spcatv.cli.config import Options, OptionTable, config_text, effective_options, refuse, replaced
+from spcatv.cli.display import choose_display, complain, say, show_warnings
+from spcatv.cli.images import IMAGE_DTYPE, read_images
+from spcatv.cli.inputs import SampleFiles, find_bids_images, participants_of, sample_files
+from spcatv.cli.parser import Column, InputError, input_errors
+from spcatv.cli.resume import KeptWork, is_finished, rerun_hint_on_interrupt
+from spcatv.estimator import SPCATV
+from spcatv.progress import StageStarted, listening, tell
+from spcatv.results import SampleSet, claimed_folder, writing_results
+from spcatv.results.layout import CONFIG
+from spcatv.selection import ComponentCurve, component_curve
+from spcatv.selection.components import most_components
+from spcatv.stability import SplitHalves, split_halves
+
+AUTO = "auto"
+# folds of --n-components auto
+N_FOLDS = 5
+# Splits of `--n-splits auto`, and the smallest numbers of samples and of groups for them: fewer than six
+# groups have no ten different halves.
+AUTO_SPLITS, LEAST_SAMPLES, LEAST_GROUPS = 10, 10, 6
+# Values of the data matrix up to which `fit` splits it unasked: each split takes about as long as the fit.
+MOST_VALUES = 50_000_000
+# options, besides --standardize, that an array does not go with
+OF_IMAGES = (
+    *("surface", "template", "confounds", "path_column", "exclude", "cache", "smoothing_fwhm", "resample"),
+    *("target_affine", "standardize_runs", "detrend", "high_pass", "low_pass", "t_r", "run_confounds"),
+)
+COLUMNS_OF_WHAT = "--confounds-columns names columns of a table: give the table with --confounds TSV"
+PLURAL = {"person": "people", "file": "files"}
+
+
+@dataclass(frozen=True)
+class Request:
+    """Options of a command, checked as far as possible without reading data."""
+
+    options: Options  # effective options
+    files: tuple[SampleFiles, ...] | None  # the files of every sample; ``None`` for an array
+    config: str  # the effective configuration
+    argv: tuple[str, ...]  # words of the command line
+    found: str = ""  # which files were found in a BIDS dataset, in one line
+
+    def is_finished(self) -> bool:
+        """Return whether `--resume` is given and the results of this run are there already."""
+        options = self.options
+        if not is_finished(options, self.files, self.config):
+            return False
+        if not options.quiet:
+            complain("note", f"the results in {options.output} are complete; nothing is left to do")
+        return True
+
+    @contextmanager
+    def claimed(self) -> Iterator[Path]:
+        """Give an empty folder that becomes the results folder in the end; until then, keep a checkpoint."""
+        options = self.options
+        note: Callable[[str], None] = (lambda text: None) if options.quiet else partial(complain, "note")
+        work = KeptWork(options, self.files, note)
+        claim = claimed_folder(options.output, overwrite=options.overwrite, note=note, beside=work)
+        with rerun_hint_on_interrupt(options.output, self.argv), claim as folder, work.active():
+            yield folder
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Show warnings and progress inside a ``with`` block."""
+        display = choose_display(self.options.quiet, self.options.verbose)
+        with show_warnings(), display, listening(display):
+            yield
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Show warnings, and name the results folder in errors of the system, while results are written."""
+        with show_warnings(), writing_results(self.options.output):
+            yield
+
+    def read(self) -> SampleSet:
+        """Read the samples."""
+        if self.files is None:
+            return read_array(self.options)
+        if self.found and not self.options.quiet:
+            say(self.found)
+        tell(StageStarted("Reading", len(self.files), "inputs"))
+        return read_images(self.options, self.files)
+
+    def announce(self, samples: SampleSet) -> None:
+        """Print what was read, and with which mask, before the work starts."""
+        if not self.options.quiet:
+            say(samples.summary)
+
+
+def make_request(arguments: argparse.Namespace, check: Callable[[Options], Options]) -> Request:
+    """Collect the options, and check them and the existence of files.
+
+    `check` gets the options, and returns the options to use; its ValueErrors and TypeErrors become an
+    InputError.
+    """
+    options, found = effective_options(arguments), ""
+    if options.bids is not None:
+        images, found = find_bids_images(options)
+        options = replaced(options, images=images)
+        if options.confounds_columns is not None and options.confounds is None:
+            options.confounds = participants_of(options.bids)
+            if options.confounds is None:
+                raise InputError(
+                    f"{options.bids} has no participants.tsv: name the table of --confounds-columns with "
+                    "--confounds"
+                )
+    if options.confounds_columns is not None and options.confounds is None:
+        raise InputError(COLUMNS_OF_WHAT)
+    if options.output is None:
+        raise InputError("no output folder: name one with --output DIR")
+    with input_errors(ValueError, TypeError):
+        options = check(options)
+    files = _files(options, arguments.options)
+    if files is not None and options.dtype is None:
+        options = replaced(options, dtype=IMAGE_DTYPE)  # the configuration records the effective value
+    config = config_text(options, arguments.options, files, name=CONFIG)
+    return Request(options, files, config, tuple(arguments.argv), found)
+
+
+def _files(options: Options, table: OptionTable) -> tuple[SampleFiles, ...] | None:
+    """Return the files of the samples, or None for an array; refuse options that do not go with them."""
+    if options.array is None:
+        refuse(options, table, ("shape", "voxel_size", "periodic"), "--array")
+        files = sample_files(options.images, path_column=options.path_column)
+        if options.surface is not None and options.template is not None:
+            raise InputError("give either --surface or --template, not both")
+        return files
+    if options.standardize:
+        raise InputError("--standardize can only be used with images; standardise the array yourself")
+    refuse(options, table, OF_IMAGES, "images")
+    return None
+
+
+def model_parameters(options: Options) -> dict[str, Any]:
+    """Return the parameters of `SPCATV` that have a value, without `dtype`."""
+    values = {name: getattr(options, name, None) for name in vars(FIT)}
+    given = {name: value for name, value in values.items() if value is not None and value != AUTO}
+    given |= {name: AUTO for name in ("solver", "method", "init", "transform_method") if values[name] == AUTO}
+    if options.regress_global:
+        given["global_signal"] = "regress"
+    if options.memory is not None:
+        given["memory_limit"] = options.memory
+    return {**given, "device": options.device, "random_state": options.seed}
+
+
+def check_number(options: Options) -> None:
+    """Refuse options that do not go with the way in which the number of components is given."""
+    if options.n_components != AUTO:
+        if options.max_components is not None:
+            raise InputError("--max-components goes with --n-components auto")
+    elif options.command == "fit" and isinstance(options.sparsity, tuple):
+        raise InputError("--n-components auto takes one --sparsity for all components")
+
+
+def with_number(options: Options, samples: SampleSet, groups: Any) -> tuple[Options, ComponentCurve | None]:
+    """Return the options with a number instead of "auto", and the curve that it was chosen by, if it was.
+
+    `select` compares settings with the number that the default setting of `fit` gives.
+    """
+    if options.n_components != AUTO:
+        return options, None
+    parameters = model_parameters(options)
+    if options.command != "fit":
+        ways = (*TARGET_PARAMETERS, *PENALISED_PARAMETERS)
+        parameters = {name: value for name, value in parameters.items() if name not in ways}
+    n_blocks = samples.matrix.shape[0] if groups is None else len(set(groups))
+    if n_blocks < 2:
+        raise InputError("--n-components auto needs at least two groups of samples")
+    try:
+        curve = component_curve(
+            SPCATV(structure=samples.structure, dtype=samples.dtype, **parameters),
+            samples.matrix,
+            max_components=options.max_components or most_components(n_blocks),
+            cv=min(N_FOLDS, n_blocks),
+            **parts_of(options, samples, groups),
+        )
+    except ValueError as error:
+        raise InputError(f"--n-components auto: {error}") from error
+    return replaced(options, n_components=curve.choice.n_components), curve
+
+
+def n_workers(options: Options) -> int | None:
+    """Return the number of workers on this machine; None for all workers of a cluster."""
+    return None if getattr(options, "scheduler", None) is not None else options.n_jobs
+
+
+def parts_of(options: Options, samples: SampleSet, groups: Any) -> dict[str, Any]:
+    """Return how folds, resamples and halves treat their samples, as arguments of the library."""
+    return {
+        "groups": groups,
+        "standardize": samples.adjustment.standardize,
+        "confounds": samples.adjustment.confounds,
+        "n_jobs": n_workers(options),
+    }
+
+
+def number_text(curve: ComponentCurve | None) -> list[str]:
+    """Return a line about the choice of the number of components; no line if it was given."""
+    if curve is None:
+        return []
+    return [f"Number of components: {curve.choice.n_components}. {curve.choice.reason}"]
+
+
+def verdicts(
+    options: Options, samples: SampleSet, model: SPCATV, groups: Any
+) -> tuple[SplitHalves | None, str]:
+    """Compare random halves of the samples as often as `--n-splits` says; samples of a group stay together.
+
+    Returns the halves, None if none were fitted; and the verdicts, one line per component, or the reason why
+    there are none.
+    """
+    if options.n_splits == 0:
+        return None, ""
+    reason = _objection(samples, groups) if options.n_splits == AUTO else ""
+    if not reason:
+        n_splits = AUTO_SPLITS if options.n_splits == AUTO else options.n_splits
+        parts = parts_of(options, samples, groups)
+        try:
+            halves = split_halves(
+                model, samples.matrix, n_splits=n_splits, random_state=options.seed, **parts
+            )
+            found = halves.reproducibility
+            return halves, "\n".join(f"Component {item.component + 1}: {item.sentence}" for item in found)
+        except ValueError as error:  # the fit of all samples is kept
+            reason = str(error)
+    return None, f"Not known which components are reproducible: {reason}."
+
+
+def _objection(samples: SampleSet, groups: Any) -> str:
+    """Say why no halves are compared unless a number of splits is given; empty if they are."""
+    n_samples, n_features = samples.matrix.shape
+    n_groups = n_samples if groups is None else len(set(groups))
+    if n_samples < LEAST_SAMPLES or n_groups < LEAST_GROUPS:
+        few = f"{n_samples} samples" if n_samples < LEAST_SAMPLES else f"{n_groups} groups of samples"
+        return f"random halves of {few} say little (--n-splits N compares them all the same)"
+    if n_samples * n_features > MOST_VALUES:
+        return (
+            f"the data are large ({n_samples:,} x {n_features:,}), and every split into random halves takes "
+            "about as long as the fit; ask for some with --n-splits N"
+        )
+    return ""
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Samples that stay together."""
+
+    # one per sample, equal for samples that stay together; None if all are on their own
+    labels: npt.NDArray[np.str_] | None
+    column: str | None = None  # the column of `--groups`
+    remark: str = ""  # how its rows were found
+
+
+def find_groups(options: Options, tables: dict[Path, Table]) -> Column | None:
+    """Return the table and the column that `--groups` names; None without groups. Tables go to `tables`.
+
+    If `--groups` names no table, it is the table of confounds, the only positional argument if that is a
+    table, or the participants of a BIDS dataset. An InputError says that no table has the column.
+    """
+    if options.groups is None:
+        return None
+    file, column = options.groups
+    files = _known_tables(options) if file is None else [file]
+    if not files:
+        raise InputError(
+            f"--groups {column}: name the table as well, as in --groups participants.tsv:{column}; only a "
+            "table of confounds, or one that names all images, is taken without being named"
+        )
+    tables |= {file: read_table(file) for file in files}
+    holding = [file for file in files if column in tables[file].columns]
+    if not holding:
+        tables[files[0]].column(column)  # raises an error that lists the columns
+    return Column(holding[0], column)
+
+
+def _known_tables(options: Options) -> list[Path]:
+    tables = [] if options.confounds is None else [options.confounds]
+    only = options.images[0] if len(options.images) == 1 else ""
+    if isinstance(only, str) and only.lower().endswith(TABLE_SUFFIXES):
+        tables.append(Path(only).expanduser())
+    participants = participants_of(options.bids)
+    return tables if participants is None else [*tables, participants]
+
+
+def find_labels(options: Options, samples: SampleSet, tables: dict[Path, Table]) -> Groups:
+    """Return the groups of the column of `--groups`; without it, samples of one person, or of one file."""
+    if options.groups is None:
+        return Groups(None if samples.groups is None else np.array(samples.groups))
+    file, column = options.groups
+    match = match_rows(tables[file], samples.names, path_column=options.path_column, wanted=column)
+    labels = np.array(tables[file].complete_cells(column, match.rows))
+    match.warn_if_guessed()
+    return Groups(labels, column, match.remark)
+
+
+def groups_text(samples: SampleSet, groups: Groups | None = None) -> list[str]:
+    """Return a line about the samples that stay together in splits and resamples, if any do."""
+    if groups is not None and groups.column is not None:
+        line = f"Groups: samples of one {groups.column} stay together in folds, resamples and halves"
+        return [f"{line} ({groups.remark})" if groups.remark else line]
+    labels = samples.groups
+    if labels is None:
+        return []
+    kind = group_noun(samples.names, labels)
+    return [
+        f"Groups: {len(labels)} samples of {len(set(labels))} {PLURAL[kind]}; those of one {kind} stay "
+        "together in folds, resamples and halves"
+    ]

@@ -1,0 +1,273 @@
+"""`spca-tv demo`: the simulated images of the paper, then simulated cohorts in files on real brains.
+
+The settings are those of docs/comparison.md. Only the public interface and the command line are used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import tempfile
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spcatv._util.files import replacing
+from spcatv._util.tables import aligned
+from spcatv._util.threads import one_blas_thread
+from spcatv._util.types import FloatArray
+from spcatv.cli import main
+from spcatv.cli.display import say, show_page
+from spcatv.cli.parser import InputError
+from spcatv.datasets import Dots, SimulatedCohort, make_dots, make_surface_cohort, make_volume_cohort
+from spcatv.estimator import SPCATV
+from spcatv.metrics import dice, loading_mse, match_components, reconstruction_error
+from spcatv.results.layout import component_maps, report_file
+
+PARTS = ("dots", "volume", "surface")
+N_COMPONENTS = 3
+# The dots are small, so most loadings should be zero. As in the paper, the features are standardised over all
+# samples, and nothing is centred again.
+DOTS: dict[str, Any] = {"sparsity": 0.9, "center": False}
+DOT_LABELS = ("component 1\ntwo upper dots", "component 2\ntwo lower dots", "component 3\nmiddle dot")
+N_PEOPLE = 60
+SNR = 0.7
+VOXEL_MM = 4
+# radius of the simulated regions in the volume and on the surface
+BALL_MM, DISC_MM = 16.0, 20.0
+TEMPLATE = "fsaverage5"
+FIT = ("--sparsity", "0.95", "--n-splits", "3", "--overwrite", "--quiet")
+COLOURS = "RdBu_r"
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Run the parts that are asked for, one after the other."""
+    folder: Path = arguments.output
+    parts = arguments.only or PARTS
+    _check_extras(parts)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise InputError(
+            f"cannot write to the output folder {folder} ({error.strerror}); choose another with --output"
+        ) from error
+    tell = (lambda text: None) if arguments.quiet else say
+    reports = []
+    if "dots" in parts:
+        run_dots(folder, arguments.seed, tell)
+    if "volume" in parts:
+        reports.append(run_volume(folder / "volume", arguments.seed, tell))
+    if "surface" in parts:
+        reports.append(run_surface(folder / "surface", arguments.seed, tell))
+    if arguments.open:
+        for report in reports:
+            show_page(report)
+
+
+def _check_extras(parts: Sequence[str]) -> None:
+    """Refuse to start without the packages that the parts need."""
+    extra, packages = "report", ["matplotlib"]
+    if set(parts) - {"dots"}:
+        extra, packages = "images,report", ["nibabel", "nilearn", "matplotlib", "jinja2"]
+    for package in packages:
+        try:
+            import_module(package)
+        except ImportError as error:
+            message = f'the demo needs {package}, which is not installed: pip install "spca-tv[{extra}]"'
+            raise RuntimeError(message) from error
+
+
+def run_dots(folder: Path, seed: int, tell: Callable[[str], None]) -> FloatArray:
+    """Fit the images of the paper with three methods, print a table, and draw ``loadings.png``.
+
+    Returns the loadings in the order and with the signs of the truth, shape (n_methods, n_components, P).
+    """
+    from sklearn.decomposition import TruncatedSVD
+
+    data = make_dots(random_state=seed)
+    train, test = data.split()
+    size = " x ".join(map(str, data.shape))
+    tell(f"Simulated images of {size} pixels, seed {seed}: {len(train)} to fit, {len(test)} held out.\n")
+    models: dict[str, Any] = {
+        "PCA": TruncatedSVD(N_COMPONENTS, algorithm="arpack", random_state=seed),
+        "Elastic-net PCA": SPCATV(N_COMPONENTS, smoothness=0.0, **DOTS),
+        "SPCA-TV": SPCATV(N_COMPONENTS, structure=data.shape, **DOTS),
+    }
+    rows, columns = [], {"Truth": ("", data.loadings)}
+    for name, model in models.items():
+        with one_blas_thread():
+            model.fit(train)
+        match = match_components(data.loadings, model.components_)
+        loadings = match.sign[:, None] * model.components_[match.order]
+        error = reconstruction_error(test, model.inverse_transform(model.transform(test)))
+        mse = float(loading_mse(data.loadings, loadings).mean())
+        overlap = float(np.mean(dice(data.loadings, loadings, norm_fraction=0.99)))
+        rows.append((name, f"{error:.2f}", f"{mse:.3f}", f"{overlap:.2f}", f"{np.mean(loadings == 0):.1%}"))
+        columns[name] = (f"held-out error {error:.1f}\nMSE {mse:.2f}, Dice {overlap:.2f}", loadings)
+    tell(aligned(("method", "held-out error", "loading MSE", "Dice", "zeros"), rows) + "\n")
+    with replacing(folder / "loadings.png") as temporary:
+        draw_dots(data, columns).savefig(temporary, format="png", dpi=160)
+    tell(f"Picture: {folder / 'loadings.png'}\n")
+    return np.array([loadings for _, loadings in columns.values()][1:])
+
+
+def draw_dots(data: Dots, columns: dict[str, tuple[str, FloatArray]]) -> Any:
+    """Draw loadings as images: one column per method with a note, one row per component.
+
+    All loadings have unit norm and share one colour scale; thin outlines show where the true dots are.
+    """
+    from matplotlib.figure import Figure
+    from scipy.ndimage import gaussian_filter
+
+    norms = np.linalg.norm(data.loadings, axis=1)
+    limit = float((data.loadings / norms[:, None]).max())
+    figure = Figure(figsize=(2.0 * len(columns) + 1.2, 6.7), layout="constrained")
+    grid = figure.subplots(N_COMPONENTS, len(columns), squeeze=False)
+    for panels, (name, (note, loadings)) in zip(grid.T, columns.items(), strict=True):
+        panels[0].set_title(name, fontsize=12, fontweight="bold", pad=29)
+        where: dict[str, Any] = {"xycoords": "axes fraction", "ha": "center", "va": "bottom"}
+        panels[0].annotate(note, (0.5, 1.03), fontsize=8.5, color="0.35", **where)
+        for axes, loading, truth in zip(panels, loadings, data.loadings, strict=True):
+            values = (loading / np.linalg.norm(loading)).reshape(data.shape)
+            image = axes.imshow(values, cmap=COLOURS, vmin=-limit, vmax=limit, interpolation="nearest")
+            # the half height of the smoothed indicator is a smooth circle; that of the indicator has steps
+            outline = gaussian_filter(truth.reshape(data.shape), 1.0)
+            axes.contour(outline, [0.5], colors="0.25", linewidths=0.7)
+            axes.set(xticks=[], yticks=[])
+            axes.spines[:].set(color="0.6", linewidth=0.7)
+    for axes, label in zip(grid[:, 0], DOT_LABELS, strict=True):
+        axes.set_ylabel(label, fontsize=9.5, labelpad=8)
+    bar = figure.colorbar(image, ax=grid, shrink=0.55, aspect=28, pad=0.015, extend="both")
+    bar.set_label("loading (unit norm)", fontsize=9.5)
+    bar.ax.tick_params(labelsize=8.5)
+    return figure
+
+
+def run_volume(folder: Path, seed: int, tell: Callable[[str], None]) -> Path:
+    """Simulate grey matter of MNI152 as NIfTI files, fit them, and return the report."""
+    import nibabel as nib
+    from nilearn.datasets import load_mni152_gm_mask
+    from nilearn.plotting import plot_glass_brain
+
+    image = load_mni152_gm_mask(resolution=VOXEL_MM)
+    mask = np.asarray(image.dataobj) != 0
+    cohort = make_volume_cohort(
+        mask, N_PEOPLE, voxel_size=VOXEL_MM, radius=BALL_MM, snr=SNR, dtype=np.float32, random_state=seed
+    )
+    tell(f"Grey matter of the MNI152 template, {int(mask.sum()):,} voxels of {VOXEL_MM} mm. {_about(cohort)}")
+    source = _fresh(folder / "input")
+    nib.save(nib.Nifti1Image(mask.astype(np.uint8), image.affine), source / "mask.nii.gz")
+    for number, row in enumerate(cohort.X, start=1):
+        values = np.zeros(mask.shape, dtype=np.float32)
+        values[mask] = row
+        nib.save(nib.Nifti1Image(values, image.affine), source / f"sub-{number:02d}_map.nii.gz")
+    inputs = [str(source / "sub-*_map.nii.gz"), "--mask", str(source / "mask.nii.gz")]
+    results = _fit(folder, inputs, tell)
+    maps = nib.load(component_maps(results)[0])
+
+    def draw(figure: Any, row: Any, number: int) -> None:
+        plot_glass_brain(maps.slicer[..., number], figure=figure, axes=row[0], plot_abs=False, cmap=COLOURS)
+
+    return _shown(results, np.asarray(maps.get_fdata())[mask].T, cohort, draw, tell)
+
+
+def run_surface(folder: Path, seed: int, tell: Callable[[str], None]) -> Path:
+    """Simulate the cortex of fsaverage5 as GIFTI files, fit them, and return the report."""
+    import nibabel as nib
+    from nilearn.datasets import load_fsaverage
+    from nilearn.plotting import plot_surf_stat_map
+
+    sides = load_fsaverage(TEMPLATE)["pial"].parts
+    left, right = sides["left"], sides["right"]
+    n_left = len(left.coordinates)
+    coords = np.vstack([left.coordinates, right.coordinates])
+    triangles = np.vstack([left.faces, right.faces + n_left])
+    cohort = make_surface_cohort(
+        coords, triangles, N_PEOPLE, radius=DISC_MM, snr=SNR, dtype=np.float32, random_state=seed
+    )
+    tell(f"Cortex of {TEMPLATE}, {len(coords):,} vertices of two hemispheres. {_about(cohort)}")
+    source = _fresh(folder / "input")
+    for number, row in enumerate(cohort.X, start=1):
+        for side, values in (("L", row[:n_left]), ("R", row[n_left:])):
+            array = nib.gifti.GiftiDataArray(
+                values, intent="NIFTI_INTENT_SHAPE", datatype="NIFTI_TYPE_FLOAT32"
+            )
+            file = source / f"sub-{number:02d}_hemi-{side}_map.shape.gii"
+            nib.save(nib.gifti.GiftiImage(darrays=[array]), file)
+    results = _fit(folder, [str(source / "sub-*_map.shape.gii"), "--template", TEMPLATE], tell)
+    halves = [np.stack(nib.load(file).agg_data()) for file in component_maps(results)]
+    inflated = load_fsaverage(TEMPLATE)["inflated"].parts
+
+    def draw(figure: Any, row: Any, number: int) -> None:
+        views = [(side, view) for side in (0, 1) for view in ("lateral", "medial")]
+        for axes, (side, view) in zip(row, views, strict=True):
+            hemisphere = ("left", "right")[side]
+            plot_surf_stat_map(
+                inflated[hemisphere], halves[side][number], hemi=hemisphere, view=view, colorbar=False,
+                figure=figure, axes=axes, cmap=COLOURS,
+            )  # fmt: skip
+
+    kinds = {"projection": "3d"}
+    return _shown(results, np.hstack(halves), cohort, draw, tell, ncols=4, subplot_kw=kinds)
+
+
+def _about(cohort: SimulatedCohort) -> str:
+    return f"{len(cohort.X)} simulated people, {len(cohort.loadings)} components of two regions each."
+
+
+def _fresh(folder: Path) -> Path:
+    """Create a folder if needed, and remove the images of an earlier run."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in folder.glob("sub-*_map.*"):
+        file.unlink()
+    return folder
+
+
+def _command(words: list[str], tell: Callable[[str], None]) -> None:
+    """Print and run a command."""
+    tell(f"$ {shlex.join(['spca-tv', *words])}")
+    if main(words) != 0:
+        raise RuntimeError("this command failed; the line above it says why")
+
+
+def _fit(folder: Path, inputs: list[str], tell: Callable[[str], None]) -> Path:
+    """Fit the files of a cohort, and return the results folder."""
+    results = folder / "results"
+    _command(["fit", *inputs, *FIT, "--output", str(results)], tell)
+    return results
+
+
+def _shown(
+    results: Path,
+    loadings: FloatArray,
+    cohort: SimulatedCohort,
+    draw: Callable[[Any, Any, int], None],
+    tell: Callable[[str], None],
+    **panels: Any,
+) -> Path:
+    """Make the report, draw the maps, and print how they agree with the truth; return the report.
+
+    `draw` draws a component into a row of `panels`, which are the arguments of `Figure.subplots`.
+    """
+    from matplotlib.figure import Figure
+
+    name = results.parent.name
+    _command(["report", str(results), "--title", f"Simulated {name}", "--overwrite", "--quiet"], tell)
+    figure = Figure(figsize=(8.0, 1.8 * len(loadings)))
+    rows = np.atleast_2d(figure.subplots(len(loadings), squeeze=False, **panels))
+    for number, row in enumerate(rows):
+        draw(figure, row, number)
+    picture = results.parent.with_suffix(".png")
+    with replacing(picture) as temporary:
+        figure.savefig(temporary, format="png", dpi=100)
+    found = loadings[match_components(cohort.loadings, loadings).order]
+    values = np.atleast_1d(dice(cohort.loadings, found, norm_fraction=0.99))
+    overlap = ", ".join(f"{value:.2f}" for value in values)
+    tell(f"Overlap with the true regions (Dice index) by component: {overlap}")
+    tell(f"Picture: {picture}\nReport:  {report_file(results)}\n")
+    return report_file(results)

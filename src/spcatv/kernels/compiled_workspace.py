@@ -1,0 +1,218 @@
+"""What the compiled workspaces have in common: scalars, places in memory, looks at the gap."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from spcatv._util.types import Array, FloatArray, IntArray
+from spcatv.kernels.compiled import inlined_kernel, read_only
+from spcatv.kernels.simd import LANE_BYTES, inverse_root, larger, smaller, splat
+from spcatv.kernels.thread_pool import own_range, run_on_ranges, shared_kernel
+from spcatv.kernels.workspace import LoadingTerms
+
+# Below this share of active chunks or blocks an iteration skips the others.
+WORTH_SKIPPING = 0.8
+
+
+def aligned_zeros(shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
+    """Zeros that begin where a cache line does.
+
+    A vector of `LANE_BYTES` that lies across two lines costs two accesses, and where NumPy's own arrays begin
+    is chance: iterations took up to a fifth longer.
+    """
+    n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+    memory = np.zeros(n_bytes + LANE_BYTES, dtype=np.uint8)
+    begin = -memory.ctypes.data % LANE_BYTES
+    return memory[begin : begin + n_bytes].view(dtype).reshape(shape)
+
+
+@shared_kernel
+def _pick(number: int, n_threads: int, source: Any, index: Any, out: Any) -> None:
+    first, last = own_range(number, n_threads, len(index), 1)
+    own_index, own_out = index[first:last], out[first:last]
+    for j in range(len(own_index)):
+        own_out[j] = source[own_index[j]]
+
+
+@shared_kernel
+def _put(number: int, n_threads: int, source: Any, index: Any, out: Any) -> None:
+    first, last = own_range(number, n_threads, len(index), 1)
+    own_index, own_source = index[first:last], source[first:last]
+    for j in range(len(own_index)):
+        out[own_index[j]] = own_source[j]
+
+
+def _picked(source: Array, index: IntArray, dtype: npt.DTypeLike = np.float64) -> FloatArray:
+    """Return ``source[index]`` in another precision, without a copy in between."""
+    out = np.empty(len(index), dtype=dtype)
+    run_on_ranges(_pick, (read_only(source), read_only(index), out), len(index))
+    return out
+
+
+def _place(source: Array, index: IntArray, out: Array) -> None:
+    """``out[index] = source`` for an index without repetitions."""
+    run_on_ranges(_put, (read_only(source), read_only(index), out), len(index))
+
+
+@inlined_kernel
+def into_ball(squares: Any, reach: float, one: float) -> Any:
+    """``1 / max(1, norm)`` for squared norms, times `reach`, in the working precision."""
+    return inverse_root(larger(splat(reach) * squares, splat(one)))
+
+
+@inlined_kernel
+def surely_into_ball(squares: Any, radius: float) -> Any:
+    """Factor that brings groups into a ball, in float64; `radius` is smaller by more than rounding."""
+    return smaller(splat(radius) * inverse_root(larger(squares, splat(0.5 * radius * radius))), splat(1.0))
+
+
+@inlined_kernel
+def penalty_of(norm: Any, numbers: Any) -> Any:
+    """``h`` of groups of operator rows, by their norms and `DualBall.value_factors`."""
+    slope, corner, curve = numbers[0], numbers[1], numbers[2]
+    inner = smaller(norm, splat(corner))
+    return splat(slope) * (norm - inner) + splat(curve) * inner * inner
+
+
+@inlined_kernel
+def row_share(row: Any, dual: Any, numbers: Any) -> Any:
+    """Share of an operator row in ``h* - dual'z``, by `DualBall.value_factors`."""
+    return (splat(numbers[3]) * dual - row) * dual
+
+
+class CompiledWorkspace:
+    """Precision and terms of a compiled workspace.
+
+    `isotropic` tells whether the rows of a group share one ball, or every row is a group.
+    """
+
+    def __init__(self, terms: LoadingTerms, dtype: npt.DTypeLike, isotropic: bool) -> None:
+        ball = terms.penalty.ball
+        if ball is None:
+            raise TypeError(f"no compiled kernel computes {terms.penalty}; use ReferenceWorkspace")
+        self._dtype: np.dtype[Any] = np.dtype(dtype)
+        self._terms = terms
+        self._ball = ball
+        self._isotropic = isotropic
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Precision of the state."""
+        return self._dtype
+
+    def set_weights(self, coupling: float, threshold: float) -> None:
+        """Take other weights c and k."""
+        self._terms = self._terms._replace(coupling=coupling, threshold=threshold)
+
+    def _typed(self, *scalars: float) -> tuple[Any, ...]:
+        """Scalars in the working precision."""
+        return tuple(self._dtype.type(scalar) for scalar in scalars)
+
+    def _steps(self, *scalars: float) -> FloatArray:
+        """Scalars in the working precision for iterations in which threads wait for each other.
+
+        A wait calls the system, which saves no vector registers: vectors made of plain scalars would be kept
+        on the stack all along. Those of an array are made anew after every wait.
+        """
+        return np.array(scalars, dtype=self._dtype)
+
+    def _dual_steps(self, sigma: float, rho: float) -> FloatArray:
+        """Scalars of the dual step: 1, rho, rho times the damping, the reach, sigma."""
+        damping, reach = self._ball.step_factors(sigma)
+        return self._steps(1, rho, rho * damping, reach, sigma)
+
+    def _numbers(self, dtype: npt.DTypeLike) -> FloatArray:
+        """Return `DualBall.value_factors` as finite numbers of a precision."""
+        largest = 0.25 * float(np.finfo(dtype).max)
+        return np.minimum(self._ball.value_factors(), largest).astype(dtype)
+
+    def _lower_bound(self, threshold: float) -> float:
+        """Lower clip bound of soft thresholding; below all entries, and so one-sided, for loadings >= 0."""
+        return -0.25 * float(np.finfo(self._dtype).max) if self._terms.positive else -threshold
+
+    def _feasible_radius(self) -> float:
+        """Return the radius to aim at so that rounding to the working precision stays in the ball."""
+        return self._ball.radius * (1.0 - 4.0 * float(np.finfo(self._dtype).eps))
+
+    def _conjugate(self, dual: Array) -> float:
+        """``c h*(dual)`` of a feasible dual variable in any layout that has zeros where there is no row."""
+        if self._ball.curvature == 0:
+            return 0.0
+        return (
+            0.5 * self._ball.curvature * self._terms.coupling * float(np.square(dual, dtype=np.float64).sum())
+        )
+
+
+class Layout(Protocol):
+    """Where features and operator rows are in memory."""
+
+    @property
+    def place(self) -> IntArray:
+        """Place of every feature, shape (n_features,)."""
+
+    @property
+    def slot(self) -> IntArray:
+        """Place of every operator row in the flattened dual variable, shape (n_rows,)."""
+
+
+class PlacedWorkspace(CompiledWorkspace):
+    """A workspace whose features and operator rows have places of their own in memory.
+
+    Between two looks at the gap it iterates only where v or w is not zero, and next to it.
+    """
+
+    _all: Any  # the parts of the layout that hold anything
+    _active: Any  # those of them that iterations visit
+
+    def _allocate(self, layout: Layout, n_places: int, dual_shape: tuple[int, ...]) -> None:
+        self._memory = layout
+        # bar is the extrapolated v of an iteration, and holds w after a look at the gap
+        self._y, self._v, self._bar = (aligned_zeros((n_places,), self._dtype) for _ in range(3))
+        self._dual = aligned_zeros(dual_shape, self._dtype)
+
+    def _dual_was_set(self) -> None:
+        """Update what is stored beside the dual variable."""
+
+    def set_target(self, y: FloatArray) -> None:
+        """Take a new y."""
+        _place(y, self._memory.place, self._y)
+        self._active = self._all
+
+    def set_weights(self, coupling: float, threshold: float) -> None:
+        """Take other weights c and k."""
+        super().set_weights(coupling, threshold)
+        self._active = self._all
+
+    def set_state(self, v: FloatArray, dual: FloatArray) -> None:
+        """Take v and a dual variable."""
+        _place(v, self._memory.place, self._v)
+        _place(dual, self._memory.slot, self._dual.reshape(-1))
+        self._dual_was_set()
+        self._active = self._all
+
+    def clear(self) -> None:
+        """Set v and the dual variable to zero."""
+        self._v[:] = 0
+        self._dual[:] = 0
+        self._dual_was_set()
+        self._active = self._all
+
+    def _parts_with_slack(self) -> Any:
+        """Parts that add to the slack: where v or w is not 0, or all if the conjugate is not 0."""
+        return self._all if self._ball.curvature > 0 else self._active
+
+    def get_v(self) -> FloatArray:
+        """Return the iterate v."""
+        return _picked(self._v, self._memory.place)
+
+    def get_w(self) -> FloatArray:
+        """Return the minimiser w of the last look."""
+        return _picked(self._bar, self._memory.place)
+
+    def get_dual(self) -> FloatArray:
+        """Return the dual variable."""
+        return _picked(self._dual.reshape(-1), self._memory.slot, self._dtype)

@@ -1,0 +1,1 @@
+"""The primal-dual iteration and vectors on a GPU, by CuPy."""

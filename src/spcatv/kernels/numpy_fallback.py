@@ -1,0 +1,76 @@
+"""NumPy kernel: for penalties without a compiled kernel, and to test the compiled ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from spcatv._util.types import Array, FloatArray
+from spcatv.kernels.workspace import ExactShares, GapShares, LoadingTerms, PlainState, StepSizes
+from spcatv.structure import Structure
+
+
+class ReferenceWorkspace(PlainState):
+    """Workspace over the methods of any structure and any penalty, in float64 throughout."""
+
+    def __init__(self, structure: Structure, terms: LoadingTerms) -> None:
+        self._structure = structure
+        self._terms = terms
+        self._y, self._v, self._w = np.zeros((3, structure.n_features))
+        self._dual = np.zeros(structure.n_rows)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Always float64."""
+        return self._dual.dtype
+
+    def set_weights(self, coupling: float, threshold: float) -> None:
+        """Take other weights c and k."""
+        self._terms = self._terms._replace(coupling=coupling, threshold=threshold)
+
+    def _clip(self, z: FloatArray, bound: float) -> Array:
+        return np.minimum(z, bound) if self._terms.positive else np.clip(z, -bound, bound)
+
+    def _pull(self) -> FloatArray:
+        return self._terms.coupling * self._structure.adjoint(self._dual)
+
+    def advance(self, n_iter: int, steps: StepSizes) -> None:
+        """Do `n_iter` primal-dual iterations."""
+        tau, sigma, rho = steps
+        for _ in range(n_iter):
+            moved = self._v + tau * (self._y - self._pull())
+            candidate = (moved - self._clip(moved, tau * self._terms.threshold)) / (1 + 2 * tau)
+            extrapolated = 2 * candidate - self._v
+            self._v = self._v + rho * (candidate - self._v)
+            moved_dual = self._dual + sigma * self._structure.forward(extrapolated)
+            target = self._terms.penalty.dual_step(self._structure, moved_dual, sigma)
+            self._dual = self._dual + rho * (target - self._dual)
+
+    def _slack(self, x: FloatArray) -> float:
+        rows = self._structure.forward(x)
+        return self._terms.coupling * self._terms.penalty.slack(self._structure, rows, self._dual)
+
+    def _conjugate(self) -> float:
+        return self._terms.coupling * self._terms.penalty.conjugate(self._structure, self._dual)
+
+    def gap_shares(self) -> GapShares:
+        """Compute the gap of v and of w."""
+        z = self._y - self._pull()
+        b = self._clip(z, self._terms.threshold)
+        self._w = 0.5 * (z - b)
+        smooth = ((self._v - self._w) ** 2 + self._terms.threshold * np.abs(self._v) - b * self._v).sum()
+        return GapShares(
+            structured_v=self._slack(self._v),
+            smooth_v=float(smooth),
+            structured_w=self._slack(self._w),
+            w_squared=float(self._w @ self._w),
+            conjugate=self._conjugate(),
+        )
+
+    def exact_shares(self, use_minimizer: bool) -> ExactShares:
+        """Shares of the exact gap, after a projection of the dual variable."""
+        self._dual = self._terms.penalty.project(self._structure, self._dual)
+        x = self._w if use_minimizer else self._v
+        value = self._terms.penalty.value(self._structure, self._structure.forward(x))
+        return ExactShares(self._pull(), self._terms.coupling * value, self._slack(x), self._conjugate())

@@ -1,0 +1,187 @@
+"""Listeners: passed as arguments, or set for a ``with`` block; and the listener that prints."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from spcatv.progress.events import (
+    AlternationEnded,
+    ComponentEnded,
+    ComponentStarted,
+    Event,
+    FileRead,
+    Message,
+    StageAdvanced,
+)
+
+
+class Listener(Protocol):
+    """Object that receives events, and may stop some of the work.
+
+    Examples
+    --------
+    >>> from spcatv.progress import Message, listening, say
+    >>> class Collector:
+    ...     def __init__(self):
+    ...         self.texts = []
+    ...     def hear(self, event):
+    ...         self.texts.append(event.text if isinstance(event, Message) else type(event).__name__)
+    ...         return False  # do not stop
+    >>> collector = Collector()
+    >>> with listening(collector):
+    ...     say("half done")
+    >>> collector.texts
+    ['half done']
+    """
+
+    def hear(self, event: Event, /) -> bool:
+        """Receive an event; return True to stop.
+
+        After an `AlternationEnded` the component, or all those of a joint fit, then stay as they are; after a
+        `ComponentEnded` a deflation fits no more components. The answer to other events is ignored.
+        """
+
+
+@dataclass(frozen=True)
+class _Together:
+    listeners: tuple[Listener, ...]
+
+    def hear(self, event: Event, /) -> bool:
+        return any([listener.hear(event) for listener in self.listeners])  # noqa: C419 (all receive it)
+
+
+@dataclass(frozen=True)
+class _MessagesOnly:
+    listener: Listener
+
+    def hear(self, event: Event, /) -> bool:
+        if isinstance(event, Message):
+            self.listener.hear(event)
+        return False
+
+
+SILENT: Listener = _Together(())
+"""Listener that ignores all events and never stops."""
+
+_current: ContextVar[tuple[Listener, ...]] = ContextVar("spcatv_listeners", default=())
+
+
+def together(*several: Listener) -> Listener:
+    """Return several listeners as one: all of them receive every event, and any may stop."""
+    return _Together(several)
+
+
+def listening(listener: Listener) -> AbstractContextManager[None]:
+    """Let `listener` receive all events inside a ``with`` block.
+
+    It receives those of its own thread only. In nested blocks all listeners do, the outermost first.
+
+    Parameters
+    ----------
+    listener : Listener
+        Its method `hear` gets every event.
+
+    Returns
+    -------
+    context manager
+        For a ``with`` block.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv import SPCATV
+    >>> from spcatv.progress import ComponentEnded, listening
+    >>> class StopAfterTheFirst:
+    ...     def hear(self, event):
+    ...         return isinstance(event, ComponentEnded)  # True asks to stop
+    >>> with listening(StopAfterTheFirst()):
+    ...     model = SPCATV(3, method="deflation").fit(np.random.default_rng(0).standard_normal((20, 30)))
+    >>> model.components_.shape
+    (1, 30)
+    """
+    return _with_listeners((*_current.get(), listener))
+
+
+def silence() -> AbstractContextManager[None]:
+    """Hide the events inside a ``with`` block from the listeners of surrounding blocks."""
+    return _with_listeners(())
+
+
+def messages_only() -> AbstractContextManager[None]:
+    """Pass nothing but messages to the listeners of surrounding blocks inside a ``with`` block."""
+    return _with_listeners(tuple(_MessagesOnly(listener) for listener in _current.get()))
+
+
+@contextmanager
+def _with_listeners(listeners: tuple[Listener, ...]) -> Iterator[None]:
+    token = _current.set(listeners)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def listeners() -> tuple[Listener, ...]:
+    """Return the listeners of the surrounding ``with`` blocks."""
+    return _current.get()
+
+
+def tell(event: Event) -> bool:
+    """Send an event to the listeners of the surrounding ``with`` blocks; return whether one of them stops."""
+    return together(*listeners()).hear(event)
+
+
+def say(text: str) -> None:
+    """Send a `Message` to the listeners of the surrounding ``with`` blocks."""
+    tell(Message(text))
+
+
+class Printer:
+    """Listener that prints messages; with `verbose` steps and components, above 1 alternations and files.
+
+    Lines are flushed, so that they show while the work goes on, also through a pipe.
+    """
+
+    def __init__(self, prefix: str, verbose: int) -> None:
+        self._prefix, self._verbose = prefix, verbose
+        self._component, self._started = "", 0.0
+
+    def hear(self, event: Event, /) -> bool:
+        """Print a line about an event."""
+        match event:
+            case Message(text):
+                self._print(text)
+            case StageAdvanced(note) if self._verbose:
+                self._print(note)
+            case FileRead(number, total, name) if self._verbose > 1:
+                self._print(f"image {number}/{total}: {name}")
+            case ComponentStarted(number, n_components):
+                self._component, self._started = f"component {number}/{n_components}", time.perf_counter()
+            case AlternationEnded(number, objective, gap) if self._verbose > 1:
+                figures = f"objective {objective:.8g}, relative gap {gap:.2e}"
+                seconds = time.perf_counter() - self._started
+                self._print(f"{self._component}, alternation {number}: {figures}, {seconds:.2f} s")
+            case ComponentEnded(number, _, found) if self._verbose:
+                self._print(component_line(self._component, found))
+                if remark := found.global_remark(number):
+                    self._print(remark)
+        return False
+
+    def _print(self, text: str) -> None:
+        print(f"{self._prefix}{text}", flush=True)
+
+
+def component_line(name: str, found: Any) -> str:
+    """Return the figures of a fitted component (`spcatv.decomposition.ComponentDiagnostics`) in one line."""
+    if found.is_dead:
+        return f"{name} is empty: its loading is zero, {found.seconds:.2f} s"
+    return (
+        f"{name} {'converged' if found.converged else 'NOT converged'}: objective {found.objective:.8g}, "
+        f"relative gap {found.relative_gap:.2e}, {found.n_alternations} alternations, "
+        f"{100 * found.sparsity:.1f} % zeros, {found.seconds:.2f} s"
+    )
