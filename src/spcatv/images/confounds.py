@@ -192,6 +192,8 @@ def _coded(frame: Any, source: str, match: RowMatch, fit: ConfoundFit | None) ->
 
 def _texts(column: Any, name: str, source: str, where: Sequence[str]) -> list[str] | None:
     """Return the values of a DataFrame's column if it is text, else None."""
+    import pandas as pd
+
     if column.dtype.kind in "biuf":
         return None
     missing = np.flatnonzero(column.isna().to_numpy())
@@ -205,7 +207,7 @@ def _texts(column: Any, name: str, source: str, where: Sequence[str]) -> list[st
         return [str(value) for value in values]
     if not any(isinstance(value, str) for value in values):
         return None
-    numbers = [_is_number(value) for value in values]
+    numbers = pd.to_numeric(column, errors="coerce").notna().tolist()
     if 0 < sum(numbers) < len(values) or not all(isinstance(value, str) for value in values):
         # the rarer of the two is probably the mistake
         odd = numbers.index(2 * sum(numbers) < len(values)) if len(set(numbers)) == 2 else 0
@@ -214,14 +216,6 @@ def _texts(column: Any, name: str, source: str, where: Sequence[str]) -> list[st
             "most others"
         )
     return values
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        float(value)
-    except (TypeError, ValueError):
-        return False
-    return True
 
 
 def _levels_of(values: Sequence[str], name: str, source: str) -> tuple[str, ...]:
