@@ -34,8 +34,8 @@ PARTS = {
 }
 # Classes to derive from: `spcatv.testing` and CONTRIBUTING.md show authors what their methods are for.
 FOR_AUTHORS = (
-    *("BlockedData", "CompositeProblem", "Data", "ProxPenalty", "SmoothLoss", "Space", "StructuredPenalty"),
-    *("GraphNet", "HuberTV", "RegularizedLoss", "TotalVariation"),
+    *("BallPenalty", "BlockedData", "CompositeProblem", "Data", "GraphNet", "HuberTV", "ProxPenalty"),
+    *("RegularizedLoss", "SmoothLoss", "Space", "StructuredPenalty", "TotalVariation"),
 )
 SECTIONS = (
     *("Parameters", "Attributes", "Returns", "Yields", "Raises", "Warns", "See Also", "Notes"),

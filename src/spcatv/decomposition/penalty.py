@@ -11,7 +11,6 @@ from spcatv._util.types import FloatArray
 from spcatv.data import Products
 from spcatv.kernels.vectors import lengths
 from spcatv.problem import LoadingProblem, Penalty, as_penalty
-from spcatv.problem.composite import has_structured_term
 from spcatv.solvers import Solver
 from spcatv.solvers.warm import WarmSolver, warm_solver
 from spcatv.structure import Structure
@@ -64,4 +63,5 @@ class LoadingPenalty:
 
     def solver(self, method: str | Solver, dtype: npt.DTypeLike) -> WarmSolver:
         """Return a warm solver for this penalty."""
-        return warm_solver(method, has_structured_term(self.structure, self.weights.tv), dtype)
+        has_structure = self.weights.tv > 0 and self.structure.norm_squared() > 0
+        return warm_solver(method, has_structure, dtype)

@@ -30,26 +30,42 @@ GapKind = Literal["tight", "paper"]
 GAP_KINDS: tuple[GapKind, ...] = ("tight", "paper")
 
 
-def has_structured_term(structure: Structure, weight: float) -> bool:
-    """Whether ``weight * h(A v)`` can differ from 0; if not, a loading problem has a closed form."""
-    return weight > 0 and structure.norm_squared() > 0
+class CompositeProblem(ABC):
+    """What a problem must provide for `fista` and `conesta` to solve and certify it.
 
+    The structured penalty is ``c h(Av)``; ``alpha`` (n_rows,) is its dual variable and
+    ``pull = c A'alpha`` (n_features,) is its pull on v. A subclass defines `structure`, `tv` and the abstract
+    methods.
 
-class StructuredProblem:
-    """A problem with the term ``c h(A v)``."""
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv.problem import LoadingProblem
+    >>> from spcatv.problem.composite import CompositeProblem
+    >>> problem: CompositeProblem = LoadingProblem([4.0, 2.0], structure=2, l1=1.0, tv=0.5)
+    >>> v, alpha = np.array([1.25, 0.75]), problem.feasible([-3.0])
+    >>> problem.has_structure, alpha, problem.dual_pull(alpha)
+    (True, array([-1.]), array([ 0.5, -0.5]))
+    >>> problem.structured_value(v), problem.structured_gap(v, alpha)
+    (0.25, 0.0)
+    >>> problem.dual_point(problem.structure.forward(v), mu=1.0), round(problem.structured_lipschitz(1.0), 6)
+    (array([-0.5]), 1.0)
+    >>> problem.smoothing_constant(), problem.smoothing_error(mu=1.0)
+    (0.5, 0.25)
+    """
 
     structure: Structure  # the operator A and its groups
     tv: float  # the weight c
 
     @property
+    @abstractmethod
     def structured_penalty(self) -> StructuredPenalty:
         """The function h."""
-        raise TypeError(f"{type(self).__name__} must define structured_penalty")
 
     @property
     def has_structure(self) -> bool:
-        """Whether there is a structured term."""
-        return has_structured_term(self.structure, self.tv)
+        """Whether ``c h(Av)`` can differ from 0; if not, a loading problem has a closed form."""
+        return self.tv > 0 and self.structure.norm_squared() > 0
 
     def structured_value(self, v: FloatArray) -> float:
         """``c h(A v)``."""
@@ -100,21 +116,6 @@ class StructuredProblem:
     def smoothing_error(self, mu: float) -> float:
         """``c mu M``: by how much F and its smoothed version may differ."""
         return self.tv * mu * self.smoothing_constant()
-
-
-class CompositeProblem(StructuredProblem, ABC):
-    """What a problem must provide for `fista` and `conesta` to solve and certify it.
-
-    The structured penalty is ``c h(Av)``; ``alpha`` (n_rows,) is its dual variable and
-    ``pull = c A'alpha`` (n_features,) is its pull on v. `StructuredProblem` knows what they need of it.
-
-    Examples
-    --------
-    >>> from spcatv.problem import LoadingProblem
-    >>> from spcatv.problem.composite import CompositeProblem, RegularizedLoss
-    >>> [issubclass(kind, CompositeProblem) for kind in (LoadingProblem, RegularizedLoss)]
-    [True, True]
-    """
 
     @abstractmethod
     def value(self, v: npt.ArrayLike) -> float:

@@ -26,6 +26,22 @@ class DualBall(NamedTuple):
 
     The compiled kernels compute every penalty with such a conjugate: total variation has (0, 1), Huber-TV
     (delta, 1) and GraphNet (1/2, infinity).
+
+    Parameters
+    ----------
+    curvature : float
+        >= 0.
+    radius : float
+        > 0; infinite only with a curvature > 0.
+
+    Examples
+    --------
+    >>> from spcatv.problem import DualBall
+    >>> ball = DualBall(curvature=1.0, radius=2.0)
+    >>> ball.is_bounded, ball.step_factors(sigma=1.0)
+    (True, (0.5, 0.0625))
+    >>> ball.value_factors()
+    (2.0, 2.0, 0.5, 0.5)
     """
 
     curvature: float
