@@ -446,14 +446,14 @@ def test_the_number_of_components_is_chosen_first(array, tmp_path, done, refused
         assert len(np.load(out / "desc-SPCATV_components.npy")) == 2
         assert f"Number of components: 2. {expected.choice.reason}" in said
         read = read_results(out).curve
-        assert_allclose(read.explained.explained, expected.explained)
-        assert read.reason == expected.choice.reason
+        assert_allclose(read.explained, expected.explained)
+        assert read.choice.reason == expected.choice.reason
         config = tomllib.loads((out / "desc-SPCATV_config.toml").read_text())
         assert config["n_components"] == "auto"
     plain = ("fit", "--array", array, "--shape", "12,10", "--output", tmp_path / "other")
     auto = (*plain, "--n-components", "auto")
     assert "--max-components goes with --n-components auto" in refused(*plain, "--max-components", "4")
     assert "one --sparsity for all" in refused(*auto, "--sparsity", "0.7,0.8")
-    (out / "desc-SPCATV_curve.json").write_text("{}")
-    with pytest.raises(ResultsError, match=r"curve\.tsv: must have columns fold_1"):
+    (out / "desc-SPCATV_curve.tsv").write_text("n_components\n1\n")
+    with pytest.raises(ResultsError, match=r"curve\.tsv: has no column fold_1"):
         read_results(out)

@@ -7,14 +7,15 @@ import json
 import os
 import re
 from itertools import pairwise
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from report_files import AGREEMENTS
 from scipy.ndimage import maximum_filter, minimum_filter
 
 from spcatv.report import generate_report
 from spcatv.report.maps import views_of
+from spcatv.stability import Bootstrap
 
 pytestmark = pytest.mark.no_cover  # the pages of other tests are made by the same lines
 WIDTHS = (400, 1200, 1600)
@@ -432,10 +433,13 @@ def test_flat_fields_are_read_with_pointer_and_keys(browser, pages, request, kin
 def test_another_layer_of_a_surface_tells_its_own_value(browser, surface, tmp_path):
     """Also where nothing was clicked since: the page starts at the heaviest region."""
     components = surface.model.components_
-    stability = SimpleNamespace(
+    stability = Bootstrap(
+        components=components,
         selection_frequency=np.where(components != 0, 0.8, 0.1),
         sign_consistency=np.where(components != 0, 0.9, 0.0),
-        dice=np.full((4, len(components)), 0.8),
+        **{name: np.full((4, len(components)), 0.8) for name in AGREEMENTS},
+        regions=(),
+        failures=(),
     )
     page = generate_report(surface.model, stability=stability).save_as_html(tmp_path / "page.html")
     browser.open(page)

@@ -77,7 +77,7 @@ def test_the_report_shows_the_curve(answer, tmp_path):
     _, results = answer(1, (1.6, 1.4), "--n-components", "auto", "--n-splits", "2")
     html = generate_report(results).html
     assert '<h2 id="curve">Number of components</h2>' in html
-    assert f"<p>{results.curve.reason}</p>" in html
+    assert f"<p>{results.curve.choice.reason}</p>" in html
     assert "2 (chosen)" in html
     assert html.count("found again") >= 2
     answer(1, (1.6, 1.4), "--n-components", "2", "--n-splits", "0")
