@@ -1,4 +1,4 @@
-"""What a fit says about its components: too many of them, dead ones, and other zeros than were asked for."""
+"""Warnings of a fit: too many or empty components, weights out of range, another share of zeros."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from spcatv._util.naming import some_of
 from spcatv._util.parameters import FIT, SEARCH
 from spcatv._util.warn import warn_user
 from spcatv.decomposition import ComponentDiagnostics
@@ -14,10 +15,8 @@ from spcatv.decomposition.target import LEAST_SMOOTHNESS
 from spcatv.estimator.parameters import ROUNDING, sparsities
 from spcatv.structure import Structure
 
-# A share of zeros this close to the wanted one needs no remark.
-SPARSITY_SLACK = 0.01
-# Nor do so many features of small data, if they are no larger a share than this.
-FEW_FEATURES, FEW_SHARE = 5, 0.05
+# Warn about a share of zeros that differs from the wanted one by more than this.
+SPARSITY_SLACK = 0.05
 # A component of the penalised model with a smaller share of zeros than this is hardly sparse.
 DENSE = 0.05
 # A relative l1 weight from here on should leave zeros.
@@ -103,27 +102,37 @@ def warn_of_weights(estimator: Any, structure: Structure) -> None:
         )
 
 
-def warn_about(estimator: Any) -> None:
-    """Warn of components of a fitted estimator that have not converged, are zero, or are not sparse."""
+def warn_about(*models: Any) -> None:
+    """Warn of components that have not converged, are not as sparse as asked for, or are empty.
+
+    `models` are the fitted estimators of one call; a warning of each kind describes the first that needs it.
+    """
+    for category, remark in (
+        (ConvergenceWarning, _not_converged),
+        (SparsityWarning, _other_zeros),
+        (NullComponentWarning, _null),
+    ):
+        found = [text for model in models if (text := remark(model))]
+        if found:
+            others = f" The same holds for {len(found) - 1} more of {len(models)} fits."
+            warn_user(f"{found[0]}{others if len(found) > 1 else ''}", category)
+
+
+def _not_converged(estimator: Any) -> str:
     missed = [
         f"component {k + 1}: relative gap {record.relative_gap:.2e} after {record.n_alternations}"
         for k, record in enumerate(estimator.diagnostics_)
         if not record.converged and not record.is_dead
     ]
-    if missed:
-        # a wanted sparsity may have no fixed point: two supports can take turns for ever
-        turns = " If two supports take turns, only another sparsity or smoothness helps."
-        warn_user(
-            f"tol={estimator.tol:g} was not reached ({'; '.join(missed)} alternations); the loadings are "
-            f"certified to these gaps only. Raise max_iter (now {estimator.max_iter}) or tol."
-            f"{turns if estimator.alpha is None else ''}",
-            ConvergenceWarning,
-        )
-    if estimator.alpha is None:
-        _warn_of_zeros(estimator)
-    else:
-        _warn_of_dense(estimator)
-    _warn_of_null(estimator)
+    if not missed:
+        return ""
+    # a wanted sparsity may have no fixed point: the support then oscillates between two solutions
+    turns = " If the support oscillates, only another sparsity or smoothness helps."
+    return (
+        f"tol={estimator.tol:g} was not reached ({'; '.join(missed)} alternations); the loadings are "
+        f"certified to these gaps only. Raise max_iter (now {estimator.max_iter}) or tol."
+        f"{turns if estimator.alpha is None else ''}"
+    )
 
 
 def dead_components(estimator: Any) -> dict[int, str]:
@@ -136,15 +145,13 @@ def dead_components(estimator: Any) -> dict[int, str]:
     }
 
 
-def _warn_of_null(estimator: Any) -> None:
-    """Warn of dead components, say why, and what to do."""
+def _null(estimator: Any) -> str:
+    """Name empty components, say why, and what to do."""
     n_components, null = len(estimator.diagnostics_), [str(k + 1) for k in dead_components(estimator)]
-    if null:
-        why = _why_null(estimator, n_live=n_components - len(null))
-        warn_user(
-            f"{len(null)} of {n_components} components are dead (number {', '.join(null)}): {why}",
-            NullComponentWarning,
-        )
+    if not null:
+        return ""
+    why = _why_null(estimator, n_live=n_components - len(null))
+    return f"{len(null)} of {n_components} components are dead (number {', '.join(null)}): {why}"
 
 
 def _why_null(estimator: Any, n_live: int) -> str:
@@ -169,8 +176,8 @@ def _why_null(estimator: Any, n_live: int) -> str:
     )
 
 
-def _warn_of_dense(estimator: Any) -> None:
-    """Warn of components of the penalised model that are dense although the l1 weight is not small.
+def _dense(estimator: Any) -> str:
+    """Name components of the penalised model that are dense although the l1 weight is not small.
 
     Only relative weights tell: on standardised columns that of the l1 norm is a threshold on correlations.
     """
@@ -181,8 +188,9 @@ def _warn_of_dense(estimator: Any) -> None:
         if record.n_nonzero > 0 and record.sparsity < DENSE and l1[k] >= NOTABLE_L1
     ]
     remedy = _remedy_for_jumps(estimator)
-    if dense and remedy and estimator.penalty_units == "relative":
-        warn_user(f"hardly any loading is zero ({'; '.join(dense)}){remedy}.", SparsityWarning)
+    if not dense or not remedy or estimator.penalty_units != "relative":
+        return ""
+    return f"hardly any loading is zero ({some_of(dense)}){remedy}."
 
 
 def _remedy_for_jumps(estimator: Any) -> str:
@@ -196,24 +204,27 @@ def _remedy_for_jumps(estimator: Any) -> str:
     )
 
 
-def _warn_of_zeros(estimator: Any) -> None:
-    """Warn of components whose share of zeros is not the one asked for, say why, and what to do."""
-    n_features = estimator.components_.shape[1]
-    # on small data a plateau of a few features is no news
-    few = min(FEW_FEATURES / n_features, FEW_SHARE)
-    slack = max(SPARSITY_SLACK, few, 1.0 / n_features) + ROUNDING
+def _other_zeros(estimator: Any) -> str:
+    """Name components whose share of zeros is not the one asked for, say why, and what to do."""
+    if estimator.alpha is not None:
+        return _dense(estimator)
+    slack = max(SPARSITY_SLACK, 1.0 / estimator.components_.shape[1]) + ROUNDING
     wanted = sparsities(estimator)
-    missed = [
-        (k, record)
+    missed = {
+        k: record
         for k, record in enumerate(estimator.diagnostics_)
         if record.n_nonzero > 0 and abs(record.sparsity - wanted[k]) > slack
-    ]
-    if missed:
-        shares = "; ".join(
-            f"component {k + 1}: {record.sparsity:.1%} instead of {wanted[k]:.1%}" for k, record in missed
-        )
-        why = _why_not_as_asked(estimator, [record for _, record in missed])
-        warn_user(f"the share of zeros is not the one asked for ({shares}): {why}", SparsityWarning)
+    }
+    if not missed:
+        return ""
+    shares = some_of(
+        [
+            f"component {k + 1}: {record.sparsity:.1%} instead of {wanted[k]:.1%}"
+            for k, record in missed.items()
+        ]
+    )
+    why = _why_not_as_asked(estimator, list(missed.values()))
+    return f"the share of zeros is not the one asked for ({shares}): {why}"
 
 
 def _why_not_as_asked(estimator: Any, records: list[ComponentDiagnostics]) -> str:

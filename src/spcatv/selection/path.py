@@ -121,8 +121,9 @@ def path(estimator: SPCATV, X: Any, settings: Iterable[float | Mapping[str, floa
     models: dict[int, SPCATV] = {}
     for k in path_order(chosen):
         models[k] = fitter.model(fitter.fit(chosen[k]))
-        warn_about(models[k])
-    return Path(settings=tuple(chosen), models=tuple(models[k] for k in range(len(chosen))))
+    ordered = tuple(models[k] for k in range(len(chosen)))
+    warn_about(*ordered)
+    return Path(settings=tuple(chosen), models=ordered)
 
 
 def checked_template(estimator: SPCATV, X: Any) -> tuple[SPCATV, Data, Structure]:
