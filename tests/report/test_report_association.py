@@ -37,9 +37,11 @@ def test_correlations_agree_with_scipy(scores):
         np.testing.assert_allclose(found.pearson[k], pearson.statistic)
         np.testing.assert_allclose(found.interval[k], pearson.confidence_interval())
         np.testing.assert_allclose(found.spearman[k], rank.statistic)
-        # four standard errors of a p-value from 9,999 permutations, and the t approximation's own error
-        np.testing.assert_allclose(found.pearson_p.alone[k], pearson.pvalue, atol=0.02)
-        np.testing.assert_allclose(found.spearman_p.alone[k], rank.pvalue, atol=0.02)
+        # the ratio of r to a standard error that allows for unequal spread is about normal
+        x, y = stats.zscore(scores[:-1, k]), stats.zscore(age[:-1])
+        ratio = np.abs(x @ y) / np.sqrt(x**2 @ y**2)
+        np.testing.assert_allclose(found.pearson_p.alone[k], 2 * stats.norm.sf(ratio), atol=0.03)
+        np.testing.assert_allclose(found.spearman_p.alone[k], rank.pvalue, atol=0.05)
     assert (found.pearson_p.corrected >= found.pearson_p.alone).all()
     again = correlations(scores, own_names(), [*age[:-1], np.nan])
     assert (again.pearson_p.alone == found.pearson_p.alone).all(), "seeded"
@@ -49,9 +51,15 @@ def test_p_values_agree_with_all_permutations():
     """Six samples: SciPy runs through all 720 orders."""
     rng = np.random.default_rng(3)
     scores, age = rng.standard_normal((6, 1)), rng.standard_normal(6)
+    columns = scores[:, 0] - scores.mean()
+
+    def studentised(x):
+        across = x - x.mean()
+        return abs(across @ columns) / np.sqrt(across**2 @ columns**2)
+
     exact = stats.permutation_test(
         (age,),
-        lambda x: abs(np.corrcoef(x, scores[:, 0])[0, 1]),
+        studentised,
         permutation_type="pairings",
         alternative="greater",
         n_resamples=np.inf,
@@ -69,7 +77,7 @@ def test_two_groups_agree_with_scipy(scores):
     for k in range(K):
         welch = stats.ttest_ind(scores[patient, k], scores[~patient, k], equal_var=False)
         np.testing.assert_allclose(found.interval[k], welch.confidence_interval())
-        np.testing.assert_allclose(found.p.alone[k], welch.pvalue, atol=0.02)
+        np.testing.assert_allclose(found.p.alone[k], welch.pvalue)
     assert found.effect_interval[0, 0] > 0
     assert found.p.corrected[0] < 0.05 < found.p.corrected[1]
 
@@ -88,26 +96,23 @@ def test_interval_of_hedges_g_contains_the_effect_as_often_as_it_says():
     np.testing.assert_allclose(mirrored_ends, -straight_ends[:, ::-1])
 
 
-def test_groups_of_unequal_size_and_variance_are_no_finding(few):
-    """Welch's t keeps its level, where the difference of the means would be found in a fifth of the tests."""
-    rng = np.random.default_rng(0)
-    groups, n_tests = ["a"] * 10 + ["b"] * 40, 200
-    scores = rng.standard_normal((50, n_tests))
-    scores[:10] *= 3
-    found = differences(scores, own_names(50), groups)
+@pytest.mark.parametrize("sizes", [(10, 40), (10, 20, 30)])
+def test_groups_of_unequal_size_and_variance_are_no_finding(sizes):
+    """Welch's test keeps its level, where F would find a difference in a fifth of the tests."""
+    groups = np.repeat(np.arange(len(sizes)), sizes)
+    n_tests = 1000
+    scores = np.random.default_rng(0).standard_normal((sum(sizes), n_tests)) * (3.0 - groups)[:, None]
+    found = differences(scores, own_names(sum(sizes)), groups)
     # four standard errors
     assert np.mean(found.p.alone <= 0.05) < 0.05 + 4 * np.sqrt(0.05 * 0.95 / n_tests)
-    assert found.how == ""
 
 
-def test_small_groups_beside_large_ones_are_told(scores):
-    assert differences(scores, own_names(), ["a"] * 6 + ["b"] * (N - 6)).how == (
-        "With 6 in the smaller group, p-values are approximate if the variances of the groups differ."
-    )
-    assert differences(scores, own_names(), ["a"] * 18 + ["b"] * (N - 18)).how == ""
-    uneven = differences(scores, own_names(), ["a"] * 6 + ["b"] * 10 + ["c"] * (N - 16))
-    assert "because their variances do" in uneven.how
-    assert differences(scores, own_names(), ["a"] * 13 + ["b"] * 13 + ["c"] * 14).how == ""
+def test_a_spread_that_grows_with_the_variable_is_no_correlation(few):
+    rng = np.random.default_rng(0)
+    age, n_tests = rng.standard_normal(60), 1000
+    found = correlations(rng.standard_normal((60, n_tests)) * np.abs(age)[:, None], own_names(60), age)
+    # plain permutations would find one in a fourth of the tests; these are valid for large samples only
+    assert np.mean(found.pearson_p.alone <= 0.05) < 0.09
 
 
 def test_more_groups_agree_with_scipy(scores):
@@ -116,9 +121,10 @@ def test_more_groups_agree_with_scipy(scores):
     found = differences(scores, own_names(), label)
     assert isinstance(found, Spread)
     for k in range(K):
-        f, p = stats.f_oneway(*(scores[label == group, k] for group in range(4)))
+        samples = [scores[label == group, k] for group in range(4)]
+        f = stats.f_oneway(*samples).statistic
         np.testing.assert_allclose(found.share[k], 3 * f / (3 * f + N - 4))
-        np.testing.assert_allclose(found.p.alone[k], p, atol=0.02)
+        np.testing.assert_allclose(found.p.alone[k], stats.alexandergovern(*samples).pvalue, atol=0.02)
 
 
 def test_the_same_people_in_both_groups_are_compared_within():
@@ -216,13 +222,12 @@ def test_a_component_whose_means_are_rounding_is_not_tested_beside_others(centre
     assert "rounding" in found.how
 
 
-def test_groups_that_are_too_small_for_a_small_p_value_are_told(scores):
-    """Of 10 ways to choose 2 of 5 samples, one is the observed one."""
-    for label, smallest in ((list("aabbb"), "0.1"), (list("aabb"), "0.33")):
-        found = differences(scores[: len(label)], own_names(len(label)), label)
-        assert f"no p-value can be below {smallest}" in found.how
-        assert found.p.alone.min() > float(smallest) - 0.02
-    assert differences(scores, own_names(), ["a", "b"] * (N // 2)).how == ""
+def test_pairs_that_are_too_few_for_a_small_p_value_are_told(scores):
+    """Of 4 ways to sign 3 differences, counted without regard to sign, one is the observed one."""
+    names = [f"sub-{k // 2}_run-{k % 2}_map.nii" for k in range(6)]
+    found = differences(scores[:6], names, ["a", "b"] * 3)
+    assert "no p-value can be below 0.25" in found.how
+    assert found.p.alone.min() > 0.23
 
 
 def ar1(rng, n_runs, length, n_columns):
@@ -306,11 +311,14 @@ def test_p_values_are_uniform_and_corrected_ones_control_the_family(few, null):
     assert np.mean([p.alone.min() <= 0.05 for p in found]) > 0.1, "without correction it is not"
 
 
-def test_shuffling_a_series_would_find_what_is_not_there(few):
-    """Why runs are shifted: freely permuted, autocorrelated series correlate far too often."""
+def test_volumes_of_one_run_are_not_tested(few):
+    """Freely permuted, autocorrelated series correlate far too often; a single run leaves nothing else."""
     rng = np.random.default_rng(2)
     free = [correlations(ar1(rng, 1, 50, 1), own_names(50), ar1(rng, 1, 50, 1)[:, 0]) for _ in range(100)]
     assert np.mean([found.pearson_p.alone[0] <= 0.05 for found in free]) > 0.15
+    volumes = [f"run.nii[{k}]" for k in range(50)]
+    assert isinstance(correlations(ar1(rng, 1, 50, 1), volumes, np.arange(50)), str)
+    assert isinstance(differences(ar1(rng, 1, 50, 1), volumes, np.arange(50) > 24), str)
 
 
 def test_what_is_averaged_and_exchanged():
@@ -324,7 +332,6 @@ def test_what_is_averaged_and_exchanged():
         (volumes, np.repeat([1, 2, 3, 4], 4).tolist(), False, 4, [0, 0, 1, 1], False),
         (volumes, list(range(16)), False, 16, np.repeat([0, 1, 2, 3], 4), True),
         (volumes, ["rest", "task"] * 8, True, 4, [0, 0, 1, 1], False),
-        ([f"all.nii[{k}]" for k in range(5)], [1, 2, 3, 4, 5], False, 5, None, False),
     ]
     for names, values, labels, n_units, block, shift in cases:
         found = exchange_of(names, values, labels=labels)
@@ -383,6 +390,7 @@ def test_the_page_tells_effects_and_tests(line):
     assert "patient minus control:" in html
     assert "corrected over 2 components" in html
     assert "9,999 random permutations (seed 0)" in html
+    assert "Welch’s test" in html
     alone = generate_report(SPCATV(1, structure=(60,)).fit(line.X), data=line.X, groups=np.arange(n) % 3).html
     assert "of the variance of the scores is between the groups" in alone
     assert "orrected" not in alone, "one component needs no correction"

@@ -1,10 +1,9 @@
-"""How the scores go with a variable or differ between groups: effect sizes, intervals, permutation tests."""
+"""Effect sizes, intervals and tests of scores against a variable and between groups."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import comb
 from typing import Any
 
 import numpy as np
@@ -12,16 +11,21 @@ from scipy import special, stats
 
 from spcatv._util.tables import MISSING
 from spcatv._util.types import FloatArray, IntArray
-from spcatv.report.permutation import Exchange, PValues, centred, exchange_of, permutation_p_values
+from spcatv.report.permutation import (
+    Exchange,
+    PValues,
+    centred,
+    exchange_of,
+    permutation_p_values,
+    volumes_of_one_file,
+)
 
 FEWEST_UNITS = 4
 LEVEL = 0.95
-# Permutations of Welch's t keep their level if variances differ, but only roughly with fewer units than this
-# in one group and many more in the other.
-FEW_IN_GROUP = 10
-UNEQUAL_SIZES = 2
-FEW = "With {} in the smaller group, p-values are approximate if the variances of the groups differ."
-UNEQUAL = "Groups of so different size may also differ in this test because their variances do."
+ONE_FILE = (
+    "All samples are volumes of one file. Volumes of a run depend on each other, so that p-values would be "
+    "far too small; if these volumes are independent, such as one per person, write one file each."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +65,7 @@ class Spread:
     names: tuple[str, ...]
     n: tuple[int, ...]
     share: FloatArray  # eta squared
-    p: PValues  # of the F statistic
+    p: PValues  # of Welch's F, or of F within blocks
     measure: str
     how: str
 
@@ -70,10 +74,12 @@ def correlations(scores: FloatArray, names: Sequence[str], variable: Sequence[fl
     """Pearson's and Spearman's correlations with a variable, NaN where it is not known.
 
     The scores have shape (n_samples, K); the names tell which samples come from one participant or run. A
-    sentence is returned if there is no test: fewer than four units are left, or the variable does not vary.
-    The interval of r is Fisher's:
+    sentence is returned if there is no test: all samples are volumes of one file, fewer than four units are
+    left, or the variable does not vary. The interval of r is Fisher's:
     ``tanh(atanh(r) +- 1.96 / sqrt(n - 3))``.
     """
+    if volumes_of_one_file(names):
+        return ONE_FILE
     given = np.asarray(variable, dtype=np.float64)
     known = np.flatnonzero(np.isfinite(given)).tolist()
     used = [names[k] for k in known]
@@ -115,19 +121,31 @@ def _unit_columns(values: FloatArray) -> FloatArray:
 
 
 def _correlation(across: FloatArray, values: FloatArray, exchange: Exchange) -> tuple[FloatArray, PValues]:
-    """Correlation of a centred variable with centred columns, and its p-values (two-sided)."""
+    """Correlation of a centred variable with centred columns, and its p-values (two-sided).
+
+    Permutations compare the correlation over its standard error (DiCiccio and Romano, 2017), which keeps the
+    level if the spread of the scores changes with the variable.
+    """
     columns, line = _unit_columns(values), across / np.sqrt(np.square(across).sum())
-    p = permutation_p_values(lambda orders: np.abs(line[orders] @ columns), exchange, len(line))
-    return np.clip(line @ columns, -1, 1), p
+    squares = columns**2
+
+    def studentised(orders: IntArray) -> FloatArray:
+        permuted = line[orders]
+        return np.abs(permuted @ columns) / np.sqrt(np.maximum(permuted**2 @ squares, 1e-300))
+
+    return np.clip(line @ columns, -1, 1), permutation_p_values(studentised, exchange, len(line))
 
 
 def differences(scores: FloatArray, names: Sequence[str], groups: Sequence[Any]) -> Difference | Spread | str:
     """How the scores, of shape (n_samples, K), differ between groups: a Difference of two, a Spread of more.
 
     The names tell which samples come from one participant or run. Samples without a label (empty or ``n/a``)
-    are left out. A sentence is returned if there is no test: there is one group only, one of two groups has a
-    single unit, too few participants have both, or there are more groups than half of the units.
+    are left out. A sentence is returned if there is no test: all samples are volumes of one file, there is
+    one group only, a group has a single unit, too few participants have both, or there are more groups than
+    half of the units.
     """
+    if volumes_of_one_file(names):
+        return ONE_FILE
     texts = [str(label) for label in groups]
     known = np.array([k for k, text in enumerate(texts) if text.strip().lower() not in MISSING], dtype=int)
     if len(known) == 0:
@@ -142,14 +160,31 @@ def differences(scores: FloatArray, names: Sequence[str], groups: Sequence[Any])
         return f"All samples are of one group ({kinds[0]})."
     if len(kinds) > len(labels) // 2:
         return f"There are {len(kinds)} groups of {len(labels)} samples, participants or runs: too many."
+    within = exchange.block is not None
+    if counts.min() < 2 and not (within and len(kinds) > 2):
+        return f"The group {kinds[counts.argmin()]} has a single sample, participant or run; leave it out."
     if len(kinds) > 2:
         share, p = _between(values, label, exchange)
-        how = f"{how} {UNEQUAL if _is_unequal(counts.tolist()) else ''}".strip()
+        p = p if within else _welch(values, label)
         return Spread(tuple(map(str, kinds)), tuple(map(int, counts)), share, p, measure, how)
-    if counts.min() < 2:
-        return f"The group {kinds[counts.argmin()]} has a single sample, participant or run."
-    compare = _independent if exchange.block is None else _paired
+    compare = _paired if within else _independent
     return compare(values, label, (str(kinds[0]), str(kinds[1])), exchange, measure)
+
+
+def _welch(values: FloatArray, label: IntArray) -> PValues:
+    """Welch's F test of independent groups, corrected over components by Holm's method."""
+    columns, counts = _unit_columns(centred(values, None)), np.bincount(label)[:, None]
+    groups = [columns[label == group] for group in range(len(counts))]
+    means = np.stack([group.mean(axis=0) for group in groups])
+    weights = counts / np.maximum([group.var(axis=0, ddof=1) for group in groups], 1e-30)
+    shares, between = weights / weights.sum(axis=0), len(groups) - 1
+    spread = (weights * (means - (shares * means).sum(axis=0)) ** 2).sum(axis=0) / between
+    lack = ((1 - shares) ** 2 / (counts - 1)).sum(axis=0) / (len(groups) ** 2 - 1)
+    p = stats.f.sf(spread / (1 + 2 * (between - 1) * lack), between, 1 / (3 * lack))
+    order, n_left = np.argsort(p), np.isfinite(p).sum() - np.arange(len(p))
+    corrected = np.empty(len(p))
+    corrected[order] = np.minimum(np.maximum.accumulate(np.maximum(n_left, 1) * p[order]), 1.0)
+    return PValues(p, corrected, 0)
 
 
 def _between(values: FloatArray, label: IntArray, exchange: Exchange) -> tuple[FloatArray, PValues]:
@@ -168,7 +203,7 @@ def _between(values: FloatArray, label: IntArray, exchange: Exchange) -> tuple[F
 def _independent(
     values: FloatArray, label: IntArray, names: tuple[str, str], exchange: Exchange, measure: str
 ) -> Difference:
-    """Welch's t, which permutations of groups with unequal variances call for, and Hedges' g."""
+    """Compare two independent groups by Welch's t and Hedges' g."""
     first, second = values[label == 0], values[label == 1]
     n, m = len(first), len(second)
     errors = first.var(axis=0, ddof=1) / n, second.var(axis=0, ddof=1) / m
@@ -180,22 +215,11 @@ def _independent(
         pooled = np.sqrt((errors[0] * n * (n - 1) + errors[1] * m * (m - 1)) / (n + m - 2))
         standardised = difference / pooled
     effect, interval = hedges(standardised, n + m - 2, np.sqrt(n * m / (n + m)))
-    columns = _unit_columns(centred(values, None))
-    squares = columns**2
-
-    def welch(orders: IntArray) -> FloatArray:
-        inside = label[orders].astype(np.float64)
-        high, high_squares = inside @ columns, inside @ squares
-        low, low_squares = columns.sum(axis=0) - high, squares.sum(axis=0) - high_squares
-        variance = (high_squares - high**2 / m) / (m - 1) / m + (low_squares - low**2 / n) / (n - 1) / n
-        return np.abs(high / m - low / n) / np.sqrt(np.maximum(variance, 1e-300))
-
-    p = permutation_p_values(welch, exchange, n + m)
     bounds = np.stack([difference - half, difference + half], axis=1)
-    how = _with_limit(exchange.sentence, (2 if n == m else 1) / comb(n + m, n))
-    if _is_unequal((n, m)) and min(n, m) < FEW_IN_GROUP:
-        how = f"{how} {FEW.format(min(n, m))}".strip()
-    return Difference(names, (n, m), difference, bounds, effect, interval, p, False, measure, how)
+    p = _welch(values, label)
+    return Difference(
+        names, (n, m), difference, bounds, effect, interval, p, False, measure, exchange.sentence
+    )
 
 
 def _paired(
@@ -225,10 +249,6 @@ def _paired(
     left_out = f" {len(complete) - n} that have one group only were left out." if n < len(complete) else ""
     how = _with_limit(exchange.sentence + left_out, 2.0 ** (1 - n))
     return Difference(names, (n, n), mean, bounds, effect, interval, p, True, measure, how)
-
-
-def _is_unequal(counts: Sequence[int]) -> bool:
-    return max(counts) >= UNEQUAL_SIZES * min(counts)
 
 
 def _with_limit(how: str, smallest: float) -> str:

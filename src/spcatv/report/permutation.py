@@ -75,6 +75,12 @@ def runs_of(names: Sequence[str]) -> list[str] | None:
     return files if len(set(files)) < len(files) else None
 
 
+def volumes_of_one_file(names: Sequence[str]) -> bool:
+    """Whether all samples are volumes of a single file."""
+    runs = runs_of(names)
+    return runs is not None and len(set(runs)) == 1
+
+
 def participants_of(names: Sequence[str]) -> list[str] | None:
     """The participant of every sample, from its file name; None if some name has none, or all differ."""
     people = [person for name in names if (person := entities_of(name).get("sub"))]
@@ -96,17 +102,10 @@ def exchange_of(names: Sequence[str], values: Sequence[Any], *, labels: bool) ->
     have different numbers, separate files    the numbers are exchanged within every participant
     ========================================  ===========================================================
 
-    Means that are zero up to rounding are replaced by standard deviations (`Exchange.averaged`). If all
-    samples come from one file, its volumes are treated as separate samples.
+    Means that are zero up to rounding are replaced by standard deviations (`Exchange.averaged`).
     """
     people, runs = participants_of(names), runs_of(names)
     samples = np.arange(len(names))
-    if runs is not None and len(set(runs)) == 1:
-        text = (
-            "The volumes of the file were treated as separate samples; if they are a series in time, the "
-            "p-values are too small."
-        )
-        return Exchange(samples, None, False, text)
     for noun, members in (("participant", people), ("run", runs)):
         if members is None or not _is_constant(members, values) or (labels and noun == "run" and people):
             continue
@@ -189,7 +188,7 @@ class PValues:
     # probability that the largest statistic of all components is at least as large, shape (K,): it controls
     # the probability of a single false finding among the components
     corrected: FloatArray
-    n_permutations: int
+    n_permutations: int  # 0 for p-values of a distribution
 
 
 def permutation_p_values(

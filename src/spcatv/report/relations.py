@@ -95,14 +95,22 @@ def _relation(
 ) -> Relation:
     """Put a relation together; `name` is that of the variable or groups, `how` says what was exchanged."""
     n_components = len(p.alone)
-    said = [text, f"p-values are two-sided, from {p.n_permutations:,} random permutations (seed {SEED})."]
-    corrected = ""
+    source, seed = f"{p.n_permutations:,} random permutations", f" (seed {SEED})"
+    correction = f"by the largest statistic of all {n_components} components in every permutation"
+    corrected = "the maximum statistic"
+    if not p.n_permutations:
+        source, seed, corrected = (
+            "Welch’s test, which allows for groups of unequal spread",
+            "",
+            "Holm’s method",
+        )
+        correction = f"by Holm’s method over all {n_components} components"
+    said = [text, f"p-values are two-sided, from {source}{seed}."]
     if n_components > 1:
         said.append(
-            f"Corrected: by the largest statistic of all {n_components} components in every permutation, "
-            "which controls the probability of even one false finding among them."
+            f"Corrected: {correction}, which controls the probability of even one false finding among them."
         )
-        corrected = ", and corrected over components by the maximum statistic"
+    corrected = f", and corrected over components by {corrected}" if n_components > 1 else ""
     said.append(how)
     if name in confounds:
         removed = f"{name} was regressed out of the images before the fit: nothing is expected here."
@@ -114,7 +122,7 @@ def _relation(
         table=component_table(caption, columns, id=f"{kind}-table"),
         sentences=tuple(sentences),
         method=f"{method} {how}".strip(),
-        p_method=f"p-values are two-sided, from {p.n_permutations:,} random permutations{corrected}.",
+        p_method=f"p-values are two-sided, from {source}{corrected}.",
     )
 
 
@@ -212,6 +220,7 @@ def _of_two_groups(result: Difference, name: str, confounds: Sequence[str]) -> R
 
 
 def _of_groups(result: Spread, name: str, confounds: Sequence[str]) -> Relation:
+    test = "F" if result.p.n_permutations else "Welch’s F"
     shares = ["–" if math.isnan(share) else words.percent(share, 2) for share in result.share]
     columns = {"Between groups (η²)": shares}
     _with_p(columns, result.p)
@@ -219,7 +228,7 @@ def _of_groups(result: Spread, name: str, confounds: Sequence[str]) -> Relation:
         ""
         if math.isnan(result.share[k])
         else f"{share} of the variance of the {result.measure} is between the groups, "
-        f"{_told(result.p, k)} (F test)."
+        f"{_told(result.p, k)} ({test} test)."
         for k, share in enumerate(shares)
     ]
     sizes = ", ".join(f"{group} {n:,}" for group, n in zip(result.names, result.n, strict=True))
@@ -229,10 +238,10 @@ def _of_groups(result: Spread, name: str, confounds: Sequence[str]) -> Relation:
         columns,
         kind="groups",
         caption=f"{len(result.names)} groups by {name}" + (f": {sizes}" if len(result.names) <= 12 else ""),
-        text=f"Share of the variance of the {result.measure} between the groups of {name}, tested by its F "
-        "statistic.",
+        text=f"Share of the variance of the {result.measure} between the groups of {name}, with the "
+        f"{test} test.",
         method=f"Mean {result.measure} were compared between the {len(result.names)} groups of {name} "
-        "(F statistic).",
+        f"({test} test).",
         how=result.how,
         confounds=confounds,
         sentences=sentences,
