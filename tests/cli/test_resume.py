@@ -14,7 +14,7 @@ from spcatv.cli.resume import KeptWork
 from spcatv.model.checkpoint import Stage, n_records
 
 SELECT = (
-    *("select", "--shape", "6,5", "--n-components", "2", "--alpha", "0.1,0.4", "--l1-ratio", "0.25"),
+    *("select", "--shape", "6,5", "--n-components", "2", "--alpha", "0.1", "0.4", "--l1-ratio", "0.25"),
     *(
         "--tv-ratio",
         "0.25",

@@ -267,7 +267,7 @@ def test_failure_of_everything_is_one_line(array, tmp_path, monkeypatch, capsys)
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("--alpha", "0.1,0"), "--alpha must be above 0"),
+        (("--alpha", "0.1", "0"), "--alpha must be above 0"),
         (("--alpha", "most"), None),
         (("--alpha", "0"), "--alpha must be above 0"),
         (("--cv", "1"), None),
@@ -275,7 +275,7 @@ def test_failure_of_everything_is_one_line(array, tmp_path, monkeypatch, capsys)
         (("--n-jobs", "0"), None),
         (("--sparsity", "0.9"), "give either --sparsity or --alpha, not both"),
         (("--l1-ratio", "0.6", "--tv-ratio", "0.6"), "--l1-ratio + --tv-ratio must be below 1"),
-        (("--l1-ratio", "0,0.1", "--alpha", "grid"), "--l1-ratio holds 0"),
+        (("--l1-ratio", "0", "0.1", "--alpha", "grid"), "--l1-ratio holds 0"),
         (("--min-sparsity", "2"), "--min-sparsity is a share of zeros, from 0 to 1; got 2"),
         (("--cv", "17"), "--cv 17 does not go with 16 samples"),
         (("--groups", "subject"), "as in --groups participants.tsv:subject"),
@@ -408,9 +408,9 @@ def test_live_line_counts_chains(array, tmp_path):
     [
         ("select", "alpha", "grid", "grid", "grid"),
         ("select", "alpha", "0.5", (0.5,), [0.5]),
-        ("select", "smoothness", "1,2", (1.0, 2.0), [1, 2]),
         ("select", "smoothness", "1 2", (1.0, 2.0), [1, 2]),
         ("fit", "sparsity", "0.9", 0.9, 0.9),
+        ("fit", "smoothness", "1", 1.0, [1]),
         ("fit", "sparsity", "0.9,0.5", (0.9, 0.5), "0.9,0.5"),
         ("fit", "shape", "3,4", (3, 4), [3, 4]),
         ("fit", "surface", "lh -", (Path("lh"), "-"), ["lh", "-"]),

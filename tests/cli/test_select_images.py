@@ -15,7 +15,7 @@ nib = pytest.importorskip("nibabel", reason="images are read with nibabel (extra
 pytest.importorskip("nilearn", reason="images are read with nilearn (extra `images`)")
 
 SMALL = (
-    *("--n-components", "1", "--alpha", "0.1,0.3", "--l1-ratio", "0.25", "--tv-ratio", "0.25,0.5"),
+    *("--n-components", "1", "--alpha", "0.1", "0.3", "--l1-ratio", "0.25", "--tv-ratio", "0.25", "0.5"),
     *("--cv", "2", "--n-bootstraps", "4"),
 )
 MAPS = ("SPCATV", "frequency", "signconsistency", "regions")

@@ -44,7 +44,7 @@ def test_columns_in_another_order_are_noticed(rng):
     X = field(rng)
     [message] = warned(X[:, rng.permutation(X.shape[1])])
     assert message.startswith("neighbours vary together hardly more than features taken at random")
-    assert "smoothness=0 (--smoothness 0) leaves neighbours alone" in message
+    assert "smoothness=0 leaves neighbours alone" in message
 
 
 def test_a_field_in_fortran_order_is_noticed_along_one_axis(rng):
@@ -80,7 +80,7 @@ def test_without_smoothing_neighbours_do_not_matter(rng, options):
 def test_the_penalised_model_has_another_remedy(rng):
     X = field(rng)
     [message] = warned(X[:, rng.permutation(X.shape[1])], alpha=0.1)
-    assert "tv_ratio=0 (--tv-ratio 0)" in message
+    assert "tv_ratio=0" in message
 
 
 @pytest.mark.parametrize("n_samples", [3, 8, 60])

@@ -24,7 +24,7 @@ from spcatv.cli import main
 
 OPTIONS = (
     *("--shape", "12,10", "--n-components", "auto", "--max-components", "2", "--sparsity", "0.6", "0.8"),
-    *("--smoothness", "0.5,1", "--cv", "2", "--n-bootstraps", "6", "--n-splits", "3"),
+    *("--smoothness", "0.5", "1", "--cv", "2", "--n-bootstraps", "6", "--n-splits", "3"),
     *("--tol", "1e-3", "--quiet"),
 )
 STOPPED = "import time\ntime.perf_counter = lambda: 0.0\n"

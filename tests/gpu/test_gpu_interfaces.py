@@ -36,7 +36,7 @@ def test_the_command_line_writes_what_the_cpu_finds(command, rows, tmp_path):
 def test_without_cupy_the_command_line_reads_nothing(command, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "cupy", None)
     assert main(command) == 2
-    assert 'device="cuda" needs CuPy' in capsys.readouterr().err
+    assert "--device cuda needs CuPy" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 

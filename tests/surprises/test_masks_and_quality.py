@@ -138,7 +138,7 @@ def test_several_names_and_the_configuration(brain, tmp_path, fit):
     inside, affine = brain
     maps = [np.where(inside, values, 0) for values in contrasts(inside.shape)]
     folder = write(tmp_path / "maps", maps, affine)
-    code, shown, _, out = fit(folder, "--exclude", "sub-01", "sub-02,sub-03")
+    code, shown, _, out = fit(folder, "--exclude", "sub-01", "sub-02", "sub-03")
     assert code == 0
     assert "Read 9 images" in shown
     config = tmp_path / "config.toml"

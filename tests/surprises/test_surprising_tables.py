@@ -13,7 +13,7 @@ pytest.importorskip("nilearn", reason="images are read with nilearn (extra `imag
 SHAPE = (6, 5, 4)
 N_PEOPLE = 12
 FIT = ("--n-components", "1", "--alpha", "0.1")
-SELECT = (*FIT[:2], "--alpha", "0.1,0.2", "--tol", "1e-3", "--n-bootstraps", "2", "--n-splits", "2")
+SELECT = (*FIT[:2], "--alpha", "0.1", "0.2", "--tol", "1e-3", "--n-bootstraps", "2", "--n-splits", "2")
 ORDER = "matched by their order alone"
 
 

@@ -159,7 +159,7 @@ def _add_select(commands: Commands) -> Parser:
         commands, "select", "choose the penalty by cross-validation, and measure stability", SELECT_TEXT,
         SELECT_EXAMPLES, SELECT_USUAL)
     hint = "leave the option out to compare the default values, or separate values by spaces"
-    numbers = Values(partial(number, hint=hint), commas=True)
+    numbers = Values(partial(number, hint=hint))
     _add_inputs(parser)
     add = parser.in_group(MODEL)
     _add_number(add)
@@ -168,7 +168,7 @@ def _add_select(commands: Commands) -> Parser:
     add("--smoothness X", numbers, "weights of the structured penalty to try", SEARCH.smoothness)
     _add_model(add)
     add = parser.in_group(PENALISED)
-    add("--alpha X", Values(number, word="grid", commas=True),
+    add("--alpha X", Values(partial(number, hint=hint), word="grid"),
         "values to try, or the word grid: downwards from just below the one that makes every loading zero")
     add("--l1-ratio X", numbers, "shares of alpha for the l1 norm to try", SEARCH.l1_ratio)
     add("--tv-ratio X", numbers, "shares of alpha for the structured penalty to try", SEARCH.tv_ratio)

@@ -25,6 +25,15 @@ logger = logging.getLogger("spcatv.cli")
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 # Parameters of Python whose options have other names.
 _OTHER_NAMES = {"random_state": "--seed", "memory_limit": "--memory"}
+_OTHER_WAYS = {
+    "global_signal=[\"']regress[\"']": "--regress-global",
+    r"cv=KFold\(\d+, shuffle=True, random_state=0\)": "--shuffle",
+    r"cv=KFold\(\d+\)": "--no-shuffle",
+    r"surface=\(left, right\)": "--surface LH RH",
+    r"surface=\{'left': \.\.\.\}": "--surface lh.pial -",
+    r"surface=\{'right': \.\.\.\}": "--surface - rh.pial",
+    "surface='fsaverage5'": "--template fsaverage5",
+}
 
 
 def printable(text: str) -> str:
@@ -52,10 +61,8 @@ def _flags() -> dict[str, str]:
 def in_options(text: str) -> str:
     """Return a message of the library with options in place of parameters: ``n_init=3`` is ``--n-init 3``."""
     flags = {name: f"--{name.replace('_', '-')}" for name in _flags()} | _OTHER_NAMES
-    text = re.sub(r"""global_signal=["']regress["']""", "--regress-global", text)
-    # messages that name both, as in (mask=, --mask) and resample=True (--resample)
-    text = re.sub(r"\b\w+=, (?=--[a-z])", "", text)
-    text = re.sub(r"""(?<![\w./-])\w+=[\w"']+ \((--[a-z][^()]*)\)""", r"\1", text)
+    for way, words in _OTHER_WAYS.items():
+        text = re.sub(way, words, text)
     name = rf"(?<![\w/.\"'=-])({'|'.join(sorted(flags, key=len, reverse=True))})"
 
     def option(found: re.Match[str]) -> str:

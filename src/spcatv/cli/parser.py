@@ -168,7 +168,6 @@ class Values:
     item: ValueType
     word: str = ""  # stays a string if it is given alone
     only_one: str = ""
-    commas: bool = False  # whether commas separate values as well
 
     def __call__(self, texts: Sequence[str]) -> Any:
         """Return the values of the words."""
@@ -176,8 +175,7 @@ class Values:
             return self.word
         if self.only_one and len(texts) > 1:
             raise ArgumentTypeError(self.only_one)
-        parts = [part.strip() for text in texts for part in (text.split(",") if self.commas else [text])]
-        values = tuple(map(self.item, parts))
+        values = tuple(map(self.item, texts))
         return values[0] if self.only_one else values
 
     def takes(self, text: str) -> bool:
@@ -215,7 +213,7 @@ class Option:
             if len(texts) != 2:
                 raise ArgumentTypeError(f"must hold 2 values, got {len(texts)}")
             return tuple(map(self.kind, texts))
-        if isinstance(value, list):
+        if len(texts) > 1:
             raise ArgumentTypeError(f"must be one value, got {value!r}")
         if isinstance(self.kind, tuple):
             return _choice(texts[0], self.kind)

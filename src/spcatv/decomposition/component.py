@@ -186,7 +186,7 @@ class ComponentDiagnostics:
             f"Component {number} is global: {100 * self.same_sign:.0f} % of the features vary with "
             "it in the same direction, and its scores follow the mean of each sample "
             f"(r = {self.global_correlation:.2f}). "
-            'global_signal="regress" (--regress-global) takes that mean out.'
+            'global_signal="regress" takes that mean out.'
         )
 
 

@@ -242,7 +242,7 @@ def _why_not_as_asked(estimator: Any, records: list[ComponentDiagnostics]) -> st
         if any(record.is_global for record in records) and estimator.global_signal is None:
             return (
                 f"{at_least} have the same loading to within tol={estimator.tol:g}, because nearly all of "
-                'them rise and fall together. global_signal="regress" (--regress-global) takes out what they '
+                'them rise and fall together. global_signal="regress" takes out what they '
                 "share; a lower tol tells loadings apart that are closer to each other."
             )
         return (

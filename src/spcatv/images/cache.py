@@ -48,7 +48,7 @@ def checked_cache(cache: Any) -> Path | None:
         raise TypeError(f"cache must be the path of a folder or None, got {cache!r}")
     folder = Path(cache).expanduser()
     if folder.exists() and not folder.is_dir():
-        raise CacheError(f"{folder}: is a file; the cache is a folder (cache=, --cache)")
+        raise CacheError(f"{folder}: is a file; the cache is a folder (cache=)")
     return folder
 
 
@@ -257,7 +257,7 @@ def _writing(cache: Path) -> Iterator[None]:
         remedy = "make room and run it again (finished images are kept), or " if full else ""
         raise CacheError(
             f"{cache}: the cache cannot be written ({error.strerror or error}); {remedy}name another folder "
-            "(cache=, --cache)"
+            "(cache=)"
         ) from error
 
 

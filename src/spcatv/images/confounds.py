@@ -249,8 +249,7 @@ def _warn_of_confounds(values: FloatArray, names: Sequence[str], source: str) ->
     if 2 * rank > len(values) and n_left > 0:
         warn_user(
             f"{source}: {rank} independent columns of confounds for {len(values)} images remove most of what "
-            f"differs between them: {n_left} degrees of freedom are left. Name fewer columns "
-            "(--confounds-columns)",
+            f"differs between them: {n_left} degrees of freedom are left. Name fewer columns",
             UserWarning,
         )
 

@@ -159,7 +159,7 @@ class Preparation:
         if confounds is None and self.confounds is not None:
             raise ImageError(
                 f"the model was fitted with confounds ({self.confounds.described()}); give those of the new "
-                "images too (confounds=, --confounds)"
+                "images too (confounds=)"
             )
         if confounds is None:
             return None
@@ -403,14 +403,12 @@ def _settled(reading: Reading, runs: tuple[Run, ...]) -> tuple[Reading, str]:
         several = f"{len(series)} of {len(runs)} images are runs"
         warn_user(
             f"{several if len(runs) > 1 else 'the image is a run'} of several volumes: every run is centred "
-            "and scaled to unit variance; standardize_runs=True (--standardize-runs) asks for this, "
-            "standardize_runs=False (--no-standardize-runs) leaves the values as they are, which is right if "
+            "and scaled to unit variance; standardize_runs=True asks for this, "
+            "standardize_runs=False leaves the values as they are, which is right if "
             "the volumes are people",
             RunWarning,
         )
-    hint = (
-        f"{len(unused)} runs have confounds beside them, which are not used (run_confounds=, --run-confounds)"
-    )
+    hint = f"{len(unused)} runs have confounds beside them, which are not used (run_confounds=)"
     return settled, "; ".join(filter(None, (settled.described(), hint if unused else "")))
 
 

@@ -135,8 +135,7 @@ class Storage:
             )
         if self.cache is None:
             raise ImageError(
-                f"{what}: name a folder for its rows, with {bytes_text(n_bytes)} of free space "
-                "(cache=, --cache)"
+                f"{what}: name a folder for its rows, with {bytes_text(n_bytes)} of free space (cache=)"
             )
         with image_errors(ValueError):
             self.budget.block_rows(shape[1] * np.dtype(dtype).itemsize, 1, shape[1])

@@ -164,14 +164,14 @@ def compute_mask(
     if not mask.any():
         raise ImageError(
             f"the mask computed by {strategy!r} is empty (first image: {volumes[0].name}); give a mask or "
-            "another strategy (mask=, --mask)"
+            "another strategy (mask=)"
         )
     fill = float(mask.mean())
     if fill > LARGEST_FILL or (strategy != NONZERO and fill < SMALLEST_FILL):
         others = ", ".join(name for name in STRATEGIES if name != strategy)
         warn_user(
             f"the mask computed by {strategy!r} fills {100 * fill:.3g} % of the box of voxels and is "
-            f"probably not a brain mask; give a mask or another strategy (mask=, --mask): {others}",
+            f"probably not a brain mask; give a mask or another strategy (mask=): {others}",
             MaskWarning,
         )
         source += f"; doubtful: it fills {100 * fill:.3g} % of the box"

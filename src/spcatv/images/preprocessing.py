@@ -209,7 +209,7 @@ def check_runs(runs: Sequence[Run], reading: Reading, confounds: Sequence[FloatA
             raise ImageError(
                 f"{run.name}: is a single volume, and runs are cleaned as a whole ({reading.described()}); "
                 "give runs of several volumes only, or ask for no cleaning (standardize_runs=False, "
-                "--no-standardize-runs, and no filter, detrending or confounds of runs)"
+                "and no filter, detrending or confounds of runs)"
             )
         _check_degrees(run, reading, table)
         if reading.filters:
@@ -282,7 +282,7 @@ def _check_degrees(run: Run, reading: Reading, confounds: FloatArray | None) -> 
     if n_confounds and used >= run.n_samples:
         raise ImageError(
             f"{run.name}: has {run.n_samples} volumes, but {n_confounds} confounds are to be removed: "
-            "nothing would be left; choose fewer columns (run_confounds=, --run-confounds)"
+            "nothing would be left; choose fewer columns (run_confounds=)"
         )
 
 
@@ -295,14 +295,14 @@ def _check_filter(run: Run, reading: Reading) -> None:
         names = "high_pass and low_pass need" if both else f"{one} needs"
         raise ImageError(
             f"{run.name}: has {run.n_samples} volumes, and {names} at least {needed}; leave such runs out "
-            "(exclude=, --exclude), or filter none: detrend=True (--detrend) removes slow drifts from runs "
+            "(exclude=), or filter none: detrend=True removes slow drifts from runs "
             "of any length"
         )
     t_r = _t_r(run, reading)
     if reading.high_pass is not None and reading.high_pass >= 0.5 / t_r:
         raise ImageError(
             f"{run.name}: a volume every {t_r:g} s shows frequencies up to {0.5 / t_r:g} Hz, and high_pass "
-            f"({reading.high_pass:g} Hz) removes them all; lower it (--high-pass), or correct t_r (--t-r)"
+            f"({reading.high_pass:g} Hz) removes them all; lower it, or correct t_r"
         )
 
 
@@ -316,7 +316,7 @@ def _t_r(run: Run, reading: Reading) -> float:
     if not found:
         raise ImageError(
             f"{run.name}: does not state the time between its volumes, which a filter needs; give it in "
-            "seconds (t_r=, --t-r)"
+            "seconds (t_r=)"
         )
     return found
 

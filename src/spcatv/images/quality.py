@@ -133,8 +133,7 @@ def apply_rule(bad: BadFeatures, rule: str, noun: str, names: Sequence[str]) -> 
     total = f"{report.n_dropped:,} of {report.n_features:,} {noun}"
     if rule == "raise":
         raise ImageError(
-            f"{total} cannot be used: {figures}; give a mask without them, or drop them "
-            "(bad_features='drop', --bad-features drop)"
+            f"{total} cannot be used: {figures}; give a mask without them, or drop them (bad_features='drop')"
         )
     if report.n_dropped == report.n_features:
         raise ImageError(
@@ -165,7 +164,7 @@ def warn_of_blank(X: Array, names: Sequence[str], noun: str) -> None:
     if blank:
         warn_user(
             f"{some_of(blank)}: the same value in all {X.shape[1]:,} {noun} of the model; leave out such "
-            "images (exclude=, --exclude) unless that is what they show",
+            "images (exclude=) unless that is what they show",
             UserWarning,
         )
 
@@ -177,7 +176,7 @@ def image_quality(
 
     Scales are not compared if images are `scaled` later.
     """
-    wording = Wording("image", "images", noun, "the mask", " (exclude=, --exclude)", scaled=scaled)
+    wording = Wording("image", "images", noun, "the mask", " (exclude=)", scaled=scaled)
     with image_errors(BlankError):
         return sample_quality(X, names, wording)
 

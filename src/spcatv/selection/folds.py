@@ -91,8 +91,8 @@ def warn_of_order(scores: FloatArray, folds: list[Fold]) -> None:
         f"the samples are in an order that matters: the scores of principal component {np.argmin(found) + 1} "
         f"differ between the {n_folds} folds, which are consecutive parts of the samples (p = "
         f"{min(found):.0e}). If the samples are sorted, such as by age or site, no fold is like the others: "
-        f"shuffle them with cv=KFold({n_folds}, shuffle=True, random_state=0) (--shuffle). If they are a "
-        f"time series, this is right, and cv=KFold({n_folds}) says so (--no-shuffle).",
+        f"shuffle them with cv=KFold({n_folds}, shuffle=True, random_state=0). If they are a "
+        f"time series, this is right, and cv=KFold({n_folds}) says so.",
         SampleOrderWarning,
     )
 

@@ -137,7 +137,7 @@ class JoblibWorkers:
             if n_done_first is not None:
                 raise RuntimeError(
                     f"worker processes died twice, when {n_done_first} and when {n_done} of {n_calls} fits "
-                    "were done: they were killed, or memory ran out. Take fewer workers (n_jobs, --n-jobs), "
+                    "were done: they were killed, or memory ran out. Take fewer workers (n_jobs), "
                     "or a machine with more memory"
                 ) from error
             n_done_first = n_done

@@ -149,7 +149,7 @@ def _check_magnitude(row: FloatArray, name: str) -> None:
     if largest > limit:
         raise ImageError(
             f"{name}: values of up to {largest:.3g} in the mask, and {row.dtype} holds squares of numbers up "
-            f"to {limit:g} only. The file is damaged and has to be left out (exclude=, --exclude), or all "
+            f"to {limit:g} only. The file is damaged and has to be left out (exclude=), or all "
             "images need a larger unit"
         )
 

@@ -319,8 +319,7 @@ def _cortex_meshes(first: CiftiFile, surface: Any) -> dict[str, SurfaceMesh]:
     if surface is None:
         raise ImageError(
             f"{first.name}: has cortical surfaces ({', '.join(needed)}), so their meshes are needed: "
-            "surface=(left, right) with GIFTI or FreeSurfer surface files; on the command line "
-            "--surface LH RH"
+            "surface=(left, right) with GIFTI or FreeSurfer surface files"
         )
     meshes = load_meshes(surface)
     for hemi in needed:

@@ -603,11 +603,7 @@ def _other_hemispheres(images: Iterable[str], meshes: Iterable[str]) -> str:
     only = [hemi for hemi in meshes if hemi in images]
     if not set(images) < set(meshes):
         return f"{message}; name the surfaces of {' and '.join(images)}"
-    written = "lh.pial -" if only == ["left"] else "- rh.pial"
-    return (
-        f"{message}; for {only[0]} alone write --surface {written} on the command line, where - stands for "
-        f"the hemisphere that the images do not have, or surface={{{only[0]!r}: ...}} in Python"
-    )
+    return f"{message}; for {only[0]} alone give surface={{{only[0]!r}: ...}}"
 
 
 def _own_mesh(imgs: Any, mask: Any) -> Any:
@@ -619,7 +615,7 @@ def _own_mesh(imgs: Any, mask: Any) -> Any:
     where = f"{first}: " if is_path(first) else ""
     raise ImageError(
         f"{where}overlays need their surfaces: surface=(left, right) with GIFTI or FreeSurfer surface "
-        "files, or surface='fsaverage5'; on the command line --surface LH RH, or --template fsaverage5"
+        "files, or surface='fsaverage5'"
     )
 
 

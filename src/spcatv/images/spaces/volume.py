@@ -169,7 +169,7 @@ class VolumeSpace(Space):
             if how is not None:
                 raise ImageError(
                     f"{volume.name}: {how}, compared with the mask of the model; resample it "
-                    "to that grid first, or fit with resample=True (--resample)"
+                    "to that grid first, or fit with resample=True"
                 )
         most = sum(volume.n_samples for volume in volumes)
         return VolumeSamples(self, tuple(volumes), FrameSums.zeros(self.labels.shape, most))
@@ -298,7 +298,7 @@ def _mask_labels(volumes: list[Volume], mask: Any, cache: Path | None) -> tuple[
     if how is not None:
         raise ImageError(
             f"{opened.name}: the mask does not fit the images: it {how} as {first.name}; "
-            "resample=True (--resample) resamples the images to the grid of the mask"
+            "resample=True resamples the images to the grid of the mask"
         )
     (values,) = opened.frames()
     return checked_labels(values, opened.name), opened.image, f"given ({opened.name})"
@@ -478,8 +478,7 @@ def open_all(imgs: Any) -> list[Volume]:
         how = difference(volume, first.shape, first.affine)
         if how is not None:
             raise ImageError(
-                f"{volume.name}: {how}; the first image is {first.name}; resample=True (--resample) puts all "
-                "on one grid"
+                f"{volume.name}: {how}; the first image is {first.name}; resample=True puts all on one grid"
             )
     return volumes
 
