@@ -1,4 +1,4 @@
-"""How many threads a computation may use, and that a team of them ends whatever happens."""
+"""How many threads a computation may use, and that they end whatever happens."""
 
 import dis
 import os
@@ -6,14 +6,13 @@ import select
 import signal
 import sys
 import threading
-import time
 
 import pytest
 from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 from spcatv._util import threads
-from spcatv._util.threads import in_order, most_threads, one_blas_thread, share_work, threads_for
+from spcatv._util.threads import in_order, most_threads, one_blas_thread, threads_for
 from spcatv.kernels import thread_pool
 
 
@@ -108,52 +107,29 @@ def test_little_work_stays_on_one_thread(monkeypatch):
     assert [threads_for(work, 10) for work in (0, 19, 20, 35, 1000)] == [1, 1, 2, 3, 4]
 
 
-def _nothing():
-    pass
+def test_a_call_beside_another_one_uses_one_thread():
+    names = []
+
+    def make(_):
+        in_order(lambda _: names.append(threading.current_thread().name), id, 3, 3)
+        return threading.current_thread().name
+
+    outer = []
+    in_order(make, outer.append, 2, 2)
+    assert sorted(names) == sorted(3 * outer)
 
 
-def test_shares_are_worked_on_at_the_same_time():
-    barrier = threading.Barrier(4, timeout=30)
-    seen = set()
-
-    def share(number, n_threads):
-        barrier.wait()
-        seen.add((number, n_threads, threading.current_thread()))
-
-    share_work(share, 4, _nothing)
-    assert sorted(pair[:2] for pair in seen) == [(0, 4), (1, 4), (2, 4), (3, 4)]
-    assert len({pair[2] for pair in seen}) == 4
-
-
-def test_a_busy_team_leaves_the_work_to_the_caller():
-    calls = []
-
-    def share(number, n_threads):
-        if number == 0:
-            share_work(lambda *inner: calls.append(inner), 3, _nothing)
-
-    share_work(share, 2, _nothing)
-    assert calls == [(0, 1)]
-    share_work(lambda *outer: calls.append(outer), 2, _nothing)
-    assert sorted(calls) == [(0, 1), (0, 2), (1, 2)]
-
-
-@pytest.mark.parametrize("failing", [0, 1, 2])
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_an_error_in_a_share_ends_all_of_them(failing, error):
-    stopped = threading.Event()
-    ended = []
+def test_an_item_that_cannot_be_taken_ends_all_of_them(error):
+    made = []
 
-    def share(number, n_threads):
-        if number == failing:
-            raise error("no")
-        stopped.wait(timeout=30)
-        ended.append(number)
+    def take(_):
+        raise error("no")
 
     with pytest.raises(error, match="no"):
-        share_work(share, 3, stopped.set)
-    assert sorted(ended) == [number for number in range(3) if number != failing]
-    share_work(lambda *_: None, 3, _nothing)
+        in_order(made.append, take, 1000, 3)
+    assert len(made) <= 3
+    in_order(made.append, id, 3, 3)
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 5])
@@ -188,40 +164,21 @@ def test_an_item_that_cannot_be_made():
 def test_the_first_of_several_failures_is_raised():
     """Five items are begun, and end from the last to the first: the order in time must not matter."""
     all_begun = threading.Barrier(5, timeout=60)
-    threads_of, ended = {}, [threading.Event() for _ in range(5)]
-
-    def first_failing():
-        # `share_work` prefers an error of the calling thread: the first failure comes from another one
-        return 2 if threads_of[3] == threading.main_thread().ident else 3
+    ended = [threading.Event() for _ in range(5)]
 
     def make(number):
-        threads_of[number] = threading.get_ident()
         all_begun.wait()
         if number < 4:
             assert ended[number + 1].wait(60)
-            _wait_until_settled(threads_of[number + 1])
         ended[number].set()
-        if number in (first_failing(), 4):
+        if number in (3, 4):
             raise ValueError(f"item {number}")
         return number
 
     taken = []
-    with pytest.raises(ValueError, match="item") as caught:
+    with pytest.raises(ValueError, match="item 3"):
         in_order(make, taken.append, 5, 5)
-    assert str(caught.value) == f"item {first_failing()}"
-    assert taken == list(range(first_failing()))
-
-
-def _wait_until_settled(thread):
-    """Wait until a thread that leaves `make` waits for its turn, or has handed its item or error on.
-
-    Then its topmost frame is where threads wait: for a condition, for work, or for the rest of the team.
-    """
-    places = (threading.Condition.wait.__code__, threads._serve.__code__, share_work.__code__)
-    end = time.monotonic() + 60
-    while sys._current_frames()[thread].f_code not in places:
-        assert time.monotonic() < end
-        time.sleep(0.001)  # between two looks at the state; a frame cannot be waited for
+    assert taken == [0, 1, 2]
 
 
 # After these instructions CPython handles signals, and Ctrl-C is raised.
@@ -265,12 +222,11 @@ def _in_a_block():
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: share_work(lambda *_: None, 3, _nothing),
         lambda: in_order(lambda number: number, lambda _: None, 4, 3),
         lambda: thread_pool.run_shares(lambda *_: None, (), 3),
         _in_a_block,
     ],
-    ids=["shares", "items", "kernel", "libraries"],
+    ids=["items", "kernel", "libraries"],
 )
 def test_ctrl_c_at_any_moment_leaves_all_threads(call):
     libraries, n_places, counts = threads._library_limit(), 0, []
@@ -278,23 +234,25 @@ def test_ctrl_c_at_any_moment_leaves_all_threads(call):
         n_places += 1
         counts.clear()
         call()
-        share_work(lambda _, n_threads: counts.append(n_threads), 3, _nothing)
+        in_order(lambda number: number, counts.append, 4, 3)
         thread_pool.run_shares(lambda _, n_threads, board: counts.append(n_threads), (), 3)
-        assert counts == [3] * 4, f"place {n_places}"
+        assert counts[:4] == [0, 1, 2, 3], f"place {n_places}"
+        assert set(counts[4:]) == {3}, f"place {n_places}"
+        assert not threads.users_of_cores(), f"place {n_places}"
         assert threads._library_limit() == libraries, f"place {n_places}"
     assert n_places > 5
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_fork_has_a_team_of_its_own():
-    share_work(lambda *_: None, 3, _nothing)
+def test_a_fork_has_threads_of_its_own():
+    in_order(str, id, 3, 3)
     here, there = os.pipe()
     child = os.fork()
     if child == 0:
-        calls = []
-        share_work(lambda *share: calls.append(share), 3, _nothing)
-        os.write(there, b"yes" if sorted(calls) == [(0, 3), (1, 3), (2, 3)] else b"no")
+        made = []
+        in_order(str, made.append, 3, 3)
+        os.write(there, b"yes" if made == ["0", "1", "2"] else b"no")
         os._exit(0)
     answered = select.select([here], [], [], 60)[0]
     os.kill(child, signal.SIGKILL)

@@ -48,17 +48,17 @@ def test_bits_do_not_depend_on_the_number_of_threads(monkeypatch, many_parts, na
     data = as_data(X).take(samples)
     v, u, many = rng.standard_normal(p), rng.standard_normal(n), rng.standard_normal((3, p))
     results, used = {}, []
-    real = threads.share_work
 
-    def counted(share, n_threads, stop):
+    def counted(make, take, n_items, n_threads):
         used.append(n_threads)
-        real(share, n_threads, stop)
+        threads.in_order(make, take, n_items, n_threads)
 
     def counted_shares(driver, arguments, n_threads):
         used.append(n_threads)
         thread_pool.run_shares(driver, arguments, n_threads)
 
-    monkeypatch.setattr(threads, "share_work", counted)
+    for module in (matvec, array_module):
+        monkeypatch.setattr(module, "in_order", counted)
     monkeypatch.setattr(matvec, "run_shares", counted_shares)
     for n_threads in (1, 2, 4):
         monkeypatch.setattr(threads, "most_threads", lambda n_threads=n_threads: n_threads)

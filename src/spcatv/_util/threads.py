@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache
 from itertools import islice
-from queue import SimpleQueue
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from joblib import cpu_count
 from joblib.parallel import get_active_backend
@@ -23,6 +24,7 @@ T = TypeVar("T")
 
 # Key of the call that uses several cores (`users_of_cores`).
 CORES = "cores"
+MOST_WORKERS = 1024
 # Environment variables that limit threads; joblib sets both for its worker processes.
 VARIABLES = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
 
@@ -137,40 +139,10 @@ def threads_for(work: float, least: float) -> int:
     return 1 if work < 2 * least else min(most_threads(), int(work / least))
 
 
-class _Team:
-    """Pool of daemon threads that wait for work."""
-
-    def __init__(self) -> None:
-        self.users: dict[str, object] = {}  # the call that uses the cores, under `CORES`
-        self._inboxes: list[SimpleQueue[Any]] = []
-
-    def inboxes(self, count: int) -> list[SimpleQueue[Any]]:
-        """Return the inboxes of `count` threads, which are started when they are first needed."""
-        while len(self._inboxes) < count:
-            inbox: SimpleQueue[Any] = SimpleQueue()
-            threading.Thread(target=_serve, args=(inbox,), name="spcatv", daemon=True).start()
-            self._inboxes.append(inbox)
-        return self._inboxes[:count]
-
-
-def _serve(inbox: SimpleQueue[Any]) -> None:
-    while True:
-        _report_to(*inbox.get())
-
-
-def _report_to(
-    outbox: SimpleQueue[BaseException | None], work: Callable[[], None], stop: Callable[[], None]
-) -> None:
-    try:
-        work()
-    except BaseException as error:  # raised again where the work comes from
-        stop()
-        outbox.put(error)
-    else:
-        outbox.put(None)
-
-
-_team = _Team()
+# the call that uses several cores, under `CORES`
+_users: dict[str, object] = {}
+# Workers are started when they are first needed, up to the number of items that are made at the same time.
+_workers = ThreadPoolExecutor(MOST_WORKERS, "spcatv")
 
 
 def users_of_cores() -> dict[str, object]:
@@ -180,12 +152,13 @@ def users_of_cores() -> dict[str, object]:
     raised after calls of functions only: it can come neither between the ``finally`` and the ``del`` nor
     leave an entry of a call that has ended, as it can a lock.
     """
-    return _team.users
+    return _users
 
 
-def _new_team() -> None:
-    global _team
-    _team = _Team()
+def _start_again() -> None:
+    global _workers
+    _workers = ThreadPoolExecutor(MOST_WORKERS, "spcatv")
+    _users.clear()
 
 
 def wait_for_at_fork(lock: Any) -> None:
@@ -196,121 +169,34 @@ def wait_for_at_fork(lock: Any) -> None:
 
 if hasattr(os, "register_at_fork"):
     # a fork has no threads but the one that called it
-    os.register_at_fork(after_in_child=_new_team)
+    os.register_at_fork(after_in_child=_start_again)
 wait_for_at_fork(_lock)
-
-
-def share_work(share: Callable[[int, int], None], n_threads: int, stop: Callable[[], None]) -> None:
-    """Call ``share(0, n), ..., share(n - 1, n)`` at the same time, the first of them on this thread.
-
-    The number n is `n_threads`, or 1 if the pool works for another thread: then the cores are busy.
-    All shares have begun before one may have to wait for another, and all have ended when this returns.
-    `stop` is called when a share has failed or was interrupted: it lets the others end early.
-    """
-    team, call = _team, object()
-    users = team.users
-    try:
-        if n_threads == 1 or users.setdefault(CORES, call) is not call:
-            share(0, 1)
-        else:
-            _share_work(share, team.inboxes(n_threads - 1), stop)
-    finally:
-        if CORES in users and users[CORES] is call:
-            del users[CORES]
-
-
-def _share_work(
-    share: Callable[[int, int], None], inboxes: list[SimpleQueue[Any]], stop: Callable[[], None]
-) -> None:
-    outbox: SimpleQueue[BaseException | None] = SimpleQueue()
-    n_threads = len(inboxes) + 1
-    work = [(outbox, partial(share, number, n_threads), stop) for number in range(1, n_threads)]
-    # one call extends each list, so that an interruption leaves them correct
-    sent: list[None] = []
-    results: list[BaseException | None] = []
-    errors: list[BaseException] = []
-    try:
-        sent.extend(map(SimpleQueue.put, inboxes, work))
-        share(0, n_threads)
-    except BaseException as error:
-        errors.append(error)
-    while True:
-        try:
-            if errors:
-                stop()
-            while len(results) < len(sent):
-                results.extend(islice(iter(outbox.get, stop), len(sent) - len(results)))
-            break
-        except KeyboardInterrupt as error:  # the others still use the arrays of the caller
-            errors.append(error)
-    errors += [error for error in results if error is not None]
-    if errors:
-        raise errors[0]
 
 
 def in_order(make: Callable[[int], T], take: Callable[[T], None], n_items: int, n_threads: int) -> None:
     """Call ``take(make(0)), take(make(1)), ...`` with items made at the same time and taken in order.
 
-    At most `n_threads` items are there at a time. `make` releases the GIL, as products of NumPy do. The error
-    of an item that cannot be made is raised when it is its turn: all items before it have been taken.
+    At most `n_threads` items are there at a time, or one if another call uses the cores. `make` releases the
+    GIL, as products of NumPy do. The error of an item that cannot be made is raised when it is its turn: all
+    items before it have been taken.
     """
-    line = _Line(n_items)
-
-    def share(_number: int, _n_threads: int) -> None:
-        while (number := line.next_number()) is not None:
-            try:
-                made, failed = make(number), None
-            except Exception as error:  # raised in turn: an earlier item may fail as well
-                made, failed = None, error
-            if not line.wait_for_turn(number):
-                return
-            if failed is not None:
-                raise failed
-            take(cast(T, made))
-            del made  # free it before the next one is made
-            line.end_turn()
-
-    share_work(share, n_threads, line.close)
-
-
-class _Line:
-    """Numbers that threads draw in order, and the turn of each."""
-
-    def __init__(self, n_numbers: int) -> None:
-        self._drawn, self._turn, self._end = 0, 0, n_numbers
-        self._closed = False
-        self._lock = threading.Lock()
-        # Every number that waits has an event of its own: to wake all of them at every turn would take longer
-        # than most items do.
-        self._waiting: dict[int, threading.Event] = {}
-
-    def next_number(self) -> int | None:
-        """Return the next number, from 0 on; None if there are no more."""
-        with self._lock:
-            self._drawn += 1
-            return None if self._closed or self._drawn > self._end else self._drawn - 1
-
-    def wait_for_turn(self, number: int) -> bool:
-        """Wait until it is the turn of a number; False if the line was closed."""
-        with self._lock:
-            if self._closed or self._turn == number:
-                return not self._closed
-            event = self._waiting[number] = threading.Event()
-        event.wait()
-        return not self._closed
-
-    def end_turn(self) -> None:
-        """Let the next number have its turn."""
-        with self._lock:
-            self._turn += 1
-            event = self._waiting.pop(self._turn, None)
-        if event is not None:
-            event.set()
-
-    def close(self) -> None:
-        """End all waiting."""
-        with self._lock:
-            self._closed = True
-            events = list(self._waiting.values())
-        for event in events:
-            event.set()
+    call = object()
+    numbers = iter(range(n_items))
+    made: deque[Future[T]] = deque()
+    try:
+        if n_threads == 1 or _users.setdefault(CORES, call) is not call:
+            for number in numbers:
+                take(make(number))
+            return
+        made.extend(_workers.submit(make, number) for number in islice(numbers, n_threads))
+        while made:
+            take(made.popleft().result())
+            made.extend(_workers.submit(make, number) for number in islice(numbers, 1))
+    finally:
+        try:
+            for item in made:
+                item.cancel()
+            wait(made)
+        finally:
+            if CORES in _users and _users[CORES] is call:
+                del _users[CORES]
