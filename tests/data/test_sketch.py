@@ -18,9 +18,9 @@ from spcatv.data import (
 )
 from spcatv.data.array import ArrayData
 from spcatv.decomposition.alternation import Limits
+from spcatv.decomposition.best_start import best_component
 from spcatv.decomposition.passes import CountedPasses
-from spcatv.decomposition.search import best_component
-from spcatv.decomposition.target import SparsityTarget
+from spcatv.decomposition.weights import SparsityTarget
 from spcatv.metrics import match_components
 from spcatv.structure import as_structure
 

@@ -9,8 +9,8 @@ from scipy.ndimage import gaussian_filter
 from spcatv.data import CentredData, as_data
 from spcatv.decomposition import LoadingPenalty, Weights
 from spcatv.decomposition.alternation import Limits, alternate
-from spcatv.decomposition.component import Component, null_component
-from spcatv.decomposition.search import best_component
+from spcatv.decomposition.best_start import best_component
+from spcatv.decomposition.component import Component, empty_component
 from spcatv.decomposition.starts import singular_scores
 from spcatv.solvers import solve
 from spcatv.structure import from_matrix, grid, groups, mesh
@@ -124,7 +124,7 @@ def test_permuted_features_with_a_permuted_structure_give_the_permuted_loading(s
 
 def test_a_killed_start_gives_a_null_component(striped):
     component, _, _ = _fit(striped, grid(60), Weights(10.0, 1.0, 1.0))
-    assert component.is_null
+    assert component.is_empty
     assert component.converged
     assert not component.u.any()
 
@@ -182,8 +182,8 @@ def test_float32_state_is_certified_in_float64():
 
 
 def test_null_component_has_the_shape_of_the_data(striped):
-    component = null_component(striped.shape)
-    assert component.is_null
+    component = empty_component(striped.shape)
+    assert component.is_empty
     assert component.v.shape == (60,)
     assert component.u.shape == (40,)
     assert component.n_alternations == 0
@@ -204,7 +204,7 @@ def test_a_zero_that_is_not_certified_does_not_count_as_converged(striped):
         return replace(solution, v=0 * solution.v)
 
     component, _, _ = _fit(striped, grid(60), Weights(0.05, 0.02, 0.08), method=lazy)
-    assert component.is_null
+    assert component.is_empty
     assert not component.converged
     assert component.gap > 1e-3 * component.scale
 

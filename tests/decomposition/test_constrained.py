@@ -10,9 +10,9 @@ from spcatv import SPCATV
 from spcatv.data import CentredData, DeflatedData, as_data
 from spcatv.decomposition import SparsityTarget
 from spcatv.decomposition.alternation import Limits
+from spcatv.decomposition.best_start import _lacking_differences, best_component
 from spcatv.decomposition.component import Component
 from spcatv.decomposition.constrained import _Ahead, _Point, alternate_to_sparsity
-from spcatv.decomposition.search import _lacking_differences, best_component
 from spcatv.decomposition.starts import singular_scores
 from spcatv.estimator import SparsityWarning
 from spcatv.problem import LoadingProblem

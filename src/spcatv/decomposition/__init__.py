@@ -1,11 +1,10 @@
 """K components: starts, alternation, deflation, joint fit (docs/method.md sections 4, 5, 7 and 8)."""
 
 from spcatv.decomposition.component import Component, ComponentDiagnostics
-from spcatv.decomposition.continuation import WarmStart
 from spcatv.decomposition.greedy import Decomposition, Plan, decompose, deflation_scores, prepare
 from spcatv.decomposition.joint import JointFit
-from spcatv.decomposition.penalty import LoadingPenalty, Weights
-from spcatv.decomposition.target import SparsityTarget
+from spcatv.decomposition.warm_start import WarmStart
+from spcatv.decomposition.weights import LoadingPenalty, SparsityTarget, Weights
 
 __all__ = [
     "Component",

@@ -12,7 +12,7 @@ from spcatv.data import Products
 from spcatv.data.sketch import CompressedData
 from spcatv.decomposition.component import Component
 from spcatv.decomposition.passes import CountedPasses
-from spcatv.decomposition.penalty import LoadingPenalty
+from spcatv.decomposition.weights import LoadingPenalty
 from spcatv.kernels.vectors import weighted_sum
 from spcatv.problem import LoadingProblem
 from spcatv.progress import SILENT, AlternationEnded, Listener
@@ -111,7 +111,7 @@ class _Alternation:
             self.v, self.problem, self.sketched = np.zeros_like(step.v), None, None
             self.gap, self.scale = step.gap, problem.scale()
             return True
-        back *= 1.0 / (length * self.penalty.back_scale(self.data.shape[0]))
+        back *= 1.0 / (length * (self.data.shape[0] * self.penalty.weights.l2))
         own = self.penalty.problem_at(back)
         judgement = own.judge(step.certificate)
         objective = self.penalty.weights.l2 * (judgement.value - own.scale())
@@ -135,7 +135,7 @@ class _Alternation:
         back: FloatArray = np.zeros(0)
         dual: FloatArray = np.zeros(0)
         if self.problem is not None:
-            back = self.penalty.back_scale(self.data.shape[0]) * self.problem.y
+            back = (self.data.shape[0] * self.penalty.weights.l2) * self.problem.y
             self.data.add_removed(self.u, 1.0, back)
             dual = self.solver.dual() if keep_warm_start else dual
         return Component(
@@ -179,7 +179,7 @@ def alternate(
     if isinstance(start, LoadingProblem):
         problem = start
     else:
-        problem = penalty.problem_at(passes.transpose_dot(start) / penalty.back_scale(passes.n_samples))
+        problem = penalty.problem_at(passes.transpose_dot(start) / (passes.n_samples * penalty.weights.l2))
     push, extrapolated, step_gap = FIRST_PUSH, False, first_gap
     number = n_steps = 0  # alternations; those since the sketch has last learnt
     while n_steps < limits.max_iter:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from spcatv._util.types import FloatArray
 from spcatv.data import CentredData
-from spcatv.decomposition.penalty import Weights
+from spcatv.decomposition.weights import LoadingPenalty, Request, SparsityTarget, Weights
 from spcatv.kernels.vectors import counts
 
 NO_WEIGHTS = Weights(0.0, 0.0, 0.0)
@@ -22,33 +22,28 @@ GLOBAL_CORRELATION = 0.8
 class Component:
     """Loading vector and scores, each the best for the other, with the certified gap."""
 
-    # loading vector as the problem gives it, shape (P,): l2 sets its length; zeros if the penalty kills it
-    v: FloatArray
-    u: FloatArray  # ``Xv / ||Xv||``; zeros if v is, shape (N,)
-    scores_norm: float  # ``||Xv||``
-    objective: float  # penalised objective ``f(u, v)``
-    # exact duality gap of v, or of the smoothed map behind it, for u, in units of F (those of f over l2)
-    gap: float
-    # what the gap is relative to: ``1/2 ||y||^2`` for u, or less for maps of little contrast (section 7.4)
-    scale: float
+    v: FloatArray  # loading vector as the problem gives it, shape (P,): l2 sets its length
+    u: FloatArray  # ``Xv / ||Xv||``, shape (N,); zeros if v is zero
     converged: bool  # whether ``gap <= tol * scale``
-    objectives: tuple[float, ...]  # after every alternation
-    # how far the v-step of every alternation may have been from its minimum, in units of f
-    inexactness: tuple[float, ...]
-    n_inner_iter: int  # iterations of the loading solver, all alternations together
-    back: FloatArray  # ``X_0'u`` for the data X_0 before deflation, shape (P,); empty if v is zero
-    # warm start: feasible dual variable that the last v-step ended with, shape (n_rows,); empty unless a
-    # later fit starts from here
-    dual: FloatArray
-    weights: Weights  # absolute weights of the penalties
-    # warm start: by how much the relative gap of the first v-step grew when its scores changed
-    first_loss: float = 0.0
-    smoothness: float | None = None  # for a wanted sparsity: the smoothness that was used in the end
-    # for a wanted sparsity: the share of the features that leave the loading as a whole where the
-    # target lies, so that it could not be met; 0 if it was
-    jump: float = 0.0
-    target_sparsity: float | None = None  # the wanted sparsity
+    weights: Weights = NO_WEIGHTS  # absolute weights of the penalties
+    scores_norm: float = 0.0  # ``||Xv||``
+    objective: float = 0.0  # penalised objective ``f(u, v)``
+    # exact duality gap of v, or of the smoothed map behind it, for u, in units of F (``f / l2``)
+    gap: float = 0.0
+    # what the gap is relative to: ``1/2 ||y||^2`` for u, or less for maps of little contrast (section 7.4)
+    scale: float = 0.0
+    objectives: tuple[float, ...] = ()  # after every alternation
+    inexactness: tuple[float, ...] = ()  # certified gap of the v-step of every alternation, in units of f
+    n_inner_iter: int = 0  # iterations of the loading solver, all alternations together
     n_passes: int = 0  # passes over the data
+    # ``X_0'u`` for the data X_0 before deflation, shape (P,); empty if v is zero
+    back: FloatArray = field(default_factory=lambda: np.zeros(0))
+    # warm start: feasible dual variable of the last v-step, shape (n_rows,); empty unless it was asked for
+    dual: FloatArray = field(default_factory=lambda: np.zeros(0))
+    first_loss: float = 0.0  # warm start: growth of the relative gap of the first v-step with its new scores
+    target_sparsity: float | None = None  # wanted sparsity; None for given weights
+    smoothness: float | None = None  # smoothness used for a wanted sparsity
+    jump: float = 0.0  # share of the features that enter or leave a loading of a wanted sparsity at once
 
     @property
     def smoothness_unit(self) -> float:
@@ -56,7 +51,7 @@ class Component:
         return self.weights.tv / self.smoothness if self.smoothness else 0.0
 
     @cached_property
-    def is_null(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether the loading vector is zero."""
         return not bool(self.v.any())
 
@@ -66,24 +61,15 @@ class Component:
         return len(self.objectives)
 
 
-def null_component(shape: tuple[int, int], weights: Weights = NO_WEIGHTS) -> Component:
+def empty_component(shape: tuple[int, int], request: Request | None = None) -> Component:
     """Return the component of N x P data that have nothing left to explain."""
     n_samples, n_features = shape
-    return Component(
-        v=np.zeros(n_features),
-        u=np.zeros(n_samples),
-        scores_norm=0.0,
-        objective=0.0,
-        gap=0.0,
-        scale=0.0,
-        converged=True,
-        objectives=(),
-        inexactness=(),
-        n_inner_iter=0,
-        back=np.zeros(0),
-        dual=np.zeros(0),
-        weights=weights,
-    )
+    component = Component(v=np.zeros(n_features), u=np.zeros(n_samples), converged=True)
+    if isinstance(request, LoadingPenalty):
+        return replace(component, weights=request.weights)
+    if isinstance(request, SparsityTarget):
+        return replace(component, target_sparsity=request.sparsity, smoothness=request.smoothness)
+    return component
 
 
 @dataclass(frozen=True)

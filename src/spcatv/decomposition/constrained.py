@@ -19,14 +19,14 @@ from spcatv._util.types import FloatArray
 from spcatv.data import Products
 from spcatv.data.sketch import CompressedData
 from spcatv.decomposition.alternation import STEP_REDUCTION, STEP_SHARE, Limits
-from spcatv.decomposition.component import Component, null_component
-from spcatv.decomposition.continuation import ComponentStart
+from spcatv.decomposition.component import Component, empty_component
 from spcatv.decomposition.passes import CountedPasses
-from spcatv.decomposition.penalty import LoadingPenalty
-from spcatv.decomposition.target import (
+from spcatv.decomposition.warm_start import ComponentStart
+from spcatv.decomposition.weights import (
     ROUNDING,
     SMOOTHNESS_FACTOR,
     TARGET_L2,
+    LoadingPenalty,
     SparsityTarget,
     Threshold,
 )
@@ -143,7 +143,7 @@ def alternate_to_sparsity(
             break
         r = ahead.map_after(point)
     if point is None:
-        return replace(null_component(data.shape), n_inner_iter=alternation.n_iter)
+        return replace(empty_component(data.shape), n_inner_iter=alternation.n_iter)
     if not point.is_exact:
         point = alternation.confirmed(point)
         objectives[-1] = point.objective(target)

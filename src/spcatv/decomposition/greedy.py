@@ -16,19 +16,16 @@ from spcatv._util.parameters import Init
 from spcatv._util.types import FloatArray
 from spcatv.data import CentredData, DataOperator, DeflatedData
 from spcatv.decomposition.alternation import Limits
+from spcatv.decomposition.best_start import best_component, continued_component
+from spcatv.decomposition.checkpoint import Journal, Recall, RecalledComponent
 from spcatv.decomposition.component import (
     Component,
     ComponentDiagnostics,
     diagnose,
-    null_component,
+    empty_component,
     unit_loading,
 )
-from spcatv.decomposition.continuation import WarmStart
 from spcatv.decomposition.joint import JointFit, JointFitter
-from spcatv.decomposition.journal import Journal, Recall, RecalledComponent
-from spcatv.decomposition.penalty import LoadingPenalty, Weights
-from spcatv.decomposition.refit import refit_on_support
-from spcatv.decomposition.search import Request, best_component, continued_component
 from spcatv.decomposition.starts import (
     DIFFUSED_DIRECTIONS,
     RANK_FLOOR,
@@ -40,7 +37,9 @@ from spcatv.decomposition.starts import (
     varimax,
     with_both_signs,
 )
-from spcatv.decomposition.target import TARGET_L2
+from spcatv.decomposition.support_refit import refit_on_support
+from spcatv.decomposition.warm_start import WarmStart
+from spcatv.decomposition.weights import TARGET_L2, LoadingPenalty, Request, Weights
 from spcatv.progress import SILENT, ComponentEnded, ComponentStarted, Listener
 from spcatv.solvers import Solver
 from spcatv.solvers.warm import WarmSolver
@@ -245,7 +244,7 @@ def _joint_start(
 ) -> tuple[FloatArray | None, list[tuple[FloatArray, FloatArray]]]:
     """Return scores (N, K) to start from, or None for the default, and warm starts for the solvers."""
     last = () if warm_start is None else warm_start.last
-    if len(last) == n_components and not any(component.is_null for component in last):
+    if len(last) == n_components and not any(component.is_empty for component in last):
         return np.column_stack([component.u for component in last]), [
             (data.vectors(c.v), data.vectors(c.dual)) for c in last
         ]
@@ -310,7 +309,7 @@ def _joint_decomposition(
 
 
 def _filled(vector: FloatArray, length: int) -> FloatArray:
-    """Return the vector, or zeros for the empty one of a null component."""
+    """Return the vector, or zeros for the empty one of an empty component."""
     return vector if len(vector) else np.zeros(length)
 
 
@@ -389,28 +388,22 @@ class _ComponentFitter:
     def fit(self, residual: DataOperator, warm_start: WarmStart | None, killed: Weights | None) -> Component:
         """Fit; `killed` are the weights that have just killed a component of this residual, if so."""
         fixed = self.request.weights if isinstance(self.request, LoadingPenalty) else None
+        empty = empty_component(residual.shape, self.request)
         if residual.squared_norm() <= RANK_FLOOR * self.data.squared_norm():
-            return self._null(residual.shape)
+            return empty
         if fixed is not None:
             tried = killed == fixed and isinstance(self.plan.init, str) and self.plan.init != "random"
             # nothing was removed and nothing else would be tried, or no scores would do
             if tried or fixed.l1 * self.data.shape[0] >= self.data.largest_column_norm:
-                return self._null(residual.shape)
+                return empty
         l2 = TARGET_L2 if fixed is None else fixed.l2
         start = None if warm_start is None else warm_start.start(self.number, residual, l2)
         if start is not None:
             continued = continued_component(residual, self.request, start, self.limits, solver=self.solver)
-            if not continued.is_null:
+            if not continued.is_empty:
                 return continued
         found = self._from_starts(residual)
-        return self._null(residual.shape) if found.is_null and fixed is None else found
-
-    def _null(self, shape: tuple[int, int]) -> Component:
-        """Return the component of data that have nothing left to explain."""
-        request = self.request
-        if isinstance(request, LoadingPenalty):
-            return null_component(shape, request.weights)
-        return replace(null_component(shape), target_sparsity=request.sparsity, smoothness=request.smoothness)
+        return empty if found.is_empty and fixed is None else found
 
     def _from_starts(self, residual: DataOperator) -> Component:
         found: Component | None = None
@@ -427,9 +420,9 @@ class _ComponentFitter:
                 sketch=None if residual.gram_pays else residual.compressed(self.plan.n_directions),
                 recall=lambda name, make: self.recall(f"round-{number}-{name}", make),  # noqa: B023 (called at once),
             )
-            if not found.is_null:
+            if not found.is_empty:
                 break
-        return null_component(residual.shape) if found is None else found
+        return empty_component(residual.shape) if found is None else found
 
     def _start_rounds(self, residual: DataOperator) -> list[FloatArray]:
         """Return starts to compare, and spare ones for when the penalty kills all of those."""

@@ -17,9 +17,8 @@ from spcatv._util.devices import beside
 from spcatv._util.types import BoolArray, FloatArray
 from spcatv.data import CentredData
 from spcatv.decomposition.alternation import STEP_SHARE, Limits
-from spcatv.decomposition.component import Component, null_component
+from spcatv.decomposition.component import Component, empty_component
 from spcatv.decomposition.passes import CountedPasses
-from spcatv.decomposition.penalty import LoadingPenalty, Weights
 from spcatv.decomposition.starts import (
     RANK_FLOOR,
     SPARE_DIRECTIONS,
@@ -27,7 +26,15 @@ from spcatv.decomposition.starts import (
     rotated_scores,
     singular_scores,
 )
-from spcatv.decomposition.target import ROUNDING, SMOOTHNESS_FACTOR, TARGET_L2, SparsityTarget, Threshold
+from spcatv.decomposition.weights import (
+    ROUNDING,
+    SMOOTHNESS_FACTOR,
+    TARGET_L2,
+    LoadingPenalty,
+    Request,
+    SparsityTarget,
+    Threshold,
+)
 from spcatv.problem import Certificate, LoadingProblem
 from spcatv.progress import AlternationEnded
 from spcatv.solvers.warm import WarmSolver
@@ -46,8 +53,6 @@ SUPPORT_SWEEPS = 60
 CUT_PLATEAU = 0.05
 # Components whose raw scores ``X v`` correlate above this are parts of one pattern.
 SAME_PATTERN = 0.95
-
-Request = LoadingPenalty | SparsityTarget
 
 
 class _Block:
@@ -281,7 +286,7 @@ class JointFitter:
         Returns
         -------
         JointFit
-            With null components where the data have no further dimension.
+            With empty components where the data have no further dimension.
         """
         n_samples = self._data.shape[0]
         fitted: dict[int, tuple[Component, FloatArray]] = {}
@@ -309,7 +314,7 @@ class JointFitter:
                 self._fix(component)
         nothing = np.zeros(n_samples)
         all_of_them = [
-            fitted.get(number, (_null(self._data.shape, request), nothing))
+            fitted.get(number, (empty_component(self._data.shape, request), nothing))
             for number, request in enumerate(requests)
         ]
         return JointFit(
@@ -325,7 +330,7 @@ class JointFitter:
 
     def _fix(self, component: Component) -> None:
         """Keep all further scores orthogonal to those of a component."""
-        if component.is_null:
+        if component.is_empty:
             return
         self._known = np.column_stack([self._known, component.u])
         self._known_maps = np.concatenate([self._known_maps, beside(component.back, self._known_maps)[None]])
@@ -519,10 +524,3 @@ def _judge(blocks: Sequence[_Block], scores: _Scores) -> float:
     for block, r in zip(blocks, scores.maps, strict=True):
         block.judge(r)
     return max(block.gap / block.scale if block.scale > 0 else 0.0 for block in blocks)
-
-
-def _null(shape: tuple[int, int], request: Request) -> Component:
-    if isinstance(request, LoadingPenalty):
-        return null_component(shape, request.weights)
-    null = null_component(shape, Weights(0.0, 0.0, 0.0))
-    return replace(null, target_sparsity=request.sparsity, smoothness=request.smoothness)

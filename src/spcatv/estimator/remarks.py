@@ -11,7 +11,7 @@ from spcatv._util.naming import some_of
 from spcatv._util.parameters import FIT, SEARCH
 from spcatv._util.warn import warn_user
 from spcatv.decomposition import ComponentDiagnostics
-from spcatv.decomposition.target import LEAST_SMOOTHNESS
+from spcatv.decomposition.weights import LEAST_SMOOTHNESS
 from spcatv.estimator.parameters import ROUNDING, sparsities
 from spcatv.structure import Structure
 

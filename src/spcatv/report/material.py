@@ -16,7 +16,7 @@ from spcatv._util.bids import group_noun
 from spcatv._util.matching import index_columns, match_rows
 from spcatv._util.tables import Table, TableError
 from spcatv._util.types import Array, FloatArray
-from spcatv.decomposition.ceiling import pca_cumulative_variance
+from spcatv.decomposition.pca_bound import pca_cumulative_variance
 from spcatv.estimator import SPCATV
 from spcatv.estimator.state import estimator_state
 from spcatv.model import SavedModel, current_versions

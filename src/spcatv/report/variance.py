@@ -33,7 +33,7 @@ def variance_of(model: Any, scores: FloatArray | None, ceiling: FloatArray | Non
     """Collect what is known about the variance that a model explains.
 
     The scores of the training samples have shape (n_samples, K); the ceiling, of shape (K,), comes from
-    `spcatv.decomposition.ceiling.pca_cumulative_variance`.
+    `spcatv.decomposition.pca_bound.pca_cumulative_variance`.
     """
     own = np.asarray(model.explained_variance_ratio_, dtype=np.float64)
     if is_joint(model):  # explained variances add up

@@ -24,7 +24,7 @@ from spcatv._util.types import FloatArray
 from spcatv._util.warn import warn_user
 from spcatv._version import __version__
 from spcatv.data import Adjustment
-from spcatv.decomposition.ceiling import pca_cumulative_variance
+from spcatv.decomposition.pca_bound import pca_cumulative_variance
 from spcatv.estimator import SPCATV
 from spcatv.estimator.fitting import checked_data
 from spcatv.results import layout as files

@@ -14,19 +14,15 @@ from spcatv._util.types import FloatArray
 from spcatv.data import Products
 from spcatv.data.sketch import CompressedData
 from spcatv.decomposition.alternation import Limits, alternate
+from spcatv.decomposition.checkpoint import Recall, make_anew
 from spcatv.decomposition.component import Component
 from spcatv.decomposition.constrained import alternate_to_sparsity
-from spcatv.decomposition.continuation import ComponentStart
-from spcatv.decomposition.journal import Recall, make_anew
-from spcatv.decomposition.penalty import LoadingPenalty
-from spcatv.decomposition.target import TARGET_L2, SparsityTarget
+from spcatv.decomposition.warm_start import ComponentStart
+from spcatv.decomposition.weights import TARGET_L2, Request, SparsityTarget
 from spcatv.kernels.workspace import cached_layout
 from spcatv.problem import as_penalty
 from spcatv.solvers.warm import WARM_TAU, WarmSolver
 from spcatv.structure import Structure
-
-# What a component is asked for: fixed weights, or a share of zeros.
-Request = LoadingPenalty | SparsityTarget
 
 # On a path, the first v-step need not beat the error that its predecessor made when its scores changed.
 LOSS_SHARE = 0.5
@@ -96,7 +92,7 @@ def best_component(
         best = max(tried, key=lambda component: _merit(component, request, tv, lacking, data.shape[0]))
     else:
         best = min(tried, key=lambda component: component.objective)
-    if best.is_null:
+    if best.is_empty:
         return best
     solver.restart_from(best.v, best.dual)
     final = component_from(data, request, best.u, limits, solver=solver, sketch=sketch)
@@ -120,7 +116,7 @@ def _merit(
     without it a patch of noise at the border, or in a corner, would be preferred. A null component has minus
     infinity.
     """
-    if component.is_null:
+    if component.is_empty:
         return -np.inf
     length = float(np.linalg.norm(component.v))
     explained = component.scores_norm / (length * n_samples)

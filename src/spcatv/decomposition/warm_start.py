@@ -38,7 +38,7 @@ class WarmStart:
         Straight on through two settings: u and with it X'u, v in the length that l2 gives it, and the dual
         variable all change smoothly along a path.
         """
-        if number >= len(self.last) or self.last[number].is_null:
+        if number >= len(self.last) or self.last[number].is_empty:
             return None
         last = self.last[number]
         older, far = self._older(number)
@@ -58,6 +58,6 @@ class WarmStart:
         """Return the other end of the straight line to component `number`, and its weight there."""
         if number < len(self.older):
             older = self.older[number]
-            if not older.is_null and older.u @ self.last[number].u >= 0:
+            if not older.is_empty and older.u @ self.last[number].u >= 0:
                 return older, -self.ahead
         return self.last[number], 0.0
