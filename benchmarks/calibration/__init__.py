@@ -1,0 +1,1 @@
+"""Calibration of choices, verdicts and warnings on simulations: ``python -m benchmarks.calibration``."""

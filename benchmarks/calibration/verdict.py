@@ -1,0 +1,82 @@
+"""Verdicts of random halves: real, spare and noise components, by what the halves agree on.
+
+Three sets in four have factors: default fits with as many components as factors, or two more (spare). The
+fourth is noise. A component is real if its cosine with a true loading is above .8 in magnitude, clear above
+.95, and spare if it is below .3 with all of them and the fit finds every factor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks.calibration.simulations import TOL, simulate, simulate_noise
+from benchmarks.tables import markdown
+from spcatv import SPCATV
+from spcatv.stability import split_halves
+
+CASES = 64
+NOISE_COMPONENTS = 3
+
+
+def measure(seed: int) -> list[dict[str, Any]]:
+    is_noise = seed % 4 == 3
+    data = simulate_noise(seed // 4 + 3 * (seed // 1000)) if is_noise else simulate(seed + 5000)
+    n_asked = NOISE_COMPONENTS if is_noise else data.about["K"] + 2 * (seed // 4 % 2)
+    model = SPCATV(n_asked, structure=data.structure, tol=TOL).fit(data.X)
+    halves = split_halves(model, data.X, n_splits=10, random_state=seed)
+    truth = np.abs(data.truth @ model.components_.T)
+    n_real = int((truth.max(axis=1, initial=0) > 0.8).sum()) if len(truth) else 0
+    rows = []
+    for k, item in enumerate(halves.reproducibility):
+        cosine = float(truth[:, k].max()) if len(truth) else 0.0
+        kind = "noise" if is_noise else "real" if cosine > 0.8 else "between"
+        if kind == "between" and cosine < 0.3 and n_real == len(truth):
+            kind = "spare"
+        rows.append(
+            {
+                "about": data.about,
+                "kind": kind,
+                "truth": cosine,
+                "number": k,
+                "share": float(model.explained_variance_ratio_[k]),
+                "dice": halves.dice[:, k].tolist(),
+                "cosine": halves.cosine[:, k].tolist(),
+                "verdict": item.verdict,
+            }
+        )
+    return rows
+
+
+RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
+    "mean Dice >= .6": lambda row: np.mean(row["dice"]) >= 0.6,
+    "mean |cosine| >= .75": lambda row: np.mean(row["cosine"]) >= 0.75,
+    "either": lambda row: np.mean(row["dice"]) >= 0.6 or np.mean(row["cosine"]) >= 0.75,
+    "Dice >= .6 or |cosine| >= .7": lambda row: np.mean(row["dice"]) >= 0.6 or np.mean(row["cosine"]) >= 0.7,
+    "Dice >= .55 or |cosine| >= .65": lambda row: (
+        np.mean(row["dice"]) >= 0.55 or np.mean(row["cosine"]) >= 0.65
+    ),
+    "median |cosine| >= .75": lambda row: np.median(row["cosine"]) >= 0.75,
+    "median |cosine| >= .7": lambda row: np.median(row["cosine"]) >= 0.7,
+    "the package": lambda row: row["verdict"] in ("found again", "confirmed"),
+}
+
+
+def summary(rows: list[dict[str, Any]]) -> str:
+    groups = {
+        "real": lambda row: row["kind"] == "real",
+        "clear": lambda row: row["kind"] == "real" and row["truth"] > 0.95,
+        "spare": lambda row: row["kind"] == "spare",
+        "white noise": lambda row: row["kind"] == "noise" and row["about"]["noise"] == "sd 0",
+        "smooth noise": lambda row: row["kind"] == "noise" and row["about"]["noise"] not in ("sd 0", "heavy"),
+        "heavy tails": lambda row: row["kind"] == "noise" and row["about"]["noise"] == "heavy",
+    }
+    members = {name: [row for row in rows if belongs(row)] for name, belongs in groups.items()}
+    head = ["confirmed if", *(f"{name} ({len(own)})" for name, own in members.items())]
+    lines = [
+        [name, *(f"{np.mean([rule(row) for row in own]):.0%}" if own else None for own in members.values())]
+        for name, rule in RULES.items()
+    ]
+    return "Share of components that are confirmed.\n\n" + markdown(head, lines)
