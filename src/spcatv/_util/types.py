@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
-FloatArray = npt.NDArray[np.floating[Any]]
-IntArray = npt.NDArray[np.integer[Any]]
-BoolArray = npt.NDArray[np.bool_]
+# Spelt out: the annotations of records are checked, and NumPy 2.5 makes NDArray an opaque alias.
+Array = np.ndarray[tuple[Any, ...], np.dtype[Any]]
+FloatArray = np.ndarray[tuple[Any, ...], np.dtype[np.floating[Any]]]
+IntArray = np.ndarray[tuple[Any, ...], np.dtype[np.integer[Any]]]
+BoolArray = np.ndarray[tuple[Any, ...], np.dtype[np.bool_]]

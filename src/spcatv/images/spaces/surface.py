@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Self
 
 import nibabel as nib
 import numpy as np
-import numpy.typing as npt
 
 from spcatv._util.bids import PAIR
 from spcatv._util.files import open_regular
@@ -66,8 +65,8 @@ class SurfaceMesh:
     """A triangle mesh."""
 
     name: str  # its file, for messages
-    coords: npt.NDArray[np.float32]  # positions in millimetres, shape (n_vertices, 3)
-    triangles: npt.NDArray[np.int32]  # indices of the corners, shape (n_triangles, 3)
+    coords: np.ndarray[tuple[Any, ...], np.dtype[np.float32]]  # in millimetres, shape (n_vertices, 3)
+    triangles: np.ndarray[tuple[Any, ...], np.dtype[np.int32]]  # corners, shape (n_triangles, 3)
 
     @property
     def n_vertices(self) -> int:
