@@ -236,7 +236,7 @@ class StreamedData(StoredData):
 
 
 def lies_on_gpu(X: Any) -> bool:
-    """Whether X is an array of any library that lies in the memory of an NVIDIA GPU."""
+    """Return whether X is an array of any library that lies in the memory of an NVIDIA GPU."""
     if on_gpu(X):
         return True
     where = getattr(X, "__dlpack_device__", None)

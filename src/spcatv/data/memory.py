@@ -107,13 +107,13 @@ class Budget:
         return 8 * n_features * (WORKING_VECTORS + LEARNT_VECTORS + COMPONENT_VECTORS * self.n_components)
 
     def allows_whole(self, n_bytes: int, n_features: int) -> bool:
-        """Whether a file may as well be in memory, where the system keeps it anyway."""
+        """Return whether a file may be kept in memory."""
         if self.limit is None:
             return n_bytes <= MAPPED_SHARE * machine_memory()
         return n_bytes + self.vector_bytes(n_features) <= self.limit
 
     def block_rows(self, row_bytes: int, fewest: int, n_features: int) -> int:
-        """Samples per block, a multiple of `fewest`: those that are stored, and have to be read, together.
+        """Return samples per block, a multiple of `fewest`: the number that are stored and read together.
 
         A sample takes `row_bytes` while it is read; the vectors of a fit have the length `n_features`.
         """

@@ -1,4 +1,4 @@
-"""What the compiled workspaces have in common: scalars, places in memory, looks at the gap."""
+"""Base classes of the compiled workspaces: scalars, and places in memory."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class CompiledWorkspace:
 
 
 class Layout(Protocol):
-    """Where features and operator rows are in memory."""
+    """Places of features and operator rows in memory."""
 
     @property
     def place(self) -> IntArray:

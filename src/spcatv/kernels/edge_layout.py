@@ -60,7 +60,7 @@ class Incidence:
 
 
 def fits_incidence(structure: Any) -> bool:
-    """Whether `arrange` can lay out a structure: it has edges, and places fit into 32 bits."""
+    """Return whether `arrange` can lay out a structure: it has edges, and places fit into 32 bits."""
     return isinstance(structure, EdgeStructure) and BLOCK * len(structure.tail) + structure.n_features < 2**31
 
 

@@ -266,7 +266,7 @@ def _exact_pull(number: int, n_threads: int, arrays: Any, incidence: Any, weight
 
 
 def _n_threads(blocks: IntArray) -> int:
-    """How many threads share so many blocks."""
+    """Return the number of threads for some blocks."""
     return threads_for(len(blocks), THREAD_BLOCKS)
 
 

@@ -124,7 +124,7 @@ def _moved(bar: Any, row: Any, edge_bits: Any, weight: float, stride: int, bit: 
 def _dual_span_3d(
     arrays: Any, edge_bits: Any, weights: Any, strides: Any, first: int, last: int, steps: Any
 ) -> None:
-    """The isotropic dual step on a volume."""
+    """Do the isotropic dual step on a volume."""
     _y, _v, bar, dual = arrays
     one, rho, pace, reach = steps[0], steps[1], steps[2], steps[3]
     a, b, c = dual[0], dual[1], dual[2]
@@ -165,7 +165,7 @@ def _dual_span(
 
 @inlined_kernel
 def _own_slabs(parts: Any, number: int, n_threads: int) -> tuple[int, int]:
-    """The slabs that a thread works on: its part of them, or all parts if it is alone."""
+    """Return the slabs of a thread: its part of them, or all parts if it is alone."""
     first, last = own_parts(number, n_threads, len(parts) - 1)
     return parts[first], parts[last]
 

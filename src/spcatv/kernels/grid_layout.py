@@ -73,7 +73,7 @@ class Box:
 
 
 def fits_a_box(structure: Any) -> bool:
-    """Whether a structure is a grid that `lay_out` accepts."""
+    """Return whether a structure is a grid that `lay_out` accepts."""
     return (
         isinstance(structure, GridStructure)
         and structure.labels.ndim <= MOST_AXES

@@ -199,7 +199,7 @@ def _splat(builder: Any, scalar: Any, vector: ir.VectorType) -> Any:
 
 @intrinsic
 def splat(typing_context: Any, scalar: Any) -> Any:
-    """The same number in all lanes."""
+    """Put the same number into all lanes."""
     lanes = Lanes(scalar)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -297,7 +297,7 @@ def lane_sum(typing_context: Any, a: Any) -> Any:
 
 @intrinsic
 def any_nonzero(typing_context: Any, a: Any) -> Any:
-    """Whether any lane is not zero."""
+    """Return whether any lane is not zero."""
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         hit = builder.fcmp_unordered("!=", arguments[0], ir.Constant(a.vector, None))

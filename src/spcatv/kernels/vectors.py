@@ -33,7 +33,7 @@ def _add_two(number: int, n_threads: int, a: float, x: Any, b: float, y: Any, ou
 
 @careful_shared_kernel
 def _sums(number: int, n_threads: int, x: Any, shift: float, sums: Any) -> None:
-    """Sums of x, |x| and ``(x - shift)^2`` for every piece of the vector."""
+    """Add up x, |x| and ``(x - shift)^2`` for every piece of the vector."""
     first, last = own_range(number, n_threads, len(x), SUMMED)
     for begin in range(first, last, SUMMED):
         total = 0.0
@@ -49,7 +49,7 @@ def _sums(number: int, n_threads: int, x: Any, shift: float, sums: Any) -> None:
 
 
 def _summed(x: FloatArray, shift: float = 0.0) -> FloatArray:
-    """Sums of x, |x| and ``(x - shift)^2``, shape (3,)."""
+    """Return sums of x, |x| and ``(x - shift)^2``, shape (3,)."""
     if on_gpu(x):
         return cuda_vectors.sums(x, shift)
     sums = np.zeros((-(-len(x) // SUMMED), 3))
@@ -58,7 +58,7 @@ def _summed(x: FloatArray, shift: float = 0.0) -> FloatArray:
 
 
 def weighted_sum(a: float, x: FloatArray, b: float, y: FloatArray) -> FloatArray:
-    """``a x + b y`` of two vectors, in the precision of x, in one pass."""
+    """Return ``a x + b y`` of two vectors, in the precision of x, in one pass."""
     out = np.empty_like(x)
     if on_gpu(x):
         cuda_vectors.add_two(a, x, b, y, out)
@@ -102,13 +102,13 @@ def lengths(x: FloatArray) -> tuple[float, float]:
 
 
 def standard_deviation(x: FloatArray) -> float:
-    """The standard deviation of the entries of a vector in float64."""
+    """Return the standard deviation of the entries of a vector in float64."""
     mean = _summed(x)[0] / len(x)
     return float(np.sqrt(_summed(x, mean)[2] / len(x)))
 
 
 def all_finite(array: Array) -> bool:
-    """Whether an array of floats in C order has neither NaN nor infinity."""
+    """Return whether an array of floats in C order has neither NaN nor infinity."""
     flat = read_only(array.reshape(-1))
     n_finite = np.zeros(-(-len(flat) // SUMMED), dtype=np.int64)
     run_on_ranges(_count_finite, (flat, np.finfo(flat.dtype).max, n_finite), len(flat), cut=SUMMED)
@@ -127,7 +127,7 @@ def _count_finite(number: int, n_threads: int, flat: Any, largest: Any, n_finite
 
 
 def order_statistic(x: FloatArray, k: int) -> tuple[float, float]:
-    """The entry of a vector that has k smaller or equal ones before it in order, and the largest entry."""
+    """Return the entry of a vector with k smaller or equal ones before it in order, and the largest one."""
     if on_gpu(x):
         ordered = np.sort(x)
         return float(ordered[k]), float(ordered[-1])
@@ -136,7 +136,7 @@ def order_statistic(x: FloatArray, k: int) -> tuple[float, float]:
 
 
 def counts(x: FloatArray, *bounds: float) -> list[int]:
-    """How many entries of a vector in float64 have a magnitude of at most each of up to six bounds."""
+    """Count the entries of a float64 vector of magnitude up to each of at most six bounds."""
     if on_gpu(x):
         return cuda_vectors.counts(x, bounds)
     found = np.zeros((-(-len(x) // SUMMED), len(bounds)), dtype=np.int64)

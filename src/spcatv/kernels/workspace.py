@@ -62,7 +62,7 @@ class GapShares(NamedTuple):
 
 
 class ExactShares(NamedTuple):
-    """What the exact gap of a candidate needs, in float64, whatever the precision of the state."""
+    """Shares of the exact gap of a candidate, in float64, whatever the precision of the state."""
 
     pull: FloatArray  # ``c A'dual``, shape (n_features,)
     structured_value: float  # ``c h(Ax)``

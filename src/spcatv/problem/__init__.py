@@ -1,4 +1,4 @@
-"""What is minimised, with its exact duality gap: the only judge of solvers (docs/method.md section 3)."""
+"""Problems to minimise, with their exact duality gap (docs/method.md section 3)."""
 
 from spcatv.problem.loading import Certificate, Judgement, LoadingProblem
 from spcatv.problem.penalties import (

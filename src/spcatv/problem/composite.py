@@ -31,7 +31,7 @@ GAP_KINDS: tuple[GapKind, ...] = ("tight", "paper")
 
 
 class CompositeProblem(ABC):
-    """What a problem must provide for `fista` and `conesta` to solve and certify it.
+    """Base class of problems that `fista` and `conesta` solve and certify.
 
     The structured penalty is ``c h(Av)``; ``alpha`` (n_rows,) is its dual variable and
     ``pull = c A'alpha`` (n_features,) is its pull on v. A subclass defines `structure`, `tv` and the abstract

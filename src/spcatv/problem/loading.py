@@ -158,7 +158,7 @@ class LoadingProblem(CompositeProblem):
         return vector
 
     def on_host(self) -> LoadingProblem:
-        """The same problem with y in the memory of the machine.
+        """Return the problem with y in the memory of the machine.
 
         Returns
         -------

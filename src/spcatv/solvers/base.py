@@ -14,7 +14,7 @@ from spcatv.problem.composite import CompositeProblem
 
 
 class Status(enum.Enum):
-    """How a solver ended; the value of a member is a sentence.
+    """End of a solver; the value of a member is a sentence.
 
     Examples
     --------
@@ -180,7 +180,7 @@ class Monitor:
         self._best: tuple[FloatArray, FloatArray] | None = None
 
     def converged(self) -> bool:
-        """Whether the best point is within the target."""
+        """Return whether the best point is within the target."""
         return self.gap <= self.target
 
     def look(self, iteration: int, v: FloatArray, dual: FloatArray, gap: float | None = None) -> float:

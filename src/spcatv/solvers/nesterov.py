@@ -36,7 +36,7 @@ class Look(NamedTuple):
 
 
 class LoopEnd(NamedTuple):
-    """Where `fista_loop` ended: the iterate, the last look at it, all iterations done so far."""
+    """End of `fista_loop`: the iterate, the last look at it, all iterations done so far."""
 
     v: FloatArray
     look: Look
@@ -146,7 +146,7 @@ def fista(
         mu = 0.5 * monitor.target / cost if cost > 0 and monitor.target > 0 else 1.0
 
     def solved(look: Look) -> bool:
-        """Whether the smoothed problem is solved and the smoothing alone exceeds the tolerance."""
+        """Return whether the smoothed problem is solved and the smoothing alone exceeds the tolerance."""
         return look.smoothed <= SOLVED * monitor.target and look.exact - look.smoothed > monitor.target
 
     end = fista_loop(

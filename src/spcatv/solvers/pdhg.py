@@ -60,7 +60,7 @@ PRECISION_SLACK = 2.0
 
 @dataclass(frozen=True)
 class Run:
-    """What one call of `PrimalDual.run` did."""
+    """Record of one call of `PrimalDual.run`."""
 
     status: Status  # how it ended
     n_iter: int  # iterations done

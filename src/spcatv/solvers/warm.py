@@ -43,7 +43,7 @@ class WarmSolver(Protocol):
         """Start the next step from zero."""
 
     def steps(self) -> tuple[Any, ...]:
-        """What a restart keeps: step sizes and precision, as numbers and strings; empty if nothing."""
+        """Return what a restart keeps: step sizes and precision, as numbers and strings; empty if nothing."""
 
     def set_steps(self, steps: tuple[Any, ...]) -> None:
         """Take what `steps` of another solver of the same kind has returned."""

@@ -1,4 +1,4 @@
-"""What "neighbour" means: the structured penalty ``s(v) = sum_g ||A_g v||_2`` (docs/method.md section 2)."""
+"""Structures on features: the structured penalty ``s(v) = sum_g ||A_g v||_2`` (docs/method.md section 2)."""
 
 from spcatv.structure.base import MatrixStructure, Structure, from_matrix
 from spcatv.structure.compose import ConcatStructure, concat, stack

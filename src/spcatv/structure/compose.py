@@ -151,7 +151,7 @@ def concat(structures: Iterable[Structure]) -> Structure:
 
 
 def _edge_kind(structure: Structure) -> bool | None:
-    """Whether an edge structure is isotropic; None for any other structure."""
+    """Return whether an edge structure is isotropic; None for any other structure."""
     return structure.isotropic if isinstance(structure, EdgeStructure) else None
 
 

@@ -70,7 +70,7 @@ class GridStructure(Structure):
         return index
 
     def edges_along(self, axis: int) -> BoolArray:
-        """Whether the forward edge from every voxel along `axis` exists; in the shape of the box.
+        """Mark the voxels that have a forward edge along `axis`; in the shape of the box.
 
         The edge of the last voxel of a periodic axis leads to the first one. An axis of one or two
         voxels does not wrap: a voxel is not its own neighbour, and the only pair is counted once.
@@ -84,7 +84,7 @@ class GridStructure(Structure):
         return edges
 
     def wraps(self, axis: int) -> bool:
-        """Whether the axis is periodic and has the three voxels for that to matter."""
+        """Return whether the axis is periodic and has the three voxels for that to matter."""
         return self.periodic[axis] and self.labels.shape[axis] > 2
 
     def _build(self) -> tuple[sp.csr_array, IntArray]:
@@ -118,7 +118,7 @@ class GridStructure(Structure):
 
 
 def _holds_a_cube(labels: IntArray) -> bool:
-    """Whether a cube with a side of `CUBE` voxels (or the whole axis, if shorter) lies within one label.
+    """Return whether a cube with a side of `CUBE` voxels (or the axis, if shorter) lies within one label.
 
     The norm of such a cube is within 4 % of the analytic bound, and that of the grid is not smaller.
     """
@@ -196,7 +196,7 @@ def grid(
 
 
 def is_shape(x: Any) -> bool:
-    """Whether x is an integer, or a tuple or list of integers; booleans do not count, they are a mask."""
+    """Return whether x is an integer, or a tuple or list of integers; booleans do not count."""
     if isinstance(x, (tuple, list)):
         return len(x) > 0 and all(_is_integer(item) for item in x)
     return _is_integer(x)

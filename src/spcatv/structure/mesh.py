@@ -100,7 +100,7 @@ class _Surface:
 
 
 def _is_first(ascending: IntArray) -> BoolArray:
-    """Whether a sorted array of numbers >= 0 takes a new value here (np.unique is slower: it hashes)."""
+    """Mark where a sorted array of numbers >= 0 takes a new value (np.unique is slower: it hashes)."""
     return np.asarray(np.diff(ascending, prepend=-1) > 0)
 
 

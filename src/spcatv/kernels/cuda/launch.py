@@ -39,7 +39,7 @@ def _module(source: str, dtype: str, n_axes: int) -> Any:
 
 @cache
 def gpu_kernel(name: str, source: str, dtype: str = "float64", n_axes: int = 0) -> Any:
-    """A kernel of one of the sources, for one precision and number of axes."""
+    """Return a kernel of one of the sources, for one precision and number of axes."""
     return _module(source, dtype, n_axes).get_function(name)
 
 
@@ -63,7 +63,7 @@ class Sums:
         self._kernel = gpu_kernel("add_up", "vectors")
 
     def pieces(self) -> Any:
-        """An array for the pieces."""
+        """Return an array for the pieces."""
         n_sums, n_pieces, _ = self._sizes
         return gpu_module().empty((int(n_sums), int(n_pieces))) if self._many else self._sent
 
@@ -80,7 +80,7 @@ class Sums:
 
 
 def _shared(shape: tuple[int, int]) -> tuple[FloatArray, Any]:
-    """Memory of the machine that the GPU writes to, as arrays of either."""
+    """Return memory of the machine that the GPU writes to, as an array of each."""
     cuda, n_bytes = gpu_module().cuda, 8 * shape[0] * shape[1]
     memory = cuda.alloc_pinned_memory(n_bytes)
     here = np.frombuffer(memory, np.float64, shape[0] * shape[1]).reshape(shape)
@@ -89,12 +89,12 @@ def _shared(shape: tuple[int, int]) -> tuple[FloatArray, Any]:
 
 
 def pieces_of(n: int) -> int:
-    """Threads that add up n items, each of them one piece."""
+    """Return the number of threads that add up n items, each of them one piece."""
     return BLOCK * max(1, min(SUMMING, n // ITEMS_PER_PIECE) // BLOCK)
 
 
 def few_pieces_of(n: int) -> int:
-    """Likewise where an item takes little work: pieces that the CPU can add up, if possible."""
+    """Return the number of threads for items of little work: few enough for the CPU, if possible."""
     return min(pieces_of(n), FEW_PIECES) if n <= FEW_ITEMS else pieces_of(n)
 
 
@@ -105,7 +105,7 @@ class _Scratch(threading.local):
         self._made: dict[tuple[int, int, int], Sums] = {}
 
     def sums(self, n_sums: int, n_pieces: int) -> Sums:
-        """Sums on the present GPU."""
+        """Return sums on the present GPU."""
         key = gpu_module().cuda.runtime.getDevice(), n_sums, n_pieces
         if key not in self._made:
             self._made[key] = Sums(n_sums, n_pieces)
@@ -116,7 +116,7 @@ _SCRATCH = _Scratch()
 
 
 def summed(n_sums: int, n_pieces: int, run: Callable[[Any], None]) -> FloatArray:
-    """Sums of the pieces, shape (n_sums, n_pieces), that ``run(pieces)`` leaves in its argument."""
+    """Add up the pieces, shape (n_sums, n_pieces), that ``run(pieces)`` leaves in its argument."""
     sums = _SCRATCH.sums(n_sums, n_pieces)
     pieces = sums.pieces()
     run(pieces)

@@ -27,7 +27,7 @@ MOST_ENTRIES = 2**31
 
 @dataclass(frozen=True, eq=False)
 class BoxOnGPU:
-    """A box (spcatv/kernels/box.py) on the GPU."""
+    """A box (`spcatv.kernels.grid_layout.Box`) on the GPU."""
 
     n_axes: int
     n: int  # features
@@ -46,14 +46,14 @@ class BoxOnGPU:
 
     @property
     def arguments(self) -> tuple[Any, ...]:
-        """What all kernels on a box begin with."""
+        """First arguments of all kernels on a box."""
         missing = (0,) * (MOST_AXES - self.n_axes)
         sizes = (np.int32(size) for size in (self.n, self.n_cells, *self.strides, *missing))
         return (self.place, *sizes, *(np.float64(weight) for weight in (*self.weights, *missing)))
 
 
 def box_on_gpu(structure: GridStructure) -> BoxOnGPU:
-    """The box of a grid, on the GPU."""
+    """Copy the box of a grid to the GPU."""
     box, asarray = cached_layout(structure, lay_out), gpu_module().asarray
     if len(box.strides) * box.n_cells >= MOST_ENTRIES:
         raise ValueError(
@@ -73,7 +73,7 @@ def box_on_gpu(structure: GridStructure) -> BoxOnGPU:
 
 
 def _walks(box: Box) -> tuple[IntArray, IntArray]:
-    """First cell and length of walks along the first axis, four cells wide, that cover all features."""
+    """Return first cells and lengths of walks along the first axis, four cells wide, over all features."""
     n_cells = box.n_cells // WIDTH
     occupied = np.zeros(n_cells, dtype=bool)
     occupied[box.place // WIDTH] = True
@@ -93,7 +93,7 @@ def _walks(box: Box) -> tuple[IntArray, IntArray]:
 
 
 def operator_on_gpu(structure: Structure) -> tuple[Any, Any, Any]:
-    """Groups, and the compressed rows of A and of A' with values in float64, on the GPU."""
+    """Copy groups and the compressed rows of A and of A' with values in float64, to the GPU."""
     matrix, asarray = structure.matrix, gpu_module().asarray
     if max(matrix.nnz, *matrix.shape) >= MOST_ENTRIES:
         raise ValueError(f"the structure has {matrix.nnz} entries, more than the GPU kernels number")

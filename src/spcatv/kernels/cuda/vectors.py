@@ -20,12 +20,12 @@ def inner_products(rows: FloatArray, x: FloatArray) -> FloatArray:
 
 
 def sums(x: FloatArray, shift: float) -> FloatArray:
-    """Sums of x, |x| and ``(x - shift)^2`` in float64, for a vector on the GPU; a NumPy array."""
+    """Return sums of x, |x| and ``(x - shift)^2`` in float64, for a vector on the GPU; a NumPy array."""
     return _summed("sums", 3, len(x), x, np.float64(shift))
 
 
 def counts(x: FloatArray, bounds: tuple[float, ...]) -> list[int]:
-    """How many magnitudes are at most each of at most `MOST_BOUNDS` bounds, for a vector on the GPU."""
+    """Count the magnitudes up to each of at most `MOST_BOUNDS` bounds, for a vector on the GPU."""
     padded = (*bounds, *(MOST_BOUNDS - len(bounds)) * (-1.0,))
     found = _summed("counts", MOST_BOUNDS, len(x), x, *(np.float64(bound) for bound in padded))
     return [int(count) for count in found[: len(bounds)]]
@@ -34,14 +34,14 @@ def counts(x: FloatArray, bounds: tuple[float, ...]) -> list[int]:
 def smooth_shares(
     y: FloatArray, pull: FloatArray, v: FloatArray, threshold: float, positive: bool
 ) -> tuple[float, float]:
-    """As `spcatv.kernels.duality_gap.smooth_shares`, for vectors on the GPU."""
+    """Do `spcatv.kernels.duality_gap.smooth_shares` for vectors on the GPU."""
     arguments = y, pull, v, np.float64(threshold), np.int32(positive)
     gap, value = _summed("smooth_shares", 2, len(v), *arguments).tolist()
     return gap, value
 
 
 def _summed(name: str, n_sums: int, n: int, *arguments: Any) -> FloatArray:
-    """Sums over n items by a kernel that takes n, the arguments, and an array for its pieces."""
+    """Sum over n items by a kernel that takes n, the arguments, and an array for its pieces."""
     n_threads = few_pieces_of(n)
     run = partial(launch, gpu_kernel(name, "vectors"), n_threads, np.int32(n), *arguments)
     return summed(n_sums, n_threads, run)

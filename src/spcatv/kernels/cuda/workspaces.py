@@ -41,7 +41,7 @@ N_LOOKED = 5
 
 
 def workspace_on_gpu(structure: Structure, terms: LoadingTerms, dtype: npt.DTypeLike) -> Workspace:
-    """The fastest workspace on a GPU; a penalty without a kernel is computed on the CPU."""
+    """Return the fastest workspace on a GPU; a penalty without a kernel is computed on the CPU."""
     if terms.penalty.ball is None:
         return HostWorkspace(structure, terms)
     if _fits(structure):
@@ -52,12 +52,12 @@ def workspace_on_gpu(structure: Structure, terms: LoadingTerms, dtype: npt.DType
 
 
 def _fits(structure: Structure) -> TypeGuard[GridStructure]:
-    """Whether the kernels for boxes can compute a structure."""
+    """Return whether the kernels for boxes can compute a structure."""
     return fits_a_box(structure) and len(cached_layout(structure, lay_out).strides) <= MOST_AXES
 
 
 class GPUWorkspace(CompiledWorkspace, ABC):
-    """What GPU workspaces have in common: scalars in a table that recorded iterations read, and sums.
+    """Base class of GPU workspaces: scalars in a table that recorded iterations read, and sums.
 
     A subclass launches the kernels for its layout of v, bar, w and the dual variable.
     """
