@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from spcatv._util.cf_coordinates import RepeatedMeridianWarning, coslat_weights, grid_axes, periodic_dims
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
-from spcatv.data.base import float_dtype
+from spcatv.data.protocol import float_dtype
 from spcatv.estimator import SPCATV
 from spcatv.structure import GridStructure, grid
 

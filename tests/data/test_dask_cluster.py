@@ -10,7 +10,7 @@ from clusters import Death, worker_processes
 from numpy.testing import assert_allclose, assert_array_equal
 
 from spcatv import SPCATV, SPCATVCV
-from spcatv.data import Adjustment, DaskData, as_data, dask_array
+from spcatv.data import Adjustment, DaskData, as_data, dask
 from spcatv.decomposition.pca_bound import pca_cumulative_variance
 from spcatv.selection import dask_backend
 from spcatv.stability import bootstrap_components
@@ -233,7 +233,7 @@ def set_pause(share, dask_worker):
 def test_a_worker_without_memory_is_an_error_not_a_wait(images, model, client, cluster, monkeypatch):
     X = blocks_of(images).persist()
     distributed.wait(X)
-    monkeypatch.setattr(dask_array, "MOST_LOOKS", 2)
+    monkeypatch.setattr(dask, "MOST_LOOKS", 2)
     address = next(iter(client.who_has(X).values()))[0]
     client.run(set_pause, 1e-9, workers=[address])
     try:

@@ -3,13 +3,17 @@
 import numpy as np
 import pytest
 
-from spcatv.data import CentredData, DeflatedData, GlobalSignalRemoved, as_data
+from spcatv.data import CentredData, DeflatedData, as_data
 
 
 def _data(shape, dtype="float64", seed=0):
     rng = np.random.default_rng(seed)
     signal = np.outer(rng.standard_normal(shape[0]), rng.uniform(0.5, 2, shape[1]))
     return (rng.standard_normal(shape) + 3 + signal).astype(dtype)
+
+
+def without_signal(X, center=True):
+    return CentredData(as_data(X), center).without_global_signal()
 
 
 def regressed(X, center=True):
@@ -25,7 +29,7 @@ def regressed(X, center=True):
 @pytest.mark.parametrize("center", [True, False])
 def test_the_operator_is_the_regressed_matrix(shape, dtype, center):
     X = _data(shape, dtype)
-    operator, exact = GlobalSignalRemoved(as_data(X), center), regressed(X, center)
+    operator, exact = without_signal(X, center), regressed(X, center)
     rng = np.random.default_rng(1)
     u, v, V = rng.standard_normal(shape[0]), rng.standard_normal(shape[1]), rng.standard_normal((3, shape[1]))
     shift = rng.standard_normal(shape[0])
@@ -49,7 +53,7 @@ def test_it_can_be_deflated(shape):
     X = _data(shape)
     v = np.random.default_rng(2).standard_normal(shape[1])
     v /= np.linalg.norm(v)
-    operator, exact = GlobalSignalRemoved(as_data(X)), regressed(X)
+    operator, exact = without_signal(X), regressed(X)
     deflated = DeflatedData(operator, operator.dot(v)[None], v[None])
     left = exact - np.outer(exact @ v, v)
     w = np.arange(float(shape[1]))
@@ -61,7 +65,7 @@ def test_it_can_be_deflated(shape):
 
 def test_rows_have_mean_zero_and_columns_do_not_follow_the_signal():
     X = _data((12, 40))
-    operator = GlobalSignalRemoved(as_data(X))
+    operator = without_signal(X)
     np.testing.assert_allclose(operator.dot(np.ones(40)), 0, atol=1e-12)
     np.testing.assert_allclose(operator.transpose_dot((X - X.mean(axis=0)).mean(axis=1)), 0, atol=1e-12)
     assert operator.centring.global_loading.mean() == pytest.approx(1)
@@ -69,7 +73,7 @@ def test_rows_have_mean_zero_and_columns_do_not_follow_the_signal():
 
 def test_samples_that_were_not_seen_are_treated_with_their_own_mean_and_the_coefficients_of_the_others():
     X, new = _data((12, 40)), _data((3, 40), seed=5)
-    centring = GlobalSignalRemoved(as_data(X)).centring
+    centring = without_signal(X).centring
     centred = new - X.mean(axis=0)
     expected = centred - np.outer(centred.mean(axis=1), centring.global_loading)
     np.testing.assert_allclose(centring.apply(new), expected, atol=1e-13)
@@ -80,7 +84,7 @@ def test_samples_that_were_not_seen_are_treated_with_their_own_mean_and_the_coef
 def test_row_means_that_are_constant_up_to_rounding_are_no_signal(dtype):
     X = _data((12, 40)) + 100
     X = (X - X.mean(axis=1, keepdims=True)).astype(dtype)
-    operator = GlobalSignalRemoved(as_data(X))
+    operator = without_signal(X)
     assert not operator.centring.global_loading.any()
     assert not operator.is_empty
     v = np.arange(40.0)
@@ -89,7 +93,7 @@ def test_row_means_that_are_constant_up_to_rounding_are_no_signal(dtype):
 
 def test_it_knows_when_it_leaves_nothing():
     scores = np.arange(6.0)[:, None]
-    assert GlobalSignalRemoved(as_data(scores)).is_empty
-    assert GlobalSignalRemoved(as_data(scores * np.array([1.0, 2.0, 5.0]))).is_empty
-    assert not GlobalSignalRemoved(as_data(scores * np.array([1.0, -1.0]))).is_empty
-    assert not GlobalSignalRemoved(as_data(np.ones((6, 3)))).is_empty  # there was nothing to begin with
+    assert without_signal(scores).is_empty
+    assert without_signal(scores * np.array([1.0, 2.0, 5.0])).is_empty
+    assert not without_signal(scores * np.array([1.0, -1.0])).is_empty
+    assert not without_signal(np.ones((6, 3))).is_empty  # there was nothing to begin with

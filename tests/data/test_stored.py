@@ -12,9 +12,9 @@ from array_files import Files, Rows
 from numpy.testing import assert_allclose, assert_array_equal
 
 from spcatv import SPCATV
-from spcatv.data import ArrayData, StoredData, as_data, checked_memory_limit, each_block, in_blocks
+from spcatv.data import ArrayData, StoredData, as_data, checked_memory_limit, in_blocks
+from spcatv.data.files import FileReader, StoreReader, map_reader
 from spcatv.data.memory import Budget, machine_memory
-from spcatv.data.stored import FileReader, StoreReader, map_reader
 from spcatv.estimator.fitting import checked_data
 from spcatv.selection import SPCATVCV
 from spcatv.stability import bootstrap_components, split_halves
@@ -142,7 +142,7 @@ def test_each_block_gives_rows_in_order_and_sums(files):
     X = np.random.default_rng(0).standard_normal((23, 11))
     for samples in (np.arange(23), np.arange(1, 23, 2), np.random.default_rng(1).integers(0, 23, 40)):
         for data in (small(files.mapped(X)).take(samples), as_data(X).take(samples)):
-            rows, total = each_block(data, lambda at, block: (block[:, :2] + at.start, block.sum()), 22)
+            rows, total = data.each_block(lambda at, block: (block[:, :2] + at.start, block.sum()), 22)
             assert total == pytest.approx(X[samples].sum())
             assert_allclose(rows % 1, X[samples][:, :2] % 1, atol=1e-9)
 

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from scipy.linalg import expm
 
 from spcatv import SPCATV
-from spcatv.data import CentredData, as_data, operators, sketch
+from spcatv.data import CentredData, as_data, operator, sketch
 from spcatv.decomposition import starts
 from spcatv.estimator import NullComponentWarning
 from spcatv.metrics import match_components
@@ -30,7 +30,7 @@ def test_singular_scores_are_left_singular_vectors(shape):
 def test_large_data_are_not_decomposed_whole(monkeypatch):
     X = np.random.default_rng(1).standard_normal((30, 40))
     whole = starts.singular_scores(CentredData(as_data(X)), 2)
-    monkeypatch.setattr(operators, "SMALL_GRAM", 10)
+    monkeypatch.setattr(operator, "SMALL_GRAM", 10)
     # passes enough for the sketch to span all 29 directions of noise: it is exact then
     monkeypatch.setattr(sketch, "PASSES", 5)
     few = starts.singular_scores(CentredData(as_data(X)), 2)
@@ -167,7 +167,7 @@ def test_both_signs():
 @pytest.mark.parametrize("small_gram", [64, 10])
 def test_diffused_singular_vectors_are_those_of_the_diffused_data(small_gram, monkeypatch):
     # with the lower limit the data are compressed first, here without a loss
-    monkeypatch.setattr(operators, "SMALL_GRAM", small_gram)
+    monkeypatch.setattr(operator, "SMALL_GRAM", small_gram)
     structure = grid((9, 8))
     X = np.random.default_rng(9).standard_normal((30, 72))
     kernel = expm(-starts.DIFFUSION_TIME / structure.norm_squared() * _laplacian_matrix(structure))

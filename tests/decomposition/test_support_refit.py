@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from spcatv import SPCATV
-from spcatv.data import CentredData, as_data, operators
+from spcatv.data import CentredData, as_data, operator
 from spcatv.decomposition.support_refit import refit_on_support
 from spcatv.selection import path
 
@@ -69,7 +69,7 @@ def test_any_shape(shape):
 
 
 def test_large_data_take_one_pass_per_step(monkeypatch):
-    monkeypatch.setattr(operators, "SMALL_GRAM", 0)
+    monkeypatch.setattr(operator, "SMALL_GRAM", 0)
     X = _data(n_samples=200)
     data = CentredData(as_data(X))
     support = np.r_[5:20, 40:45]

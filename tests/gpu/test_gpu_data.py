@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from spcatv.data import on_device
+from spcatv.data.files import StoreReader
 from spcatv.data.gpu import StreamedData
-from spcatv.data.stored import StoreReader
 from spcatv.testing import check_data
 
 

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from spcatv import SPCATV
 from spcatv._util.devices import to_host
-from spcatv.data import CentredData, as_data, is_on_gpu, on_device
+from spcatv.data import CentredData, as_data, on_device
 from spcatv.data.gpu import StreamedData
 from spcatv.decomposition import LoadingPenalty, Plan, Weights, decompose
 from spcatv.decomposition.joint import JointFitter
@@ -166,7 +166,7 @@ def test_selection_moves_x_once(images, monkeypatch):
     original = on_device
 
     def counted(data, device, n_components):
-        if device == "cuda" and not is_on_gpu(data):
+        if device == "cuda" and not data.on_gpu:
             moved.append(data)
         return original(data, device, n_components)
 

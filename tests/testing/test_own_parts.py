@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from spcatv import SPCATV
-from spcatv.data import ColumnStatistics, row_blocks
+from spcatv.data import ColumnStatistics, Data, row_blocks
 from spcatv.solvers import Solution
 from spcatv.solvers.base import Monitor
 from spcatv.structure import Structure
@@ -91,7 +91,7 @@ def test_the_solver():
 # data: begin
 
 
-class Parts:
+class Parts(Data):
     """Samples in several arrays, such as one per site, which are never put together."""
 
     def __init__(self, parts, samples=None):

@@ -6,25 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from spcatv.data.adjustment import (
-    AdjustedData,
+from spcatv.data.array import ArrayData
+from spcatv.data.blocks import BlockedData
+from spcatv.data.dask import ChunkWarning, DaskData
+from spcatv.data.files import FileReader, MappedData, StoredData, StoreReader, map_reader
+from spcatv.data.gpu import gpu_array_data, lies_on_gpu, on_device
+from spcatv.data.memory import Budget, checked_memory_limit
+from spcatv.data.operator import CentredData, Centring, CorrectedData, DeflatedData, Products
+from spcatv.data.preprocessing import (
     Adjustment,
     FittedAdjustment,
     checked_adjustment,
     confound_fit,
 )
-from spcatv.data.array import ArrayData
-from spcatv.data.base import ColumnStatistics, Data, float_dtype, is_on_gpu, row_blocks
-from spcatv.data.blocked import BlockedData, each_block
-from spcatv.data.dask_array import ChunkWarning, DaskData
-from spcatv.data.global_signal import GlobalSignalRemoved
-from spcatv.data.gpu import gpu_array_data, lies_on_gpu, on_device
-from spcatv.data.memory import Budget, checked_memory_limit
-from spcatv.data.operators import CentredData, Centring, DataOperator, DeflatedData, Products, ResidualData
-from spcatv.data.stored import FileReader, MappedData, StoredData, StoreReader, map_reader
+from spcatv.data.protocol import ColumnStatistics, Data, float_dtype, row_blocks
 
 __all__ = [
-    "AdjustedData",
     "Adjustment",
     "ArrayData",
     "BlockedData",
@@ -32,23 +29,19 @@ __all__ = [
     "Centring",
     "ChunkWarning",
     "ColumnStatistics",
+    "CorrectedData",
     "DaskData",
     "Data",
-    "DataOperator",
     "DeflatedData",
     "FittedAdjustment",
-    "GlobalSignalRemoved",
     "Products",
-    "ResidualData",
     "StoredData",
     "as_data",
     "checked_adjustment",
     "checked_memory_limit",
     "confound_fit",
-    "each_block",
     "gpu_array_data",
     "in_blocks",
-    "is_on_gpu",
     "lies_on_gpu",
     "on_device",
     "row_blocks",

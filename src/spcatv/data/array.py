@@ -9,7 +9,7 @@ import numpy as np
 
 from spcatv._util.threads import in_order, one_blas_thread, threads_for
 from spcatv._util.types import Array, FloatArray, IntArray
-from spcatv.data.base import BLOCK_ENTRIES, ColumnStatistics, Data, float_dtype, row_blocks
+from spcatv.data.protocol import BLOCK_ENTRIES, ColumnStatistics, Data, float_dtype, row_blocks
 from spcatv.kernels import matvec
 from spcatv.kernels.matvec import centred_panel, column_moments, dot, there_and_back, transpose_dot
 
@@ -35,7 +35,7 @@ FEW_VECTORS = 6
 LARGEST_SINGLE = 1e17
 
 
-class ArrayData:
+class ArrayData(Data):
     """Samples of a NumPy array of shape (n, P), which is read where it lies.
 
     The array may have any memory order and dtype, writable or not. What is not float32 or float64 in C order

@@ -17,12 +17,21 @@ import numpy as np
 
 from spcatv._util.devices import DeviceError, gpu_module, on_gpu, to_host
 from spcatv._util.types import Array, FloatArray, IntArray
-from spcatv.data.adjustment import AdjustedData
 from spcatv.data.array import ArrayData
-from spcatv.data.base import BLOCK_ENTRIES, ColumnStatistics, Data, float_dtype, row_blocks
-from spcatv.data.blocked import BlockWork, Found, Work, check_finite, gathered
+from spcatv.data.blocks import Work, check_finite
+from spcatv.data.files import Block, MappedData, Reader, StoredData, StoreReader
 from spcatv.data.memory import Budget, bytes_text
-from spcatv.data.stored import Block, MappedData, Reader, StoredData, StoreReader
+from spcatv.data.operator import CorrectedData
+from spcatv.data.protocol import (
+    BLOCK_ENTRIES,
+    BlockWork,
+    ColumnStatistics,
+    Data,
+    Found,
+    float_dtype,
+    gathered,
+    row_blocks,
+)
 from spcatv.kernels.cuda.launch import gpu_kernel, launch, summed
 
 # What DLPack calls the memory of an NVIDIA GPU.
@@ -39,7 +48,7 @@ MEMORY_SHARE = 0.6
 STREAMED_BYTES = 1 << 28
 
 
-class GPUData:
+class GPUData(Data):
     """Samples of a CuPy array of shape (n, P), which is read where it lies.
 
     The array is float32 or float64 in C order. `samples` (N,) tells which rows are the samples, in order; all
@@ -226,7 +235,7 @@ class StreamedData(StoredData):
         return gathered(self.shape[0], found())
 
     def each_block(self, work: BlockWork, entries: int = BLOCK_ENTRIES) -> Found:
-        """As `spcatv.data.each_block`, on the CPU."""
+        """Visit all samples in blocks on the CPU."""
         return gathered(self.shape[0], ((own, work(own, block)) for own, block in self.blocks(entries)))
 
     def _panels(self) -> Iterator[tuple[slice, Any]]:
@@ -260,10 +269,11 @@ def on_device(data: Data, device: str, n_components: int) -> Data:
     """
     if device == "cpu" or isinstance(data, (GPUData, StreamedData)):
         return data
-    if isinstance(data, AdjustedData):
+    if isinstance(data, CorrectedData):
         upload = gpu_module().asarray
         base = on_device(data.data, device, n_components)
-        return replace(data, data=base, slopes=upload(data.slopes), factor=upload(data.factor))
+        factor = None if data.factor is None else upload(data.factor)
+        return replace(data, data=base, right=upload(data.right), factor=factor)
     if not isinstance(data, (ArrayData, StoredData)):
         raise DeviceError(
             f'device="cuda" takes arrays and files, not {type(data).__name__}; fit a Dask array on the CPUs '

@@ -18,7 +18,7 @@ from spcatv._util.devices import beside, to_host
 from spcatv._util.types import FloatArray
 
 if TYPE_CHECKING:
-    from spcatv.data.operators import CentredData
+    from spcatv.data.operator import CentredData
 
 # Directions beyond those asked for: they make the ones asked for exact.
 FURTHER = 6

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from spcatv._util.devices import beside, to_host
 from spcatv._util.parameters import Init
 from spcatv._util.types import FloatArray
-from spcatv.data import CentredData, DataOperator, DeflatedData
+from spcatv.data import CentredData, DeflatedData
 from spcatv.decomposition.alternation import Limits
 from spcatv.decomposition.best_start import best_component, continued_component
 from spcatv.decomposition.checkpoint import Journal, Recall, RecalledComponent
@@ -333,7 +333,7 @@ class _Deflation:
         """Unit loadings so far, shape (n, P)."""
         return self._components[: self._n_removed]
 
-    def residual(self) -> DataOperator:
+    def residual(self) -> CentredData:
         """Return the data without the components removed so far."""
         if self._n_removed == 0:
             return self._data
@@ -385,7 +385,7 @@ class _ComponentFitter:
     rng: np.random.RandomState
     recall: Recall  # knows what became of starts before an interruption
 
-    def fit(self, residual: DataOperator, warm_start: WarmStart | None, killed: Weights | None) -> Component:
+    def fit(self, residual: CentredData, warm_start: WarmStart | None, killed: Weights | None) -> Component:
         """Fit; `killed` are the weights that have just killed a component of this residual, if so."""
         fixed = self.request.weights if isinstance(self.request, LoadingPenalty) else None
         empty = empty_component(residual.shape, self.request)
@@ -405,7 +405,7 @@ class _ComponentFitter:
         found = self._from_starts(residual)
         return empty if found.is_empty and fixed is None else found
 
-    def _from_starts(self, residual: DataOperator) -> Component:
+    def _from_starts(self, residual: CentredData) -> Component:
         found: Component | None = None
         for number, starts in enumerate(self._start_rounds(residual)):
             if len(starts) == 0:
@@ -424,7 +424,7 @@ class _ComponentFitter:
                 break
         return empty_component(residual.shape) if found is None else found
 
-    def _start_rounds(self, residual: DataOperator) -> list[FloatArray]:
+    def _start_rounds(self, residual: CentredData) -> list[FloatArray]:
         """Return starts to compare, and spare ones for when the penalty kills all of those."""
         init, n_init, n_samples = self.plan.init, self.plan.n_init, residual.shape[0]
         if isinstance(init, np.ndarray):

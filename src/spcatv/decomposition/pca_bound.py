@@ -8,7 +8,7 @@ import numpy as np
 
 from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray
-from spcatv.data import CentredData, Data, GlobalSignalRemoved, as_data, in_blocks
+from spcatv.data import CentredData, Data, as_data, in_blocks
 from spcatv.data.sketch import compress
 from spcatv.decomposition.starts import leading_squares
 
@@ -25,9 +25,10 @@ def pca_cumulative_variance(
     Zeros for data without variance. The columns are centred first, and after that the global signal is
     regressed out, where asked for.
     """
-    kind = CentredData if global_signal is None else GlobalSignalRemoved
     known = isinstance(X, (Data, np.ndarray)) or in_blocks(X) is not None
-    data = kind(as_data(X if known else np.asarray(X)), center).at_ordinary_scale()
+    data = CentredData(as_data(X if known else np.asarray(X)), center).at_ordinary_scale()
+    if global_signal is not None:
+        data = data.without_global_signal()
     with one_blas_thread():
         n_vectors = min(n_components, *data.shape)
         if data.gram_pays:

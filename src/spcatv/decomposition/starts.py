@@ -17,7 +17,7 @@ from scipy.special import ive
 
 from spcatv._util.devices import beside, to_host
 from spcatv._util.types import FloatArray
-from spcatv.data import CentredData, DataOperator, as_data, row_blocks
+from spcatv.data import CentredData, as_data, row_blocks
 from spcatv.kernels.workspace import cached_layout
 from spcatv.structure import Structure
 
@@ -53,7 +53,7 @@ PLACES_COMPARED = 4
 N_PROBES = 128
 
 
-def singular_scores(data: DataOperator, n_starts: int) -> FloatArray:
+def singular_scores(data: CentredData, n_starts: int) -> FloatArray:
     """Return leading left singular vectors of the data, shape (n, N), n <= n_starts.
 
     Directions without variance beyond rounding are left out.
@@ -64,7 +64,7 @@ def singular_scores(data: DataOperator, n_starts: int) -> FloatArray:
     return vectors[lengths[:, 0] > 0] / lengths[lengths[:, 0] > 0]
 
 
-def leading_squares(data: DataOperator, n_vectors: int) -> tuple[FloatArray, FloatArray]:
+def leading_squares(data: CentredData, n_vectors: int) -> tuple[FloatArray, FloatArray]:
     """Largest squared singular values of the data, descending, and left singular vectors of any length.
 
     Shapes (n,) and (n, N), with n at most `n_vectors` and the shorter side of the data. Large data are
@@ -108,7 +108,7 @@ def leading_eigenvectors_of(
     return values[::-1], vectors.T[::-1]
 
 
-def diffused_scores(data: DataOperator, structure: Structure, n_starts: int) -> FloatArray:
+def diffused_scores(data: CentredData, structure: Structure, n_starts: int) -> FloatArray:
     """Return scores (n, N) to start from, of data diffused on the structure; n <= 3 n_starts.
 
     ``W = exp(-t A'A / ||A||^2)`` smooths along the structure, so that what is noise from one feature
@@ -127,7 +127,7 @@ def diffused_scores(data: DataOperator, structure: Structure, n_starts: int) -> 
     return _diffused_scores(few, structure, n_starts) @ compressed.basis.T
 
 
-def _diffused_scores(data: DataOperator, structure: Structure, n_starts: int) -> FloatArray:
+def _diffused_scores(data: CentredData, structure: Structure, n_starts: int) -> FloatArray:
     laplacian = (structure.matrix.T @ structure.matrix).tocsr() * (2.0 / structure.norm_squared())
     gram, norms, diffused_norms = _diffused_moments(data, laplacian)
     values, vectors = _leading_eigenvectors(gram, n_starts)
@@ -137,7 +137,7 @@ def _diffused_scores(data: DataOperator, structure: Structure, n_starts: int) ->
 
 
 def _diffused_moments(
-    data: DataOperator, laplacian: sp.csr_array
+    data: CentredData, laplacian: sp.csr_array
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """``(X W)(X W)'``, shape (N, N), and the norms of the columns of X and of ``X W^2``, shape (P,) each."""
     n_samples, n_features = data.shape
@@ -314,7 +314,7 @@ def random_scores(n_samples: int, n_starts: int, rng: np.random.RandomState) -> 
     return np.asarray(scores / np.linalg.norm(scores, axis=1, keepdims=True))
 
 
-def scores_of_loading(data: DataOperator, loading: FloatArray) -> FloatArray:
+def scores_of_loading(data: CentredData, loading: FloatArray) -> FloatArray:
     """Return unit scores of a given loading vector, shape (1, N); none if it explains nothing."""
     scores = data.dot(loading)
     length = np.linalg.norm(scores)

@@ -7,7 +7,7 @@ from scipy.linalg import eigh
 
 from spcatv._util.devices import beside, to_host
 from spcatv._util.types import BoolArray, FloatArray
-from spcatv.data import DataOperator
+from spcatv.data import CentredData
 from spcatv.decomposition.starts import leading_eigenvectors_of
 
 # Power iterations for non-negative loadings end when the unit loading moves by less than this.
@@ -18,7 +18,7 @@ LANCZOS_TOL = 1e-6
 MOST_LANCZOS_STEPS = 40
 
 
-def refit_on_support(data: DataOperator, loading: FloatArray, *, positive: bool) -> FloatArray:
+def refit_on_support(data: CentredData, loading: FloatArray, *, positive: bool) -> FloatArray:
     """Return the unit loading (P,) that explains most of the data among those with the same zeros.
 
     It is the leading right singular vector of the data (centred and deflated) restricted to the support, up
@@ -39,7 +39,7 @@ def refit_on_support(data: DataOperator, loading: FloatArray, *, positive: bool)
     return found / length if length > 0 else loading / np.linalg.norm(loading)
 
 
-def _by_passes(data: DataOperator, loading: FloatArray, support: BoolArray) -> FloatArray:
+def _by_passes(data: CentredData, loading: FloatArray, support: BoolArray) -> FloatArray:
     """Return the same for large data: Lanczos from what their sketch says, one pass over them per step."""
     rows = data.compressed(1).rows[:, support]
     v = loading[support]
@@ -65,7 +65,7 @@ def _by_passes(data: DataOperator, loading: FloatArray, support: BoolArray) -> F
     return whole
 
 
-def _non_negative(data: DataOperator, loading: FloatArray, support: FloatArray) -> FloatArray:
+def _non_negative(data: CentredData, loading: FloatArray, support: FloatArray) -> FloatArray:
     """Maximise ``||X v||`` over unit ``v >= 0`` on the support, from the given loading."""
     v = loading / np.linalg.norm(loading)
     for _ in range(MOST_POWER_STEPS):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spcatv._util.types import FloatArray
-from spcatv.data import DataOperator
+from spcatv.data import CentredData
 from spcatv.decomposition.component import Component
 from spcatv.kernels.vectors import weighted_sum
 
@@ -32,7 +32,7 @@ class WarmStart:
     older: Sequence[Component] = ()  # those of the setting before that, if the path runs straight; else empty
     ahead: float = 0.0  # the step to the present setting over the last step
 
-    def start(self, number: int, residual: DataOperator, l2: float) -> ComponentStart | None:
+    def start(self, number: int, residual: CentredData, l2: float) -> ComponentStart | None:
         """Return the start of component `number` on a residual with another l2; None if it is empty.
 
         Straight on through two settings: u and with it X'u, v in the length that l2 gives it, and the dual

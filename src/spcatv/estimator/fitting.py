@@ -16,10 +16,10 @@ from sklearn.utils.validation import validate_data
 
 from spcatv._util.types import FloatArray
 from spcatv.data import (
+    BlockedData,
     CentredData,
     Centring,
     Data,
-    GlobalSignalRemoved,
     StoredData,
     as_data,
     gpu_array_data,
@@ -27,8 +27,8 @@ from spcatv.data import (
     lies_on_gpu,
     on_device,
 )
-from spcatv.data.base import float_dtype
-from spcatv.data.scale import ORDINARY
+from spcatv.data.operator import ORDINARY
+from spcatv.data.protocol import float_dtype
 from spcatv.decomposition import (
     Component,
     Decomposition,
@@ -195,10 +195,10 @@ def _checked_again(estimator: Any, data: Data, *, reset: bool, min_samples: int)
 
 def centred_data(estimator: Any, data: Data) -> CentredData:
     """The data as an estimator asks for: on its device, centred or not, with or without global signal."""
-    kind = CentredData if estimator.global_signal is None else GlobalSignalRemoved
     data = on_device(data, estimator.device, int(estimator.n_components))
-    centred = kind(data, bool(estimator.center))
-    if hasattr(data, "first_look"):
+    centred = CentredData(data, bool(estimator.center))
+    removes_signal = estimator.global_signal is not None
+    if isinstance(data, BlockedData) and not removes_signal:
         # the first pass of the sketch tells the statistics, too; numbers beyond its range are found below
         with np.errstate(all="ignore"), suppress(ValueError, np.linalg.LinAlgError):
             prepare(centred, _plan(estimator, centred, keep_warm_start=False), int(estimator.n_components))
@@ -206,7 +206,7 @@ def centred_data(estimator: Any, data: Data) -> CentredData:
     penalty = as_penalty(estimator.penalty)
     has_own_unit = estimator.alpha is None and not penalty.quadratic
     if scaled is centred or has_own_unit or isinstance(penalty, TotalVariation):
-        return scaled
+        return scaled.without_global_signal() if removes_signal else scaled
     # others are not homogeneous of degree 1: X in another unit is another problem
     low, high = ORDINARY_SQUARES[data.dtype]
     if not low < centred.largest_column_norm < high:
@@ -215,7 +215,7 @@ def centred_data(estimator: Any, data: Data) -> CentredData:
             f"{estimator.penalty!r} and {data.dtype} it must lie between {low:g} and {high:g}: multiply X "
             'by a constant, or take penalty="tv"'
         )
-    return centred
+    return centred.without_global_signal() if removes_signal else centred
 
 
 def centring_attributes(centring: Centring, dtype: np.dtype[Any]) -> dict[str, Any]:
@@ -302,7 +302,7 @@ def fit_data(
     """
     if estimator.alpha is None:
         check_some_left(sparsities(estimator), structure.n_features)
-    if isinstance(data, GlobalSignalRemoved) and data.is_empty:
+    if data.is_empty:
         raise ValueError(
             'global_signal="regress" leaves nothing to fit: every feature is a multiple of the mean over '
             f"features ({data.shape[1]} features); set global_signal=None"

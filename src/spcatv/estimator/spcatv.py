@@ -19,7 +19,7 @@ from spcatv._util.devices import to_host
 from spcatv._util.parameters import FIT
 from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray
-from spcatv.data import Centring, each_block
+from spcatv.data import Centring
 from spcatv.decomposition import deflation_scores
 from spcatv.estimator.fitting import (
     centred_data,
@@ -328,7 +328,7 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         data = checked_data(self, X, reset=False)
         components = self.components_.astype(np.float64)
         centring = centring_of(self)
-        products, _ = each_block(data, partial(_products, centring, components))
+        products, _ = data.each_block(partial(_products, centring, components))
         if self.transform_method == "projection":
             scores = np.linalg.lstsq(components @ components.T, products.T, rcond=None)[0].T
         elif self.mixing_ is not None:
@@ -426,7 +426,7 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         data = checked_data(self, X, reset=False)
         scores = self.transform(data).astype(np.float64)
         rows = self._decoder().astype(np.float64)
-        _, total = each_block(data, partial(_squared_error, centring_of(self), rows, scores))
+        _, total = data.each_block(partial(_squared_error, centring_of(self), rows, scores))
         return -float(total) / data.shape[0]
 
     def save(self, folder: str | os.PathLike[str], *, inputs: Mapping[str, Any] | None = None) -> Path:

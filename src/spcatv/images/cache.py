@@ -96,7 +96,7 @@ class CachedImage:
 
 
 class CachedRows:
-    """Rows of images in a cache, one file per image, read like one array (`spcatv.data.stored.Reader`).
+    """Rows of images in a cache, one file per image, read like one array (`spcatv.data.files.Reader`).
 
     `kind` holds, as values for JSON, what the rows depend on beside the images and `places`: the number of
     every feature among all that the images have, shape (P,). A file holds the rows and, behind them, the

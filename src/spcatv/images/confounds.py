@@ -21,7 +21,7 @@ from spcatv._util.matching import IDENTIFYING, RowMatch, cell_text, id_columns, 
 from spcatv._util.tables import Table, TableError, read_table
 from spcatv._util.types import FloatArray
 from spcatv._util.warn import warn_user
-from spcatv.data import AdjustedData, confound_fit, row_blocks
+from spcatv.data import CorrectedData, confound_fit, row_blocks
 from spcatv.images.files import ImageError, checked_file, image_errors, is_path, reading
 from spcatv.images.loader import data_of
 from spcatv.images.spaces.base import Run
@@ -76,7 +76,7 @@ class ConfoundFit:
             )
         centred = table.values - self.mean
         if not isinstance(X, np.ndarray):
-            return AdjustedData(data_of(X), centred, self.slopes, np.ones(X.shape[1]))
+            return CorrectedData(data_of(X), centred, self.slopes)
         for first, last in row_blocks(X.shape):
             X[first:last] -= centred[first:last] @ self.slopes
         return X

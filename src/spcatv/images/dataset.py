@@ -14,7 +14,7 @@ from spcatv._util.bids import natural_groups
 from spcatv._util.quality import ImageQuality
 from spcatv._util.types import BoolArray, FloatArray
 from spcatv._util.warn import warn_user
-from spcatv.data import AdjustedData, Adjustment
+from spcatv.data import Adjustment, CorrectedData
 from spcatv.estimator.parameters import check_choice
 from spcatv.images.confounds import (
     ConfoundFit,
@@ -456,7 +456,7 @@ def _scaled(X: Any, scale: FloatArray) -> Any:
     if isinstance(X, np.ndarray):
         X /= scale
         return X
-    if isinstance(X, AdjustedData):
+    if isinstance(X, CorrectedData):
         return replace(X, factor=1.0 / scale)
     n_samples, n_features = X.shape
-    return AdjustedData(data_of(X), np.zeros((n_samples, 0)), np.zeros((0, n_features)), 1.0 / scale)
+    return CorrectedData(data_of(X), np.zeros((n_samples, 0)), np.zeros((0, n_features)), 1.0 / scale)

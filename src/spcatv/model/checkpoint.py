@@ -29,7 +29,7 @@ from spcatv._util.devices import on_gpu, to_host
 from spcatv._util.files import locked, replacing
 from spcatv._util.threads import in_order, threads_for
 from spcatv._util.types import FloatArray
-from spcatv.data import Data, each_block
+from spcatv.data import Data
 from spcatv.model.codec import PLAIN, ModelError, pack, unpack
 from spcatv.model.folder import current_versions
 
@@ -337,7 +337,7 @@ def _describe_data(value: Any) -> str:
     """Return shape, precision and digest; the same for an array of samples and for `Data` that hold it."""
     array = to_host(value)
     if not isinstance(array, np.ndarray):
-        digests = each_block(value, partial(_digests, dtype=value.dtype), HASHED_ENTRIES)[0]
+        digests = value.each_block(partial(_digests, dtype=value.dtype), HASHED_ENTRIES)[0]
     else:
         digests = _digests(slice(0), array if array.ndim > 1 else [array], array.dtype)[0]
     shape = " x ".join(map(str, value.shape))

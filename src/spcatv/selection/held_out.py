@@ -8,7 +8,7 @@ import numpy as np
 
 from spcatv._util.devices import beside
 from spcatv._util.types import FloatArray
-from spcatv.data import Centring, Data, each_block, is_on_gpu
+from spcatv.data import Centring, Data
 from spcatv.decomposition import deflation_scores
 from spcatv.estimator.fitting import Fit
 from spcatv.metrics import orthonormal_basis
@@ -43,7 +43,7 @@ def held_out(components: FloatArray, centring: Centring, data: Data, *, projects
     span of the first k loadings adds.
     """
     basis = orthonormal_basis(components) if projects else components
-    if is_on_gpu(data):
+    if data.on_gpu:
         total, products = _by_products(basis, centring, data)
         scores = products if projects else deflation_scores(products, components)
         return HeldOut(total, np.cumsum(np.square(scores).sum(axis=0)))
@@ -55,7 +55,7 @@ def held_out(components: FloatArray, centring: Centring, data: Data, *, projects
         scores = products if projects else deflation_scores(products, components)
         return None, np.r_[np.einsum("ij,ij->", centred, centred), np.square(scores).sum(axis=0)]
 
-    total, *explained = each_block(data, sums)[1]
+    total, *explained = data.each_block(sums)[1]
     return HeldOut(float(total), np.cumsum(explained))
 
 
@@ -77,7 +77,7 @@ def explained_by_scores(fit: Fit, data: Data) -> float:
         left = centred - centred @ found.components.T @ to_samples
         return None, np.array([np.square(centred).sum(), np.square(left).sum()])
 
-    total, left = each_block(data, sums)[1]
+    total, left = data.each_block(sums)[1]
     return float(1.0 - left / total) if total > 0 else 0.0
 
 

@@ -15,7 +15,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import MultiprocessingBackend, get_active_backend
 
 from spcatv._util.warn import warn_user
-from spcatv.data import AdjustedData, ArrayData, DaskData, Data, on_device
+from spcatv.data import ArrayData, Data, on_device
 from spcatv.model import recordable
 from spcatv.model.checkpoint import Checkpoint, Stage, current_checkpoint, no_checkpoint
 from spcatv.progress import Listener, StageAdvanced, StageStarted, listeners, messages_only, together
@@ -247,9 +247,7 @@ def n_at_once(n_jobs: int | None, data: Data | None = None) -> int:
 
 def _on_workers(data: Data | None) -> bool:
     """Whether the data are a Dask array, adjusted or not."""
-    while isinstance(data, AdjustedData):
-        data = data.data
-    return isinstance(data, DaskData)
+    return data is not None and data.is_distributed
 
 
 @contextmanager

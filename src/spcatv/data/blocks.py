@@ -1,14 +1,14 @@
 """X in blocks of samples that are too many to be held together: every operation as one pass over the blocks.
 
 A block in memory is an `ArrayData`, so that the products are those of arrays. What differs between kinds of
-storage is who visits the blocks: a loop that reads them one after the other (`spcatv.data.stored`), or the
-workers that hold them (`spcatv.data.dask_array`).
+storage is who visits the blocks: a loop that reads them one after the other (`spcatv.data.files`), or the
+workers that hold them (`spcatv.data.dask`).
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -17,15 +17,19 @@ import numpy as np
 from spcatv._util.devices import to_host
 from spcatv._util.types import Array, FloatArray, IntArray
 from spcatv.data.array import ArrayData
-from spcatv.data.base import BLOCK_ENTRIES, ColumnStatistics, Data, FirstLook, row_blocks
+from spcatv.data.protocol import (
+    BLOCK_ENTRIES,
+    BlockWork,
+    ColumnStatistics,
+    Data,
+    FirstLook,
+    Found,
+    gathered,
+    row_blocks,
+)
 
-# What a part of the samples gives: one row per sample or None, and something to add up or None.
-Found = tuple[Any, Any]
-# What is done with a part, the rows of the arguments that belong to its samples, and further arguments.
+# Work on a part: the rows of the arguments that belong to its samples, and further arguments.
 Work = Callable[..., Found]
-# What is done with samples `first:last` of X in float64.
-BlockWork = Callable[[slice, FloatArray], Found]
-
 
 # Samples whose means stand for those of all while the latter are not known.
 FIRST_SAMPLES = 8
@@ -138,7 +142,7 @@ def merged(parts: Sequence[Any]) -> Any:
     return gathered(0, (((), (None, part)) for part in parts))[1]
 
 
-class BlockedData(ABC):
+class BlockedData(Data):
     """Samples that are read in blocks.
 
     Attributes
@@ -160,8 +164,8 @@ class BlockedData(ABC):
     (True, array([ 3., 12., 21., 30.]))
     """
 
-    shape: tuple[int, int]
-    dtype: np.dtype[Any]
+    shape: tuple[int, int] = (0, 0)
+    dtype: np.dtype[Any] = np.dtype(np.float64)
     samples: IntArray
 
     @abstractmethod
@@ -185,7 +189,7 @@ class BlockedData(ABC):
         """Return the given samples of these, by their numbers."""
 
     def each_block(self, work: BlockWork, entries: int = BLOCK_ENTRIES) -> Found:
-        """As `spcatv.data.each_block`; blocks come in the order in which they are stored."""
+        """Visit all samples in blocks, in the order in which they are stored."""
         return self._pass(visit_pieces, (np.arange(self.shape[0]),), (work, entries))
 
     def dot(self, v: FloatArray) -> FloatArray:
@@ -237,41 +241,6 @@ class BlockedData(ABC):
         for columns, panel in self._panels():
             total += panel.gram(mean[columns], None if factor is None else factor[columns])
         return total
-
-
-def each_block(data: Data, work: BlockWork, entries: int = BLOCK_ENTRIES) -> Found:
-    """Visit all samples in blocks, where they are: on the workers of a cluster if these hold the data.
-
-    ``work(samples, block)`` gets the numbers of some samples as a slice and X there in float64, which it may
-    change. It returns one row per sample of the block or None, and something to add up or None. A block has
-    about `entries` entries. Returns the rows of all samples, in order, and the sum over blocks; None for
-    either if there are none.
-    """
-    own = getattr(data, "each_block", None)
-    if own is not None:
-        return own(work, entries)
-    return gathered(data.shape[0], ((samples, work(samples, b)) for samples, b in data.blocks(entries)))
-
-
-def gathered(n_samples: int, found: Iterable[tuple[Any, Found]]) -> Found:
-    """Put rows in their places, and add up the rest in the order in which it comes."""
-    rows: FloatArray | None = None
-    total: Any = None
-    owned = False  # whether the total is ours to change
-    for positions, (own, part) in found:
-        if own is not None:
-            if rows is None:
-                rows = np.empty((n_samples, *own.shape[1:]))
-            rows[positions] = own
-        if part is None:
-            continue
-        if total is None:
-            total = part
-        elif owned:
-            total += part
-        else:
-            total, owned = total + part, True
-    return rows, total
 
 
 def pieces(samples: slice, array: FloatArray, local: IntArray, entries: int) -> Iterator[Any]:

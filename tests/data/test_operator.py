@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spcatv.data import CentredData, DeflatedData, ResidualData, as_data
+from spcatv.data import CentredData, CorrectedData, DeflatedData, as_data
 
 
 def _data(n_rows, n_columns, dtype="float64", order="C", seed=0):
@@ -62,14 +62,16 @@ def test_large_means_do_not_cost_digits():
     n_rows=st.integers(2, 12),
     n_columns=st.integers(1, 12),
     n_terms=st.integers(0, 3),
+    center=st.booleans(),
     seed=st.integers(0, 99),
 )
-def test_residual_is_the_matrix_less_its_terms(n_rows, n_columns, n_terms, seed):
+def test_corrected_data_are_the_matrix_less_its_terms(n_rows, n_columns, n_terms, center, seed):
     X = _data(n_rows, n_columns, seed=seed)
     rng = np.random.default_rng(seed)
     scores, loadings = rng.standard_normal((n_terms, n_rows)), rng.standard_normal((n_terms, n_columns))
-    residual = ResidualData(CentredData(as_data(X)), scores, loadings)
-    exact = X - X.mean(axis=0) - scores.T @ loadings
+    residual = CentredData(CorrectedData(as_data(X), scores.T, loadings), center)
+    exact = X - scores.T @ loadings
+    exact = exact - exact.mean(axis=0) if center else exact
     u, v = rng.standard_normal(n_rows), rng.standard_normal(n_columns)
     np.testing.assert_allclose(residual.dot(v), exact @ v, atol=1e-9)
     np.testing.assert_allclose(residual.transpose_dot(u), exact.T @ u, atol=1e-9)
@@ -91,15 +93,17 @@ def test_deflation_needs_no_products(shape):
     for _ in range(3):
         loading = rng.standard_normal(shape[1])
         loading /= np.linalg.norm(loading)
-        left = ResidualData(
+        left = DeflatedData(
             base, np.array(scores).reshape(-1, shape[0]), np.array(loadings).reshape(-1, shape[1])
         )
         scores.append(left.dot(loading))
         loadings.append(loading)
     terms = np.array(scores), np.array(loadings)
-    deflated, residual = DeflatedData(base, *terms), ResidualData(base, *terms)
-    assert deflated.squared_norm() == pytest.approx(residual.squared_norm(), rel=1e-10)
-    np.testing.assert_allclose(deflated.gram(), residual.gram(), atol=1e-9)
+    deflated = DeflatedData(base, *terms)
+    left = X - X.mean(axis=0) - terms[0].T @ terms[1]
+    assert deflated.squared_norm() == pytest.approx(np.square(left).sum(), rel=1e-10)
+    gram = left @ left.T if shape[0] <= shape[1] else left.T @ left
+    np.testing.assert_allclose(deflated.gram(), gram, atol=1e-9)
     u = rng.standard_normal(shape[0])
     back = deflated.transpose_dot(u)
     deflated.add_removed(u, 1.0, back)

@@ -1,15 +1,16 @@
 """Protocol of raw data X, whatever their storage.
 
-A kind of array is one class with the methods of `Data`. Centring, deflation and residuals are written once
-on top of it (`spcatv.data.operators`). Vectors of length N and P are NumPy arrays in float64 on this side
-of the seam, and all sums are in float64 whatever the dtype of X.
+A kind of array is one class with the methods of `Data`. Corrections, centring and deflation are written once
+on top of it (`spcatv.data.operator`). Vectors of length N and P are NumPy arrays in float64 on this side of
+the seam, and all sums are in float64 whatever the dtype of X.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,11 @@ from spcatv._util.types import FloatArray, IntArray
 
 # Entries of X that are turned to float64 at a time: small enough to stay in the cache.
 BLOCK_ENTRIES = 1 << 16
+
+# Result of work on some samples: one row per sample or None, and something to add up or None.
+Found = tuple[Any, Any]
+# Work on samples `first:last` of X in float64.
+BlockWork = Callable[[slice, FloatArray], Found]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,9 +43,10 @@ class FirstLook:
     back: FloatArray  # ``S'M``, shape (K, P)
 
 
-@runtime_checkable
-class Data(Protocol):
+class Data(ABC):
     """Raw data X: N samples by P features.
+
+    A subclass defines the abstract methods; the other ones have defaults.
 
     Examples
     --------
@@ -55,25 +62,42 @@ class Data(Protocol):
     """
 
     @property
+    def on_gpu(self) -> bool:
+        """Whether products are taken on a GPU, and vectors of length P lie there."""
+        return False
+
+    @property
+    def is_distributed(self) -> bool:
+        """Whether blocks of X are on other machines, so that only vectors should travel."""
+        return False
+
+    @property
+    @abstractmethod
     def shape(self) -> tuple[int, int]:
         """Number of samples N and of features P."""
 
     @property
+    @abstractmethod
     def dtype(self) -> np.dtype[Any]:
         """float32 or float64: the precision that X is stored in."""
 
+    @abstractmethod
     def dot(self, v: FloatArray) -> FloatArray:
         """Return ``X v`` for v of shape (P,); shape (N,)."""
 
+    @abstractmethod
     def transpose_dot(self, u: FloatArray) -> FloatArray:
         """Return ``X'u`` for u of shape (N,); shape (P,)."""
 
+    @abstractmethod
     def there_and_back(self, v: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return ``s = X v - shift`` (shift of shape (N,)) and ``X's``, in one pass; shapes (N,) and (P,)."""
 
+    @abstractmethod
     def dot_many(self, vectors: FloatArray) -> FloatArray:
         """Return ``X V'`` for K vectors as the rows of V (K, P), in one pass; shape (N, K)."""
 
+    @abstractmethod
     def there_and_back_many(
         self, vectors: FloatArray, mean: FloatArray, shift: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
@@ -82,22 +106,56 @@ class Data(Protocol):
         V has shape (K, P), `shift` and S (N, K), and ``S'M`` (K, P).
         """
 
+    @abstractmethod
     def column_statistics(self, center: bool) -> ColumnStatistics:
-        """Means and squared norms of the columns in one pass along the samples; no means unless `center`."""
+        """Return means (zeros unless `center`) and squared norms of the columns, in one pass."""
 
+    @abstractmethod
     def gram(self, mean: FloatArray, factor: FloatArray | None = None) -> FloatArray:
         """``M M'`` for ``M = (X - 1 mean') diag(factor)``, shape (N, N), to about the precision of X."""
 
+    @abstractmethod
     def blocks(self, entries: int = BLOCK_ENTRIES) -> Iterator[tuple[slice, FloatArray]]:
-        """All samples in order, in blocks of about `entries` entries: which ones, and X there in float64."""
+        """Return all samples in order, in blocks of about `entries` entries: numbers, and X in float64."""
 
+    @abstractmethod
     def take(self, samples: IntArray) -> Data:
         """Return the given samples, in the given order and as often as given, without a copy of X."""
 
+    def each_block(self, work: BlockWork, entries: int = BLOCK_ENTRIES) -> Found:
+        """Visit all samples in blocks, where they are: on the workers of a cluster if these hold the data.
 
-def is_on_gpu(data: Any) -> bool:
-    """Whether products with the data are taken on a GPU, and vectors of length P lie there."""
-    return bool(getattr(data, "on_gpu", False))
+        ``work(samples, block)`` gets the numbers of some samples as a slice and X there in float64, which it
+        may change. It returns one row per sample of the block or None, and something to add up or None. A
+        block has about `entries` entries. Returns the rows of all samples, in order, and the sum over
+        blocks; None for either if there are none.
+        """
+        return gathered(self.shape[0], ((samples, work(samples, x)) for samples, x in self.blocks(entries)))
+
+    def first_look(self, vectors: FloatArray, center: bool) -> FirstLook | None:
+        """Return statistics and products with vectors (K, P) from one pass; None if that saves nothing."""
+        return None
+
+
+def gathered(n_samples: int, found: Iterable[tuple[Any, Found]]) -> Found:
+    """Put rows in their places, and add up the rest in the order in which it comes."""
+    rows: FloatArray | None = None
+    total: Any = None
+    owned = False  # whether the total is ours to change
+    for positions, (own, part) in found:
+        if own is not None:
+            if rows is None:
+                rows = np.empty((n_samples, *own.shape[1:]))
+            rows[positions] = own
+        if part is None:
+            continue
+        if total is None:
+            total = part
+        elif owned:
+            total += part
+        else:
+            total, owned = total + part, True
+    return rows, total
 
 
 def float_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:

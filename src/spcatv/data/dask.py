@@ -19,9 +19,9 @@ from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import Array, FloatArray, IntArray
 from spcatv._util.warn import warn_user
 from spcatv.data.array import ArrayData
-from spcatv.data.base import BLOCK_ENTRIES, float_dtype
-from spcatv.data.blocked import BlockedData, Found, Work, gathered, merged, pieces
+from spcatv.data.blocks import BlockedData, Work, merged, pieces
 from spcatv.data.memory import Budget, bytes_text
+from spcatv.data.protocol import BLOCK_ENTRIES, Found, float_dtype, gathered
 
 # Sums that are added up by one task.
 FAN_IN = 8

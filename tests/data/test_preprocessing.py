@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from spcatv import SPCATV
-from spcatv.data import AdjustedData, Adjustment, CentredData, as_data, checked_adjustment
+from spcatv.data import Adjustment, CentredData, CorrectedData, as_data, checked_adjustment
 from spcatv.metrics import match_components
 from spcatv.selection import SPCATVCV, component_curve
 from spcatv.stability import bootstrap_components
@@ -18,7 +18,7 @@ def doubled(X):
     confound = rng.integers(-3, 4, (len(X), 1)).astype(float)
     slope = rng.integers(-3, 4, (1, X.shape[1])).astype(float)
     both = np.hstack([confound, confound])
-    return AdjustedData(as_data(X / 2), both, np.vstack([slope, -slope]), np.full(X.shape[1], 2.0))
+    return CorrectedData(as_data(X / 2), both, np.vstack([slope, -slope]), np.full(X.shape[1], 2.0))
 
 
 def test_adjusted_data_pass_the_check():

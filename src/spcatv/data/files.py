@@ -14,9 +14,9 @@ import numpy as np
 
 from spcatv._util.types import Array, FloatArray, IntArray
 from spcatv.data.array import ArrayData
-from spcatv.data.base import BLOCK_ENTRIES, float_dtype
-from spcatv.data.blocked import BlockedData, Found, Work, gathered, pieces
+from spcatv.data.blocks import BlockedData, Work, pieces
 from spcatv.data.memory import Budget
+from spcatv.data.protocol import BLOCK_ENTRIES, Found, float_dtype, gathered
 
 # Bytes that are asked of a store at a time, and that are rather read than skipped.
 PIECE_BYTES = 8 << 20
