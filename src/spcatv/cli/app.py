@@ -403,8 +403,7 @@ def _add_report(commands: Commands) -> Parser:
         add(flag, action=Once, nargs=2, metavar=TABLE_AND_COLUMN, default=argparse.SUPPRESS, help=text)
     add(
         "--atlas", nargs="+", type=Path, metavar="ATLAS",
-        help="label images that name regions: NIfTI for voxels; GIFTI or .annot for surfaces, left, right; "
-        "or the name of an atlas on this machine (of nilearn, FSL or FreeSurfer), such as aparc",
+        help="label images that name regions: NIfTI for voxels; GIFTI or .annot for surfaces, left, right",
     )
     add("--atlas-names", type=path, metavar="FILE", help="labels of the atlas: table, or XML of FSL")
     add(

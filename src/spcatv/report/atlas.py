@@ -3,38 +3,47 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import numpy.typing as npt
 
+from spcatv._util.files import read_bytes, read_text
+from spcatv._util.tables import TableError, read_table
 from spcatv._util.types import Array, IntArray
-from spcatv.report.atlas_names import names_beside, read_names
-from spcatv.report.atlas_search import find_atlas, is_name
 from spcatv.report.clusters import Part
 from spcatv.report.material import ReportError
 
-# regions often touch a neighbour by a few voxels: labels below this share are not listed
+# Leave out labels below this share of a region: regions often touch a neighbour by a few voxels.
 SMALLEST_SHARE = 0.1
-# a voxel belongs to the most probable region of a 4-D atlas if its probability is at least this
+# Probability that the most probable region of a 4-D atlas needs at a voxel.
 LEAST_PROBABILITY = 0.25
+# Bytes of a file of names.
+LARGEST_NAMES = 2**26
+NUMBER_COLUMNS = ("index", "label", "value", "id", "number")
+NAME_COLUMNS = ("name", "region", "roi", "structure", "abbreviation")
+# Differences between the images of one FSL atlas: kind, threshold and voxel size.
+FSL_VARIANT = re.compile(r"-(maxprob|prob|thr\d+|\d+mm)(?=-|$)")
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureLabels:
-    """The label of every feature."""
+    """Label of every feature."""
 
     numbers: IntArray  # index into `names`, shape (P,)
     names: tuple[str, ...]  # the first one is empty and means no label
 
     def name_of(self, feature: int) -> str:
-        """The name at a feature; empty if it has none."""
+        """Return the name at a feature; empty if it has none."""
         return self.names[self.numbers[feature]]
 
     def composition(self, features: IntArray, part: Part) -> tuple[tuple[str, float], ...]:
-        """The names that make up at least a tenth of a region, with their shares of its size."""
+        """Return the names that make up at least a tenth of a region, with their shares of its size."""
         sizes = np.bincount(self.numbers[features], weights=part.measure[features - part.start])
         shares = sizes / sizes.sum()
         return tuple(
@@ -53,17 +62,14 @@ def label_features(
     """Look up every feature in an atlas.
 
     The files are a label image for voxels, label files for surfaces (GIFTI or FreeSurfer ``.annot``; left
-    before right), or both for CIFTI-2; or the name of an atlas on this machine
-    (`spcatv.report.atlas_search`).
+    before right), or both for CIFTI-2.
 
     A label image is a NIfTI image on any grid: a feature gets the label at its position. It is 3-D and holds
     whole numbers, or 4-D with one volume of probabilities per region: the most probable one is taken, if its
-    probability is at least 25 %. The table names the numbers, see `spcatv.report.atlas_names.read_names`;
-    without one, names are looked for beside the image. GIFTI and ``.annot`` files have their own names. A
-    ReportError names a file that cannot be used.
+    probability is at least 25 %. The table names the numbers, see `read_names`; without one, `names_beside`
+    finds a file beside the image. GIFTI and ``.annot`` files have their own names. A ReportError names a file
+    that cannot be used.
     """
-    if any(is_name(file) for file in files):
-        files, table = _by_name(files, table, parts)
     volumes = [Path(file) for file in files if not _is_surface(file)]
     surfaces = [Path(file) for file in files if _is_surface(file)]
     hemispheres = [(part, part.vertices) for part in parts if part.vertices is not None]
@@ -89,33 +95,8 @@ def label_features(
     return FeatureLabels(np.array([place[text] for text in texts], dtype=np.int64), tuple(names))
 
 
-def _by_name(
-    files: Sequence[str | os.PathLike[str]], table: str | os.PathLike[str] | None, parts: Sequence[Part]
-) -> tuple[list[str | os.PathLike[str]], str | os.PathLike[str] | None]:
-    """Replace the names of atlases by their files, and the table by that of the atlas if none is given."""
-    hemispheres = {part.name: part.vertices for part in parts if part.vertices is not None}
-    n_vertices = max((int(vertices.max()) + 1 for vertices in hemispheres.values()), default=0)
-    voxels = any(part.unit == "mm³" for part in parts)
-    found: list[str | os.PathLike[str]] = []
-    for file in files:
-        if not is_name(file):
-            found.append(file)
-            continue
-        if not voxels and not hemispheres:
-            raise ReportError(f"{file}: an atlas names voxels or vertices, and this model has neither")
-        atlas = find_atlas(os.fspath(file), voxels=voxels, n_vertices=n_vertices)
-        table = table or atlas.names
-        sides = zip(("left", "right"), atlas.files, strict=False)
-        found += (
-            [side for hemi, side in sides if f"{hemi} hemisphere" in hemispheres]
-            if atlas.is_surface
-            else atlas.files
-        )
-    return found, table
-
-
 def _named(numbers: IntArray, names: Mapping[int, str]) -> npt.NDArray[np.object_]:
-    """The name of every number: "label 7" if it has none, an empty string for 0."""
+    """Return the name of every number: "label 7" if it has none, an empty string for 0."""
     found, place = np.unique(numbers, return_inverse=True)
     texts = ["" if n == 0 else names.get(int(n), f"label {n}") for n in found]
     return np.array(texts, dtype=object)[place]
@@ -126,7 +107,7 @@ def _is_surface(file: str | os.PathLike[str]) -> bool:
 
 
 def _at_positions(file: Path, part: Part) -> IntArray:
-    """The labels of a volume at the positions of the features; 0 outside the image."""
+    """Return the labels of a volume at the positions of the features; 0 outside the image."""
     from spcatv.images.spaces.volume import open_one
 
     image = open_one(file, str(file))
@@ -149,7 +130,7 @@ def _at_positions(file: Path, part: Part) -> IntArray:
 
 
 def _most_probable(volumes: Iterable[Array], places: tuple[IntArray, ...]) -> IntArray:
-    """The number of the most probable volume at every place, from 1; 0 where none is probable enough.
+    """Return the number of the most probable volume at every place, from 1; 0 where none is probable enough.
 
     Probabilities are shares, or percentages if any is above 1, as in FSL's atlases.
     """
@@ -165,7 +146,7 @@ def _most_probable(volumes: Iterable[Array], places: tuple[IntArray, ...]) -> In
 
 
 def _on_vertices(file: Path, vertices: IntArray) -> tuple[IntArray, dict[int, str]]:
-    """The labels at vertices of a surface, and the names in the file."""
+    """Return the labels at vertices of a surface, and the names in the file."""
     import nibabel as nib
 
     from spcatv.images.files import checked_file, open_gifti, reading
@@ -184,3 +165,91 @@ def _on_vertices(file: Path, vertices: IntArray) -> tuple[IntArray, dict[int, st
     if len(labels) <= vertices.max():
         raise ReportError(f"{file}: labels of {len(labels)} vertices, but the model has more on this surface")
     return labels[vertices].astype(np.int64), names
+
+
+def read_names(file: Path) -> dict[int, str]:
+    """Read names of labels by their numbers.
+
+    The file is a table with a header (``.tsv``, ``.csv``), lines that begin with a number and a name, or an
+    XML file of FSL or AAL (``.xml``).
+    """
+    suffix = file.suffix.lower()
+    if suffix == ".xml":
+        return _read_xml(file)[0]
+    if suffix in (".tsv", ".csv"):
+        return _numbered(_table_pairs(file), file)
+    text = read_text(file, "table of labels", ReportError, largest=LARGEST_NAMES)
+    lines = [line.split(maxsplit=2) for line in text.splitlines() if not line.lstrip().startswith("#")]
+    return _numbered([(line[0], line[1] if len(line) > 1 else "") for line in lines if line], file)
+
+
+def _table_pairs(file: Path) -> list[tuple[str, str]]:
+    try:
+        table = read_table(file)
+    except TableError as error:
+        raise ReportError(str(error)) from error
+    columns = {name.lower(): name for name in table.columns}
+    number = next((columns[name] for name in NUMBER_COLUMNS if name in columns), None)
+    name = next((columns[name] for name in NAME_COLUMNS if name in columns), None)
+    if number is None or name is None:
+        raise ReportError(
+            f"{file}: a table of labels has a column of numbers ({', '.join(NUMBER_COLUMNS)}) and one of "
+            f"names ({', '.join(NAME_COLUMNS)}); this one has {', '.join(columns)}"
+        )
+    return list(zip(table.column(number), table.column(name), strict=True))
+
+
+def _numbered(pairs: Iterable[tuple[str, str]], file: Path) -> dict[int, str]:
+    try:
+        return {int(float(number)): name.strip() for number, name in pairs}
+    except (ValueError, OverflowError) as error:  # such as "infinity"
+        raise ReportError(f"{file}: a label is a whole number; {error}") from error
+
+
+def _read_xml(file: Path) -> tuple[dict[int, str], set[str]]:
+    """Return the names of the labels in an XML file of FSL or AAL, and the stems of the images it names.
+
+    FSL numbers the labels of probabilistic atlases from 0, but the voxels of their images from 1.
+    """
+    try:
+        root = ElementTree.fromstring(read_bytes(file, LARGEST_NAMES))
+    except (OSError, ElementTree.ParseError) as error:
+        raise ReportError(f"{file}: cannot be read as an XML list of labels ({error})") from error
+    shift = int((root.findtext(".//header/type") or "").strip().lower().startswith("prob"))
+    # FSL writes <label index="1">name</label>, AAL writes <label><index>1</index><name>name</name></label>
+    pairs = [
+        (label.get("index"), label.text)
+        if label.get("index")
+        else (label.findtext("index"), label.findtext("name"))
+        for label in root.iter("label")
+    ]
+    found = _numbered([(index, name or "") for index, name in pairs if index is not None], file)
+    if not found:
+        raise ReportError(f'{file}: has no labels; an XML file of FSL has <label index="...">name</label>')
+    images = [
+        *root.iterfind(".//header/images/summaryimagefile"),
+        *root.iterfind(".//header/images/imagefile"),
+    ]
+    stems = {FSL_VARIANT.sub("", Path((image.text or "").strip()).name) for image in images}
+    return {number + shift: name for number, name in found.items()}, stems
+
+
+def names_beside(image: Path) -> dict[int, str]:
+    """Read names from a file beside a label image; empty if there is none.
+
+    The file has the name of the image (``.tsv``, ``.csv``, ``.txt``, ``.xml``), or is an XML file of FSL that
+    names the image, in the same folder or in the one above. Files that hold no names are skipped.
+    """
+    stem = image.name.removesuffix(".gz").removesuffix(".nii")
+    for suffix in (".tsv", ".csv", ".txt", ".xml"):
+        file = image.with_name(stem + suffix)
+        with suppress(ReportError):
+            if file.is_file():
+                return read_names(file)
+    folder = image.absolute().parent
+    for file in (*sorted(folder.glob("*.xml")), *sorted(folder.parent.glob("*.xml"))):
+        with suppress(ReportError):
+            names, stems = _read_xml(file)
+            if FSL_VARIANT.sub("", stem) in stems:
+                return names
+    return {}

@@ -159,8 +159,7 @@ def generate_report(
     variable : sequence of n_samples numbers, Series or Column, default=None
         Variable against which the scores are drawn; matched as `groups`.
     atlas : path or sequence of paths, default=None
-        Label images that name regions: NIfTI for voxels, GIFTI or ``.annot`` (left, right) for surfaces; or
-        the name of an atlas on this machine, see `spcatv.report.atlas.label_features`.
+        Label images that name regions: NIfTI for voxels, GIFTI or ``.annot`` (left, right) for surfaces.
     atlas_names : path, default=None
         Names of the atlas's labels: a table, or an XML file of FSL.
     stability : Bootstrap, default=None
