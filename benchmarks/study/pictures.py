@@ -131,7 +131,7 @@ def _surface() -> Draw:
 
     from spcatv.images.spaces.base import VertexSet
     from spcatv.images.spaces.surface import load_meshes
-    from spcatv.report.surface import SurfaceView
+    from spcatv.report.maps.surface import SurfaceView
 
     meshes = load_meshes(load_fsaverage("fsaverage5")["inflated"])
     sides: list[VertexSet] = []

@@ -5,7 +5,7 @@ import pytest
 
 from spcatv import SPCATV
 from spcatv.problem import LoadingProblem
-from spcatv.report import generate_report, words
+from spcatv.report import formatting, generate_report
 from spcatv.selection import SPCATVCV
 from spcatv.solvers import solve
 
@@ -36,9 +36,9 @@ def test_certificate_is_that_of_its_own_problem(model, line):
     for k in range(2):
         l1, l2, tv = (weight[k] for weight in (model.l1_, model.l2_, model.tv_))
         record = model.diagnostics_[k]
-        claimed = words.share_above_optimum(record, l2)
+        claimed = formatting.share_above_optimum(record, l2)
         assert claimed == pytest.approx(l2 * record.gap / abs(record.objective))
-        assert f"within {words.percent(claimed, 2)} of the optimum".replace("\u00a0", " ") in html
+        assert f"within {formatting.percent(claimed, 2)} of the optimum".replace("\u00a0", " ") in html
         component = model.components_[k].astype(float)
         scores = residual @ component
         y = residual.T @ (scores / np.linalg.norm(scores)) / (len(residual) * l2)

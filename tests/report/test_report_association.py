@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from spcatv import SPCATV
-from spcatv.report import Column, generate_report, permutation, words
+from spcatv.report import Column, formatting, generate_report, permutation
 from spcatv.report.association import Difference, Spread, correlations, differences, hedges
 from spcatv.report.permutation import exchange_of
 
@@ -376,7 +376,7 @@ def test_samples_without_a_label_are_left_out(scores):
     [(0.00001, "< 0.001"), (0.0034, "= 0.003"), (0.0499, "= 0.050"), (0.364, "= 0.36"), (1.0, "= 1.00")],
 )
 def test_digits_of_p_values(p, text):
-    assert words.p_value(p).replace("\u00a0", " ") == text
+    assert formatting.p_value(p).replace("\u00a0", " ") == text
 
 
 def test_the_page_tells_effects_and_tests(line):

@@ -7,7 +7,7 @@ import pytest
 
 from spcatv.report import ReportError
 from spcatv.report.atlas import label_features, names_beside, read_names
-from spcatv.report.clusters import parts_of
+from spcatv.report.regions import parts_of
 
 nib = pytest.importorskip("nibabel", reason="atlases are read with nibabel (extra `images`)")
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from spcatv.report import plot_path, plot_trade
-from spcatv.report.choice import distinct, rule_sentence, selection_section, setting_value
-from spcatv.report.curve import curve_section
+from spcatv.report.selection import curve_section, distinct, rule_sentence, selection_section, setting_value
 from spcatv.results import Selection
 from spcatv.selection import ComponentCurve
 

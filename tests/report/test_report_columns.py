@@ -8,7 +8,7 @@ import pytest
 from spcatv import SPCATV
 from spcatv._util.matching import RowOrderWarning
 from spcatv.report import Column, ReportError
-from spcatv.report.material import gather
+from spcatv.report.inputs import gather
 
 pd = pytest.importorskip("pandas", reason="a Series is one of pandas")
 

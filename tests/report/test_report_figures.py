@@ -15,8 +15,8 @@ from spcatv.report import (
     plot_stability,
     plot_variance,
 )
-from spcatv.report.style import DIVERGING, SEQUENTIAL, colour_table, shared_top
-from spcatv.report.variance import Variance
+from spcatv.report.figures import DIVERGING, SEQUENTIAL, colour_table, shared_top
+from spcatv.report.inputs import Variance
 from spcatv.selection import SPCATVCV, path
 from spcatv.stability import bootstrap_components
 

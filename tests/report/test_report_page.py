@@ -12,7 +12,7 @@ from report_files import blobs, write_mixing, write_selection, write_stability
 
 from spcatv import SPCATV
 from spcatv.report import Column, Report, ReportError, generate_report
-from spcatv.report.words import file_names, fixed
+from spcatv.report.formatting import file_names, fixed
 from spcatv.selection import SPCATVCV
 from spcatv.stability import bootstrap_components, split_halves
 

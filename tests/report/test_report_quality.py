@@ -13,10 +13,10 @@ from spcatv import SPCATV, ImageSPCATV
 from spcatv._util.quality import SCALE
 from spcatv.images import BadFeatureWarning, ImageQualityWarning
 from spcatv.report import generate_report
+from spcatv.report.image_quality import plot_mask, quality_section
+from spcatv.report.inputs import gather
 from spcatv.report.maps import views_of
-from spcatv.report.material import gather
-from spcatv.report.quality import plot_mask, quality_section
-from spcatv.report.volume import whole_grid
+from spcatv.report.maps.volume import whole_grid
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Regions with their places, sizes and names; variance from scores; numbers in words."""
+"""Regions with their places, sizes and names; variance from scores; numbers in formatting."""
 
 import numpy as np
 import pytest
@@ -6,13 +6,13 @@ import pytest
 from spcatv import SPCATV
 from spcatv.decomposition import ComponentDiagnostics
 from spcatv.metrics import adjusted_explained_variance, cumulative_explained_variance
-from spcatv.report import ReportError, words
+from spcatv.report import ReportError, formatting
 from spcatv.report.atlas import label_features, read_names
-from spcatv.report.clusters import cluster_table, parts_of, vertex_areas
+from spcatv.report.inputs import variance_of
 from spcatv.report.maps import views_of
-from spcatv.report.variance import variance_of
-from spcatv.report.view import packed_map
-from spcatv.report.volume import index_grid
+from spcatv.report.maps.base import packed_map
+from spcatv.report.maps.volume import index_grid
+from spcatv.report.regions import cluster_table, parts_of, vertex_areas
 from spcatv.structure import grid, icosphere
 
 
@@ -193,21 +193,22 @@ def record(**changes):
 
 
 def test_certificate_in_words():
-    text = " ".join(words.certificate(record(), l2=0.5, tol=1e-5)).replace("\u00a0", " ")
+    text = " ".join(formatting.certificate(record(), l2=0.5, tol=1e-5)).replace("\u00a0", " ")
     assert "within 0.10 % of the optimum of its problem, given the scores" in text  # 0.5 * 0.004 / 2
     assert "10 loadings that are not zero, 8 are certainly not zero" in text
     assert "before the tolerance" not in text
-    assert "before the tolerance" in " ".join(words.certificate(record(converged=False), 0.5, 1e-5))
-    assert "dead" in words.certificate(record(n_nonzero=0), 0.5, 1e-5)[0]
-    wanted = " ".join(words.certificate(record(target_sparsity=0.5, smoothness=1.0), 0.5, 1e-5))
+    assert "before the tolerance" in " ".join(formatting.certificate(record(converged=False), 0.5, 1e-5))
+    assert "dead" in formatting.certificate(record(n_nonzero=0), 0.5, 1e-5)[0]
+    wanted = " ".join(formatting.certificate(record(target_sparsity=0.5, smoothness=1.0), 0.5, 1e-5))
     assert "of the optimum of its problem" not in wanted, "the gap is that of the smoothed map"
     assert "The duality gap of the smoothed map" in wanted
     assert "0.10" in wanted, "the bound is for the threshold that is reported"
     # a loading that does not beat zero has no share to be stated
     assert (
-        "of the optimum" not in " ".join(words.certificate(record(objective=1e-9), 0.5, 1e-5)).split("Its")[0]
+        "of the optimum"
+        not in " ".join(formatting.certificate(record(objective=1e-9), 0.5, 1e-5)).split("Its")[0]
     )
-    assert "fitted again on their support" in words.certificate(record(), 0.5, 1e-5, refitted=True)[0]
+    assert "fitted again on their support" in formatting.certificate(record(), 0.5, 1e-5, refitted=True)[0]
 
 
 def test_certificate_is_a_true_bound(line):
@@ -215,7 +216,7 @@ def test_certificate_is_a_true_bound(line):
     from spcatv.solvers import solve
 
     model = SPCATV(1, structure=(60,), alpha=0.2, tol=1e-2).fit(line.X)
-    claimed = words.share_above_optimum(model.diagnostics_[0], model.l2_)
+    claimed = formatting.share_above_optimum(model.diagnostics_[0], model.l2_)
     centred = line.X.astype(float) - line.X.astype(float).mean(axis=0)
     scores = centred @ model.components_[0]
     y = centred.T @ (scores / np.linalg.norm(scores)) / (len(centred) * model.l2_)
@@ -240,7 +241,7 @@ def test_certificate_is_a_true_bound(line):
     ],
 )
 def test_percentages(share, text):
-    assert words.percent(share).replace("\u00a0", " ") == text
+    assert formatting.percent(share).replace("\u00a0", " ") == text
 
 
 @pytest.mark.parametrize(
@@ -254,7 +255,7 @@ def test_percentages(share, text):
     ],
 )
 def test_fixed_decimals(value, decimals, text):
-    assert words.fixed(value, decimals) == text
+    assert formatting.fixed(value, decimals) == text
 
 
 @pytest.mark.parametrize(
@@ -262,7 +263,7 @@ def test_fixed_decimals(value, decimals, text):
     [(0, "0"), (1234.5, "1,234"), (-0.0123, "−0.0123"), (5.49e-7, "5.49 × 10⁻⁷"), (2e9, "2.00 × 10⁹")],
 )
 def test_numbers(value, text):
-    assert words.number(value).replace("\u00a0", " ") == text
+    assert formatting.number(value).replace("\u00a0", " ") == text
 
 
 def test_maps_keep_their_zeros_and_nothing_else_becomes_one():
@@ -307,7 +308,7 @@ def test_oblique_voxels_are_found_at_their_centres():
 
 
 def test_background_is_the_template_only_where_the_mask_lies_in_its_brain(volume):
-    from spcatv.report.volume import volume_view
+    from spcatv.report.maps.volume import volume_view
 
     voxels = np.argwhere(volume.inside)
     mean = volume.X.mean(axis=0).astype(float)
@@ -349,4 +350,4 @@ def test_frequency_is_that_of_the_thresholded_support():
     [([2], "2"), ([1, 2], "1 and 2"), ([3, 4, 5, 6], "3 to 6"), ([1, 3, 4, 5, 9], "1, 3 to 5 and 9")],
 )
 def test_ranges(numbers, text):
-    assert words.ranges(numbers) == text
+    assert formatting.ranges(numbers) == text

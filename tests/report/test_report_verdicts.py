@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from spcatv.report import generate_report
-from spcatv.report.verdicts import BAD, GOOD, UNKNOWN, UNSURE, Verdict, together
+from spcatv.report.component import BAD, GOOD, UNKNOWN, UNSURE, Verdict, verdict_summary
 from spcatv.stability import Bootstrap
 from spcatv.stability.halves import FOUND_AGAIN, NOT_REPRODUCIBLE, ONE_OF_EQUALS
 
@@ -136,11 +136,11 @@ def test_dead_components_are_not_interpreted(image):
 
 def test_sentence_over_all_components():
     levels = (GOOD, BAD, GOOD, GOOD, UNSURE, BAD)
-    text = together(tuple(Verdict("", level) for level in levels))
+    text = verdict_summary(tuple(Verdict("", level) for level in levels))
     assert text == (
         "Components 1, 3 and 4 were found again. Component 5 needs care. Do not interpret components 2 and 6."
     )
-    assert together((Verdict("", UNKNOWN),) * 2).endswith("was not checked.")
+    assert verdict_summary((Verdict("", UNKNOWN),) * 2).endswith("was not checked.")
 
 
 def test_exactness_and_settings_stand_below(pages):

@@ -21,7 +21,7 @@ WATCHED = (
     ("spcatv.results.write", "", "pca_cumulative_variance"),
     ("spcatv.results.read", "", "read_model"),
     ("spcatv.results.read", "", "connected_regions"),
-    ("spcatv.report.clusters", "", "connected_regions"),
+    ("spcatv.report.regions", "", "connected_regions"),
     ("spcatv.structure.regions", "", "_links"),
     ("spcatv.images.estimator", "ImageSPCATV", "__init__"),
     ("spcatv.images.spaces.base", "Space", "write"),
@@ -105,7 +105,7 @@ def test_fit_and_report(cohort, counts):
     assert main(["report", out, "--quiet"]) == 0
     assert counts == {
         "spcatv.results.read.read_model": 1,
-        "spcatv.report.clusters.connected_regions": N_COMPONENTS,
+        "spcatv.report.regions.connected_regions": N_COMPONENTS,
         "spcatv.structure.regions._links": 1,
         "ImageSPCATV.__init__": 1,
         "VolumeSpace.masker": 1,

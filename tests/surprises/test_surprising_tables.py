@@ -295,8 +295,8 @@ def methods_of(folder):
     """The methods paragraph of the report of a results folder."""
     pytest.importorskip("jinja2", reason="reports are made with Jinja2 (extra `report`)")
     pytest.importorskip("matplotlib", reason="reports are made with matplotlib (extra `report`)")
-    from spcatv.report.material import gather
-    from spcatv.report.methods import methods_text
+    from spcatv.report.inputs import gather
+    from spcatv.report.methods_text import methods_text
 
     return methods_text(gather(folder), "voxels", ())
 

@@ -9,11 +9,11 @@ except ImportError as error:
         'pip install "spca-tv[report]"'
     ) from error
 
-from spcatv.report.figures import plot_convergence, plot_path, plot_scores, plot_stability, plot_variance
+from spcatv.report.figures import plot_convergence, plot_scores, plot_stability, plot_variance
+from spcatv.report.inputs import Column, ReportError
 from spcatv.report.maps import plot_components
-from spcatv.report.material import Column, ReportError
 from spcatv.report.page import Report, generate_report
-from spcatv.report.trade import plot_trade
+from spcatv.report.selection import plot_path, plot_trade
 
 __all__ = [
     "Column",

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from spcatv._util.files import read_bytes, read_text
 from spcatv._util.tables import TableError, read_table
 from spcatv._util.types import Array, IntArray
-from spcatv.report.clusters import Part
-from spcatv.report.material import ReportError
+from spcatv.report.inputs import ReportError
+from spcatv.report.regions import Part
 
 # Leave out labels below this share of a region: regions often touch a neighbour by a few voxels.
 SMALLEST_SHARE = 0.1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from spcatv.report.style import svg_uri
+from spcatv.report.figures import svg_uri
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,15 @@ class Chart:
     alt: str
     caption: str
     photo: bool = False  # whether it keeps its colours on a dark page: a brain, rather than lines and axes
+
+
+@dataclass(frozen=True)
+class Section:
+    """A text, a picture and a table."""
+
+    text: str
+    chart: Chart
+    table: Table
 
 
 def chart(figure: object, alt: str, caption: str, *, photo: bool = False) -> Chart:

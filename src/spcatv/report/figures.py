@@ -1,8 +1,12 @@
-"""Figures of a fit: convergence, stability, selection, explained variance, scores (matplotlib)."""
+"""Style of all figures, and figures of a fit: convergence, stability, variance, scores."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import base64
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,22 +14,134 @@ import numpy.typing as npt
 
 from spcatv._util.types import FloatArray, IntArray
 from spcatv.decomposition import ComponentDiagnostics
-from spcatv.report.style import figure_style, line_style, mark_chosen, new_figure
-from spcatv.report.words import superscript
-from spcatv.results.read import numeric
+from spcatv.report.formatting import superscript
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from spcatv.report.variance import Variance
+    from spcatv.report.inputs import Variance
 
+# blue to white to red keeps its order for every kind of colour blindness; cividis was designed for that
+DIVERGING = "RdBu_r"
+SEQUENTIAL = "cividis"
+# Okabe and Ito's colours, dark enough for lines on white, each with a mark: colour is never the only cue
+LINE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#7A5C00", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+LINES = ("-", "--", "-.", ":")
 
+RC: dict[str, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "figure.dpi": 120,
+    "savefig.dpi": 200,
+    "svg.fonttype": "path",  # the same picture on every machine, whatever fonts it has
+    "svg.hashsalt": "spca-tv",  # and the same bytes
+    "text.parse_math": False,  # dollar signs in a name are just characters
+}
 MOST_GROUPS = 7
-# a setting is left out of the panel if it explains less than this share of what the best one explains or, if
-# that is not known, if more than this share of its loadings are zero
-LEAST_EXPLAINED = 0.1
-MOST_ZEROS = 0.995
+
+
+@contextmanager
+def figure_style() -> Iterator[None]:
+    """Use the style while figures are drawn and written."""
+    import matplotlib
+
+    with matplotlib.rc_context(RC):  # type: ignore[arg-type]  # its keys are texts
+        yield
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure, size in inches, that is not registered with pyplot; text stays inside its edges."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def line_style(number: int) -> dict[str, Any]:
+    """Colour, mark and dashes of series `number`; neighbouring series differ in colour and mark."""
+    return {
+        "color": LINE_COLOURS[number % len(LINE_COLOURS)],
+        "marker": MARKERS[number % len(MARKERS)],
+        "linestyle": LINES[(number // len(LINE_COLOURS)) % len(LINES)],
+        "markersize": 4,
+        "linewidth": 1.4,
+    }
+
+
+def mark_chosen(axes: Axes, x: float, y: float) -> None:
+    """Draw a star at the setting that was chosen."""
+    axes.plot(
+        x,
+        y,
+        marker="*",
+        markersize=16,
+        color="white",
+        markeredgecolor="black",
+        markeredgewidth=1.5,
+        linestyle="none",
+        label="chosen",
+        zorder=5,
+    )
+
+
+@cache
+def colour_table(name: str) -> npt.NDArray[np.uint8]:
+    """256 colours, shape (256, 3)."""
+    import matplotlib
+
+    colours = matplotlib.colormaps[name](np.linspace(0, 1, 256))[:, :3]
+    return np.round(255 * colours).astype(np.uint8)
+
+
+def colour_top(loading: npt.ArrayLike) -> float:
+    """The end of the colour scale of a loading: 99 % of those that are not zero do not exceed it.
+
+    A single spike therefore does not use up the colours. A loading that is zero everywhere gets 0.
+    """
+    values = np.asarray(loading, dtype=np.float64)
+    return float(np.quantile(np.abs(values[values != 0]), 0.99)) if values.any() else 0.0
+
+
+def shared_top(components: npt.ArrayLike) -> float:
+    """The end of the colour scale that all components share: the largest of their own."""
+    return max(map(colour_top, np.asarray(components)), default=0.0) or 1.0
+
+
+def svg_uri(figure: Figure) -> str:
+    """The figure as a data URI (SVG) for an `img` element, in which scripts never run.
+
+    Its background becomes transparent.
+    """
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    for patch in (figure.patch, *(axes.patch for axes in figure.axes)):
+        patch.set(facecolor="none", edgecolor="none")
+    stream = io.BytesIO()
+    with figure_style():
+        figure.set_dpi(RC["savefig.dpi"])
+        # savefig would draw the figure twice: the first time only to find its layout
+        FigureCanvasSVG(figure).print_svg(stream, metadata={"Date": None})  # type: ignore[no-untyped-call]
+    return "data:image/svg+xml;base64," + base64.b64encode(stream.getvalue()).decode("ascii")
+
+
+def png_uri(pixels: npt.NDArray[np.uint8]) -> str:
+    """An array of pixels of shape (height, width, 3) as a data URI (PNG)."""
+    from matplotlib.image import imsave
+
+    stream = io.BytesIO()
+    imsave(stream, pixels, format="png")
+    return "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode("ascii")
 
 
 def plot_convergence(model: Any, *, components: Sequence[int] | None = None) -> Figure:
@@ -66,7 +182,7 @@ def plot_convergence(model: Any, *, components: Sequence[int] | None = None) -> 
             alike = [other for other in chosen if records[other].objectives == record.objectives]
             if not record.objectives or alike[0] != k:
                 continue
-            label = _name(*alike)
+            label = component_name(*alike)
             scale = abs(record.objectives[-1]) or 1.0
             steps = np.arange(1, len(record.objectives) + 1)
             longest = max(longest, len(steps))
@@ -81,7 +197,7 @@ def plot_convergence(model: Any, *, components: Sequence[int] | None = None) -> 
                 axes.plot(steps, np.where(slack > 0, slack, np.nan), **dotted)
             if len(steps) == 1:
                 axes.plot([], [], **style, label=label)
-        _log_axis(axes.yaxis)
+        log_axis(axes.yaxis)
         axes.set_xlabel("alternation of scores and loadings")
         axes.set_ylabel("distance, relative to the objective")
         title = "Objective: distance to its last value"
@@ -94,11 +210,12 @@ def plot_convergence(model: Any, *, components: Sequence[int] | None = None) -> 
     return figure
 
 
-def _name(*numbers: int) -> str:
+def component_name(*numbers: int) -> str:
+    """Return the name of components by their numbers from 0, such as "components 1, 3"."""
     return f"component{'s' if len(numbers) > 1 else ''} {', '.join(str(k + 1) for k in numbers)}"
 
 
-def _log_axis(axis: Any) -> None:
+def log_axis(axis: Any) -> None:
     """A logarithmic axis with plain labels, since these figures do not parse mathematics."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
@@ -131,7 +248,7 @@ def plot_variance(variance: Variance) -> Figure:
     Parameters
     ----------
     variance : Variance
-        From `spcatv.report.variance.variance_of`.
+        From `spcatv.report.inputs.variance_of`.
 
     Returns
     -------
@@ -143,7 +260,7 @@ def plot_variance(variance: Variance) -> Figure:
     >>> import numpy as np
     >>> from spcatv import SPCATV
     >>> from spcatv.report import plot_variance
-    >>> from spcatv.report.variance import variance_of
+    >>> from spcatv.report.inputs import variance_of
     >>> X = np.random.default_rng(0).standard_normal((20, 30))
     >>> model = SPCATV(2).fit(X)
     >>> plot_variance(variance_of(model, model.transform(X), None)).savefig("variance.svg")
@@ -305,7 +422,7 @@ def plot_stability(stability: Any) -> Figure:
         for k, row in enumerate(frequency):
             style = {**line_style(k), "marker": None}
             kept = [100 * np.mean(row >= share) for share in shares]
-            lower.plot(100 * shares, kept, **style, label=_name(k))
+            lower.plot(100 * shares, kept, **style, label=component_name(k))
             lower.plot(100 * shares[9::20], kept[9::20], **{**line_style(k), "linestyle": "none"})
         lower.set_xlabel("selected in at least this share of resamples (%)")
         lower.set_ylabel("features (%)")
@@ -319,140 +436,3 @@ def _columns(table: FloatArray) -> list[tuple[str, IntArray]]:
     """The places of every column of a table in the concatenation of its columns."""
     n_rows, n_columns = table.shape
     return [(f"{k + 1}", k * n_rows + np.arange(n_rows)) for k in range(n_columns)]
-
-
-def plot_path(results: Any, *, best_index: int | None = None) -> Figure:
-    """Draw settings side by side: held-out error and stability of a selection, or a path of models.
-
-    Parameters
-    ----------
-    results : SPCATVCV, mapping, or spcatv.selection.Path
-        A fitted search, its ``cv_results_`` (one column per key), or the models of a path.
-    best_index : int, default=None
-        The chosen setting, which is marked; by default that of the fitted search.
-
-    Returns
-    -------
-    matplotlib Figure
-        Held-out error and Dice index over sparsity, one line per smoothness; or over alpha, one line per
-        pair of ratios. For a path: explained variance and share of zeros of every component.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from spcatv import SPCATV
-    >>> from spcatv.report import plot_path
-    >>> from spcatv.selection import path
-    >>> X = np.random.default_rng(0).standard_normal((20, 30))
-    >>> plot_path(path(SPCATV(2), X, [0.5, 0.7, 0.9])).savefig("path.svg")
-    """
-    if hasattr(results, "models"):
-        return _plot_models(results)
-    if hasattr(results, "cv_results_"):
-        best_index = int(results.best_index_) if best_index is None else best_index
-        results = results.cv_results_
-    return _plot_selection(results, best_index)
-
-
-def _plot_models(path: Any) -> Figure:
-    name = "alpha" if "alpha" in path.settings[0] else "sparsity"
-    across = np.array([setting[name] for setting in path.settings])
-    order = np.argsort(across, kind="stable")
-    shares = np.array([model.explained_variance_ratio_ for model in path.models])[order]
-    zeros = np.array([[record.sparsity for record in model.diagnostics_] for model in path.models])[order]
-    with figure_style():
-        figure = new_figure(4.6, 5.6)
-        panels = figure.subplots(2, 1, sharex=True)
-        for axes, table, text in zip(
-            panels, (shares, zeros), ("explained variance (%)", "zeros (%)"), strict=True
-        ):
-            for k, column in enumerate(100 * table.T):
-                axes.plot(across[order], column, **line_style(k), label=_name(k))
-            axes.set_ylabel(text)
-            if name == "alpha":
-                _log_axis(axes.xaxis)
-        panels[0].legend()
-        panels[1].set_xlabel(name)
-    return figure
-
-
-def _plot_selection(columns: Mapping[str, Any], best_index: int | None) -> Figure:
-    error, dice = numeric(columns["mean_test_error"]), numeric(columns.get("mean_dice", ()))
-    if error is None:
-        raise ValueError("mean_test_error must hold numbers")
-    name = "sparsity" if "param_sparsity" in columns else "alpha"
-    known = numeric(columns[f"param_{name}"])
-    across = np.arange(1.0, len(error) + 1) if known is None else known
-    lines = setting_lines(columns, len(error))
-    with_dice = dice is not None and len(dice) == len(error) and np.isfinite(dice).any()
-    with figure_style():
-        figure = new_figure(4.6, 6.2 if with_dice else 3.6)
-        panels = figure.subplots(2 if with_dice else 1, 1, sharex=True, squeeze=False)[:, 0]
-        _plot_lines(panels[0], across, error, lines, best_index)
-        panels[0].set_ylabel("held-out error")
-        _limit_to_models(panels[0], columns, error, best_index)
-        if with_dice and dice is not None:
-            _plot_lines(panels[1], across, dice, lines, best_index)
-            panels[1].set_ylabel("stability (Dice index)")
-            panels[1].set_ylim(top=1.02)
-        panels[-1].set_xlabel("setting" if known is None else name)
-        if name == "alpha" and known is not None and (known > 0).all():
-            _log_axis(panels[-1].xaxis)
-        handles, labels = panels[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower left", ncols=2, fontsize=7)
-    return figure
-
-
-def _limit_to_models(
-    axes: Axes, columns: Mapping[str, Any], error: FloatArray, best_index: int | None
-) -> None:
-    """Leave settings that explain next to nothing above the panel: they would squeeze the others."""
-    explained = numeric(columns.get("mean_test_explained", ()))
-    zeros = numeric(columns.get("mean_sparsity", ()))
-    if explained is not None and len(explained) == len(error) and np.isfinite(explained).any():
-        nothing = explained < LEAST_EXPLAINED * np.nanmax(explained)
-    elif zeros is not None and len(zeros) == len(error):
-        nothing = ~(zeros <= MOST_ZEROS)  # NaN: no component lives
-    else:
-        return
-    if best_index is not None:
-        nothing[best_index] = False
-    kept = error[~nothing & np.isfinite(error)]
-    if len(kept) < 2 or kept.max() <= kept.min():
-        return
-    margin = 0.08 * (kept.max() - kept.min())
-    n_above = int((error[nothing] > kept.max() + margin).sum())
-    if n_above:
-        axes.set_ylim(kept.min() - margin, kept.max() + margin)
-        axes.set_title(f"{n_above} with next to no loadings left: above", fontsize=8)
-
-
-def setting_lines(columns: Mapping[str, Any], n_settings: int) -> dict[str, IntArray]:
-    """Groups of settings that differ only in sparsity or alpha, by their smoothness or their ratios."""
-    fixed = {"smoothness": "smoothness", "l1_ratio": "l1", "tv_ratio": "TV"}
-    found: dict[str, list[int]] = {}
-    for k in range(n_settings):
-        texts = [
-            f"{title} {_short(str(columns[f'param_{name}'][k]))}"
-            for name, title in fixed.items()
-            if f"param_{name}" in columns
-        ]
-        found.setdefault(", ".join(texts), []).append(k)
-    return {name: np.array(rows, dtype=np.intp) for name, rows in found.items()}
-
-
-def _short(text: str) -> str:
-    try:
-        return f"{float(text):.3g}"
-    except ValueError:
-        return shortened(text, 12)
-
-
-def _plot_lines(
-    axes: Axes, across: FloatArray, values: FloatArray, lines: Mapping[str, IntArray], best_index: int | None
-) -> None:
-    for number, (label, rows) in enumerate(lines.items()):
-        order = rows[np.argsort(across[rows], kind="stable")]
-        axes.plot(across[order], values[order], **line_style(number), label=label)
-    if best_index is not None:
-        mark_chosen(axes, across[best_index], values[best_index])

@@ -19,20 +19,19 @@ import numpy as np
 
 from spcatv._util.files import replacing
 from spcatv._version import __version__
-from spcatv.report import sections, verdicts
+from spcatv.report import sections
 from spcatv.report.atlas import label_features
-from spcatv.report.choice import selection_section
-from spcatv.report.clusters import parts_of
-from spcatv.report.components import ComponentPanel, component_panel
-from spcatv.report.curve import curve_section
+from spcatv.report.component import ComponentPanel, component_panel, how_to_check, verdict_summary
+from spcatv.report.figures import DIVERGING, SEQUENTIAL, colour_table, colour_top, png_uri, shared_top
+from spcatv.report.image_quality import quality_section
+from spcatv.report.inputs import ReportInputs, gather
 from spcatv.report.maps import views_of
-from spcatv.report.material import Material, gather
-from spcatv.report.methods import REFERENCE, methods_text
-from spcatv.report.quality import quality_section
+from spcatv.report.maps.base import View, packed, packed_map
+from spcatv.report.methods_text import REFERENCE, methods_text
+from spcatv.report.regions import parts_of
 from spcatv.report.relations import relations
-from spcatv.report.spectra import time_courses
-from spcatv.report.style import DIVERGING, SEQUENTIAL, colour_table, colour_top, png_uri, shared_top
-from spcatv.report.view import View, packed, packed_map
+from spcatv.report.selection import curve_section, selection_section
+from spcatv.report.time_courses import time_courses
 
 if TYPE_CHECKING:
     import jinja2
@@ -190,7 +189,7 @@ def generate_report(
     >>> report.html.startswith("<!DOCTYPE html>")
     True
     """
-    material = gather(
+    inputs = gather(
         model,
         title=title,
         data=data,
@@ -201,59 +200,59 @@ def generate_report(
         stability=stability,
         halves=halves,
     )
-    parts = parts_of(material.model)
+    parts = parts_of(inputs.model)
     labels = None
     if atlas is not None:
         files = [atlas] if isinstance(atlas, (str, os.PathLike)) else list(atlas)
         labels = label_features(parts, files, table=atlas_names)
-    noun = getattr(getattr(material.model, "space_", None), "noun", None) or parts[0].unit
-    panels = tuple(component_panel(material, k, parts, labels, noun) for k in range(material.n_components))
-    views = views_of(material.model, background)
-    tests = relations(material)
+    noun = getattr(getattr(inputs.model, "space_", None), "noun", None) or parts[0].unit
+    panels = tuple(component_panel(inputs, k, parts, labels, noun) for k in range(inputs.n_components))
+    views = views_of(inputs.model, background)
+    tests = relations(inputs)
     page = SimpleNamespace(
-        title=material.title,
-        lead=sections.lead(material, noun),
-        verdict=verdicts.together(tuple(panel.verdict for panel in panels)),
-        check=verdicts.how_to_check(material),  # empty if the stability was checked
+        title=inputs.title,
+        lead=sections.lead(inputs, noun),
+        verdict=verdict_summary(tuple(panel.verdict for panel in panels)),
+        check=how_to_check(inputs),  # empty if the stability was checked
         noun=noun,
         scale_noun="scale" if views[0].kind == "line" else "colour scale",
-        penalised=material.model.alpha is not None,
-        warnings=sections.warnings(material),
-        notes=sections.notes(material, noun),
+        penalised=inputs.model.alpha is not None,
+        warnings=sections.warnings(inputs),
+        notes=sections.notes(inputs, noun),
         legend=_legend(DIVERGING),
         views=tuple(view.frame() for view in views),
         # the views in which a component is zero
-        blank=tuple(tuple(view.is_blank(row) for view in views) for row in material.model.components_),
-        summary=sections.summary(material, panels),
+        blank=tuple(tuple(view.is_blank(row) for view in views) for row in inputs.model.components_),
+        summary=sections.summary(inputs, panels),
         components=panels,
-        variance=sections.variance_section(material),
-        stability=sections.stability_section(material),
-        halves=sections.halves_table(material),
-        curve=curve_section(material.curve, material.n_components),
-        selection=None if material.selection is None else selection_section(material.selection),
+        variance=sections.variance_section(inputs),
+        stability=sections.stability_section(inputs),
+        halves=sections.halves_table(inputs),
+        curve=curve_section(inputs.curve, inputs.n_components),
+        selection=None if inputs.selection is None else selection_section(inputs.selection),
         relations=tests,
-        time_courses=time_courses(material),
-        methods=methods_text(material, noun, tests),
+        time_courses=time_courses(inputs),
+        methods=methods_text(inputs, noun, tests),
         reference=REFERENCE,
-        samples=sections.samples_table(material),
-        quality=quality_section(material, views),
-        run=sections.run_section(material),
+        samples=sections.samples_table(inputs),
+        quality=quality_section(inputs, views),
+        run=sections.run_section(inputs),
     )
-    return Report(render(page, payload(material, panels, views)))
+    return Report(render(page, payload(inputs, panels, views)))
 
 
-def payload(material: Material, panels: Sequence[ComponentPanel], views: Sequence[View]) -> dict[str, Any]:
+def payload(inputs: ReportInputs, panels: Sequence[ComponentPanel], views: Sequence[View]) -> dict[str, Any]:
     """What the script of the page draws from: views, maps, colours."""
     components = []
     for k, panel in enumerate(panels):
-        maps = {"loading": packed_map(material.model.components_[k])}
-        if material.stability is not None:
-            maps["frequency"] = packed_map(material.stability.selection_frequency[k])
-            maps["consistency"] = packed_map(material.stability.sign_consistency[k])
-        top = colour_top(material.model.components_[k])
+        maps = {"loading": packed_map(inputs.model.components_[k])}
+        if inputs.stability is not None:
+            maps["frequency"] = packed_map(inputs.stability.selection_frequency[k])
+            maps["consistency"] = packed_map(inputs.stability.sign_consistency[k])
+        top = colour_top(inputs.model.components_[k])
         components.append({"maps": maps, "top": top or 1.0, "peaks": list(panel.peaks)})
     return {
-        "top": shared_top(material.model.components_),
+        "top": shared_top(inputs.model.components_),
         "views": [view.payload() for view in views],
         "components": components,
         "layers": LAYERS,

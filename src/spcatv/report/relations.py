@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spcatv._util.types import FloatArray
-from spcatv.report import words
+from spcatv.report import formatting as fmt
 from spcatv.report.association import Correlations, Difference, Spread, correlations, differences
 from spcatv.report.content import Table, component_table
-from spcatv.report.material import Material
+from spcatv.report.inputs import ReportInputs
 from spcatv.report.permutation import SCORES, SEED, PValues
 
 
@@ -32,51 +32,51 @@ class Relation:
     p_method: str = ""
 
 
-def relations(material: Material) -> tuple[Relation, ...]:
+def relations(inputs: ReportInputs) -> tuple[Relation, ...]:
     """The tests of the variable and of the groups, as far as they were given and can be made."""
-    scores = material.scores
+    scores = inputs.scores
     if scores is None:
         return ()
     found = []
-    if material.variable is not None:
-        name = material.variable.name
-        result = correlations(scores.values, scores.names, material.variable.values)
+    if inputs.variable is not None:
+        name = inputs.variable.name
+        result = correlations(scores.values, scores.names, inputs.variable.values)
         if isinstance(result, str):
             found.append(Relation(f"Scores and {name}", f"No test of {name}. {result}"))
         else:
-            found.append(_of_variable(result, name, _confounds(material)))
-    if material.groups is not None:
-        name = material.groups.name
-        other = differences(scores.values, scores.names, material.groups.values)
+            found.append(_of_variable(result, name, _confounds(inputs)))
+    if inputs.groups is not None:
+        name = inputs.groups.name
+        other = differences(scores.values, scores.names, inputs.groups.values)
         if isinstance(other, str):
             found.append(Relation(f"Scores by {name}", f"No test of {name}. {other}"))
         elif isinstance(other, Difference):
-            found.append(_of_two_groups(other, name, _confounds(material)))
+            found.append(_of_two_groups(other, name, _confounds(inputs)))
         else:
-            found.append(_of_groups(other, name, _confounds(material)))
+            found.append(_of_groups(other, name, _confounds(inputs)))
     return tuple(found)
 
 
-def _confounds(material: Material) -> tuple[str, ...]:
-    fitted = getattr(getattr(material.model, "preparation_", None), "confounds", None)
+def _confounds(inputs: ReportInputs) -> tuple[str, ...]:
+    fitted = getattr(getattr(inputs.model, "preparation_", None), "confounds", None)
     return () if fitted is None else tuple(fitted.columns)
 
 
 def _cell(p: float) -> str:
-    return words.p_value(p).removeprefix(f"={words.SPACE}")
+    return fmt.p_value(p).removeprefix(f"={fmt.SPACE}")
 
 
 def _bounds(ends: FloatArray) -> str:
-    return "–" if math.isnan(ends[0]) else f"{words.fixed(ends[0])} to {words.fixed(ends[1])}"
+    return "–" if math.isnan(ends[0]) else f"{fmt.fixed(ends[0])} to {fmt.fixed(ends[1])}"
 
 
 def _scaled(value: float, ends: FloatArray) -> tuple[str, str]:
     """A difference and its interval, rounded to two digits of the interval's half width."""
     width = float(ends[1] - ends[0]) / 2
     if not width > 0:
-        return words.number(value), "–"
+        return fmt.number(value), "–"
     decimals = max(0, 1 - math.floor(math.log10(width)))
-    texts = [words.fixed(number, decimals) for number in (value, *ends)]
+    texts = [fmt.fixed(number, decimals) for number in (value, *ends)]
     return texts[0], f"{texts[1]} to {texts[2]}"
 
 
@@ -135,12 +135,12 @@ def _with_p(columns: dict[str, list[str]], p: PValues, suffix: str = "") -> None
 
 def _told(p: PValues, k: int) -> str:
     if len(p.alone) == 1:
-        return f"p{words.SPACE}{words.p_value(p.alone[k])}"
-    return f"p{words.SPACE}{words.p_value(p.corrected[k])}, corrected over {len(p.alone)} components"
+        return f"p{fmt.SPACE}{fmt.p_value(p.alone[k])}"
+    return f"p{fmt.SPACE}{fmt.p_value(p.corrected[k])}, corrected over {len(p.alone)} components"
 
 
 def _equals(symbol: str, value: float) -> str:
-    return f"{symbol}{words.SPACE}={words.SPACE}{words.fixed(value)}"
+    return f"{symbol}{fmt.SPACE}={fmt.SPACE}{fmt.fixed(value)}"
 
 
 def _of(measure: str) -> str:
@@ -149,11 +149,11 @@ def _of(measure: str) -> str:
 
 
 def _of_variable(result: Correlations, name: str, confounds: Sequence[str]) -> Relation:
-    columns = {"Pearson r": [words.fixed(r) for r in result.pearson]}
+    columns = {"Pearson r": [fmt.fixed(r) for r in result.pearson]}
     if result.interval is not None:
         columns["95 % interval"] = [_bounds(ends) for ends in result.interval]
     _with_p(columns, result.pearson_p)
-    columns["Spearman ρ"] = [words.fixed(rho) for rho in result.spearman]
+    columns["Spearman ρ"] = [fmt.fixed(rho) for rho in result.spearman]
     _with_p(columns, result.spearman_p, " of ρ")
     sentences = []
     for k, (r, rho) in enumerate(zip(result.pearson, result.spearman, strict=True)):
@@ -162,8 +162,8 @@ def _of_variable(result: Correlations, name: str, confounds: Sequence[str]) -> R
             ""
             if math.isnan(r)
             else f"Correlation{_of(result.measure)} with {name}: {_equals('r', r)}{interval}, "
-            f"{_told(result.pearson_p, k)}; Spearman’s {_equals('ρ', rho)}, p{words.SPACE}"
-            f"{words.p_value(result.spearman_p.corrected[k])}."
+            f"{_told(result.pearson_p, k)}; Spearman’s {_equals('ρ', rho)}, p{fmt.SPACE}"
+            f"{fmt.p_value(result.spearman_p.corrected[k])}."
         )
     return _relation(
         name,
@@ -187,7 +187,7 @@ def _of_two_groups(result: Difference, name: str, confounds: Sequence[str]) -> R
     columns = {
         "Difference": list(differences),
         "95 % interval": list(intervals),
-        "Hedges’ g": [words.fixed(g) for g in result.effect],
+        "Hedges’ g": [fmt.fixed(g) for g in result.effect],
         "95 % interval of g": [_bounds(ends) for ends in result.effect_interval],
     }
     _with_p(columns, result.p)
@@ -221,7 +221,7 @@ def _of_two_groups(result: Difference, name: str, confounds: Sequence[str]) -> R
 
 def _of_groups(result: Spread, name: str, confounds: Sequence[str]) -> Relation:
     test = "F" if result.p.n_permutations else "Welch’s F"
-    shares = ["–" if math.isnan(share) else words.percent(share, 2) for share in result.share]
+    shares = ["–" if math.isnan(share) else fmt.percent(share, 2) for share in result.share]
     columns = {"Between groups (η²)": shares}
     _with_p(columns, result.p)
     sentences = [

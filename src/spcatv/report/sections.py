@@ -10,27 +10,17 @@ import numpy as np
 
 from spcatv.estimator.parameters import parameters_in_use
 from spcatv.estimator.remarks import SPARSITY_SLACK, dead_components
-from spcatv.report import words
-from spcatv.report.components import ComponentPanel
-from spcatv.report.content import Chart, Table, chart, component_table, heads
+from spcatv.report import formatting as fmt
+from spcatv.report.component import ComponentPanel
+from spcatv.report.content import Section, Table, chart, component_table, heads
 from spcatv.report.figures import plot_stability, plot_variance
-from spcatv.report.material import Material
-from spcatv.report.variance import is_joint
+from spcatv.report.inputs import ReportInputs, is_joint
 
 MOST_SAMPLES = 2000
 # in place of a figure that says nothing of a dead component
 DEAD = "–"
 # columns of the summary that the penalised model does not have
 OF_TARGETS = ("Zeros wanted", "Jump", "Smoothness")
-
-
-@dataclass(frozen=True)
-class Section:
-    """A text, a picture and a table."""
-
-    text: str
-    chart: Chart
-    table: Table
 
 
 @dataclass(frozen=True)
@@ -45,69 +35,69 @@ class Run:
     versions: str
 
 
-def lead(material: Material, noun: str) -> str:
+def lead(inputs: ReportInputs, noun: str) -> str:
     """The report in two sentences."""
-    n_components, n_features = material.model.components_.shape
-    variance = material.variance
+    n_components, n_features = inputs.model.components_.shape
+    variance = inputs.variance
     together = float(variance.own.sum() if variance.cumulative is None else variance.cumulative[-1])
-    samples = "" if material.scores is None else f" in {words.count(len(material.scores.values), 'sample')}"
+    samples = "" if inputs.scores is None else f" in {fmt.count(len(inputs.scores.values), 'sample')}"
     explain = "It explains" if n_components == 1 else "Together they explain"
     ceiling = ""
     if variance.ceiling is not None:
-        most = words.percent(variance.ceiling[-1])
-        ceiling = f"; no {words.count(n_components, 'component')} can explain more than {most} (PCA)"
+        most = fmt.percent(variance.ceiling[-1])
+        ceiling = f"; no {fmt.count(n_components, 'component')} can explain more than {most} (PCA)"
     return (
-        f"{words.count(n_components, 'component')} of {n_features:,} {noun}{samples}. {explain} "
-        f"{words.percent(together)} of the variance{ceiling}."
+        f"{fmt.count(n_components, 'component')} of {n_features:,} {noun}{samples}. {explain} "
+        f"{fmt.percent(together)} of the variance{ceiling}."
     )
 
 
-def warnings(material: Material) -> tuple[str, ...]:
+def warnings(inputs: ReportInputs) -> tuple[str, ...]:
     """What a reader must know first."""
-    dead, found = dead_components(material.model), []
+    dead, found = dead_components(inputs.model), []
     for why in dict.fromkeys(dead.values()):
         numbers = [k + 1 for k, reason in dead.items() if reason == why]
         subject = (
-            f"Component {numbers[0]} is" if len(numbers) == 1 else f"Components {words.ranges(numbers)} are"
+            f"Component {numbers[0]} is" if len(numbers) == 1 else f"Components {fmt.ranges(numbers)} are"
         )
         found.append(f"{subject} dead: {why}.")
     return tuple(found)
 
 
-def notes(material: Material, noun: str) -> tuple[str, ...]:
+def notes(inputs: ReportInputs, noun: str) -> tuple[str, ...]:
     """Where the computation did not give what was asked for."""
     found = []
-    for k, record in enumerate(material.model.diagnostics_):
+    for k, record in enumerate(inputs.model.diagnostics_):
         if record.is_dead:
             continue
         if record.jump > 0 and abs(record.sparsity - record.target_sparsity) > SPARSITY_SLACK:
             found.append(
-                f"Component {k + 1} has {words.percent(record.sparsity)} zeros instead of "
-                f"{_asked(record.target_sparsity)}: {words.percent(record.jump)} of the {noun} enter "
+                f"Component {k + 1} has {fmt.percent(record.sparsity)} zeros instead of "
+                f"{_asked(record.target_sparsity)}: {fmt.percent(record.jump)} of the {noun} enter "
                 "or leave its map at once."
             )
-        if record.smoothness is not None and record.smoothness < material.model.smoothness:
+        if record.smoothness is not None and record.smoothness < inputs.model.smoothness:
             found.append(
                 f"Component {k + 1} has a smoothness of {record.smoothness:.3g} instead of "
-                f"{material.model.smoothness:g}: with more, its map would be one plateau, in "
+                f"{inputs.model.smoothness:g}: with more, its map would be one plateau, in "
                 "which no share of zeros can be chosen."
             )
         if not record.converged:
             found.append(
                 f"Component {k + 1} did not reach the tolerance: its relative gap is "
-                f"{words.number(record.relative_gap, 2)} instead of {words.number(material.model.tol, 2)}."
+                f"{fmt.number(record.relative_gap, 2)} instead of {fmt.number(inputs.model.tol, 2)}."
             )
     return tuple(found)
 
 
-def summary(material: Material, panels: tuple[ComponentPanel, ...]) -> Table:
+def summary(inputs: ReportInputs, panels: tuple[ComponentPanel, ...]) -> Table:
     """One row per component."""
-    records = material.model.diagnostics_
+    records = inputs.model.diagnostics_
     columns = {
-        "Explained variance": [words.percent(share) for share in material.variance.own],
+        "Explained variance": [fmt.percent(share) for share in inputs.variance.own],
         "Zeros wanted": [_asked(record.target_sparsity) for record in records],
-        "Zeros": [DEAD if record.is_dead else words.percent(record.sparsity) for record in records],
-        "Jump": [words.percent(record.jump) if record.jump > 0 else "none" for record in records],
+        "Zeros": [DEAD if record.is_dead else fmt.percent(record.sparsity) for record in records],
+        "Jump": [fmt.percent(record.jump) if record.jump > 0 else "none" for record in records],
         "Smoothness": [f"{record.smoothness or 0:.3g}" for record in records],
         "Not zero": [f"{record.n_nonzero:,}" for record in records],
         "Regions": [
@@ -115,31 +105,29 @@ def summary(material: Material, panels: tuple[ComponentPanel, ...]) -> Table:
             for panel in panels
         ],
         "Relative gap": [
-            DEAD if record.is_dead else words.number(record.relative_gap, 2) for record in records
+            DEAD if record.is_dead else fmt.number(record.relative_gap, 2) for record in records
         ],
         "Converged": [
             "dead" if record.is_dead else "yes" if record.converged else "no" for record in records
         ],
     }
-    caption = _asked_sentence(material)
-    if material.model.alpha is not None:
+    caption = _asked_sentence(inputs)
+    if inputs.model.alpha is not None:
         columns = {name: column for name, column in columns.items() if name not in OF_TARGETS}
     elif not any(record.jump > 0 for record in records):
         del columns["Jump"]
     if any(panel.n_tiny for panel in panels):
-        caption += (
-            f" Tiny regions hold less than {words.percent(words.SMALLEST_REGION, 1)} of a map's weight."
-        )
+        caption += f" Tiny regions hold less than {fmt.percent(fmt.SMALLEST_REGION, 1)} of a map's weight."
     return component_table(caption, columns, id="summary-table")
 
 
 def _asked(share: float | None) -> str:
-    return "" if share is None else f"{100 * share:g}{words.SPACE}%"
+    return "" if share is None else f"{100 * share:g}{fmt.SPACE}%"
 
 
-def _asked_sentence(material: Material) -> str:
+def _asked_sentence(inputs: ReportInputs) -> str:
     """Which components the model was asked for."""
-    model = material.model
+    model = inputs.model
     if model.alpha is None:
         shares = ", ".join(_asked(share) for share in np.atleast_1d(model.sparsity))
         return f"Asked for: {shares} zeros and a smoothness of {model.smoothness:g}."
@@ -150,10 +138,10 @@ def _asked_sentence(material: Material) -> str:
     )
 
 
-def variance_section(material: Material) -> Section:
+def variance_section(inputs: ReportInputs) -> Section:
     """The variance that the components explain, alone and together."""
-    variance = material.variance
-    joint = is_joint(material.model)
+    variance = inputs.variance
+    joint = is_joint(inputs.model)
     known = {
         "Explained" if joint else "Own": variance.own,
         "Adjusted": variance.adjusted,
@@ -161,9 +149,7 @@ def variance_section(material: Material) -> Section:
         "PCA, cumulative": variance.ceiling,
     }
     columns = {
-        name: [words.percent(share) for share in shares]
-        for name, shares in known.items()
-        if shares is not None
+        name: [fmt.percent(share) for share in shares] for name, shares in known.items() if shares is not None
     }
     text = "Own: variance that a component removes from the data in its turn."
     if joint:
@@ -176,10 +162,10 @@ def variance_section(material: Material) -> Section:
     if variance.ceiling is not None:
         text += " PCA spans as much as any components can, but with maps that are zero nowhere."
     together = variance.own.cumsum() if variance.cumulative is None else variance.cumulative
-    shares = ", ".join(words.percent(share) for share in together)
+    shares = ", ".join(fmt.percent(share) for share in together)
     picture = chart(
         plot_variance(variance),
-        alt=f"Cumulative explained variance with 1 to {material.n_components} components: {shares}.",
+        alt=f"Cumulative explained variance with 1 to {inputs.n_components} components: {shares}.",
         caption="Cumulative explained variance.",
     )
     return Section(
@@ -187,15 +173,15 @@ def variance_section(material: Material) -> Section:
     )
 
 
-def stability_section(material: Material) -> Section | None:
+def stability_section(inputs: ReportInputs) -> Section | None:
     """How well resampled fits agree."""
-    stability = material.stability
+    stability = inputs.stability
     if stability is None:
         return None
     dice, frequency = stability.dice, stability.selection_frequency
     columns = {
-        "Dice, median": [words.number(value, 2) for value in np.median(dice, axis=0)],
-        "Dice, lowest": [words.number(value, 2) for value in dice.min(axis=0)],
+        "Dice, median": [fmt.number(value, 2) for value in np.median(dice, axis=0)],
+        "Dice, lowest": [fmt.number(value, 2) for value in dice.min(axis=0)],
         "Selected in half": [f"{count:,}" for count in (frequency >= 0.5).sum(axis=1)],
         "Selected in 90 %": [f"{count:,}" for count in (frequency >= 0.9).sum(axis=1)],
     }
@@ -212,14 +198,14 @@ def stability_section(material: Material) -> Section | None:
     return Section(text, picture, component_table("Resampled fits", columns, id="stability-table"))
 
 
-def halves_table(material: Material) -> Table | None:
+def halves_table(inputs: ReportInputs) -> Table | None:
     """Which components both of two random halves show; one row per component."""
-    if material.halves is None:
+    if inputs.halves is None:
         return None
     columns = {
-        "Verdict": [half.verdict for half in material.halves],
-        "Dice of both halves": [words.fixed(half.dice) for half in material.halves],
-        "Rank": [str(half.rank) for half in material.halves],
+        "Verdict": [half.verdict for half in inputs.halves],
+        "Dice of both halves": [fmt.fixed(half.dice) for half in inputs.halves],
+        "Rank": [str(half.rank) for half in inputs.halves],
     }
     caption = (
         "Random halves of the samples. Found again: both halves show the component (Dice index, without what "
@@ -229,29 +215,27 @@ def halves_table(material: Material) -> Table | None:
     return component_table(caption, columns, id="halves-table", text=("Verdict",))
 
 
-def samples_table(material: Material) -> Table | None:
+def samples_table(inputs: ReportInputs) -> Table | None:
     """The scores of all samples."""
-    scores = material.scores
+    scores = inputs.scores
     if scores is None:
         return None
-    extra = [column for column in (material.groups, material.variable) if column is not None]
+    extra = [column for column in (inputs.groups, inputs.variable) if column is not None]
     rows = []
     for row, (name, values) in enumerate(zip(scores.names[:MOST_SAMPLES], scores.values, strict=False)):
-        cells = [words.plain_value(column.values[row]) for column in extra]
-        rows.append((words.file_names(name), *cells, *(words.number(value, 4) for value in values)))
+        cells = [fmt.plain_value(column.values[row]) for column in extra]
+        rows.append((fmt.file_names(name), *cells, *(fmt.number(value, 4) for value in values)))
     names = [column.name for column in extra]
-    columns = heads(
-        "Sample", *names, *(f"Component {k + 1}" for k in range(material.n_components)), text=names
-    )
+    columns = heads("Sample", *names, *(f"Component {k + 1}" for k in range(inputs.n_components)), text=names)
     more = f"; the first {MOST_SAMPLES:,} are listed" if len(scores.names) > MOST_SAMPLES else ""
-    summary = f"Scores of {words.count(len(scores.names), 'sample')}{more}"
+    summary = f"Scores of {fmt.count(len(scores.names), 'sample')}{more}"
     return Table("Scores of all samples", columns, tuple(rows), id="scores-table", summary=summary, long=True)
 
 
-def run_section(material: Material) -> Run:
+def run_section(inputs: ReportInputs) -> Run:
     """Inputs, mask, parameters, versions, and how to repeat the run."""
-    model = material.model
-    files = tuple(_files(material.saved.inputs))
+    model = inputs.model
+    files = tuple(_files(inputs.saved.inputs))
     facts = [("Kind", type(model).__name__)]
     if hasattr(model, "mask_report_"):
         facts.append(("Mask", model.mask_report_))
@@ -259,21 +243,19 @@ def run_section(material: Material) -> Run:
     else:
         facts.append(("Structure", repr(model.structure_)))
     names = getattr(model, "input_names_", ())
-    n_samples = len(material.scores.values) if material.scores is not None else len(names)
+    n_samples = len(inputs.scores.values) if inputs.scores is not None else len(names)
     if n_samples:
         facts.append(("Samples", f"{n_samples:,}"))
     confounds = getattr(getattr(model, "preparation_", None), "confounds", None)
     if confounds is not None:
         facts.append(("Confounds removed", confounds.described()))
-    seed = material.saved.parameters.get("random_state")
+    seed = inputs.saved.parameters.get("random_state")
     facts.append(
-        ("Seed", "none (only random starts would use one)" if seed is None else words.plain_value(seed))
+        ("Seed", "none (only random starts would use one)" if seed is None else fmt.plain_value(seed))
     )
-    facts.append(("Asked for", _asked_sentence(material).removeprefix("Asked for: ")))
-    facts.append(_weights(material))
-    parameters = tuple(
-        (name, words.plain_value(value)) for name, value in sorted(_parameters(material).items())
-    )
+    facts.append(("Asked for", _asked_sentence(inputs).removeprefix("Asked for: ")))
+    facts.append(_weights(inputs))
+    parameters = tuple((name, fmt.plain_value(value)) for name, value in sorted(_parameters(inputs).items()))
     return Run(
         facts=tuple(facts),
         files=Table(
@@ -281,7 +263,7 @@ def run_section(material: Material) -> Run:
             heads("File", "What", "SHA-256", text=("What", "SHA-256")),
             files,
             id="files-table",
-            summary=words.count(len(files), "input file"),
+            summary=fmt.count(len(files), "input file"),
             long=True,
         ),
         parameters=Table(
@@ -291,15 +273,15 @@ def run_section(material: Material) -> Run:
             id="parameters-table",
             long=True,
         ),
-        repeat=material.repeat,
-        config=material.config,
-        versions=", ".join(f"{name} {version}" for name, version in material.saved.versions.items()),
+        repeat=inputs.repeat,
+        config=inputs.config,
+        versions=", ".join(f"{name} {version}" for name, version in inputs.saved.versions.items()),
     )
 
 
-def _weights(material: Material) -> tuple[str, str]:
+def _weights(inputs: ReportInputs) -> tuple[str, str]:
     """The weights used: one number each, or one per component where they differ."""
-    model = material.model
+    model = inputs.model
     texts = {
         name: ", ".join(f"{weight:.6g}" for weight in np.atleast_1d(weights))
         for name, weights in (("l1", model.l1_), ("l2", model.l2_), ("TV", model.tv_))
@@ -308,11 +290,11 @@ def _weights(material: Material) -> tuple[str, str]:
     return title, "; ".join(f"{name} {text}" for name, text in texts.items())
 
 
-def _parameters(material: Material) -> dict[str, Any]:
+def _parameters(inputs: ReportInputs) -> dict[str, Any]:
     """The parameters in use, with the alphas of all components where they have one each."""
-    used = parameters_in_use(material.saved.parameters)
-    if material.alphas is not None:
-        used["alpha"] = [float(f"{alpha:.4g}") for alpha in material.alphas]
+    used = parameters_in_use(inputs.saved.parameters)
+    if inputs.alphas is not None:
+        used["alpha"] = [float(f"{alpha:.4g}") for alpha in inputs.alphas]
     return used
 
 

@@ -1,6 +1,6 @@
 """What every view of a model answers for itself: its figure, its data for the browser, its words on the page.
 
-The views are in `spcatv.report.volume`, `spcatv.report.surface` and `spcatv.report.flat`.
+The views are in `spcatv.report.maps.volume`, `spcatv.report.maps.surface` and `spcatv.report.maps.field`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spcatv._util.types import Array, FloatArray
-from spcatv.report.style import DIVERGING, figure_style, new_figure, shared_top
+from spcatv.report.figures import DIVERGING, figure_style, new_figure, shared_top
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

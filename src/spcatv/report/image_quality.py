@@ -11,12 +11,12 @@ import numpy as np
 from spcatv._util.naming import some_of
 from spcatv._util.quality import SCALE
 from spcatv._util.types import FloatArray
-from spcatv.report import words
+from spcatv.report import formatting as fmt
 from spcatv.report.content import Chart, Table, chart, heads
-from spcatv.report.material import Material
-from spcatv.report.style import LINE_COLOURS, figure_style, new_figure
-from spcatv.report.view import View
-from spcatv.report.volume import (
+from spcatv.report.figures import LINE_COLOURS, figure_style, new_figure
+from spcatv.report.inputs import ReportInputs
+from spcatv.report.maps.base import View
+from spcatv.report.maps.volume import (
     PLANES,
     TEMPLATE,
     Grid,
@@ -58,42 +58,42 @@ class Quality:
     folded: bool  # whether the table is
 
 
-def quality_section(material: Material, views: Sequence[View]) -> Quality | None:
+def quality_section(inputs: ReportInputs, views: Sequence[View]) -> Quality | None:
     """The mask of images on their mean, and the table of quality; None for a model of an array."""
-    model = material.model
+    model = inputs.model
     if not hasattr(model, "mask_report_"):
         return None
     sentences = [f"{model.mask_report_[:1].upper()}{model.mask_report_[1:]}."]
     if model.n_dropped_:
         sentences.append(f"{model.n_dropped_:,} of these {model.space_.noun} were dropped.")
-    if material.quality:
-        sentences.append(_remarks(material.quality))
+    if inputs.quality:
+        sentences.append(_remarks(inputs.quality))
     slices = [view for view in views if isinstance(view, VolumeView) and view.anatomical]
     return Quality(
         text=" ".join(sentences),
-        mask=_mask_chart(material, slices[0]) if slices else None,
-        table=_table(material.quality) if material.quality else None,
-        folded=len(material.quality) > LONG,
+        mask=_mask_chart(inputs, slices[0]) if slices else None,
+        table=_table(inputs.quality) if inputs.quality else None,
+        folded=len(inputs.quality) > LONG,
     )
 
 
 def _remarks(quality: Sequence[Any]) -> str:
     """Name the images that are unlike the others, have another scale, or hold the values of another one."""
-    outliers = [f"{words.file_names(image.name)} ({image.why})" for image in quality if image.outlier]
-    repeats = [words.file_names(image.name) for image in quality if SAME in image.why]
-    scaled = [words.file_names(image.name) for image in quality if SCALE in image.why]
+    outliers = [f"{fmt.file_names(image.name)} ({image.why})" for image in quality if image.outlier]
+    repeats = [fmt.file_names(image.name) for image in quality if SAME in image.why]
+    scaled = [fmt.file_names(image.name) for image in quality if SCALE in image.why]
     text = "" if scaled else "No image is unlike the others."
     if outliers:
         verb = "is" if len(outliers) == 1 else "are"
-        n_images = words.count(len(quality), "image")
+        n_images = fmt.count(len(quality), "image")
         text = f"{len(outliers)} of {n_images} {verb} unlike the others: {some_of(outliers)}."
     if scaled:
         remark = next(image.why for image in quality if SCALE in image.why)
-        have = f"{words.count(len(scaled), 'image')} {'has' if len(scaled) == 1 else 'have'} a"
+        have = f"{fmt.count(len(scaled), 'image')} {'has' if len(scaled) == 1 else 'have'} a"
         text += f" The images have two scales: {have} {remark[remark.index(SCALE) :]}: {some_of(scaled)}."
     if repeats:
         verb = "holds" if len(repeats) == 1 else "hold"
-        text += f" {words.count(len(repeats), 'image')} {verb} {SAME} another one: {some_of(repeats)}."
+        text += f" {fmt.count(len(repeats), 'image')} {verb} {SAME} another one: {some_of(repeats)}."
     return text.strip()
 
 
@@ -102,9 +102,9 @@ def _table(quality: Sequence[Any]) -> Table:
     ordered = sorted(quality, key=lambda image: (not image.why, -image.distance))
     rows = tuple(
         (
-            words.file_names(image.name),
-            words.percent(image.share_missing),
-            words.percent(image.share_zero),
+            fmt.file_names(image.name),
+            fmt.percent(image.share_missing),
+            fmt.percent(image.share_zero),
             f"{image.distance:.2f}",
             "n/a" if np.isnan(image.correlation) else f"{image.correlation:.2f}",
             image.why or "-",
@@ -118,14 +118,14 @@ def _table(quality: Sequence[Any]) -> Table:
         f"deviations from the median.{more}"
     )
     columns = heads("Image", "Missing", "Zeros", "Distance", "Correlation", "Unusual", text=("Unusual",))
-    summary = f"Quality of {words.count(len(quality), 'image')}"
+    summary = f"Quality of {fmt.count(len(quality), 'image')}"
     return Table(caption, columns, rows, id="quality-table", summary=summary, long=True)
 
 
-def _mask_chart(material: Material, view: VolumeView) -> Chart:
-    model = material.model
+def _mask_chart(inputs: ReportInputs, view: VolumeView) -> Chart:
+    model = inputs.model
     on_template = view.background_name == TEMPLATE
-    whole = None if material.mean_img is None else whole_grid(material.mean_img)
+    whole = None if inputs.mean_img is None else whole_grid(inputs.mean_img)
     grey: Grid | None
     mean = mean_grid(view.index, mean_image(model)[view.start : view.stop])
     if whole is not None:
@@ -192,7 +192,7 @@ def plot_mask(
                     color="#888888",
                     linewidth=0.8,
                 )
-            place = f"{'xyz'[fixed]} = {words.fixed(position[fixed], 0)} mm"
+            place = f"{'xyz'[fixed]} = {fmt.fixed(position[fixed], 0)} mm"
             axes.text(0.03, 0.96, place, transform=axes.transAxes, **WRITING)
     return figure
 

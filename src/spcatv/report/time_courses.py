@@ -12,11 +12,10 @@ from scipy import signal
 
 from spcatv._util.bids import entity_columns
 from spcatv._util.types import FloatArray, IntArray
-from spcatv.report import words
+from spcatv.report import formatting as fmt
 from spcatv.report.content import Chart, Table, chart, component_table
-from spcatv.report.figures import shortened
-from spcatv.report.material import Material
-from spcatv.report.style import LINE_COLOURS, figure_style, new_figure
+from spcatv.report.figures import LINE_COLOURS, figure_style, new_figure, shortened
+from spcatv.report.inputs import ReportInputs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -77,23 +76,23 @@ def spectra(scores: FloatArray, found: Sequence[Run], step: float) -> tuple[Floa
     return frequencies, np.array(power)
 
 
-def time_courses(material: Material) -> TimeCourses | None:
+def time_courses(inputs: ReportInputs) -> TimeCourses | None:
     """The section about time; None if the samples are not volumes of images."""
-    if material.scores is None or not hasattr(material.model, "preparation_"):
+    if inputs.scores is None or not hasattr(inputs.model, "preparation_"):
         return None
-    found = runs(material.scores.names)
+    found = runs(inputs.scores.names)
     if not found:
         return None
-    step = material.model.preparation_.t_r
-    values = material.scores.values
+    step = inputs.model.preparation_.t_r
+    values = inputs.scores.values
     frequencies, power = spectra(values, found, step or 1.0)
     mean = power.mean(axis=0)
     unit = "cycles per volume" if step is None else "Hz"
     peaks = [frequencies[np.argmax(row)] for row in mean]
-    columns = {f"Peak ({unit})": [words.number(peak, 2) for peak in peaks]}
+    columns = {f"Peak ({unit})": [fmt.number(peak, 2) for peak in peaks]}
     if step is not None and frequencies[-1] > SLOW:
         slow = mean[:, frequencies <= SLOW].sum(axis=1) / np.maximum(mean.sum(axis=1), 1e-300)
-        columns[f"Power up to {SLOW:g} Hz"] = [words.percent(share, 2) for share in slow]
+        columns[f"Power up to {SLOW:g} Hz"] = [fmt.percent(share, 2) for share in slow]
     columns["Correlation of neighbouring volumes"] = [
         f"{_lag_one(values[:, k], found):.2f}".replace("-", "−") for k in range(values.shape[1])
     ]
@@ -103,16 +102,16 @@ def time_courses(material: Material) -> TimeCourses | None:
         else f"A volume was taken every {step:g} s."
     )
     text = (
-        f"{words.count(len(found), 'run')} of {_lengths(found)} volumes. {spacing} The volumes of a file are "
+        f"{fmt.count(len(found), 'run')} of {_lengths(found)} volumes. {spacing} The volumes of a file are "
         "taken as a series in time. Spectra are by Welch’s method, without linear trends, averaged over runs."
     )
     left_out = max(0, len(found) - MOST_RUNS)
-    others = f" {words.count(left_out, 'more run')} not drawn." if left_out else ""
+    others = f" {fmt.count(left_out, 'more run')} not drawn." if left_out else ""
     charts = tuple(
         chart(
             plot_time_course(values[:, k], found, step, frequencies, power[:, k], k),
-            alt=f"Time courses of component {k + 1} in {words.count(len(found), 'run')}, and its power "
-            f"spectrum, which peaks at {words.number(peaks[k], 2)} {unit}.",
+            alt=f"Time courses of component {k + 1} in {fmt.count(len(found), 'run')}, and its power "
+            f"spectrum, which peaks at {fmt.number(peaks[k], 2)} {unit}.",
             caption=f"Component {k + 1}: scores over time, one line per run; below, the power spectrum "
             f"(thick: mean over runs).{others}",
         )
@@ -146,7 +145,7 @@ def run_labels(names: Sequence[str]) -> list[str]:
         for cells in zip(*differing.values(), strict=True)
     ]
     if len(set(labels)) < len(names):
-        labels = [words.file_names(name) for name in names]
+        labels = [fmt.file_names(name) for name in names]
     return [shortened(label, 18) for label in labels]
 
 

@@ -1,4 +1,4 @@
-"""What a report is made of: gathered from a fitted model or a results folder, and checked."""
+"""Inputs of a report, gathered from a fitted model or a results folder and checked."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from spcatv._util.bids import group_noun
@@ -19,9 +20,9 @@ from spcatv._util.types import Array, FloatArray
 from spcatv.decomposition.pca_bound import pca_cumulative_variance
 from spcatv.estimator import SPCATV
 from spcatv.estimator.state import estimator_state
+from spcatv.metrics import adjusted_explained_variance, orthonormal_basis
 from spcatv.model import SavedModel, current_versions
 from spcatv.model.folder import IMAGE_PACKAGES
-from spcatv.report.variance import Variance, variance_of
 from spcatv.results import Results, ResultsError, Scores, Selection, read_results
 from spcatv.results.layout import MIXING
 from spcatv.results.read import numeric
@@ -65,7 +66,7 @@ class Column:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Material(Results):
+class ReportInputs(Results):
     """Everything that a report shows."""
 
     title: str
@@ -143,7 +144,7 @@ def gather(
     variable: Any = None,
     stability: Any = None,
     halves: Any = None,
-) -> Material:
+) -> ReportInputs:
     """Gather what a report shows; the parameters are those of `spcatv.report.generate_report`."""
     try:
         found = find(source)
@@ -169,7 +170,7 @@ def gather(
         "halves": found.halves if halves is None else halves.reproducibility,
         "quality": found.quality or getattr(model, "quality_", ()),
     }
-    return Material(
+    return ReportInputs(
         **{**vars(found), **known},
         title=title or "Structured sparse principal components",
         repeat=_repeat(source, found),
@@ -289,3 +290,60 @@ def _is_short(value: Any) -> bool:
 
 def _same(value: Any, default: Any) -> bool:
     return value is default or (_is_short(value) and bool(value == default))
+
+
+@dataclass(frozen=True, eq=False)
+class Variance:
+    """Shares of the total variance, one value per component."""
+
+    own: FloatArray  # explained by each component, shape (K,)
+    # explained by its scores beyond those of the components before it, if they are correlated, shape (K,)
+    adjusted: FloatArray | None = None
+    cumulative: FloatArray | None = None  # what the first 1, ..., K components explain together, shape (K,)
+    # the most that any 1, ..., K components can explain: that of PCA, shape (K,)
+    ceiling: FloatArray | None = None
+
+
+def is_joint(model: Any) -> bool:
+    """Whether all components were fitted at once, with uncorrelated scores."""
+    return model.mixing_ is not None
+
+
+def variance_of(model: Any, scores: FloatArray | None, ceiling: FloatArray | None) -> Variance:
+    """Collect what is known about the variance that a model explains.
+
+    The scores of the training samples have shape (n_samples, K); the ceiling, of shape (K,), comes from
+    `spcatv.decomposition.pca_bound.pca_cumulative_variance`.
+    """
+    own = np.asarray(model.explained_variance_ratio_, dtype=np.float64)
+    if is_joint(model):  # explained variances add up
+        return Variance(own, cumulative=np.cumsum(own), ceiling=ceiling)
+    if scores is None or len(scores) < 2 or not own.any():
+        return Variance(own, ceiling=ceiling)
+    largest = int(np.argmax(own))
+    total = float(model.explained_variance_[largest]) / own[largest]
+    adjusted = adjusted_explained_variance(scores) / total
+    components = np.asarray(model.components_, dtype=np.float64)
+    products = _products(model, scores, components)
+    spanned = _spanned(products, components) / (total * (len(scores) - 1))
+    return Variance(own, adjusted, np.cumsum(spanned), ceiling)
+
+
+def _products(model: Any, scores: npt.ArrayLike, components: FloatArray) -> FloatArray:
+    """Return the products of samples with every unit loading, ``x v_k``, from their scores, both (n, K).
+
+    Deflation gives ``t_k = x v_k - sum_{i < k} t_i (v_i'v_k)`` (docs/method.md section 5.2). Projection gives
+    scores with ``T V V' = X V'``.
+    """
+    overlap = components @ components.T
+    if model.transform_method != "projection":
+        overlap = np.triu(overlap, 1) + np.eye(len(components))
+    return np.asarray(scores, dtype=np.float64) @ overlap
+
+
+def _spanned(products: FloatArray, components: FloatArray) -> FloatArray:
+    """Sums of squares along an orthonormal basis that is extended by one loading after the other."""
+    basis = orthonormal_basis(components)
+    # every basis vector is a combination of loadings, so the data are not needed
+    weights = np.linalg.lstsq(components.T, basis.T, rcond=None)[0]
+    return np.asarray(np.square(products @ weights).sum(axis=0))

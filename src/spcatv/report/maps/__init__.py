@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from spcatv.report.clusters import axes_of
-from spcatv.report.flat import flat_view
-from spcatv.report.surface import SurfaceView
-from spcatv.report.view import View
-from spcatv.report.volume import field_view, mean_image, volume_view
+from spcatv.report.maps.base import View
+from spcatv.report.maps.field import flat_view
+from spcatv.report.maps.surface import SurfaceView
+from spcatv.report.maps.volume import field_view, mean_image, volume_view
+from spcatv.report.regions import axes_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from spcatv._util.types import Array, FloatArray, IntArray
-from spcatv.report.style import DIVERGING
-from spcatv.report.view import View, ViewFrame, packed, packed_steps
+from spcatv.report.figures import DIVERGING
+from spcatv.report.maps.base import View, ViewFrame, packed, packed_steps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

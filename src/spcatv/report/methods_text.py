@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from spcatv._util.bids import group_noun, natural_groups
-from spcatv.report import words
-from spcatv.report.choice import PARAMETERS, setting_value
-from spcatv.report.material import Material
+from spcatv.report import formatting as fmt
+from spcatv.report.inputs import ReportInputs, is_joint
 from spcatv.report.permutation import participants_of, runs_of
 from spcatv.report.relations import Relation
-from spcatv.report.variance import is_joint
+from spcatv.report.selection import PARAMETERS, setting_value
 
 REFERENCE = (
     "de Pierrefeu, A., Löfstedt, T., Hadj-Selem, F., Dubois, M., Jardri, R., Fovet, T., Ciuciu, P., Frouin, "
@@ -43,30 +42,30 @@ RULES = {
 PENALTIES = {"tv": "total variation", "graphnet": "squared differences of neighbours (GraphNet)"}
 
 
-def methods_text(material: Material, noun: str, relations: tuple[Relation, ...]) -> str:
+def methods_text(inputs: ReportInputs, noun: str, relations: tuple[Relation, ...]) -> str:
     """What was done, from what the model and its folder say; nothing is said that they do not know."""
     sentences = (
-        *_data(material, noun),
-        *_preparation(material.model),
-        *_model(material.model),
-        *_selection(material),
-        *_stability(material),
-        _together(material),
+        *_data(inputs, noun),
+        *_preparation(inputs.model),
+        *_model(inputs.model),
+        *_selection(inputs),
+        *_stability(inputs),
+        _together(inputs),
         *(relation.method for relation in relations),
         *dict.fromkeys(relation.p_method for relation in relations),
-        _software(material),
+        _software(inputs),
     )
     return " ".join(filter(None, sentences))
 
 
-def _data(material: Material, noun: str) -> tuple[str, ...]:
-    model = material.model
-    names = getattr(model, "input_names_", ()) if material.scores is None else material.scores.names
+def _data(inputs: ReportInputs, noun: str) -> tuple[str, ...]:
+    model = inputs.model
+    names = getattr(model, "input_names_", ()) if inputs.scores is None else inputs.scores.names
     n_components, n_features = model.components_.shape
-    samples = f"{words.count(len(names), 'sample')} of " if names else ""
+    samples = f"{fmt.count(len(names), 'sample')} of " if names else ""
     found = (
         f"Structured sparse principal component analysis (SPCA-TV; de Pierrefeu et al., 2018) with "
-        f"{words.count(n_components, 'component')} was applied to {samples}{n_features:,} {noun}."
+        f"{fmt.count(n_components, 'component')} was applied to {samples}{n_features:,} {noun}."
     )
     return found, _repeats(model, names), _mask(model, noun)
 
@@ -76,7 +75,7 @@ def _repeats(model: Any, names: Any) -> str:
     if not hasattr(model, "preparation_"):
         return ""
     counted = [
-        words.count(len(set(members)), noun)
+        fmt.count(len(set(members)), noun)
         for noun, members in (("participant", participants_of(names)), ("run", runs_of(names)))
         if members is not None
     ]
@@ -128,7 +127,7 @@ def _model(model: Any) -> tuple[str, ...]:
         shares = np.unique(np.atleast_1d(model.sparsity))
         zeros = " to ".join(dict.fromkeys(f"{100 * share:g}" for share in (shares[0], shares[-1])))
         found = (
-            f"Every loading map was required to be exactly zero in {zeros}{words.SPACE}% of the features, "
+            f"Every loading map was required to be exactly zero in {zeros}{fmt.SPACE}% of the features, "
             f"and smoothed by {penalty} with {_weights(model)} (in standard deviations of the component’s "
             "own map)."
         )
@@ -136,7 +135,7 @@ def _model(model: Any) -> tuple[str, ...]:
         alphas = ", ".join(f"{alpha:.4g}" for alpha in np.atleast_1d(model.alpha))
         found = (
             f"Loadings were penalised by l1 norm, squared l2 norm and {penalty}, with a total weight of "
-            f"alpha{words.SPACE}={words.SPACE}{alphas} ({model.penalty_units} units); the shares of the l1 "
+            f"alpha{fmt.SPACE}={fmt.SPACE}{alphas} ({model.penalty_units} units); the shares of the l1 "
             f"norm and of the structured penalty were {model.l1_ratio:g} and {model.tv_ratio:g}."
         )
     extras = []
@@ -151,9 +150,9 @@ def _model(model: Any) -> tuple[str, ...]:
     if model.refit is not None:
         extras.append("Loadings were fitted again on their supports, without penalties.")
     missed = sum(record.n_nonzero > 0 and not record.converged for record in model.diagnostics_)
-    reached = "" if missed == 0 else f", which {words.count(missed, 'component')} did not reach"
+    reached = "" if missed == 0 else f", which {fmt.count(missed, 'component')} did not reach"
     exact = (
-        f"Loading problems were solved to a certified relative duality gap of {words.number(model.tol, 1)}"
+        f"Loading problems were solved to a certified relative duality gap of {fmt.number(model.tol, 1)}"
         f"{reached}."
     )
     return found, *extras, exact
@@ -169,8 +168,8 @@ def _weights(model: Any) -> str:
     return f"{asked}, lowered to {shown} for the components in turn so that this share could be reached"
 
 
-def _selection(material: Material) -> tuple[str, ...]:
-    selection = material.selection
+def _selection(inputs: ReportInputs) -> tuple[str, ...]:
+    selection = inputs.selection
     if selection is None:
         return ()
     columns = selection.columns
@@ -186,36 +185,36 @@ def _selection(material: Material) -> tuple[str, ...]:
     rule = RULES.get(selection.rule, "one setting was chosen")
     grid = f" ({'; '.join(varied)})" if varied else ""
     verb = "was" if n_settings == 1 else "were"
-    return (f"{words.count(n_settings, 'setting')}{grid} {verb} compared by {folds}; {rule}.",)
+    return (f"{fmt.count(n_settings, 'setting')}{grid} {verb} compared by {folds}; {rule}.",)
 
 
-def _together(material: Material) -> str:
+def _together(inputs: ReportInputs) -> str:
     """Which samples stayed together; empty if none did, or if that is not known.
 
     The command line treats folds, resamples and halves alike. In Python, only the folds are known.
     """
-    selection, by_command = material.selection, material.config is not None
+    selection, by_command = inputs.selection, inputs.config is not None
     if selection is not None:
         noun, n_groups = selection.grouped_by, selection.n_groups
         what = "Folds, resamples and halves" if by_command else "Folds"
     else:
-        names = getattr(material.model, "input_names_", ())
-        labels = natural_groups(names) if by_command and material.halves else None
+        names = getattr(inputs.model, "input_names_", ())
+        labels = natural_groups(names) if by_command and inputs.halves else None
         noun, n_groups = ("", None) if labels is None else (group_noun(names, labels), len(set(labels)))
         what = "The halves"
     return f"{what} kept all samples of one {noun} together ({n_groups} in all)." if noun else ""
 
 
-def _stability(material: Material) -> tuple[str, ...]:
+def _stability(inputs: ReportInputs) -> tuple[str, ...]:
     found = []
-    if material.stability is not None:
+    if inputs.stability is not None:
         found.append(
-            f"The fit was repeated on {len(material.stability.dice)} resamples to see which components and "
+            f"The fit was repeated on {len(inputs.stability.dice)} resamples to see which components and "
             "regions are found again."
         )
-    if material.halves is not None:
-        n_splits = getattr(material.halves[0], "n_splits", None) if material.halves else None
-        splits = "random splits" if n_splits is None else words.count(int(n_splits), "random split")
+    if inputs.halves is not None:
+        n_splits = getattr(inputs.halves[0], "n_splits", None) if inputs.halves else None
+        splits = "random splits" if n_splits is None else fmt.count(int(n_splits), "random split")
         found.append(
             f"Components were compared between the two halves of {splits} of the samples (Dice index, "
             "corrected for chance)."
@@ -223,8 +222,8 @@ def _stability(material: Material) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _software(material: Material) -> str:
-    versions = material.saved.versions
+def _software(inputs: ReportInputs) -> str:
+    versions = inputs.saved.versions
     others = ", ".join(f"{title} {versions[name]}" for name, title in PACKAGES.items() if name in versions)
     version = versions.get("spca-tv", "")
     return (

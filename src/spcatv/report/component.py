@@ -1,4 +1,4 @@
-"""The panel of a component on the page: sentence, regions, scores, certificate."""
+"""Panel of one component on the page: verdict, sentence, regions, scores, certificate."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 
 from spcatv._util.quality import outweighing
 from spcatv._util.types import FloatArray
-from spcatv.report import words
+from spcatv.metrics import threshold_loadings
+from spcatv.report import formatting as fmt
 from spcatv.report.atlas import FeatureLabels
-from spcatv.report.clusters import MIDLINE, Cluster, Part, cluster_table
 from spcatv.report.content import Chart, Head, chart, heads
 from spcatv.report.figures import group_members, plot_convergence, plot_scores
-from spcatv.report.material import Material
-from spcatv.report.variance import is_joint
-from spcatv.report.verdicts import Verdict, verdict_of
+from spcatv.report.inputs import ReportInputs, is_joint
+from spcatv.report.regions import MIDLINE, Cluster, Part, cluster_table
 from spcatv.stability import Bootstrap
+from spcatv.stability.halves import AGREEMENT, FOUND_AGAIN, ONE_OF_EQUALS
 
 MOST_REGIONS = 15
 FEWEST_POINTS = 3  # of a convergence curve
@@ -63,23 +63,23 @@ class ComponentPanel:
 
 
 def component_panel(
-    material: Material, k: int, parts: tuple[Part, ...], labels: FeatureLabels | None, noun: str
+    inputs: ReportInputs, k: int, parts: tuple[Part, ...], labels: FeatureLabels | None, noun: str
 ) -> ComponentPanel:
     """Everything about component `k`, from 0."""
-    model = material.model
+    model = inputs.model
     record = model.diagnostics_[k]
-    stability = material.stability
+    stability = inputs.stability
     frequency = None if stability is None else stability.selection_frequency[k]
     found = None if stability is None else _region_frequency(stability, k)
     clusters = cluster_table(model.structure_, model.components_[k], parts, labels, frequency, found)
-    heavy = tuple(cluster for cluster in clusters if cluster.share >= words.SMALLEST_REGION)
+    heavy = tuple(cluster for cluster in clusters if cluster.share >= fmt.SMALLEST_REGION)
     return ComponentPanel(
         number=k + 1,
         what=_what(heavy, record.sparsity),
-        share=f"{words.percent(float(material.variance.own[k]))} of the variance",
-        verdict=verdict_of(material, k),
-        sentence=words.component_sentence(
-            record.sparsity, len(heavy), len(clusters) - len(heavy), noun, float(material.variance.own[k])
+        share=f"{fmt.percent(float(inputs.variance.own[k]))} of the variance",
+        verdict=verdict_of(inputs, k),
+        sentence=fmt.component_sentence(
+            record.sparsity, len(heavy), len(clusters) - len(heavy), noun, float(inputs.variance.own[k])
         ),
         remark=record.global_remark(k + 1),
         alt=_alternative_text(heavy),
@@ -87,15 +87,15 @@ def component_panel(
         n_regions=len(heavy),
         n_tiny=len(clusters) - len(heavy),
         peaks=tuple(cluster.peak_feature for cluster in clusters[:MOST_REGIONS]),
-        certificate=words.certificate(
+        certificate=fmt.certificate(
             record,
-            float(np.broadcast_to(model.l2_, material.n_components)[k]),
+            float(np.broadcast_to(model.l2_, inputs.n_components)[k]),
             float(model.tol),
             refitted=model.refit is not None,
             joint=is_joint(model),
         ),
-        convergence=_convergence(material, k),
-        scores=_scores(material, k),
+        convergence=_convergence(inputs, k),
+        scores=_scores(inputs, k),
     )
 
 
@@ -111,7 +111,7 @@ def _region_frequency(stability: Bootstrap, k: int) -> FloatArray:
 def _place(cluster: Cluster) -> str:
     if cluster.place:
         return cluster.place
-    values = f",{words.SPACE}".join(f"{value:.0f}".replace("-", "−") for value in cluster.peak)
+    values = f",{fmt.SPACE}".join(f"{value:.0f}".replace("-", "−") for value in cluster.peak)
     return f"({values})" if len(cluster.peak) > 1 else values
 
 
@@ -121,7 +121,7 @@ def _what(clusters: tuple[Cluster, ...], sparsity: float) -> str:
         return "Nowhere"
     main = clusters[0]
     in_brain = main.unit in UNITS_OF_BRAINS
-    if not words.is_sparse(sparsity):
+    if not fmt.is_sparse(sparsity):
         return f"{'Brain-wide' if in_brain else 'Everywhere'}: not sparse"
     side = main.part
     if main.both_sides:
@@ -131,8 +131,8 @@ def _what(clusters: tuple[Cluster, ...], sparsity: float) -> str:
     name = main.label or (main.composition[0][0] if main.composition else "")
     if not name:
         peak = "peak at" if main.both_sides else "near"
-        name = f"{side}, {peak} {_place(main)}{f'{words.SPACE}mm' if in_brain else ''}"
-    more = "" if len(clusters) == 1 else f", and {words.count(len(clusters) - 1, 'more region')}"
+        name = f"{side}, {peak} {_place(main)}{f'{fmt.SPACE}mm' if in_brain else ''}"
+    more = "" if len(clusters) == 1 else f", and {fmt.count(len(clusters) - 1, 'more region')}"
     return f"{name[:1].upper()}{name[1:]}{more}"
 
 
@@ -142,8 +142,8 @@ def _alternative_text(clusters: tuple[Cluster, ...]) -> str:
     main = clusters[0]
     label = f", {main.label}" if main.label else ""
     return (
-        f"{words.count(len(clusters), 'region')}; the heaviest one, in the {main.part}{label}, has its peak "
-        f"at {_place(main)} and holds {words.percent(main.share, 2)} of the map's weight. The table below "
+        f"{fmt.count(len(clusters), 'region')}; the heaviest one, in the {main.part}{label}, has its peak "
+        f"at {_place(main)} and holds {fmt.percent(main.share, 2)} of the map's weight. The table below "
         "lists the regions."
     )
 
@@ -161,10 +161,10 @@ def _regions(heavy: tuple[Cluster, ...], clusters: tuple[Cluster, ...], with_lab
     columns["Peak" if any(cluster.place for cluster in listed) else title] = [
         _place(cluster) for cluster in listed
     ]
-    columns["Size"] = [words.quantity(cluster.size, cluster.unit) for cluster in listed]
-    columns["Mean loading"] = [words.number(cluster.mean_loading) for cluster in listed]
-    columns["Peak loading"] = [words.number(cluster.peak_loading) for cluster in listed]
-    columns["Weight"] = [words.percent(cluster.share, 2) for cluster in listed]
+    columns["Size"] = [fmt.quantity(cluster.size, cluster.unit) for cluster in listed]
+    columns["Mean loading"] = [fmt.number(cluster.mean_loading) for cluster in listed]
+    columns["Peak loading"] = [fmt.number(cluster.peak_loading) for cluster in listed]
+    columns["Weight"] = [fmt.percent(cluster.share, 2) for cluster in listed]
     if with_selected:
         columns["Selected in resamples"] = [_share(cluster.selected) for cluster in listed]
     if with_found:
@@ -175,8 +175,8 @@ def _regions(heavy: tuple[Cluster, ...], clusters: tuple[Cluster, ...], with_lab
     left = clusters[len(listed) :]
     rest = ""
     if left:
-        weight = words.percent(sum(cluster.share for cluster in left), 2, least=1e-4)
-        rest = f"{words.count(len(left), 'more region')} with {weight} of the weight together, not listed."
+        weight = fmt.percent(sum(cluster.share for cluster in left), 2, least=1e-4)
+        rest = f"{fmt.count(len(left), 'more region')} with {weight} of the weight together, not listed."
     rows = zip(zip(*columns.values(), strict=True), listed, strict=True)
     return Regions(
         caption=_regions_caption(with_selected, with_found),
@@ -187,11 +187,11 @@ def _regions(heavy: tuple[Cluster, ...], clusters: tuple[Cluster, ...], with_lab
 
 
 def _made_of(cluster: Cluster) -> str:
-    return ", ".join(f"{name} {words.percent(share, 2)}" for name, share in cluster.composition)
+    return ", ".join(f"{name} {fmt.percent(share, 2)}" for name, share in cluster.composition)
 
 
 def _share(value: float | None) -> str:
-    return "–" if value is None else words.percent(value, 2)
+    return "–" if value is None else fmt.percent(value, 2)
 
 
 def _regions_caption(with_selected: bool, with_found: bool) -> str:
@@ -212,15 +212,15 @@ def _regions_caption(with_selected: bool, with_found: bool) -> str:
     return text
 
 
-def _convergence(material: Material, k: int) -> Chart | str | None:
+def _convergence(inputs: ReportInputs, k: int) -> Chart | str | None:
     """How the objective fell: a picture, or a sentence if there are too few points to draw."""
-    record = material.model.diagnostics_[k]
+    record = inputs.model.diagnostics_[k]
     if not record.objectives:
         return None
     if len(record.objectives) < FEWEST_POINTS:
         return (
-            f"The fit took {words.count(record.n_alternations, 'alternation')} of scores and loadings; the "
-            f"objective is {words.number(record.objective, 6)}."
+            f"The fit took {fmt.count(record.n_alternations, 'alternation')} of scores and loadings; the "
+            f"objective is {fmt.number(record.objective, 6)}."
         )
     fell = (
         "How the objective fell, from one alternation of scores and loadings to the next."
@@ -231,40 +231,40 @@ def _convergence(material: Material, k: int) -> Chart | str | None:
     dotted = (
         " Dotted: how far each alternation's map can be from the best one for its scores, by its duality gap."
     )
-    if is_joint(material.model):
+    if is_joint(inputs.model):
         fell, dotted = fell.replace("objective", "objective of all components together"), ""
     return chart(
-        plot_convergence(material.model, components=[k]),
-        alt=f"Convergence of component {k + 1}: after {words.count(record.n_alternations, 'alternation')} "
-        f"the objective is {words.number(record.objective, 6)}, with a relative gap of "
-        f"{words.number(record.relative_gap, 2)}.",
+        plot_convergence(inputs.model, components=[k]),
+        alt=f"Convergence of component {k + 1}: after {fmt.count(record.n_alternations, 'alternation')} "
+        f"the objective is {fmt.number(record.objective, 6)}, with a relative gap of "
+        f"{fmt.number(record.relative_gap, 2)}.",
         caption=fell + dotted,
     )
 
 
-def _scores(material: Material, k: int) -> Chart | None:
-    if material.scores is None:
+def _scores(inputs: ReportInputs, k: int) -> Chart | None:
+    if inputs.scores is None:
         return None
-    values = material.scores.values[:, k]
-    groups, variable = material.groups, material.variable
+    values = inputs.scores.values[:, k]
+    groups, variable = inputs.groups, inputs.variable
     figure = plot_scores(
-        material.scores.values,
+        inputs.scores.values,
         k,
         groups=None if groups is None else groups.values,
         variable=None if variable is None else variable.values,
         group_name="" if groups is None else groups.name,
         variable_name="" if variable is None else variable.name,
     )
-    names = material.scores.names
+    names = inputs.scores.names
     low, high = int(np.argmin(values)), int(np.argmax(values))
     caption = (
-        f"{len(values)} samples. Highest: {words.file_names(names[high])} ({words.number(values[high])}); "
-        f"lowest: {words.file_names(names[low])} ({words.number(values[low])}). "
-        f"{_alone(values, names)}{_against(material, values)}"
+        f"{len(values)} samples. Highest: {fmt.file_names(names[high])} ({fmt.number(values[high])}); "
+        f"lowest: {fmt.file_names(names[low])} ({fmt.number(values[low])}). "
+        f"{_alone(values, names)}{_against(inputs, values)}"
     )
     alt = (
-        f"Scores of {len(values)} samples on component {k + 1}, from {words.number(values.min())} to "
-        f"{words.number(values.max())}, median {words.number(float(np.median(values)))}."
+        f"Scores of {len(values)} samples on component {k + 1}, from {fmt.number(values.min())} to "
+        f"{fmt.number(values.max())}, median {fmt.number(float(np.median(values)))}."
     )
     return chart(figure, alt=alt, caption=caption.strip())
 
@@ -275,14 +275,98 @@ def _alone(values: FloatArray, names: Sequence[str]) -> str:
     if found is None:
         return ""
     top, share = found
-    name = words.file_names(names[top])
-    return f"{name} alone makes {words.percent(share, 2)} of their variance: look at it. "
+    name = fmt.file_names(names[top])
+    return f"{name} alone makes {fmt.percent(share, 2)} of their variance: look at it. "
 
 
-def _against(material: Material, values: np.ndarray) -> str:
+def _against(inputs: ReportInputs, values: np.ndarray) -> str:
     """What the picture shows besides the scores, in numbers."""
-    if material.groups is not None:
-        members = group_members(material.groups.values, len(values))
-        medians = [f"{name} {words.number(float(np.median(values[rows])))}" for name, rows in members]
-        return f"Medians by {material.groups.name}: {', '.join(medians)}."
-    return "The line is the median." if material.variable is None else ""
+    if inputs.groups is not None:
+        members = group_members(inputs.groups.values, len(values))
+        medians = [f"{name} {fmt.number(float(np.median(values[rows])))}" for name, rows in members]
+        return f"Medians by {inputs.groups.name}: {', '.join(medians)}."
+    return "The line is the median." if inputs.variable is None else ""
+
+
+# levels of a verdict, which are also its names in the style sheet
+GOOD, UNSURE, BAD, UNKNOWN = "good", "unsure", "bad", "unknown"
+MARKS = {GOOD: "✓", UNSURE: "?", BAD: "✗", UNKNOWN: "–"}
+# share of resamples that must show a component
+MOST, HALF = 0.9, 0.5
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A verdict in words, and its level."""
+
+    text: str
+    level: str
+
+    @property
+    def mark(self) -> str:
+        """A sign beside the text: colour is never the only cue."""
+        return MARKS[self.level]
+
+
+def verdict_of(inputs: ReportInputs, k: int) -> Verdict:
+    """The verdict on component `k`, from 0: by random halves, otherwise by resamples, otherwise none."""
+    if inputs.model.diagnostics_[k].is_dead:
+        return Verdict("Dead: there is nothing to interpret.", BAD)
+    if inputs.halves is not None:
+        half = inputs.halves[k]
+        levels = {FOUND_AGAIN: GOOD, ONE_OF_EQUALS: UNSURE}
+        return Verdict(half.sentence, levels.get(half.verdict, BAD))
+    if inputs.stability is not None:
+        return _by_resamples(inputs, k)
+    return Verdict("Stability not checked.", UNKNOWN)
+
+
+def _by_resamples(inputs: ReportInputs, k: int) -> Verdict:
+    """Count the resampled fits that show the component.
+
+    A fit shows it if the Dice index of the supports, less what is due to chance, is at least `AGREEMENT`. By
+    chance, two supports that hold a share E of the features have the Dice index E.
+    """
+    assert inputs.stability is not None
+    dice = inputs.stability.dice[:, k]
+    chance = float(np.mean(threshold_loadings(inputs.model.components_[k]) != 0))
+    found = int((dice - chance >= AGREEMENT * (1 - chance)).sum()) if chance < 1 else 0
+    share, counted = found / len(dice), f"{found} of {len(dice)} resamples"
+    if share >= MOST:
+        return Verdict(f"Found again in {counted}.", GOOD)
+    if share >= HALF:
+        return Verdict(f"Found again in only {counted}: interpret with care.", UNSURE)
+    return Verdict(f"Not reproducible (found again in {counted}): do not interpret.", BAD)
+
+
+def verdict_summary(verdicts: tuple[Verdict, ...]) -> str:
+    """All verdicts in a few sentences, for the top of the page."""
+    if all(verdict.level == UNKNOWN for verdict in verdicts):
+        return "Whether other samples would show these components was not checked."
+    numbers = {
+        level: [k for k, verdict in enumerate(verdicts, start=1) if verdict.level == level] for level in MARKS
+    }
+    sentences = []
+    if good := numbers[GOOD]:
+        sentences.append(f"{_components(good)} {'was' if len(good) == 1 else 'were'} found again.")
+    if unsure := numbers[UNSURE]:
+        sentences.append(f"{_components(unsure)} {'needs' if len(unsure) == 1 else 'need'} care.")
+    if bad := numbers[BAD]:
+        sentences.append(f"Do not interpret {_components(bad).lower()}.")
+    return " ".join(sentences)
+
+
+def _components(numbers: list[int]) -> str:
+    return f"{'Component' if len(numbers) == 1 else 'Components'} {fmt.ranges(numbers)}"
+
+
+def how_to_check(inputs: ReportInputs) -> str:
+    """The command, or the code, that checks the stability of a model; empty if it was checked."""
+    if inputs.halves is not None or inputs.stability is not None:
+        return ""
+    if inputs.config is not None:
+        return inputs.repeat.replace(" --output", " --n-splits 10 --output")
+    return (
+        "from spcatv.stability import split_halves\n"
+        "generate_report(model, data=X, halves=split_halves(model, X))"
+    )

@@ -10,8 +10,8 @@ import numpy as np
 
 from spcatv._util.cf_coordinates import GridAxis
 from spcatv._util.types import FloatArray, IntArray
-from spcatv.report.style import DIVERGING, figure_style, line_style, new_figure
-from spcatv.report.view import View, ViewFrame, packed_steps
+from spcatv.report.figures import DIVERGING, figure_style, line_style, new_figure
+from spcatv.report.maps.base import View, ViewFrame, packed_steps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from spcatv._util.types import FloatArray
-from spcatv.report.style import DIVERGING
-from spcatv.report.view import View, ViewFrame, packed, packed_steps
+from spcatv.report.figures import DIVERGING
+from spcatv.report.maps.base import View, ViewFrame, packed, packed_steps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,4 +1,4 @@
-"""Numbers and certificates in plain words."""
+"""Numbers, names and certificates as text."""
 
 from __future__ import annotations
 

@@ -1,0 +1,428 @@
+"""Sections about the choice of a setting and of the number of components, with their figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spcatv._util.types import BoolArray, FloatArray, IntArray
+from spcatv.report import formatting as fmt
+from spcatv.report.content import Chart, Section, Table, chart, heads
+from spcatv.report.figures import (
+    component_name,
+    figure_style,
+    line_style,
+    log_axis,
+    mark_chosen,
+    new_figure,
+    shortened,
+)
+from spcatv.results import Selection
+from spcatv.results.read import numeric
+from spcatv.selection import ComponentCurve
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# a setting is left out of the panel if it explains less than this share of what the best one explains or, if
+# that is not known, if more than this share of its loadings are zero
+LEAST_EXPLAINED = 0.1
+MOST_ZEROS = 0.995
+MOST_SETTINGS = 200  # listed, besides the chosen one
+PARAMETERS = {
+    "param_sparsity": "sparsity",
+    "param_smoothness": "smoothness",
+    "param_alpha": "alpha",
+    "param_l1_ratio": "l1 ratio",
+    "param_tv_ratio": "TV ratio",
+}
+# range of significant digits of the held-out errors: as many as are needed to tell the settings apart
+DIGITS = range(4, 10)
+
+
+def selection_section(selection: Selection) -> Section:
+    """The settings that were compared, and the choice among them."""
+    shown = _columns(selection)
+    n_settings = len(selection.columns["mean_test_error"])
+    best = selection.best_index
+    rows = [
+        (f"{k + 1} (chosen)" if k == best else str(k + 1), *(column[k] for column in shown.values()))
+        for k in sorted({*range(min(n_settings, MOST_SETTINGS)), best})
+    ]
+    chosen = ", ".join(f"{title} {shown[title][best]}" for title in PARAMETERS.values() if title in shown)
+    folds = "" if selection.n_folds is None else f" on {selection.n_folds} folds"
+    verb = "was" if n_settings == 1 else "were"
+    text = f"{fmt.count(n_settings, 'setting')} {verb} compared{folds}; chosen: {chosen}."
+    why = f"Why: {selection.reason}." if selection.reason else ""
+    return Section(
+        " ".join(filter(None, (text, why, rule_sentence(selection)))),
+        _picture(selection, f"Chosen: {chosen}, with a held-out error of {shown['held-out error'][best]}."),
+        Table("Settings", heads("Setting", *shown), tuple(rows), id="selection-table"),
+    )
+
+
+def _picture(selection: Selection, chosen: str) -> Chart:
+    """Error against stability; for a grid over alpha, with its many settings, both over alpha."""
+    n_settings = len(selection.columns["mean_test_error"])
+    if has_trade(selection.columns):
+        return chart(
+            plot_trade(selection.columns, best_index=selection.best_index),
+            alt=f"Stability of {n_settings} settings against their held-out error. {chosen}",
+            caption="Every point is a setting, the number at it its sparsity; best is up and left. The star "
+            "marks the chosen setting, and filled points are within one standard error of the lowest error.",
+        )
+    return chart(
+        plot_path(selection.columns, best_index=selection.best_index),
+        alt=f"Held-out error and stability of {n_settings} settings. {chosen}",
+        caption="The star marks the chosen setting. Lower error and higher stability are better.",
+    )
+
+
+def rule_sentence(selection: Selection) -> str:
+    """What the rule that chose the setting means; empty if the rule is not known."""
+    if selection.rule == "paper":
+        least = (
+            ""
+            if selection.min_sparsity is None
+            else f" (at least {fmt.percent(selection.min_sparsity, 2)} zeros)"
+        )
+        return (
+            "The rule “paper” takes the lowest held-out error among the settings whose second and third "
+            f"components are sparse{least}, or the one that comes closest to that where none is."
+        )
+    meanings = {
+        "one_se": "takes the sparsest setting whose explained share of the held-out data is within one "
+        "standard error over the folds of the best one, and of equally sparse ones the most reproducible.",
+        "error": "takes the lowest held-out error.",
+        "stability": "takes the setting that finds the same places on every fold most often (Dice index, "
+        "corrected for chance).",
+    }
+    if selection.rule in meanings:
+        return f"The rule “{selection.rule}” {meanings[selection.rule]}"
+    return f"The rule was “{selection.rule}”." if selection.rule else ""
+
+
+def _columns(selection: Selection) -> dict[str, list[str]]:
+    """The columns of the table as strings, by their headings."""
+    known = selection.columns
+    shown = {
+        title: [setting_value(value) for value in known[name]]
+        for name, title in PARAMETERS.items()
+        if name in known
+    }
+    errors = numeric(known["mean_test_error"])
+    if errors is None:
+        shown["held-out error"] = [str(value) for value in known["mean_test_error"]]
+    else:
+        shown["held-out error"] = distinct(errors)
+        if np.isfinite(errors).any() and (lowest := float(np.nanmin(errors))) > 0:
+            shown["above the lowest"] = [_percent(error / lowest - 1) for error in errors]
+    if "mean_dice" in known:
+        shown["Dice"] = [setting_value(value) for value in known["mean_dice"]]
+    zeros = numeric(known.get("mean_sparsity", ()))
+    if zeros is not None and len(zeros):
+        shown["zeros"] = [_percent(share) for share in zeros]
+    return shown
+
+
+def _percent(share: float) -> str:
+    return fmt.percent(share) if np.isfinite(share) else "–"
+
+
+def distinct(values: FloatArray) -> list[str]:
+    """Numbers with as many significant digits as are needed to tell them apart, within `DIGITS`."""
+    finest = _texts(values, DIGITS[-1])
+    n_distinct = len(set(finest))
+    return next((texts for n in DIGITS if len(set(texts := _texts(values, n))) == n_distinct), finest)
+
+
+def _texts(values: FloatArray, digits: int) -> list[str]:
+    return ["–" if np.isnan(value) else fmt.number(value, digits) for value in values]
+
+
+def setting_value(value: Any) -> str:
+    """A value of a setting as a short string; one alpha per component is a list, or a string "0.1,0.2"."""
+    parts: Sequence[Any] = value.split(",") if isinstance(value, str) else np.atleast_1d(value).tolist()
+    numbers = numeric(parts)
+    if numbers is None:
+        return str(value)
+    return ", ".join("–" if np.isnan(number) else f"{number:.4g}".replace("-", "−") for number in numbers)
+
+
+def plot_path(results: Any, *, best_index: int | None = None) -> Figure:
+    """Draw settings side by side: held-out error and stability of a selection, or a path of models.
+
+    Parameters
+    ----------
+    results : SPCATVCV, mapping, or spcatv.selection.Path
+        A fitted search, its ``cv_results_`` (one column per key), or the models of a path.
+    best_index : int, default=None
+        The chosen setting, which is marked; by default that of the fitted search.
+
+    Returns
+    -------
+    matplotlib Figure
+        Held-out error and Dice index over sparsity, one line per smoothness; or over alpha, one line per
+        pair of ratios. For a path: explained variance and share of zeros of every component.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv import SPCATV
+    >>> from spcatv.report import plot_path
+    >>> from spcatv.selection import path
+    >>> X = np.random.default_rng(0).standard_normal((20, 30))
+    >>> plot_path(path(SPCATV(2), X, [0.5, 0.7, 0.9])).savefig("path.svg")
+    """
+    if hasattr(results, "models"):
+        return _plot_models(results)
+    if hasattr(results, "cv_results_"):
+        best_index = int(results.best_index_) if best_index is None else best_index
+        results = results.cv_results_
+    return _plot_selection(results, best_index)
+
+
+def _plot_models(path: Any) -> Figure:
+    name = "alpha" if "alpha" in path.settings[0] else "sparsity"
+    across = np.array([setting[name] for setting in path.settings])
+    order = np.argsort(across, kind="stable")
+    shares = np.array([model.explained_variance_ratio_ for model in path.models])[order]
+    zeros = np.array([[record.sparsity for record in model.diagnostics_] for model in path.models])[order]
+    with figure_style():
+        figure = new_figure(4.6, 5.6)
+        panels = figure.subplots(2, 1, sharex=True)
+        for axes, table, text in zip(
+            panels, (shares, zeros), ("explained variance (%)", "zeros (%)"), strict=True
+        ):
+            for k, column in enumerate(100 * table.T):
+                axes.plot(across[order], column, **line_style(k), label=component_name(k))
+            axes.set_ylabel(text)
+            if name == "alpha":
+                log_axis(axes.xaxis)
+        panels[0].legend()
+        panels[1].set_xlabel(name)
+    return figure
+
+
+def _plot_selection(columns: Mapping[str, Any], best_index: int | None) -> Figure:
+    error, dice = numeric(columns["mean_test_error"]), numeric(columns.get("mean_dice", ()))
+    if error is None:
+        raise ValueError("mean_test_error must hold numbers")
+    name = "sparsity" if "param_sparsity" in columns else "alpha"
+    known = numeric(columns[f"param_{name}"])
+    across = np.arange(1.0, len(error) + 1) if known is None else known
+    lines = setting_lines(columns, len(error))
+    with_dice = dice is not None and len(dice) == len(error) and np.isfinite(dice).any()
+    with figure_style():
+        figure = new_figure(4.6, 6.2 if with_dice else 3.6)
+        panels = figure.subplots(2 if with_dice else 1, 1, sharex=True, squeeze=False)[:, 0]
+        _plot_lines(panels[0], across, error, lines, best_index)
+        panels[0].set_ylabel("held-out error")
+        _limit_to_models(panels[0], columns, error, best_index)
+        if with_dice and dice is not None:
+            _plot_lines(panels[1], across, dice, lines, best_index)
+            panels[1].set_ylabel("stability (Dice index)")
+            panels[1].set_ylim(top=1.02)
+        panels[-1].set_xlabel("setting" if known is None else name)
+        if name == "alpha" and known is not None and (known > 0).all():
+            log_axis(panels[-1].xaxis)
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower left", ncols=2, fontsize=7)
+    return figure
+
+
+def _limit_to_models(
+    axes: Axes, columns: Mapping[str, Any], error: FloatArray, best_index: int | None
+) -> None:
+    """Leave settings that explain next to nothing above the panel: they would squeeze the others."""
+    explained = numeric(columns.get("mean_test_explained", ()))
+    zeros = numeric(columns.get("mean_sparsity", ()))
+    if explained is not None and len(explained) == len(error) and np.isfinite(explained).any():
+        nothing = explained < LEAST_EXPLAINED * np.nanmax(explained)
+    elif zeros is not None and len(zeros) == len(error):
+        nothing = ~(zeros <= MOST_ZEROS)  # NaN: no component lives
+    else:
+        return
+    if best_index is not None:
+        nothing[best_index] = False
+    kept = error[~nothing & np.isfinite(error)]
+    if len(kept) < 2 or kept.max() <= kept.min():
+        return
+    margin = 0.08 * (kept.max() - kept.min())
+    n_above = int((error[nothing] > kept.max() + margin).sum())
+    if n_above:
+        axes.set_ylim(kept.min() - margin, kept.max() + margin)
+        axes.set_title(f"{n_above} with next to no loadings left: above", fontsize=8)
+
+
+def setting_lines(columns: Mapping[str, Any], n_settings: int) -> dict[str, IntArray]:
+    """Groups of settings that differ only in sparsity or alpha, by their smoothness or their ratios."""
+    fixed = {"smoothness": "smoothness", "l1_ratio": "l1", "tv_ratio": "TV"}
+    found: dict[str, list[int]] = {}
+    for k in range(n_settings):
+        texts = [
+            f"{title} {_short(str(columns[f'param_{name}'][k]))}"
+            for name, title in fixed.items()
+            if f"param_{name}" in columns
+        ]
+        found.setdefault(", ".join(texts), []).append(k)
+    return {name: np.array(rows, dtype=np.intp) for name, rows in found.items()}
+
+
+def _short(text: str) -> str:
+    try:
+        return f"{float(text):.3g}"
+    except ValueError:
+        return shortened(text, 12)
+
+
+def _plot_lines(
+    axes: Axes, across: FloatArray, values: FloatArray, lines: Mapping[str, IntArray], best_index: int | None
+) -> None:
+    for number, (label, rows) in enumerate(lines.items()):
+        order = rows[np.argsort(across[rows], kind="stable")]
+        axes.plot(across[order], values[order], **line_style(number), label=label)
+    if best_index is not None:
+        mark_chosen(axes, across[best_index], values[best_index])
+
+
+def plot_trade(results: Any, *, best_index: int | None = None) -> Figure:
+    """Draw every setting of a selection by its held-out error and its Dice index.
+
+    Parameters
+    ----------
+    results : SPCATVCV or mapping
+        A fitted search over sparsity and smoothness, or its ``cv_results_`` (one column per key).
+    best_index : int, default=None
+        The chosen setting, which is marked; by default that of the fitted search.
+
+    Returns
+    -------
+    matplotlib Figure
+        One line per smoothness; the number at a point is its sparsity. Low error is left, high stability is
+        up. Filled points are within one standard error of the lowest error.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv import SPCATVCV
+    >>> from spcatv.report import plot_trade
+    >>> X = np.random.default_rng(0).standard_normal((20, 30))
+    >>> search = SPCATVCV(1, structure=(30,), sparsity=[0.4, 0.6], smoothness=[0.5, 1.0], cv=2).fit(X)
+    >>> plot_trade(search).savefig("trade.svg")
+    """
+    if hasattr(results, "cv_results_"):
+        best_index = int(results.best_index_) if best_index is None else best_index
+        results = results.cv_results_
+    error, dice, sparsity = (
+        _column(results, name) for name in ("mean_test_error", "mean_dice", "param_sparsity")
+    )
+    near = _near_the_lowest(results, error)
+    with figure_style():
+        figure = new_figure(5.4, 4.4)
+        axes = figure.subplots()
+        for number, (label, rows) in enumerate(setting_lines(results, len(error)).items()):
+            _draw_line(axes, error[rows], dice[rows], near[rows], number, label)
+            # numbers of one line above its points, those of the next below: lines lie close together
+            _draw_numbers(axes, error[rows], dice[rows], sparsity[rows], above=number % 2 == 0)
+        if best_index is not None:
+            mark_chosen(axes, error[best_index], dice[best_index])
+        axes.set_xlabel("held-out error (lower is better)")
+        axes.set_ylabel("stability over folds, Dice index (higher is better)")
+        axes.margins(0.1, 0.18)
+        figure.legend(loc="outside lower left", ncols=3)
+    return figure
+
+
+def _draw_line(
+    axes: Axes, error: FloatArray, dice: FloatArray, near: BoolArray, number: int, label: str
+) -> None:
+    """A line with filled marks where `near` is true, and hollow ones elsewhere."""
+    style = line_style(number)
+    colour = style["color"]
+    axes.plot(error, dice, color=colour, linewidth=1.2, alpha=0.6)
+    marks = {"linestyle": "none", "marker": style["marker"], "markersize": 7, "color": colour}
+    axes.plot(error[near], dice[near], **marks, label=label if near.any() else None)
+    axes.plot(
+        error[~near], dice[~near], **marks, markerfacecolor="white", label=None if near.any() else label
+    )
+
+
+def _draw_numbers(
+    axes: Axes, error: FloatArray, dice: FloatArray, numbers: FloatArray, *, above: bool
+) -> None:
+    for x, y, value in zip(error, dice, numbers, strict=True):
+        axes.annotate(
+            f"{value:g}",
+            (x, y),
+            xytext=(0, 9 if above else -9),
+            textcoords="offset points",
+            ha="center",
+            va="bottom" if above else "top",
+            fontsize=8,
+            color="#222222",
+        )
+
+
+def has_trade(columns: Mapping[str, Any]) -> bool:
+    """Whether a table of settings holds what `plot_trade` draws."""
+    names = ("param_sparsity", "param_smoothness", "mean_test_error", "mean_dice")
+    known = [numeric(columns.get(name, ())) for name in names]
+    return all(values is not None and len(values) > 0 and np.isfinite(values).any() for values in known)
+
+
+def _column(columns: Mapping[str, Any], name: str) -> FloatArray:
+    values = numeric(columns[name])
+    if values is None:
+        raise ValueError(f"{name} must hold numbers")
+    return values
+
+
+def _near_the_lowest(columns: Mapping[str, Any], error: FloatArray) -> BoolArray:
+    """Settings whose explained share is within one standard error of that of the lowest error."""
+    explained, spread = (
+        numeric(columns.get(name, ())) for name in ("mean_test_explained", "se_test_explained")
+    )
+    if explained is None or spread is None or not len(explained) == len(spread) == len(error):
+        return np.ones(len(error), dtype=bool)
+    lowest = int(np.nanargmin(error))
+    return np.asarray(explained >= explained[lowest] - spread[lowest])
+
+
+def curve_section(curve: ComponentCurve | None, n_chosen: int) -> Section | None:
+    """The curve with the choice in words; None if the number of components was given."""
+    if curve is None:
+        return None
+    rows = tuple(
+        (f"{k} (chosen)" if k == n_chosen else str(k), fmt.percent(share), fmt.percent(gain))
+        for k, share, gain in zip(curve.n_components, curve.mean, curve.gain, strict=True)
+    )
+    one = len(curve.explained) == 1
+    spread = "One fold, without a standard error." if one else "Mean over folds, with one standard error."
+    picture = chart(
+        plot_curve(curve, n_chosen),
+        alt=f"Explained share of held-out samples with 1 to {len(rows)} components; {n_chosen} chosen.",
+        caption=f"{spread} The vertical line marks the chosen number.",
+    )
+    columns = heads("Components", "Held-out variance explained", "Added by the last")
+    caption = "Held-out variance by number of components"
+    return Section(curve.choice.reason, picture, Table(caption, columns, rows, id="curve-table"))
+
+
+def plot_curve(curve: ComponentCurve, n_chosen: int) -> Figure:
+    """Explained share of held-out samples against the number of components."""
+    with figure_style():
+        figure = new_figure(4.6, 3.2)
+        axes = figure.subplots()
+        axes.errorbar(
+            curve.n_components, 100 * curve.mean, 100 * curve.standard_error, **line_style(0), capsize=3
+        )
+        axes.axvline(n_chosen, color="0.5", linestyle=":")
+        axes.set_ylim(bottom=0)
+        axes.set_xticks(curve.n_components)
+        axes.set_xlabel("components")
+        axes.set_ylabel("held-out variance explained, %")
+    return figure
