@@ -1,4 +1,4 @@
-"""A report of a fitted model as one HTML page, and its figures (docs/report.md)."""
+"""Report of a fitted model as one HTML page, and its figures (docs/report.md)."""
 
 try:
     import jinja2  # noqa: F401

@@ -137,7 +137,7 @@ def _correlation(across: FloatArray, values: FloatArray, exchange: Exchange) -> 
 
 
 def differences(scores: FloatArray, names: Sequence[str], groups: Sequence[Any]) -> Difference | Spread | str:
-    """How the scores, of shape (n_samples, K), differ between groups: a Difference of two, a Spread of more.
+    """Compare the scores, shape (n_samples, K), between groups: a Difference of two, a Spread of more.
 
     The names tell which samples come from one participant or run. Samples without a label (empty or ``n/a``)
     are left out. A sentence is returned if there is no test: all samples are volumes of one file, there is

@@ -22,11 +22,29 @@ from spcatv.stability.halves import AGREEMENT, FOUND_AGAIN, ONE_OF_EQUALS
 MOST_REGIONS = 15
 FEWEST_POINTS = 3  # of a convergence curve
 UNITS_OF_BRAINS = {"mm³", "mm²"}
+# Levels of a verdict, also its class names in the style sheet.
+GOOD, UNSURE, BAD, UNKNOWN = "good", "unsure", "bad", "unknown"
+MARKS = {GOOD: "✓", UNSURE: "?", BAD: "✗", UNKNOWN: "–"}
+# Shares of resamples that must show a component.
+MOST, HALF = 0.9, 0.5
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Sentence on whether a component may be interpreted, and its level."""
+
+    text: str
+    level: str
+
+    @property
+    def mark(self) -> str:
+        """Sign beside the text, so that colour is not the only cue."""
+        return MARKS[self.level]
 
 
 @dataclass(frozen=True)
 class RegionRow:
-    """A region as strings, and the feature to show for it."""
+    """Row of the table of regions, and the feature that its button shows."""
 
     cells: tuple[str, ...]
     feature: int
@@ -34,7 +52,7 @@ class RegionRow:
 
 @dataclass(frozen=True)
 class Regions:
-    """The table of regions, and a sentence about those that it leaves out."""
+    """Table of regions, and a sentence about the regions that it leaves out."""
 
     caption: str
     columns: tuple[Head, ...]
@@ -44,7 +62,7 @@ class Regions:
 
 @dataclass(frozen=True)
 class ComponentPanel:
-    """Everything that the page says about one component."""
+    """Content of the page about one component."""
 
     number: int
     what: str  # where it is, in a few words
@@ -65,7 +83,7 @@ class ComponentPanel:
 def component_panel(
     inputs: ReportInputs, k: int, parts: tuple[Part, ...], labels: FeatureLabels | None, noun: str
 ) -> ComponentPanel:
-    """Everything about component `k`, from 0."""
+    """Collect what the page shows of component `k`, from 0."""
     model = inputs.model
     record = model.diagnostics_[k]
     stability = inputs.stability
@@ -100,7 +118,7 @@ def component_panel(
 
 
 def _region_frequency(stability: Bootstrap, k: int) -> FloatArray:
-    """How often the region of every feature of component `k` is found again; NaN outside all regions."""
+    """Return the share of resamples that find the region of each feature; NaN outside regions."""
     values = np.full(stability.components.shape[1], np.nan)
     for region in stability.regions:
         if region.component == k:
@@ -116,7 +134,7 @@ def _place(cluster: Cluster) -> str:
 
 
 def _what(clusters: tuple[Cluster, ...], sparsity: float) -> str:
-    """Where a component is: the place of its heaviest region, or everywhere if the map is not sparse."""
+    """Name the place of the heaviest region, or the whole brain if the map is not sparse."""
     if not clusters:
         return "Nowhere"
     main = clusters[0]
@@ -149,7 +167,7 @@ def _alternative_text(clusters: tuple[Cluster, ...]) -> str:
 
 
 def _regions(heavy: tuple[Cluster, ...], clusters: tuple[Cluster, ...], with_labels: bool) -> Regions:
-    """The table of the heaviest regions; the others are counted below it."""
+    """List the heaviest regions in a table, and count the remaining ones in a sentence."""
     in_brain = any(cluster.unit in UNITS_OF_BRAINS for cluster in clusters)
     with_selected = any(cluster.selected is not None for cluster in heavy)
     with_found = any(cluster.found is not None for cluster in heavy)
@@ -213,7 +231,7 @@ def _regions_caption(with_selected: bool, with_found: bool) -> str:
 
 
 def _convergence(inputs: ReportInputs, k: int) -> Chart | str | None:
-    """How the objective fell: a picture, or a sentence if there are too few points to draw."""
+    """Draw the convergence of the objective, or describe it if it has too few points."""
     record = inputs.model.diagnostics_[k]
     if not record.objectives:
         return None
@@ -270,7 +288,7 @@ def _scores(inputs: ReportInputs, k: int) -> Chart | None:
 
 
 def _alone(values: FloatArray, names: Sequence[str]) -> str:
-    """A sentence about a sample that makes most of the scores' variance by itself; empty if none does."""
+    """Name a sample that causes most of the variance of the scores; empty if there is none."""
     found = outweighing(values)
     if found is None:
         return ""
@@ -280,7 +298,7 @@ def _alone(values: FloatArray, names: Sequence[str]) -> str:
 
 
 def _against(inputs: ReportInputs, values: np.ndarray) -> str:
-    """What the picture shows besides the scores, in numbers."""
+    """Describe the medians in the picture of the scores."""
     if inputs.groups is not None:
         members = group_members(inputs.groups.values, len(values))
         medians = [f"{name} {fmt.number(float(np.median(values[rows])))}" for name, rows in members]
@@ -288,28 +306,11 @@ def _against(inputs: ReportInputs, values: np.ndarray) -> str:
     return "The line is the median." if inputs.variable is None else ""
 
 
-# levels of a verdict, which are also its names in the style sheet
-GOOD, UNSURE, BAD, UNKNOWN = "good", "unsure", "bad", "unknown"
-MARKS = {GOOD: "✓", UNSURE: "?", BAD: "✗", UNKNOWN: "–"}
-# share of resamples that must show a component
-MOST, HALF = 0.9, 0.5
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """A verdict in words, and its level."""
-
-    text: str
-    level: str
-
-    @property
-    def mark(self) -> str:
-        """A sign beside the text: colour is never the only cue."""
-        return MARKS[self.level]
-
-
 def verdict_of(inputs: ReportInputs, k: int) -> Verdict:
-    """The verdict on component `k`, from 0: by random halves, otherwise by resamples, otherwise none."""
+    """Judge component `k`, from 0, by random halves, or else by resamples.
+
+    The duality gap has no part in it: it bounds the error of the computation, not of the interpretation.
+    """
     if inputs.model.diagnostics_[k].is_dead:
         return Verdict("Dead: there is nothing to interpret.", BAD)
     if inputs.halves is not None:
@@ -322,7 +323,7 @@ def verdict_of(inputs: ReportInputs, k: int) -> Verdict:
 
 
 def _by_resamples(inputs: ReportInputs, k: int) -> Verdict:
-    """Count the resampled fits that show the component.
+    """Judge component `k` by the number of resampled fits that show it.
 
     A fit shows it if the Dice index of the supports, less what is due to chance, is at least `AGREEMENT`. By
     chance, two supports that hold a share E of the features have the Dice index E.
@@ -340,7 +341,7 @@ def _by_resamples(inputs: ReportInputs, k: int) -> Verdict:
 
 
 def verdict_summary(verdicts: tuple[Verdict, ...]) -> str:
-    """All verdicts in a few sentences, for the top of the page."""
+    """Summarise all verdicts for the top of the page."""
     if all(verdict.level == UNKNOWN for verdict in verdicts):
         return "Whether other samples would show these components was not checked."
     numbers = {
@@ -361,7 +362,7 @@ def _components(numbers: list[int]) -> str:
 
 
 def how_to_check(inputs: ReportInputs) -> str:
-    """The command, or the code, that checks the stability of a model; empty if it was checked."""
+    """Return the command or code that checks the stability of a model; empty if it was checked."""
     if inputs.halves is not None or inputs.stability is not None:
         return ""
     if inputs.config is not None:

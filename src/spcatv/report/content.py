@@ -1,4 +1,4 @@
-"""The pieces of every section of the page: tables and pictures."""
+"""Parts of the sections of the page: tables, pictures, and a section with one of each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from spcatv.report.figures import svg_uri
 
 @dataclass(frozen=True)
 class Head:
-    """Heading of a column, and whether it holds text, which is aligned to the left."""
+    """Heading of a column; columns of text are aligned to the left."""
 
     name: str
     text: bool = False
@@ -18,7 +18,7 @@ class Head:
 
 @dataclass(frozen=True)
 class Table:
-    """A table whose first column names its rows."""
+    """Table whose first column names its rows."""
 
     caption: str
     columns: tuple[Head, ...]
@@ -30,7 +30,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Chart:
-    """A picture with its alternative text and caption."""
+    """Picture with its alternative text and caption."""
 
     image: str
     alt: str
@@ -40,7 +40,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Section:
-    """A text, a picture and a table."""
+    """Text, picture and table of a section."""
 
     text: str
     chart: Chart
@@ -48,19 +48,19 @@ class Section:
 
 
 def chart(figure: object, alt: str, caption: str, *, photo: bool = False) -> Chart:
-    """A matplotlib figure as a picture for the page."""
+    """Convert a matplotlib figure to a picture for the page."""
     return Chart(svg_uri(figure), alt, caption, photo)  # type: ignore[arg-type]
 
 
 def component_table(
     caption: str, columns: Mapping[str, Sequence[str]], *, id: str, text: Sequence[str] = ()
 ) -> Table:
-    """A table with one row per component, from its columns; those in `text` hold text."""
+    """Create a table with one row per component from its columns; the columns in `text` hold text."""
     cells = enumerate(zip(*columns.values(), strict=True), start=1)
     rows = tuple((str(number), *row) for number, row in cells)
     return Table(caption, heads("Component", *columns, text=text), rows, id=id)
 
 
 def heads(*names: str, text: Sequence[str] = ()) -> tuple[Head, ...]:
-    """Headings of columns; those in `text` hold text."""
+    """Create headings of columns; the columns in `text` hold text."""
     return tuple(Head(name, name in text) for name in names)

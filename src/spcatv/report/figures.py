@@ -62,14 +62,14 @@ def figure_style() -> Iterator[None]:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure, size in inches, that is not registered with pyplot; text stays inside its edges."""
+    """Create an empty figure, size in inches, without registering it with pyplot."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def line_style(number: int) -> dict[str, Any]:
-    """Colour, mark and dashes of series `number`; neighbouring series differ in colour and mark."""
+    """Return colour, mark and dashes of series `number`; neighbouring series differ in colour and mark."""
     return {
         "color": LINE_COLOURS[number % len(LINE_COLOURS)],
         "marker": MARKERS[number % len(MARKERS)],
@@ -97,7 +97,7 @@ def mark_chosen(axes: Axes, x: float, y: float) -> None:
 
 @cache
 def colour_table(name: str) -> npt.NDArray[np.uint8]:
-    """256 colours, shape (256, 3)."""
+    """Return 256 colours of a colour map, shape (256, 3)."""
     import matplotlib
 
     colours = matplotlib.colormaps[name](np.linspace(0, 1, 256))[:, :3]
@@ -105,21 +105,21 @@ def colour_table(name: str) -> npt.NDArray[np.uint8]:
 
 
 def colour_top(loading: npt.ArrayLike) -> float:
-    """The end of the colour scale of a loading: 99 % of those that are not zero do not exceed it.
+    """Return the end of the colour scale of a loading map: the 99 % quantile of its nonzero absolute values.
 
-    A single spike therefore does not use up the colours. A loading that is zero everywhere gets 0.
+    A single spike therefore does not use up the colours. An empty map has the end 0.
     """
     values = np.asarray(loading, dtype=np.float64)
     return float(np.quantile(np.abs(values[values != 0]), 0.99)) if values.any() else 0.0
 
 
 def shared_top(components: npt.ArrayLike) -> float:
-    """The end of the colour scale that all components share: the largest of their own."""
+    """Return the end of the colour scale that all components share: the largest of their ends."""
     return max(map(colour_top, np.asarray(components)), default=0.0) or 1.0
 
 
 def svg_uri(figure: Figure) -> str:
-    """The figure as a data URI (SVG) for an `img` element, in which scripts never run.
+    """Convert a figure to a data URI (SVG) for an `img` element, in which scripts never run.
 
     Its background becomes transparent.
     """
@@ -136,7 +136,7 @@ def svg_uri(figure: Figure) -> str:
 
 
 def png_uri(pixels: npt.NDArray[np.uint8]) -> str:
-    """An array of pixels of shape (height, width, 3) as a data URI (PNG)."""
+    """Convert pixels of shape (height, width, 3) to a data URI (PNG)."""
     from matplotlib.image import imsave
 
     stream = io.BytesIO()
@@ -145,7 +145,7 @@ def png_uri(pixels: npt.NDArray[np.uint8]) -> str:
 
 
 def plot_convergence(model: Any, *, components: Sequence[int] | None = None) -> Figure:
-    """How the objective fell from one alternation to the next, and what the certificates say.
+    """Draw the convergence of the objective and the bounds on the error of the loadings.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ def component_name(*numbers: int) -> str:
 
 
 def log_axis(axis: Any) -> None:
-    """A logarithmic axis with plain labels, since these figures do not parse mathematics."""
+    """Make an axis logarithmic, with plain labels, since `text.parse_math` is off."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     set_scale = axis.axes.set_xscale if axis.axis_name == "x" else axis.axes.set_yscale
@@ -243,7 +243,7 @@ def _whole_numbers(axes: Axes, longest: int) -> None:
 
 
 def plot_variance(variance: Variance) -> Figure:
-    """Cumulative explained variance, with that of PCA as the ceiling if it is known.
+    """Draw the cumulative explained variance, with that of PCA as the upper bound if it is known.
 
     Parameters
     ----------
@@ -292,7 +292,7 @@ def plot_scores(
     group_name: str = "group",
     variable_name: str = "variable",
 ) -> Figure:
-    """The scores of the samples on one component.
+    """Draw the scores of the samples on one component.
 
     Parameters
     ----------
@@ -344,7 +344,7 @@ def plot_scores(
 
 
 def group_members(groups: Sequence[Any] | None, n_samples: int) -> list[tuple[str, IntArray]]:
-    """The samples of every group; if there are many groups, the smallest are joined as "other"."""
+    """Return the samples of every group; the smallest of many groups are joined as "other"."""
     if groups is None:
         return [("all samples", np.arange(n_samples))]
     labels = np.array([str(label) for label in groups], dtype=object)
@@ -361,14 +361,14 @@ def group_members(groups: Sequence[Any] | None, n_samples: int) -> list[tuple[st
 
 
 def shortened(text: str, length: int) -> str:
-    """The text on one line, shortened in the middle if it is longer than `length`."""
+    """Put a text on one line, and shorten it in the middle to `length` characters."""
     line = " ".join(text.split())
     half = (length - 1) // 2
     return line if len(line) <= length else f"{line[:half]}…{line[-half:]}"
 
 
 def _strips(axes: Axes, values: FloatArray, members: list[tuple[str, IntArray]]) -> None:
-    """Draw points beside each other so that they do not overlap, and the median of every strip."""
+    """Draw one strip of points per group, and its median."""
     for number, (_, rows) in enumerate(members):
         order = np.argsort(values[rows], kind="stable")
         # a fixed spread rather than a random one, so that the same data give the same picture
@@ -433,6 +433,6 @@ def plot_stability(stability: Any) -> Figure:
 
 
 def _columns(table: FloatArray) -> list[tuple[str, IntArray]]:
-    """The places of every column of a table in the concatenation of its columns."""
+    """Return the positions of every column of a table in the concatenation of its columns."""
     n_rows, n_columns = table.shape
     return [(f"{k + 1}", k * n_rows + np.arange(n_rows)) for k in range(n_columns)]

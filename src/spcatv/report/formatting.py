@@ -24,7 +24,7 @@ RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def percent(share: float, digits: int = 3, *, least: float = SMALLEST_SHARE) -> str:
-    """A share as a percentage with a few significant digits, such as "12.4 %" or "4.5 %".
+    """Write a share as a percentage with a few significant digits, such as "12.4 %" or "4.5 %".
 
     Below 10 % two digits are enough ("0.00052 %"), and a share below `least` is "less than" that. Shares that
     are nearly 1 get the decimals that tell them from 1 ("99.97 %").
@@ -44,7 +44,7 @@ def percent(share: float, digits: int = 3, *, least: float = SMALLEST_SHARE) -> 
 
 
 def p_value(p: float) -> str:
-    """A p-value with the digits that it deserves: "= 0.36", "= 0.036", "= 0.003", "< 0.001"."""
+    """Write a p-value with its relation: "= 0.36", "= 0.036", "= 0.003", "< 0.001"."""
     if math.isnan(p):
         return "–"
     if p < SMALLEST_P:
@@ -53,7 +53,7 @@ def p_value(p: float) -> str:
 
 
 def fixed(value: float, decimals: int = 2) -> str:
-    """A number with fixed decimals; what rounds to zero has no sign."""
+    """Write a number with fixed decimals, zero without a sign."""
     if math.isnan(value):
         return "–"
     rounded = round(value, decimals) + 0.0  # minus zero plus zero is zero
@@ -61,7 +61,7 @@ def fixed(value: float, decimals: int = 2) -> str:
 
 
 def number(value: float, digits: int = 3) -> str:
-    """A number with a few significant digits, without an exponent if that is readable."""
+    """Write a number with a few significant digits, without an exponent if that is readable."""
     value = float(value)
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
@@ -73,18 +73,18 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def superscript(exponent: int) -> str:
-    """An exponent in raised digits, such as ⁻⁷."""
+    """Write an exponent in raised digits, such as ⁻⁷."""
     return str(exponent).translate(RAISED)
 
 
 def quantity(size: float, unit: str) -> str:
-    """A size with its unit: "1,280 pixels", "1 pixel", "540 mm³"."""
+    """Write a size with its unit: "1,280 pixels", "1 pixel", "540 mm³"."""
     one = size == 1 and unit.endswith("s")
     return f"{size:,.0f}{SPACE}{unit[:-1] if one else unit}"
 
 
 def file_names(name: str) -> str:
-    """The name of a sample without folders; two hemispheres as in "sub-01_hemi-{L,R}_thickness.shape.gii"."""
+    """Drop the folders of a sample name, and join hemispheres as in "sub-01_hemi-{L,R}_thickness.gii"."""
     names = [os.path.basename(part) for part in name.split(PAIR)]
     if len(names) != 2 or names[0] == names[1]:
         return names[0]
@@ -100,13 +100,13 @@ def _common_start(one: str, other: str) -> str:
 
 
 def count(n: int, noun: str) -> str:
-    """A number of things: "1 region", "3 regions", "12,000 vertices"; `noun` is singular."""
+    """Write a count with its noun: "1 region", "3 regions", "12,000 vertices"; `noun` is singular."""
     plurals = {"vertex": "vertices"}
     return f"{n:,} {noun if n == 1 else plurals.get(noun, noun + 's')}"
 
 
 def ranges(numbers: Sequence[int]) -> str:
-    """Ascending numbers as text: "1, 3 to 8 and 10"."""
+    """Write ascending numbers as text: "1, 3 to 8 and 10"."""
     runs: list[list[int]] = []
     for value in numbers:
         if runs and value == runs[-1][-1] + 1:
@@ -120,7 +120,7 @@ def ranges(numbers: Sequence[int]) -> str:
 
 
 def share_above_optimum(record: ComponentDiagnostics, l2: float) -> float:
-    """Upper bound on how far the objective of a loading is above the optimum, as a share of the optimum.
+    """Bound the excess of the objective over the optimum, as a share of the optimum.
 
     With ``f = l2 (F - 1/2 ||y||^2)`` and ``F - F* <= gap``, ``(f - f*) / |f*| <= l2 gap / |f|`` because
     ``f* <= f < 0``: an empty map has the objective 0.
@@ -133,7 +133,7 @@ def share_above_optimum(record: ComponentDiagnostics, l2: float) -> float:
 def certificate(
     record: ComponentDiagnostics, l2: float, tol: float, *, refitted: bool = False, joint: bool = False
 ) -> tuple[str, ...]:
-    """Sentences that say how close a loading map is to the exact one.
+    """Describe the distance of a loading map from the exact one in sentences.
 
     `l2` is the absolute weight in its problem, `tol` the relative gap that was asked for. `refitted`: the
     loadings shown are unshrunk ones on the support of the certified ones. `joint`: a wanted sparsity was
@@ -173,7 +173,7 @@ def certificate(
 
 
 def component_sentence(sparsity: float, n_regions: int, n_tiny: int, noun: str, share: float) -> str:
-    """One sentence about a component: what it explains, and what it is made of.
+    """Describe the variance that a component explains, its regions and its zeros in one sentence.
 
     `sparsity` is the share of zeros and `share` that of the variance. `n_regions` and `n_tiny` count the
     regions above and below `SMALLEST_REGION` of the weight.
@@ -194,12 +194,12 @@ def component_sentence(sparsity: float, n_regions: int, n_tiny: int, noun: str, 
 
 
 def is_sparse(sparsity: float) -> bool:
-    """Whether a map with this share of zeros may be called sparse."""
+    """Return whether a map with this share of zeros may be called sparse."""
     return sparsity >= LEAST_SPARSE
 
 
 def plain_value(value: Any) -> str:
-    """A parameter as a short string, without the values of arrays."""
+    """Write a parameter as a short string, without the values of arrays."""
     if value is None:
         return "none"
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""The section on the images: the mask on the mean image, and how every image compares with the others."""
+"""Section about the images: the mask on the mean image, and the quality of every image."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ OF_BRAIN: dict[str, Any] = {"colors": LINE_COLOURS[4], "linewidths": 1.0, "lines
 
 @dataclass(frozen=True)
 class Quality:
-    """What the page says about the images."""
+    """Content of the section about the images."""
 
     text: str
     mask: Chart | None
@@ -59,7 +59,7 @@ class Quality:
 
 
 def quality_section(inputs: ReportInputs, views: Sequence[View]) -> Quality | None:
-    """The mask of images on their mean, and the table of quality; None for a model of an array."""
+    """Create the section about the images; None for a model of an array."""
     model = inputs.model
     if not hasattr(model, "mask_report_"):
         return None
@@ -78,7 +78,7 @@ def quality_section(inputs: ReportInputs, views: Sequence[View]) -> Quality | No
 
 
 def _remarks(quality: Sequence[Any]) -> str:
-    """Name the images that are unlike the others, have another scale, or hold the values of another one."""
+    """Name outliers, images of another scale, and repeated images."""
     outliers = [f"{fmt.file_names(image.name)} ({image.why})" for image in quality if image.outlier]
     repeats = [fmt.file_names(image.name) for image in quality if SAME in image.why]
     scaled = [fmt.file_names(image.name) for image in quality if SCALE in image.why]
@@ -98,7 +98,7 @@ def _remarks(quality: Sequence[Any]) -> str:
 
 
 def _table(quality: Sequence[Any]) -> Table:
-    """One row per image, outliers and large distances first."""
+    """List the quality of every image, outliers and large distances first."""
     ordered = sorted(quality, key=lambda image: (not image.why, -image.distance))
     rows = tuple(
         (
@@ -149,7 +149,7 @@ def _mask_chart(inputs: ReportInputs, view: VolumeView) -> Chart:
 
 
 def _box(space: Any) -> FloatArray | None:
-    """The lowest and the highest corner of the box of volumes in mm, shape (2, 3); None for other images."""
+    """Return the lowest and the highest corner of a volume in mm, shape (2, 3); None for other images."""
     if space.kind != "volume":
         return None
     corners = np.indices((2, 2, 2)).reshape(3, -1).T * np.array(space.labels.shape) - 0.5
@@ -160,7 +160,7 @@ def _box(space: Any) -> FloatArray | None:
 def plot_mask(
     index: Grid, grey: Grid | None = None, brain: Grid | None = None, box: FloatArray | None = None
 ) -> Figure:
-    """Three slices through the middle of the mask and three more axial ones, with its outline.
+    """Draw three slices through the middle of the mask and three more axial ones, with its outline.
 
     `index` is not 0 inside the mask, and `brain` inside the brain of the template, which is outlined, too.
     `grey` holds the grey values behind them, 0 where there are none. `box` holds the lowest and the highest
@@ -205,7 +205,7 @@ def _outline(
     style: Mapping[str, Any],
     tint: float = 0.0,
 ) -> None:
-    """Draw the edge of the voxels that are not 0, and tint what is inside."""
+    """Draw the edge of the nonzero voxels, and tint the inside."""
     fixed, across, up = plane
     inside, _ = slice_of(grid, grid.values > 0, position, fixed, across, up)
     if inside.any():
@@ -218,5 +218,5 @@ def _outline(
 
 
 def _centres(grid: Grid, axis: int) -> FloatArray:
-    """The centres of the voxels along an axis, with one more at either end."""
+    """Return the centres of the voxels along an axis, with one more at either end."""
     return grid.origin[axis] + grid.spacing[axis] * np.arange(-1.0, grid.values.shape[axis] + 1)

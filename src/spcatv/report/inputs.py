@@ -29,7 +29,7 @@ from spcatv.results.read import numeric
 
 
 class ReportError(ValueError):
-    """The report cannot be made from what was given; the message says what would be right.
+    """Error in the inputs of a report; the message says what to correct.
 
     Examples
     --------
@@ -67,7 +67,7 @@ class Column:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ReportInputs(Results):
-    """Everything that a report shows."""
+    """Checked inputs of a report."""
 
     title: str
     repeat: str  # command or code that repeats the fit
@@ -89,7 +89,7 @@ class ReportInputs(Results):
 
 
 def find(source: Any) -> Results:
-    """The results in a folder, or those of a fitted estimator or search."""
+    """Return the results in a folder, or those of a fitted estimator or search."""
     if isinstance(source, Results):
         return source
     if isinstance(source, (str, os.PathLike)):
@@ -118,7 +118,7 @@ def find(source: Any) -> Results:
 
 
 def _state(model: Any) -> SavedModel:
-    """What a model folder would say about a fitted estimator."""
+    """Describe a fitted estimator as its model folder would."""
     if isinstance(model, SPCATV):
         return estimator_state(model)
     state = estimator_state(model.estimator_)
@@ -182,7 +182,7 @@ def gather(
 
 
 def _mean_img(found: Results) -> Any:
-    """The mean of volumes, also outside the mask, from the results folder or the model."""
+    """Return the mean of volumes, also outside the mask, from the results folder or the model."""
     if found.mean_file is None:
         return getattr(found.model, "mean_img_", None)
     from spcatv.images.spaces.volume import read_one  # needs the extra `images`
@@ -191,7 +191,7 @@ def _mean_img(found: Results) -> Any:
 
 
 def _matrix(model: Any, data: Any, confounds: Any) -> Array:
-    """The data matrix, from an array, a Cohort, or images."""
+    """Return the data matrix of an array, a Cohort, or images."""
     if isinstance(model, SPCATV):
         return np.asarray(data)
     if hasattr(data, "preparation") and hasattr(data, "X"):
@@ -209,7 +209,7 @@ def _names(model: Any, names: Sequence[str] | None, n_samples: int) -> tuple[str
 
 
 def _column(given: Any, default: str, scores: Scores | None) -> Column | None:
-    """A column with its name, with one value per sample; a Series is matched by an index that has names."""
+    """Return a named column with one value per sample; a Series whose index has names is matched by it."""
     if given is None:
         return None
     name = str(getattr(given, "name", None) or default)
@@ -233,7 +233,7 @@ def _column(given: Any, default: str, scores: Scores | None) -> Column | None:
 
 
 def _by_index(values: Sequence[Any], index: Any, name: str, samples: Sequence[str]) -> list[Any]:
-    """Values in the order of the samples, if the index of a Series names participants or samples."""
+    """Order values as the samples, if the index of a Series names participants or samples."""
     columns = index_columns(index)
     if not columns:
         return list(values)
@@ -257,7 +257,7 @@ def _variable(column: Any, scores: Scores | None) -> Column | None:
 
 
 def _repeat(source: Any, found: Results) -> str:
-    """How to make this model again: the command if there was one, otherwise Python code."""
+    """Return the command that repeats the fit, or Python code if there was no command."""
     if found.config is not None and found.config_file is not None:
         return repeat_command(found.config_file, searched=found.selection is not None)
     model = source if hasattr(source, "get_params") else found.model
@@ -265,13 +265,13 @@ def _repeat(source: Any, found: Results) -> str:
 
 
 def repeat_command(config: Path, *, searched: bool) -> str:
-    """The command that repeats a run, from the configuration in its results folder."""
+    """Return the command that repeats a run from the configuration in its results folder."""
     command = "select" if searched else "fit"
     return f"spca-tv {command} --config {shlex.quote(str(config))} --output ANOTHER_FOLDER"
 
 
 def repeat_code(model: Any, version: str) -> str:
-    """Python code that fits an estimator again, with ``...`` for whatever has no short representation."""
+    """Return Python code that fits an estimator again, with ``...`` for values that are not short."""
     kind = type(model)
     defaults = kind().get_params(deep=False)
     arguments = ", ".join(
@@ -305,12 +305,12 @@ class Variance:
 
 
 def is_joint(model: Any) -> bool:
-    """Whether all components were fitted at once, with uncorrelated scores."""
+    """Return whether all components were fitted at once, with uncorrelated scores."""
     return model.mixing_ is not None
 
 
 def variance_of(model: Any, scores: FloatArray | None, ceiling: FloatArray | None) -> Variance:
-    """Collect what is known about the variance that a model explains.
+    """Collect the shares of the variance that the components explain.
 
     The scores of the training samples have shape (n_samples, K); the ceiling, of shape (K,), comes from
     `spcatv.decomposition.pca_bound.pca_cumulative_variance`.
@@ -342,7 +342,7 @@ def _products(model: Any, scores: npt.ArrayLike, components: FloatArray) -> Floa
 
 
 def _spanned(products: FloatArray, components: FloatArray) -> FloatArray:
-    """Sums of squares along an orthonormal basis that is extended by one loading after the other."""
+    """Return sums of squares along an orthonormal basis that is extended by one loading after the other."""
     basis = orthonormal_basis(components)
     # every basis vector is a combination of loadings, so the data are not needed
     weights = np.linalg.lstsq(components.T, basis.T, rcond=None)[0]

@@ -1,4 +1,4 @@
-"""The methods paragraph: what was done, in sentences to paste into a paper."""
+"""Methods paragraph for a paper."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PENALTIES = {"tv": "total variation", "graphnet": "squared differences of neighb
 
 
 def methods_text(inputs: ReportInputs, noun: str, relations: tuple[Relation, ...]) -> str:
-    """What was done, from what the model and its folder say; nothing is said that they do not know."""
+    """Describe the analysis as far as the model and its results folder record it."""
     sentences = (
         *_data(inputs, noun),
         *_preparation(inputs.model),
@@ -71,7 +71,7 @@ def _data(inputs: ReportInputs, noun: str) -> tuple[str, ...]:
 
 
 def _repeats(model: Any, names: Any) -> str:
-    """How many participants and runs the samples come from, if some share one."""
+    """Count the participants and runs of the samples, if samples share one."""
     if not hasattr(model, "preparation_"):
         return ""
     counted = [
@@ -94,7 +94,7 @@ def _mask(model: Any, noun: str) -> str:
 
 
 def _preparation(model: Any) -> tuple[str, ...]:
-    """What was done to the data before the fit."""
+    """Describe the preprocessing of the data."""
     found = []
     preparation = getattr(model, "preparation_", None)
     reading = getattr(preparation, "reading", None)
@@ -117,7 +117,7 @@ def _preparation(model: Any) -> tuple[str, ...]:
 
 
 def _model(model: Any) -> tuple[str, ...]:
-    """The weights, and how exactly the maps were computed."""
+    """Describe the weights of the model and the tolerance of the computation."""
     penalty = (
         PENALTIES.get(model.penalty, "a structured penalty")
         if isinstance(model.penalty, str)
@@ -159,7 +159,7 @@ def _model(model: Any) -> tuple[str, ...]:
 
 
 def _weights(model: Any) -> str:
-    """The smoothness that was asked for, and those that were used if they are lower."""
+    """Describe the requested smoothness, and the smoothness used if it is lower."""
     used = [record.smoothness for record in model.diagnostics_ if record.smoothness is not None]
     asked = f"a weight of {model.smoothness:g}"
     if all(weight == model.smoothness for weight in used):
@@ -189,7 +189,7 @@ def _selection(inputs: ReportInputs) -> tuple[str, ...]:
 
 
 def _together(inputs: ReportInputs) -> str:
-    """Which samples stayed together; empty if none did, or if that is not known.
+    """Describe the groups of samples that were not split; empty if there are none, or if this is not known.
 
     The command line treats folds, resamples and halves alike. In Python, only the folds are known.
     """
@@ -234,7 +234,7 @@ def _software(inputs: ReportInputs) -> str:
 
 
 def today() -> str:
-    """The date in words, such as "16 November 2026"; that of SOURCE_DATE_EPOCH if this is set."""
+    """Return the date, such as "16 November 2026"; SOURCE_DATE_EPOCH overrides the clock."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
     day = datetime.fromtimestamp(int(epoch), UTC) if epoch.isdigit() else datetime.now()
     return f"{day.day} {day:%B %Y}"

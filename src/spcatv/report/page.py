@@ -1,4 +1,4 @@
-"""The report: one HTML file that holds all it shows."""
+"""Report as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ LAYERS = {
 
 @dataclass(frozen=True)
 class Report:
-    """A finished report; `html` is the page.
+    """Finished report; `html` is the page.
 
     Examples
     --------
@@ -114,7 +114,7 @@ class Report:
         return path
 
     def _repr_html_(self) -> str:
-        """In a notebook, show the page in a frame of its own, which isolates its script and style."""
+        """Show the page in a notebook, in a frame that isolates its script and style."""
         source = self.html.replace("&", "&amp;").replace('"', "&quot;")
         return f'<iframe srcdoc="{source}" width="100%" height="800" title="Report"></iframe>'
 
@@ -242,7 +242,7 @@ def generate_report(
 
 
 def payload(inputs: ReportInputs, panels: Sequence[ComponentPanel], views: Sequence[View]) -> dict[str, Any]:
-    """What the script of the page draws from: views, maps, colours."""
+    """Return the views, maps and colours from which the script of the page draws."""
     components = []
     for k, panel in enumerate(panels):
         maps = {"loading": packed_map(inputs.model.components_[k])}
@@ -271,7 +271,7 @@ def _legend(name: str) -> str:
 
 @cache
 def _template() -> jinja2.Template:
-    """The page without content, compiled once."""
+    """Compile the template of the page once."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -285,7 +285,7 @@ def _template() -> jinja2.Template:
 
 
 def render(page: Any, data: dict[str, Any]) -> str:
-    """Render everything that the templates show; every string is escaped, and only its own script may run."""
+    """Render the page; strings are escaped, and the policy admits the page's own script only."""
     import jinja2
     from markupsafe import Markup
 

@@ -70,25 +70,25 @@ class Exchange:
 
 
 def runs_of(names: Sequence[str]) -> list[str] | None:
-    """The file of every sample if some file holds several volumes (``file[k]``); otherwise None."""
+    """Return the file of every sample if some file holds several volumes (``file[k]``); otherwise None."""
     files = [PAIR.join(files_of(name)) for name in names]
     return files if len(set(files)) < len(files) else None
 
 
 def volumes_of_one_file(names: Sequence[str]) -> bool:
-    """Whether all samples are volumes of a single file."""
+    """Return whether all samples are volumes of a single file."""
     runs = runs_of(names)
     return runs is not None and len(set(runs)) == 1
 
 
 def participants_of(names: Sequence[str]) -> list[str] | None:
-    """The participant of every sample, from its file name; None if some name has none, or all differ."""
+    """Return the participant of every sample by its file name; None if some name has none, or all differ."""
     people = [person for name in names if (person := entities_of(name).get("sub"))]
     return people if len(people) == len(names) and len(set(people)) < len(people) else None
 
 
 def exchange_of(names: Sequence[str], values: Sequence[Any], *, labels: bool) -> Exchange:
-    """How samples with these names are exchanged in a test of `values`, one number or label per sample.
+    """Choose units and blocks for a test of `values`, one number or label per sample, by the sample names.
 
     ========================================  ===========================================================
     samples of one participant (or run)       decision
@@ -141,7 +141,7 @@ def _firsts(numbers: IntArray) -> IntArray:
 
 
 def _is_constant(members: Sequence[str], values: Sequence[Any]) -> bool:
-    """Whether all samples of a member have the same value."""
+    """Return whether all samples of a member have the same value."""
     return len(set(zip(members, values, strict=True))) == len(set(members))
 
 

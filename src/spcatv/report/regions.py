@@ -1,4 +1,4 @@
-"""The regions of a component as a table: where each one lies, how large it is, and what it weighs."""
+"""Connected regions of a component: place, size, weight."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ class Part:
     axes: tuple[GridAxis, ...] = ()  # of a field with coordinates
 
     def place(self, feature: int) -> str:
-        """The coordinates of a feature as text, such as "lat 2.5, lon 190"; empty without coordinates."""
+        """Return the coordinates of a feature, such as "lat 2.5, lon 190"; empty if there are none."""
         cell = self.coords[feature - self.start].astype(int)
         return ", ".join(f"{axis.name} {axis.labels[k]}" for axis, k in zip(self.axes, cell, strict=False))
 
     @property
     def stop(self) -> int:
-        """The end of the features: ``start <= feature < stop``."""
+        """End of the features: ``start <= feature < stop``."""
         return self.start + len(self.coords)
 
 
 def parts_of(model: Any) -> tuple[Part, ...]:
-    """The parts of a fitted model's features, in order; together they hold every feature once."""
+    """Return the parts of a fitted model's features, in order; together they hold every feature once."""
     if not hasattr(model, "space_"):
         return (_field(model.structure_, axes_of(model)),)
     parts = [_vertices(part) for part in model.space_.vertex_sets]
@@ -82,7 +82,7 @@ def _vertices(part: VertexSet) -> Part:
 
 
 def axes_of(model: Any) -> tuple[GridAxis, ...]:
-    """The axes of the grid of a fitted model, if their coordinates are known."""
+    """Return the axes of the grid of a fitted model, if their coordinates are known."""
     axes = tuple(getattr(model, "grid_axes_", ()))
     shape = np.shape(getattr(model.structure_, "labels", ()))
     return axes if shape == tuple(len(axis.labels) for axis in axes) else ()
@@ -100,7 +100,7 @@ def _field(structure: Structure, axes: tuple[GridAxis, ...]) -> Part:
 
 
 def vertex_areas(coords: npt.ArrayLike, triangles: npt.ArrayLike) -> FloatArray:
-    """Area around every vertex of a mesh: one third of the area of each triangle that it belongs to."""
+    """Return the area of every vertex of a mesh: one third of the area of each of its triangles."""
     points, corners = np.asarray(coords, dtype=np.float64), np.asarray(triangles)
     first, second, third = (points[corners[:, k]] for k in range(3))
     areas = 0.5 * np.linalg.norm(np.cross(second - first, third - first), axis=1)
@@ -110,7 +110,7 @@ def vertex_areas(coords: npt.ArrayLike, triangles: npt.ArrayLike) -> FloatArray:
 
 @dataclass(frozen=True)
 class Cluster:
-    """A connected region of one sign."""
+    """Connected region of one sign."""
 
     part: str  # the part that it lies in: "volume", "left hemisphere", ...
     # coordinates of the largest loading in absolute value, in millimetres or as indices
@@ -143,10 +143,10 @@ def cluster_table(
     selection_frequency: npt.ArrayLike | None = None,
     found: npt.ArrayLike | None = None,
 ) -> tuple[Cluster, ...]:
-    """The connected regions of a loading of shape (P,), the heaviest first.
+    """Return the connected regions of a loading of shape (P,), the heaviest first.
 
-    `selection_frequency` tells how often each feature is selected in resampled fits, `found` how often its
-    thresholded region is found again (NaN outside all regions); both have shape (P,).
+    `selection_frequency` is the share of resampled fits that select each feature, `found` the share that find
+    its thresholded region (NaN outside all regions); both have shape (P,).
     """
     values = np.asarray(loading, dtype=np.float64)
     frequency = None if selection_frequency is None else np.asarray(selection_frequency, dtype=np.float64)
@@ -182,7 +182,7 @@ def cluster_table(
 
 
 def _on_both_sides(x: FloatArray) -> bool:
-    """Whether a good part of a region lies left, and another right, of the midline."""
+    """Return whether a region extends to both sides of the midline."""
     return bool(min((x < -MIDLINE).mean(), (x > MIDLINE).mean()) >= EITHER_SIDE)
 
 

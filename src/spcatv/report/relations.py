@@ -1,4 +1,4 @@
-"""The section about a variable and groups: effect sizes and permutation tests as tables and sentences."""
+"""Section about a variable and groups: effect sizes and permutation tests as tables and sentences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from spcatv.report.permutation import SCORES, SEED, PValues
 
 @dataclass(frozen=True)
 class Relation:
-    """What a test says: a text, a table with one row per component, and one sentence per component.
+    """Result of a test: a text, a table with one row per component, and one sentence per component.
 
     If there is no test, the text says why, and the rest is empty.
 
@@ -33,7 +33,7 @@ class Relation:
 
 
 def relations(inputs: ReportInputs) -> tuple[Relation, ...]:
-    """The tests of the variable and of the groups, as far as they were given and can be made."""
+    """Test the scores against the variable and between the groups, as far as both are given."""
     scores = inputs.scores
     if scores is None:
         return ()
@@ -71,7 +71,7 @@ def _bounds(ends: FloatArray) -> str:
 
 
 def _scaled(value: float, ends: FloatArray) -> tuple[str, str]:
-    """A difference and its interval, rounded to two digits of the interval's half width."""
+    """Round a difference and its interval to two digits of the interval's half width."""
     width = float(ends[1] - ends[0]) / 2
     if not width > 0:
         return fmt.number(value), "–"

@@ -1,4 +1,4 @@
-"""The other sections of the page: summary, variance, stability, samples, and what was run."""
+"""Sections of the page: summary, variance, stability, samples, run."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from spcatv.report.figures import plot_stability, plot_variance
 from spcatv.report.inputs import ReportInputs, is_joint
 
 MOST_SAMPLES = 2000
-# in place of a figure that says nothing of a dead component
+# Cell of a number that an empty component does not have.
 DEAD = "–"
-# columns of the summary that the penalised model does not have
+# Columns of the summary that the penalised model does not have.
 OF_TARGETS = ("Zeros wanted", "Jump", "Smoothness")
 
 
 @dataclass(frozen=True)
 class Run:
-    """What was run."""
+    """Content of the section about the run."""
 
     facts: tuple[tuple[str, str], ...]
     files: Table
@@ -36,7 +36,7 @@ class Run:
 
 
 def lead(inputs: ReportInputs, noun: str) -> str:
-    """The report in two sentences."""
+    """Summarise the report in two sentences."""
     n_components, n_features = inputs.model.components_.shape
     variance = inputs.variance
     together = float(variance.own.sum() if variance.cumulative is None else variance.cumulative[-1])
@@ -53,7 +53,7 @@ def lead(inputs: ReportInputs, noun: str) -> str:
 
 
 def warnings(inputs: ReportInputs) -> tuple[str, ...]:
-    """What a reader must know first."""
+    """Warn about empty components at the top of the page."""
     dead, found = dead_components(inputs.model), []
     for why in dict.fromkeys(dead.values()):
         numbers = [k + 1 for k, reason in dead.items() if reason == why]
@@ -65,7 +65,7 @@ def warnings(inputs: ReportInputs) -> tuple[str, ...]:
 
 
 def notes(inputs: ReportInputs, noun: str) -> tuple[str, ...]:
-    """Where the computation did not give what was asked for."""
+    """Describe where the computation did not reach the requested values."""
     found = []
     for k, record in enumerate(inputs.model.diagnostics_):
         if record.is_dead:
@@ -91,7 +91,7 @@ def notes(inputs: ReportInputs, noun: str) -> tuple[str, ...]:
 
 
 def summary(inputs: ReportInputs, panels: tuple[ComponentPanel, ...]) -> Table:
-    """One row per component."""
+    """Create the table with the figures of every component."""
     records = inputs.model.diagnostics_
     columns = {
         "Explained variance": [fmt.percent(share) for share in inputs.variance.own],
@@ -126,7 +126,7 @@ def _asked(share: float | None) -> str:
 
 
 def _asked_sentence(inputs: ReportInputs) -> str:
-    """Which components the model was asked for."""
+    """Describe the requested sparsity and smoothness, or the weights."""
     model = inputs.model
     if model.alpha is None:
         shares = ", ".join(_asked(share) for share in np.atleast_1d(model.sparsity))
@@ -139,7 +139,7 @@ def _asked_sentence(inputs: ReportInputs) -> str:
 
 
 def variance_section(inputs: ReportInputs) -> Section:
-    """The variance that the components explain, alone and together."""
+    """Create the section about the variance that the components explain."""
     variance = inputs.variance
     joint = is_joint(inputs.model)
     known = {
@@ -174,7 +174,7 @@ def variance_section(inputs: ReportInputs) -> Section:
 
 
 def stability_section(inputs: ReportInputs) -> Section | None:
-    """How well resampled fits agree."""
+    """Create the section about the agreement of resampled fits."""
     stability = inputs.stability
     if stability is None:
         return None
@@ -199,7 +199,7 @@ def stability_section(inputs: ReportInputs) -> Section | None:
 
 
 def halves_table(inputs: ReportInputs) -> Table | None:
-    """Which components both of two random halves show; one row per component."""
+    """Create the table of the agreement of random halves; one row per component."""
     if inputs.halves is None:
         return None
     columns = {
@@ -216,7 +216,7 @@ def halves_table(inputs: ReportInputs) -> Table | None:
 
 
 def samples_table(inputs: ReportInputs) -> Table | None:
-    """The scores of all samples."""
+    """Create the table of the scores of all samples."""
     scores = inputs.scores
     if scores is None:
         return None
@@ -233,7 +233,7 @@ def samples_table(inputs: ReportInputs) -> Table | None:
 
 
 def run_section(inputs: ReportInputs) -> Run:
-    """Inputs, mask, parameters, versions, and how to repeat the run."""
+    """Collect inputs, mask, parameters, versions, and the command that repeats the run."""
     model = inputs.model
     files = tuple(_files(inputs.saved.inputs))
     facts = [("Kind", type(model).__name__)]
@@ -280,7 +280,7 @@ def run_section(inputs: ReportInputs) -> Run:
 
 
 def _weights(inputs: ReportInputs) -> tuple[str, str]:
-    """The weights used: one number each, or one per component where they differ."""
+    """Return the weights used: one number each, or one per component where they differ."""
     model = inputs.model
     texts = {
         name: ", ".join(f"{weight:.6g}" for weight in np.atleast_1d(weights))
@@ -291,7 +291,7 @@ def _weights(inputs: ReportInputs) -> tuple[str, str]:
 
 
 def _parameters(inputs: ReportInputs) -> dict[str, Any]:
-    """The parameters in use, with the alphas of all components where they have one each."""
+    """Return the parameters in use, with the alpha of every component where they differ."""
     used = parameters_in_use(inputs.saved.parameters)
     if inputs.alphas is not None:
         used["alpha"] = [float(f"{alpha:.4g}") for alpha in inputs.alphas]
@@ -310,7 +310,7 @@ def _dropped(model: Any) -> str:
 
 
 def _files(inputs: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Every file that the inputs name."""
+    """Yield name, role and checksum of every input file."""
     for what, value in inputs.items():
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, Mapping) and "name" in item:

@@ -27,11 +27,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# a setting is left out of the panel if it explains less than this share of what the best one explains or, if
-# that is not known, if more than this share of its loadings are zero
+# Leave a setting out of the panel if it explains less than this share of what the best setting explains or,
+# if that is not known, if more than this share of its loadings are zero.
 LEAST_EXPLAINED = 0.1
 MOST_ZEROS = 0.995
-MOST_SETTINGS = 200  # listed, besides the chosen one
+# Rows of the table of settings, besides the chosen setting.
+MOST_SETTINGS = 200
 PARAMETERS = {
     "param_sparsity": "sparsity",
     "param_smoothness": "smoothness",
@@ -39,12 +40,12 @@ PARAMETERS = {
     "param_l1_ratio": "l1 ratio",
     "param_tv_ratio": "TV ratio",
 }
-# range of significant digits of the held-out errors: as many as are needed to tell the settings apart
+# Significant digits of the held-out errors.
 DIGITS = range(4, 10)
 
 
 def selection_section(selection: Selection) -> Section:
-    """The settings that were compared, and the choice among them."""
+    """Create the section about the settings that were compared and the choice among them."""
     shown = _columns(selection)
     n_settings = len(selection.columns["mean_test_error"])
     best = selection.best_index
@@ -65,7 +66,7 @@ def selection_section(selection: Selection) -> Section:
 
 
 def _picture(selection: Selection, chosen: str) -> Chart:
-    """Error against stability; for a grid over alpha, with its many settings, both over alpha."""
+    """Draw error against stability, or both against alpha for a grid over alpha."""
     n_settings = len(selection.columns["mean_test_error"])
     if has_trade(selection.columns):
         return chart(
@@ -82,7 +83,7 @@ def _picture(selection: Selection, chosen: str) -> Chart:
 
 
 def rule_sentence(selection: Selection) -> str:
-    """What the rule that chose the setting means; empty if the rule is not known."""
+    """Explain the rule that chose the setting; empty if the rule is not known."""
     if selection.rule == "paper":
         least = (
             ""
@@ -106,7 +107,7 @@ def rule_sentence(selection: Selection) -> str:
 
 
 def _columns(selection: Selection) -> dict[str, list[str]]:
-    """The columns of the table as strings, by their headings."""
+    """Return the columns of the table as strings, by their headings."""
     known = selection.columns
     shown = {
         title: [setting_value(value) for value in known[name]]
@@ -133,7 +134,7 @@ def _percent(share: float) -> str:
 
 
 def distinct(values: FloatArray) -> list[str]:
-    """Numbers with as many significant digits as are needed to tell them apart, within `DIGITS`."""
+    """Write numbers with as many significant digits as distinguish them, within `DIGITS`."""
     finest = _texts(values, DIGITS[-1])
     n_distinct = len(set(finest))
     return next((texts for n in DIGITS if len(set(texts := _texts(values, n))) == n_distinct), finest)
@@ -144,7 +145,7 @@ def _texts(values: FloatArray, digits: int) -> list[str]:
 
 
 def setting_value(value: Any) -> str:
-    """A value of a setting as a short string; one alpha per component is a list, or a string "0.1,0.2"."""
+    """Write a value of a setting; one alpha per component is a list, or a string "0.1,0.2"."""
     parts: Sequence[Any] = value.split(",") if isinstance(value, str) else np.atleast_1d(value).tolist()
     numbers = numeric(parts)
     if numbers is None:
@@ -237,7 +238,7 @@ def _plot_selection(columns: Mapping[str, Any], best_index: int | None) -> Figur
 def _limit_to_models(
     axes: Axes, columns: Mapping[str, Any], error: FloatArray, best_index: int | None
 ) -> None:
-    """Leave settings that explain next to nothing above the panel: they would squeeze the others."""
+    """Leave settings that explain next to nothing above the panel, so that it stays readable."""
     explained = numeric(columns.get("mean_test_explained", ()))
     zeros = numeric(columns.get("mean_sparsity", ()))
     if explained is not None and len(explained) == len(error) and np.isfinite(explained).any():
@@ -259,7 +260,7 @@ def _limit_to_models(
 
 
 def setting_lines(columns: Mapping[str, Any], n_settings: int) -> dict[str, IntArray]:
-    """Groups of settings that differ only in sparsity or alpha, by their smoothness or their ratios."""
+    """Group settings that differ only in sparsity or alpha, by their smoothness or their ratios."""
     fixed = {"smoothness": "smoothness", "l1_ratio": "l1", "tv_ratio": "TV"}
     found: dict[str, list[int]] = {}
     for k in range(n_settings):
@@ -340,7 +341,7 @@ def plot_trade(results: Any, *, best_index: int | None = None) -> Figure:
 def _draw_line(
     axes: Axes, error: FloatArray, dice: FloatArray, near: BoolArray, number: int, label: str
 ) -> None:
-    """A line with filled marks where `near` is true, and hollow ones elsewhere."""
+    """Draw a line with filled marks where `near` is true, and hollow marks elsewhere."""
     style = line_style(number)
     colour = style["color"]
     axes.plot(error, dice, color=colour, linewidth=1.2, alpha=0.6)
@@ -368,7 +369,7 @@ def _draw_numbers(
 
 
 def has_trade(columns: Mapping[str, Any]) -> bool:
-    """Whether a table of settings holds what `plot_trade` draws."""
+    """Return whether a table of settings has the columns that `plot_trade` draws."""
     names = ("param_sparsity", "param_smoothness", "mean_test_error", "mean_dice")
     known = [numeric(columns.get(name, ())) for name in names]
     return all(values is not None and len(values) > 0 and np.isfinite(values).any() for values in known)
@@ -382,7 +383,7 @@ def _column(columns: Mapping[str, Any], name: str) -> FloatArray:
 
 
 def _near_the_lowest(columns: Mapping[str, Any], error: FloatArray) -> BoolArray:
-    """Settings whose explained share is within one standard error of that of the lowest error."""
+    """Return the settings whose explained share is within one standard error of that of the lowest error."""
     explained, spread = (
         numeric(columns.get(name, ())) for name in ("mean_test_explained", "se_test_explained")
     )
@@ -393,7 +394,7 @@ def _near_the_lowest(columns: Mapping[str, Any], error: FloatArray) -> BoolArray
 
 
 def curve_section(curve: ComponentCurve | None, n_chosen: int) -> Section | None:
-    """The curve with the choice in words; None if the number of components was given."""
+    """Create the section about the number of components; None if the number was given."""
     if curve is None:
         return None
     rows = tuple(
@@ -413,7 +414,7 @@ def curve_section(curve: ComponentCurve | None, n_chosen: int) -> Section | None
 
 
 def plot_curve(curve: ComponentCurve, n_chosen: int) -> Figure:
-    """Explained share of held-out samples against the number of components."""
+    """Draw the explained share of held-out samples against the number of components."""
     with figure_style():
         figure = new_figure(4.6, 3.2)
         axes = figure.subplots()

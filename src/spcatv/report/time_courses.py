@@ -29,7 +29,7 @@ VOLUME = re.compile(r"\[(\d+)\]$")
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """The samples of one file, in the order of its volumes."""
+    """Samples of one file, in the order of its volumes."""
 
     name: str
     samples: IntArray
@@ -45,7 +45,7 @@ class TimeCourses:
 
 
 def runs(names: Sequence[str]) -> tuple[Run, ...]:
-    """The files that hold enough volumes (samples named ``file[k]``) for a spectrum."""
+    """Return the files with enough volumes (samples named ``file[k]``) for a spectrum."""
     found: dict[str, list[tuple[int, int]]] = {}
     for sample, name in enumerate(names):
         place = VOLUME.search(name)
@@ -59,7 +59,7 @@ def runs(names: Sequence[str]) -> tuple[Run, ...]:
 
 
 def spectra(scores: FloatArray, found: Sequence[Run], step: float) -> tuple[FloatArray, FloatArray]:
-    """Power spectra of the scores (n_samples, K) by Welch's method, each with area one.
+    """Compute power spectra of the scores (n_samples, K) by Welch's method, each with area one.
 
     Returns the frequencies (F,) and the power (n_runs, K, F). A `step` between volumes in seconds gives a
     frequency axis in Hz, 1 gives cycles per volume. Segments are as long as the shortest run, and at most 256
@@ -77,7 +77,7 @@ def spectra(scores: FloatArray, found: Sequence[Run], step: float) -> tuple[Floa
 
 
 def time_courses(inputs: ReportInputs) -> TimeCourses | None:
-    """The section about time; None if the samples are not volumes of images."""
+    """Create the section about time courses; None if the samples are not volumes of images."""
     if inputs.scores is None or not hasattr(inputs.model, "preparation_"):
         return None
     found = runs(inputs.scores.names)
@@ -126,14 +126,14 @@ def _lengths(found: Sequence[Run]) -> str:
 
 
 def _lag_one(values: FloatArray, found: Sequence[Run]) -> float:
-    """Correlation of every volume's score with the next one's, within runs; 0 for constant scores."""
+    """Correlate the scores of neighbouring volumes within runs; 0 for constant scores."""
     series = [values[run.samples] - values[run.samples].mean() for run in found]
     total = sum(float(line @ line) for line in series)
     return sum(float(line[1:] @ line[:-1]) for line in series) / total if total > 0 else 0.0
 
 
 def run_labels(names: Sequence[str]) -> list[str]:
-    """Short names of runs: the entities in which their file names differ, otherwise the file names."""
+    """Shorten names of runs to the entities in which the file names differ, or to the file names."""
     columns = entity_columns(names)
     differing = {key: cells for key, cells in columns.items() if len(set(cells)) > 1}
     labels = [
@@ -157,7 +157,7 @@ def plot_time_course(
     power: FloatArray,
     component: int,
 ) -> Figure:
-    """The scores of one component over time, one line per run, and their power spectrum.
+    """Draw the scores of one component over time, one line per run, and their power spectrum.
 
     `values` has shape (n_samples,), `power` (n_runs, F); `step` is in seconds, or None if it is not known.
     """

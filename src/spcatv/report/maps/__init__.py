@@ -1,4 +1,4 @@
-"""Component maps as figures (matplotlib), and the views that go with a model."""
+"""Component maps: figures (matplotlib), and the views of a model for the page."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def plot_components(
 
 
 def views_of(model: Any, background: str | os.PathLike[str] | None = None) -> tuple[View, ...]:
-    """The views of a fitted model: one, or two if it has both surfaces and voxels."""
+    """Return the views of a fitted model: one, or two if it has both surfaces and voxels."""
     mean = mean_image(model)
     if not hasattr(model, "space_"):
         structure = model.structure_
@@ -85,5 +85,5 @@ def views_of(model: Any, background: str | os.PathLike[str] | None = None) -> tu
 
 
 def _says_sides(header: Any) -> bool:
-    """Whether a NIfTI header says how the axes lie in space; spaces without a header always know."""
+    """Return whether a NIfTI header orients the axes in space; spaces without a header always do."""
     return header is None or bool(header["sform_code"] or header["qform_code"])

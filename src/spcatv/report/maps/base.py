@@ -1,7 +1,4 @@
-"""What every view of a model answers for itself: its figure, its data for the browser, its words on the page.
-
-The views are in `spcatv.report.maps.volume`, `spcatv.report.maps.surface` and `spcatv.report.maps.field`.
-"""
+"""Base class of the map viewers, and the packing of arrays for the browser."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ IMAGE_WIDTH = 4.4
 
 @dataclass(frozen=True)
 class ViewFrame:
-    """What the page says about a view; the script draws the picture itself."""
+    """Description of a view for the template of the page."""
 
     kind: str
     name: str
@@ -43,7 +40,7 @@ class ViewFrame:
 
 
 class View(ABC):
-    """A picture of features in their places.
+    """Picture of features in their places.
 
     `kind` names it for the script and the style sheet of the page. In a figure, `n_panels` panels side by
     side, each of width over height `aspect`, show one component.
@@ -59,18 +56,18 @@ class View(ABC):
 
     @abstractmethod
     def payload(self) -> dict[str, Any]:
-        """What the script of the page draws from."""
+        """Return the data from which the script of the page draws."""
 
     @abstractmethod
     def frame(self) -> ViewFrame:
-        """What the page says about the view."""
+        """Return the description of the view for the page."""
 
     @abstractmethod
     def draw(self, panels: Sequence[Axes], loading: FloatArray, norm: Normalize) -> None:
         """Draw a loading of shape (P,) into `n_panels` panels."""
 
     def is_blank(self, loading: FloatArray) -> bool:
-        """Whether a loading is zero at every feature that the view shows."""
+        """Return whether a loading is zero at every feature that the view shows."""
         return not loading.any()
 
     def figure(self, views: Sequence[View], loadings: FloatArray, numbers: Sequence[int]) -> Figure:
@@ -122,20 +119,20 @@ def _name_row(axes: Axes, name: str, *, above: bool) -> None:
 
 
 def packed(array: Array) -> str:
-    """The bytes of an array, little-endian and in C order, compressed with zlib and encoded in base64."""
+    """Compress the bytes of an array (little-endian, C order) with zlib, and encode them in base64."""
     plain = np.ascontiguousarray(array)
     plain = plain.astype(plain.dtype.newbyteorder("<"), copy=False)
     return base64.b64encode(zlib.compress(plain.tobytes(), 9)).decode("ascii")
 
 
 def packed_steps(array: Array) -> str:
-    """Integers as differences from one to the next, which compress far better for long runs."""
+    """Pack integers as differences from one to the next, which compress far better for long runs."""
     values = np.ascontiguousarray(array, dtype=np.int32).ravel()
     return packed(np.diff(values, prepend=np.int32(0)).astype(np.int32))
 
 
 def packed_map(values: npt.ArrayLike) -> dict[str, Any]:
-    """A map as packed 16-bit multiples of a step; zeros stay zero, and nothing else becomes zero.
+    """Pack a map as 16-bit multiples of a step; zeros stay zero, and nothing else becomes zero.
 
     Values above half a step are off by at most half a step.
     """

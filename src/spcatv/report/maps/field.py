@@ -1,4 +1,4 @@
-"""Fields of one and two dimensions, and features without a place: images and lines."""
+"""Views of one- and two-dimensional fields and of features without a place."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class ImageView(View):
-    """A two-dimensional field."""
+    """Image of a two-dimensional field."""
 
     # number of the feature at a cell, counted from 1; 0 outside the mask, shape (n_rows, n_columns)
     index: IntArray
@@ -33,17 +33,17 @@ class ImageView(View):
 
     @property
     def aspect(self) -> float:  # type: ignore[override]
-        """That of the field, within limits."""
+        """Width over height of the field, within limits."""
         n_rows, n_columns = self.index.shape
         return float(np.clip(n_columns / n_rows, 0.3, 4))
 
     def payload(self) -> dict[str, Any]:
-        """The feature at every cell, and the names of rows and columns."""
+        """Return the feature at every cell, and the names of rows and columns."""
         shape = list(self.index.shape)
         return {"kind": self.kind, "shape": shape, "index": packed_steps(self.index), "axes": self.axes}
 
     def frame(self) -> ViewFrame:
-        """A picture whose greys need an explanation."""
+        """Return the frame, which explains the greys."""
         return ViewFrame(self.kind, "Image", "Dark grey: outside the mask. Light grey: zero.")
 
     def draw(self, panels: Sequence[Axes], loading: FloatArray, norm: Normalize) -> None:
@@ -57,7 +57,7 @@ class ImageView(View):
 
 @dataclass(frozen=True, eq=False)
 class LineView(View):
-    """Features along a line."""
+    """Line plot of features."""
 
     positions: IntArray  # the place of each feature, shape (P,)
     joined: bool  # whether neighbours on the line are neighbours in the model
@@ -68,7 +68,7 @@ class LineView(View):
     n_panels = 1
 
     def payload(self) -> dict[str, Any]:
-        """Positions and names of the features."""
+        """Return positions and names of the features."""
         return {
             "kind": self.kind,
             "positions": packed_steps(self.positions),
@@ -78,7 +78,7 @@ class LineView(View):
         }
 
     def frame(self) -> ViewFrame:
-        """A line explains itself."""
+        """Return the frame; a line needs no caption."""
         return ViewFrame(self.kind, "Line", "")
 
     def draw(self, panels: Sequence[Axes], loading: FloatArray, norm: Normalize) -> None:
@@ -109,7 +109,7 @@ class LineView(View):
 
 
 def flat_view(structure: Any, names: tuple[str, ...], axes: tuple[GridAxis, ...] = ()) -> View:
-    """The view of features that are neither in a brain nor in three dimensions; a grid knows their places.
+    """Return the view of features that are neither in a brain nor in three dimensions.
 
     With coordinates, an image has north, or the largest coordinate, on top, and east on the right.
     """
@@ -126,7 +126,7 @@ def flat_view(structure: Any, names: tuple[str, ...], axes: tuple[GridAxis, ...]
 
 
 def _map_view(index: IntArray, down: GridAxis, across: GridAxis) -> ImageView:
-    """A field with coordinates, turned so that they rise upwards and to the right."""
+    """Turn a field so that its coordinates rise upwards and to the right."""
     if down.kind == "longitude" or across.kind == "latitude":
         index, down, across = index.T, across, down
     rows = slice(None, None, -1 if down.direction > 0 else 1)

@@ -1,4 +1,4 @@
-"""Hemispheres: triangles in space, and the vertices that are features."""
+"""View of cortical surfaces."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PRESETS = ("left outside", "left inside", "right outside", "right inside", "top"
 
 @dataclass(frozen=True, eq=False)
 class SurfaceView(View):
-    """One or two hemispheres."""
+    """One or two hemispheres, to be turned in the browser."""
 
     hemispheres: tuple[VertexSet, ...]
 
@@ -34,15 +34,15 @@ class SurfaceView(View):
 
     @property
     def n_panels(self) -> int:
-        """Every hemisphere is seen from outside and from inside."""
+        """Number of panels: outside and inside of every hemisphere."""
         return 2 * len(self.hemispheres)
 
     def payload(self) -> dict[str, Any]:
-        """The meshes, and the vertices that are features."""
+        """Return the meshes, and the vertices that are features."""
         return {"kind": self.kind, "hemispheres": [_payload(side) for side in self.hemispheres]}
 
     def frame(self) -> ViewFrame:
-        """The directions from which the hemispheres can be seen."""
+        """Return the frame, with the directions from which the hemispheres can be seen."""
         present = {side.hemi for side in self.hemispheres}
         presets = tuple(
             name for name in PRESETS if not name.startswith(("left", "right")) or name.split()[0] in present
@@ -50,7 +50,7 @@ class SurfaceView(View):
         return ViewFrame(self.kind, "Surface", "Dark grey: outside the mask.", presets=presets)
 
     def is_blank(self, loading: FloatArray) -> bool:
-        """Whether a loading is zero on all hemispheres."""
+        """Return whether a loading is zero on all hemispheres."""
         return not any(loading[side.start : side.stop].any() for side in self.hemispheres)
 
     def draw(self, panels: Sequence[Axes], loading: FloatArray, norm: Normalize) -> None:
@@ -66,7 +66,7 @@ class SurfaceView(View):
 
 
 def _payload(side: VertexSet) -> dict[str, Any]:
-    """Positions to 1/65535 of the extent, and triangles as differences."""
+    """Pack positions to 1/65535 of the extent, and triangles as differences."""
     coords = side.mesh.coords
     low, high = coords.min(axis=0), coords.max(axis=0)
     step = np.maximum((high - low) / FINEST, 1e-9)
@@ -118,7 +118,7 @@ def _draw_hemisphere(
 
 
 def _face_colours(values: FloatArray, table: Colormap, norm: Normalize) -> FloatArray:
-    """Colours of triangles by the mean of their corners; grey where all corners are zero."""
+    """Colour triangles by the mean of their corners, or grey where all corners are zero."""
     means = values.mean(axis=1)
     colours = np.asarray(table(norm(means)), dtype=np.float64)
     colours[(values == 0).all(axis=1), :3] = 0.82

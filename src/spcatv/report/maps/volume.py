@@ -1,4 +1,4 @@
-"""Voxels: on a grid along x, y and z, over a background picture."""
+"""View of volumes: three slices over a background image."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ ENDS = {"Sagittal": ("P", "A"), "Coronal": ("L", "R"), "Axial": ("L", "R")}
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """A grid along the axes of space."""
+    """Values on a grid along the axes of space."""
 
     origin: FloatArray  # centre of the first voxel, shape (3,)
     spacing: FloatArray  # sides of a voxel, positive, shape (3,)
     values: Array  # shape (n_x, n_y, n_z)
 
     def packed(self, values: str) -> dict[str, Any]:
-        """The grid for the script of the page; `values` are packed."""
+        """Return the grid for the script of the page; `values` are packed."""
         return {
             "origin": self.origin.tolist(),
             "spacing": self.spacing.tolist(),
@@ -51,7 +51,7 @@ class Grid:
 
 @dataclass(frozen=True, eq=False)
 class VolumeView(View):
-    """Three slices through voxels."""
+    """Three slices through a volume."""
 
     start: int  # the features start:stop are the voxels
     stop: int
@@ -66,7 +66,7 @@ class VolumeView(View):
     n_panels = 3
 
     def payload(self) -> dict[str, Any]:
-        """The feature at every voxel, and the background."""
+        """Return the feature at every voxel, and the background."""
         back = self.background
         return {
             "kind": self.kind,
@@ -78,7 +78,7 @@ class VolumeView(View):
         }
 
     def frame(self) -> ViewFrame:
-        """The directions of the slices, and what is behind the map."""
+        """Return the frame, with the directions of the slices and the name of the background."""
         names = tuple(ENDS) if self.anatomical else ("Along i", "Along j", "Along k")
         sides = " Left is left (L)." if self.anatomical else ""
         if not self.sides_known:
@@ -88,7 +88,7 @@ class VolumeView(View):
         return ViewFrame(self.kind, "Slices", f"{behind}{sides}".strip(), planes=names, ends=ends)
 
     def is_blank(self, loading: FloatArray) -> bool:
-        """Whether a loading is zero at all voxels."""
+        """Return whether a loading is zero at all voxels."""
         return not loading[self.start : self.stop].any()
 
     def draw(self, panels: Sequence[Axes], loading: FloatArray, norm: Normalize) -> None:
@@ -128,7 +128,7 @@ def volume_view(
     background: str | os.PathLike[str] | None = None,
     sides_known: bool = True,
 ) -> VolumeView:
-    """The view of a brain's voxels.
+    """Return the view of a brain's voxels.
 
     `voxels` (n, 3) are the voxels of the features from `start` on, and `mean` (n,) is the mean image. The
     background is a path, "template" or "mean"; None is the MNI152 template if the voxels lie in its brain,
@@ -151,14 +151,14 @@ def volume_view(
 
 
 def field_view(structure: Any, mean: FloatArray) -> VolumeView:
-    """The view of a three-dimensional field that is not a brain."""
+    """Return the view of a three-dimensional field that is not a brain."""
     voxels = np.argwhere(structure.labels != 0)
     index = index_grid(voxels, np.diag([*(1 / np.asarray(structure.axis_weights)), 1.0]))
     return VolumeView(0, len(voxels), index, mean_grid(index, mean), "mean of the data", anatomical=False)
 
 
 def index_grid(voxels: IntArray, affine: FloatArray) -> Grid:
-    """Features by position, on a grid along the axes of space.
+    """Place the numbers of the features on a grid along the axes of space.
 
     A grid that is parallel to the axes keeps its voxels, whatever the order and direction of its axes. For an
     oblique grid, every point shows the voxel that it lies in.
@@ -183,9 +183,9 @@ def index_grid(voxels: IntArray, affine: FloatArray) -> Grid:
 
 
 def mean_image(model: Any) -> FloatArray:
-    """The mean of the images of a fitted model in their own units, shape (n_features,).
+    """Return the mean of the images of a fitted model in their units, shape (n_features,).
 
-    Zero if every run was centred while it was read: what is left is rounding errors.
+    It is zero if every run was centred while it was read, except for rounding errors.
     """
     preparation = getattr(model, "preparation_", None)
     mean = np.asarray(model.mean_, dtype=np.float64)
@@ -197,7 +197,7 @@ def mean_image(model: Any) -> FloatArray:
 
 
 def mean_grid(index: Grid, mean: FloatArray) -> Grid | None:
-    """Grey values of the mean image; None if it is constant."""
+    """Return grey values of the mean image; None if it is constant."""
     low, high = float(mean.min()), float(mean.max())
     if not high > low:
         return None
@@ -227,7 +227,7 @@ def _image(file: str | os.PathLike[str], coords: FloatArray) -> Grid:
 
 
 def _sampled(image: Any, coords: FloatArray | None) -> Grid:
-    """An image resampled to a 2 mm grid along the axes, around `coords` or around all bright voxels."""
+    """Resample an image to a 2 mm grid along the axes, around `coords` or around all bright voxels."""
     from scipy.ndimage import map_coordinates
 
     values = np.asarray(image.dataobj, dtype=np.float32)
@@ -246,7 +246,7 @@ def _sampled(image: Any, coords: FloatArray | None) -> Grid:
 
 
 def whole_grid(image: Any) -> Grid | None:
-    """Grey values of a mean image in its whole box, 1 to 255, and 0 where it has no value.
+    """Return grey values of a mean image in its whole box: 1 to 255, and 0 where it has no value.
 
     The darkest and the brightest half percent of the values are cut, and voxels of a large image are skipped.
     None if the image is constant.
@@ -266,7 +266,7 @@ def whole_grid(image: Any) -> Grid | None:
 def slice_of(
     grid: Grid, values: Array, position: FloatArray, fixed: int, across: int, up: int
 ) -> tuple[Array, tuple[float, float, float, float]]:
-    """A slice with `up` along its rows, and the place of its edges."""
+    """Return a slice with `up` along its rows, and the coordinates of its edges."""
     place = int(np.round((position[fixed] - grid.origin[fixed]) / grid.spacing[fixed]))
     low = grid.origin - grid.spacing / 2
     high = low + grid.spacing * grid.values.shape
