@@ -40,7 +40,7 @@ class Comparison:
     first: str
     second: str
     error: PairedTest
-    dice: PairedTest
+    dice: PairedTest | None  # None for a single pair
     mse: PairedTest | None
 
 
@@ -49,11 +49,16 @@ def compare(first: Scores, second: Scores) -> Comparison:
     mse = None
     if first.mses is not None and second.mses is not None:
         mse = paired_t_test(first.mses.mean(axis=1), second.mses.mean(axis=1))
+    dice = None
+    if len(first.dice) > 1:
+        dice = sign_flip_test(
+            first.dice.mean(axis=1), second.dice.mean(axis=1), n_permutations=N_PERMUTATIONS
+        )
     return Comparison(
         first.label,
         second.label,
         error=paired_t_test(first.errors, second.errors),
-        dice=sign_flip_test(first.dice.mean(axis=1), second.dice.mean(axis=1), n_permutations=N_PERMUTATIONS),
+        dice=dice,
         mse=mse,
     )
 

@@ -98,8 +98,6 @@ def paired_t_test(
     _check_alternative(alternative)
     difference = _differences(first, second)
     n = len(difference)
-    if n < 2:
-        raise ValueError(f"a paired t-test needs at least two pairs, got {n}")
     if not 0 <= held_out < 1:
         raise ValueError(f"held_out must be at least 0 and less than 1, got {held_out!r}")
     mean = float(difference.mean())
@@ -131,7 +129,7 @@ def sign_flip_test(
     Parameters
     ----------
     first, second : array-like of shape (n,)
-        Values of the two methods, in the same order.
+        Values of the two methods, in the same order; at least two pairs.
     n_permutations : int, default=1000
         Number of random sign patterns; the paper uses 1000.
     alternative : {"two-sided", "less", "greater"}, default="two-sided"
@@ -193,10 +191,12 @@ def _check_alternative(alternative: Any) -> None:
 
 def _differences(first: npt.ArrayLike, second: npt.ArrayLike) -> FloatArray:
     one, other = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
-    if one.ndim != 1 or one.shape != other.shape or one.size == 0:
+    if one.ndim != 1 or one.shape != other.shape:
         raise ValueError(
             f"paired values must be two vectors of the same length, got shapes {one.shape} and {other.shape}"
         )
+    if one.size < 2:
+        raise ValueError(f"a paired test needs at least two pairs, got {one.size}")
     if not (np.isfinite(one).all() and np.isfinite(other).all()):
         raise ValueError("paired values must be finite; leave out pairs with a missing value")
     return one - other

@@ -68,7 +68,7 @@ def test_features_that_rise_and_fall_together_are_told_from_copies():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((30, 1)) + 1e-9 * rng.standard_normal((30, 60))
     with pytest.warns(
-        SparsityWarning, match=r"within tol=1e-06, because nearly all.*--regress-global.*lower tol"
+        SparsityWarning, match=r"within tol=1e-06, because nearly all.*global_signal.*lower tol"
     ):
         SPCATV(1, structure=(60,)).fit(X)
 

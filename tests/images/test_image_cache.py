@@ -310,7 +310,7 @@ def test_surfaces_by_way_of_the_cache(thickness, tmp_path, on_disk):
 
 
 def test_a_matrix_without_room_is_refused_before_anything_is_read(cohort, mask, tmp_path, unzipped):
-    with pytest.raises(ImageError, match=r"\(12 x 60, 2\.88 kB\) does not fit into 3 kB.*--cache"):
+    with pytest.raises(ImageError, match=r"\(12 x 60, 2\.88 kB\) does not fit into 3 kB.*cache="):
         read_cohort(cohort, mask=mask, memory_limit=3_000)
     with pytest.raises(ValueError, match="memory_limit=3 kB is too small for 60 features"):
         read_cohort(cohort, mask=mask, memory_limit=3_000, cache=tmp_path / "cache")

@@ -60,7 +60,7 @@ def runs():
 
 def test_runs_are_standardised_by_default_and_it_is_said(runs):
     images = [as_image(X) for X in runs]
-    with pytest.warns(RunWarning, match=r"2 of 2 images are runs.*--no-standardize-runs") as caught:
+    with pytest.warns(RunWarning, match=r"2 of 2 images are runs.*standardize_runs=False") as caught:
         cohort = read_cohort(images, mask=MASK)
     assert len([one for one in caught if one.category is RunWarning]) == 1
     expected = np.concatenate([(X - X.mean(axis=0)) / X.std(axis=0, ddof=1) for X in runs])
@@ -188,7 +188,7 @@ def test_rounding_errors_are_no_signal(runs):
 
 def test_what_cannot_be_cleaned_is_refused_before_it_is_read(runs, monkeypatch):
     monkeypatch.setattr("spcatv.images.dataset.read_matrix", None)
-    with pytest.raises(ImageError, match=r"image 2: is a single volume.*--no-standardize-runs"):
+    with pytest.raises(ImageError, match=r"image 2: is a single volume.*standardize_runs=False"):
         read([as_image(runs[0]), as_image(runs[1][:1])], standardize_runs=True)
     with pytest.raises(ImageError, match="image 1: does not state the time"):
         read(as_image(runs[0], 0), standardize_runs=True, low_pass=0.1)
@@ -213,7 +213,7 @@ def test_more_confounds_than_volumes_are_refused(runs):
 def test_time_between_volumes(runs, t_r, unit, found):
     image = as_image(runs[0], t_r, unit)
     if found is None:
-        with pytest.raises(ImageError, match=r"image 1: does not state the time.*--t-r"):
+        with pytest.raises(ImageError, match=r"image 1: does not state the time.*t_r="):
             read(image, high_pass=0.01, standardize_runs=True)
         return
     expected = clean(runs[0].astype(float), detrend=False, high_pass=0.01, t_r=found)

@@ -412,3 +412,10 @@ def test_the_page_of_centred_runs_compares_deviations(line, centred_runs):
         line.model, data=X, names=names, variable=Column("age", np.repeat(np.arange(10.0), 60))
     ).html
     assert "Correlation of the standard deviations of the scores in each run with age" in html
+
+
+def test_rows_of_an_array_are_no_volumes_of_a_run():
+    rng = np.random.default_rng(0)
+    scores, variable = rng.standard_normal((12, 2)), np.arange(12.0)
+    assert isinstance(correlations(scores, [f"run.nii.gz[{k}]" for k in range(12)], variable), str)
+    assert not isinstance(correlations(scores, [f"X.npy[{k}]" for k in range(12)], variable), str)

@@ -126,11 +126,11 @@ def test_centred_runs_have_a_mean_image_and_values_from_a_cache_have_none(tmp_pa
         values[1:5, 1:6, 1:5] = 100 + rng.standard_normal((4, 5, 4, 9))
         files.append(tmp_path / f"run-{number}.nii.gz")
         nib.save(nib.Nifti1Image(values, np.eye(4)), files[-1])
-    asked = {"n_components": 1, "standardize_runs": True, "memory": str(tmp_path / "cache")}
+    asked = {"n_components": 1, "standardize_runs": True}
     model = ImageSPCATV(**asked).fit(files)
     assert np.allclose(model.mean_img_.get_fdata()[model.mask_img_.get_fdata() > 0], 100, atol=1)
     assert "on the mean image" in generate_report(model).html
-    again = ImageSPCATV(**asked).fit(files)
+    again = ImageSPCATV(**asked, cache=str(tmp_path / "cache")).fit(files)
     assert again.mean_img_ is None
     html = generate_report(again).html
     assert "alone: there is no mean image" in html or "on the MNI152 template" in html

@@ -64,7 +64,7 @@ def test_what_is_done_is_kept_and_the_rest_done_again(pools):
 
 def test_workers_that_die_again_are_an_error(pools):
     pools.append(FragilePool(4))
-    died = pytest.raises(RuntimeError, match=r"died twice, when 3 and when 7 of 8 .*--n-jobs")
+    died = pytest.raises(RuntimeError, match=r"died twice, when 3 and when 7 of 8 .*n_jobs")
     with workers(2) as pool, pytest.warns(LostWorkerWarning), died:
         list(pool.run(lambda number: number, [(n,) for n in range(8)]))
 

@@ -6,6 +6,7 @@ are averaged, and which of the resulting units may be exchanged.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -69,8 +70,14 @@ class Exchange:
         return _firsts(self.unit)
 
 
+# Name of a sample that is a row of an array: such rows are no volumes of a run.
+ARRAY_ROW = re.compile(r"\.(npy|npz|csv|tsv)\[\d+\]$")
+
+
 def runs_of(names: Sequence[str]) -> list[str] | None:
-    """Return the file of every sample if some file holds several volumes (``file[k]``); otherwise None."""
+    """Return the file of every sample if some image file holds several volumes (``file[k]``), else None."""
+    if any(ARRAY_ROW.search(name) for name in names):
+        return None
     files = [PAIR.join(files_of(name)) for name in names]
     return files if len(set(files)) < len(files) else None
 
