@@ -64,8 +64,8 @@ def test_two_settings_point_to_the_third(data):
     residual, model = _residual(data, target), _model(alphas[2])
     aim = target.fitted[1]
     aim_y = model.problem(residual, aim.u).y
-    near = WarmStart(last.fitted).start(1, residual, model.weights.l2)
-    straight = WarmStart(last.fitted, older.fitted, 1.0).start(1, residual, model.weights.l2)
+    near = WarmStart(last.fitted).component_start(1, residual, model.weights.l2)
+    straight = WarmStart(last.fitted, older.fitted, 1.0).component_start(1, residual, model.weights.l2)
     assert np.linalg.norm(near.v - aim.v) <= 0.02 * np.linalg.norm(aim.v)
     assert np.linalg.norm(near.y - aim_y) <= 1e-4 * np.linalg.norm(aim_y)
     assert np.linalg.norm(straight.v - aim.v) <= 0.2 * np.linalg.norm(near.v - aim.v)
@@ -77,16 +77,16 @@ def test_the_start_needs_no_older_setting_that_points_elsewhere(data):
     older, last = _fit(data, 0.05), _fit(data, 0.06)
     flipped = [replace(component, u=-component.u) for component in older.fitted]
     residual, model = _residual(data, last), _model(0.07)
-    alone = WarmStart(last.fitted).start(1, residual, model.weights.l2)
+    alone = WarmStart(last.fitted).component_start(1, residual, model.weights.l2)
     for warm_start in (WarmStart(last.fitted, flipped, 1.0), WarmStart(last.fitted, older.fitted[:1], 1.0)):
-        start = warm_start.start(1, residual, model.weights.l2)
+        start = warm_start.component_start(1, residual, model.weights.l2)
         np.testing.assert_array_equal(start.v, alone.v)
         np.testing.assert_array_equal(start.y, alone.y)
 
 
 def test_a_component_that_is_not_there_is_no_start(data):
     last = _fit(data, 0.05)
-    assert WarmStart(last.fitted).start(2, _residual(data, last), _model(0.06).weights.l2) is None
+    assert WarmStart(last.fitted).component_start(2, _residual(data, last), _model(0.06).weights.l2) is None
 
 
 def test_a_good_start_needs_one_alternation_and_tells_what_it_lost(data):

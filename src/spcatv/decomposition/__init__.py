@@ -3,6 +3,7 @@
 from spcatv.decomposition.component import Component, ComponentDiagnostics
 from spcatv.decomposition.greedy import Decomposition, Plan, decompose, deflation_scores, prepare
 from spcatv.decomposition.joint import JointFit
+from spcatv.decomposition.starts import JointStart
 from spcatv.decomposition.warm_start import WarmStart
 from spcatv.decomposition.weights import LoadingPenalty, SparsityTarget, Weights
 
@@ -11,6 +12,7 @@ __all__ = [
     "ComponentDiagnostics",
     "Decomposition",
     "JointFit",
+    "JointStart",
     "LoadingPenalty",
     "Plan",
     "SparsityTarget",

@@ -30,7 +30,9 @@ from spcatv.decomposition.starts import (
     DIFFUSED_DIRECTIONS,
     RANK_FLOOR,
     SPARE_DIRECTIONS,
+    JointStart,
     diffused_scores,
+    given_start,
     random_scores,
     scores_of_loading,
     singular_scores,
@@ -39,7 +41,13 @@ from spcatv.decomposition.starts import (
 )
 from spcatv.decomposition.support_refit import refit_on_support
 from spcatv.decomposition.warm_start import WarmStart
-from spcatv.decomposition.weights import TARGET_L2, LoadingPenalty, Request, Weights
+from spcatv.decomposition.weights import (
+    TARGET_L2,
+    LoadingPenalty,
+    Request,
+    SparsityTarget,
+    Weights,
+)
 from spcatv.progress import SILENT, ComponentEnded, ComponentStarted, Listener
 from spcatv.solvers import Solver
 from spcatv.solvers.warm import WarmSolver
@@ -99,6 +107,7 @@ class Decomposition:
     weights: tuple[Weights, ...]  # absolute weights of the penalties, one per component
     # the components with their warm starts; empty unless the plan keeps them
     fitted: tuple[Component, ...]
+    start: JointStart | None = None  # what a joint fit started from, if the plan keeps warm starts
 
     def in_units(self, unit: float) -> Decomposition:
         """Return the components of data that are `unit` times larger, without warm starts.
@@ -123,6 +132,7 @@ class Decomposition:
                 for own, fixed in zip(self.weights, is_fixed, strict=True)
             ),
             fitted=(),
+            start=None,
         )
 
 
@@ -230,8 +240,9 @@ def _decompose_jointly(
             lambda request: request.solver(plan.method, plan.dtype),
             plan.n_directions + n_components,
         )
-        start, duals = (None, []) if known else _joint_start(data, plan, n_components, rng, warm_start)
-        result = fitter.fit(requests, start=start, duals=duals, found=known)
+        start = None if known else _joint_start(data, plan, requests, rng, warm_start)
+        warm = () if known or warm_start is None else warm_start.last
+        result = fitter.fit(requests, start=start, warm=warm, found=known)
         return result, (time.perf_counter() - started) / n_components, rng.get_state()
 
     result, seconds, state = fit() if journal is None else journal.recall("components", fit)
@@ -240,25 +251,36 @@ def _decompose_jointly(
 
 
 def _joint_start(
-    data: CentredData, plan: Plan, n_components: int, rng: np.random.RandomState, warm_start: WarmStart | None
-) -> tuple[FloatArray | None, list[tuple[FloatArray, FloatArray]]]:
-    """Return scores (N, K) to start from, or None for the default, and warm starts for the solvers."""
+    data: CentredData,
+    plan: Plan,
+    requests: Sequence[Request],
+    rng: np.random.RandomState,
+    warm_start: WarmStart | None,
+) -> JointStart | None:
+    """Return what to start from, or None for the default.
+
+    A fit with given weights goes on from the scores of the last one. A wanted sparsity always starts from the
+    same scores, so that its result does not depend on other settings.
+    """
+    n_components, structure = len(requests), requests[0].structure
+    if warm_start is not None and isinstance(requests[0], SparsityTarget):
+        return warm_start.start
     last = () if warm_start is None else warm_start.last
     if len(last) == n_components and not any(component.is_empty for component in last):
-        return np.column_stack([component.u for component in last]), [
-            (data.vectors(c.v), data.vectors(c.dual)) for c in last
-        ]
+        return given_start(data, np.column_stack([component.u for component in last]), structure)
     if isinstance(plan.init, np.ndarray):
         given = data.dot_many(plan.init) if _are_loadings(plan.init, data.shape) else plan.init.T
     elif plan.init == "svd":
         leading = singular_scores(data, n_components).T
-        return leading @ varimax(to_host(data.maps(leading))), []
+        given = leading @ varimax(to_host(data.maps(leading)))
     elif plan.init == "random":
         given = random_scores(data.shape[0], n_components, rng).T
     else:
-        return None, []
+        return None
     left, lengths, right = np.linalg.svd(given, full_matrices=False)
-    return (left @ right)[:, : np.count_nonzero(lengths > RANK_FLOOR * lengths[0])], []
+    return given_start(
+        data, (left @ right)[:, : np.count_nonzero(lengths > RANK_FLOOR * lengths[0])], structure
+    )
 
 
 def _are_loadings(init: FloatArray, shape: tuple[int, int]) -> bool:
@@ -305,6 +327,7 @@ def _joint_decomposition(
         diagnostics=tuple(records),
         weights=tuple(component.weights for component in found),
         fitted=tuple(found) if plan.keep_warm_start else (),
+        start=result.start if plan.keep_warm_start else None,
     )
 
 
@@ -397,7 +420,7 @@ class _ComponentFitter:
             if tried or fixed.l1 * self.data.shape[0] >= self.data.largest_column_norm:
                 return empty
         l2 = TARGET_L2 if fixed is None else fixed.l2
-        start = None if warm_start is None else warm_start.start(self.number, residual, l2)
+        start = None if warm_start is None else warm_start.component_start(self.number, residual, l2)
         if start is not None:
             continued = continued_component(residual, self.request, start, self.limits, solver=self.solver)
             if not continued.is_empty:

@@ -7,6 +7,7 @@ The problem of a component is bi-convex and has local minima; a start decides wh
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -41,8 +42,8 @@ DIFFUSED_ENTRIES = 1 << 21
 DIFFUSED_DIRECTIONS = 40
 # Entries that go through the Chebyshev series together, so that they stay in the cache.
 PANEL_ENTRIES = 1 << 20
-# Terms of the Chebyshev series below this are left out.
-SERIES_CUTOFF = 1e-4
+# Terms of the Chebyshev series below these are left out: for scores to start from, and for joint fits.
+SERIES_CUTOFF, ROUGH_CUTOFF = 1e-4, 1e-3
 # Places to start from, for every singular vector of the diffused data.
 PLACES_A_START = 2
 # A place keeps others out where its kernel is above this share of its peak: within two widths.
@@ -199,7 +200,9 @@ def _independent_squares(norms: FloatArray, laplacian: sp.csr_array) -> FloatArr
     return np.maximum(diffuse(laplacian, total, 0.5 * DIFFUSION_TIME)[:, 0] / N_PROBES, 0.0)
 
 
-def diffuse(laplacian: sp.csr_array, columns: FloatArray, time: float) -> FloatArray:
+def diffuse(
+    laplacian: sp.csr_array, columns: FloatArray, time: float, cutoff: float = SERIES_CUTOFF
+) -> FloatArray:
     """Return ``exp(-time * A'A / ||A||^2)`` times columns (P, n), by its Chebyshev series.
 
     `laplacian` is ``2 A'A / ||A||^2``. With ``x = laplacian - 1`` in [-1, 1] and z = time / 2,
@@ -208,7 +211,7 @@ def diffuse(laplacian: sp.csr_array, columns: FloatArray, time: float) -> FloatA
     z = 0.5 * time
     orders = np.arange(int(z) + 50)
     coefficients = (-1.0) ** orders * np.where(orders == 0, 1.0, 2.0) * ive(orders, z)
-    coefficients = coefficients[: np.flatnonzero(np.abs(coefficients) > SERIES_CUTOFF)[-1] + 1]
+    coefficients = coefficients[: np.flatnonzero(np.abs(coefficients) > cutoff)[-1] + 1]
     coefficients = coefficients.astype(columns.dtype)
     out = np.empty_like(columns)
     for first, last in row_blocks(columns.shape[::-1], PANEL_ENTRIES):
@@ -236,14 +239,33 @@ class ManyProducts(Protocol):
         """Return ``S = X V'`` (N, K) and ``S'X`` (K, P) for the rows of V (K, P)."""
 
 
-def rotated_scores(
+@dataclass(frozen=True, eq=False)
+class JointStart:
+    """What components are fitted jointly from."""
+
+    scores: FloatArray  # orthonormal, shape (N, K)
+    smooth_maps: FloatArray  # their maps ``X'u``, diffused on the structure, shape (K, P), in any unit
+
+    def upright(self) -> JointStart:
+        """Turn the signs so that the larger part of every map is positive."""
+        rises = [float(np.sum(row * np.abs(row))) >= 0 for row in self.smooth_maps]
+        signs = np.where(rises, 1.0, -1.0)
+        return JointStart(self.scores * signs, beside(signs, self.smooth_maps)[:, None] * self.smooth_maps)
+
+
+def given_start(data: ManyProducts, scores: FloatArray, structure: Structure) -> JointStart:
+    """Return the start from given orthonormal scores (N, K)."""
+    return JointStart(scores, cached_layout(structure, _diffusion)(data.maps(scores), JOINT_DIFFUSION_TIME))
+
+
+def rotated_start(
     data: ManyProducts,
     leading: FloatArray,
     structure: Structure,
     n_components: int,
     known: FloatArray,
     known_maps: FloatArray,
-) -> FloatArray:
+) -> JointStart:
     """Return orthonormal scores (N, n) from which n <= n_components components are fitted jointly.
 
     One step of subspace iteration leads from the leading left singular vectors of X (N, q) to those of
@@ -252,7 +274,7 @@ def rotated_scores(
     known scores (N, m), whose maps ``u'X`` are (m, P), and fewer where X has no further dimension.
     """
     if leading.shape[1] == 0:
-        return leading
+        return JointStart(leading, known_maps[:0])
     spread = cached_layout(structure, _diffusion)
     smooth = spread(data.maps(leading), 2 * JOINT_DIFFUSION_TIME)
     smooth /= np.maximum(np.linalg.norm(smooth, axis=1, keepdims=True), np.finfo(float).tiny)
@@ -265,11 +287,13 @@ def rotated_scores(
     kept = values > RANK_FLOOR * largest
     turn = turn[:, kept] / np.sqrt(values[kept])
     scores = scores @ turn
-    maps = to_host(spread(beside(turn.T, back) @ back, JOINT_DIFFUSION_TIME))
+    diffused = spread(beside(turn.T, back) @ back, JOINT_DIFFUSION_TIME)
+    maps = to_host(diffused)
     maps = maps / binary_unit(maps)
     values, turn = eigh(maps @ maps.T)
     turn = turn[:, ::-1][:, : min(n_components, np.count_nonzero(values > 0))]
-    return np.asarray(scores @ turn @ varimax(turn.T @ maps))
+    turn = np.asarray(turn @ varimax(turn.T @ maps))
+    return JointStart(scores @ turn, beside(turn.T, diffused) @ diffused)
 
 
 def binary_unit(array: FloatArray) -> float:
@@ -302,7 +326,7 @@ def _diffusion(structure: Structure) -> Callable[[FloatArray, float], FloatArray
     def spread(maps: FloatArray, time: float) -> FloatArray:
         columns = to_host(maps).T
         unit = binary_unit(columns)  # maps in any unit fit into float32
-        diffused = diffuse(laplacian, (columns / unit).astype(np.float32), time)
+        diffused = diffuse(laplacian, (columns / unit).astype(np.float32), time, ROUGH_CUTOFF)
         return beside(np.ascontiguousarray(diffused.T, dtype=np.float64) * unit, maps)
 
     return spread

@@ -10,6 +10,7 @@ import numpy as np
 from spcatv._util.types import FloatArray
 from spcatv.data import CentredData
 from spcatv.decomposition.component import Component
+from spcatv.decomposition.starts import JointStart
 from spcatv.kernels.vectors import weighted_sum
 
 
@@ -31,8 +32,9 @@ class WarmStart:
     last: Sequence[Component]  # components of the setting before the present one
     older: Sequence[Component] = ()  # those of the setting before that, if the path runs straight; else empty
     ahead: float = 0.0  # the step to the present setting over the last step
+    start: JointStart | None = None  # what the last joint fit started from
 
-    def start(self, number: int, residual: CentredData, l2: float) -> ComponentStart | None:
+    def component_start(self, number: int, residual: CentredData, l2: float) -> ComponentStart | None:
         """Return the start of component `number` on a residual with another l2; None if it is empty.
 
         Straight on through two settings: u and with it X'u, v in the length that l2 gives it, and the dual

@@ -33,6 +33,7 @@ from spcatv.decomposition import (
     Component,
     Decomposition,
     JointFit,
+    JointStart,
     LoadingPenalty,
     Plan,
     SparsityTarget,
@@ -52,7 +53,7 @@ from spcatv.structure import Structure
 
 # Largest norms of columns between which squares fit into a precision, for data that cannot be scaled.
 ORDINARY_SQUARES = {np.dtype(np.float32): (1e-16, 1e16), np.dtype(np.float64): ORDINARY[np.dtype(np.float64)]}
-for kind in (Component, JointFit, Weights):
+for kind in (Component, JointFit, JointStart, Weights):
     recordable(kind)
 announce_compilation()
 

@@ -240,7 +240,8 @@ def _warm_start(setting: Setting, near: Sequence[PathFit]) -> WarmStart | None:
     # a sparse component may have lost a region that a denser one has: it only tells where sparser ones lie
     if "sparsity" in setting and _strength(setting) < _strength(last.setting):
         return None
-    alone = WarmStart(last.fit.decomposition.fitted)
+    before = last.fit.decomposition
+    alone = WarmStart(before.fitted, start=before.start)
     if len(near) == 1:
         return alone
     older = near[-2]
@@ -253,7 +254,7 @@ def _warm_start(setting: Setting, near: Sequence[PathFit]) -> WarmStart | None:
     # a straight line through two points that are close together leads anywhere
     if not straight or not 0 < ahead <= LONGEST_STRIDE:
         return alone
-    return WarmStart(last.fit.decomposition.fitted, older.fit.decomposition.fitted, ahead)
+    return WarmStart(before.fitted, older.fit.decomposition.fitted, ahead, before.start)
 
 
 def _place(setting: Setting) -> FloatArray:
