@@ -112,7 +112,7 @@ def test_a_path_is_straight_in_any_direction():
         return {"alpha": alpha, "l1_ratio": l1_ratio, "tv_ratio": tv_ratio}
 
     def warm_start(*settings):
-        fit = SimpleNamespace(decomposition=SimpleNamespace(fitted=[object()]))
+        fit = SimpleNamespace(decomposition=SimpleNamespace(fitted=[object()], start=None))
         return _warm_start(settings[-1], [PathFit(each, fit) for each in settings[:-1]])
 
     assert warm_start(

@@ -49,6 +49,8 @@ SUPPORT_TOL = 1e-4
 SEARCH_REDUCTION, FINAL_REDUCTION = 0.3, 0.1
 # Weight of the l1 norm in a smoothed map, per wanted share of zeros, in units of the map's mean deviation.
 FLOOR = 0.1
+# Largest threshold of the search, as a share of the largest entry, so that a flat map keeps something.
+HIGHEST_CUT = 0.95
 # Entries of a map that differ by less than this share of the largest enter a support together.
 TIED = 1e-5
 # Components whose raw scores ``X v`` correlate above this are parts of one pattern.
@@ -172,7 +174,8 @@ class _SparseBlock(_Block):
         self.objective = TARGET_L2 * (step.value - problem.scale())
         if self._signs is None:
             n_zeros = self.request.n_zeros
-            cut = order_statistic(np.abs(step.v), n_zeros - 1)[0] if n_zeros > 0 else 0.0
+            cut, largest = order_statistic(np.abs(step.v), max(n_zeros - 1, 0))
+            cut = min(cut, HIGHEST_CUT * largest) if n_zeros > 0 else 0.0
             self.loading = step.v - np.clip(step.v, -cut, cut)
         else:
             self.loading = np.where(self._signs != 0, step.v + self.l1 * self._signs, 0.0)

@@ -12,7 +12,7 @@ from spcatv._util.parameters import FIT, SEARCH
 from spcatv._util.warn import warn_user
 from spcatv.decomposition import ComponentDiagnostics
 from spcatv.decomposition.weights import LEAST_SMOOTHNESS
-from spcatv.estimator.parameters import ROUNDING, sparsities
+from spcatv.estimator.parameters import ROUNDING, fits_jointly, sparsities
 from spcatv.structure import Structure
 
 # Warn about a share of zeros that differs from the wanted one by more than this.
@@ -210,10 +210,14 @@ def _other_zeros(estimator: Any) -> str:
         return _dense(estimator)
     slack = max(SPARSITY_SLACK, 1.0 / estimator.components_.shape[1]) + ROUNDING
     wanted = sparsities(estimator)
+    # a smoothed map that is flat elsewhere has more zeros, and nothing is wrong
+    smooths = estimator.smoothness > 0 and estimator.structure_.n_rows > 0
     missed = {
         k: record
         for k, record in enumerate(estimator.diagnostics_)
-        if record.n_nonzero > 0 and abs(record.sparsity - wanted[k]) > slack
+        if record.n_nonzero > 0
+        and abs(record.sparsity - wanted[k]) > slack
+        and not (smooths and record.sparsity > wanted[k] and record.jump == 0)
     }
     if not missed:
         return ""
@@ -235,20 +239,22 @@ def _why_not_as_asked(estimator: Any, records: list[ComponentDiagnostics]) -> st
             "is the closest share; drop such features, or ask for another sparsity."
         )
     used = min(record.smoothness or 0.0 for record in records)
-    if used <= LEAST_SMOOTHNESS * estimator.smoothness:
-        at_least = (
-            f"even with the smoothness lowered from {estimator.smoothness:g} to {used:.2g}, many features"
+    least = used <= LEAST_SMOOTHNESS * estimator.smoothness
+    even = f"even with the smoothness lowered from {estimator.smoothness:g} to {used:.2g}, " if least else ""
+    if (least or fits_jointly(estimator)) and any(record.is_global for record in records):
+        remedy = (
+            'global_signal="regress" takes out what they share; a' if estimator.global_signal is None else "A"
         )
-        if any(record.is_global for record in records) and estimator.global_signal is None:
-            return (
-                f"{at_least} have the same loading to within tol={estimator.tol:g}, because nearly all of "
-                'them rise and fall together. global_signal="regress" takes out what they '
-                "share; a lower tol tells loadings apart that are closer to each other."
-            )
         return (
-            f"{at_least} have the same loading. Features may be constant, copies of each other, or in so "
-            "different units that a few outweigh all others: drop them or scale them to the same variance, "
-            "or ask for another sparsity."
+            f"{even}many features have the same loading to within tol={estimator.tol:g}, because nearly all "
+            f"of them rise and fall together. {remedy} lower tol tells loadings apart that are closer to "
+            "each other."
+        )
+    if least:
+        return (
+            f"{even}many features have the same loading. Features may be constant, copies of each other, or "
+            "in so different units that a few outweigh all others: drop them or scale them to the same "
+            "variance, or ask for another sparsity."
         )
     lowered = f", lowered to {used:.2g} already" if used < estimator.smoothness else ""
     return (

@@ -334,10 +334,14 @@ device, random_state
             if name.endswith("_"):
                 setattr(self, name, value)
         self.space_ = self.preparation_.space
-        self.masker_ = self.space_.masker()
-        if hasattr(self.masker_, "set_params"):
+
+    @property
+    def masker_(self) -> Any:
+        """Masker of the space of the images; made when it is asked for, because nilearn is slow to import."""
+        masker = self.space_.masker()
+        if hasattr(masker, "set_params"):
             reading = self.preparation_.reading
-            self.masker_.set_params(
+            masker.set_params(
                 smoothing_fwhm=reading.smoothing_fwhm,
                 standardize=None if reading.standardize_runs == "none" else reading.standardize_runs,
                 detrend=reading.detrend,
@@ -345,6 +349,7 @@ device, random_state
                 low_pass=reading.low_pass,
                 t_r=reading.t_r,
             )
+        return masker
 
     @property
     def mask_img_(self) -> Any:

@@ -20,6 +20,9 @@ from spcatv.selection.path import checked_template
 from spcatv.selection.workers import placed, shareable
 from spcatv.structure import Structure
 
+# Relative gap of fits whose supports and cosines are compared: more digits of the loadings are not looked at.
+REFIT_TOL = 1e-4
+
 
 @dataclass(frozen=True, eq=False)
 class Reference:
@@ -93,7 +96,8 @@ def some_samples(template: SPCATV, X: Any, samples: IntArray, adjustment: Adjust
 def fit_samples(
     template: SPCATV, data: CentredData, structure: Structure, starts: np.random.RandomState
 ) -> Fit:
-    """Fit `some_samples`; `starts` is the source of random starts."""
+    """Fit `some_samples`, to `REFIT_TOL` at most; `starts` is the source of random starts."""
+    template = with_parameters(template, {"tol": max(template.tol, REFIT_TOL)})
     with one_blas_thread():
         return fit_data(template, data, structure, rng=starts, keep_warm_start=True)
 
