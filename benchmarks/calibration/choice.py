@@ -129,6 +129,8 @@ RULES: dict[str, Callable[[Table], int]] = {
     "1 SE, at most 5 %, every k": partial(within, most=0.05, every=True),
     "1 SE, at most 10 %, every k": partial(within, most=0.1, every=True),
     "smoothness of the best, 1 SE": partial(two_steps, by="span", most=1e9),
+    "smoothness of the best, 2 %": partial(two_steps, by="span", most=0.02),
+    "smoothness of the best, 3 %": partial(two_steps, by="span", most=0.03),
     "smoothness of the best, 5 %": partial(two_steps, by="span", most=0.05),
     "smoothness of the best, 10 %": partial(two_steps, by="span", most=0.1),
     "lowest error": lowest_error,
