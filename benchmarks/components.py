@@ -26,7 +26,7 @@ from benchmarks.tables import markdown, seconds
 from spcatv import SPCATV
 from spcatv._util.threads import one_blas_thread
 from spcatv.metrics import dice, match_components
-from spcatv.selection import component_curve
+from spcatv.selection import count_components
 
 SHARES = (0.5, 0.7, 0.9)
 
@@ -92,8 +92,8 @@ def main(arguments: Sequence[str] | None = None, known: Mapping[str, Callable[[]
                     show("| " + " | ".join(cells) + " |")
     for name in (options.names or known) if options.number else ():
         data = known[name]()
-        choice = component_curve(SPCATV(structure=data.structure), data.X).choice
-        show(f"\n{data.title}: {choice.n_components}. {choice.reason}")
+        count = count_components(SPCATV(structure=data.structure), data.X, standardize=True)
+        show(f"\n{data.title}: {count.n_components}. {count.reason}")
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from markdown_blocks import read_blocks
 import spcatv
 from spcatv.cli import main
 from spcatv.cli.app import build_parser
-from spcatv.selection import SPCATVCV, cluster, component_curve
+from spcatv.selection import SPCATVCV, cluster
 from spcatv.stability import bootstrap_components, split_halves
 
 for package in ("nibabel", "nilearn", "matplotlib", "jinja2", "pandas"):
@@ -57,7 +57,6 @@ FEWER = {
 FEWER_BY_DEFAULT = {
     bootstrap_components: {"n_resamples": 2},
     split_halves: {"n_splits": 2},
-    component_curve: {"cv": 2},
     SPCATVCV.__init__: {"cv": 2, "sparsity": (0.5, 0.7), "n_alphas": 3},
 }
 FEWER_OPTIONS = {

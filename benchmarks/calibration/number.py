@@ -1,4 +1,4 @@
-"""Number of components: `component_curve` with the default setting, and with a dense, lightly smoothed one.
+"""Number of components: how often `count_components` is exact, and how often it finds some in noise.
 
 Two sets in three have 1 to 3 factors, the third is noise.
 """
@@ -9,15 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.calibration.simulations import TOL, simulate, simulate_noise
+from benchmarks.calibration.simulations import simulate, simulate_noise
 from benchmarks.tables import markdown
 from spcatv import SPCATV
-from spcatv.selection import ComponentCurve, component_curve
+from spcatv.selection import count_components
 
-CASES = 30
-MOST = 6
-SETTINGS = {"sparsity .7, smoothness 1": (0.7, 1.0), "sparsity 0, smoothness .5": (0.0, 0.5)}
+CASES = 360
 STRENGTHS = (3.0, 10.0, 30.0, 100.0)
+# The constant of the rule, beside others.
+FACTORS = (1.6, 1.8, 2.0, 2.2, 2.5)
+OWN = 2.2
 
 
 def measure(seed: int) -> list[dict[str, Any]]:
@@ -25,29 +26,26 @@ def measure(seed: int) -> list[dict[str, Any]]:
         data = simulate_noise(seed // 3 + 5 * (seed // 1000))
     else:
         data = simulate(seed + 9000 + seed // 9, strength=STRENGTHS[seed % 4])
-    rows = []
-    for name, (sparsity, smoothness) in SETTINGS.items():
-        model = SPCATV(structure=data.structure, sparsity=sparsity, smoothness=smoothness, tol=TOL)
-        explained = component_curve(model, data.X, max_components=min(MOST, len(data.X) // 2)).explained
-        rows.append({"about": data.about, "setting": name, "explained": explained.tolist()})
-    return rows
+    found = count_components(SPCATV(structure=data.structure), data.X)
+    return [{"about": data.about, "share": found.share.tolist(), "limit": found.limit.tolist()}]
 
 
 def summary(rows: list[dict[str, Any]]) -> str:
+    true = np.array([row["about"]["K"] for row in rows])
+    strength = np.array([row["about"].get("c", 0.0) for row in rows])
+    smooth = np.array([row["about"]["noise"] not in ("white", "heavy", "sd 0") for row in rows])
+    noise = true == 0
     lines = []
-    for name in SETTINGS:
-        own = [row for row in rows if row["setting"] == name]
-        true = np.array([row["about"]["K"] for row in own])
-        smooth = np.array([row["about"]["noise"] not in ("white", "heavy", "sd 0") for row in own])
-        found = np.array([count(np.array(row["explained"])) for row in own])
-        noise = true == 0
-        shares = (found[~noise] == true[~noise], found[~noise] > true[~noise])
-        shares += (found[noise & ~smooth] == 0, found[noise & smooth] == 0)
-        lines.append([name, *(f"{share.sum()} of {len(share)}" for share in shares)])
-    return markdown(["fit", "exact", "too many", "none in white noise", "none in smooth noise"], lines)
+    for factor in FACTORS:
+        found = np.array([_count(row, factor / OWN) for row in rows])
+        exact = [np.mean(found[strength == value] == true[strength == value]) for value in STRENGTHS]
+        shares = [np.mean(found[~noise] == true[~noise]), *exact, np.mean(found[~noise] > true[~noise])]
+        shares += [np.mean(found[noise & kind] == 0) for kind in (~smooth, smooth)]
+        lines.append([f"{factor:g}", *(f"{share:.0%}" for share in shares)])
+    head = ["factor", "exact", *(f"c = {value:g}" for value in STRENGTHS)]
+    return markdown([*head, "too many", "none in white noise", "none in smooth noise"], lines)
 
 
-def count(explained: np.ndarray) -> int:
-    """Return the number of components that stand out, 0 if none does."""
-    choice = ComponentCurve(explained).choice
-    return 0 if choice.reason.startswith("No component") else choice.n_components
+def _count(row: dict[str, Any], factor: float) -> int:
+    stands_out = np.array(row["share"]) > factor * np.array(row["limit"])
+    return int(np.max(np.flatnonzero(stands_out) + 1, initial=0))

@@ -18,7 +18,7 @@ from drawing import COLOURS, empty, on, plt, save, show
 
 from spcatv import SPCATV
 from spcatv.problem import LoadingProblem
-from spcatv.selection import component_curve
+from spcatv.selection import count_components
 from spcatv.solvers import solve
 from spcatv.stability import split_halves
 from spcatv.structure import grid
@@ -81,19 +81,21 @@ def choosing_brain():
 
 
 def how_many():
-    """Draw the gain of each further component on held-out samples of two data sets."""
+    """Draw the shares of the components of two data sets, beside those that noise reaches."""
     figure, axes = plt.subplots(1, 2, figsize=(7.5, 2.9), layout="constrained")
     for cell, raw in zip(axes, (raw_sst, raw_thickness), strict=True):
         title, X, structure, _ = raw()
-        curve = component_curve(SPCATV(structure=structure), X)
-        gain, number = 100 * curve.gain, np.arange(1, len(curve.mean) + 1)
-        kept = number <= curve.choice.n_components
-        cell.bar(number, gain, color=np.where(kept, "#b2182b", "#b8b8b8"))
-        last = gain[-(len(gain) // 3) :].mean()
-        cell.axhline(2 * last, color="black", linewidth=0.8, linestyle="--")
-        cell.text(len(number) + 0.5, 2 * last, "twice the last third", ha="right", va="bottom", fontsize=8)
-        cell.set(xlabel="component", ylabel="adds to explained share (%)", xticks=number)
-        cell.set_title(f"{title.removeprefix('real ')}: {curve.choice.n_components} stand out")
+        count = count_components(SPCATV(structure=structure), X, standardize=True)
+        number = np.arange(1, len(count.share) + 1)
+        cell.bar(
+            number, 100 * count.share, color=np.where(number <= count.n_components, "#b2182b", "#b8b8b8")
+        )
+        cell.plot(number, 100 * count.limit, color="black", linewidth=0.8, linestyle="--")
+        cell.text(
+            len(number) + 0.5, 100 * count.limit[-1], "noise as smooth", ha="right", va="bottom", fontsize=8
+        )
+        cell.set(xlabel="component", ylabel="share of remaining variance (%)", xticks=number)
+        cell.set_title(f"{title.removeprefix('real ')}: {count.n_components} stand out")
     save(figure, "how-many")
 
 

@@ -17,7 +17,6 @@ from spcatv.progress import (
     FileRead,
     listening,
 )
-from spcatv.selection import component_curve
 from spcatv.stability import bootstrap_components, split_halves
 
 rich_console = pytest.importorskip("rich.console", reason="the live line is drawn by rich (extra `images`)")
@@ -173,14 +172,12 @@ def test_resampling_and_halves_are_counted(striped, caplog):
     ):
         bootstrap_components(model, striped, n_resamples=3, random_state=0)
         split_halves(model, striped, n_splits=2, random_state=0)
-        component_curve(model, striped, max_components=2, cv=2)
     assert seen[:2] == [
         ("Resampling", "0 of 3 resamples", 0, 3),
         ("Resampling", "1 of 3 resamples", 1, 3),
     ]
     assert [note for _, note, *_ in seen[4:]] == [
         *("0 of 2 splits", "1 of 2 splits", "2 of 2 splits"),
-        *("0 of 2 folds", "1 of 2 folds", "2 of 2 folds"),
     ]
     lines = [record.getMessage() for record in caplog.records]
     assert lines[:2] == ["Resampling: 3 resamples", "1 of 3 resamples"]

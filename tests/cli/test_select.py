@@ -24,7 +24,7 @@ from spcatv.cli.display import LiveDisplay
 from spcatv.progress import StageAdvanced, StageStarted
 from spcatv.results import ResultsError, read_results
 from spcatv.results.write import column_description
-from spcatv.selection import SPCATVCV, chains, component_curve
+from spcatv.selection import SPCATVCV, chains, count_components
 from spcatv.stability import bootstrap_components, split_halves
 from spcatv.structure import grid
 
@@ -426,34 +426,24 @@ def test_values_on_the_command_line_and_in_a_file(command, name, text, value, to
 
 
 def test_the_number_of_components_is_chosen_first(array, tmp_path, done, refused):
-    """Two patches vary: both commands keep two components, write the curve, and keep groups together."""
+    """Two patches vary: both commands keep two components, and write what was compared."""
     options = ("--shape", "12,10", "--n-components", "auto", "--output")
     quick = ("--n-splits", "0", "--sparsity", "0.8", "--smoothness", "0.1")
-    X = np.load(array)
-    groups = tmp_path / "groups.tsv"
-    groups.write_text("person\n" + "".join(f"p{row // 2}\n" for row in range(16)))
-    asked, usual = SPCATV(structure=(12, 10), sparsity=0.8, smoothness=0.1), SPCATV(structure=(12, 10))
-    for command, more, expected in (
-        (("fit",), (), component_curve(asked, X, max_components=8)),
-        (
-            ("select", "--groups", f"{groups}:person"),
-            ("--n-bootstraps", "0"),
-            component_curve(usual, X, max_components=4, groups=np.arange(16) // 2),
-        ),
-    ):
+    expected = count_components(SPCATV(structure=(12, 10)), np.load(array))
+    for command in (("fit",), ("select", "--n-bootstraps", "0")):
         out = tmp_path / command[0]
-        said = done(*command, "--array", array, *quick, *more, *options, out)
-        assert len(np.load(out / "desc-SPCATV_components.npy")) == 2
-        assert f"Number of components: 2. {expected.choice.reason}" in said
-        read = read_results(out).curve
-        assert_allclose(read.explained, expected.explained)
-        assert read.choice.reason == expected.choice.reason
+        said = done(*command, "--array", array, *quick, *options, out)
+        assert len(np.load(out / "desc-SPCATV_components.npy")) == expected.n_components == 2
+        assert f"Number of components: 2. {expected.reason}" in said
+        read = read_results(out).count
+        assert_allclose(read.share, expected.share)
+        assert read.reason == expected.reason
         config = tomllib.loads((out / "desc-SPCATV_config.toml").read_text())
         assert config["n_components"] == "auto"
     plain = ("fit", "--array", array, "--shape", "12,10", "--output", tmp_path / "other")
     auto = (*plain, "--n-components", "auto")
     assert "--max-components goes with --n-components auto" in refused(*plain, "--max-components", "4")
     assert "one --sparsity for all" in refused(*auto, "--sparsity", "0.7,0.8")
-    (out / "desc-SPCATV_curve.tsv").write_text("n_components\n1\n")
-    with pytest.raises(ResultsError, match=r"curve\.tsv: has no column fold_1"):
+    (out / "desc-SPCATV_count.tsv").write_text("component\n1\n")
+    with pytest.raises(ResultsError, match=r"count\.tsv: must have the columns share"):
         read_results(out)

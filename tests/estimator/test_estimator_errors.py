@@ -21,7 +21,7 @@ def _with(value):
     [
         ({"n_components": 0}, "n_components must be at least 1, got 0"),
         ({"n_components": 2.5}, "n_components must be an integer >= 1, got 2.5"),
-        ({"n_components": "auto"}, "got 'auto': spcatv.selection.component_curve"),
+        ({"n_components": "auto"}, "got 'auto': spcatv.selection.count_components"),
         ({"sparsity": "auto"}, "must be a number, got 'auto': spcatv.SPCATVCV, or `spca-tv select`, chooses"),
         ({"smoothness": "auto"}, "smoothness must be a number, got 'auto': spcatv.SPCATVCV"),
         ({"alpha": -1}, "alpha must not be negative, got -1"),

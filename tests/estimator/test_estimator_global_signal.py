@@ -6,7 +6,7 @@ import pytest
 from spcatv import SPCATV
 from spcatv.data import as_data
 from spcatv.model import ModelError
-from spcatv.selection import SPCATVCV, component_curve, path
+from spcatv.selection import SPCATVCV, path
 from spcatv.stability import bootstrap_components
 
 
@@ -124,15 +124,13 @@ def test_held_out_samples_are_treated_as_the_estimator_does():
     model = _model(global_signal="regress", tol=1e-6)
     fitted = path(model, X, [0.1]).models[0]
     np.testing.assert_allclose(fitted.global_loading_, Regression(X).b, rtol=1e-12)
-    curve = component_curve(
-        model,
-        np.concatenate([X, new]),
-        max_components=2,
-        cv=[(np.arange(30), np.arange(30, 38))],
-    )
+    folds = [(np.arange(30), np.arange(30, 38))]
+    names = ("structure", "alpha", "l1_ratio", "tv_ratio", "tol", "global_signal")
+    search = SPCATVCV(2, **{name: getattr(model, name) for name in names}, cv=folds, rule="error")
+    shares = search.fit(np.concatenate([X, new])).cv_results_["mean_test_explained"]
     left = Regression(X)(new)
     expected = 1 + fitted.score(new) * len(new) / (left**2).sum()
-    assert curve.mean[-1] == pytest.approx(expected, rel=1e-5)
+    assert shares[0] == pytest.approx(expected, rel=1e-5)
 
 
 def test_selection_and_resampling_see_what_a_fit_sees():

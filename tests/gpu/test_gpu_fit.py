@@ -13,7 +13,7 @@ from spcatv.decomposition import LoadingPenalty, Plan, Weights, decompose
 from spcatv.decomposition.joint import JointFitter
 from spcatv.model.checkpoint import Stage
 from spcatv.problem import HuberTV, LoadingProblem
-from spcatv.selection import SPCATVCV, checkpointing, component_curve
+from spcatv.selection import SPCATVCV, checkpointing, count_components
 from spcatv.stability import bootstrap_components, split_halves
 from spcatv.structure import concat, graph, grid, groups, icosphere, mesh, stack
 
@@ -198,10 +198,10 @@ def test_selection_moves_x_once(images, monkeypatch):
         ),
         (
             {"transform_method": "projection"},
-            lambda model, X: component_curve(model, X, max_components=2, cv=2).explained,
+            lambda model, X: count_components(model, X, max_components=2).share,
         ),
     ],
-    ids=["bootstrap", "halves", "curve"],
+    ids=["bootstrap", "halves", "count"],
 )
 def test_resamples_halves_and_curves(images, options, study):
     here, there = (

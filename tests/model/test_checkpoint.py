@@ -18,7 +18,7 @@ from spcatv.model import checkpoint as module
 from spcatv.model import recordable
 from spcatv.model.checkpoint import Stage, describe, n_records
 from spcatv.problem import HuberTV
-from spcatv.selection import SPCATVCV, CheckpointError, checkpointing, component_curve, path
+from spcatv.selection import SPCATVCV, CheckpointError, checkpointing, path
 from spcatv.selection.workers import workers
 from spcatv.stability import bootstrap_components, split_halves
 from spcatv.structure import grid
@@ -198,7 +198,7 @@ def test_a_selection_over_alpha_goes_on(X, tmp_path, killed_after):
     assert_same_fit(whole.best_estimator_, found.best_estimator_)
 
 
-def test_resamples_splits_and_the_curve_go_on(X, tmp_path, killed_after):
+def test_resamples_and_splits_go_on(X, tmp_path, killed_after):
     model = SPCATV(2, structure=(20,), tol=1e-3)
 
     def work(folder):
@@ -206,10 +206,9 @@ def test_resamples_splits_and_the_curve_go_on(X, tmp_path, killed_after):
             return (
                 bootstrap_components(model, X, n_resamples=4, random_state=0),
                 split_halves(model, X, n_splits=2, random_state=0),
-                component_curve(model, X, max_components=2, cv=2),
             )
 
-    found, _ = resumed(work, tmp_path / "kept", killed_after, (1, 2, 3, 3))
+    found, _ = resumed(work, tmp_path / "kept", killed_after, (1, 2, 3))
     for one, other in zip(work(None), found, strict=True):
         for name, values in vars(one).items():
             if isinstance(values, np.ndarray):

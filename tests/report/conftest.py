@@ -11,8 +11,8 @@ from report_files import N_SAMPLES, blobs, write_mixing, write_selection, write_
 
 from spcatv import SPCATV
 from spcatv.report import Column, generate_report
-from spcatv.results import write_curve
-from spcatv.selection import ComponentCurve
+from spcatv.results import write_count
+from spcatv.selection import ComponentCount
 
 ARTEFACTS = Path(__file__).parents[1] / "artefacts"
 
@@ -118,7 +118,7 @@ def image(tmp_path_factory):
     model = SPCATV(2, structure=inside).fit(X)
     folder = tmp_path_factory.mktemp("image")
     model.save(folder / "model")
-    write_curve(folder, ComponentCurve(np.array([[0.2, 0.3, 0.31], [0.22, 0.34, 0.33]])))
+    write_count(folder, ComponentCount(np.array([0.3, 0.2, 0.05]), np.full(3, 0.1), np.full(3, 40.0)))
     return SimpleNamespace(folder=folder, model=model, X=X, inside=inside)
 
 

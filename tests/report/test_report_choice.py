@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from spcatv.report import plot_path, plot_trade
-from spcatv.report.selection import curve_section, distinct, rule_sentence, selection_section, setting_value
+from spcatv.report.selection import distinct, rule_sentence, selection_section, setting_value
 from spcatv.results import Selection
-from spcatv.selection import ComponentCurve
 
 
 @pytest.mark.parametrize(
@@ -38,13 +37,6 @@ def test_rules_are_explained():
     assert "lowest held-out error" in rule_sentence(Selection(columns, 0, "error"))
     assert "the same places on every fold" in rule_sentence(Selection(columns, 0, "stability"))
     assert rule_sentence(Selection(columns, 0, "mine")) == "The rule was “mine”."
-
-
-@pytest.mark.parametrize("n_folds", [1, 2])
-def test_the_curve_of_one_fold_promises_no_standard_error(n_folds):
-    found = ComponentCurve(np.tile([0.3, 0.4, 0.41], (n_folds, 1)))
-    section = curve_section(found, 2)
-    assert ("without" in section.chart.caption) == (n_folds == 1)
 
 
 @pytest.mark.parametrize("known", ["mean_test_explained", "mean_sparsity"])

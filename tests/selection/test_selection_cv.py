@@ -15,7 +15,7 @@ from spcatv import SPCATV
 from spcatv.datasets import make_dots
 from spcatv.estimator import NullComponentWarning
 from spcatv.metrics import pairwise_dice, reconstruction_error, threshold_loadings
-from spcatv.selection import SPCATVCV, FailedFitWarning, SelectionWarning, all_zero_alpha, component_curve
+from spcatv.selection import SPCATVCV, FailedFitWarning, SelectionWarning, all_zero_alpha
 from spcatv.selection.folds import make_folds
 from spcatv.solvers import solve
 from spcatv.structure import grid
@@ -126,17 +126,6 @@ class TestSecondRoute:
         assert type(search.best_estimator_) is SPCATV
         assert_allclose(search.best_estimator_.components_, cold.components_, atol=5e-3)
         assert_array_equal(search.components_, search.best_estimator_.components_)
-
-    def test_the_component_curve_is_that_of_smaller_models(self, search, images):
-        for k in (1, 2):
-            model = SPCATV(k, structure=(10, 12), **search.best_params_)
-            shares = []
-            for train, test in KFold(3).split(images):
-                model.fit(images[train])
-                centred = images[test] - model.mean_
-                left = centred - model.transform(images[test]) @ model.components_
-                shares.append(1 - (left**2).sum() / (centred**2).sum())
-            assert_allclose(search.component_curve_.explained[:, k - 1], shares, rtol=2e-3)
 
 
 def numbers_of(search):
@@ -283,7 +272,6 @@ class TestFailures:
             assert_allclose(results[name], whole.cv_results_[name], rtol=1e-6)
         mean = (results["split1_test_error"] + results["split2_test_error"]) / 2
         assert_allclose(results["mean_test_error"], mean)
-        assert search.component_curve_.explained.shape == (2, 2)
 
     def test_a_setting_that_fails_somewhere_is_not_chosen(self, images):
         X = images.copy()
@@ -311,8 +299,6 @@ class TestFailures:
             ValueError, match=r"every fit failed; the first: fold 1, alpha=0.1.*ValueError: no"
         ):
             SPCATVCV(2, solver=never, **SEARCH).fit(images)
-        with pytest.raises(ValueError, match="every fit failed"):
-            component_curve(SPCATV(alpha=0.2, solver=never), images)
 
     def test_a_mistake_in_the_program_is_not_a_failed_fold(self, images):
         def broken(problem, **options):
@@ -506,26 +492,3 @@ class TestEstimator:
         search = SPCATVCV(1, cv=2, alpha=0.1, l1_ratio=(0.2, 0.6), tv_ratio=(0.3, 0.5)).fit(images)
         pairs = zip(search.cv_results_["param_l1_ratio"], search.cv_results_["param_tv_ratio"], strict=True)
         assert list(pairs) == [(0.2, 0.3), (0.2, 0.5), (0.6, 0.3)]
-
-
-class TestComponentCurve:
-    def test_it_bends_at_the_number_of_signals(self, images):
-        curve = component_curve(SPCATV(structure=(10, 12)), images, max_components=6, cv=3)
-        assert curve.explained.shape == (3, 6)
-        assert curve.elbow == 2
-        assert_allclose(np.cumsum(curve.gain), curve.mean)
-        assert_array_equal(curve.n_components, np.arange(1, 7))
-        assert 1 <= curve.within_one_standard_error <= 6
-        two = component_curve(SPCATV(structure=(10, 12)), images, max_components=2, cv=3)
-        assert_allclose(two.explained, curve.explained[:, :2], rtol=1e-6)
-
-    def test_a_deflation_is_nested_and_never_falls(self, images):
-        template = SPCATV(structure=(10, 12), method="deflation")
-        curve = component_curve(template, images, max_components=6, cv=3)
-        assert curve.elbow == 2
-        assert (np.diff(curve.mean) >= 0).all()
-        assert_allclose(
-            component_curve(template, images, max_components=2, cv=3).explained,
-            curve.explained[:, :2],
-            rtol=1e-6,
-        )

@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 from spcatv import SPCATV
 from spcatv.model.checkpoint import n_records
-from spcatv.selection import SPCATVCV, component_curve, dask_backend
+from spcatv.selection import SPCATVCV, dask_backend
 from spcatv.stability import bootstrap_components
 from spcatv.structure import grid
 
@@ -87,7 +87,7 @@ def test_the_same_numbers_and_shared_data_travel_once(cluster, images, task_size
 def test_what_was_not_announced_still_travels_once(cluster, images, task_sizes):
     """An array that only some fits share, or a copy of X in another type, is sent once for them."""
     with distributed.Client(cluster) as client, dask_backend(client):
-        component_curve(SPCATV(structure=grid((20, 24))), images, max_components=1, cv=4)
+        SPCATVCV(1, structure=grid((20, 24)), sparsity=0.7, smoothness=1.0, cv=4).fit(images)
     assert len([size for size in task_sizes if size >= images.nbytes]) == 1
 
 

@@ -67,7 +67,7 @@ def test_planted_components_are_counted_and_found_again(answer, n_planted, tmp_p
             square[row : row + 4, column : column + 4] = 1
         weights = [float(np.square(loading) @ square.ravel()) for square in inside[:n_planted]]
         assert max(weights) > 0.8, "each component is one of the squares"
-    choice = json.loads((tmp_path / "out" / "desc-SPCATV_curve.json").read_text())
+    choice = json.loads((tmp_path / "out" / "desc-SPCATV_count.json").read_text())
     assert choice["chosen"] == n_planted
     assert f"Number of components: {n_planted}. {choice['reason']}" in said
 
@@ -76,9 +76,9 @@ def test_the_report_shows_the_curve(answer, tmp_path):
     pytest.importorskip("jinja2")
     _, results = answer(1, (1.6, 1.4), "--n-components", "auto", "--n-splits", "2")
     html = generate_report(results).html
-    assert '<h2 id="curve">Number of components</h2>' in html
-    assert f"<p>{results.curve.choice.reason}</p>" in html
-    assert "2 (chosen)" in html
+    assert '<h2 id="count">Number of components</h2>' in html
+    assert f"<p>{results.count.reason}</p>" in html
+    assert "2 (last one kept)" in html
     assert html.count("found again") >= 2
     answer(1, (1.6, 1.4), "--n-components", "2", "--n-splits", "0")
-    assert 'id="curve"' not in generate_report(tmp_path / "out").html
+    assert 'id="count"' not in generate_report(tmp_path / "out").html

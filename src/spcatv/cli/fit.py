@@ -26,7 +26,7 @@ from spcatv.cli.pipeline import (
 from spcatv.estimator import SPCATV
 from spcatv.estimator.parameters import check_parameters, check_some_left
 from spcatv.estimator.remarks import dead_components
-from spcatv.results import SampleSet, write_curve, write_results
+from spcatv.results import SampleSet, write_count, write_results
 from spcatv.results.layout import CEILING_COLUMN
 
 # Share of the variance below which nothing is left to explain.
@@ -44,17 +44,17 @@ def run(arguments: argparse.Namespace) -> None:
             samples = request.read()
             _check_sparsity(request.options, samples)
             request.announce(samples)
-            options, curve = with_number(request.options, samples, samples.groups)
+            options, count = with_number(request.options, samples)
             parameters = model_parameters(options)
             model = SPCATV(structure=samples.structure, dtype=samples.dtype, **parameters)
             model.fit(samples.matrix)
             halves, verdict = verdicts(options, samples, model, samples.groups)
         with request.writing():
             metrics = write_results(folder, samples, model, config=request.config, halves=halves)
-            if curve is not None:
-                write_curve(folder, curve)
+            if count is not None:
+                write_count(folder, count)
     if not options.quiet:
-        lines = [*groups_text(samples), *number_text(curve)]
+        lines = [*groups_text(samples), *number_text(count)]
         say(summary_text(lines, metrics, options.output, model, verdict))
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from spcatv._util.bids import group_noun
 from spcatv._util.matching import match_rows
-from spcatv._util.parameters import FIT, PENALISED_PARAMETERS, TARGET_PARAMETERS
+from spcatv._util.parameters import FIT
 from spcatv._util.tables import TABLE_SUFFIXES, Table, read_table
 from spcatv.cli.arrays import read_array
 from spcatv.cli.config import Options, OptionTable, config_text, effective_options, refuse, replaced
@@ -28,8 +28,7 @@ from spcatv.estimator import SPCATV
 from spcatv.progress import StageStarted, listening, tell
 from spcatv.results import SampleSet, claimed_folder, writing_results
 from spcatv.results.layout import CONFIG
-from spcatv.selection import ComponentCurve, component_curve
-from spcatv.selection.components import most_components
+from spcatv.selection import ComponentCount, count_components
 from spcatv.stability import SplitHalves, split_halves
 
 AUTO = "auto"
@@ -171,31 +170,23 @@ def check_number(options: Options) -> None:
         raise InputError("--n-components auto takes one --sparsity for all components")
 
 
-def with_number(options: Options, samples: SampleSet, groups: Any) -> tuple[Options, ComponentCurve | None]:
-    """Return the options with a number instead of "auto", and the curve that it was chosen by, if it was.
-
-    `select` compares settings with the number that the default setting of `fit` gives.
-    """
+def with_number(options: Options, samples: SampleSet) -> tuple[Options, ComponentCount | None]:
+    """Return the options with a number instead of "auto", and the count of the components, if it was made."""
     if options.n_components != AUTO:
         return options, None
-    parameters = model_parameters(options)
-    if options.command != "fit":
-        ways = (*TARGET_PARAMETERS, *PENALISED_PARAMETERS)
-        parameters = {name: value for name, value in parameters.items() if name not in ways}
-    n_blocks = samples.matrix.shape[0] if groups is None else len(set(groups))
-    if n_blocks < 2:
-        raise InputError("--n-components auto needs at least two groups of samples")
+    names = ("center", "global_signal", "device")
+    given = {name: value for name, value in model_parameters(options).items() if name in names}
     try:
-        curve = component_curve(
-            SPCATV(structure=samples.structure, dtype=samples.dtype, **parameters),
+        count = count_components(
+            SPCATV(structure=samples.structure, dtype=samples.dtype, **given),
             samples.matrix,
-            max_components=options.max_components or most_components(n_blocks),
-            cv=min(N_FOLDS, n_blocks),
-            **parts_of(options, samples, groups),
+            max_components=options.max_components,
+            standardize=samples.adjustment.standardize,
+            confounds=samples.adjustment.confounds,
         )
     except ValueError as error:
         raise InputError(f"--n-components auto: {error}") from error
-    return replaced(options, n_components=curve.choice.n_components), curve
+    return replaced(options, n_components=count.n_components), count
 
 
 def n_workers(options: Options) -> int | None:
@@ -213,11 +204,11 @@ def parts_of(options: Options, samples: SampleSet, groups: Any) -> dict[str, Any
     }
 
 
-def number_text(curve: ComponentCurve | None) -> list[str]:
+def number_text(count: ComponentCount | None) -> list[str]:
     """Return a line about the choice of the number of components; no line if it was given."""
-    if curve is None:
+    if count is None:
         return []
-    return [f"Number of components: {curve.choice.n_components}. {curve.choice.reason}"]
+    return [f"Number of components: {count.n_components}. {count.reason}"]
 
 
 def verdicts(

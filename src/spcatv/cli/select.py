@@ -34,8 +34,8 @@ from spcatv.cli.pipeline import (
     with_number,
 )
 from spcatv.estimator import SPCATV
-from spcatv.results import SampleSet, write_curve, write_results, write_selection
-from spcatv.selection import SPCATVCV, ComponentCurve, dask_backend
+from spcatv.results import SampleSet, write_count, write_results, write_selection
+from spcatv.selection import SPCATVCV, ComponentCount, dask_backend
 from spcatv.selection.folds import make_folds
 from spcatv.selection.path import setting_text
 from spcatv.stability import Bootstrap, SplitHalves, bootstrap_components
@@ -53,15 +53,15 @@ def run(arguments: argparse.Namespace) -> None:
         return
     with request.claimed() as folder:
         with request.working():
-            samples, groups, curve, search, stability, (halves, verdict) = _select(request, tables)
+            samples, groups, count, search, stability, (halves, verdict) = _select(request, tables)
         model = search.best_estimator_
         with request.writing():
             metrics = write_results(folder, samples, model, config=request.config, halves=halves)
             write_selection(folder, samples, search, stability, grouped_by=groups.column)
-            if curve is not None:
-                write_curve(folder, curve)
+            if count is not None:
+                write_count(folder, count)
     if not request.options.quiet:
-        lines = [*groups_text(samples, groups), *number_text(curve), _choice_text(search)]
+        lines = [*groups_text(samples, groups), *number_text(count), _choice_text(search)]
         if stability is not None:
             lines.append(_stability_text(stability))
         say(summary_text(lines, metrics, request.options.output, model, verdict))
@@ -94,7 +94,7 @@ def _checked(tables: Tables, options: Options) -> Options:
 def _select(
     request: Request, tables: Tables
 ) -> tuple[
-    SampleSet, Groups, ComponentCurve | None, SPCATVCV, Bootstrap | None, tuple[SplitHalves | None, str]
+    SampleSet, Groups, ComponentCount | None, SPCATVCV, Bootstrap | None, tuple[SplitHalves | None, str]
 ]:
     """Read the samples, compare the settings, and resample and split with the chosen one."""
     options = request.options
@@ -108,11 +108,11 @@ def _select(
         request.announce(samples)
         # every worker of a cluster gets the data once
         with nullcontext() if client is None else dask_backend(client, samples.matrix, samples.structure):
-            options, curve = with_number(options, samples, labels)
+            options, count = with_number(options, samples)
             search = _compared(options, samples, labels)
             stability = _resampled(options, samples, labels, search.best_estimator_)
             halves = verdicts(options, samples, search.best_estimator_, labels)
-    return samples, groups, curve, search, stability, halves
+    return samples, groups, count, search, stability, halves
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from spcatv.decomposition.component import Component, ComponentDiagnostics
 from spcatv.decomposition.greedy import Decomposition, Plan, decompose, deflation_scores, prepare
 from spcatv.decomposition.joint import JointFit
-from spcatv.decomposition.starts import JointStart
+from spcatv.decomposition.starts import JointStart, diffused_gram
 from spcatv.decomposition.warm_start import WarmStart
 from spcatv.decomposition.weights import LoadingPenalty, SparsityTarget, Weights
 
@@ -20,5 +20,6 @@ __all__ = [
     "Weights",
     "decompose",
     "deflation_scores",
+    "diffused_gram",
     "prepare",
 ]

@@ -332,6 +332,15 @@ def _diffusion(structure: Structure) -> Callable[[FloatArray, float], FloatArray
     return spread
 
 
+def diffused_gram(data: CentredData, structure: Structure, time: float) -> FloatArray:
+    """Return ``X W X'`` (N, N) for the diffusion W of this time, in units of ``1 / ||A||^2``."""
+    spread = cached_layout(structure, _diffusion)
+    gram = np.empty((data.shape[0], data.shape[0]))
+    for samples, block in data.blocks(DIFFUSED_ENTRIES):
+        gram[:, samples] = to_host(data.dot_many(spread(block, 2 * time)))
+    return np.asarray(0.5 * (gram + gram.T))
+
+
 def random_scores(n_samples: int, n_starts: int, rng: np.random.RandomState) -> FloatArray:
     """Return random unit scores, shape (n_starts, N)."""
     scores = rng.standard_normal((n_starts, n_samples))

@@ -25,7 +25,7 @@ def check_parameters(estimator: Any) -> None:
     """Raise a ValueError or TypeError for the first parameter that is wrong."""
     if isinstance(estimator.n_components, str) and estimator.n_components == "auto":
         raise ValueError(
-            "n_components must be an integer >= 1, got 'auto': spcatv.selection.component_curve(estimator, "
+            "n_components must be an integer >= 1, got 'auto': spcatv.selection.count_components(estimator, "
             "X).choice.n_components is the number that held-out samples ask for, which `spca-tv fit "
             "--n-components auto` uses"
         )

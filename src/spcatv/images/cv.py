@@ -28,7 +28,6 @@ FOUND = (
     "best_params_",
     "choice_reason_",
     "best_score_",
-    "component_curve_",
     "n_splits_",
 )
 
@@ -58,7 +57,7 @@ class ImageSPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEsti
         Fitted to all images with the chosen setting; it can be saved, and makes maps of its components.
     groups_ : tuple or None
         The group of every sample that folds kept together: those given to `fit`, or those of the images.
-    cv_results_, best_index_, best_params_, choice_reason_, best_score_, component_curve_, n_splits_
+    cv_results_, best_index_, best_params_, choice_reason_, best_score_, n_splits_
         As in `SPCATVCV`.
 
     Examples

@@ -337,7 +337,15 @@ device, random_state
 
     @property
     def masker_(self) -> Any:
-        """Masker of the space of the images; made when it is asked for, because nilearn is slow to import."""
+        """Masker of the space of the images, made when it is asked for: nilearn is slow to import.
+
+        Examples
+        --------
+        >>> from spcatv import ImageSPCATV
+        >>> model = ImageSPCATV(2, mask="gm_mask.nii.gz").fit("derivatives/sub-*_gm.nii.gz")
+        >>> model.masker_.mask_img_.shape == model.mask_img_.shape
+        True
+        """
         masker = self.space_.masker()
         if hasattr(masker, "set_params"):
             reading = self.preparation_.reading

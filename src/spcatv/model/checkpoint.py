@@ -170,7 +170,7 @@ def current_checkpoint() -> Checkpoint | None:
 def checkpointing(folder: str | os.PathLike[str] | None) -> Iterator[None]:
     """Resume the work of a ``with`` block from a folder, and keep there what is finished.
 
-    Fits keep every component and every start that they compare; `SPCATVCV` and `component_curve` every chain
+    Fits keep every component and every start that they compare; `SPCATVCV` every chain
     of fits, `bootstrap_components` every resample, and `split_halves` every split. A process that is killed
     loses the pieces that it was working on. The same block, run again, ends with the same numbers to the last
     bit as one that was never interrupted.

@@ -30,7 +30,7 @@ from spcatv.report.maps.base import View, packed, packed_map
 from spcatv.report.methods_text import REFERENCE, methods_text
 from spcatv.report.regions import parts_of
 from spcatv.report.relations import relations
-from spcatv.report.selection import curve_section, selection_section
+from spcatv.report.selection import count_section, selection_section
 from spcatv.report.time_courses import time_courses
 
 if TYPE_CHECKING:
@@ -228,7 +228,7 @@ def generate_report(
         variance=sections.variance_section(inputs),
         stability=sections.stability_section(inputs),
         halves=sections.halves_table(inputs),
-        curve=curve_section(inputs.curve, inputs.n_components),
+        count=count_section(inputs.count, inputs.n_components),
         selection=None if inputs.selection is None else selection_section(inputs.selection),
         relations=tests,
         time_courses=time_courses(inputs),

@@ -21,7 +21,7 @@ from spcatv.report.figures import (
 )
 from spcatv.results import Selection
 from spcatv.results.read import numeric
-from spcatv.selection import ComponentCurve
+from spcatv.selection import ComponentCount
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -393,37 +393,38 @@ def _near_the_lowest(columns: Mapping[str, Any], error: FloatArray) -> BoolArray
     return np.asarray(explained >= explained[lowest] - spread[lowest])
 
 
-def curve_section(curve: ComponentCurve | None, n_chosen: int) -> Section | None:
+def count_section(count: ComponentCount | None, n_chosen: int) -> Section | None:
     """Create the section about the number of components; None if the number was given."""
-    if curve is None:
+    if count is None:
         return None
     rows = tuple(
-        (f"{k} (chosen)" if k == n_chosen else str(k), fmt.percent(share), fmt.percent(gain))
-        for k, share, gain in zip(curve.n_components, curve.mean, curve.gain, strict=True)
+        (f"{k} (last one kept)" if k == n_chosen else str(k), fmt.percent(share), fmt.percent(limit))
+        for k, (share, limit) in enumerate(zip(count.share, count.limit, strict=True), start=1)
     )
-    one = len(curve.explained) == 1
-    spread = "One fold, without a standard error." if one else "Mean over folds, with one standard error."
     picture = chart(
-        plot_curve(curve, n_chosen),
-        alt=f"Explained share of held-out samples with 1 to {len(rows)} components; {n_chosen} chosen.",
-        caption=f"{spread} The vertical line marks the chosen number.",
+        plot_count(count, n_chosen),
+        alt=f"Share of the remaining variance of {len(rows)} components, and what noise reaches; "
+        f"{n_chosen} kept.",
+        caption="Components above the line of noise stand out, and so do those before them. The vertical "
+        "line marks the number kept.",
     )
-    columns = heads("Components", "Held-out variance explained", "Added by the last")
-    caption = "Held-out variance by number of components"
-    return Section(curve.choice.reason, picture, Table(caption, columns, rows, id="curve-table"))
+    columns = heads("Component", "Share of the remaining variance", "Noise reaches")
+    caption = "Components of the lightly smoothed samples"
+    return Section(count.reason, picture, Table(caption, columns, rows, id="count-table"))
 
 
-def plot_curve(curve: ComponentCurve, n_chosen: int) -> Figure:
-    """Draw the explained share of held-out samples against the number of components."""
+def plot_count(count: ComponentCount, n_chosen: int) -> Figure:
+    """Draw the shares of the components beside those that noise reaches."""
+    numbers = np.arange(1, len(count.share) + 1)
     with figure_style():
         figure = new_figure(4.6, 3.2)
         axes = figure.subplots()
-        axes.errorbar(
-            curve.n_components, 100 * curve.mean, 100 * curve.standard_error, **line_style(0), capsize=3
-        )
-        axes.axvline(n_chosen, color="0.5", linestyle=":")
+        axes.plot(numbers, 100 * count.share, **line_style(0), label="data")
+        axes.plot(numbers, 100 * count.limit, **line_style(1), label="noise as smooth")
+        axes.axvline(n_chosen + 0.5, color="0.5", linestyle=":")
         axes.set_ylim(bottom=0)
-        axes.set_xticks(curve.n_components)
-        axes.set_xlabel("components")
-        axes.set_ylabel("held-out variance explained, %")
+        axes.set_xticks(numbers)
+        axes.set_xlabel("component")
+        axes.set_ylabel("share of the remaining variance, %")
+        axes.legend()
     return figure

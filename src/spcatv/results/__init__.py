@@ -2,7 +2,7 @@
 
 from spcatv.results.layout import ResultsError, claimed_folder, report_file, writing_results
 from spcatv.results.read import Results, Scores, Selection, open_model, read_results
-from spcatv.results.write import SampleSet, write_curve, write_results, write_selection
+from spcatv.results.write import SampleSet, write_count, write_results, write_selection
 
 __all__ = [
     "Results",
@@ -14,7 +14,7 @@ __all__ = [
     "open_model",
     "read_results",
     "report_file",
-    "write_curve",
+    "write_count",
     "write_results",
     "write_selection",
     "writing_results",

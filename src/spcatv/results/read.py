@@ -29,7 +29,7 @@ from spcatv.model import SavedModel, read_model
 from spcatv.model.arrays import BROKEN_NPZ, read_npz
 from spcatv.results import layout as files
 from spcatv.results.layout import ResultsError, model_folder, results_folder
-from spcatv.selection import ComponentCurve
+from spcatv.selection import ComponentCount
 from spcatv.stability import Bootstrap, Region
 from spcatv.stability.halves import verdict_sentence
 from spcatv.structure import Structure
@@ -99,7 +99,7 @@ class Results:
     stability: Bootstrap | None = None
     halves: tuple[ComponentHalves, ...] | None = None  # one per component
     quality: tuple[ImageQuality, ...] = ()  # one per image of the fit
-    curve: ComponentCurve | None = None  # by which the number of components was chosen
+    count: ComponentCount | None = None  # by which the number of components was chosen
     mean_file: Path | None = None  # the mean of volumes, also outside the mask
     config: str | None = None  # the configuration of the run
     config_file: Path | None = None  # where it lies
@@ -159,7 +159,7 @@ def read_results(folder: Path) -> Results:
         stability=_if_there(_stability, results / files.STABILITY, model.structure_, model.components_),
         halves=_if_there(_halves, results / files.HALVES, n_components),
         quality=_if_there(_quality, results / files.QUALITY) or (),
-        curve=_if_there(_curve, results / files.CURVE),
+        count=_if_there(_component_count, results / files.COUNT),
         mean_file=results / files.MEAN if os.path.lexists(results / files.MEAN) else None,
         config=_if_there(_text, results / files.CONFIG),
         config_file=results / files.CONFIG,
@@ -265,12 +265,12 @@ def _halves(file: Path, n_components: int) -> tuple[ComponentHalves, ...]:
     return tuple(ComponentHalves(*row) for row in rows)
 
 
-def _curve(file: Path) -> ComponentCurve:
-    """Read the curve by which the number of components was chosen."""
-    folds = [_numbers(cells, file) for name, cells in read_columns(file).items() if name.startswith("fold_")]
-    if not folds:
-        raise ResultsError(f"{file}: has no column fold_1")
-    return ComponentCurve(np.stack(folds))
+def _component_count(file: Path) -> ComponentCount:
+    """Read the shares of variance by which the number of components was chosen."""
+    columns, names = read_columns(file), ("share", "limit", "n_independent")
+    if not set(names) <= set(columns):
+        raise ResultsError(f"{file}: must have the columns {', '.join(names)}")
+    return ComponentCount(*(_numbers(columns[name], file) for name in names))
 
 
 def _count(value: float) -> int | None:

@@ -28,7 +28,7 @@ from spcatv.decomposition.pca_bound import pca_cumulative_variance
 from spcatv.estimator import SPCATV
 from spcatv.estimator.fitting import checked_data
 from spcatv.results import layout as files
-from spcatv.selection import SPCATVCV, ComponentCurve
+from spcatv.selection import SPCATVCV, ComponentCount
 from spcatv.structure import Structure
 from spcatv.structure.regions import connected_regions
 
@@ -154,13 +154,13 @@ QUALITY_COLUMNS = {
     "outlier": "Whether the image is unlike the others.",
     "why": "What is unusual about an outlier, or which image holds the same values.",
 }
-CURVE_COLUMNS = {
-    "n_components": "Number of components.",
-    "mean_explained": "Explained share of the held-out sum of squares, mean over folds.",
-    "se_explained": "Standard error of that mean.",
-    "gain": "What the last of the components adds.",
+COUNT_COLUMNS = {
+    "component": "Number of the component, from 1.",
+    "share": "Variance of this principal component of the lightly smoothed samples, as a share of the "
+    "variance that the components before it leave.",
+    "limit": "Share that noise as smooth as these data reaches by chance.",
+    "n_independent": "Effective number of independent features of what the components before leave.",
 }
-FOLD_COLUMN = "Explained share on fold {}."
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,13 +312,11 @@ def write_selection(
             _write_regions(stability, samples, folder)
 
 
-def write_curve(folder: Path, curve: ComponentCurve) -> None:
-    """Write the curve of `--n-components auto`, and the choice with its reason in the ``.json``."""
-    folds = {f"fold_{k}": FOLD_COLUMN.format(k) for k in range(1, len(curve.explained) + 1)}
-    errors = (None if math.isnan(value) else value for value in curve.standard_error)
-    rows = zip(curve.n_components, curve.mean, errors, curve.gain, *curve.explained, strict=True)
-    choice = {"chosen": curve.choice.n_components, "reason": curve.choice.reason}
-    _write_table(folder / files.CURVE, {**CURVE_COLUMNS, **folds}, rows, choice)
+def write_count(folder: Path, count: ComponentCount) -> None:
+    """Write what `--n-components auto` compared, and the choice with its reason in the ``.json``."""
+    rows = zip(range(1, len(count.share) + 1), count.share, count.limit, count.n_independent, strict=True)
+    choice = {"chosen": count.n_components, "reason": count.reason}
+    _write_table(folder / files.COUNT, COUNT_COLUMNS, rows, choice)
 
 
 def _write_settings(search: SPCATVCV, together: Mapping[str, Any], folder: Path) -> None:

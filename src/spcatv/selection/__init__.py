@@ -2,7 +2,7 @@
 
 from spcatv.model.checkpoint import CheckpointError, checkpointing
 from spcatv.selection.cluster import dask_backend
-from spcatv.selection.components import ComponentCurve, component_curve
+from spcatv.selection.components import ComponentCount, count_components
 from spcatv.selection.cv import SPCATVCV
 from spcatv.selection.folds import SampleOrderWarning
 from spcatv.selection.grid import AllZero, all_zero_alpha, alpha_grid
@@ -14,7 +14,7 @@ __all__ = [
     "SPCATVCV",
     "AllZero",
     "CheckpointError",
-    "ComponentCurve",
+    "ComponentCount",
     "FailedFitWarning",
     "Path",
     "SampleOrderWarning",
@@ -22,7 +22,7 @@ __all__ = [
     "all_zero_alpha",
     "alpha_grid",
     "checkpointing",
-    "component_curve",
+    "count_components",
     "dask_backend",
     "path",
 ]

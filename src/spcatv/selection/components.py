@@ -1,261 +1,175 @@
-"""How many components: what each of them explains of samples that the fit has not seen."""
+"""Number of components: the leading variances of lightly smoothed samples beside those of noise as smooth."""
 
 from __future__ import annotations
 
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 
-from spcatv._util.parameters import FIT
 from spcatv._util.threads import one_blas_thread
-from spcatv._util.types import BoolArray, FloatArray, IntArray
-from spcatv.data import Adjustment, as_data, checked_adjustment, on_device
+from spcatv._util.types import FloatArray
+from spcatv.data import as_data, checked_adjustment, on_device
+from spcatv.decomposition import diffused_gram
 from spcatv.estimator import SPCATV
-from spcatv.estimator.fitting import centred_data, fit_data, with_parameters
-from spcatv.estimator.parameters import fits_jointly
-from spcatv.progress import StageStarted
-from spcatv.selection.chains import fit_chain, place
-from spcatv.selection.folds import Fold, make_folds
-from spcatv.selection.held_out import explained_by_scores
-from spcatv.selection.path import Setting, checked_template, complete_setting, with_setting
-from spcatv.selection.table import standard_error
-from spcatv.selection.workers import (
-    FIT_FAILURES,
-    Failure,
-    check_failures,
-    failure,
-    placed,
-    shareable,
-    workers,
-)
-from spcatv.structure import Structure
+from spcatv.estimator.fitting import centred_data
+from spcatv.selection.path import checked_template
 
-# A component counts if it explains more than this many times what those at the end of the curve explain,
-OUTSTANDING = 2.0
-# by more than this many standard errors over folds. With both, white noise has no component that counts.
-STANDARD_ERRORS = 2.0
-# The end of the curve: its last third.
-TAIL = 3
+# A component stands out if its share of the remaining variance is this many times the largest share in noise
+# with as many independent features. It allows for smooth noise, whose features differ in variance.
+OUTSTANDING = 2.2
+# Time of the diffusion, in units of ``1 / ||A||^2``: a Gaussian of about one pixel or voxel.
+LIGHT_DIFFUSION_TIME = 5.0
+# Samples that are looked at, evenly spaced.
+MOST_SAMPLES = 300
 MOST_COMPONENTS = 10
 
 
-@dataclass(frozen=True)
-class ComponentChoice:
-    """How many components to keep."""
-
-    n_components: int  # at least 1
-    reason: str  # why, as a sentence for people
-
-
-def most_components(n_blocks: int) -> int:
-    """The largest number to look at by default: 10, or half the samples or groups if these are fewer."""
-    return max(1, min(MOST_COMPONENTS, n_blocks // 2))
-
-
 @dataclass(frozen=True, eq=False)
-class ComponentCurve:
-    """Held-out explained variance against the number of components: the data of an elbow plot.
+class ComponentCount:
+    """Components that stand out of noise (docs/method.md section 6.5).
 
     Attributes
     ----------
-    explained : ndarray of shape (n_folds, K)
-        Share of the held-out sum of squares that the first 1, ..., K components explain, one row per fold.
+    share : ndarray of shape (max_components,)
+        Variance of every principal component of the lightly smoothed samples, as a share of the variance that
+        the components before it leave.
+    limit : ndarray of shape (max_components,)
+        Share that noise as smooth as these data reaches by chance.
+    n_independent : ndarray of shape (max_components,)
+        Effective number of independent features of what the components before leave.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from spcatv.selection import ComponentCurve
-    >>> curve = ComponentCurve(np.array([[0.5, 0.7, 0.72, 0.74], [0.4, 0.65, 0.68, 0.7]]))
-    >>> curve.n_components, curve.mean.round(3), curve.gain.round(3)
-    (array([1, 2, 3, 4]), array([0.45 , 0.675, 0.7  , 0.72 ]), array([0.45 , 0.225, 0.025, 0.02 ]))
-    >>> curve.standard_error.round(3)
-    array([0.05 , 0.025, 0.02 , 0.02 ])
-    >>> curve.choice.n_components, curve.elbow, curve.within_one_standard_error
-    (2, 2, 3)
+    >>> from spcatv.selection import ComponentCount
+    >>> count = ComponentCount(
+    ...     share=np.array([0.5, 0.3, 0.06]), limit=np.full(3, 0.1), n_independent=np.full(3, 80.0)
+    ... )
+    >>> count.n_outstanding, count.n_components
+    (2, 2)
     """
 
-    explained: FloatArray
+    share: FloatArray
+    limit: FloatArray
+    n_independent: FloatArray
 
     @property
-    def n_components(self) -> IntArray:
-        """The numbers 1, ..., K."""
-        return np.arange(1, self.explained.shape[1] + 1)
+    def n_outstanding(self) -> int:
+        """Number of the last component that stands out, 0 in noise: those before it have more variance."""
+        return int(np.max(np.flatnonzero(self.share > self.limit) + 1, initial=0))
 
     @property
-    def mean(self) -> FloatArray:
-        """Mean over folds, shape (K,)."""
-        return np.asarray(self.explained.mean(axis=0))
+    def n_components(self) -> int:
+        """Number of components to keep, at least 1."""
+        return max(1, self.n_outstanding)
 
     @property
-    def standard_error(self) -> FloatArray:
-        """Standard error of the mean over folds, shape (K,); NaN with a single fold."""
-        return standard_error(self.explained.T)
+    def reason(self) -> str:
+        """The choice in words.
 
-    @property
-    def gain(self) -> FloatArray:
-        """What each component adds, shape (K,)."""
-        return np.diff(self.mean, prepend=0.0)
-
-    @property
-    def choice(self) -> ComponentChoice:
-        """The number of components that stand out from the end of the curve.
-
-        Component k adds the share ``g_k`` on a fold. It is compared with ``f``, the mean size of what the
-        components of the last third add on that fold (or take away, in joint fits), which is what a component
-        explains by chance where more were looked at than there are. It stands out if the mean over folds of
-        ``g_k`` is more than twice that of ``f``, and the mean of ``g_k - f`` more than two of its standard
-        errors. A single fold has no standard error: the reason says so, and only the first condition is
-        tested. The choice is the number of components before the first that does not stand out, and at
-        least 1.
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from spcatv.selection import ComponentCount
+        >>> ComponentCount(np.array([0.3, 0.04]), np.full(2, 0.1), np.full(2, 80.0)).reason
+        'The first component stands out: component 2 has 4.0% of the remaining variance, and noise as smooth \
+as these data reaches 10.0%.'
         """
-        most = len(self.mean)
-        n_tail = max(1, most // TAIL)
-        gains = np.diff(self.explained, axis=1, prepend=0.0)
-        floor = np.abs(gains[:, -n_tail:]).mean(axis=1, keepdims=True)
-        above = gains - floor
-        outstanding = gains.mean(axis=0) > OUTSTANDING * floor.mean()
-        if len(gains) > 1:
-            outstanding &= above.mean(axis=0) > STANDARD_ERRORS * standard_error(above.T)
-        leading = int(np.logical_and.accumulate(outstanding[:-n_tail]).sum())
-        reason = self._reason(leading, outstanding[:-n_tail])
-        if len(gains) == 1:
-            reason += " There is one fold, without a standard error: the differences may be due to chance."
-        return ComponentChoice(max(1, leading), reason)
-
-    def _reason(self, chosen: int, outstanding: BoolArray) -> str:
-        most, share = len(self.mean), 100 * self.mean[chosen - 1]
-        if not outstanding.size:
-            return (
-                "No component stands out: only one was looked at, and there is no other to compare it with. "
-                "Trust it only if it is found again."
-            )
-        keep = "One is kept; trust it only if it is found again."
-        if not outstanding.any():
-            return (
-                f"No component stands out: none explains clearly more of held-out samples than the last of "
-                f"the {most} looked at, as in noise. {keep} (If {most} or more components of equal weight "
-                "are likely, look at more.)"
-            )
-        later = ", ".join(str(k + 1) for k in np.flatnonzero(outstanding) if k > chosen)
-        if chosen == 0:
-            return f"The first component does not stand out, but later ones do ({later}). {keep}"
-        which = "The first component stands" if chosen == 1 else f"The first {chosen} components stand"
-        rest = f"component {chosen + 1} does not explain clearly more than the last of the {most} looked at"
-        again = f", but later ones do ({later})" if later else ""
-        more = " There may be more: look at a larger number." if chosen == outstanding.size else ""
-        return f"{which} out: {share:.1f} % of the held-out variance together; {rest}{again}.{more}"
-
-    @property
-    def elbow(self) -> int:
-        """The number of components at which the curve bends most.
-
-        The point farthest above the straight line from no component to all of them. Found by deflation, every
-        component explains something of any sample, noise included: the curve never falls, and its maximum
-        says nothing.
-        """
-        line = self.mean[-1] * self.n_components / len(self.mean)
-        return int(np.argmax(self.mean - line)) + 1 if len(self.mean) > 1 else 1
-
-    @property
-    def within_one_standard_error(self) -> int | None:
-        """The smallest number of components within one standard error of what all of them explain.
-
-        None with a single fold, which has no standard error.
-        """
-        slack = self.standard_error[-1]
-        return None if np.isnan(slack) else int(np.argmax(self.mean >= self.mean[-1] - slack)) + 1
+        found, most = self.n_outstanding, len(self.share)
+        if found == most:
+            noun = "component stands" if most == 1 else f"{most} components stand"
+            return f"All of the first {noun} out. There may be more: look at a larger number."
+        compared = (
+            f"component {found + 1} has {self.share[found]:.1%} of the remaining variance, and noise as "
+            f"smooth as these data reaches {self.limit[found]:.1%}"
+        )
+        if found == 0:
+            return f"No component stands out: {compared}. One is kept; trust it only if halves confirm it."
+        which = "The first component stands" if found == 1 else f"The first {found} components stand"
+        return f"{which} out: {compared}."
 
 
-def component_curve(
+def count_components(
     estimator: SPCATV,
     X: Any,
     *,
-    max_components: int = MOST_COMPONENTS,
-    cv: Any = 5,
-    y: Any = None,
-    groups: Any = None,
+    max_components: int | None = None,
     standardize: bool = False,
     confounds: Any = None,
-    n_jobs: int | None = None,
-) -> ComponentCurve:
-    """Compute the held-out explained variance for every number of components.
+) -> ComponentCount:
+    """Count the components that stand out of noise.
 
-    Components that are fitted jointly are not nested, so every number of them is a fit of its own on every
-    fold: K (K + 1) / 2 components per fold. What counts is how much of the held-out samples the scores
-    explain, by the patterns of the training samples: a second part of one pattern adds nothing. With
-    ``method="deflation"``, the first k components of a fit are the fit of k components: one fit per fold.
+    With the eigenvalues ``w_1 >= w_2 >= ...`` of ``X W X'``, X diffused on the structure by about one pixel,
+    component k stands out if ``w_k / (w_k + w_{k+1} + ...) > 2.2 (1 + sqrt(D / (N - k)))^2 / D``. D is the
+    effective number of independent features of what the components before leave,
+    ``(mean_i g_ii)^2 / mean_{i != j} g_ij^2`` for the Gram matrix g of this residual. The components before
+    one that stands out have more variance, and count as well.
 
     Parameters
     ----------
     estimator : SPCATV
-        The setting; its `n_components` is ignored. It is not changed.
+        The structure, and how samples are centred; sparsity and smoothness do not matter. It is not changed.
     X : array-like of shape (n_samples, n_features)
-        Data.
-    max_components : int, default=10
-        The largest number to look at. It is no more than the rank that the training samples of every fold
-        can have: further components would explain little because nothing is left, not because of chance.
-    cv, y, groups, standardize, confounds
-        Folds and their samples, as in `SPCATVCV`.
-    n_jobs : int or None, default=None
-        Workers.
+        Data. At most 300 samples, evenly spaced, are looked at.
+    max_components : int, default=None
+        The largest number to look at: 10, or a third of the samples if these are fewer.
+    standardize : bool, default=False
+        Whether every feature is divided by its standard deviation.
+    confounds : array-like of shape (n_samples, n_confounds), default=None
+        Numbers that are regressed out of every feature.
 
     Returns
     -------
-    ComponentCurve
-        Folds that fail are named in a warning and left out; if all of them fail it is an error.
+    ComponentCount
+        Shares, limits, the number to keep and the reason.
 
     Examples
     --------
     >>> import numpy as np
     >>> from spcatv import SPCATV
-    >>> from spcatv.selection import component_curve
+    >>> from spcatv.selection import count_components
     >>> rng = np.random.default_rng(0)
     >>> X = 0.3 * rng.standard_normal((40, 60))
     >>> X[:, 10:20] += rng.standard_normal((40, 1))
     >>> X[:, 35:50] += rng.standard_normal((40, 1))
-    >>> component_curve(SPCATV(structure=(60,)), X, max_components=5).elbow
+    >>> count_components(SPCATV(structure=(60,)), X).n_components
     2
     """
-    template, data, structure = checked_template(clone(estimator).set_params(n_components=max_components), X)
-    template.set_params(structure=None)
-    data = placed(data, template, n_jobs)
-    setting = complete_setting(estimator, {})
-    folds = make_folds(cv, shareable(data), y, groups)
-    rank = min(min(len(fold.train) for fold in folds) - bool(estimator.center), data.shape[1])
-    template.set_params(n_components=min(max_components, max(rank, 1)))
-    adjustment = checked_adjustment(standardize, confounds, data.shape[0])
-    tasks = ((template, shareable(data), structure, fold, setting, adjustment) for fold in folds)
-    with workers(n_jobs, data, StageStarted("Counting components", len(folds), "folds")) as pool:
-        results: list[tuple[FloatArray | None, tuple[Failure, ...]]] = list(pool.run(_curve_of_fold, tasks))
-    explained = [shares for shares, _ in results if shares is not None]
-    check_failures([item for _, failures in results for item in failures], n_left=len(explained))
-    return ComponentCurve(np.stack(explained))
+    template, data, structure = checked_template(clone(estimator).set_params(n_components=1), X)
+    n_samples = data.shape[0]
+    chosen = np.linspace(0, n_samples - 1, min(n_samples, MOST_SAMPLES)).round().astype(int)
+    most = max(1, min(max_components or MOST_COMPONENTS, len(chosen) // 3, data.shape[1]))
+    with one_blas_thread():
+        on = on_device(as_data(data), template.device, most)
+        (adjusted,) = checked_adjustment(standardize, confounds, n_samples).adjusted(on, chosen)
+        gram = diffused_gram(centred_data(template, adjusted), structure, LIGHT_DIFFUSION_TIME)
+    return _compare_with_noise(gram, most)
 
 
-def _curve_of_fold(
-    estimator: SPCATV, X: Any, structure: Structure, fold: Fold, setting: Setting, adjustment: Adjustment
-) -> tuple[FloatArray | None, tuple[Failure, ...]]:
-    """Return the shares that 1, ..., K components explain of the held-out samples, and what failed."""
-    if not fits_jointly(estimator):
-        result = fit_chain(estimator, X, structure, fold, [setting], adjustment)
-        outcome = result.outcomes[0]
-        return None if outcome is None else outcome.held_out.shares, result.failures
-    try:
-        with one_blas_thread():
-            data = on_device(as_data(X), estimator.device, int(estimator.n_components))
-            train, test = adjustment.adjusted(data, fold.train, fold.test)
-            centred = centred_data(estimator, train)
-            shares = []
-            for k in range(1, int(estimator.n_components) + 1):
-                own = {"n_components": k, "sparsity": np.mean(setting.get("sparsity", FIT.sparsity))}
-                template = with_parameters(with_setting(estimator, setting), own)
-                rng = check_random_state(deepcopy(estimator.random_state))
-                fit = fit_data(template, centred, structure, rng=rng)
-                shares.append(explained_by_scores(fit, test))
-    except FIT_FAILURES as error:
-        return None, (failure(place(fold, setting), error),)
-    return np.array(shares), ()
+def _compare_with_noise(gram: FloatArray, most: int) -> ComponentCount:
+    """Compare the `most` leading eigenvalues of a Gram matrix (N, N) with those of noise."""
+    n_samples = len(gram)
+    values, vectors = np.linalg.eigh(gram)
+    values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+    left = np.cumsum(values[::-1])[::-1]
+    # what a component that is still there hides shows after it: the largest number from here on counts
+    numbers = [_independent_features(values[k:], vectors[:, k:]) for k in range(most + 1)]
+    independent = np.maximum.accumulate(numbers[::-1])[::-1][:most]
+    share = np.divide(values[:most], left[:most], out=np.zeros(most), where=left[:most] > 0)
+    crowding = np.sqrt(independent / (n_samples - 1 - np.arange(most)))
+    return ComponentCount(share, OUTSTANDING * np.square(1 + crowding) / independent, independent)
+
+
+def _independent_features(values: FloatArray, vectors: FloatArray) -> float:
+    """Return the effective number of independent features for a Gram matrix given by its eigenvectors.
+
+    For N independent samples with the covariance C it estimates ``tr(C)^2 / tr(C^2)``, whatever N is.
+    """
+    gram = (vectors * values) @ vectors.T
+    n_samples, trace = len(gram), float(values.sum())
+    products = float(np.square(gram).sum() - np.square(np.diag(gram)).sum())
+    if products <= 0 or trace <= 0:
+        return 1.0
+    return max(1.0, (trace / n_samples) ** 2 * n_samples * (n_samples - 1) / products)

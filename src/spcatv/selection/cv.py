@@ -31,7 +31,6 @@ from spcatv.estimator.reportable import ReportMixin
 from spcatv.model.checkpoint import checkpointing
 from spcatv.problem import Penalty
 from spcatv.progress import Printer, StageStarted, listeners, listening, together
-from spcatv.selection.components import ComponentCurve
 from spcatv.selection.folds import are_consecutive, make_folds, warn_of_order
 from spcatv.selection.path import WEIGHTS, PathFitter, way_to
 from spcatv.selection.rules import check_folds, choose
@@ -64,7 +63,7 @@ class SPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEstimator
     Parameters
     ----------
     n_components : int, default=3
-        Number of components K. `component_curve_` says what each of them explains.
+        Number of components K; `count_components` finds how many stand out of noise.
     structure : Structure, shape, mask, (coords, triangles), sparse matrix, callable or None, default=None
         As in `SPCATV`.
     sparsity : float or sequence of float, default=(0.5, 0.7, 0.8, 0.9, 0.95)
@@ -142,8 +141,6 @@ transform_method, init, dtype, memory_limit, device, random_state
         Fitted to all samples with it, after confounds are removed and features scaled if so wanted. With
         `alpha`, it is fitted along the same values of alpha as on the folds: a strong penalty that is
         reached from weaker ones may leave nothing to a fit that begins with it.
-    component_curve_ : ComponentCurve
-        Held-out explained variance of the chosen setting against the number of components.
     adjustment_ : FittedAdjustment or None
         How samples are adjusted before `best_estimator_` sees them: coefficients of all samples for
         confounds and scale. None without either.
@@ -408,7 +405,6 @@ transform_method, init, dtype, memory_limit, device, random_state
         self.best_params_ = dict(table.params[best])
         self.choice_reason_ = choice.reason
         self.best_score_ = float(-table.mean_error[best])
-        self.component_curve_ = ComponentCurve(table.explained[best])
         n_unconverged = sum(scores.n_unconverged for scores in table.scores)
         if n_unconverged:
             fits, their = ("fit", "its") if n_unconverged == 1 else ("fits", "their")

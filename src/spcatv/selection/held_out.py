@@ -10,7 +10,6 @@ from spcatv._util.devices import beside
 from spcatv._util.types import FloatArray
 from spcatv.data import Centring, Data
 from spcatv.decomposition import deflation_scores
-from spcatv.estimator.fitting import Fit
 from spcatv.metrics import orthonormal_basis
 from spcatv.model import recordable
 
@@ -57,28 +56,6 @@ def held_out(components: FloatArray, centring: Centring, data: Data, *, projects
 
     total, *explained = data.each_block(sums)[1]
     return HeldOut(float(total), np.cumsum(explained))
-
-
-def explained_by_scores(fit: Fit, data: Data) -> float:
-    """Return the share of the squares of samples that the scores of a joint fit explain.
-
-    A sample is reconstructed from its scores t by the patterns of the training samples,
-    ``sum_k t_k X'u_k / ||X'u_k||``.
-    """
-    found, centring = fit.decomposition, fit.centring
-    lengths = found.singular_values[:, None]
-    patterns = np.divide(found.patterns, lengths, out=np.zeros_like(found.patterns), where=lengths > 0)
-    if found.mixing is None:
-        raise ValueError("the scores of a deflation explain what its loadings do")
-    to_samples = found.mixing @ patterns
-
-    def sums(_: slice, block: FloatArray) -> tuple[None, FloatArray]:
-        centred = centring.apply(block) / fit.unit
-        left = centred - centred @ found.components.T @ to_samples
-        return None, np.array([np.square(centred).sum(), np.square(left).sum()])
-
-    total, left = data.each_block(sums)[1]
-    return float(1.0 - left / total) if total > 0 else 0.0
 
 
 def _by_products(basis: FloatArray, centring: Centring, data: Data) -> tuple[float, FloatArray]:
