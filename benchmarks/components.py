@@ -6,7 +6,8 @@ Every fit is of five shuffled folds, columns standardised on the training rows. 
 * held out: share of the held-out sum of squares that the projection onto the loadings explains;
 * by scores: the same for maps that were regressed on the scores of the training rows.
 
-Names of data sets (`benchmarks.reproduce.realdata.DATA`) may be given; ``--number`` also counts components.
+Names of data sets (`benchmarks.reproduce.realdata.DATA`) and .npz files (as for `benchmarks.study.others`)
+may be given; ``--number`` also counts components. The means over all data sets come last.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 
 from benchmarks.reproduce.methods import Method, fit_spcatv, rotated_at
-from benchmarks.reproduce.realdata import DATA, RealData, folds
+from benchmarks.reproduce.realdata import DATA, RealData, folds, read
 from benchmarks.tables import markdown, seconds
 from spcatv import SPCATV
 from spcatv._util.threads import one_blas_thread
@@ -44,7 +46,7 @@ def methods_at(zeros: float) -> tuple[Method, ...]:
 def measured(data: RealData, method: Method) -> dict[str, float]:
     """Measure one row of the table."""
     loadings, shares, by_scores, times = [], [], [], []
-    for rows in folds(len(data.X)):
+    for rows in folds(len(data.X), data.groups):
         train, test = rows.standardised(data.X)
         started = time.process_time()
         with warnings.catch_warnings(action="ignore"):
@@ -74,26 +76,42 @@ def _matched_dice(first: np.ndarray, second: np.ndarray) -> float:
 
 
 def main(arguments: Sequence[str] | None = None, known: Mapping[str, Callable[[], RealData]] = DATA) -> None:
-    """Print one row per data set, share of zeros and method."""
+    """Print one row per data set, share of zeros and method, then the means of every method."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("names", nargs="*", metavar="DATA", help=f"some of {', '.join(known)}; default: all")
+    parser.add_argument(
+        "names", nargs="*", metavar="DATA", help=f"{', '.join(known)} or .npz files; default: {len(known)}"
+    )
     parser.add_argument("--number", action="store_true", help="how many components there are, too")
     options = parser.parse_args(arguments)
+    names = options.names or list(known)
     show = partial(print, flush=True)
     show(markdown(["data", "zeros", "method", "Dice", "held out", "by scores", "time of a fit"], []))
+    measures: dict[str, list[dict[str, float]]] = {}
     with one_blas_thread():
-        for name in options.names or known:
-            data = known[name]()
+        for name in names:
+            data = _data(name, known)
             for zeros in SHARES:
                 for method in methods_at(zeros):
                     row = measured(data, method)
-                    numbers = (f"{row[key]:.3f}" for key in ("dice", "held out", "by scores"))
-                    cells = [name, f"{zeros:.0%}", method.label, *numbers, seconds(row["seconds"])]
-                    show("| " + " | ".join(cells) + " |")
-    for name in (options.names or known) if options.number else ():
-        data = known[name]()
+                    measures.setdefault(method.label, []).append(row)
+                    show(_line(data.title, f"{zeros:.0%}", method.label, row))
+    for label, rows in measures.items():
+        show(
+            _line("mean", "all", label, {key: float(np.mean([row[key] for row in rows])) for key in rows[0]})
+        )
+    for name in names if options.number else ():
+        data = _data(name, known)
         count = count_components(SPCATV(structure=data.structure), data.X, standardize=True)
         show(f"\n{data.title}: {count.n_components}. {count.reason}")
+
+
+def _data(name: str, known: Mapping[str, Callable[[], RealData]]) -> RealData:
+    return known[name]() if name in known else read(Path(name))
+
+
+def _line(title: str, zeros: str, label: str, row: dict[str, float]) -> str:
+    numbers = (f"{row[key]:.3f}" for key in ("dice", "held out", "by scores"))
+    return "| " + " | ".join([title, zeros, label, *numbers, seconds(row["seconds"])]) + " |"
 
 
 if __name__ == "__main__":

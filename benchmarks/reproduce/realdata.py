@@ -1,19 +1,21 @@
-"""Real data sets by name, with the structure of their columns, and the rows that are fitted and held out."""
+"""Real data sets, by name or from a file, with the structure of their columns, and their folds and halves."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
-from sklearn.model_selection import KFold
+from sklearn.model_selection import GroupKFold, KFold
 
 from benchmarks import cases
 from benchmarks.data import volume_cohort
-from spcatv.structure import Structure, grid
+from spcatv.structure import Structure, graph, grid, mesh
 
 N_FOLDS, N_SPLITS = 5, 10
 # All rows; the components of folds and halves are matched to their components.
@@ -22,11 +24,12 @@ ALL_ROWS = "all"
 
 @dataclass(frozen=True, eq=False)
 class RealData:
-    """A matrix in its own unit, the structure of its columns, and a title."""
+    """A matrix in its own unit, the structure of its columns, a title, and groups of rows if any."""
 
     title: str
     X: np.ndarray
     structure: Structure
+    groups: np.ndarray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,9 +54,10 @@ def all_rows(n_rows: int) -> Rows:
     return Rows(ALL_ROWS, np.arange(n_rows), np.arange(0))
 
 
-def folds(n_rows: int) -> list[Rows]:
-    """Five shuffled folds."""
-    cut = KFold(N_FOLDS, shuffle=True, random_state=0).split(np.arange(n_rows))
+def folds(n_rows: int, groups: np.ndarray | None = None) -> list[Rows]:
+    """Five shuffled folds; rows of one group are in one fold."""
+    splitter = (KFold if groups is None else GroupKFold)(N_FOLDS, shuffle=True, random_state=0)
+    cut = splitter.split(np.arange(n_rows), groups=groups)
     return [Rows(f"fold{number}", train, test) for number, (train, test) in enumerate(cut)]
 
 
@@ -75,6 +79,25 @@ def n_regions(loading: np.ndarray, structure: Structure) -> int:
         return 0
     columns = abs(structure.matrix[:, support])
     return int(connected_components(columns.T @ columns, directed=False)[0])
+
+
+def read(file: Path) -> RealData:
+    """Read an .npz file of X and what the neighbours of its columns are (see `benchmarks.study.others`)."""
+    with np.load(file, allow_pickle=False) as archive:
+        arrays = dict(archive)
+    X = np.ascontiguousarray(arrays["X"], np.float32)
+    return RealData(file.stem, X, _structure(arrays), arrays.get("groups"))
+
+
+def _structure(arrays: dict[str, np.ndarray]) -> Structure:
+    """Return the structure that the arrays of a file describe."""
+    if "mask" in arrays or "labels" in arrays:
+        return grid(arrays["mask"] if "mask" in arrays else arrays["labels"])
+    if "edges" in arrays:
+        size = arrays["X"].shape[1]
+        edges = sp.coo_array((np.ones(len(arrays["edges"])), arrays["edges"].T), shape=(size, size)).tocsr()
+        return graph(edges + edges.T)
+    return mesh(arrays["coords"], arrays["triangles"])
 
 
 def _load(recipe: Callable[[], tuple[str, np.ndarray, Structure, Any]]) -> RealData:

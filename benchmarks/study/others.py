@@ -12,23 +12,20 @@ from __future__ import annotations
 
 import argparse
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
-from sklearn.model_selection import GroupKFold
 
 from benchmarks.reproduce.methods import N_COMPONENTS, spcatv_at
 from benchmarks.reproduce.real import SHARES, fit_rows
-from benchmarks.reproduce.realdata import N_FOLDS, RealData, Rows, all_rows, folds
+from benchmarks.reproduce.realdata import RealData, Rows, all_rows, folds, read
 from benchmarks.study.measures import of_folds
 from benchmarks.tables import markdown, seconds
 from spcatv import SPCATV
 from spcatv._util.threads import one_blas_thread
 from spcatv.stability import split_halves
-from spcatv.structure import Structure, graph, grid, mesh
 
 # The share of zeros of the last table: the default.
 USUAL = 0.7
@@ -56,39 +53,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def measure(file: Path) -> dict[str, Any]:
     """All numbers of one data set; its ``cells`` by smoothness and share of zeros."""
-    with np.load(file, allow_pickle=False) as archive:
-        arrays = dict(archive)
-    groups = arrays.get("groups")
-    data = RealData(file.stem, np.ascontiguousarray(arrays["X"], np.float32), structure_of(arrays))
-    parts = list(_folds(len(data.X), groups))
+    data = read(file)
+    parts = folds(len(data.X), data.groups)
     norms = np.array([np.linalg.norm(rows.standardised(data.X)[1]) for rows in parts])
     cells = {
         (smoothness, share): _cell(data, parts, norms, share, smoothness)
         for smoothness in SMOOTHNESS
         for share in SHARES
     }
-    verdicts, said = _default_fit(data, groups)
+    verdicts, said = _default_fit(data)
     return {"title": file.stem, "shape": data.X.shape, "cells": cells, "verdicts": verdicts, "said": said}
-
-
-def structure_of(arrays: dict[str, np.ndarray]) -> Structure:
-    """Return the structure that the arrays of a file describe."""
-    if "mask" in arrays or "labels" in arrays:
-        return grid(arrays["mask"] if "mask" in arrays else arrays["labels"])
-    if "edges" in arrays:
-        size = arrays["X"].shape[1]
-        edges = sp.coo_array((np.ones(len(arrays["edges"])), arrays["edges"].T), shape=(size, size)).tocsr()
-        return graph(edges + edges.T)
-    return mesh(arrays["coords"], arrays["triangles"])
-
-
-def _folds(n_rows: int, groups: np.ndarray | None) -> Iterator[Rows]:
-    if groups is None:
-        yield from folds(n_rows)
-        return
-    cut = GroupKFold(N_FOLDS, shuffle=True, random_state=0).split(np.arange(n_rows), groups=groups)
-    for number, (train, test) in enumerate(cut):
-        yield Rows(f"fold{number}", train, test)
 
 
 def _cell(
@@ -110,13 +84,13 @@ def _cell(
     }
 
 
-def _default_fit(data: RealData, groups: np.ndarray | None) -> tuple[list[str], list[str]]:
+def _default_fit(data: RealData) -> tuple[list[str], list[str]]:
     """Return the verdicts of random halves and the warnings of a default fit to all rows."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = SPCATV(N_COMPONENTS, structure=data.structure)
         model.fit(all_rows(len(data.X)).standardised(data.X)[0])
-    halves = split_halves(model, data.X, standardize=True, groups=groups, random_state=0)
+    halves = split_halves(model, data.X, standardize=True, groups=data.groups, random_state=0)
     said = sorted({warning.category.__name__ for warning in caught})
     return [component.verdict for component in halves.reproducibility], said
 

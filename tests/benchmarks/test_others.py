@@ -19,18 +19,20 @@ def blocks():
     return found
 
 
-def test_structures_of_files(X):
-    line = np.stack([np.arange(11), np.arange(1, 12)], axis=1)
-    assert others.structure_of({"X": X, "mask": np.ones(12, bool)}) == grid((12,))
-    assert others.structure_of({"X": X, "labels": np.repeat([1, 2], 6)}).n_rows == 10
-    assert others.structure_of({"X": X, "edges": line}).n_rows == 11
+def test_structures_of_files(X, tmp_path):
+    def structure(**arrays):
+        np.savez(tmp_path / "data.npz", X=X, **arrays)
+        return realdata.read(tmp_path / "data.npz").structure
+
+    assert structure(mask=np.ones(12, bool)) == grid((12,))
+    assert structure(labels=np.repeat([1, 2], 6)).n_rows == 10
+    assert structure(edges=np.stack([np.arange(11), np.arange(1, 12)], axis=1)).n_rows == 11
     corners = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0.0]])
-    assert others.structure_of({"coords": corners, "triangles": np.array([[0, 1, 2], [1, 3, 2]])}).n_rows == 5
+    assert structure(coords=corners, triangles=np.array([[0, 1, 2], [1, 3, 2]])).n_rows == 5
 
 
 def test_tables_of_files(X, tmp_path, capsys, monkeypatch):
-    for module in (others, realdata):
-        monkeypatch.setattr(module, "N_FOLDS", 3)
+    monkeypatch.setattr(realdata, "N_FOLDS", 3)
     groups = np.repeat(np.arange(4), 3)
     np.savez(tmp_path / "grid.npz", X=X, mask=np.ones((3, 4), bool))
     np.savez(tmp_path / "visits.npz", X=X, mask=np.ones(12, bool), groups=groups)
@@ -43,7 +45,7 @@ def test_tables_of_files(X, tmp_path, capsys, monkeypatch):
 
 def test_people_stay_on_one_side_of_every_split():
     groups = np.repeat(np.arange(6), 2)
-    parts = list(others._folds(12, groups))
+    parts = realdata.folds(12, groups)
     assert len(parts) == realdata.N_FOLDS
     for rows in parts:
         assert not set(groups[rows.train]) & set(groups[rows.test])
