@@ -87,6 +87,7 @@ def test_a_share_within_five_points_needs_no_remark(n_features, n_off, warns):
         jump=0.1,
         converged=True,
         is_dead=False,
+        is_global=False,
     )
     fitted = SimpleNamespace(
         n_components=1,

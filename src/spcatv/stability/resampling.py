@@ -170,6 +170,10 @@ def bootstrap_components(
     Bootstrap
         How often features and regions are found again.
 
+    Notes
+    -----
+    Resamples are fitted to a relative gap of 1e-4, or to the estimator's `tol` if that is larger.
+
     Warns
     -----
     FailedFitWarning
