@@ -207,7 +207,7 @@ def test_warnings_are_lines(array, tmp_path, capsys):
     assert main([*command, str(tmp_path / "out")]) == 0
     shown = capsys.readouterr().err
     assert shown.count("\n") == 1
-    assert shown.startswith("spca-tv: warning: 3 of 3 components are dead")
+    assert shown.startswith("spca-tv: warning: 3 of 3 components are empty")
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,7 @@ def test_on_a_mesh():
     assert coords[model.components_[0] != 0, 2].min() > 0
 
 
-def test_no_component_is_dead_while_there_is_variance(images):
+def test_no_component_is_empty_while_there_is_variance(images):
     model = SPCATV(10, structure=(20, 20), method="deflation", sparsity=0.95).fit(images)
     assert model.components_.any(axis=1).all()
 
@@ -156,8 +156,8 @@ def test_no_component_is_dead_while_there_is_variance(images):
 def test_nothing_left_is_said():
     X = np.zeros((10, 40))
     X[:, 0] = np.random.default_rng(0).standard_normal(10)
-    dead = r"1 of 2 components are dead \(number 2\).*Lower n_components"
-    with pytest.warns(SparsityWarning, match="97.5% instead of 0.0%"), pytest.warns(UserWarning, match=dead):
+    empty = r"1 of 2 components are empty \(number 2\).*Lower n_components"
+    with pytest.warns(SparsityWarning, match="97.5% instead of 0.0%"), pytest.warns(UserWarning, match=empty):
         model = SPCATV(2, method="deflation", sparsity=0.0).fit(X)
     assert model.components_.any(axis=1).tolist() == [True, False]
 

@@ -65,7 +65,7 @@ def test_one_strong_region_is_not_global():
 
 
 def test_a_null_component_is_not_global():
-    with pytest.warns(UserWarning, match="1 of 1 components are dead"):
+    with pytest.warns(UserWarning, match="1 of 1 components are empty"):
         record = SPCATV(1, alpha=50).fit(_global_data()).diagnostics_[0]
     assert (record.same_sign, record.global_correlation, record.is_global) == (0, 0, False)
 

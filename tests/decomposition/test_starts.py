@@ -8,7 +8,7 @@ from scipy.linalg import expm
 from spcatv import SPCATV
 from spcatv.data import CentredData, as_data, operator, sketch
 from spcatv.decomposition import starts
-from spcatv.estimator import NullComponentWarning
+from spcatv.estimator import EmptyComponentWarning
 from spcatv.metrics import match_components
 from spcatv.structure import as_structure, from_matrix, grid, groups
 
@@ -145,7 +145,7 @@ def test_a_faint_region_is_found_from_its_place():
     penalty = {"structure": shape, "alpha": 0.3, "l1_ratio": 0.15, "tv_ratio": 0.6}
     found = SPCATV(1, init="structured", **penalty).fit(X)
     assert match_components(truth[None].astype(float), found.components_).cosine[0] > 0.8
-    with pytest.warns(NullComponentWarning):
+    with pytest.warns(EmptyComponentWarning):
         SPCATV(1, init="svd", **penalty).fit(X)
 
 

@@ -119,7 +119,7 @@ def test_non_negative_loadings_stay_so_and_explain_more():
 
 
 def test_null_components_stay_null():
-    with pytest.warns(UserWarning, match="components are dead"):
+    with pytest.warns(UserWarning, match="components are empty"):
         model = SPCATV(2, structure=(60,), alpha=20, refit="support").fit(_data())
     assert not model.components_.any()
     assert not model.singular_values_.any()

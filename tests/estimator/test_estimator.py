@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from spcatv import SPCATV
-from spcatv.estimator import NullComponentWarning
+from spcatv.estimator import EmptyComponentWarning
 from spcatv.estimator.fitting import checked_data
 from spcatv.structure import from_matrix, grid
 
@@ -47,7 +47,7 @@ INSTANCES = [
 
 
 @pytest.mark.no_cover
-@pytest.mark.filterwarnings("ignore::spcatv.estimator.NullComponentWarning")
+@pytest.mark.filterwarnings("ignore::spcatv.estimator.EmptyComponentWarning")
 @pytest.mark.filterwarnings("ignore::spcatv.estimator.SparsityWarning")
 @parametrize_with_checks(INSTANCES)
 def test_scikit_learn_checks(estimator, check):
@@ -142,14 +142,14 @@ def test_more_components_than_rank(shape):
     X = np.zeros(shape)
     X[:, :4] += 3 * scores[:, :1]
     X[:, 4:n_columns] += scores[:, 1:2]
-    with pytest.warns(NullComponentWarning, match=r"3 of 5 components are dead \(number 3, 4, 5\)"):
+    with pytest.warns(EmptyComponentWarning, match=r"3 of 5 components are empty \(number 3, 4, 5\)"):
         model = SPCATV(5, structure=(n_columns,), alpha=1e-3).fit(X)
     assert (model.components_[2:] == 0).all()
     assert (model.transform(X)[:, 2:] == 0).all()
     assert -model.score(X) < 1e-7 * (X**2).sum()
 
 
-@pytest.mark.filterwarnings("ignore::spcatv.estimator.NullComponentWarning")
+@pytest.mark.filterwarnings("ignore::spcatv.estimator.EmptyComponentWarning")
 def test_beyond_the_rank_there_is_no_nan():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((8, 2)) @ rng.standard_normal((2, 30))
@@ -165,7 +165,7 @@ def test_vanishing_loadings_are_zeros_and_one_warning(striped):
         model = SPCATV(2, structure=(60,), alpha=8.0).fit(striped)
     messages = [str(warning.message) for warning in caught]
     assert len(messages) == 1
-    assert "2 of 2 components are dead" in messages[0]
+    assert "2 of 2 components are empty" in messages[0]
     assert "alpha (now 8" in messages[0]
     assert (model.components_ == 0).all()
     assert (model.transform(striped) == 0).all()
@@ -176,7 +176,7 @@ def test_vanishing_loadings_are_zeros_and_one_warning(striped):
 
 @BOTH_MODELS
 def test_constant_data(alpha):
-    with pytest.warns(NullComponentWarning):
+    with pytest.warns(EmptyComponentWarning):
         flat = SPCATV(2, alpha=alpha).fit(np.ones((5, 4)))
     assert (flat.components_ == 0).all()
     assert (flat.explained_variance_ratio_ == 0).all()
@@ -323,7 +323,7 @@ def test_pickle_and_clone(fitted, striped):
 def test_pipeline_and_grid_search(striped):
     pipeline = make_pipeline(StandardScaler(), SPCATV(1, structure=(60,)))
     search = GridSearchCV(pipeline, {"spcatv__alpha": [0.05, 0.1, 50.0]}, cv=3)
-    with pytest.warns(NullComponentWarning):
+    with pytest.warns(EmptyComponentWarning):
         search.fit(striped)
     assert search.best_params_["spcatv__alpha"] < 1
     assert search.cv_results_["mean_test_score"].argmin() == 2

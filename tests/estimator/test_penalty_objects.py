@@ -45,12 +45,12 @@ def test_a_joint_fit_and_the_grid_of_alphas_take_it():
     model = SPCATV(2, structure=(60,), alpha=0.2, penalty=penalty, method="joint").fit(data())
     assert all(record.converged for record in model.diagnostics_)
     alphas = alpha_grid(data(), (60,), penalty=penalty, n_alphas=3)
-    alive, dead = (
+    nonempty, empty = (
         SPCATV(1, structure=(60,), penalty=penalty, alpha=a).fit for a in (alphas[0], 1.1 * alphas[0])
     )
-    assert alive(data()).components_.any()
+    assert nonempty(data()).components_.any()
     with pytest.warns(UserWarning, match="zero"):
-        assert not dead(data()).components_.any()
+        assert not empty(data()).components_.any()
 
 
 def test_it_survives_clone_and_copy():

@@ -1,4 +1,4 @@
-"""What a fit says about its components: dead ones, and other zeros than were asked for."""
+"""Warnings of a fit about empty components and about other zeros than were asked for."""
 
 import warnings
 from types import SimpleNamespace
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from spcatv import SPCATV, SPCATVCV
-from spcatv.estimator import NullComponentWarning, SparsityWarning
+from spcatv.estimator import EmptyComponentWarning, SparsityWarning
 from spcatv.estimator.remarks import warn_about
 from spcatv.selection import path
 from spcatv.structure import graph, grid
@@ -18,14 +18,14 @@ def test_more_components_than_the_rank_are_named():
     X[:, :4] = np.random.default_rng(2).standard_normal((20, 1))
     X[:, 6:10] = np.random.default_rng(3).standard_normal((20, 1))
     with pytest.warns(
-        NullComponentWarning, match=r"2 of 4 .*number 3, 4\): .*rank 2 .*n_components .*4\) to 2"
+        EmptyComponentWarning, match=r"2 of 4 .*number 3, 4\): .*rank 2 .*n_components .*4\) to 2"
     ):
         model = SPCATV(4, sparsity=0.66).fit(X)
     assert (model.components_[2:] == 0).all()
     assert [record.target_sparsity for record in model.diagnostics_] == [0.66] * 4
-    with pytest.warns(NullComponentWarning, match=r"rank 2 at most"):
+    with pytest.warns(EmptyComponentWarning, match=r"rank 2 at most"):
         SPCATV(4, alpha=1e-6).fit(X)
-    with pytest.warns(NullComponentWarning, match="the data do not vary"):
+    with pytest.warns(EmptyComponentWarning, match="the data do not vary"):
         SPCATV(1).fit(np.ones((5, 4)))
 
 
@@ -33,7 +33,7 @@ def test_the_penalised_model_offers_a_remedy_for_jumps(striped):
     wide = striped + 5 * np.random.default_rng(3).standard_normal((40, 1))
     with pytest.warns(SparsityWarning, match=r"component 1: 0\.0% zeros.*smaller tv_ratio.*sparsity=0\.7"):
         SPCATV(1, structure=(60,), alpha=0.2).fit(wide)
-    with pytest.warns(NullComponentWarning, match=r"Lower alpha .*smaller tv_ratio.*sparsity=0\.7"):
+    with pytest.warns(EmptyComponentWarning, match=r"Lower alpha .*smaller tv_ratio.*sparsity=0\.7"):
         SPCATV(1, structure=(60,), alpha=8.0).fit(wide)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -86,7 +86,7 @@ def test_a_share_within_five_points_needs_no_remark(n_features, n_off, warns):
         smoothness=0.49,
         jump=0.1,
         converged=True,
-        is_dead=False,
+        is_empty=False,
         is_global=False,
     )
     fitted = SimpleNamespace(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spcatv import SPCATV
-from spcatv.estimator import ComponentCountWarning, NullComponentWarning, SparsityWarning
+from spcatv.estimator import ComponentCountWarning, EmptyComponentWarning, SparsityWarning
 from spcatv.structure import concat, graph, grid, groups, icosphere, mesh
 
 N_FEATURES = 42  # those of icosphere(1)
@@ -171,6 +171,6 @@ def test_a_flat_map_does_not_fall_on_features_that_do_not_vary():
         X = np.random.default_rng(48).standard_normal((2, 3))
         with (
             pytest.warns(ComponentCountWarning, match="1 component can explain"),
-            pytest.warns(NullComponentWarning),
+            pytest.warns(EmptyComponentWarning),
         ):
             assert SPCATV(3, structure=(3,)).fit(X).components_.any(axis=1).tolist() == [True, False, False]

@@ -116,11 +116,11 @@ def test_many_samples_are_compressed(n_samples):
     assert there.diagnostics_[0].n_passes == here.diagnostics_[0].n_passes
 
 
-@pytest.mark.filterwarnings("ignore:1 of 2 components are dead:UserWarning")
-def test_a_dead_component(images):
+@pytest.mark.filterwarnings("ignore:1 of 2 components are empty:UserWarning")
+def test_an_empty_component(images):
     here, there = both(images, alpha=[0.1, 5.0])
     assert_allclose(there.components_, here.components_, atol=1e-4)
-    assert there.diagnostics_[1].is_dead
+    assert there.diagnostics_[1].is_empty
 
 
 @pytest.mark.no_cover

@@ -194,7 +194,7 @@ def test_weights_that_do_not_fit_the_components_are_refused(weights, striped, tm
 
 
 def test_null_components_come_back(striped, tmp_path):
-    with pytest.warns(UserWarning, match="components are dead"):
+    with pytest.warns(UserWarning, match="components are empty"):
         model = SPCATV(2, alpha=50.0, structure=(60,), method="joint").fit(striped)
     model.save(tmp_path / "model")
     assert_same_model(SPCATV.load(tmp_path / "model"), model, striped)

@@ -318,10 +318,10 @@ def test_a_notebook_gets_a_frame():
 
 def test_empty_and_unfinished_components_are_told():
     X = np.random.default_rng(0).standard_normal((12, 20))
-    with pytest.warns(UserWarning, match="components are dead"):
+    with pytest.warns(UserWarning, match="components are empty"):
         model = SPCATV(2, structure=(20,), alpha=5.0).fit(X)
     html = generate_report(model, data=X).html
-    assert html.count("Components 1 and 2 are dead: the penalty leaves no loading.") == 1
+    assert html.count("Components 1 and 2 are empty: the penalty leaves no loading.") == 1
     with pytest.warns(UserWarning, match="was not reached"):
         model = SPCATV(1, structure=(20,), max_iter=1, tol=1e-12).fit(X)
     assert "did not reach the tolerance" in generate_report(model).html

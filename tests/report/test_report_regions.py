@@ -198,7 +198,7 @@ def test_certificate_in_words():
     assert "10 loadings that are not zero, 8 are certainly not zero" in text
     assert "before the tolerance" not in text
     assert "before the tolerance" in " ".join(formatting.certificate(record(converged=False), 0.5, 1e-5))
-    assert "dead" in formatting.certificate(record(n_nonzero=0), 0.5, 1e-5)[0]
+    assert "empty" in formatting.certificate(record(n_nonzero=0), 0.5, 1e-5)[0]
     wanted = " ".join(formatting.certificate(record(target_sparsity=0.5, smoothness=1.0), 0.5, 1e-5))
     assert "of the optimum of its problem" not in wanted, "the gap is that of the smoothed map"
     assert "The duality gap of the smoothed map" in wanted

@@ -125,13 +125,13 @@ def test_a_map_that_is_not_sparse_is_called_that(image, volume):
         assert "not sparse" not in generate_report(made.model).html
 
 
-def test_dead_components_are_not_interpreted(image):
+def test_empty_components_are_not_interpreted(image):
     model = copy(image.model)
     first, second = model.diagnostics_
     model.components_ = np.stack([image.model.components_[0], np.zeros_like(image.model.components_[0])])
     model.diagnostics_ = (first, replace(second, n_nonzero=0))
     card = cards(generate_report(model, halves=judged(FOUND_AGAIN, FOUND_AGAIN)).html)[1]
-    assert (card[1], *card[-2:]) == ("Nowhere", "✗ Dead: there is nothing to interpret.", BAD)
+    assert (card[1], *card[-2:]) == ("Nowhere", "✗ Empty: there is nothing to interpret.", BAD)
 
 
 def test_sentence_over_all_components():

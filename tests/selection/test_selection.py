@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from spcatv import SPCATV
-from spcatv.estimator import NullComponentWarning
+from spcatv.estimator import EmptyComponentWarning
 from spcatv.selection import path
 from spcatv.selection.path import PathFit, _warm_start
 
@@ -80,8 +80,8 @@ def test_every_model_is_a_fitted_estimator(images):
         assert model.feature_names_in_[0] == "pixel 0"
 
 
-def test_a_component_that_dies_on_the_way_stays_dead(images):
-    with pytest.warns(NullComponentWarning):
+def test_a_component_that_becomes_empty_on_the_way_stays_empty(images):
+    with pytest.warns(EmptyComponentWarning):
         fitted = path(SPCATV(2, structure=(20, 20), alpha=0.1), images, [0.2, 9.0, 0.3])
     assert (fitted.models[1].components_ == 0).all()
     assert fitted.models[2].components_.any(axis=1).all()

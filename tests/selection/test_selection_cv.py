@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from spcatv import SPCATV
 from spcatv.datasets import make_dots
-from spcatv.estimator import NullComponentWarning
+from spcatv.estimator import EmptyComponentWarning
 from spcatv.metrics import pairwise_dice, reconstruction_error, threshold_loadings
 from spcatv.selection import SPCATVCV, FailedFitWarning, SelectionWarning, all_zero_alpha
 from spcatv.selection.folds import make_folds
@@ -32,7 +32,7 @@ class Chain:
 
 
 @pytest.mark.no_cover
-@pytest.mark.filterwarnings("ignore::spcatv.estimator.NullComponentWarning")
+@pytest.mark.filterwarnings("ignore::spcatv.estimator.EmptyComponentWarning")
 @pytest.mark.filterwarnings("ignore::spcatv.selection.SelectionWarning")
 @parametrize_with_checks(
     [
@@ -366,9 +366,9 @@ class TestTargets:
 
     def test_more_components_than_the_data_have(self):
         X = np.outer(np.arange(12.0), np.r_[np.ones(10), np.zeros(10)])
-        with pytest.warns(SelectionWarning, match="no setting keeps all 2 components alive"):
+        with pytest.warns(SelectionWarning, match="no setting keeps all 2 components nonempty"):
             search = SPCATVCV(2, cv=2, sparsity=0.5, smoothness=0.0).fit(X)
-        assert_array_equal(search.cv_results_["mean_n_live"], [1.0])
+        assert_array_equal(search.cv_results_["mean_n_nonempty"], [1.0])
 
 
 class TestEstimator:
@@ -412,16 +412,16 @@ class TestEstimator:
         )
 
     def test_a_strong_penalty_is_reached_as_on_the_folds(self):
-        # between alive and witness there is a component that only a path finds
+        # between nonempty and witness there is a component that only a path finds
         dots = make_dots(n_samples=80, size=28, random_state=1)
         zero = all_zero_alpha(SPCATV(structure=dots.shape), dots.X)
-        alphas = np.geomspace(0.3 * zero.alive, 0.97 * zero.witness, 10)
+        alphas = np.geomspace(0.3 * zero.nonempty, 0.97 * zero.witness, 10)
         search = SPCATVCV(1, structure=dots.shape, alpha=alphas, l1_ratio=0.25, tv_ratio=0.5, cv=2)
         search.set_params(rule=lambda results: 9)
         search.fit(dots.X)
         assert search.best_params_["alpha"] == alphas[9]
         assert search.components_.any()
-        with pytest.warns(NullComponentWarning):
+        with pytest.warns(EmptyComponentWarning):
             cold = SPCATV(1, structure=dots.shape, **search.best_params_).fit(dots.X)
         assert not cold.components_.any()
 

@@ -1,4 +1,4 @@
-"""Where everything dies: closed forms, proofs on both sides, and the grid below."""
+"""Strengths from which every component is empty: closed forms, proofs on both sides, and the grid below."""
 
 import warnings
 
@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 
 from spcatv import SPCATV
-from spcatv.estimator import NullComponentWarning
+from spcatv.estimator import EmptyComponentWarning
 from spcatv.selection import all_zero_alpha, alpha_grid, path
 
 
@@ -20,16 +20,16 @@ def images():
 
 
 def test_without_structure_it_is_the_reciprocal_of_the_l1_ratio(images):
-    # max over v of ||Xv|| / ||v||_1 is the norm of the largest column: alone, it dies last
+    # max over v of ||Xv|| / ||v||_1 is the norm of the largest column: alone, it becomes zero last
     for l1_ratio in (0.1, 0.5):
         found = all_zero_alpha(SPCATV(l1_ratio=l1_ratio, tv_ratio=0.0), images)
-        assert found.dead == pytest.approx(1 / l1_ratio)
+        assert found.empty == pytest.approx(1 / l1_ratio)
         assert found.witness == pytest.approx(1 / l1_ratio)
-        # from the first singular vector u the entry of X'u that is largest in magnitude dies last
+        # from the first singular vector u the entry of X'u that is largest in magnitude becomes zero last
         u = np.linalg.svd(images - images.mean(axis=0))[0][:, :3]
-        alive = np.abs((images - images.mean(axis=0)).T @ u).max() / 40 / l1_ratio
+        nonempty = np.abs((images - images.mean(axis=0)).T @ u).max() / 40 / l1_ratio
         unit = np.linalg.norm(images - images.mean(axis=0), axis=0).max() / 40
-        assert alive / unit / 1.02 <= found.alive <= alive / unit
+        assert nonempty / unit / 1.02 <= found.nonempty <= nonempty / unit
 
 
 def test_one_block_of_features_in_closed_form():
@@ -42,30 +42,34 @@ def test_one_block_of_features_in_closed_form():
     block = 10 * np.linalg.norm(scores) / 4 / (10 * l1_ratio + 2 * tv_ratio) / unit
     found = all_zero_alpha(SPCATV(structure=(30,), l1_ratio=l1_ratio, tv_ratio=tv_ratio), X)
     assert found.witness == pytest.approx(block, rel=1e-4)
-    assert found.alive <= found.witness <= found.dead
+    assert found.nonempty <= found.witness <= found.empty
 
 
 @pytest.mark.parametrize("options", [{}, {"penalty": "graphnet"}, {"positive": True}, {"center": False}])
 @pytest.mark.parametrize("units", ["relative", "absolute"])
-def test_alive_lives_and_dead_is_dead(images, options, units):
+def test_components_are_empty_above_the_limits(images, options, units):
     estimator = SPCATV(1, structure=(12, 12), penalty_units=units, **options)
     found = all_zero_alpha(estimator, images)
-    assert 0 < found.alive <= found.witness * (1 + 1e-9) <= found.dead * (1 + 1e-6)
-    for alpha, lives in ((0.3 * found.alive, True), (found.alive, True), (1.03 * found.alive, False)):
+    assert 0 < found.nonempty <= found.witness * (1 + 1e-9) <= found.empty * (1 + 1e-6)
+    for alpha, fitted in (
+        (0.3 * found.nonempty, True),
+        (found.nonempty, True),
+        (1.03 * found.nonempty, False),
+    ):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NullComponentWarning)
+            warnings.simplefilter("ignore", EmptyComponentWarning)
             model = clone(estimator).set_params(alpha=alpha).fit(images)
-        assert bool(model.components_.any()) is lives
+        assert bool(model.components_.any()) is fitted
     # beyond, only a path finds the witness; and at the far end there is nothing for anybody
-    with pytest.warns(NullComponentWarning):
-        models = path(estimator, images, [{"alpha": found.dead * (1 + 1e-9)}]).models
+    with pytest.warns(EmptyComponentWarning):
+        models = path(estimator, images, [{"alpha": found.empty * (1 + 1e-9)}]).models
     assert not models[0].components_.any()
 
 
 def test_the_grid(images):
     grid = alpha_grid(images, (12, 12), n_alphas=5, smallest=0.1)
     found = all_zero_alpha(SPCATV(structure=(12, 12)), images)
-    np.testing.assert_allclose(grid, 0.95 * found.alive * 10 ** np.linspace(0, -1, 5))
+    np.testing.assert_allclose(grid, 0.95 * found.nonempty * 10 ** np.linspace(0, -1, 5))
     np.testing.assert_allclose(grid, alpha_grid(1e3 * images, (12, 12), n_alphas=5, smallest=0.1), rtol=1e-5)
 
 

@@ -58,7 +58,7 @@ def test_one_standard_error_takes_the_sparsest_that_is_near():
     best = ([0.6, 0.4], [0.2, 0.2], 0)
     assert one_standard_error(table(best, ([0.45, 0.39], [0.5, 0.5], 0), ([0.3, 0.3], [0.9, 0.9], 0))) == 1
     assert one_standard_error(table(best, ([0.45, 0.30], [0.5, 0.5], 0))) == 0
-    # a component that is dead is no sparse component
+    # a component that is empty is no sparse component
     assert one_standard_error(table(best, ([0.45, 0.39], [0.5, 1.0], 0))) == 0
 
 
@@ -77,35 +77,35 @@ def test_the_lowest_error():
 
 @pytest.mark.parametrize("rule", ["one_se", "error", "stability", "paper"])
 def test_every_component_must_live_on_every_fold(rule):
-    dead = ([0.9, 0.9], [1.0, 0.9], 1.0)  # the first component counts like the others
-    live = ([0.5, 0.5], [0.9, 0.9], 0.5)
-    assert choose(table(dead, live), rule, 0.5).index == 1
-    with pytest.warns(SelectionWarning, match="no setting keeps all 2 components alive on every fold"):
-        assert choose(table(([0.95, 0.95], [1.0, 1.0], 1.0), dead), rule, 0.5).index == 1
+    empty = ([0.9, 0.9], [1.0, 0.9], 1.0)  # the first component counts like the others
+    nonempty = ([0.5, 0.5], [0.9, 0.9], 0.5)
+    assert choose(table(empty, nonempty), rule, 0.5).index == 1
+    with pytest.warns(SelectionWarning, match="no setting keeps all 2 components nonempty on every fold"):
+        assert choose(table(([0.95, 0.95], [1.0, 1.0], 1.0), empty), rule, 0.5).index == 1
 
 
-def test_a_component_that_dies_on_one_fold_counts_as_dead():
+def test_a_component_that_is_empty_on_one_fold_counts_as_empty():
     given = table(([0.9, 0.9], [0.9, 0.9], 1.0), ([0.5, 0.5], [0.9, 0.9], 0.5))
     given.scores[0].sparsity[1, 0] = 1.0
     assert given.eligible.tolist() == [False, True]
-    assert given.least_live.tolist() == [1, 2]
+    assert given.least_nonempty.tolist() == [1, 2]
 
 
-def test_dead_components_are_not_counted_as_zeros():
+def test_empty_components_are_not_counted_as_zeros():
     given = table(([0.5, 0.5], [0.6, 1.0], 0), ([0.4, 0.4], [1.0, 1.0], 0), ([0.3, 0.3], [0.6, 0.8], 0))
-    given.scores[2].sparsity[1, 1] = 1.0  # dead on the second fold alone
+    given.scores[2].sparsity[1, 1] = 1.0  # empty on the second fold alone
     results = given.as_dict()
     np.testing.assert_allclose(results["mean_sparsity_1"], [0.6, np.nan, 0.6])
     np.testing.assert_allclose(results["mean_sparsity_2"], [np.nan, np.nan, 0.8])
     np.testing.assert_allclose(results["mean_sparsity"], [0.6, np.nan, 0.7])
-    np.testing.assert_allclose(results["mean_n_live"], [1, 0, 1.5])
+    np.testing.assert_allclose(results["mean_n_nonempty"], [1, 0, 1.5])
 
 
 @pytest.mark.parametrize("rule", ["one_se", "paper"])
 def test_settings_without_any_component(rule):
-    dead = table(([0.0, 0.0], [1.0, 1.0], 0), ([0.0, 0.0], [1.0, 1.0], 0))
-    with pytest.warns(SelectionWarning, match="no setting keeps all 2 components alive"):
-        assert choose(dead, rule, 0.5).index == 0
+    empty = table(([0.0, 0.0], [1.0, 1.0], 0), ([0.0, 0.0], [1.0, 1.0], 0))
+    with pytest.warns(SelectionWarning, match="no setting keeps all 2 components nonempty"):
+        assert choose(empty, rule, 0.5).index == 0
 
 
 def test_reasons():

@@ -201,7 +201,7 @@ def test_further_components_may_be_stronger_than_those_of_the_fit(init):
 
 def test_a_null_component_is_not_reproducible(strong_and_noise):
     killed = SPCATV(1, structure=SHAPE, alpha=10.0)
-    with pytest.warns(UserWarning, match="components are dead"):
+    with pytest.warns(UserWarning, match="components are empty"):
         result = split_halves(killed, strong_and_noise, n_splits=2, random_state=0)
     assert verdicts(result) == [NOT_REPRODUCIBLE]
 

@@ -1,4 +1,4 @@
-"""The command line where people stumble: mistyped options, dead components, one hemisphere, lost work."""
+"""The command line where people stumble: mistyped options, empty components, one hemisphere, lost work."""
 
 import os
 import re
@@ -50,24 +50,26 @@ def test_more_components_than_samples_is_said_before_the_work(few, tmp_path, spc
         said = "--n-components 7 is more than the rank of the data, which is 4 at most (5 samples, centred"
         assert said in ran.err.splitlines()[0]
     assert "the data have rank 4" in joint.err
-    assert [f"Component {k} is dead" in joint.out for k in range(1, 8)] == 4 * [False] + 3 * [True]
+    assert [f"Component {k} is empty" in joint.out for k in range(1, 8)] == 4 * [False] + 3 * [True]
     assert "the data have rank 4" in deflation.out
     assert "Lower --n-components (now 7) to 4." in deflation.out
 
 
-def test_components_beyond_the_rank_are_dead_and_neither_converged_nor_sparse(of_rank_two, tmp_path, spca_tv):
+def test_components_beyond_the_rank_are_empty_and_neither_converged_nor_sparse(
+    of_rank_two, tmp_path, spca_tv
+):
     out = tmp_path / "out"
     ran = spca_tv("fit", "--array", of_rank_two, "--n-components", "3", "--sparsity", "0", "--output", out)
     assert ran.code == 0
-    assert "1 of 3 components are dead (number 3)" in ran.err
+    assert "1 of 3 components are empty (number 3)" in ran.err
     assert row(ran.out, 2)["converged"] == "yes"
-    dead = row(ran.out, 3)
-    assert (dead["converged"], dead["zeros"], dead["relative gap"]) == ("dead", "-", "-")
-    assert "Component 3 is dead: no variance is left." in ran.out
+    empty = row(ran.out, 3)
+    assert (empty["converged"], empty["zeros"], empty["relative gap"]) == ("empty", "-", "-")
+    assert "Component 3 is empty: no variance is left." in ran.out
     lines = [line.split("\t") for line in (out / "desc-SPCATV_metrics.tsv").read_text().splitlines()]
     written = dict(zip(lines[0], lines[3], strict=True))
     assert {written[name] for name in ("converged", "sparsity", "relative_gap")} == {"n/a"}
-    assert "dead" in row(spca_tv("info", out).out, 3)["converged"]
+    assert "empty" in row(spca_tv("info", out).out, 3)["converged"]
 
 
 def test_a_penalty_that_kills_everything_is_said(of_rank_two, tmp_path, spca_tv):
@@ -75,8 +77,8 @@ def test_a_penalty_that_kills_everything_is_said(of_rank_two, tmp_path, spca_tv)
     out = tmp_path / "out"
     ran = spca_tv("fit", "--array", of_rank_two, "--n-components", "1", *weights, "--output", out)
     assert ran.code == 0
-    assert "Component 1 is dead: the penalty leaves no loading." in ran.out
-    assert row(ran.out, 1)["converged"] == "dead"
+    assert "Component 1 is empty: the penalty leaves no loading." in ran.out
+    assert row(ran.out, 1)["converged"] == "empty"
 
 
 def test_one_hemisphere_and_two_surfaces(tmp_path, spca_tv, capsys):

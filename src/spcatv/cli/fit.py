@@ -25,7 +25,7 @@ from spcatv.cli.pipeline import (
 )
 from spcatv.estimator import SPCATV
 from spcatv.estimator.parameters import check_parameters, check_some_left
-from spcatv.estimator.remarks import dead_components
+from spcatv.estimator.remarks import empty_components
 from spcatv.results import SampleSet, write_count, write_results
 from spcatv.results.layout import CEILING_COLUMN
 
@@ -85,16 +85,16 @@ def zeros_cells(record: Mapping[str, Any]) -> tuple[str, str, str]:
 def certificate_cells(record: Mapping[str, Any]) -> tuple[str, str]:
     """Return the relative gap, and whether it is within the tolerance; an empty component has neither."""
     if record["n_nonzero"] == 0:
-        return "-", "dead"
+        return "-", "empty"
     return f"{record['relative_gap']:.1e}", "yes" if record["converged"] else "NO"
 
 
 def _count_remarks(metrics: Sequence[Mapping[str, Any]], model: SPCATV) -> list[str]:
     """Return remarks on empty components, and on components beyond the rank of the data."""
-    dead = dead_components(model)
-    remarks = [f"Component {k + 1} is dead: {why}." for k, why in dead.items()]
+    empty = empty_components(model)
+    remarks = [f"Component {k + 1} is empty: {why}." for k, why in empty.items()]
     rank = 1 + sum(row[CEILING_COLUMN] < 1 - FULL_RANK for row in metrics)
-    if rank < len(metrics) - len(dead):
+    if rank < len(metrics) - len(empty):
         explain = "1 component of PCA explains" if rank == 1 else f"{rank} components of PCA explain"
         remarks.append(
             f"{explain} all of the variance: the data have rank {rank}, or a few samples outweigh all "

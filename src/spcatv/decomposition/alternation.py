@@ -131,7 +131,7 @@ class _Alternation:
 
     def result(self, *, keep_warm_start: bool) -> Component:
         """Return the component reached, with or without a warm start."""
-        null = self.problem is None
+        is_empty = self.problem is None
         back: FloatArray = np.zeros(0)
         dual: FloatArray = np.zeros(0)
         if self.problem is not None:
@@ -140,9 +140,9 @@ class _Alternation:
             dual = self.solver.dual() if keep_warm_start else dual
         return Component(
             v=self.v,
-            u=np.zeros_like(self.u) if null else self.u,
-            scores_norm=0.0 if null else self.scores_norm,
-            objective=0.0 if null else self.objectives[-1],
+            u=np.zeros_like(self.u) if is_empty else self.u,
+            scores_norm=0.0 if is_empty else self.scores_norm,
+            objective=0.0 if is_empty else self.objectives[-1],
             gap=self.gap,
             scale=self.scale,
             converged=self.converged(),

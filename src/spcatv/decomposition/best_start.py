@@ -73,7 +73,7 @@ def best_component(
     """Alternate from every start coarsely, and from the best of them to the full tolerance.
 
     A start is unit scores (N,). The best has the lowest penalised objective. A start that the penalty kills
-    at once counts as objective 0, so that any live one beats it; the component is null if all of them are.
+    at once counts as objective 0, so that any other beats it; the component is empty if all of them are.
     Among components of the same sparsity, see `_merit`. With a sketch, on which alternations are
     cheap, starts are compared there. Without one, `recall` may know what a start led to.
     """
@@ -113,8 +113,8 @@ def _merit(
     Components of the same sparsity differ in what they explain and in how rough they are. The first
     alone would prefer a patch of noise to a weak region. ``b(v) = sum_j b_j |v_j|`` (``b_j v_j^2`` for a
     quadratic penalty) is the part of the outline of regions that s does not count (`_lacking_differences`):
-    without it a patch of noise at the border, or in a corner, would be preferred. A null component has minus
-    infinity.
+    without it a patch of noise at the border, or in a corner, would be preferred. An empty component has
+    minus infinity.
     """
     if component.is_empty:
         return -np.inf

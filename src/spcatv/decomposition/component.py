@@ -152,10 +152,10 @@ class ComponentDiagnostics:
         )
 
     @property
-    def is_dead(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether the loading is zero: no variance was left, or the penalty leaves nothing.
 
-        A dead component is neither converged nor sparse, whatever its other figures say.
+        An empty component is neither converged nor sparse, whatever its other figures say.
         """
         return self.n_nonzero == 0
 

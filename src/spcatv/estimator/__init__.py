@@ -1,13 +1,13 @@
 """SPCATV, the scikit-learn estimator: it checks, calls, stores and warns."""
 
 from spcatv.estimator.likeness import NeighbourWarning
-from spcatv.estimator.remarks import ComponentCountWarning, NullComponentWarning, SparsityWarning
+from spcatv.estimator.remarks import ComponentCountWarning, EmptyComponentWarning, SparsityWarning
 from spcatv.estimator.spcatv import SPCATV
 
 __all__ = [
     "SPCATV",
     "ComponentCountWarning",
+    "EmptyComponentWarning",
     "NeighbourWarning",
-    "NullComponentWarning",
     "SparsityWarning",
 ]

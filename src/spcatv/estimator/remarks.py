@@ -25,7 +25,7 @@ NOTABLE_L1 = 0.03
 STRONG_EDGE = 100.0
 # Share of the variance that is rounding.
 UNEXPLAINED = 1e-5
-# Why a component is dead although variance is left.
+# Why a component is empty although variance is left.
 NOTHING_LEFT = "the penalty leaves no loading"
 
 
@@ -40,19 +40,19 @@ class SparsityWarning(UserWarning):
     """
 
 
-class NullComponentWarning(UserWarning):
-    """Some components are dead: the penalty kills them, or the data have no more to explain.
+class EmptyComponentWarning(UserWarning):
+    """Some components are empty: the penalty leaves no loading, or the data have no variance left.
 
     Examples
     --------
     >>> import warnings
     >>> from spcatv import SPCATV
-    >>> from spcatv.estimator import NullComponentWarning
+    >>> from spcatv.estimator import EmptyComponentWarning
     >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always", NullComponentWarning)
+    ...     warnings.simplefilter("always", EmptyComponentWarning)
     ...     model = SPCATV(1, alpha=100.0).fit([[1.0, 2.0], [3.0, 5.0], [2.0, 1.0]])  # far too strong
     >>> [warning.category.__name__ for warning in caught], model.components_
-    (['NullComponentWarning'], array([[0., 0.]]))
+    (['EmptyComponentWarning'], array([[0., 0.]]))
     """
 
 
@@ -76,7 +76,7 @@ def warn_of_count(estimator: Any, shape: tuple[int, int]) -> None:
         warn_user(
             f"n_components={estimator.n_components} is more than the rank of the data, which is {most} at "
             f"most ({n_samples} samples{', centred' if estimator.center else ''}, {n_features} features): "
-            f"{explain} can explain all of the variance. Further ones divide it anew, or are dead.",
+            f"{explain} can explain all of the variance. Further ones re-split this variance or are empty.",
             ComponentCountWarning,
         )
 
@@ -110,7 +110,7 @@ def warn_about(*models: Any) -> None:
     for category, remark in (
         (ConvergenceWarning, _not_converged),
         (SparsityWarning, _other_zeros),
-        (NullComponentWarning, _null),
+        (EmptyComponentWarning, _empty),
     ):
         found = [text for model in models if (text := remark(model))]
         if found:
@@ -122,7 +122,7 @@ def _not_converged(estimator: Any) -> str:
     missed = [
         f"component {k + 1}: relative gap {record.relative_gap:.2e} after {record.n_alternations}"
         for k, record in enumerate(estimator.diagnostics_)
-        if not record.converged and not record.is_dead
+        if not record.converged and not record.is_empty
     ]
     if not missed:
         return ""
@@ -135,33 +135,33 @@ def _not_converged(estimator: Any) -> str:
     )
 
 
-def dead_components(estimator: Any) -> dict[int, str]:
-    """The dead components of a fitted estimator: from their numbers, counted from 0, to why they are dead."""
+def empty_components(estimator: Any) -> dict[int, str]:
+    """Return the empty components of a fitted estimator, counted from 0, and why they are empty."""
     explained = np.cumsum(estimator.explained_variance_ratio_)
     return {
         k: "no variance is left" if k > 0 and explained[k - 1] >= 1 - UNEXPLAINED else NOTHING_LEFT
         for k, record in enumerate(estimator.diagnostics_)
-        if record.is_dead
+        if record.is_empty
     }
 
 
-def _null(estimator: Any) -> str:
+def _empty(estimator: Any) -> str:
     """Name empty components, say why, and what to do."""
-    n_components, null = len(estimator.diagnostics_), [str(k + 1) for k in dead_components(estimator)]
-    if not null:
+    n_components, empty = len(estimator.diagnostics_), [str(k + 1) for k in empty_components(estimator)]
+    if not empty:
         return ""
-    why = _why_null(estimator, n_live=n_components - len(null))
-    return f"{len(null)} of {n_components} components are dead (number {', '.join(null)}): {why}"
+    why = _why_empty(estimator, n_nonempty=n_components - len(empty))
+    return f"{len(empty)} of {n_components} components are empty (number {', '.join(empty)}): {why}"
 
 
-def _why_null(estimator: Any, n_live: int) -> str:
-    if n_live > 0 and estimator.explained_variance_ratio_.sum() >= 1 - UNEXPLAINED:
-        explain = "1 component explains" if n_live == 1 else f"{n_live} components explain"
+def _why_empty(estimator: Any, n_nonempty: int) -> str:
+    if n_nonempty > 0 and estimator.explained_variance_ratio_.sum() >= 1 - UNEXPLAINED:
+        explain = "1 component explains" if n_nonempty == 1 else f"{n_nonempty} components explain"
         return (
-            f"the data have rank {n_live} at most, because {explain} all of the variance. Lower n_components "
-            f"(now {estimator.n_components}) to {n_live}."
+            f"the data have rank {n_nonempty} at most, because {explain} all of the variance. Lower "
+            f"n_components (now {estimator.n_components}) to {n_nonempty}."
         )
-    if estimator.alpha is None and n_live == 0:
+    if estimator.alpha is None and n_nonempty == 0:
         return "the data do not vary."
     if estimator.alpha is None:
         return "no loading was found, although variance is left. Lower sparsity or smoothness."

@@ -178,7 +178,7 @@ class Printer:
 
 def component_line(name: str, found: Any) -> str:
     """Return the figures of a fitted component (`spcatv.decomposition.ComponentDiagnostics`) in one line."""
-    if found.is_dead:
+    if found.is_empty:
         return f"{name} is empty: its loading is zero, {found.seconds:.2f} s"
     return (
         f"{name} {'converged' if found.converged else 'NOT converged'}: objective {found.objective:.8g}, "

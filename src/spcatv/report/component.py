@@ -311,8 +311,8 @@ def verdict_of(inputs: ReportInputs, k: int) -> Verdict:
 
     The duality gap has no part in it: it bounds the error of the computation, not of the interpretation.
     """
-    if inputs.model.diagnostics_[k].is_dead:
-        return Verdict("Dead: there is nothing to interpret.", BAD)
+    if inputs.model.diagnostics_[k].is_empty:
+        return Verdict("Empty: there is nothing to interpret.", BAD)
     if inputs.halves is not None:
         half = inputs.halves[k]
         levels = {FOUND_AGAIN: GOOD, ONE_OF_EQUALS: UNSURE}

@@ -140,7 +140,7 @@ def certificate(
     reached by a fixed support.
     """
     if record.n_nonzero == 0:
-        return ("This component is dead, and not a result: its map and its scores are zero.",)
+        return ("This component is empty, and not a result: its map and its scores are zero.",)
     reached = "which is within" if record.converged else "which misses"
     above = share_above_optimum(record, l2)
     whose, exact, sentences = "Its duality gap", "The exact map for these scores", []
@@ -179,7 +179,7 @@ def component_sentence(sparsity: float, n_regions: int, n_tiny: int, noun: str, 
     regions above and below `SMALLEST_REGION` of the weight.
     """
     if n_regions == 0:
-        return "A dead component: no variance is left for it, or the penalty leaves no loading."
+        return "An empty component: no variance is left for it, or the penalty leaves no loading."
     tiny = (
         "" if n_tiny == 0 else f" (and {n_tiny:,} of less than {percent(SMALLEST_REGION, 1)} of its weight)"
     )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from spcatv.estimator.parameters import parameters_in_use
-from spcatv.estimator.remarks import SPARSITY_SLACK, dead_components
+from spcatv.estimator.remarks import SPARSITY_SLACK, empty_components
 from spcatv.report import formatting as fmt
 from spcatv.report.component import ComponentPanel
 from spcatv.report.content import Section, Table, chart, component_table, heads
@@ -18,7 +18,7 @@ from spcatv.report.inputs import ReportInputs, is_joint
 
 MOST_SAMPLES = 2000
 # Cell of a number that an empty component does not have.
-DEAD = "–"
+NO_VALUE = "–"
 # Columns of the summary that the penalised model does not have.
 OF_TARGETS = ("Zeros wanted", "Jump", "Smoothness")
 
@@ -54,13 +54,13 @@ def lead(inputs: ReportInputs, noun: str) -> str:
 
 def warnings(inputs: ReportInputs) -> tuple[str, ...]:
     """Warn about empty components at the top of the page."""
-    dead, found = dead_components(inputs.model), []
-    for why in dict.fromkeys(dead.values()):
-        numbers = [k + 1 for k, reason in dead.items() if reason == why]
+    empty, found = empty_components(inputs.model), []
+    for why in dict.fromkeys(empty.values()):
+        numbers = [k + 1 for k, reason in empty.items() if reason == why]
         subject = (
             f"Component {numbers[0]} is" if len(numbers) == 1 else f"Components {fmt.ranges(numbers)} are"
         )
-        found.append(f"{subject} dead: {why}.")
+        found.append(f"{subject} empty: {why}.")
     return tuple(found)
 
 
@@ -68,7 +68,7 @@ def notes(inputs: ReportInputs, noun: str) -> tuple[str, ...]:
     """Describe where the computation did not reach the requested values."""
     found = []
     for k, record in enumerate(inputs.model.diagnostics_):
-        if record.is_dead:
+        if record.is_empty:
             continue
         if record.jump > 0 and abs(record.sparsity - record.target_sparsity) > SPARSITY_SLACK:
             found.append(
@@ -96,7 +96,7 @@ def summary(inputs: ReportInputs, panels: tuple[ComponentPanel, ...]) -> Table:
     columns = {
         "Explained variance": [fmt.percent(share) for share in inputs.variance.own],
         "Zeros wanted": [_asked(record.target_sparsity) for record in records],
-        "Zeros": [DEAD if record.is_dead else fmt.percent(record.sparsity) for record in records],
+        "Zeros": [NO_VALUE if record.is_empty else fmt.percent(record.sparsity) for record in records],
         "Jump": [fmt.percent(record.jump) if record.jump > 0 else "none" for record in records],
         "Smoothness": [f"{record.smoothness or 0:.3g}" for record in records],
         "Not zero": [f"{record.n_nonzero:,}" for record in records],
@@ -105,10 +105,10 @@ def summary(inputs: ReportInputs, panels: tuple[ComponentPanel, ...]) -> Table:
             for panel in panels
         ],
         "Relative gap": [
-            DEAD if record.is_dead else fmt.number(record.relative_gap, 2) for record in records
+            NO_VALUE if record.is_empty else fmt.number(record.relative_gap, 2) for record in records
         ],
         "Converged": [
-            "dead" if record.is_dead else "yes" if record.converged else "no" for record in records
+            "empty" if record.is_empty else "yes" if record.converged else "no" for record in records
         ],
     }
     caption = _asked_sentence(inputs)

@@ -114,7 +114,7 @@ SELECTION_COLUMNS = {
     "mean_test_explained": "Mean over folds of the explained share of the held-out sum of squares.",
     "se_test_explained": "Standard error of the explained share over folds.",
     "mean_sparsity": "Mean share of exact zeros, over components that are not zero everywhere.",
-    "mean_n_live": "Mean number of components that are not zero.",
+    "mean_n_nonempty": "Mean number of components that are not zero.",
     "mean_dice": "Dice index of matched supports, mean over pairs of folds and components.",
     "mean_corrected_dice": "The same without what is due to chance: 0 for chance, 1 for equal supports.",
     "n_unconverged": "Fits that did not reach their tolerance.",
@@ -256,7 +256,7 @@ def _metrics(model: SPCATV, number: int, ceiling: FloatArray) -> dict[str, Any]:
             None if structure.n_rows == 0 else len(connected_regions(structure, model.components_[number]))
         ),
     }
-    if record.is_dead:
+    if record.is_empty:
         known |= dict.fromkeys(NOT_OF_EMPTY)
     return {name: known[name] if name in known else getattr(record, name) for name in METRICS_COLUMNS}
 

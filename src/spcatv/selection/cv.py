@@ -94,7 +94,7 @@ class SPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEstimator
           components are, on average over folds, zero in at least `min_sparsity` of the features;
         * a function of ``cv_results_`` that returns the number of a setting.
 
-        All but a function choose among settings that keep every component alive on every fold.
+        All but a function choose among settings that keep every component nonempty on every fold.
     min_sparsity : float, default=0.5
         See `rule`.
     standardize : bool, default=False
@@ -125,7 +125,7 @@ transform_method, init, dtype, memory_limit, device, random_state
         ``mean_test_error``, ``std_test_error``, ``mean_test_score`` (minus the error),
         ``rank_test_score``; explained shares of the held-out sum of
         squares ``mean_test_explained``, ``se_test_explained`` and, with the first k components,
-        ``mean_test_explained_<k>``; ``mean_n_live`` (components that are not zero), and their shares of
+        ``mean_test_explained_<k>``; ``mean_n_nonempty`` (components that are not zero), and their shares of
         zeros ``mean_sparsity`` and ``mean_sparsity_<k>``; ``mean_dice``, ``mean_dice_<k>`` and
         ``mean_corrected_dice`` over pairs of folds; ``n_unconverged``; ``mean_fit_time`` in seconds. NaN
         where a fit has failed.

@@ -21,29 +21,29 @@ from spcatv.selection.path import PathFit, PathFitter, Setting, checked_template
 FIRST_SHARE = 0.05
 # Below this share of it, a penalty has no effect that could be seen.
 SMALLEST_SHARE = 1e-9
-# Relative precision of where the component dies.
+# Relative precision of the alpha from which on the component is empty.
 ALPHA_PRECISION = 0.02
 # A grid begins here, so that its first value leaves something on a part of the samples as well.
 JUST_BELOW = 0.95
 MOST_FITS = 60
-# The first alternation decides whether a component lives; a few more show which way it goes.
+# The first alternation decides whether a component is empty; a few more show which way it goes.
 ALTERNATIONS = 5
 
 
 @dataclass(frozen=True)
 class AllZero:
-    """Between which values of alpha the first component dies (docs/method.md section 6.3).
+    """Values of alpha between which the first component becomes empty (docs/method.md section 6.3).
 
     Attributes
     ----------
-    alive : float
+    nonempty : float
         The largest alpha, up to 2 %, at which a fit from the leading singular vectors of X finds a first
         component that is not zero.
     witness : float
         ``||Xv|| / (N (l1_ratio ||v||_1 + tv_ratio s(v)))`` for the best loading v that was found by going on
-        from there: at every smaller alpha, v beats zero; proven. Between `alive` and `witness` a component
+        from there: at every smaller alpha, v beats zero; proven. Between `nonempty` and `witness` a component
         exists, but only a path that comes from weaker penalties finds it.
-    dead : float
+    empty : float
         ``max_j ||X_j|| / N / l1_ratio``: from here on every component is zero; proven.
 
     Examples
@@ -53,13 +53,13 @@ class AllZero:
     >>> from spcatv.selection import all_zero_alpha
     >>> X = np.random.default_rng(0).standard_normal((20, 30))
     >>> limits = all_zero_alpha(SPCATV(1, structure=(30,), alpha=1.0), X)
-    >>> limits.alive < limits.dead, limits.witness <= limits.dead
+    >>> limits.nonempty < limits.empty, limits.witness <= limits.empty
     (True, True)
     """
 
-    alive: float
+    nonempty: float
     witness: float
-    dead: float
+    empty: float
 
 
 def alpha_grid(
@@ -125,7 +125,7 @@ def grid_below(all_zero: AllZero, n_alphas: int, smallest: float) -> FloatArray:
     n_values = checked_count(n_alphas, "n_alphas")
     if not 0 < smallest < 1:
         raise ValueError(f"smallest is a share of the largest alpha, between 0 and 1; got {smallest!r}")
-    return JUST_BELOW * all_zero.alive * np.geomspace(1.0, smallest, n_values)
+    return JUST_BELOW * all_zero.nonempty * np.geomspace(1.0, smallest, n_values)
 
 
 def all_zero_alpha(estimator: SPCATV, X: Any) -> AllZero:
@@ -156,7 +156,7 @@ def all_zero_alpha(estimator: SPCATV, X: Any) -> AllZero:
     >>> X = np.zeros((4, 3))
     >>> X[:, 0] = [1, -1, 1, -1]  # one feature that varies: the l1 norm alone kills it at 1 / l1_ratio
     >>> limits = all_zero_alpha(SPCATV(1, alpha=1.0, l1_ratio=0.5, tv_ratio=0.0), X)
-    >>> round(limits.dead, 6)
+    >>> round(limits.empty, 6)
     2.0
     """
     single = clone(estimator).set_params(
@@ -176,37 +176,37 @@ def all_zero_alpha(estimator: SPCATV, X: Any) -> AllZero:
         )
     single, data, structure = checked_template(single, X)
     fitter = PathFitter(single, data, structure)
-    dead = dead_alpha(single, fitter)
-    if dead == 0:
+    empty = empty_alpha(single, fitter)
+    if empty == 0:
         raise ValueError("X has no variance: every component is zero whatever alpha is")
-    last = _last_alive(fitter, setting, dead)
-    return AllZero(alive=last.alpha, witness=_climb(single, fitter, last), dead=dead)
+    last = _last_nonempty(fitter, setting, empty)
+    return AllZero(nonempty=last.alpha, witness=_climb(single, fitter, last), empty=empty)
 
 
-def dead_alpha(estimator: SPCATV, fitter: PathFitter) -> float:
+def empty_alpha(estimator: SPCATV, fitter: PathFitter) -> float:
     """``max_j ||X_j|| / N / l1_ratio`` in the estimator's units; 0 for data without variance."""
     data = fitter.data
     with one_blas_thread():
         return data.largest_column_norm / data.shape[0] / estimator.l1_ratio / alpha_unit(estimator, data)
 
 
-def _last_alive(fitter: PathFitter, setting: Setting, dead: float) -> PathFit:
+def _last_nonempty(fitter: PathFitter, setting: Setting, empty: float) -> PathFit:
     """The fit from scratch with the largest alpha that has a component: bisection."""
-    alive: PathFit | None = None
-    alpha, null = FIRST_SHARE * dead, dead
-    while alive is None or null > alive.alpha * (1 + ALPHA_PRECISION):
+    nonempty: PathFit | None = None
+    alpha, smallest_empty = FIRST_SHARE * empty, empty
+    while nonempty is None or smallest_empty > nonempty.alpha * (1 + ALPHA_PRECISION):
         fitted = fitter.fit_from({**setting, "alpha": alpha}, near=())
         if fitted.fit.components.any():
-            alive = fitted
+            nonempty = fitted
         else:
-            null = alpha
-        alpha = null / 4 if alive is None else float(np.sqrt(null * alive.alpha))
-        if alpha < SMALLEST_SHARE * dead:
+            smallest_empty = alpha
+        alpha = smallest_empty / 4 if nonempty is None else float(np.sqrt(smallest_empty * nonempty.alpha))
+        if alpha < SMALLEST_SHARE * empty:
             raise ValueError(
-                f"no alpha down to {alpha:.3g} leaves a component alive; check X and the ratios "
+                f"no alpha down to {alpha:.3g} leaves a component that is not empty; check X and the ratios "
                 f"(l1_ratio={setting['l1_ratio']}, tv_ratio={setting['tv_ratio']})"
             )
-    return alive
+    return nonempty
 
 
 def _climb(estimator: SPCATV, fitter: PathFitter, fitted: PathFit) -> float:

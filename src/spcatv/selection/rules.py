@@ -1,7 +1,7 @@
 """Which setting to choose, given the scores of all of them, and why (docs/method.md section 6.5).
 
 A rule is a function of the table that returns the number of a setting; the first one wins a tie. The rules
-here choose among eligible settings only: fitted on every fold, with every component alive on every fold.
+here choose among eligible settings only: fitted on every fold, with every component nonempty on every fold.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def paper_rule(table: SelectionTable, min_sparsity: float = 0.5) -> int:
     components, those that there are. If no setting is sparse enough, the one that comes closest is taken,
     with a warning.
     """
-    # dead components are left out
+    # empty components are left out
     sparsity = np.fmin.reduce(table.mean_sparsity[:, SPARSE_COMPONENTS], axis=1, initial=1.0)
     sparse = table.eligible & (sparsity >= min_sparsity)
     if sparse.any():
@@ -97,10 +97,10 @@ def choose(table: SelectionTable, rule: str | Callable[[dict[str, Any]], Any], m
     """Apply a rule by name, or one of the user's on ``cv_results_``, and check what it returns."""
     if not table.fitted.any():
         raise ValueError("no setting was fitted on every fold, so that none can be compared with the others")
-    if not table.all_live:
+    if not table.all_nonempty:
         n_components = table.mean_sparsity.shape[1]
         warn_user(
-            f"no setting keeps all {n_components} components alive on every fold; compared are those with "
+            f"no setting keeps all {n_components} components nonempty on every fold; compared are those with "
             "most of them. The data may have no more to explain: lower n_components.",
             SelectionWarning,
         )

@@ -83,21 +83,21 @@ class SelectionTable:
         return np.asarray(np.isfinite(self.fold_errors[:, used]).all(axis=1) & used.any())
 
     @property
-    def least_live(self) -> FloatArray:
-        """Fewest components alive on a fold, shape (n_settings,); -1 for settings that were not fitted."""
-        alive = [np.sum(scores.sparsity < 1, axis=1) for scores in self.scores]
-        fewest = np.stack(alive)[:, self.used_folds].min(axis=1, initial=len(self.scores[0].dice))
+    def least_nonempty(self) -> FloatArray:
+        """Fewest nonempty components on a fold, shape (n_settings,); -1 for settings that were not fitted."""
+        nonempty = [np.sum(scores.sparsity < 1, axis=1) for scores in self.scores]
+        fewest = np.stack(nonempty)[:, self.used_folds].min(axis=1, initial=len(self.scores[0].dice))
         return np.where(self.fitted, fewest, -1)
 
     @property
-    def all_live(self) -> bool:
-        """Whether some setting keeps every component alive on every fold."""
-        return bool(self.least_live.max() == len(self.scores[0].dice))
+    def all_nonempty(self) -> bool:
+        """Whether some setting keeps every component nonempty on every fold."""
+        return bool(self.least_nonempty.max() == len(self.scores[0].dice))
 
     @property
     def eligible(self) -> BoolArray:
-        """Settings to choose from, shape (n_settings,): those with the most components alive on all folds."""
-        return np.asarray(self.fitted & (self.least_live == self.least_live.max()))
+        """Settings with the most nonempty components on all folds, shape (n_settings,)."""
+        return np.asarray(self.fitted & (self.least_nonempty == self.least_nonempty.max()))
 
     @property
     def mean_error(self) -> FloatArray:
@@ -116,24 +116,26 @@ class SelectionTable:
 
     @property
     def mean_sparsity(self) -> FloatArray:
-        """Mean share of zeros of every component over the folds on which it lives, shape (n_settings, K).
+        """Mean share of zeros of every component where it is not empty, shape (n_settings, K).
 
-        NaN for a component that is dead on all folds, and for settings that were not fitted on all.
+        NaN for a component that is empty on all folds, and for settings that were not fitted on all.
         """
         zeros = np.stack([scores.sparsity for scores in self.scores])[:, self.used_folds]
-        means = _mean_of_live(np.where(zeros < 1, zeros, np.nan))
+        means = _mean_of_nonempty(np.where(zeros < 1, zeros, np.nan))
         return np.where(self.fitted[:, None], means, np.nan)
 
     @property
     def overall_sparsity(self) -> FloatArray:
-        """Mean share of zeros over the components that live, shape (n_settings,); NaN if none does."""
-        return _mean_of_live(self.mean_sparsity)
+        """Mean share of zeros over the nonempty components, shape (n_settings,); NaN if none does."""
+        return _mean_of_nonempty(self.mean_sparsity)
 
     @property
-    def n_live(self) -> FloatArray:
+    def n_nonempty(self) -> FloatArray:
         """Mean number of components that are not zero, shape (n_settings,)."""
-        alive = [np.where(np.isnan(scores.sparsity), np.nan, scores.sparsity < 1) for scores in self.scores]
-        return self._mean([np.sum(item, axis=1) for item in alive])
+        nonempty = [
+            np.where(np.isnan(scores.sparsity), np.nan, scores.sparsity < 1) for scores in self.scores
+        ]
+        return self._mean([np.sum(item, axis=1) for item in nonempty])
 
     @property
     def corrected_dice(self) -> FloatArray:
@@ -162,7 +164,7 @@ class SelectionTable:
             columns[f"mean_sparsity_{k + 1}"] = self.mean_sparsity[:, k]
             columns[f"mean_dice_{k + 1}"] = np.array([scores.dice[k] for scores in self.scores])
         columns["mean_sparsity"] = self.overall_sparsity
-        columns["mean_n_live"] = self.n_live
+        columns["mean_n_nonempty"] = self.n_nonempty
         columns["mean_dice"] = np.array([scores.dice.mean() for scores in self.scores])
         columns["mean_corrected_dice"] = self.corrected_dice
         columns["n_unconverged"] = np.array([scores.n_unconverged for scores in self.scores])
@@ -170,7 +172,7 @@ class SelectionTable:
         return columns
 
 
-def _mean_of_live(shares: FloatArray) -> FloatArray:
+def _mean_of_nonempty(shares: FloatArray) -> FloatArray:
     """Mean along the second axis without NaN; NaN where there is nothing else."""
     known = np.isfinite(shares)
     count = known.sum(axis=1)
