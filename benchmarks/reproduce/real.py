@@ -37,7 +37,7 @@ from benchmarks.reproduce.store import Record, Store
 from spcatv import SPCATV
 from spcatv._util.threads import one_blas_thread
 from spcatv.data import as_data
-from spcatv.estimator.fitting import centred_data
+from spcatv.estimator._fit import centred_data
 from spcatv.metrics import reconstruction_error
 from spcatv.model.checkpoint import describe
 from spcatv.stability.halves import N_FURTHER

@@ -15,7 +15,7 @@ from spcatv import SPCATV
 from spcatv.data import ArrayData, StoredData, as_data, checked_memory_limit, in_blocks
 from spcatv.data.files import FileReader, StoreReader, map_reader
 from spcatv.data.memory import Budget, machine_memory
-from spcatv.estimator.fitting import checked_data
+from spcatv.estimator._fit import checked_data
 from spcatv.selection import SPCATVCV
 from spcatv.stability import bootstrap_components, split_halves
 from spcatv.testing import check_data

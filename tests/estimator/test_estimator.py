@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from spcatv import SPCATV
 from spcatv.estimator import EmptyComponentWarning
-from spcatv.estimator.fitting import checked_data
+from spcatv.estimator._fit import checked_data
 from spcatv.structure import from_matrix, grid
 
 

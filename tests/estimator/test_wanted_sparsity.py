@@ -117,7 +117,7 @@ def test_a_sparsity_must_leave_half_a_feature(n_features, sparsity, allowed):
 
 @pytest.mark.parametrize("n_features", [1, 3, 7, 400, 63_982])
 def test_the_sparsity_that_a_message_names_is_accepted(n_features):
-    from spcatv.estimator.parameters import check_some_left
+    from spcatv.estimator._validation import check_some_left
 
     with pytest.raises(ValueError, match="at most") as caught:
         check_some_left(np.array([1 - 0.4 / n_features]), n_features)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from spcatv import SPCATV
-from spcatv.estimator.state import ARRAYS, NUMBERS, OPTIONAL_ARRAYS
+from spcatv.estimator._persistence import ARRAYS, NUMBERS, OPTIONAL_ARRAYS
 from spcatv.model import SCHEMA_VERSION
 from spcatv.structure import concat, graph, grid, groups
 

@@ -24,7 +24,7 @@ from spcatv.cli.pipeline import (
     with_number,
 )
 from spcatv.estimator import SPCATV
-from spcatv.estimator.parameters import check_parameters, check_some_left
+from spcatv.estimator._validation import check_parameters, check_some_left
 from spcatv.estimator.remarks import empty_components
 from spcatv.results import SampleSet, write_count, write_results
 from spcatv.results.layout import CEILING_COLUMN

@@ -13,7 +13,7 @@ from spcatv._util.tables import aligned
 from spcatv.cli.display import say
 from spcatv.cli.fit import ZEROS_HEADER, certificate_cells, zeros_cells
 from spcatv.cli.parser import input_errors
-from spcatv.estimator.parameters import parameters_in_use
+from spcatv.estimator._validation import parameters_in_use
 from spcatv.model import ModelError, SavedModel, unpack
 from spcatv.results import open_model
 

@@ -12,7 +12,7 @@ from spcatv._util.parameters import FIT, SEARCH
 from spcatv._util.warn import warn_user
 from spcatv.decomposition import ComponentDiagnostics
 from spcatv.decomposition.weights import LEAST_SMOOTHNESS
-from spcatv.estimator.parameters import ROUNDING, fits_jointly, sparsities
+from spcatv.estimator._validation import ROUNDING, fits_jointly, sparsities
 from spcatv.structure import Structure
 
 # Warn about a share of zeros that differs from the wanted one by more than this.

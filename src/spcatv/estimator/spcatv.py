@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +16,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from spcatv._util.devices import to_host
+from spcatv._util.naming import component_names
 from spcatv._util.parameters import FIT
 from spcatv._util.threads import one_blas_thread
-from spcatv._util.types import FloatArray
+from spcatv._util.types import Array, FloatArray
 from spcatv.data import Centring
 from spcatv.decomposition import deflation_scores
-from spcatv.estimator.fitting import (
+from spcatv.estimator._fit import (
     centred_data,
     centring_attributes,
     centring_of,
@@ -29,20 +30,78 @@ from spcatv.estimator.fitting import (
     fit_data,
     store_fit,
 )
+from spcatv.estimator._persistence import estimator_state, restore_estimator
+from spcatv.estimator._validation import check_parameters
 from spcatv.estimator.likeness import warn_of_neighbours
-from spcatv.estimator.naming import ComponentNamesMixin
-from spcatv.estimator.parameters import check_parameters
 from spcatv.estimator.remarks import warn_about, warn_of_count, warn_of_weights
-from spcatv.estimator.reportable import ReportMixin
-from spcatv.estimator.state import estimator_state, restore_estimator
 from spcatv.model import read_model, write_model
 from spcatv.problem import Penalty
 from spcatv.progress import Printer, listeners, listening, together
 from spcatv.progress.callbacks import CallbackSupportMixin, fit_task, with_callbacks
 from spcatv.structure import as_structure
 
+if TYPE_CHECKING:
+    from spcatv.report import Report
 
-class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEstimator):
+
+class ComponentsMixin:
+    """Names of scores and a report, for every estimator with components."""
+
+    components_: Any
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Return the names of the scores, as in every table: ``component_1``, ``component_2``, ...
+
+        Parameters
+        ----------
+        input_features : None
+            Ignored: the names of the features do not matter.
+
+        Returns
+        -------
+        ndarray of str objects of shape (n_components,)
+            One name per component, also of the columns after ``set_output(transform="pandas")``.
+
+        Examples
+        --------
+        >>> from spcatv import SPCATV
+        >>> SPCATV(2).fit([[1.0, 2.0, 0.0], [3.0, 5.0, 1.0], [2.0, 1.0, 7.0]]).get_feature_names_out()
+        array(['component_1', 'component_2'], dtype=object)
+        """
+        check_is_fitted(self)
+        return np.asarray(component_names(len(self.components_)), dtype=object)
+
+    def generate_report(self, **options: Any) -> Report:
+        """Make a page about the fitted model that a browser shows without any network.
+
+        Needs the extra "report".
+
+        Parameters
+        ----------
+        **options
+            As for `spcatv.report.generate_report`, such as ``title`` or ``data``.
+
+        Returns
+        -------
+        Report
+            With ``save_as_html(path)`` and ``open_in_browser()``.
+
+        Examples
+        --------
+        >>> from spcatv import SPCATV
+        >>> from spcatv.datasets import make_dots
+        >>> dots = make_dots(n_samples=40, size=14, snr=2.0, random_state=0)
+        >>> model = SPCATV(2, structure=dots.shape, sparsity=0.8).fit(dots.X)
+        >>> report = model.generate_report(title="Dots", data=dots.X)
+        >>> report.save_as_html("dots.html").name
+        'dots.html'
+        """
+        from spcatv.report import generate_report  # the extra is imported only when it is needed
+
+        return generate_report(self, **options)
+
+
+class SPCATV(CallbackSupportMixin, ComponentsMixin, TransformerMixin, BaseEstimator):
     """Sparse PCA whose components are a few coherent regions: l1 + l2 + total variation.
 
     Every component minimises (docs/method.md section 1.2) ::
@@ -183,6 +242,16 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
     >>> model = SPCATV(n_components=1, structure=(100,), sparsity=0.8).fit(X)
     >>> np.flatnonzero(model.components_[0])[[0, -1]]
     array([20, 39])
+    >>> scores = model.transform(X)
+    >>> scores.shape, model.inverse_transform(scores).shape, model.score(X) < 0
+    ((30, 1), (30, 100), True)
+    >>> bool((model.inverse_transform([[0.0]]) == model.mean_).all())
+    True
+    >>> folder = model.save("model")
+    >>> sorted(file.name for file in folder.iterdir())
+    ['arrays.npz', 'model.json']
+    >>> bool((SPCATV.load(folder).transform(X) == scores).all())
+    True
     """
 
     def __init__(
@@ -262,17 +331,6 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         -------
         self : SPCATV
             Fitted.
-
-        Examples
-        --------
-        >>> from spcatv import SPCATV
-        >>> from spcatv.datasets import make_dots
-        >>> dots = make_dots(n_samples=40, size=14, snr=2.0, random_state=0)
-        >>> model = SPCATV(n_components=2, structure=dots.shape, sparsity=0.7).fit(dots.X)
-        >>> model.components_.shape
-        (2, 196)
-        >>> (model.components_ == 0).mean(axis=1).round(2)
-        array([0.7, 0.7])
         """
         check_parameters(self)
         with listening(Printer("[SPCATV] ", int(self.verbose))) if self.verbose else nullcontext():
@@ -313,15 +371,6 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         -------
         ndarray of shape (n_samples, n_components)
             Scores.
-
-        Examples
-        --------
-        >>> from spcatv import SPCATV
-        >>> from spcatv.datasets import make_dots
-        >>> dots = make_dots(n_samples=40, size=14, snr=2.0, random_state=0)
-        >>> train, test = dots.split(30)
-        >>> SPCATV(2, structure=dots.shape, sparsity=0.8).fit(train).transform(test).shape
-        (10, 2)
         """
         check_is_fitted(self)
         check_parameters(self)
@@ -357,17 +406,6 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         -------
         ndarray of shape (n_samples, n_features)
             A Dask array of the same chunks of samples if the scores are one: it is computed where it is used.
-
-        Examples
-        --------
-        >>> from spcatv import SPCATV
-        >>> from spcatv.datasets import make_dots
-        >>> dots = make_dots(n_samples=40, size=14, snr=2.0, random_state=0)
-        >>> model = SPCATV(2, structure=dots.shape, sparsity=0.8).fit(dots.X)
-        >>> model.inverse_transform(model.transform(dots.X)).shape
-        (40, 196)
-        >>> bool((model.inverse_transform([[0.0, 0.0]]) == model.mean_).all())
-        True
         """
         check_is_fitted(self)
         is_dask = hasattr(X, "__dask_graph__")
@@ -411,16 +449,6 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         float
             ``-(1/n) ||X - inverse_transform(transform(X))||_F^2``: higher is better. With
             ``global_signal="regress"`` X is what is left of the samples without their global signal.
-
-        Examples
-        --------
-        >>> from spcatv import SPCATV
-        >>> from spcatv.datasets import make_dots
-        >>> dots = make_dots(n_samples=40, size=14, snr=2.0, random_state=0)
-        >>> train, test = dots.split(30)
-        >>> one, two = (SPCATV(k, structure=dots.shape, sparsity=0.8).fit(train).score(test) for k in (1, 2))
-        >>> one < two < 0
-        True
         """
         check_is_fitted(self)
         data = checked_data(self, X, reset=False)
@@ -445,16 +473,6 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         -------
         Path
             `folder`.
-
-        Examples
-        --------
-        >>> from spcatv import SPCATV
-        >>> from spcatv.datasets import make_dots
-        >>> dots = make_dots(n_samples=40, size=14, snr=2.0, random_state=0)
-        >>> model = SPCATV(2, structure=dots.shape, sparsity=0.8).fit(dots.X)
-        >>> folder = model.save("model")
-        >>> sorted(file.name for file in folder.iterdir())
-        ['arrays.npz', 'model.json']
         """
         check_is_fitted(self)
         return write_model(folder, estimator_state(self, inputs=inputs))
@@ -473,16 +491,6 @@ class SPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, Transformer
         SPCATV
             Fitted, with the same parameters, scores and reconstructions. A `solver` that was a function
             comes back as "auto", a `structure` that was one as the structure that it made.
-
-        Examples
-        --------
-        >>> from spcatv import SPCATV
-        >>> from spcatv.datasets import make_dots
-        >>> dots = make_dots(n_samples=40, size=14, snr=2.0, random_state=0)
-        >>> model = SPCATV(2, structure=dots.shape, sparsity=0.8).fit(dots.X)
-        >>> again = SPCATV.load(model.save("model"))
-        >>> bool((again.transform(dots.X) == model.transform(dots.X)).all())
-        True
         """
         return restore_estimator(cls, read_model(folder, kind="SPCATV"))
 

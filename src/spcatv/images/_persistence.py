@@ -14,7 +14,7 @@ from nibabel.wrapstruct import WrapStructError
 
 from spcatv._util.types import Array
 from spcatv.estimator import SPCATV
-from spcatv.estimator.state import estimator_state, restore_estimator
+from spcatv.estimator._persistence import estimator_state, restore_estimator
 from spcatv.images.confounds import ConfoundFit
 from spcatv.images.dataset import InputFile, Preparation, checked_dtype
 from spcatv.images.files import is_path

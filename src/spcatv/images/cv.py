@@ -12,8 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from spcatv._util.parameters import FIT, SEARCH
 from spcatv._util.types import FloatArray
-from spcatv.estimator.naming import ComponentNamesMixin
-from spcatv.estimator.reportable import ReportMixin
+from spcatv.estimator.spcatv import ComponentsMixin
 from spcatv.images.dataset import Cohort
 from spcatv.images.estimator import ImageSPCATV, check_image_parameters, cohort_for
 from spcatv.problem import Penalty
@@ -32,7 +31,7 @@ FOUND = (
 )
 
 
-class ImageSPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEstimator):
+class ImageSPCATVCV(ComponentsMixin, TransformerMixin, BaseEstimator):
     """ImageSPCATV with its sparsity and smoothness, or its penalties, chosen by cross-validation.
 
     Images are read once. Every fold removes the confounds and scales the features with coefficients of its

@@ -15,7 +15,7 @@ from spcatv._util.quality import ImageQuality
 from spcatv._util.types import BoolArray, FloatArray
 from spcatv._util.warn import warn_user
 from spcatv.data import Adjustment, CorrectedData
-from spcatv.estimator.parameters import check_choice
+from spcatv.estimator._validation import check_choice
 from spcatv.images.confounds import (
     ConfoundFit,
     ConfoundTable,

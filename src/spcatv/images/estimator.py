@@ -15,9 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 from spcatv._util.parameters import FIT
 from spcatv._util.types import FloatArray
 from spcatv.estimator import SPCATV
-from spcatv.estimator.naming import ComponentNamesMixin
-from spcatv.estimator.parameters import check_choice, check_parameters, check_switch
-from spcatv.estimator.reportable import ReportMixin
+from spcatv.estimator._validation import check_choice, check_parameters, check_switch
+from spcatv.estimator.spcatv import ComponentsMixin
 from spcatv.images._persistence import KIND, OWN, READING, restore_fitted, save_fitted
 from spcatv.images.confounds import check_strategies
 from spcatv.images.dataset import Cohort, checked_dtype, read_cohort
@@ -31,7 +30,7 @@ from spcatv.progress import SILENT, Printer, listening
 from spcatv.progress.callbacks import CallbackSupportMixin, forwarded_callbacks
 
 
-class ImageSPCATV(CallbackSupportMixin, ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEstimator):
+class ImageSPCATV(CallbackSupportMixin, ComponentsMixin, TransformerMixin, BaseEstimator):
     """SPCATV on brain images: volumes, surfaces, or both (docs/images.md).
 
     Images are read one by one into one array. The mask (with its voxel sizes), the surfaces, or both

@@ -16,7 +16,7 @@ import numpy as np
 
 from spcatv._util.files import read_text
 from spcatv._util.types import FloatArray
-from spcatv.estimator.parameters import check_switch
+from spcatv.estimator._validation import check_switch
 from spcatv.images.files import ImageError
 
 if TYPE_CHECKING:

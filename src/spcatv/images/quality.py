@@ -13,7 +13,7 @@ from spcatv._util.quality import BlankError, ImageQuality, ImageQualityWarning, 
 from spcatv._util.types import Array, BoolArray, FloatArray
 from spcatv._util.warn import warn_user
 from spcatv.data import row_blocks
-from spcatv.estimator.fitting import centring_of
+from spcatv.estimator._fit import centring_of
 from spcatv.images.files import ImageError, image_errors
 
 RULES = ("drop", "raise")

@@ -19,7 +19,7 @@ from spcatv._util.tables import Table, TableError
 from spcatv._util.types import Array, FloatArray
 from spcatv.decomposition.pca_bound import pca_cumulative_variance
 from spcatv.estimator import SPCATV
-from spcatv.estimator.state import estimator_state
+from spcatv.estimator._persistence import estimator_state
 from spcatv.metrics import adjusted_explained_variance, orthonormal_basis
 from spcatv.model import SavedModel, current_versions
 from spcatv.model.folder import IMAGE_PACKAGES

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spcatv.estimator.parameters import parameters_in_use
+from spcatv.estimator._validation import parameters_in_use
 from spcatv.estimator.remarks import SPARSITY_SLACK, empty_components
 from spcatv.report import formatting as fmt
 from spcatv.report.component import ComponentPanel

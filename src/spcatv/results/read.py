@@ -23,7 +23,7 @@ from spcatv._util.naming import component_names
 from spcatv._util.quality import ImageQuality
 from spcatv._util.types import FloatArray
 from spcatv.estimator import SPCATV
-from spcatv.estimator.state import restore_estimator
+from spcatv.estimator._persistence import restore_estimator
 from spcatv.metrics import threshold_loadings
 from spcatv.model import SavedModel, read_model
 from spcatv.model.arrays import BROKEN_NPZ, read_npz

@@ -26,7 +26,7 @@ from spcatv._version import __version__
 from spcatv.data import Adjustment
 from spcatv.decomposition.pca_bound import pca_cumulative_variance
 from spcatv.estimator import SPCATV
-from spcatv.estimator.fitting import checked_data
+from spcatv.estimator._fit import checked_data
 from spcatv.results import layout as files
 from spcatv.selection import SPCATVCV, ComponentCount
 from spcatv.structure import Structure

@@ -19,7 +19,7 @@ from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray
 from spcatv.data import Adjustment, Data, as_data, on_device
 from spcatv.estimator import SPCATV
-from spcatv.estimator.fitting import Fit
+from spcatv.estimator._fit import Fit
 from spcatv.metrics import threshold_loadings
 from spcatv.model import recordable
 from spcatv.selection.folds import Fold

@@ -13,7 +13,7 @@ from spcatv._util.types import FloatArray
 from spcatv.data import as_data, checked_adjustment, on_device
 from spcatv.decomposition import diffused_gram
 from spcatv.estimator import SPCATV
-from spcatv.estimator.fitting import centred_data
+from spcatv.estimator._fit import centred_data
 from spcatv.selection.path import checked_template
 
 # A component stands out if its share of the remaining variance is this many times the largest share in noise

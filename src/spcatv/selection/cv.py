@@ -22,12 +22,11 @@ from spcatv._util.warn import warn_user
 from spcatv.data import Adjustment, Data, checked_adjustment
 from spcatv.decomposition.starts import singular_scores
 from spcatv.estimator import SPCATV
-from spcatv.estimator.fitting import centred_data, checked_data
+from spcatv.estimator._fit import centred_data, checked_data
+from spcatv.estimator._validation import check_parameters
 from spcatv.estimator.likeness import warn_of_neighbours
-from spcatv.estimator.naming import ComponentNamesMixin
-from spcatv.estimator.parameters import check_parameters
 from spcatv.estimator.remarks import warn_about, warn_of_count, warn_of_weights
-from spcatv.estimator.reportable import ReportMixin
+from spcatv.estimator.spcatv import ComponentsMixin
 from spcatv.model.checkpoint import checkpointing
 from spcatv.problem import Penalty
 from spcatv.progress import Printer, StageStarted, listeners, listening, together
@@ -53,7 +52,7 @@ SHARED = tuple(
 )
 
 
-class SPCATVCV(ReportMixin, ComponentNamesMixin, TransformerMixin, BaseEstimator):
+class SPCATVCV(ComponentsMixin, TransformerMixin, BaseEstimator):
     """SPCATV with its sparsity and smoothness, or its penalties, chosen by cross-validation.
 
     Every setting of the grid is fitted to the training samples of every fold, and judged by how well it

@@ -12,8 +12,8 @@ from spcatv._util.parameters import FIT
 from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray
 from spcatv.estimator import SPCATV
-from spcatv.estimator.fitting import alpha_unit
-from spcatv.estimator.parameters import checked_count
+from spcatv.estimator._fit import alpha_unit
+from spcatv.estimator._validation import checked_count
 from spcatv.problem import Penalty, as_penalty
 from spcatv.selection.path import PathFit, PathFitter, Setting, checked_template, complete_setting
 

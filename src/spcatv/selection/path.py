@@ -22,7 +22,7 @@ from spcatv._util.types import FloatArray
 from spcatv.data import Data
 from spcatv.decomposition import WarmStart
 from spcatv.estimator import SPCATV
-from spcatv.estimator.fitting import (
+from spcatv.estimator._fit import (
     Fit,
     centred_data,
     checked_data,
@@ -30,7 +30,7 @@ from spcatv.estimator.fitting import (
     store_fit,
     with_parameters,
 )
-from spcatv.estimator.parameters import check_parameters
+from spcatv.estimator._validation import check_parameters
 from spcatv.estimator.remarks import warn_about, warn_of_weights
 from spcatv.progress import SILENT, Listener, listeners, together
 from spcatv.structure import Structure, as_structure

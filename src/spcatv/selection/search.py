@@ -16,7 +16,7 @@ from sklearn.base import clone
 
 from spcatv.data import Adjustment, as_data
 from spcatv.estimator import SPCATV
-from spcatv.estimator.parameters import check_parameters
+from spcatv.estimator._validation import check_parameters
 from spcatv.progress import Listener, StageAdvanced
 from spcatv.selection.chains import ChainResult, fit_chain
 from spcatv.selection.folds import Fold

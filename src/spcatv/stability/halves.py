@@ -17,7 +17,7 @@ import numpy as np
 from spcatv._util.types import FloatArray, IntArray
 from spcatv.data import Adjustment
 from spcatv.estimator import SPCATV
-from spcatv.estimator.parameters import checked_count
+from spcatv.estimator._validation import checked_count
 from spcatv.metrics import dice, match_components
 from spcatv.model import recordable
 from spcatv.model.checkpoint import checkpointing

@@ -14,7 +14,7 @@ from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray, IntArray
 from spcatv.data import Adjustment, CentredData, Data, as_data, checked_adjustment, on_device
 from spcatv.estimator import SPCATV
-from spcatv.estimator.fitting import Fit, centred_data, fit_data, with_parameters
+from spcatv.estimator._fit import Fit, centred_data, fit_data, with_parameters
 from spcatv.model.checkpoint import current_checkpoint
 from spcatv.selection.path import checked_template
 from spcatv.selection.workers import placed, shareable

@@ -42,7 +42,7 @@ from spcatv.decomposition import (
     decompose,
     prepare,
 )
-from spcatv.estimator.parameters import check_some_left, checked_init, fits_jointly, sparsities
+from spcatv.estimator._validation import check_some_left, checked_init, fits_jointly, sparsities
 from spcatv.kernels.vectors import all_finite
 from spcatv.model import recordable
 from spcatv.model.checkpoint import Stage, current_checkpoint

@@ -11,7 +11,7 @@ import numpy as np
 from spcatv._util.types import Array
 from spcatv._util.warn import warn_user
 from spcatv.decomposition import ComponentDiagnostics
-from spcatv.estimator.parameters import check_parameters
+from spcatv.estimator._validation import check_parameters
 from spcatv.model import ModelError, SavedModel, checked, pack, recordable, unpack
 from spcatv.problem.penalties import PENALTY_CLASSES
 from spcatv.structure import Structure
