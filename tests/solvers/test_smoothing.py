@@ -6,7 +6,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from spcatv.problem import LoadingProblem
 from spcatv.solvers import Status, solve
-from spcatv.solvers.base import Monitor
+from spcatv.solvers.api import Monitor
 from spcatv.solvers.nesterov import conesta, fista, fista_loop, look_at, optimal_mu
 from spcatv.structure import grid
 

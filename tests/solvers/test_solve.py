@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from spcatv.problem import LoadingProblem
 from spcatv.problem.composite import ElasticNet, LeastSquares, RegularizedLoss
 from spcatv.solvers import METHODS, Solution, SolverError, Status, solve
-from spcatv.solvers.base import Monitor
+from spcatv.solvers.api import Monitor
 from spcatv.solvers.dual import dual_gradient
 from spcatv.structure import from_matrix, grid
 

@@ -5,7 +5,7 @@ import pytest
 
 from spcatv.problem import LoadingProblem
 from spcatv.solvers import solve
-from spcatv.solvers.warm import warm_solver
+from spcatv.solvers.pdhg import warm_solver
 from spcatv.structure import grid
 
 

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from spcatv import SPCATV
 from spcatv.data import ColumnStatistics, Data, row_blocks
 from spcatv.solvers import Solution
-from spcatv.solvers.base import Monitor
+from spcatv.solvers.api import Monitor
 from spcatv.structure import Structure
 from spcatv.testing import check_data, check_solver, check_structure
 

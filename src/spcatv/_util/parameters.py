@@ -27,7 +27,7 @@ SOLVERS = {
     "dual": ("dual", "dual_gradient"),
     "conesta": ("nesterov", "conesta"),
     "fista": ("nesterov", "fista"),
-    "closed_form": ("closed_form", "closed_form"),
+    "closed_form": ("api", "closed_form"),
 }
 # Values of the parameter `solver`: the closed form solves only problems without a structured penalty.
 SOLVER_NAMES = ("auto", *(name for name in SOLVERS if name != "closed_form"))

@@ -16,8 +16,7 @@ from spcatv.decomposition.weights import LoadingPenalty
 from spcatv.kernels.vectors import weighted_sum
 from spcatv.problem import LoadingProblem
 from spcatv.progress import SILENT, AlternationEnded, Listener
-from spcatv.solvers.base import CertifiedLoading
-from spcatv.solvers.warm import WarmSolver
+from spcatv.solvers.pdhg import CertifiedLoading, WarmSolver
 
 # A v-step needs to be better than the last one, not perfect: it stops at this share of the gap it
 # starts from, and never far below the tolerance.

@@ -21,7 +21,7 @@ from spcatv.decomposition.warm_start import ComponentStart
 from spcatv.decomposition.weights import TARGET_L2, Request, SparsityTarget
 from spcatv.kernels.workspace import cached_layout
 from spcatv.problem import as_penalty
-from spcatv.solvers.warm import WARM_TAU, WarmSolver
+from spcatv.solvers.pdhg import WARM_TAU, WarmSolver
 from spcatv.structure import Structure
 
 # On a path, the first v-step need not beat the error that its predecessor made when its scores changed.

@@ -11,7 +11,7 @@ import numpy as np
 
 from spcatv.data import CentredData
 from spcatv.decomposition.component import Component
-from spcatv.solvers.warm import WarmSolver
+from spcatv.solvers.pdhg import WarmSolver
 
 T = TypeVar("T")
 # Returns the component that is known by a name, or else makes it.

@@ -32,8 +32,7 @@ from spcatv.decomposition.weights import (
 )
 from spcatv.kernels.vectors import inner_product, weighted_sum
 from spcatv.progress import AlternationEnded
-from spcatv.solvers.base import CertifiedLoading
-from spcatv.solvers.warm import WARM_TAU, WarmSolver
+from spcatv.solvers.pdhg import WARM_TAU, CertifiedLoading, WarmSolver
 
 # A plateau is looked for once the smoothed map is this close to the tolerance.
 NEARLY_SOLVED = 10.0

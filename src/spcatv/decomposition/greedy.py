@@ -50,7 +50,7 @@ from spcatv.decomposition.weights import (
 )
 from spcatv.progress import SILENT, ComponentEnded, ComponentStarted, Listener
 from spcatv.solvers import Solver
-from spcatv.solvers.warm import WarmSolver
+from spcatv.solvers.pdhg import WarmSolver
 
 # Singular vectors of X, and of X diffused, that init="structured" compares.
 STRUCTURED_STARTS = 3

@@ -38,7 +38,7 @@ from spcatv.decomposition.weights import (
 from spcatv.kernels.vectors import absolute_sum, counts, order_statistic
 from spcatv.problem import Certificate, LoadingProblem
 from spcatv.progress import AlternationEnded
-from spcatv.solvers.warm import WarmSolver
+from spcatv.solvers.pdhg import WarmSolver
 
 # End the search for supports when the squared relative change of every loading and its relative gap are below
 # this, or after so many sweeps.

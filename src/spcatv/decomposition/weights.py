@@ -13,7 +13,7 @@ from spcatv.data import Products
 from spcatv.kernels.vectors import counts, lengths, order_statistic, standard_deviation
 from spcatv.problem import LoadingProblem, Penalty, as_penalty
 from spcatv.solvers import Solver
-from spcatv.solvers.warm import WarmSolver, warm_solver
+from spcatv.solvers.pdhg import WarmSolver, warm_solver
 from spcatv.structure import Structure
 
 # l2 of a wanted sparsity, where it only sets the length of a loading. With this value the loading problem is

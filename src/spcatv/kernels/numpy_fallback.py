@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from spcatv._util.types import Array, FloatArray
+from spcatv._util.types import FloatArray
+from spcatv.kernels.vectors import clipped
 from spcatv.kernels.workspace import ExactShares, GapShares, LoadingTerms, PlainState, StepSizes
 from spcatv.structure import Structure
 
@@ -29,8 +30,8 @@ class ReferenceWorkspace(PlainState):
         """Take other weights c and k."""
         self._terms = self._terms._replace(coupling=coupling, threshold=threshold)
 
-    def _clip(self, z: FloatArray, bound: float) -> Array:
-        return np.minimum(z, bound) if self._terms.positive else np.clip(z, -bound, bound)
+    def _removed(self, z: FloatArray, step: float) -> FloatArray:
+        return clipped(z, step * self._terms.threshold, self._terms.positive)
 
     def _pull(self) -> FloatArray:
         return self._terms.coupling * self._structure.adjoint(self._dual)
@@ -40,7 +41,7 @@ class ReferenceWorkspace(PlainState):
         tau, sigma, rho = steps
         for _ in range(n_iter):
             moved = self._v + tau * (self._y - self._pull())
-            candidate = (moved - self._clip(moved, tau * self._terms.threshold)) / (1 + 2 * tau)
+            candidate = (moved - self._removed(moved, tau)) / (1 + 2 * tau)
             extrapolated = 2 * candidate - self._v
             self._v = self._v + rho * (candidate - self._v)
             moved_dual = self._dual + sigma * self._structure.forward(extrapolated)
@@ -57,7 +58,7 @@ class ReferenceWorkspace(PlainState):
     def gap_shares(self) -> GapShares:
         """Compute the gap of v and of w."""
         z = self._y - self._pull()
-        b = self._clip(z, self._terms.threshold)
+        b = self._removed(z, 1.0)
         self._w = 0.5 * (z - b)
         smooth = ((self._v - self._w) ** 2 + self._terms.threshold * np.abs(self._v) - b * self._v).sum()
         return GapShares(

@@ -126,6 +126,11 @@ def _count_finite(number: int, n_threads: int, flat: Any, largest: Any, n_finite
         n_finite[begin // SUMMED] = n
 
 
+def clipped(z: FloatArray, bound: float, positive: bool) -> FloatArray:
+    """Return ``z - S(z, bound)``, what soft thresholding removes: z clipped at the bound."""
+    return np.minimum(z, bound) if positive else np.clip(z, -bound, bound)
+
+
 def order_statistic(x: FloatArray, k: int) -> tuple[float, float]:
     """Return the entry of a vector with k smaller or equal ones before it in order, and the largest one."""
     if on_gpu(x):

@@ -1,6 +1,6 @@
 """Problems to minimise, with their exact duality gap (docs/method.md section 3)."""
 
-from spcatv.problem.loading import Certificate, Judgement, LoadingProblem
+from spcatv.problem.loading_problem import Certificate, Judgement, LoadingProblem
 from spcatv.problem.penalties import (
     PENALTIES,
     BallPenalty,

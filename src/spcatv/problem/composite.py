@@ -22,6 +22,7 @@ from scipy.special import expit
 
 from spcatv._util.devices import to_host
 from spcatv._util.types import FloatArray
+from spcatv.kernels.vectors import clipped
 from spcatv.problem.penalties import TotalVariation
 from spcatv.structure import Structure, as_structure
 from spcatv.structure.penalty import StructuredPenalty
@@ -61,6 +62,25 @@ class CompositeProblem(ABC):
     @abstractmethod
     def structured_penalty(self) -> StructuredPenalty:
         """The function h."""
+
+    @property
+    def modulus(self) -> float:
+        """Strong convexity m of F: ``F - m/2 ||.||^2`` is convex; 0 if there is none."""
+        return 0.0
+
+    def _check_structure(self, n_features: int, other: str) -> None:
+        """Convert `structure` to one of so many features, and `tv` to a weight; `other` has the features."""
+        structure: Any = self.structure  # whatever as_structure takes
+        if not isinstance(structure, Structure):
+            structure = as_structure(structure, n_features=n_features)
+        if structure.n_features != n_features:
+            raise ValueError(
+                f"the structure has {structure.n_features} features but {other.format(n_features)}"
+            )
+        if not (np.isfinite(self.tv) and self.tv >= 0):
+            raise ValueError(f"tv must be a finite number >= 0, got {self.tv}")
+        object.__setattr__(self, "structure", structure)
+        object.__setattr__(self, "tv", float(self.tv))
 
     @property
     def has_structure(self) -> bool:
@@ -121,9 +141,9 @@ class CompositeProblem(ABC):
     def value(self, v: npt.ArrayLike) -> float:
         """``F(v)``, exact (not smoothed)."""
 
-    @abstractmethod
     def scale(self) -> float:
         """``F(0)``, the unit of a relative gap."""
+        return self.value(np.zeros(self.structure.n_features))
 
     @abstractmethod
     def gradient(self, v: FloatArray) -> FloatArray:
@@ -141,13 +161,18 @@ class CompositeProblem(ABC):
     def smooth_gap(self, v: FloatArray, pull: FloatArray, kind: GapKind = "tight") -> float:
         """Share q of the gap: Fenchel-Young gap of everything but the structured penalty at ``-pull``."""
 
-    @abstractmethod
     def gap(self, v: npt.ArrayLike, alpha: npt.ArrayLike) -> float:
-        """``q + s >= F(v) - min F``: the exact gap, the judge of every solver."""
+        """``q + s >= F(v) - min F``: the exact gap, the judge of every solver; infinite where F is."""
+        v, dual = np.asarray(v, dtype=np.float64), self._checked_dual(alpha)
+        self.structured_penalty.check_feasible(self.structure, dual)
+        if self.value(v) == np.inf:
+            return float("inf")
+        total = self.smooth_gap(v, self.dual_pull(dual)) + self.structured_gap(v, dual)
+        return total if np.isnan(total) else max(total, 0.0)
 
-    @abstractmethod
     def error_bound(self, v: npt.ArrayLike, alpha: npt.ArrayLike) -> float:
-        """Return an upper bound on ``||v - v*||_2``."""
+        """``sqrt(2 gap / m) >= ||v - v*||_2``, m the strong convexity of F; infinite if m = 0."""
+        return float(np.sqrt(2.0 * self.gap(v, alpha) / self.modulus)) if self.modulus > 0 else float("inf")
 
 
 class SmoothLoss(Protocol):
@@ -352,9 +377,6 @@ class ElasticNet(ProxPenalty):
         """Strong convexity: l2."""
         return self.l2
 
-    def _clip(self, z: FloatArray, threshold: float) -> FloatArray:
-        return np.minimum(z, threshold) if self.positive else np.clip(z, -threshold, threshold)
-
     def value(self, v: FloatArray) -> float:
         """``g(v)``; infinite where `positive` forbids v."""
         if self.positive and (v < 0).any():
@@ -363,16 +385,16 @@ class ElasticNet(ProxPenalty):
 
     def prox(self, v: FloatArray, step: float) -> FloatArray:
         """``S(v, step l1) / (1 + step l2)``."""
-        return (v - self._clip(v, step * self.l1)) / (1.0 + step * self.l2)
+        return (v - clipped(v, step * self.l1, self.positive)) / (1.0 + step * self.l2)
 
     def conjugate(self, z: FloatArray) -> float:
         """``||S(z, l1)||^2 / (2 l2)``."""
-        kept = z - self._clip(z, self.l1)
+        kept = z - clipped(z, self.l1, self.positive)
         return float(kept @ kept) / (2 * self.l2)
 
     def fenchel_gap(self, v: FloatArray, z: FloatArray) -> float:
         """``l2/2 ||v - S(z, l1)/l2||^2 + l1 ||v||_1 - b'v`` with ``b = z - S(z, l1)``: no cancellation."""
-        b = self._clip(z, self.l1)
+        b = clipped(z, self.l1, self.positive)
         distance = v - (z - b) / self.l2
         return 0.5 * self.l2 * float(distance @ distance) + float((self.l1 * np.abs(v) - b * v).sum())
 
@@ -411,16 +433,12 @@ class RegularizedLoss(CompositeProblem):
     tv: float = 0.0
 
     def __post_init__(self) -> None:
-        structure: Any = self.structure  # whatever as_structure takes
-        if not isinstance(structure, Structure):
-            structure = as_structure(structure, n_features=self.loss.n_features)
-        if structure.n_features != self.loss.n_features:
-            raise ValueError(
-                f"the structure has {structure.n_features} features but the loss has {self.loss.n_features}"
-            )
-        if not (np.isfinite(self.tv) and self.tv >= 0):
-            raise ValueError(f"tv must be a finite number >= 0, got {self.tv}")
-        object.__setattr__(self, "structure", structure)
+        self._check_structure(self.loss.n_features, "the loss has {}")
+
+    @property
+    def modulus(self) -> float:
+        """Strong convexity of the penalty."""
+        return self.penalty.modulus
 
     @property
     def structured_penalty(self) -> StructuredPenalty:
@@ -431,10 +449,6 @@ class RegularizedLoss(CompositeProblem):
         """``F(v)``."""
         v = np.asarray(v, dtype=np.float64)
         return self.loss.value(v) + self.penalty.value(v) + self.structured_value(v)
-
-    def scale(self) -> float:
-        """``F(0)``, the unit of a relative gap."""
-        return self.value(np.zeros(self.structure.n_features))
 
     def gradient(self, v: FloatArray) -> FloatArray:
         """Gradient of the loss, shape (n_features,)."""
@@ -455,17 +469,3 @@ class RegularizedLoss(CompositeProblem):
         choice). A tighter gap would need the conjugate of the loss, so both kinds are the same here.
         """
         return self.penalty.fenchel_gap(v, -self.loss.gradient(v) - pull)
-
-    def gap(self, v: npt.ArrayLike, alpha: npt.ArrayLike) -> float:
-        """Exact duality gap, ``>= F(v) - min F``; infinite outside the domain of the penalty."""
-        v, dual = np.asarray(v, dtype=np.float64), self._checked_dual(alpha)
-        self.structured_penalty.check_feasible(self.structure, dual)
-        if self.penalty.value(v) == np.inf:
-            return float("inf")
-        total = self.smooth_gap(v, self.dual_pull(dual)) + self.structured_gap(v, dual)
-        return total if np.isnan(total) else max(total, 0.0)
-
-    def error_bound(self, v: npt.ArrayLike, alpha: npt.ArrayLike) -> float:
-        """``sqrt(2 gap / m) >= ||v - v*||_2``, m the strong convexity of the penalty; infinite if m = 0."""
-        modulus = self.penalty.modulus
-        return float(np.sqrt(2.0 * self.gap(v, alpha) / modulus)) if modulus > 0 else float("inf")

@@ -10,7 +10,7 @@ import numpy as np
 
 from spcatv._util.types import FloatArray
 from spcatv.problem import LoadingProblem
-from spcatv.solvers.base import Monitor, Solution, Status
+from spcatv.solvers.api import Monitor, Solution, Status
 
 CHECK_EVERY = 10
 # without a better gap for this many iterations (or half of all of them) the arithmetic has no more to give

@@ -18,7 +18,7 @@ import numpy as np
 
 from spcatv._util.types import FloatArray
 from spcatv.problem.composite import GAP_KINDS, CompositeProblem, GapKind
-from spcatv.solvers.base import Monitor, Solution, Status
+from spcatv.solvers.api import Monitor, Solution, Status
 
 # Iterations from one look at the gap to the next.
 CHECK_EVERY = 10

@@ -3,17 +3,22 @@
 The exact gap itself steers the step ratio: its dual share s and its primal share q show which side lags.
 That rule is a heuristic, and the certificate does not depend on it. The iteration runs in float32, then in
 float64; where it stalls, the accelerated dual gradient takes over.
+
+A `WarmSolver` solves a sequence of problems. Those of one component differ in y alone, and less and less so:
+it keeps v, the dual variable and the step sizes from one to the next (docs/method.md section 4.1).
 """
 
 from __future__ import annotations
 
 import math
 import time
+import warnings
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.exceptions import ConvergenceWarning
 
 from spcatv._util.devices import on_gpu, to_host
 from spcatv._util.types import FloatArray
@@ -21,7 +26,7 @@ from spcatv.kernels import GapShares, LoadingTerms, StepSizes, Workspace, worksp
 from spcatv.kernels.cuda.workspaces import workspace_on_gpu
 from spcatv.kernels.vectors import absolute_sum
 from spcatv.problem import Certificate, LoadingProblem
-from spcatv.solvers.base import CertifiedLoading, Solution, SolverError, Status, TracePoint, relative
+from spcatv.solvers.api import Solution, Solver, SolverError, Status, TracePoint, relative, solve
 from spcatv.solvers.dual import dual_gradient
 
 # Iterations between two looks at the gap; the last of them is not relaxed, which gives exact zeros
@@ -32,6 +37,8 @@ FAR_AWAY = 30.0
 ITERATIONS_FAR_AWAY = 20
 RELAXATION = 1.9
 FIRST_TAU = 0.02
+# Primal step to start with at the solution of a similar problem: longer steps pay there.
+WARM_TAU = 0.04
 # The step ratio moves by this factor when one share of the gap is over IMBALANCE times the other.
 TAU_FACTOR = 0.5
 IMBALANCE = 10.0
@@ -58,16 +65,28 @@ MAX_ITER = 20_000
 PRECISION_SLACK = 2.0
 
 
-@dataclass(frozen=True)
-class Run:
-    """Record of one call of `PrimalDual.run`."""
+@dataclass(frozen=True, eq=False)
+class CertifiedLoading:
+    """A loading vector with its certificate, objective and exact gap for one problem."""
 
-    status: Status  # how it ended
-    n_iter: int  # iterations done
-    first_gap: float  # exact gap at the start, in the working precision
-    # whether the better candidate is the minimiser w of the dual point rather than the iterate v
-    use_minimizer: bool
-    trace: tuple[TracePoint, ...]  # every look at the gap, in the working precision
+    certificate: Certificate
+    value: float
+    gap: float
+    n_iter: int
+    status: Status = Status.CONVERGED
+    trace: tuple[TracePoint, ...] = ()
+    detail: str = ""
+
+    @property
+    def v(self) -> FloatArray:
+        """The loading vector, shape (n_features,)."""
+        return self.certificate.v
+
+    @classmethod
+    def judged(cls, problem: LoadingProblem, certificate: Certificate, n_iter: int) -> CertifiedLoading:
+        """Judge a certificate by a problem."""
+        judgement = problem.judge(certificate)
+        return cls(certificate, judgement.value, judgement.gap, n_iter)
 
 
 class PrimalDual:
@@ -85,6 +104,8 @@ class PrimalDual:
         self._weights = problem.tv, problem.l1
         self._feasible = True
         self._lowest_tau = 0.0  # tau does not fall below this, from run to run
+        # whether the better candidate is the minimiser w of the dual point rather than the iterate v
+        self._use_minimizer = False
         self.set_target(problem)
 
     @property
@@ -118,10 +139,10 @@ class PrimalDual:
         """Return the dual variable, shape (n_rows,); feasible after `certificate`."""
         return self._workspace.get_dual()
 
-    def certificate(self, problem: LoadingProblem, run: Run) -> Certificate:
+    def certificate(self, problem: LoadingProblem) -> Certificate:
         """Return the loading vector that `run` ended with and its certificate, in float64."""
-        shares = self._workspace.exact_shares(run.use_minimizer)
-        v = self._workspace.get_w() if run.use_minimizer else self._workspace.get_v()
+        shares = self._workspace.exact_shares(self._use_minimizer)
+        v = self._workspace.get_w() if self._use_minimizer else self._workspace.get_v()
         forbidden = problem.positive and bool((v < 0).any())
         return Certificate(
             v=v,
@@ -131,8 +152,13 @@ class PrimalDual:
             conjugate=shares.conjugate,
         )
 
-    def run(self, tol: float, max_iter: int, *, reduction: float = 0.0) -> Run:
-        """Iterate until the exact gap is at most ``max(tol, reduction * first gap)``."""
+    def run(
+        self, tol: float, max_iter: int, *, reduction: float = 0.0
+    ) -> tuple[Status, tuple[TracePoint, ...]]:
+        """Iterate until the exact gap is at most ``max(tol, reduction * first gap)``.
+
+        Returns how it ended, and every look at the gap, in the working precision.
+        """
         started = time.perf_counter()
         balance = _Balance(self.tau, self._lowest_tau)
         patience = PATIENCE[self.dtype]
@@ -168,7 +194,8 @@ class PrimalDual:
                 far = reduction == 0 and gap > FAR_AWAY * tol
                 pause = ITERATIONS_FAR_AWAY if far else ITERATIONS_PER_LOOK
                 n_iter += self._advance(min(pause, max_iter - n_iter))
-        return Run(status, n_iter, trace[0].gap, bool(shares.gap_w <= shares.gap_v), tuple(trace))
+        self._use_minimizer = bool(shares.gap_w <= shares.gap_v)
+        return status, tuple(trace)
 
     def _advance(self, n_iter: int) -> int:
         sigma = 1.0 / (self.tau * self._curvature)
@@ -276,11 +303,12 @@ class PrimalDualSolver:
     ) -> CertifiedLoading:
         """Solve a problem from the last state, to the absolute gap `tol`.
 
-        The problem has a structured term, and the structure and weights of all problems before it. `max_iter`
-        counts the iterations of all stages. The solver stops at the share `reduction` of the gap at the start
-        if that is larger than `tol`. The gap in float64 may exceed that in the working precision by the
-        factor `slack`.
+        The problem has the structure of all problems before it. `max_iter` counts the iterations of all
+        stages. The solver stops at the share `reduction` of the gap at the start if that is larger than
+        `tol`. The gap in float64 may exceed that in the working precision by the factor `slack`.
         """
+        if not problem.has_structure:
+            return self._closed_form(problem)
         started = time.perf_counter()
         answer = self._iterate(problem, tol, max_iter, reduction, slack)
         if not answer.status.success and self._dtype == np.float32 and answer.n_iter < max_iter:
@@ -293,31 +321,38 @@ class PrimalDualSolver:
             return self._fall_back(problem, answer, tol, max_iter, time.perf_counter() - started)
         return answer
 
+    def _closed_form(self, problem: LoadingProblem) -> CertifiedLoading:
+        """Solve a problem without structured penalty."""
+        dual = np.zeros(problem.structure.n_rows)
+        certificate = problem.certificate(problem.minimizer(dual), dual)
+        self._start = (certificate.v, dual, True)
+        return CertifiedLoading.judged(problem, certificate, n_iter=1)
+
     def _iterate(
         self, problem: LoadingProblem, tol: float, max_iter: int, reduction: float, slack: float
     ) -> CertifiedLoading:
         """Iterate in the present precision, or in float64 if the numbers do not fit into float32."""
         iteration = self._prepared(problem)
         try:
-            run = iteration.run(tol, max_iter, reduction=reduction)
+            status, trace = iteration.run(tol, max_iter, reduction=reduction)
         except SolverError:
             if self._dtype == np.float64:
                 raise
             self._use_float64(np.zeros(problem.y.size), np.zeros(problem.structure.n_rows))
             return self._iterate(problem, tol, max_iter, reduction, slack)
         self._tau = iteration.tau
-        certificate = iteration.certificate(problem, run)
+        certificate = iteration.certificate(problem)
         judgement = problem.judge(certificate)
-        goal, status = max(tol, reduction * run.first_gap), run.status
+        goal = max(tol, reduction * trace[0].gap)
         if judgement.gap <= goal:
             status = Status.CONVERGED
         elif status is Status.CONVERGED and judgement.gap > slack * goal:
             # the working precision saw a gap that float64 does not confirm
             status = Status.STALLED
         # the last look was in the working precision: this is its gap in float64
-        last = replace(run.trace[-1], value=judgement.value, gap=judgement.gap)
-        trace = (*run.trace[:-1], last)
-        return CertifiedLoading(certificate, judgement.value, judgement.gap, run.n_iter, status, trace)
+        last = replace(trace[-1], value=judgement.value, gap=judgement.gap)
+        n_iter, trace = last.iteration, (*trace[:-1], last)
+        return CertifiedLoading(certificate, judgement.value, judgement.gap, n_iter, status, trace)
 
     def _prepared(self, problem: LoadingProblem) -> PrimalDual:
         smallest, largest = SINGLE_PRECISION_SCALES
@@ -411,3 +446,80 @@ def pdhg(
         method="pdhg",
         detail="" if answer.status.success else answer.detail,
     )
+
+
+class WarmSolver(Protocol):
+    """Solves loading problems that share structure and weights, one after the other."""
+
+    def step(self, problem: LoadingProblem, tol: float, reduction: float = 0.0) -> CertifiedLoading:
+        """Solve to an absolute gap of `tol`, or to `reduction` times the gap at the start if larger."""
+
+    def dual(self) -> FloatArray:
+        """Return the dual variable that certifies the last step, shape (n_rows,)."""
+
+    def restart_from(self, v: FloatArray, dual: FloatArray, *, tau: float | None = None) -> None:
+        """Start the next step from here; `tau` is the primal step, for solvers that have one.
+
+        The dual variable need not be feasible.
+        """
+
+    def restart(self) -> None:
+        """Start the next step from zero."""
+
+    def steps(self) -> tuple[Any, ...]:
+        """Return what a restart keeps: step sizes and precision, as numbers and strings; empty if nothing."""
+
+    def set_steps(self, steps: tuple[Any, ...]) -> None:
+        """Take what `steps` of another solver of the same kind has returned."""
+
+
+class WarmRestarts:
+    """Any solver of `spcatv.solvers.solve`, started from its last answer."""
+
+    def __init__(self, method: str | Solver) -> None:
+        self._method = method
+        self._start: tuple[FloatArray | None, FloatArray | None] = (None, None)
+
+    def dual(self) -> FloatArray:
+        """Return the dual variable of the last answer."""
+        if self._start[1] is None:
+            raise RuntimeError("no problem has been solved yet")
+        return self._start[1]
+
+    def steps(self) -> tuple[Any, ...]:
+        """Return nothing: a restart keeps no step sizes."""
+        return ()
+
+    def set_steps(self, steps: tuple[Any, ...]) -> None:
+        """Do nothing."""
+
+    def restart(self) -> None:
+        """Start the next step from the solver's own start."""
+        self._start = (None, None)
+
+    def restart_from(self, v: FloatArray, dual: FloatArray, *, tau: float | None = None) -> None:
+        """Start the next step from here."""
+        self._start = (to_host(v), to_host(dual))
+
+    def step(self, problem: LoadingProblem, tol: float, reduction: float = 0.0) -> CertifiedLoading:
+        """Solve from the last answer."""
+        v0, dual0 = self._start
+        scale = problem.scale()
+        if reduction > 0 and v0 is not None and dual0 is not None:
+            tol = max(tol, reduction * problem.gap(v0, problem.feasible(dual0)))
+        with warnings.catch_warnings():
+            # a step may end early: the alternation goes on, and reports what it has reached in the end
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            # these solvers work on the CPU
+            solution = solve(problem.on_host(), self._method, tol=tol / scale, v0=v0, alpha0=dual0)
+        self._start = (solution.v, solution.alpha)
+        certificate = problem.certificate(solution.v, solution.alpha)
+        return CertifiedLoading.judged(problem, certificate, solution.n_iter)
+
+
+def warm_solver(method: str | Solver, has_structure: bool, dtype: npt.DTypeLike) -> WarmSolver:
+    """Return the warm solver for a method of `spcatv.solvers.solve`."""
+    has_closed_form = not has_structure and isinstance(method, str) and method != "fista"
+    if has_closed_form or method in ("auto", "pdhg"):
+        return PrimalDualSolver(dtype)
+    return WarmRestarts(method)
