@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,80 +21,73 @@ class Case:
 
     Attributes
     ----------
-    name, title : str
-        For the command line and for tables.
+    title : str
+        For tables.
     path : Path
         X, a ``.npy`` file of float32.
     shape : tuple of int
         Rows and columns of X.
     structure : Structure
         Of the columns; its operator is not computed yet.
-    small : Structure
-        A tiny one of the same kind: a fit on it loads all kernels.
     mask : ndarray of bool or None
         For volumes and images.
     alpha : float
         Strength of the penalty, absolute.
     """
 
-    name: str
     title: str
     path: Path
     shape: tuple[int, int]
     structure: Structure
-    small: Structure
     mask: np.ndarray | None = None
     alpha: float = SETTING["alpha"]
+
+    @property
+    def small(self) -> Structure:
+        """A tiny structure of the same kind: a fit on it loads all kernels."""
+        return concat([mesh(*icosphere(1))] * 2) if self.mask is None else grid((6,) * self.mask.ndim)
 
 
 # The usual alpha makes every component of the simulation zero; this is the authors' value.
 ALPHAS = {"dots": 0.01}
-Recipe = Callable[[bool], tuple[str, np.ndarray, Structure, np.ndarray | None]]
+# Title, X, structure and mask.
+Data = tuple[str, np.ndarray, Structure, np.ndarray | None]
 
 
-def dots(quick: bool):
+def dots(quick: bool) -> Data:
     """Return the training half of the paper's simulation."""
     data = make_dots(100 if quick else 500, 40 if quick else 100, dtype=np.float32, random_state=0)
     X, _ = data.split()
     return "the paper's simulation", X, grid(data.shape), np.ones(data.shape, dtype=bool)
 
 
-def volume(quick: bool):
+def volume(quick: bool) -> Data:
     """Simulate data of the size of the paper's fMRI data: 83 maps of 63,966 voxels."""
     mask = ellipsoid_mask(63_966)
     return "ellipsoid volume", volume_cohort(83, mask), grid(mask), mask
 
 
-def _two_spheres(n_rows: int, quick: bool):
+def two_spheres(quick: bool, n_rows: int) -> Data:
+    """Simulate two hemispheres."""
     subdivisions = 4 if quick else 7
     coords, triangles = icosphere(subdivisions)
     structure = concat([mesh(coords, triangles) for _ in range(2)])
-    return "two icospheres", surface_cohort(n_rows, subdivisions), structure, None
+    return "two icospheres", surface_cohort(n_rows // 3 if quick else n_rows, subdivisions), structure, None
 
 
-def surface50(quick: bool):
-    """Two hemispheres, 50 rows."""
-    return _two_spheres(20 if quick else 50, quick)
-
-
-def surface100(quick: bool):
-    """Two hemispheres, 100 rows."""
-    return _two_spheres(30 if quick else 100, quick)
-
-
-def raw_vbm():
+def raw_vbm() -> Data:
     """Grey-matter maps of 306 people."""
     arrays = real("vbm_volume.npz")
     return "real grey-matter maps", arrays["X"], grid(arrays["mask"]), arrays["mask"]
 
 
-def raw_fmri():
+def raw_fmri() -> Data:
     """Twenty fMRI contrast maps."""
     arrays = real("fmri_contrast_volume.npz")
     return "real fMRI contrasts", arrays["X"], grid(arrays["mask"]), arrays["mask"]
 
 
-def raw_thickness():
+def raw_thickness() -> Data:
     """Cortical thickness of 295 people on the cortex of fsaverage5."""
     from nilearn.datasets import load_fsaverage
 
@@ -107,60 +100,41 @@ def raw_thickness():
     return "real cortical thickness", arrays["X"][:, arrays["mask"]], concat(halves), None
 
 
-def raw_sst():
+def raw_sst() -> Data:
     """Monthly sea-surface temperatures of the Pacific."""
     arrays = real("sst_grid.npz")
     return "real sea temperatures", arrays["X"][:, arrays["mask"]], grid(arrays["mask"]), arrays["mask"]
 
 
-def _standardised(title: str, X: np.ndarray, structure: Structure, mask: np.ndarray | None):
-    return title, standardised(X), structure, mask
+SIMULATED: dict[str, Callable[[bool], Data]] = {
+    "dots": dots,
+    "volume": volume,
+    "surface50": partial(two_spheres, n_rows=50),
+    "surface100": partial(two_spheres, n_rows=100),
+}
+REAL: dict[str, Callable[[], Data]] = {
+    "vbm": raw_vbm,
+    "fmri": raw_fmri,
+    "thickness": raw_thickness,
+    "sst": raw_sst,
+}
 
 
-def vbm(quick: bool):
-    """Grey-matter maps of 306 people, standardised."""
-    return _standardised(*raw_vbm())
+def prepare(name: str, options: Options) -> Case:
+    """Make a data set, real ones standardised, and write its matrix to a file for the workers."""
+    title, X, structure, mask = SIMULATED[name](options.quick) if name in SIMULATED else REAL[name]()
+    path = options.scratch / f"{name}.npy"
+    np.save(path, np.ascontiguousarray(standardised(X) if name in REAL else X))
+    title = f"{title}, {X.shape[0]} x {X.shape[1]:,}" + (
+        f", alpha = {ALPHAS[name]:g}" if name in ALPHAS else ""
+    )
+    return Case(title, path, X.shape, structure, mask, ALPHAS.get(name, SETTING["alpha"]))
 
 
-def fmri(quick: bool):
-    """Twenty fMRI contrast maps, standardised."""
-    return _standardised(*raw_fmri())
-
-
-def thickness(quick: bool):
-    """Cortical thickness of 295 people, standardised."""
-    return _standardised(*raw_thickness())
-
-
-def sst(quick: bool):
-    """Monthly sea-surface temperatures of the Pacific, standardised."""
-    return _standardised(*raw_sst())
-
-
-SIMULATED: tuple[Recipe, ...] = (dots, volume, surface50, surface100)
-REAL: tuple[Recipe, ...] = (vbm, fmri, thickness, sst)
-
-
-def prepare(recipe: Recipe, options: Options) -> Case:
-    """Make a data set and write its matrix to a file for the workers."""
-    title, X, structure, mask = recipe(options.quick)
-    path = options.scratch / f"{recipe.__name__}.npy"
-    np.save(path, np.ascontiguousarray(X))
-    shape = X.shape
-    del X
-    gc.collect()
-    small = concat([mesh(*icosphere(1))] * 2) if mask is None else grid((6,) * mask.ndim)
-    name = recipe.__name__
-    title = f"{title}, {shape[0]} x {shape[1]:,}" + (f", alpha = {ALPHAS[name]:g}" if name in ALPHAS else "")
-    return Case(name, title, path, shape, structure, small, mask, alpha=ALPHAS.get(name, SETTING["alpha"]))
-
-
-def prepare_or_skip(recipe: Recipe, options: Options) -> Case | str:
+def prepare_or_skip(name: str, options: Options) -> Case | str:
     """Return a data set, or the reason why it is left out."""
-    if options.quick and recipe in REAL:
-        return "left out of a quick run"
     try:
-        return prepare(recipe, options)
+        return prepare(name, options)
     except FileNotFoundError as error:
         return f"the file {error.filename} is not at hand"
     except ModuleNotFoundError as error:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import resource
 import subprocess
 import sys
 import time
+import timeit
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -15,57 +17,12 @@ from typing import Any
 
 import numpy as np
 
-PACKAGES = (
-    *("spca-tv", "numpy", "scipy", "scikit-learn", "numba", "threadpoolctl"),
-    *("nilearn", "scikit-image", "pylearn-parsimony"),
-)
+PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "threadpoolctl", "nilearn")
 STATUS = Path("/proc/self/status")
-# Bytes of the last cache where the system does not list its caches.
-USUAL_CACHE = 2**25
 
 
 def facts() -> dict[str, Any]:
-    """Return processor, cache, memory, versions, the commit and the load."""
-    return {
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "cpu": cpu_name(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "cache": last_cache(),
-        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        "system": platform.platform(),
-        "python": platform.python_version(),
-        "versions": {name: version(name) for name in PACKAGES},
-        "commit": commit(),
-        "load_average": os.getloadavg(),
-    }
-
-
-def version(package: str) -> str | None:
-    """Return the version of a package, None if it is not installed."""
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def cpu_name() -> str:
-    """Return the name of the processor."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or "unknown"
-
-
-def last_cache() -> int:
-    """Return the bytes of the largest cache of the first core."""
-    files = Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")
-    units = {"K": 2**10, "M": 2**20}
-    texts = [file.read_text().strip() for file in files]
-    return max((int(text[:-1]) * units[text[-1]] for text in texts), default=USUAL_CACHE)
-
-
-def commit() -> str | None:
-    """Return the commit that is measured, marked if files have changed since."""
+    """Return processor, memory, versions, the commit (marked if files have changed since) and the load."""
     described = subprocess.run(
         ["git", "describe", "--always", "--dirty"],
         cwd=Path(__file__).parent,
@@ -73,22 +30,35 @@ def commit() -> str | None:
         text=True,
         check=False,
     )
-    return described.stdout.strip() or None
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "cpu": cpu_name(),
+        "cores": os.cpu_count(),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "python": platform.python_version(),
+        "versions": {
+            found.name: found.version for found in metadata.distributions() if found.name in PACKAGES
+        },
+        "commit": described.stdout.strip(),
+        "load_average": os.getloadavg(),
+    }
+
+
+def cpu_name() -> str:
+    """Return the name of the processor."""
+    info = Path("/proc/cpuinfo")
+    names = re.findall(r"model name\s*: (.*)", info.read_text() if info.exists() else "")
+    return names[0] if names else platform.processor()
 
 
 def copy_bandwidth(total_bytes: int, seconds: float) -> float:
     """Return bytes read plus bytes written per second by copies between two arrays, `total_bytes` in all."""
     source = np.ones(max(total_bytes // 16, 1), dtype=np.float64)
     target = np.zeros_like(source)
-    n_copies, best, deadline = 1, np.inf, time.perf_counter() + seconds
-    while time.perf_counter() < deadline:
-        started = time.perf_counter()
-        for _ in range(n_copies):
-            np.copyto(target, source)
-        passed = time.perf_counter() - started
-        best = min(best, passed / n_copies)
-        if passed < 1e-3:  # too short for the clock
-            n_copies *= 2
+    timer = timeit.Timer(lambda: np.copyto(target, source))
+    first = timer.timeit(1)
+    number = max(1, int(1e-3 / first))  # below this time, the clock is too coarse
+    best = min(timer.repeat(max(1, int(seconds / (number * first))), number)) / number
     return 2 * source.nbytes / best
 
 
@@ -96,27 +66,39 @@ def _status_bytes(field: str) -> int | None:
     """Read a field of /proc/self/status; None on other systems."""
     if not STATUS.exists():
         return None
-    line = next(line for line in STATUS.read_text().splitlines() if line.startswith(f"{field}:"))
-    return 1024 * int(line.split()[1])
+    return 1024 * int(STATUS.read_text().split(f"{field}:")[1].split()[0])
 
 
-class PeakMemory:
-    """Peak memory of the process inside a ``with`` block, beyond what it held before.
+class Meter:
+    """Seconds, processor seconds and peak memory of the process in a ``with`` block.
 
+    Attributes
+    ----------
+    seconds, processor : float
+    mark : int
+        Peak memory in bytes.
+    bytes : int
+        Peak memory beyond what the process held before.
+
+    Notes
+    -----
     Linux keeps the high-water mark of a process in ``VmHWM`` and lets it be reset. ``ru_maxrss`` is
     the same figure, but it includes the process that started this one; it is used on other systems only.
     """
 
-    def __enter__(self) -> PeakMemory:
+    def __enter__(self) -> Meter:
         try:
             Path("/proc/self/clear_refs").write_text("5")
             self._before = _status_bytes("VmRSS") or 0
         except OSError:  # another system, or not allowed: start from the mark so far
             self._before = self._mark()
+        self._started, self._worked = time.perf_counter(), time.process_time()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.mark = self._mark()  # with what it held before
+        self.seconds = time.perf_counter() - self._started
+        self.processor = time.process_time() - self._worked
+        self.mark = self._mark()
         self.bytes = max(self.mark - self._before, 0)
 
     @staticmethod

@@ -8,16 +8,16 @@ from typing import Any
 
 # The penalty of all measurements, unless a section says otherwise.
 SETTING: dict[str, Any] = {"alpha": 0.1, "l1_ratio": 0.25, "tv_ratio": 0.5, "penalty_units": "absolute"}
+# Parameters of fits to a share of zeros, beside SETTING.
+ZEROS: dict[str, Any] = {"alpha": None, "penalty_units": "relative"}
+# The fits of the sections about size.
+FITS: dict[str, dict[str, Any]] = {
+    "90 % zeros, joint": ZEROS | {"sparsity": 0.9, "method": "joint"},
+    "90 % zeros, deflation": ZEROS | {"sparsity": 0.9, "method": "deflation"},
+    "alpha 0.1, deflation": {"penalty_units": "relative"},
+}
 TOL = 1e-6
-# Relative gaps that the loading solvers race to; ratios are those of GAP.
-GAPS = (1e-3, 1e-4, 1e-5, 1e-6)
-GAP = 1e-5
-
-
-def weights(alpha: float) -> tuple[float, float, float]:
-    """Return l1, l2 and tv for this alpha and the ratios of the setting."""
-    l1, tv = SETTING["l1_ratio"] * alpha, SETTING["tv_ratio"] * alpha
-    return l1, alpha - l1 - tv, tv
+N_COMPONENTS = 3
 
 
 @dataclass(frozen=True)

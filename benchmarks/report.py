@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,45 +10,40 @@ import numpy as np
 
 from benchmarks import promises
 from benchmarks.tables import markdown, seconds, table_of, times
+from spcatv._util.files import replacing
 
 Row = dict[str, Any]
 Results = dict[str, list[Row]]
 
 
-def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
-    """Let `write` fill a file beside `path`, and rename it to `path` when it is complete."""
-    # the suffix stays last: matplotlib reads the format from it
-    draft = path.with_name(f".draft-{os.getpid()}-{path.name}")
-    try:
-        write(draft)
-        os.replace(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
+def write(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    with replacing(path) as draft:
+        draft.write_text(text, encoding="utf-8")
 
 
 def write_report(folder: Path, run: dict[str, Any], results: Results, about: dict[str, str]) -> Path:
     """Write the results so far, and return the path of the tables; `about` has the title of every section."""
     folder.mkdir(parents=True, exist_ok=True)
     kept = promises.verdicts(results, quick=run["quick"])
-    text = json.dumps({**run, "sections": results, "promises": kept}, indent=1, default=_plain)
-    write_atomically(folder / "results.json", lambda path: path.write_text(text, encoding="utf-8"))
+    numbers = json.dumps({**run, "sections": results, "promises": kept}, indent=1, default=_plain)
+    write(folder / "results.json", numbers)
     parts = ["# Benchmark results", machine_text(run), "## Promises", table_of(kept)]
     parts += [f"## {about[name]}\n\n{table_of(rows)}" for name, rows in results.items() if rows]
     tables = folder / "results.md"
-    body = "\n\n".join(parts) + "\n"
-    write_atomically(tables, lambda path: path.write_text(body, encoding="utf-8"))
+    write(tables, "\n\n".join(parts) + "\n")
     return tables
 
 
 def machine_text(run: dict[str, Any]) -> str:
     """Describe the machine and the command."""
     machine = run["machine"]
-    versions = ", ".join(f"{name} {version or 'missing'}" for name, version in machine["versions"].items())
+    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
     quick = " A quick run: single measurements, few data sets." if run["quick"] else ""
     return (
         f"`{run['command']}`, {machine['date']}, commit {machine['commit']}.{quick}\n\n"
-        f"{machine['cpu']}, {machine['cores']} cores, last cache {machine['cache'] / 2**20:g} MiB, "
-        f"{machine['memory_bytes'] / 2**30:.0f} GiB; load at the start {machine['load_average'][0]:.2f}. "
+        f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_bytes'] / 2**30:.0f} GiB; "
+        f"load at the start {machine['load_average'][0]:.2f}. "
         f"Python {machine['python']}, {versions}. Minima of {run['repeats']} interleaved repeats."
     )
 
@@ -76,8 +69,6 @@ def _times(results: Results) -> dict[tuple[str, str], float]:
 
 def _plain(value: Any) -> Any:
     """Convert NumPy values for JSON."""
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
-    if isinstance(value, np.generic):
-        return value.item()
     raise TypeError(f"no JSON for a {type(value).__name__}")

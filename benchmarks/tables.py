@@ -25,11 +25,9 @@ def seconds(value: float | None, note: str = "") -> str:
     return f"{value:.2f} s" if value < 10 else f"{value:.0f} s"
 
 
-def times(value: float | None, *, at_least: bool = False) -> str | None:
-    """Format a ratio, such as "12x", or "> 12x" if it is a lower bound."""
-    if value is None:
-        return None
-    return f"{'> ' if at_least else ''}{value:.3g}x"
+def times(value: float) -> str:
+    """Format a ratio, such as "12x"."""
+    return f"{value:.3g}x"
 
 
 def each(values: Iterable[float], form: str) -> str:
@@ -37,21 +35,13 @@ def each(values: Iterable[float], form: str) -> str:
     return ", ".join(format(value, form) for value in values)
 
 
-def limit_of(note: str) -> float | None:
-    """Return the seconds of a note such as "> 60 s"."""
-    return float(note.split()[1]) if note.startswith(">") else None
-
-
 # How the values of these columns are written; any other number has three digits.
-FORMATS: dict[str, Callable[[Any], str | None]] = {
-    "seconds": seconds,
-    "first": seconds,
-    "processor": seconds,
+FORMATS: dict[str, Callable[[Any], str]] = {
+    **dict.fromkeys(("seconds", "first", "processor"), seconds),
     "ratio": times,
     "share": lambda value: f"{value:.0%}",
     "zeros": lambda values: each(values, ".0%"),
-    "gaps": lambda values: each(values, ".1e"),
-    "judged": lambda values: each(values, ".1e"),
+    **dict.fromkeys(("gaps", "judged"), lambda values: each(values, ".1e")),
 }
 
 
@@ -60,10 +50,9 @@ def cell(row: dict[str, Any], name: str) -> str | None:
     value = row.get(name)
     if value is None:
         return row.get("note") if name == "seconds" else None
-    if name == "ratio":
-        return times(value, at_least=row.get("seconds") is None)
-    if name in FORMATS or name.startswith("to "):
-        return FORMATS.get(name, seconds)(value)
+    if name in FORMATS:
+        bound = "> " if name == "ratio" and row.get("seconds") is None else ""
+        return bound + FORMATS[name](value)
     if isinstance(value, float):
         return f"{value:.3g}"
     if isinstance(value, list | tuple):

@@ -1,24 +1,22 @@
 """Measurements in separate processes, with a fixed number of threads and a time limit.
 
 A job is made once in its process (imports, data, a first run that is not counted) and then called many
-times. So several jobs can take turns: one works, the others wait.
+times, so several jobs can take turns: one works, the others wait.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import os
-import pickle
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
+from unittest.mock import patch
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-# Time limit for making a job, in seconds.
-LONGEST_START = 300.0
+# Time limit of a call, in seconds, and of making a job, unless another is given.
+LIMIT = 600.0
 # An entrant that has worked this many seconds does not repeat its runs.
 PATIENCE = 12.0
 
@@ -27,51 +25,30 @@ class TimeUpError(Exception):
     """A job exceeded its time limit."""
 
 
-class WorkerDiedError(Exception):
-    """The process of a job ended unexpectedly; its traceback is on the standard error stream."""
-
-
-@contextmanager
-def thread_limit(threads: int) -> Iterator[None]:
+def thread_limit(threads: int) -> AbstractContextManager[Any]:
     """Let processes that start inside the block use this many threads."""
-    before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
-    os.environ.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+    return patch.dict(os.environ, dict.fromkeys(THREAD_VARIABLES, str(threads)))
 
 
-def _serve(connection: Any, order: Path) -> None:
-    make_job, arguments = pickle.loads(order.read_bytes())
-    order.unlink()
-    job = make_job(*arguments)
-    connection.send("ready")
-    while (request := connection.recv()) is not None:
-        connection.send(job(*request))
+_jobs: list[Callable[..., Any]] = []  # the job of this process
+
+
+def _make(make_job: Callable[..., Callable[..., Any]], arguments: tuple[Any, ...]) -> None:
+    _jobs.append(make_job(*arguments))
+
+
+def _run(request: tuple[Any, ...]) -> Any:
+    return _jobs[0](*request)
 
 
 class Worker:
     """A process that holds one job, ``make_job(*arguments)``, and runs it when called."""
 
     def __init__(self, make_job: Callable[..., Callable[..., Any]], *arguments: Any, threads: int) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._connection, theirs = context.Pipe()
-        # through a file: a process that dies while it reads a large order from a pipe would block the writer
-        descriptor, name = tempfile.mkstemp(prefix="spcatv-bench-", suffix=".order")
-        with open(descriptor, "wb") as file:
-            pickle.dump((make_job, arguments), file)
-        self._order = Path(name)
-        self._process = context.Process(target=_serve, args=(theirs, self._order), daemon=True)
-        self.ended = ""
         with thread_limit(threads):
-            self._process.start()
-        theirs.close()
-        self._ready = False
+            self._pool = multiprocessing.get_context("spawn").Pool(1)
+        self._made = self._pool.apply_async(_make, (make_job, arguments))
+        self.ended = ""
 
     def __enter__(self) -> Worker:
         return self
@@ -81,42 +58,25 @@ class Worker:
 
     def wait(self) -> None:
         """Wait until the job is made; several workers may start at the same time, before any is timed."""
-        if not self._ready and not self.ended:
-            self._receive(LONGEST_START)
-            self._ready = True
+        self._result(self._made, LIMIT)
 
-    def call(self, *request: Any, limit: float = 600.0) -> Any:
+    def call(self, *request: Any, limit: float = LIMIT) -> Any:
         """Run the job and return its answer, or end the process after `limit` seconds."""
         self.wait()
-        try:
-            self._connection.send(request)
-        except ConnectionError:
-            self._died()
-        return self._receive(limit)
+        return self._result(self._pool.apply_async(_run, (request,)), limit)
 
-    def _receive(self, limit: float) -> Any:
-        if not self._connection.poll(limit):
+    def _result(self, pending: Any, limit: float) -> Any:
+        try:
+            return pending.get(limit)
+        except multiprocessing.TimeoutError:
             self.close(f"> {limit:g} s")
-            raise TimeUpError(self.ended)
-        try:
-            return self._connection.recv()
-        except (EOFError, ConnectionError):
-            self._died()
-
-    def _died(self) -> NoReturn:
-        self._process.join()
-        self.close("failed")
-        raise WorkerDiedError(f"the process ended with code {self._process.exitcode}") from None
+            raise TimeUpError(self.ended) from None
 
     def close(self, why: str = "done") -> None:
         """End the process."""
-        if self.ended:
-            return
-        self.ended = why
-        self._process.kill()
-        self._process.join()
-        self._order.unlink(missing_ok=True)
-        self._connection.close()
+        self.ended = self.ended or why
+        self._pool.terminate()
+        self._pool.join()
 
 
 @dataclass
@@ -125,6 +85,8 @@ class Entrant:
 
     Attributes
     ----------
+    optional : bool
+        An error of the job becomes its note.
     note : str
         Why there are no answers, such as "> 60 s".
     """
@@ -132,7 +94,7 @@ class Entrant:
     name: str
     worker: Worker
     request: tuple[Any, ...] = ()
-    limit: float = 600.0
+    limit: float = LIMIT
     optional: bool = False
     runs: list[dict[str, Any]] = field(default_factory=list)
     note: str = ""
@@ -142,40 +104,25 @@ class Entrant:
         """The fastest run."""
         return min((run["seconds"] for run in self.runs), default=None)
 
-    def start(self) -> None:
-        """Wait for the worker; if it cannot start, raise an error unless it is optional."""
-        try:
-            self.worker.wait()
-        except WorkerDiedError:
-            if not self.optional:
-                raise
-
-    def wants_more(self) -> bool:
-        """Whether another run is worth its time."""
-        return not self.note and sum(run["seconds"] for run in self.runs) < PATIENCE
-
     def run(self, score: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-        """Run once more and keep what `score` makes of the answer."""
-        if self.worker.ended:
-            self.note = self.worker.ended
+        """Run once more and keep what `score` returns for the answer, unless it has worked long enough."""
+        self.note = self.note or self.worker.ended
+        if self.note or sum(run["seconds"] for run in self.runs) >= PATIENCE:
             return
         try:
             self.runs.append(score(self.worker.call(*self.request, limit=self.limit)))
         except TimeUpError as error:
             self.note = str(error)
-        except WorkerDiedError:
+        except Exception as error:
             if not self.optional:
                 raise
-            self.note = "failed"
+            self.note = f"failed: {error!r}"
 
 
 def interleave(
     entrants: list[Entrant], repeats: int, score: Callable[[dict[str, Any]], dict[str, Any]] = dict
 ) -> None:
     """Run all entrants in turn, `repeats` times, so that a slow phase of the machine affects all of them."""
-    for entrant in entrants:
-        entrant.start()
     for _ in range(repeats):
         for entrant in entrants:
-            if entrant.wants_more():
-                entrant.run(score)
+            entrant.run(score)

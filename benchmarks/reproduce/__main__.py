@@ -11,7 +11,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.report import write_atomically
+from benchmarks.report import write
 from benchmarks.reproduce.methods import SIMULATION_METHODS
 from benchmarks.reproduce.simulation import Size, run_simulation, table_of_tests, table_one
 
@@ -58,7 +58,7 @@ def main(arguments: list[str] | None = None) -> None:
 
         report = real_report(options.output, options.data, jobs=options.jobs, quick=options.quick)
     path = options.output / f"{options.study}.md"
-    write_atomically(path, lambda draft: draft.write_text(report + "\n", encoding="utf-8"))
+    write(path, report + "\n")
     print(f"\n{report}\n\nWritten to {os.path.relpath(path)} after {time.perf_counter() - started:.0f} s.")
 
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.report import write_atomically
 from benchmarks.reproduce.comparison import Scores, compare, difference_text
 from benchmarks.reproduce.methods import Method
 from benchmarks.reproduce.store import Record, Store, run_all
 from benchmarks.tables import each, markdown
+from spcatv._util.files import replacing
 from spcatv._util.threads import one_blas_thread
 from spcatv.datasets import make_dots
 from spcatv.metrics import loading_mse, match_components, pairwise_dice, reconstruction_error
@@ -240,7 +240,8 @@ def draw_loadings(output: Path, methods: Sequence[Method], size: Size, seed: int
         axes[row, 0].set_ylabel(f"component {row + 1}", fontsize=10)
     figure.colorbar(image, ax=axes, shrink=0.5, extend="both", label="loading (unit norm)")
     path = output / "loadings.png"
-    write_atomically(path, lambda draft: figure.savefig(draft, format="png", dpi=150))
+    with replacing(path) as draft:
+        figure.savefig(draft, dpi=150)
     return path
 
 

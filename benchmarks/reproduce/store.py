@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 
-from benchmarks.report import write_atomically
+from spcatv._util.files import replacing
 from spcatv.model import current_versions
 
 
@@ -79,14 +79,8 @@ class Store:
         path.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps({**record.values, **self._about(setting)})
         components = record.components.astype(np.float32)
-
-        def write(draft: Path) -> None:
-            with draft.open("wb") as file:
-                np.savez_compressed(
-                    file, components=components, values=text, sha256=_checksum(text, components)
-                )
-
-        write_atomically(path, write)
+        with replacing(path) as draft, draft.open("wb") as file:
+            np.savez_compressed(file, components=components, values=text, sha256=_checksum(text, components))
 
 
 def _checksum(text: str, components: np.ndarray) -> str:

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import shutil
-import subprocess
-import sys
-import time
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,9 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.machine import Meter
 from benchmarks.options import Options
+from benchmarks.worker import Worker
 
-TITLE = "Image files: NIfTI of 2 mm, each row a process of its own"
+TITLE = "Image files: NIfTI of 2 mm, two threads, each row a process of its own"
 N_FILES, QUICK_FILES = 2_000, 20
 SHAPE = (91, 109, 91)  # MNI152 at 2 mm
 MEMORY_LIMIT = "600 MB"
@@ -31,11 +29,10 @@ def run(options: Options) -> Iterator[dict[str, Any]]:
     n_files = QUICK_FILES if options.quick else N_FILES
     folder = options.scratch / "files"
     make_files(folder, n_files)
-    try:
-        for task in ("unzip", "read", "read again", "fit"):
-            yield {"task": task, "files": f"{n_files:,}", **_in_process(task, folder)}
-    finally:
-        shutil.rmtree(folder)
+    for name, task in {"unzip": unzip, "read": read, "read again": read, "fit": fit}.items():
+        with Worker(make_task, task, folder, threads=2) as worker:
+            yield {"task": name, "files": f"{n_files:,}", **worker.call(limit=3600.0)}
+    shutil.rmtree(folder)
 
 
 def make_files(folder: Path, n_files: int, shape: tuple[int, int, int] = SHAPE) -> None:
@@ -61,71 +58,42 @@ def make_files(folder: Path, n_files: int, shape: tuple[int, int, int] = SHAPE) 
         list(pool.map(write, range(n_files)))
 
 
-def _files(folder: Path) -> list[Path]:
-    return sorted(folder.glob("sub-*.nii.gz"))
+def make_task(task: Callable[[Path, list[Path]], object], folder: Path) -> Callable[[], dict[str, Any]]:
+    """Return a job that measures a task; imports are not measured."""
+    import spcatv.images  # noqa: F401
+
+    files = sorted(folder.glob("sub-*.nii.gz"))
+
+    def job() -> dict[str, Any]:
+        with Meter() as meter:
+            task(folder, files)
+        return {
+            "seconds": meter.seconds,
+            "processor": meter.processor,
+            "peak MB": meter.mark / 1e6,
+            "MB of imports": (meter.mark - meter.bytes) / 1e6,
+        }
+
+    return job
 
 
-def _in_process(task: str, folder: Path) -> dict[str, Any]:
-    """Run one of `TASKS` in a new process."""
-    command = [sys.executable, "-m", "benchmarks.sections.files", task, str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{task} ended with {done.returncode}: {done.stderr[-2000:]}")
-    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return result
+def unzip(folder: Path, files: list[Path]) -> None:
+    """Unzip every file on two threads, and forget it."""
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda file: len(zlib.decompress(file.read_bytes(), 31)), files))
 
 
-def _peak() -> int:
-    """Return the peak memory of this process in bytes; `getrusage` would count its parent."""
-    status = Path("/proc/self/status").read_text()
-    return 1024 * int(status.split("VmHWM:")[1].split()[0])
-
-
-def measured(work: Callable[[], None]) -> dict[str, Any]:
-    """Measure some work; the memory before it is that of the imports."""
-    before, cpu, started = _peak(), time.process_time(), time.perf_counter()
-    work()
-    return {
-        "seconds": time.perf_counter() - started,
-        "processor": time.process_time() - cpu,
-        "peak MB": _peak() / 1e6,
-        "MB of imports": before / 1e6,
-    }
-
-
-def unzip(folder: Path) -> None:
-    """Unzip every file on all threads, and forget it."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(lambda file: len(zlib.decompress(file.read_bytes(), 31)), _files(folder)))
-
-
-def fit(folder: Path, tol: float = 1e-3) -> None:
-    """Fit three components, reading through the cache."""
-    from spcatv import ImageSPCATV
-
-    model = ImageSPCATV(
-        n_components=3, mask=folder / "mask.nii", cache=folder / "cache", memory_limit=MEMORY_LIMIT, tol=tol
-    )
-    model.fit(_files(folder))
-
-
-def read(folder: Path) -> None:
+def read(folder: Path, files: list[Path]) -> None:
     """Read the files through the cache."""
     from spcatv.images import read_cohort
 
-    read_cohort(
-        _files(folder),
-        mask=folder / "mask.nii",
-        cache=folder / "cache",
-        memory_limit=MEMORY_LIMIT,
-        n_components=3,
-    )
+    mask, cache = folder / "mask.nii", folder / "cache"
+    read_cohort(files, mask=mask, cache=cache, memory_limit=MEMORY_LIMIT, n_components=3)
 
 
-TASKS: dict[str, Callable[[Path], None]] = {"unzip": unzip, "read": read, "read again": read, "fit": fit}
+def fit(folder: Path, files: list[Path]) -> None:
+    """Fit three components, reading through the cache."""
+    from spcatv import ImageSPCATV
 
-
-if __name__ == "__main__":
-    import spcatv.images  # noqa: F401 (imports are not measured)
-
-    print(json.dumps(measured(lambda: TASKS[sys.argv[1]](Path(sys.argv[2])))))
+    mask, cache = folder / "mask.nii", folder / "cache"
+    ImageSPCATV(n_components=3, mask=mask, cache=cache, memory_limit=MEMORY_LIMIT, tol=1e-3).fit(files)

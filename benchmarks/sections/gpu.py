@@ -1,4 +1,4 @@
-"""A GPU beside the CPU: answers, fits, an iteration, data that stream, and a selection."""
+"""A GPU beside the CPU: an iteration, fits judged on the CPU, data that stream, and a selection."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ import os
 import time
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.cases import REAL, SIMULATED, Case, prepare_or_skip, raw_vbm
+from benchmarks.cases import Case, raw_vbm
 from benchmarks.data import ellipsoid_mask
-from benchmarks.options import SETTING, TOL, Options
-from benchmarks.peers import make_sklearn, make_spcatv
-from benchmarks.scoring import judge_fit, passes_of
+from benchmarks.options import N_COMPONENTS, SETTING, TOL, Options
+from benchmarks.peers import judge_fit, make_peer, make_spcatv, passes_of
+from benchmarks.sections.disk import SHARED_PASSES, write_cohort
 from benchmarks.worker import Worker
 from spcatv import SPCATV
 from spcatv._util.devices import DeviceError, gpu_module
@@ -38,9 +37,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 # Voxels whose iteration is timed, and bytes per voxel that an iteration must move.
 ITERATED, BYTES = (64_959, 278_125, 1_857_733, 14_861_873), 37
-STREAMED_SHAPE, QUICK_STREAMED_SHAPE = (20_000, 100_000), (200, 1_000)
-# Passes that all components share.
-SHARED_PASSES = 3
+# Voxels and bytes of the data that stream.
+STREAMED, QUICK_STREAMED = (100_000, 8 * 10**9), (1_000, 10**6)
 
 
 def run(options: Options) -> Iterator[dict[str, Any]]:
@@ -52,11 +50,9 @@ def run(options: Options) -> Iterator[dict[str, Any]]:
         return
     for n_voxels in ITERATED[:1] if options.quick else ITERATED:
         yield _iteration(cupy, n_voxels)
-    for recipe in SIMULATED + REAL:
-        yield from _answer(recipe, options)
     for size in QUICK_SIZES if options.quick else SIZES:
         yield from _fits(cupy, *size, options)
-    yield from _stream(cupy, options)
+    yield _stream(cupy, *(QUICK_STREAMED if options.quick else STREAMED), options)
     if not options.quick:
         yield from _selection()
 
@@ -93,29 +89,6 @@ def _iteration(cupy: Any, n_voxels: int) -> dict[str, Any]:
     return {"what": f"an iteration, {n_voxels:,} voxels", "seconds": min(taken), "TB/s": rate}
 
 
-def _answer(recipe: Any, options: Options) -> Iterator[dict[str, Any]]:
-    """Compare the objective with that of the CPU, and let the judge find the gaps on the CPU."""
-    case = prepare_or_skip(recipe, options)
-    if isinstance(case, str):
-        return
-    X = np.load(case.path)
-    case.path.unlink()
-    parameters = SETTING | {"alpha": case.alpha, "n_components": 3, "tol": TOL}
-    with warnings.catch_warnings(action="ignore"):
-        here = SPCATV(structure=case.structure, **parameters).fit(X)
-        started = time.perf_counter()
-        there = SPCATV(structure=case.structure, device="cuda", **parameters).fit(X)
-        taken = time.perf_counter() - started
-    pairs = zip(here.diagnostics_, there.diagnostics_, strict=True)
-    yield {
-        "what": f"{case.title}, first fit",
-        "seconds": taken,
-        "objective apart by": max(abs(a.objective - b.objective) / (abs(a.objective) or 1) for a, b in pairs),
-        "gaps": [record.relative_gap for record in there.diagnostics_],
-        "judged": judge_fit(there, X),
-    }
-
-
 def _cohort(cupy: Any, n_samples: int, mask: np.ndarray) -> Any:
     """Simulate noise with three smooth regions, standardised, float32, on the GPU."""
     random = cupy.random.RandomState(0)
@@ -134,61 +107,52 @@ def _fits(cupy: Any, n_samples: int, n_voxels: int, options: Options) -> Iterato
     mask = ellipsoid_mask(n_voxels)
     structure, X = grid(mask), _cohort(cupy, n_samples, mask)
     what = f"{n_samples:,} x {n_voxels:,}"
+    small = X.size <= LARGEST_ON_CPU
     gpu = {}
     for name, setting in SETTINGS.items():
-        model = SPCATV(3, structure=structure, tol=TOL, device="cuda", **setting)
+        model = SPCATV(N_COMPONENTS, structure=structure, tol=TOL, device="cuda", **setting)
         gpu[name] = _timed(cupy, model, X, options.repeats)
         yield {
             "what": f"{what}, {name}",
             "seconds": gpu[name],
             "gaps": [record.relative_gap for record in model.diagnostics_],
+            "judged": judge_fit(model, X.get()) if small and model.mixing_ is None else None,
             "zeros": [record.sparsity for record in model.diagnostics_],
             "iterations": sum(record.n_inner_iter for record in model.diagnostics_),
         }
-    if X.size > LARGEST_ON_CPU:
+    if not small:
         return
-    path = options.scratch / "gpu.npy"
-    np.save(path, X.get())
-    case = Case("gpu", "", path, X.shape, structure, grid((6, 6, 6)), mask)
+    case = Case("", options.scratch / "gpu.npy", X.shape, structure, mask)
+    np.save(case.path, X.get())
     with Worker(make_spcatv, case, threads=1) as ours:
         for name, setting in SETTINGS.items():
             taken = ours.call(setting)["seconds"]
             yield {"what": f"{what}, {name}, CPU, one thread", "seconds": taken, "ratio": taken / gpu[name]}
-    with Worker(make_sklearn, case, "PCA", {"svd_solver": "arpack"}, threads=os.cpu_count() or 1) as pca:
+    with Worker(make_peer, case, "PCA ARPACK", threads=os.cpu_count() or 1) as pca:
         yield {"what": f"{what}, ARPACK PCA, CPU, all threads", "seconds": pca.call()["seconds"]}
-    path.unlink()
+    case.path.unlink()
 
 
-def _stream(cupy: Any, options: Options) -> Iterator[dict[str, Any]]:
+def _stream(cupy: Any, n_voxels: int, size: int, options: Options) -> dict[str, Any]:
     """Fit a memory map of twice what CuPy may take, beside plain passes to the GPU."""
-    n_rows, n_columns = QUICK_STREAMED_SHAPE if options.quick else STREAMED_SHAPE
-    X = _mapped(options.scratch / "stream.npy", n_rows, n_columns)
+    path, mask = options.scratch / "stream.npy", ellipsoid_mask(n_voxels)
+    write_cohort(path, size, mask)
+    X = np.load(path, mmap_mode="r")
     pool = cupy.get_default_memory_pool()
     pool.free_all_blocks()
     pool.set_limit(size=int(max(X.nbytes / 2, 10**9)))
     try:
-        model = SPCATV(3, structure=(n_columns,), tol=TOL, device="cuda", alpha=0.1)
+        model = SPCATV(N_COMPONENTS, structure=mask, tol=TOL, device="cuda", alpha=0.1)
         taken = _timed(cupy, model, X, 1)
         n_passes = sum(passes_of(model)) + SHARED_PASSES
         plain = n_passes * min(_plain_pass(cupy, X) for _ in range(2))
     finally:
         pool.set_limit(size=0)
-    yield {"what": f"memory map of {X.nbytes / 1e9:.1f} GB", "seconds": taken, "share": plain / taken}
-
-
-def _mapped(path: Path, n_rows: int, n_columns: int) -> np.ndarray:
-    rng = np.random.default_rng(0)
-    X = np.lib.format.open_memmap(path, "w+", np.float32, (n_rows, n_columns))
-    for first in range(0, n_rows, 1000):
-        rows = rng.standard_normal((min(1000, n_rows - first), n_columns), dtype=np.float32)
-        rows[:, : n_columns // 5] += 2 * rng.standard_normal((len(rows), 1), dtype=np.float32)
-        X[first : first + len(rows)] = rows
-    X.flush()
-    return np.load(path, mmap_mode="r")
+    return {"what": f"memory map of {X.nbytes / 1e9:.1f} GB", "seconds": taken, "share": plain / taken}
 
 
 def _plain_pass(cupy: Any, X: np.ndarray) -> float:
-    """Return the seconds to copy all rows to the GPU, block by block."""
+    """Return the seconds to copy all samples to the GPU, block by block."""
     height = max(1, (1 << 28) // (4 * X.shape[1]))
     started = time.perf_counter()
     for first in range(0, len(X), height):
@@ -203,12 +167,8 @@ def _selection() -> Iterator[dict[str, Any]]:
         _, X, structure, _ = raw_vbm()
     except FileNotFoundError:
         return
-    options = {
-        "sparsity": np.linspace(0.3, 0.95, 12).tolist(),
-        "smoothness": [0.25, 0.5, 1.0, 2.0],
-        "standardize": True,
-        "structure": structure,
-    }
+    smoothness, sparsity = [0.25, 0.5, 1.0, 2.0], np.linspace(0.3, 0.95, 12).tolist()
+    options = {"sparsity": sparsity, "smoothness": smoothness, "standardize": True, "structure": structure}
     with warnings.catch_warnings(action="ignore"):
         # processes that live on have loaded all kernels at the second time
         for device, n_jobs in (("cuda", None), ("cuda", None), ("cuda", 4), ("cuda", 4), ("cpu", 2)):

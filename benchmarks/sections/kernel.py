@@ -1,13 +1,12 @@
 """One primal-dual iteration: its time, and its bandwidth compared with a plain copy; one thread.
 
-The only section that uses the kernels of the package, which are internal.
+Beside `gpu` the only section that uses the kernels of the package, which are internal.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,50 +15,36 @@ from benchmarks.data import ellipsoid_mask
 from benchmarks.machine import copy_bandwidth
 from benchmarks.options import Options
 from benchmarks.worker import Worker
+from spcatv.kernels import LoadingTerms, StepSizes, workspace_for
+from spcatv.problem import TotalVariation
 from spcatv.structure import GridStructure, Structure, grid, icosphere, mesh
 
 TITLE = "The primal-dual iteration"
 # Sides of full boxes of 16 k, 64 k, 256 k, 1 M and 2 M voxels.
 SIDES, QUICK_SIDES = (25, 40, 64, 100, 126), (40, 64)
 SUBDIVISIONS, QUICK_SUBDIVISIONS = 7, 5
+MAKERS: dict[str, Callable[[int], Structure]] = {
+    "box": lambda side: grid((side,) * 3),
+    "ellipsoid": lambda side: grid(ellipsoid_mask(side**3)),
+    "icosphere": lambda subdivisions: mesh(*icosphere(subdivisions)),
+}
 # Seconds that one timed batch of iterations takes.
 BATCH_SECONDS = 0.05
 
 
-def ellipsoid(n_voxels: int) -> Structure:
-    """Return a masked volume."""
-    return grid(ellipsoid_mask(n_voxels))
-
-
-def sphere(subdivisions: int) -> Structure:
-    """Return a closed surface."""
-    return mesh(*icosphere(subdivisions))
-
-
-def structures(quick: bool) -> dict[str, Callable[[], Structure]]:
-    """Return makers of the structures by name."""
-    sides = QUICK_SIDES if quick else SIDES
-    subdivisions = QUICK_SUBDIVISIONS if quick else SUBDIVISIONS
-    return {
-        **{f"box {side}³": partial(grid, (side,) * 3) for side in sides},
-        **{f"ellipsoid {side**3:,}": partial(ellipsoid, side**3) for side in sides},
-        "icosphere": partial(sphere, subdivisions),
-    }
-
-
 def run(options: Options) -> Iterator[dict[str, Any]]:
     """Time every structure in both precisions."""
+    sides = QUICK_SIDES if options.quick else SIDES
+    wanted = [(kind, side) for kind in ("box", "ellipsoid") for side in sides]
+    wanted.append(("icosphere", QUICK_SUBDIVISIONS if options.quick else SUBDIVISIONS))
     with Worker(make_kernel, 4 * options.repeats, threads=1) as worker:
-        for name, make in structures(options.quick).items():
+        for kind, size in wanted:
             for dtype in ("float32", "float64"):
-                yield {"structure": name, "dtype": dtype, **worker.call(make, dtype)}
+                yield {"structure": kind, "dtype": dtype, **worker.call(kind, size, dtype)}
 
 
 def iterate(structure: Structure, dtype: str) -> Callable[[int], None]:
     """Return a function that does n iterations; the problem has no l1 norm, so every loading moves."""
-    from spcatv.kernels import LoadingTerms, StepSizes, workspace_for
-    from spcatv.problem import TotalVariation
-
     terms = LoadingTerms(coupling=2.0, threshold=0.0, positive=False, penalty=TotalVariation())
     workspace = workspace_for(structure, terms, np.dtype(dtype))
     y = np.random.default_rng(0).standard_normal(structure.n_features)
@@ -87,8 +72,8 @@ def bytes_to_move(structure: Structure, dtype: str) -> tuple[int, int]:
 def make_kernel(n_batches: int) -> Callable[..., dict[str, Any]]:
     """Return a job that times iterations, alternating with copies of arrays of the same size."""
 
-    def job(make_structure: Callable[[], Structure], dtype: str) -> dict[str, Any]:
-        structure = make_structure()
+    def job(kind: str, size: int, dtype: str) -> dict[str, Any]:
+        structure = MAKERS[kind](size)
         moved, held = bytes_to_move(structure, dtype)
         advance = iterate(structure, dtype)
         seconds, copied, n_iter = np.inf, 0.0, 2
@@ -101,7 +86,7 @@ def make_kernel(n_batches: int) -> Callable[..., dict[str, Any]]:
                 seconds = min(seconds, an_iteration)
                 copied = max(copied, copy_bandwidth(held, BATCH_SECONDS))
         return {
-            "features": structure.n_features,
+            "features": f"{structure.n_features:,}",
             "seconds": seconds,
             "ns per feature": 1e9 * seconds / structure.n_features,
             "MB of arrays": held / 1e6,

@@ -1,20 +1,39 @@
-"""One loading problem: seconds to a relative gap, every solver scored by `LoadingProblem.gap`; one thread."""
+"""One loading problem: seconds to a relative gap, every solver scored by `LoadingProblem.gap`; one thread.
+
+A solver that returns a dual variable is scored by the gap of its own pair. One that returns none is
+scored by ``gap(v, alpha*) = F(v) - D(alpha*)`` with the best dual variable known, which is its true
+suboptimality up to 1e-9 of the scale. No certificate of its own could show less, so this is in its favour.
+
+Nilearn solves proximal problems. With ``z = y / 2``
+
+    F(v) = 1/2 ||v - y||^2 + 1/2 ||v||^2 + c s(v) + k ||v||_1
+         = 2 ( 1/2 ||v - z||^2 + c/2 s(v) + k/2 ||v||_1 ) + constant
+
+so the point z and the weights c/2 and k/2 pose the same problem. On a full box nilearn's total variation
+is that of `grid`: the norm of the forward differences, those that leave the box being zero; a test checks
+that both agree on the minimiser.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from typing import Any
 
-from benchmarks import operators
-from benchmarks.cases import prepare, prepare_or_skip, vbm, volume
-from benchmarks.options import GAP, GAPS, Options
-from benchmarks.scoring import Judge, first_problem, on_full_box, time_to_gaps
-from benchmarks.worker import Entrant, TimeUpError, Worker, WorkerDiedError, interleave
+import numpy as np
 
-TITLE = f"The v-step: seconds to a relative gap of {GAP:g}, one thread"
-# A second thread would only serve BLAS for sums of vectors, which is slower on a busy machine.
-THREADS = 1
+from benchmarks.cases import Case, prepare, prepare_or_skip
+from benchmarks.options import SETTING, Options
+from benchmarks.worker import Entrant, TimeUpError, Worker, interleave
+from spcatv.problem import LoadingProblem
+from spcatv.solvers import solve
+from spcatv.structure import grid
+
+TITLE = "The v-step: seconds to a relative gap, one thread"
+GAPS = (1e-3, 1e-4, 1e-5, 1e-6)
+REFERENCE_TOL = 1e-9
 OURS = "pdhg float32"
 OWN: dict[str, tuple[str, dict[str, Any]]] = {
     OURS: ("pdhg", {"dtype": "float32"}),
@@ -23,130 +42,164 @@ OWN: dict[str, tuple[str, dict[str, Any]]] = {
     "CONESTA": ("conesta", {}),
     "FISTA, fixed smoothing": ("fista", {}),
 }
-# Runs shorter than this many seconds are repeated more often.
+NILEARN = "nilearn prox_tvl1"
+# Runs shorter than this many seconds are repeated more often: the minimum of three is still noise.
 FAST, FAST_REPEATS = 0.1, 12
-# Runs of a peer that take more seconds than this are not repeated.
-REPEATED = 2.0
-# Growing efforts: precisions for the authors' package, iterations for the other peers.
-PRECISIONS = [10.0 ** (-0.5 * i) for i in range(4, 14)]
-COUNTS = [int(10 * 1.5**i) for i in range(25)]
+# Iterations of nilearn's operator, whose runs of more than this many seconds are not repeated.
+COUNTS, REPEATED = [int(10 * 1.5**i) for i in range(25)], 2.0
+Job = Callable[[float], dict[str, Any]]
 
 
 def run(options: Options) -> Iterator[dict[str, Any]]:
-    """Race on the masked volume, on full boxes, and on a full box without the l1 norm."""
-    case = prepare(volume, options)
+    """Compare our solvers on the masked volume, and the fastest with nilearn's operator on full boxes."""
+    case = prepare("volume", options)
     problem = first_problem(case)
-    own = {name: OWN[name] for name in (OURS, "pdhg float64")} if options.quick else OWN
-    peer = ("authors' CONESTA", "parsimony", operators.make_authors, case.mask, PRECISIONS)
-    yield from race("masked volume", problem, own, peer, options)
-    if options.quick:
+    yield from race("masked volume", problem, list(OWN)[:2] if options.quick else list(OWN), options)
+    if options.quick or find_spec("nilearn") is None:
         return
-    ours = {OURS: OWN[OURS]}
-    box = on_full_box(problem, case.mask, l1=problem.l1)
-    nilearn = ("nilearn prox_tvl1", "nilearn", operators.make_nilearn)
-    yield from race("full box", box, ours, (*nilearn, case.mask.shape, COUNTS), options)
-    box = on_full_box(problem, case.mask, l1=0.0)
-    peer = ("scikit-image Chambolle", "skimage", operators.make_chambolle, case.mask.shape, COUNTS)
-    yield from race("full box, no l1", box, ours, peer, options)
-    maps = prepare_or_skip(vbm, options)
-    if not isinstance(maps, str):
-        problem = first_problem(maps)
-        box = on_full_box(problem, maps.mask, l1=problem.l1)
-        yield from race("real maps, full box", box, ours, (*nilearn, maps.mask.shape, COUNTS), options)
+    for name, data in (("full box", case), ("real maps, full box", prepare_or_skip("vbm", options))):
+        if not isinstance(data, str):
+            box = on_full_box(first_problem(data), data.mask)
+            yield from race(name, box, [OURS], options, data.mask.shape)
+
+
+def first_problem(case: Case) -> LoadingProblem:
+    """Return the loading problem of the first component, at the leading left singular vector of the data."""
+    X = np.load(case.path).astype(np.float64)
+    X -= X.mean(axis=0)
+    _, vectors = np.linalg.eigh(X @ X.T)
+    l1, tv = (SETTING[name] * case.alpha for name in ("l1_ratio", "tv_ratio"))
+    l2 = case.alpha - l1 - tv
+    y = X.T @ vectors[:, -1] / (len(X) * l2)
+    return LoadingProblem(y, case.structure, l1=l1 / l2, tv=tv / l2)
+
+
+def on_full_box(problem: LoadingProblem, mask: np.ndarray) -> LoadingProblem:
+    """Return the same y in the box around the mask, zero outside, for operators without masks."""
+    y = np.zeros(mask.shape)
+    y[mask] = problem.y
+    return LoadingProblem(y.ravel(), grid(mask.shape), l1=problem.l1, tv=problem.tv)
+
+
+class Judge:
+    """Scores answers to one problem.
+
+    Parameters
+    ----------
+    problem : LoadingProblem
+    """
+
+    def __init__(self, problem: LoadingProblem) -> None:
+        self.problem = problem
+        self.reference = solve(problem, "pdhg", tol=REFERENCE_TOL)
+
+    def score(self, answer: dict[str, Any]) -> dict[str, Any]:
+        """Replace the arrays of an answer by its relative gap."""
+        v, alpha = answer.pop("v"), answer.pop("alpha", None)
+        alpha = self.reference.alpha if alpha is None else self.problem.feasible(alpha)
+        return {**answer, "relative_gap": self.problem.gap(v, alpha) / self.problem.scale()}
 
 
 def race(
-    name: str,
-    problem: Any,
-    own: dict[str, tuple[str, dict[str, Any]]],
-    peer: tuple[str, str, Callable[..., Any], Any, list[Any]],
-    options: Options,
+    name: str, problem: LoadingProblem, own: list[str], options: Options, shape: tuple[int, ...] | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Run our solvers to every gap, in turn; then a peer with growing effort."""
+    """Run our solvers to every gap, in turn; then nilearn with growing effort if `shape` is that of a box."""
     judge = Judge(problem)
-    records = race_own(judge, own, options)
-    solver, module, make, argument, efforts = peer
-    if find_spec(module) is None:
-        records[solver] = {"seconds": len(GAPS) * [None], "note": "not installed"}
-    else:
-        try:
-            with Worker(make, problem, argument, threads=THREADS) as worker:
-                records[solver] = climb(worker, efforts, judge.score, options)
-        except WorkerDiedError as error:
-            records[solver] = {"seconds": len(GAPS) * [None], "note": str(error)}
-    position = GAPS.index(GAP)
-    ours = records[OURS]["seconds"][position]
-    for solver, record in records.items():
-        taken, bound = record["seconds"][position], record.get("bound")
-        compared = bound if taken is None else taken
+    workers = {solver: Worker(make_own, problem, *OWN[solver], threads=1) for solver in own}
+    entrants = {
+        (solver, gap): Entrant(solver, workers[solver], (gap,), limit=options.limit)
+        for gap in GAPS
+        for solver in own
+    }
+    interleave(list(entrants.values()), options.repeats, judge.score)
+    fast = [entrant for entrant in entrants.values() if (entrant.seconds or FAST) < FAST]
+    interleave(fast, FAST_REPEATS, judge.score)
+    for worker in workers.values():
+        worker.close()
+    found = {key: (_seconds_if_reached(entrant), entrant.note) for key, entrant in entrants.items()}
+    if shape is not None:
+        with Worker(make_nilearn, problem, shape, threads=1) as worker:
+            points = climb(worker, judge, options)
+        bound = f"> {points[-1][0]:.3g} s" if points else f"> {options.limit:g} s"
+        found |= {(NILEARN, gap): (t, bound) for gap, t in zip(GAPS, time_to_gaps(points, GAPS), strict=True)}
+    for (solver, gap), (seconds, note) in found.items():
+        ours, _ = found[OURS, gap]
+        compared = seconds or (float(note.split()[1]) if note.startswith(">") else None)
         yield {
             "problem": f"{name}, {problem.structure.n_features:,} cells",
             "solver": solver,
-            "seconds": taken,
-            "note": record.get("note", "not reached"),
-            "ratio": None if None in (compared, ours) else compared / ours,
-            **{f"to {g:g}": s for g, s in zip(GAPS, record["seconds"], strict=True) if g != GAP},
-            "iterations": record.get("n_iter", [None] * len(GAPS))[position],
+            "gap": f"{gap:g}",
+            "seconds": seconds,
+            "note": note or "not reached",
+            "ratio": compared / ours if compared and ours else None,
         }
 
 
-def race_own(judge: Judge, own: dict[str, tuple[str, dict[str, Any]]], options: Options) -> dict[str, Any]:
-    """Solve to every gap, all solvers in turn, repeated; the minimum of each counts."""
-    workers = {
-        name: Worker(operators.make_own, judge.problem, method, extra, threads=THREADS)
-        for name, (method, extra) in own.items()
-    }
-    entrants = [
-        Entrant(name, worker, (gap,), limit=options.limit) for gap in GAPS for name, worker in workers.items()
-    ]
-    interleave(entrants, options.repeats, judge.score)
-    # short runs are repeated more often: the minimum of three is still noise
-    interleave([e for e in entrants if (e.seconds or FAST) < FAST], FAST_REPEATS, judge.score)
-    for worker in workers.values():
-        worker.close()
-    found: dict[str, Any] = {}
-    for name in own:
-        mine = [entrant for entrant in entrants if entrant.name == name]
-        reached = [entrant.seconds if _reached(entrant) else None for entrant in mine]
-        found[name] = {
-            # a run to a tighter gap reaches the looser ones as well
-            "seconds": [min((s for s in reached[i:] if s), default=None) for i in range(len(mine))],
-            "n_iter": [entrant.runs[0]["n_iter"] if entrant.runs else None for entrant in mine],
-        }
-    return found
+def make_own(problem: LoadingProblem, method: str, options: dict[str, Any]) -> Job:
+    """Make a job of a solver of this package; the effort is the relative gap to reach."""
+
+    def job(tol: float) -> dict[str, Any]:
+        started = time.perf_counter()
+        with warnings.catch_warnings(action="ignore"):  # the score shows a gap that is missed
+            answer = solve(problem, method, tol=tol, **options)
+        return {"seconds": time.perf_counter() - started, "v": answer.v, "alpha": answer.alpha}
+
+    job(1e-3)  # loads the kernels, and lets the structure compute what it keeps
+    return job
 
 
-def _reached(entrant: Entrant) -> bool:
-    # rounding may move a certificate by its last digits between the solver and the judge
-    gap = entrant.request[0]
-    return bool(entrant.runs) and all(run["relative_gap"] <= 1.001 * gap for run in entrant.runs)
+def make_nilearn(problem: LoadingProblem, shape: tuple[int, ...]) -> Job:
+    """Make a job of nilearn's TV-l1 operator on a full box; the effort is the number of iterations.
+
+    Its penalty is ``weight ( (1 - l1_ratio) TV + l1_ratio ||.||_1 )``.
+    """
+    from nilearn.decoding._proximal_operators import prox_tvl1
+
+    image = 0.5 * problem.y.reshape(shape)
+    both = problem.tv + problem.l1
+
+    def job(n_iter: float) -> dict[str, Any]:
+        # a tolerance that is never met: only the number of iterations stops it
+        limits = {"dgap_tol": -np.inf, "max_iter": int(n_iter)}
+        started = time.perf_counter()
+        v, _ = prox_tvl1(image, l1_ratio=problem.l1 / both, weight=0.5 * both, **limits)
+        return {"seconds": time.perf_counter() - started, "v": v.ravel()}
+
+    job(2)
+    return job
 
 
-def climb(
-    worker: Worker, efforts: list[Any], score: Callable[..., dict[str, Any]], options: Options
-) -> dict[str, Any]:
-    """Run a peer with growing effort until the last gap is reached or the time is up."""
+def _seconds_if_reached(entrant: Entrant) -> float | None:
+    """Return the fastest run, None if a gap was missed; rounding may move certificates by the last digits."""
+    reached = all(run["relative_gap"] <= 1.001 * entrant.request[0] for run in entrant.runs)
+    return entrant.seconds if reached else None
+
+
+def climb(worker: Worker, judge: Judge, options: Options) -> list[tuple[float, float]]:
+    """Return seconds and relative gaps of growing effort, until the last gap is reached or the time is up."""
     points: list[tuple[float, float]] = []
-    n_iters: list[int] = []
-    spent = 0.0
-    for effort in efforts:
+    for count in COUNTS:
         try:
-            answer = score(worker.call(effort, limit=options.limit))
-            fastest = answer["seconds"]
-            for _ in range(options.repeats - 1 if fastest < REPEATED else 0):
-                fastest = min(fastest, worker.call(effort, limit=options.limit)["seconds"])
+            answer = judge.score(worker.call(count, limit=options.limit))
+            repeats = options.repeats - 1 if answer["seconds"] < REPEATED else 0
+            again = [worker.call(count, limit=options.limit)["seconds"] for _ in range(repeats)]
         except TimeUpError:
             break
-        points.append((fastest, answer["relative_gap"]))
-        n_iters.append(answer["n_iter"])
-        spent += fastest
-        if answer["relative_gap"] <= GAPS[-1] or spent > options.limit:
+        points.append((min([answer["seconds"], *again]), answer["relative_gap"]))
+        if answer["relative_gap"] <= GAPS[-1] or sum(seconds for seconds, _ in points) > options.limit:
             break
-    longest = points[-1][0] if points else options.limit
-    first = [next((n for n, (_, g) in zip(n_iters, points, strict=True) if g <= gap), None) for gap in GAPS]
-    return {
-        "seconds": time_to_gaps(points, GAPS),
-        "n_iter": first,
-        "bound": longest,
-        "note": f"> {longest:.3g} s",
-    }
+    return points
+
+
+def time_to_gaps(points: list[tuple[float, float]], gaps: Sequence[float]) -> list[float | None]:
+    """Return the seconds to each relative gap, from runs of growing effort given as (seconds, relative gap).
+
+    Between the last run that misses a gap and the first that reaches it, time is interpolated on
+    logarithmic scales: a solver does not pay for the step between two efforts.
+    """
+    if not points:
+        return [None] * len(gaps)
+    seconds, reached = np.log(np.maximum(np.transpose(points), 1e-300))
+    smallest = np.minimum.accumulate(reached)
+    found = np.interp(-np.log(gaps), -smallest, seconds, right=np.nan)
+    return [None if np.isnan(time) else float(np.exp(time)) for time in found]

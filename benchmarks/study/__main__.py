@@ -17,7 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from benchmarks.report import write_atomically
+from benchmarks.report import write
 from benchmarks.reproduce.realdata import DATA, QUICK_DATA
 from benchmarks.reproduce.store import run_all
 from benchmarks.study.fits import DENSE, Piece, do, methods_at, opened, pieces, stored
@@ -92,7 +92,7 @@ def write_page(folder: Path, results: dict[str, Any]) -> None:
     pages = [page for page in (folder / "index.md", folder.parent / COMPARISON) if page.is_file()]
     contents = {page: filled(page.read_text(encoding="utf-8"), json.loads(text)) for page in pages}
     for path, content in {folder / "results.json": text, **contents}.items():
-        write_atomically(path, lambda draft, content=content: draft.write_text(content, encoding="utf-8"))
+        write(path, content)
 
 
 def draw(output: Path, folder: Path, name: str, *, quick: bool) -> None:

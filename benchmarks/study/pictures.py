@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.data import real
-from benchmarks.report import write_atomically
 from benchmarks.reproduce.realdata import RealData
 from benchmarks.reproduce.store import Record
+from spcatv._util.files import replacing
 from spcatv.metrics import match_components
 
 # Share of the largest loadings that may be beyond the colour scale.
@@ -66,7 +66,8 @@ def draw_maps(path: Path, name: str, data: RealData, found: Mapping[str, Record]
     for column in range(len(reference)):
         middle = (LEFT + (column + 0.5) * size[0]) / width
         figure.text(middle, 1 - 0.1 / height, f"component {column + 1}", ha="center", va="top")
-    write_atomically(path, lambda draft: _save(figure, draft))
+    with replacing(path) as draft:
+        _save(figure, draft)
 
 
 def _views(name: str, data: RealData) -> tuple[int, tuple[float, float], Callable[[np.ndarray], Draw]]:
