@@ -9,7 +9,7 @@ import pytest
 from spcatv._util.tables import TableError, read_table
 from spcatv.cli.inputs import sample_files
 from spcatv.cli.parser import InputError
-from spcatv.results.write import table_text
+from spcatv.results.tables import table_text
 
 
 @pytest.fixture

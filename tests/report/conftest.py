@@ -11,7 +11,7 @@ from report_files import N_SAMPLES, blobs, write_mixing, write_selection, write_
 
 from spcatv import SPCATV
 from spcatv.report import Column, generate_report
-from spcatv.results import write_count
+from spcatv.results.write import write_count
 from spcatv.selection import ComponentCount
 
 ARTEFACTS = Path(__file__).parents[1] / "artefacts"

@@ -38,6 +38,9 @@ def written(tmp_path_factory):
     return folder / "results"
 
 
+HALVES = "dice\tcosine\tfurther_dice\trank\tn_found\tn_splits\n0.9\t0.9\t0.9\t"
+
+
 def test_a_results_folder_is_read(written):
     found = read_results(written)
     assert found.model.components_.shape == (2, 42)
@@ -117,11 +120,14 @@ def test_maps_have_the_names_of_those_in_a_model_folder():
             "as many cells as the header, 3",
         ),
         ("desc-SPCATV_metrics.tsv", "pca_cumulative_explained_variance_ratio\nx\n", "could not convert"),
-        ("desc-SPCATV_selection.json", "{}", "must hold best_index, rule and n_folds"),
+        ("desc-SPCATV_metrics.tsv", "pca_cumulative_explained_variance_ratio\n0.5\n", "1 rows"),
+        ("desc-SPCATV_selection.json", "{}", "must hold best_index, rule"),
         ("desc-SPCATV_selection.json", '{"best_index": 0, "n_folds": "few"}', "must hold best_index, rule"),
         ("desc-SPCATV_selection.tsv", "param_alpha\n0.1\n", "has no column mean_test_error"),
-        ("desc-SPCATV_halves.tsv", "rank\tdice\tverdict\n1\t0.9\ta\nn/a\t0.1\tb\n", "some rank is missing"),
-        ("desc-SPCATV_regions.tsv", "n_features\tfound\n3\t0.5\n", "must have the columns n_features, sign"),
+        ("desc-SPCATV_halves.tsv", f"{HALVES}n/a\t9\t10\n", "some rank is missing"),
+        ("desc-SPCATV_halves.tsv", f"{HALVES}1\t9\t10\n", "one row for every Reproducibility"),
+        ("desc-SPCATV_halves.tsv", "rank\n1\n2\n", "has no column dice"),
+        ("desc-SPCATV_regions.tsv", "n_features\tfound\n3\t0.5\n", "are not those of this model"),
         ("stability.npz", "no archive", "must hold the arrays selection_frequency"),
     ],
 )

@@ -26,7 +26,7 @@ from spcatv.cli.pipeline import (
 from spcatv.estimator import SPCATV
 from spcatv.estimator._validation import check_parameters, check_some_left
 from spcatv.estimator.remarks import empty_components
-from spcatv.results import SampleSet, write_count, write_results
+from spcatv.results import SampleSet, write_results
 from spcatv.results.layout import CEILING_COLUMN
 
 # Share of the variance below which nothing is left to explain.
@@ -50,9 +50,7 @@ def run(arguments: argparse.Namespace) -> None:
             model.fit(samples.matrix)
             halves, verdict = verdicts(options, samples, model, samples.groups)
         with request.writing():
-            metrics = write_results(folder, samples, model, config=request.config, halves=halves)
-            if count is not None:
-                write_count(folder, count)
+            metrics = write_results(folder, samples, model, config=request.config, halves=halves, count=count)
     if not options.quiet:
         lines = [*groups_text(samples), *number_text(count)]
         say(summary_text(lines, metrics, options.output, model, verdict))

@@ -34,7 +34,7 @@ from spcatv.cli.pipeline import (
     with_number,
 )
 from spcatv.estimator import SPCATV
-from spcatv.results import SampleSet, write_count, write_results, write_selection
+from spcatv.results import SampleSet, write_results, write_selection
 from spcatv.selection import SPCATVCV, ComponentCount, dask_backend
 from spcatv.selection.folds import make_folds
 from spcatv.selection.path import setting_text
@@ -56,10 +56,8 @@ def run(arguments: argparse.Namespace) -> None:
             samples, groups, count, search, stability, (halves, verdict) = _select(request, tables)
         model = search.best_estimator_
         with request.writing():
-            metrics = write_results(folder, samples, model, config=request.config, halves=halves)
+            metrics = write_results(folder, samples, model, config=request.config, halves=halves, count=count)
             write_selection(folder, samples, search, stability, grouped_by=groups.column)
-            if count is not None:
-                write_count(folder, count)
     if not request.options.quiet:
         lines = [*groups_text(samples, groups), *number_text(count), _choice_text(search)]
         if stability is not None:

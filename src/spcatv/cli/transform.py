@@ -16,7 +16,8 @@ from spcatv.cli.resume import rerun_hint_on_interrupt
 from spcatv.model import ModelError
 from spcatv.progress import listening
 from spcatv.results import open_model
-from spcatv.results.write import write_mixing
+from spcatv.results.tables import table_text, write_text
+from spcatv.results.write import mixing_table
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -48,7 +49,7 @@ def run(arguments: argparse.Namespace) -> None:
             participants = participants_of(options.bids)
             names, scores, matched = score_images(saved, files, options, participants=participants)
         with replacing(output) as temporary:
-            write_mixing(temporary, names, scores)
+            write_text(temporary, table_text(*mixing_table(names, scores)))
     if not options.quiet:
         if matched:
             say(f"Confounds: {matched}")

@@ -2,7 +2,7 @@
 
 from spcatv.results.layout import ResultsError, claimed_folder, report_file, writing_results
 from spcatv.results.read import Results, Scores, Selection, open_model, read_results
-from spcatv.results.write import SampleSet, write_count, write_results, write_selection
+from spcatv.results.write import SampleSet, write_results, write_selection
 
 __all__ = [
     "Results",
@@ -14,7 +14,6 @@ __all__ = [
     "open_model",
     "read_results",
     "report_file",
-    "write_count",
     "write_results",
     "write_selection",
     "writing_results",

@@ -6,32 +6,35 @@ none of them, and only `spca-tv select` writes the selection and the stability o
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
 
-from spcatv._util.files import read_text
 from spcatv._util.naming import component_names
 from spcatv._util.quality import ImageQuality
 from spcatv._util.types import FloatArray
 from spcatv.estimator import SPCATV
 from spcatv.estimator._persistence import restore_estimator
 from spcatv.metrics import threshold_loadings
-from spcatv.model import SavedModel, read_model
+from spcatv.model import ModelError, SavedModel, checked, read_model
 from spcatv.model.arrays import BROKEN_NPZ, read_npz
 from spcatv.results import layout as files
 from spcatv.results.layout import ResultsError, model_folder, results_folder
+from spcatv.results.tables import (
+    STABILITY_INDICES,
+    STABILITY_MAPS,
+    read_columns,
+    read_numbers,
+    read_records,
+    read_result,
+)
 from spcatv.selection import ComponentCount
-from spcatv.stability import Bootstrap, Region
-from spcatv.stability.halves import verdict_sentence
+from spcatv.stability import Bootstrap, Region, Reproducibility
 from spcatv.structure import Structure
 from spcatv.structure.regions import connected_regions
 
@@ -56,23 +59,10 @@ class Selection:
     n_folds: int | None = None  # number of folds
     min_sparsity: float | None = None  # share of zeros that the rule "paper" asks for
     reason: str = ""  # why it was chosen, in words; empty if that is not known
-    grouped_by: str = ""  # what samples that folds kept together share; empty if all were on their own
+    grouped_by: str | None = (
+        None  # what samples that folds kept together share; None if all were on their own
+    )
     n_groups: int | None = None  # number of these groups
-
-
-class ComponentHalves(NamedTuple):
-    """Whether random halves of the samples show one component (`spcatv.stability.Reproducibility`)."""
-
-    rank: int
-    dice: float
-    verdict: str
-    n_found: int | None = None  # splits whose halves both show it; None in folders of earlier versions
-    n_splits: int | None = None  # all splits
-
-    @property
-    def sentence(self) -> str:
-        """The verdict with its count, as a sentence for people."""
-        return verdict_sentence(self.verdict, self.n_found, self.n_splits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +87,7 @@ class Results:
     ceiling: FloatArray | None = None
     selection: Selection | None = None
     stability: Bootstrap | None = None
-    halves: tuple[ComponentHalves, ...] | None = None  # one per component
+    halves: tuple[Reproducibility, ...] | None = None  # one per component
     quality: tuple[ImageQuality, ...] = ()  # one per image of the fit
     count: ComponentCount | None = None  # by which the number of components was chosen
     mean_file: Path | None = None  # the mean of volumes, also outside the mask
@@ -161,7 +151,7 @@ def read_results(folder: Path) -> Results:
         quality=_if_there(_quality, results / files.QUALITY) or (),
         count=_if_there(_component_count, results / files.COUNT),
         mean_file=results / files.MEAN if os.path.lexists(results / files.MEAN) else None,
-        config=_if_there(_text, results / files.CONFIG),
+        config=_if_there(read_result, results / files.CONFIG),
         config_file=results / files.CONFIG,
     )
 
@@ -171,161 +161,82 @@ def _if_there(read: Callable[..., T], file: Path, *others: Any) -> T | None:
     return read(file, *others) if os.path.lexists(file) else None
 
 
-def read_columns(file: Path) -> dict[str, list[str]]:
-    """Return the columns of a tab-separated table with a header, as strings."""
-    text = _text(file)
-    try:
-        header, *rows = list(csv.reader(io.StringIO(text, newline=""), delimiter="\t"))
-    except (ValueError, csv.Error) as error:
-        raise ResultsError(f"{file}: cannot be read as a table ({error})") from error
-    if any(len(row) != len(header) for row in rows):
-        raise ResultsError(f"{file}: every row must have as many cells as the header, {len(header)}")
-    return {name: [row[k] for row in rows] for k, name in enumerate(header)}
-
-
 def _scores(file: Path, n_components: int) -> Scores:
     """Read the mixing table: one row per sample, one column per component."""
-    columns = read_columns(file)
     names = component_names(n_components)
-    missing = [name for name in ("input", *names) if name not in columns]
-    if missing:
-        raise ResultsError(f"{file}: has no column {missing[0]}; it is not the table of this model")
-    values = np.array([_numbers(columns[name], file) for name in names]).T
-    if not np.isfinite(values).all():
-        raise ResultsError(f"{file}: some score is missing or not a finite number")
-    return Scores(tuple(columns["input"]), values.reshape(-1, n_components))
+    inputs = read_columns(file, ("input", *names))["input"]
+    return Scores(tuple(inputs), np.stack(read_numbers(file, names, missing=False), axis=1))
 
 
-def _ceiling(file: Path, n_components: int) -> FloatArray | None:
-    """Read the variance that PCA explains with as many components; None if the table lacks it."""
-    column = read_columns(file).get(files.CEILING_COLUMN)
-    if column is None:
-        return None
-    values = _numbers(column, file)
-    return values if len(values) == n_components and np.isfinite(values).all() else None
+def _ceiling(file: Path, n_components: int) -> FloatArray:
+    """Read the share of variance that PCA explains with 1, ..., K components."""
+    (values,) = read_numbers(file, [files.CEILING_COLUMN], missing=False)
+    if len(values) != n_components:
+        raise ResultsError(f"{file}: has {len(values)} rows, but the model has {n_components} components")
+    return values
 
 
 def _selection(file: Path) -> Selection:
     """Read the table of settings, and the choice among them."""
-    columns = read_columns(file)
+    columns = read_columns(file, ["mean_test_error"])
     choice_file = file.with_suffix(".json")
+    hints = get_type_hints(Selection)
+    del hints["columns"]
     try:
-        choice = json.loads(_text(choice_file))
-        n_folds, least = choice.get("n_folds"), choice.get("min_sparsity")
-        grouped_by = str(choice.get("grouped_by") or "")
+        choice = json.loads(read_result(choice_file))
         found = Selection(
-            columns,
-            best_index=int(choice["best_index"]),
-            rule=str(choice.get("rule", "")),
-            n_folds=None if n_folds is None else int(n_folds),
-            min_sparsity=None if least is None else float(least),
-            reason=str(choice.get("reason", "")),
-            grouped_by=grouped_by,
-            n_groups=int(choice["n_groups"]) if grouped_by else None,
+            columns, **{name: checked(choice[name], hints[name], name) for name in hints if name in choice}
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ModelError, ValueError, KeyError, TypeError) as error:
         raise ResultsError(
-            f"{choice_file}: must hold best_index, rule and n_folds of the selection ({error!r})"
+            f"{choice_file}: must hold {', '.join(hints)} of the selection ({error!r})"
         ) from error
-    if "mean_test_error" not in columns:
-        raise ResultsError(f"{file}: has no column mean_test_error")
-    best, n_settings = found.best_index, len(columns["mean_test_error"])
-    if not 0 <= best < n_settings:
-        raise ResultsError(f"{choice_file}: best_index is {best}, but {file.name} has {n_settings} settings")
+    n_settings = len(columns["mean_test_error"])
+    if not 0 <= found.best_index < n_settings:
+        raise ResultsError(
+            f"{choice_file}: best_index is {found.best_index}, but {file.name} has {n_settings} settings"
+        )
     return found
 
 
 def _stability(file: Path, structure: Structure, components: FloatArray) -> Bootstrap:
     """Read the stability arrays of a model, and the table of regions beside them if it is there."""
-    shapes = {"selection_frequency": components.shape, "sign_consistency": components.shape}
-    shapes |= dict.fromkeys(("dice", "signed_dice", "cosine"), (-1, len(components)))
+    n_components, n_features = components.shape
     try:
-        found = read_npz(file, lambda _: list(shapes))
-        arrays = {name: found[name].astype(np.float64).reshape(shape) for name, shape in shapes.items()}
+        found = read_npz(file)
+        arrays = {name: found[name].astype(np.float64) for name in STABILITY_MAPS + STABILITY_INDICES}
+        for name, array in arrays.items():
+            array.shape = (n_components, n_features) if name in STABILITY_MAPS else (-1, n_components)
     except BROKEN_NPZ as error:
-        raise ResultsError(
-            f"{file}: must hold the arrays {', '.join(shapes)} of this model ({error})"
-        ) from error
-    regions = _if_there(read_regions, file.parent / files.REGIONS, structure, components) or ()
+        names = ", ".join(STABILITY_MAPS + STABILITY_INDICES)
+        raise ResultsError(f"{file}: must hold the arrays {names} of this model ({error})") from error
+    regions = _if_there(_regions, file.parent / files.REGIONS, structure, components) or ()
     return Bootstrap(components, **arrays, regions=regions, failures=())
 
 
-def _halves(file: Path, n_components: int) -> tuple[ComponentHalves, ...]:
+def _halves(file: Path, n_components: int) -> tuple[Reproducibility, ...]:
     """Read the table of random halves."""
-    columns = read_columns(file)
-    needed, counts = ("rank", "dice", "verdict"), ("n_found", "n_splits")
-    if not set(needed) <= set(columns) or len(columns["rank"]) != n_components:
-        raise ResultsError(f"{file}: must have the columns {', '.join(needed)} and one row per component")
-    rank, dice = (_numbers(columns[name], file).tolist() for name in needed[:2])
-    if any(map(math.isnan, rank)):
-        raise ResultsError(f"{file}: some rank is missing")
-    unknown = n_components * ["n/a"]  # folders of earlier versions have no counts
-    found, splits = (_numbers(columns.get(name, unknown), file).tolist() for name in counts)
-    rows = zip(map(int, rank), dice, columns["verdict"], map(_count, found), map(_count, splits), strict=True)
-    return tuple(ComponentHalves(*row) for row in rows)
+    return read_records(file, Reproducibility, component=range(n_components))
 
 
 def _component_count(file: Path) -> ComponentCount:
     """Read the shares of variance by which the number of components was chosen."""
-    columns, names = read_columns(file), ("share", "limit", "n_independent")
-    if not set(names) <= set(columns):
-        raise ResultsError(f"{file}: must have the columns {', '.join(names)}")
-    return ComponentCount(*(_numbers(columns[name], file) for name in names))
-
-
-def _count(value: float) -> int | None:
-    return None if math.isnan(value) else int(value)
+    return ComponentCount(*read_numbers(file, ["share", "limit", "n_independent"]))
 
 
 def _quality(file: Path) -> tuple[ImageQuality, ...]:
     """Read the table of image quality."""
-    columns = read_columns(file)
-    numbers = ("share_missing", "share_zero", "distance", "correlation")
-    missing = [name for name in ("input", *numbers, "outlier", "why") if name not in columns]
-    if missing:
-        raise ResultsError(f"{file}: has no column {missing[0]}")
-    rows = zip(
-        columns["input"],
-        *(_numbers(columns[name], file).tolist() for name in numbers),
-        (cell == "true" for cell in columns["outlier"]),
-        ("" if cell == "n/a" else cell for cell in columns["why"]),
-        strict=True,
-    )
-    return tuple(ImageQuality(*row) for row in rows)
+    return read_records(file, ImageQuality, name=read_columns(file, ["input"])["input"])
 
 
-def read_regions(file: Path, structure: Structure, components: FloatArray) -> tuple[Region, ...]:
+def _regions(file: Path, structure: Structure, components: FloatArray) -> tuple[Region, ...]:
     """Read the table of regions; their features are those of the model."""
-    names = ("n_features", "sign", "share", "selection_frequency", "found")
-    columns = read_columns(file)
-    if not set(names) <= set(columns):
-        raise ResultsError(f"{file}: must have the columns {', '.join(names)}")
-    sizes, signs, *others = (_numbers(columns[name], file).tolist() for name in names)
-    regions = [
-        (k, features)
-        for k, row in enumerate(threshold_loadings(components))
-        for features in connected_regions(structure, row)
-    ]
-    if [len(features) for _, features in regions] != sizes:
+    found = [connected_regions(structure, loading) for loading in threshold_loadings(components)]
+    features = [region for regions in found for region in regions]
+    if [region.size for region in features] != read_numbers(file, ["n_features"])[0].tolist():
         raise ResultsError(f"{file}: its regions are not those of this model")
-    rows = zip(regions, map(int, signs), *others, strict=True)
-    return tuple(Region(*region, *values) for region, *values in rows)
-
-
-def _text(file: Path) -> str:
-    """Read a text file of the results."""
-    return read_text(file, "result of spca-tv", ResultsError)
-
-
-def _numbers(cells: list[str], file: Path) -> FloatArray:
-    """Return cells as numbers; NaN where a cell is empty or ``n/a``."""
-    try:
-        numbers = np.array([float(cell) if cell not in ("", "n/a") else np.nan for cell in cells])
-    except ValueError as error:
-        raise ResultsError(f"{file}: {error}") from error
-    if np.isinf(numbers).any():
-        raise ResultsError(f"{file}: {cells[int(np.argmax(np.isinf(numbers)))]} is not a finite number")
-    return numbers
+    numbers = [k for k, regions in enumerate(found) for _ in regions]
+    return read_records(file, Region, component=numbers, features=features)
 
 
 def numeric(values: Any) -> FloatArray | None:
