@@ -36,7 +36,8 @@ from spcatv.report.time_courses import time_courses
 if TYPE_CHECKING:
     import jinja2
 
-SCRIPTS = ("data.js", "tabs.js", "copy.js", "volume.js", "surface.js", "flat.js", "main.js")
+VIEWER_SCRIPTS = ("data.js", "volume.js", "surface.js", "flat.js", "viewers.js", "copy.js")
+SCRIPTS = (*VIEWER_SCRIPTS, "tabs.js", "main.js")
 # how the script describes a value, as a percentage or as a number
 LAYERS = {
     "frequency": "selected in {percent} of the resampled fits",
@@ -270,8 +271,8 @@ def _legend(name: str) -> str:
 
 
 @cache
-def _template() -> jinja2.Template:
-    """Compile the template of the page once."""
+def _template(name: str) -> jinja2.Template:
+    """Compile the template of a page once."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -281,23 +282,32 @@ def _template() -> jinja2.Template:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    return environment.get_template("report.html.j2")
+    return environment.get_template(name)
 
 
-def render(page: Any, data: dict[str, Any]) -> str:
-    """Render the page; strings are escaped, and the policy admits the page's own script only."""
+def render(
+    page: Any,
+    data: dict[str, Any],
+    *,
+    template: str = "report.html.j2",
+    scripts: Sequence[str] = SCRIPTS,
+    styles: Sequence[str] = ("report.css",),
+) -> str:
+    """Render a page; strings are escaped, and the policy admits the page's own script only."""
     import jinja2
     from markupsafe import Markup
 
     folder = resources.files("spcatv.report") / "assets"
-    style = (folder / "report.css").read_text(encoding="utf-8")
-    code = "\n".join((folder / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    style, code = (
+        "\n".join((folder / name).read_text(encoding="utf-8") for name in names)
+        for names in (styles, scripts)
+    )
     script = f'(() => {{\n"use strict";\n{code}}})();\n'
     policy = (
         f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(script)}; "
         "base-uri 'none'; form-action 'none'"
     )
-    return _template().render(
+    return _template(template).render(
         page=page,
         policy=policy,
         version=__version__,

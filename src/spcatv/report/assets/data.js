@@ -13,9 +13,10 @@ async function unpackSteps(text) {
   return values;
 }
 
-// A map is {step, values}: the value of feature j is step * values[j].
+// A map is {step, values}: the value of feature j is step * values[j]. Values are int16, or int8 if it says so.
 async function unpackMap(map) {
-  return { step: map.step, values: new Int16Array(await unpackBytes(map.values)) };
+  const bytes = await unpackBytes(map.values);
+  return { step: map.step, values: map.bits === 8 ? new Int8Array(bytes) : new Int16Array(bytes) };
 }
 
 function formatNumber(value, digits = 3) {

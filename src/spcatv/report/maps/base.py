@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.colors import Normalize
     from matplotlib.figure import Figure
 
-FINEST = 32767  # the largest int16
 # inches
 PANEL_WIDTH = 2.3
 IMAGE_WIDTH = 4.4
@@ -131,14 +130,15 @@ def packed_steps(array: Array) -> str:
     return packed(np.diff(values, prepend=np.int32(0)).astype(np.int32))
 
 
-def packed_map(values: npt.ArrayLike) -> dict[str, Any]:
-    """Pack a map as 16-bit multiples of a step; zeros stay zero, and nothing else becomes zero.
+def packed_map(values: npt.ArrayLike, bits: int = 16) -> dict[str, Any]:
+    """Pack a map as 16-bit or 8-bit multiples of a step; zeros stay zero, and nothing else becomes zero.
 
     Values above half a step are off by at most half a step.
     """
+    kind = np.dtype(f"i{bits // 8}")
     exact = np.asarray(values, dtype=np.float64)
     largest = float(np.abs(exact).max(initial=0.0))
-    step = largest / FINEST if largest > 0 else 1.0
+    step = largest / np.iinfo(kind).max if largest > 0 else 1.0
     whole = np.round(exact / step)
     whole = np.where((whole == 0) & (exact != 0), np.sign(exact), whole)
-    return {"step": step, "values": packed(whole.astype(np.int16))}
+    return {"step": step, "bits": bits, "values": packed(whole.astype(kind))}
