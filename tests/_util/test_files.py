@@ -5,11 +5,10 @@ import os
 import stat
 import subprocess
 import sys
-import tracemalloc
 
 import pytest
 
-from spcatv._util.files import atomic_folder, locked, read_bytes, replacing
+from spcatv._util.files import atomic_folder, locked, replacing
 from spcatv.model import ModelError
 from spcatv.model.checkpoint import CheckpointError, checkpointing
 from spcatv.results import ResultsError, claimed_folder
@@ -66,17 +65,6 @@ def test_errors_name_the_file_and_not_the_one_beside_it(tmp_path):
     with pytest.raises(OSError, match=r"Input/output error: '.*/scores\.tsv'"):
         fail()
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_small_file_costs_little_memory(tmp_path):
-    """Its largest allowed size is not what is allocated."""
-    (tmp_path / "small").write_bytes(b"text")
-    tracemalloc.start()
-    try:
-        assert read_bytes(tmp_path / "small", 2**28) == b"text"
-        assert tracemalloc.get_traced_memory()[1] < 2**22
-    finally:
-        tracemalloc.stop()
 
 
 def test_a_lock_is_held_once_and_leaves_nothing(tmp_path):

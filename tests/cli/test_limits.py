@@ -33,15 +33,9 @@ def test_a_spreadsheet_is_to_be_saved_as_csv(tmp_path):
         read_table(tmp_path / "people.xlsx")
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [("images = " + "[" * 5000, "is not valid TOML"), ("#" * 2**20 + "\n", "too large")],
-    ids=["nested", "large"],
-)
-def test_configurations(tmp_path, monkeypatch, text, words):
-    monkeypatch.setattr("spcatv.cli.config.LARGEST_CONFIG", 2**20)
-    (tmp_path / "c.toml").write_text(text)
-    with pytest.raises(InputError, match=rf"c\.toml.*{words}"):
+def test_a_configuration_nested_too_deeply(tmp_path):
+    (tmp_path / "c.toml").write_text("images = " + "[" * 5000)
+    with pytest.raises(InputError, match=r"c\.toml.*is not valid TOML"):
         read_config(tmp_path / "c.toml", build_parser().commands["fit"].options, "fit")
 
 
@@ -58,19 +52,9 @@ def test_tables(tmp_path, monkeypatch):
     assert table(tmp_path, "1", "\uff11\uff12").values("age", [0, 1]) == ["1", "\uff11\uff12"]
     with pytest.raises(TableError, match=r"t\.tsv: the value of age in row 2 is 1e\+308"):
         table(tmp_path, "1", "1e308").values("age", [0, 1])
-    monkeypatch.setattr("spcatv._util.tables.LARGEST_TABLE", 100)
-    with pytest.raises(TableError, match=r"t\.tsv is too large"):
+    monkeypatch.setattr("spcatv._util.files.LARGEST_TEXT", 100)
+    with pytest.raises(TableError, match=r"t\.tsv \(more than 100 bytes"):
         table(tmp_path, *range(100))
-
-
-def test_arrays_of_text(tmp_path, monkeypatch):
-    (tmp_path / "a.csv").write_text("1,2\n3,4\n")
-    assert load_array(tmp_path / "a.csv").shape == (2, 2)
-    monkeypatch.setattr("spcatv.cli.arrays.LARGEST_TEXT", 7)
-    with pytest.raises(
-        InputError, match=r"a\.csv has more than 7 bytes of text; write such an array as \.npy"
-    ):
-        load_array(tmp_path / "a.csv")
 
 
 def test_an_npz_file_that_declares_more_than_it_holds(tmp_path):
@@ -79,7 +63,7 @@ def test_an_npz_file_that_declares_more_than_it_holds(tmp_path):
     np.lib.format.write_array_header_1_0(header, shape)
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
         archive.writestr("X.npy", header.getvalue() + bytes(80))
-    with pytest.raises(InputError, match=r"a\.npz.*declares the shape \(1000000, 100000\)"):
+    with pytest.raises(InputError, match=r"cannot read .*a\.npz as an array"):
         load_array(tmp_path / "a.npz")
 
 

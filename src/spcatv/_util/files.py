@@ -15,10 +15,8 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-# Largest factor by which deflate compresses.
-MOST_COMPRESSED = 1032
-# Bytes that are read at a time: reading N bytes allocates N bytes, however short the file is.
-BLOCK = 2**20
+# Bytes of a text file, such as a table; a larger one was probably named by mistake.
+LARGEST_TEXT = 2**28
 # End of the name of a folder that is being written.
 PARTIAL = "spca-tv-partial"
 # End of the name of the folder that it replaces, between two renames.
@@ -31,18 +29,15 @@ def file_state(path: Path) -> tuple[int, int, int]:
     return found.st_size, found.st_mtime_ns, found.st_ino
 
 
-def open_regular(path: str | os.PathLike[str], largest: int | None = None) -> io.BufferedReader:
-    """Open a regular file of at most `largest` bytes for reading; anything else is an OSError.
+def open_regular(path: str | os.PathLike[str]) -> io.BufferedReader:
+    """Open a regular file for reading; anything else is an OSError.
 
     Open every file of a user with this function: opening a pipe may block, and a device may have no end.
     """
     file = open(path, "rb", opener=_without_blocking)  # noqa: SIM115 (the caller closes it)
-    about = os.fstat(file.fileno())
-    if stat.S_ISREG(about.st_mode) and (largest is None or about.st_size <= largest):
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         return file
     file.close()
-    if stat.S_ISREG(about.st_mode):
-        raise _too_large(path, largest)
     raise OSError(errno.EINVAL, "not a regular file, but a pipe, a device or a socket", os.fspath(path))
 
 
@@ -50,28 +45,19 @@ def _without_blocking(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
-def _too_large(path: str | os.PathLike[str], largest: int | None) -> OSError:
-    return OSError(errno.EFBIG, f"more than {largest:,} bytes", os.fspath(path))
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """Return the content of a regular file of at most `LARGEST_TEXT` bytes; anything else is an OSError."""
+    with open_regular(path) as file:
+        if os.fstat(file.fileno()).st_size > LARGEST_TEXT:
+            raise OSError(errno.EFBIG, f"more than {LARGEST_TEXT:,} bytes", os.fspath(path))
+        return file.read()
 
 
-def read_bytes(path: str | os.PathLike[str], largest: int) -> bytes:
-    """Return the content of a file, with the errors of `open_regular`."""
-    with open_regular(path, largest) as file:
-        content = bytearray()
-        while len(content) <= largest and (block := file.read(BLOCK)):
-            content += block
-    if len(content) > largest:  # a file of /proc has more content than its size
-        raise _too_large(path, largest)
-    return bytes(content)
-
-
-def read_text(file: Path, what: str, error: type[Exception], *, largest: int = 2**28) -> str:
-    """Return the text of a UTF-8 file of at most `largest` bytes; `what` names the kind of file in errors."""
+def read_text(file: Path, what: str, error: type[Exception]) -> str:
+    """Return the text of a UTF-8 file; `what` names the kind of file in errors."""
     try:
-        return read_bytes(file, largest).decode("utf-8-sig")
+        return read_bytes(file).decode("utf-8-sig")
     except OSError as failure:
-        if failure.errno == errno.EFBIG:
-            raise error(f"{file} is too large for a {what}: {failure.strerror}") from failure
         raise error(f"cannot read the {what} {file} ({failure.strerror})") from failure
     except UnicodeDecodeError as failure:
         raise error(f"{file} is not a {what}: it is not a text file in UTF-8; save it as one") from failure

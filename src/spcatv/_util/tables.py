@@ -14,8 +14,6 @@ from spcatv._util.files import read_text
 
 TABLE_SUFFIXES = (".tsv", ".csv")
 SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
-# Bytes of a table; a larger file is probably not a table.
-LARGEST_TABLE = 2**28
 # Magnitude of a number in a table: the square of a larger one may overflow.
 LARGEST_NUMBER = 1e150
 # Separators of columns; the header decides. A .tsv file has the first, a .csv file the second.
@@ -107,7 +105,7 @@ def read_table(file: Path) -> Table:
     """Read a table with a header; cells are stripped and stay strings."""
     if file.suffix.lower() in SPREADSHEETS:
         raise TableError(f"{file} is a spreadsheet; save it as CSV, and name the .csv file")
-    text = read_text(file, "table", TableError, largest=LARGEST_TABLE)
+    text = read_text(file, "table", TableError)
     delimiter = _delimiter(text, "," if file.suffix.lower() == ".csv" else "\t")
     try:
         lines = [

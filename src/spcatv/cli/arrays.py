@@ -22,7 +22,7 @@ from spcatv.data import checked_memory_limit, row_blocks
 from spcatv.data.memory import Budget, bytes_text
 from spcatv.estimator import SPCATV
 from spcatv.model import SavedModel, file_sha256
-from spcatv.model.arrays import read_npz
+from spcatv.model.arrays import opened_npz
 from spcatv.results.layout import COMPONENT_MAPS, MODEL
 from spcatv.results.read import restore_model
 from spcatv.results.tables import write_json
@@ -34,8 +34,6 @@ TEXT_DELIMITERS = {".csv": ",", ".tsv": "\t"}
 BLOCK_ENTRIES = 1 << 22
 # Largest magnitude whose squares float64 has room for, with some to spare for sums of them.
 LARGEST = 1e145
-# Bytes of an array that is written out as text.
-LARGEST_TEXT = 2**31
 ARRAY_SUFFIXES = (".npy", ".npz", *TEXT_DELIMITERS)
 # samples are compared with each other if they and their bytes are not more than this
 MOST_COMPARED = 20_000
@@ -189,17 +187,14 @@ def load_array(file: Path) -> Array:
 
 
 def _only_array(file: Path) -> Array:
-    def chosen(names: list[str]) -> list[str]:
+    with opened_npz(file) as archive:
+        names = archive.files
         if len(names) != 1 and "X" not in names:
             raise InputError(f"{file} holds {len(names)} arrays ({', '.join(names)}); keep one, or call it X")
-        return names if len(names) == 1 else ["X"]
-
-    return next(iter(read_npz(file, chosen).values()))
+        return np.asarray(archive[names[0] if len(names) == 1 else "X"])
 
 
 def _text_array(file: Path, delimiter: str) -> FloatArray:
-    if file.stat().st_size > LARGEST_TEXT:
-        raise InputError(f"{file} has more than {LARGEST_TEXT:,} bytes of text; write such an array as .npy")
     with io.TextIOWrapper(open_regular(file), encoding="utf-8-sig") as lines:
         first = lines.readline().strip().split(delimiter)
     try:

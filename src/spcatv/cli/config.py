@@ -26,8 +26,6 @@ Options = argparse.Namespace
 OptionTable = Mapping[str, Option]
 # where samples may come from; one of them is given
 INPUTS = ("images", "array", "bids")
-# bytes of a configuration; a larger file is something else
-LARGEST_CONFIG = 2**22
 
 
 def flag(name: str) -> str:
@@ -97,7 +95,7 @@ def _one_way(given: Mapping[str, Any], configured: Mapping[str, Any], table: Opt
 
 def read_config(file: Path, table: OptionTable, command: str) -> dict[str, Any]:
     """Read and check a TOML file with options of a command; an InputError names the file and the key."""
-    text = read_text(file, "configuration", InputError, largest=LARGEST_CONFIG)
+    text = read_text(file, "configuration", InputError)
     try:
         written = tomllib.loads(text.replace("\r\n", "\n"))
     except (ValueError, RecursionError) as error:

@@ -15,7 +15,7 @@ from nibabel.filebasedimages import ImageFileError
 from nibabel.fileholders import FileHolder
 from nibabel.openers import ImageOpener
 
-from spcatv._util.files import MOST_COMPRESSED, open_regular
+from spcatv._util.files import open_regular
 from spcatv._util.threads import in_order
 
 T = TypeVar("T")
@@ -32,6 +32,8 @@ COMPRESSED = (*GZIPPED, ".bz2", ".zst")
 GIFTI_NAMES = (".gii", ".gii.gz")
 # files of one image, which nibabel reads together
 PAIRED = (".img", ".hdr", ".mat")
+# Largest factor by which deflate compresses.
+MOST_COMPRESSED = 1032
 # bytes that are decompressed at a time behind the values of an image
 TAIL_BLOCK = 2**20
 # first bytes of FreeSurfer's curv files

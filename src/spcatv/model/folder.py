@@ -137,7 +137,7 @@ def read_model(folder: str | os.PathLike[str], *, kind: str | None = None) -> Sa
 
     The schema version, the SHA-256 of every file, and the types and values of the arrays are checked. A
     ModelError of one line says what is wrong, also if the model is not of the wanted `kind`. Nothing in the
-    folder is ever executed, and nothing larger than its files is allocated.
+    folder is ever executed.
 
     Parameters
     ----------

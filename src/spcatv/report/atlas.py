@@ -23,8 +23,6 @@ from spcatv.report.regions import Part
 SMALLEST_SHARE = 0.1
 # Probability that the most probable region of a 4-D atlas needs at a voxel.
 LEAST_PROBABILITY = 0.25
-# Bytes of a file of names.
-LARGEST_NAMES = 2**26
 NUMBER_COLUMNS = ("index", "label", "value", "id", "number")
 NAME_COLUMNS = ("name", "region", "roi", "structure", "abbreviation")
 # Differences between the images of one FSL atlas: kind, threshold and voxel size.
@@ -178,7 +176,7 @@ def read_names(file: Path) -> dict[int, str]:
         return _read_xml(file)[0]
     if suffix in (".tsv", ".csv"):
         return _numbered(_table_pairs(file), file)
-    text = read_text(file, "table of labels", ReportError, largest=LARGEST_NAMES)
+    text = read_text(file, "table of labels", ReportError)
     lines = [line.split(maxsplit=2) for line in text.splitlines() if not line.lstrip().startswith("#")]
     return _numbered([(line[0], line[1] if len(line) > 1 else "") for line in lines if line], file)
 
@@ -212,7 +210,7 @@ def _read_xml(file: Path) -> tuple[dict[int, str], set[str]]:
     FSL numbers the labels of probabilistic atlases from 0, but the voxels of their images from 1.
     """
     try:
-        root = ElementTree.fromstring(read_bytes(file, LARGEST_NAMES))
+        root = ElementTree.fromstring(read_bytes(file))
     except (OSError, ElementTree.ParseError) as error:
         raise ReportError(f"{file}: cannot be read as an XML list of labels ({error})") from error
     shift = int((root.findtext(".//header/type") or "").strip().lower().startswith("prob"))

@@ -22,7 +22,7 @@ from spcatv.estimator import SPCATV
 from spcatv.estimator._persistence import restore_estimator
 from spcatv.metrics import threshold_loadings
 from spcatv.model import ModelError, SavedModel, checked, read_model
-from spcatv.model.arrays import BROKEN_NPZ, read_npz
+from spcatv.model.arrays import opened_npz
 from spcatv.results import layout as files
 from spcatv.results.layout import ResultsError, model_folder, results_folder
 from spcatv.results.tables import (
@@ -202,14 +202,16 @@ def _selection(file: Path) -> Selection:
 def _stability(file: Path, structure: Structure, components: FloatArray) -> Bootstrap:
     """Read the stability arrays of a model, and the table of regions beside them if it is there."""
     n_components, n_features = components.shape
+    names = STABILITY_MAPS + STABILITY_INDICES
     try:
-        found = read_npz(file)
-        arrays = {name: found[name].astype(np.float64) for name in STABILITY_MAPS + STABILITY_INDICES}
+        with opened_npz(file) as found:
+            arrays = {name: found[name].astype(np.float64) for name in names}
         for name, array in arrays.items():
             array.shape = (n_components, n_features) if name in STABILITY_MAPS else (-1, n_components)
-    except BROKEN_NPZ as error:
-        names = ", ".join(STABILITY_MAPS + STABILITY_INDICES)
-        raise ResultsError(f"{file}: must hold the arrays {names} of this model ({error})") from error
+    except (OSError, ValueError) as error:
+        raise ResultsError(
+            f"{file}: must hold the arrays {', '.join(names)} of this model ({error})"
+        ) from error
     regions = _if_there(_regions, file.parent / files.REGIONS, structure, components) or ()
     return Bootstrap(components, **arrays, regions=regions, failures=())
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
@@ -214,14 +215,15 @@ def read_numbers(file: Path, names: Sequence[str], *, missing: bool = True) -> l
     return [_numbers(file, name, columns[name], missing=missing) for name in names]
 
 
-def _numbers(file: Path, name: str, cells: Sequence[str], *, missing: bool = True) -> FloatArray:
+def _numbers(file: Path, name: str, cells: Sequence[str], *, missing: bool) -> FloatArray:
     try:
-        numbers = np.array([np.nan if cell == "n/a" else float(cell) for cell in cells])
+        numbers = [math.nan if cell == "n/a" else float(cell) for cell in cells]
     except ValueError as error:
-        raise ResultsError(f"{file}: {name} holds a value that is no number: {error}") from error
-    if np.isinf(numbers).any() or not (missing or np.isfinite(numbers).all()):
-        raise ResultsError(f"{file}: some {name} is missing or not a finite number")
-    return numbers
+        raise ResultsError(f"{file}: {error}, in the column {name}") from error
+    for cell, number in zip(cells, numbers, strict=True):
+        if not math.isfinite(number) and not (missing and math.isnan(number)):
+            raise ResultsError(f"{file}: {cell} is not a finite number, in the column {name}")
+    return np.array(numbers)
 
 
 def read_records(file: Path, kind: type[T], **known: Sequence[Any]) -> tuple[T, ...]:
