@@ -106,7 +106,7 @@ test-kills: $(VENV)/.installed-dev  ## kill `spca-tv select` at random moments, 
 study: $(VENV)/.installed-bench  ## repeat the real-data study of docs/study: fits, tables, pictures; an hour, resumable (STUDY_ARGS=--no-fits)
 	nice -n 5 $(PY) -m benchmarks.study $(STUDY_ARGS)
 
-reproduce: $(VENV)/.installed-bench  ## reproduce the paper's Table I, resumable (REPRODUCE_ARGS=real: on real data)
+reproduce: $(VENV)/.installed-bench  ## reproduce the paper's Table I, resumable (REPRODUCE_ARGS=--quick: tiny data)
 	$(PY) -m benchmarks.reproduce $(REPRODUCE_ARGS)
 
 clean:  ## remove everything that the targets made, except .venv

@@ -196,7 +196,7 @@ def test_the_description_on_pypi_has_no_relative_link(description, project):
     assert {"version", "readme"} == set(project["dynamic"])
     target = r"""(\]\(|^\[.*\]:\s*|(src|href)\s*=\s*["']?)(?!https?://)"""
     assert not re.search(target, description, re.MULTILINE)
-    assert "**Start here** (`docs/start.md`) leads through" in description
+    assert "**Start here** (`docs/start.md`)" in description
     assert "see LICENSE." in description
     assert "(https://doi.org/" in description
     assert "simulated images, three hidden" not in description  # the caption of a picture that is not there

@@ -1,4 +1,4 @@
-"""Reproduce the paper's studies: ``python -m benchmarks.reproduce [simulation | real]``.
+"""Reproduce the paper's simulation: ``python -m benchmarks.reproduce``.
 
 Every fit is stored at once: a run that was stopped continues where it was.
 """
@@ -13,7 +13,14 @@ from pathlib import Path
 
 from benchmarks.report import write
 from benchmarks.reproduce.methods import SIMULATION_METHODS
-from benchmarks.reproduce.simulation import Size, run_simulation, table_of_tests, table_one
+from benchmarks.reproduce.simulation import (
+    Size,
+    draw_loadings,
+    run_simulation,
+    table_of_tests,
+    table_one,
+    typical_data_set,
+)
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "reproduce"
 QUICK = Size(n_sets=3, n_samples=60, side=28)
@@ -23,14 +30,12 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.reproduce", description=__doc__)
     keys = [method.key for method in SIMULATION_METHODS]
-    parser.add_argument("study", nargs="?", choices=("simulation", "real"), default="simulation")
     parser.add_argument("--n-sets", type=int, default=None, help="data sets of the simulation (50; quick: 3)")
     parser.add_argument("--first-seed", type=int, default=0, help="seed of the first data set (0)")
     parser.add_argument(
         "--without", action="append", choices=keys, default=[], metavar="METHOD",
         help=f"leave a method of the simulation out (repeatable): {', '.join(keys)}",
     )  # fmt: skip
-    parser.add_argument("--data", action="append", default=None, help="real data set (repeatable; all)")
     parser.add_argument("--jobs", type=int, default=2, help="processes, of one thread each (2)")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to try the code itself")
     parser.add_argument("--output", type=Path, default=None, help="folder for the results")
@@ -47,24 +52,10 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run one study and write its report."""
+    """Run the missing fits, and write the report and a picture."""
     options = parse(arguments)
     options.output.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
-    if options.study == "simulation":
-        report = _simulation(options)
-    else:
-        from benchmarks.reproduce.tables import real_report
-
-        report = real_report(options.output, options.data, jobs=options.jobs, quick=options.quick)
-    path = options.output / f"{options.study}.md"
-    write(path, report + "\n")
-    print(f"\n{report}\n\nWritten to {os.path.relpath(path)} after {time.perf_counter() - started:.0f} s.")
-
-
-def _simulation(options: argparse.Namespace) -> str:
-    from benchmarks.reproduce.simulation import draw_loadings, typical_data_set
-
     size = replace(QUICK if options.quick else Size(), first_seed=options.first_seed)
     if options.n_sets is not None:
         size = replace(size, n_sets=options.n_sets)
@@ -74,7 +65,7 @@ def _simulation(options: argparse.Namespace) -> str:
     assert shown is not None
     seed = size.seeds[typical_data_set(shown)]
     picture = draw_loadings(options.output, methods, size, seed)
-    return "\n\n".join(
+    report = "\n\n".join(
         [
             "# Table I: the simulation",
             f"{size.n_sets} data sets (seeds from {size.first_seed} on) of {size.n_samples} images, half of "
@@ -87,6 +78,9 @@ def _simulation(options: argparse.Namespace) -> str:
             f"Loadings of data set {seed}, the median one for {methods[-1].label}: {picture.name}.",
         ]
     )
+    path = options.output / "simulation.md"
+    write(path, report + "\n")
+    print(f"\n{report}\n\nWritten to {os.path.relpath(path)} after {time.perf_counter() - started:.0f} s.")
 
 
 if __name__ == "__main__":

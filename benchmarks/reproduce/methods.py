@@ -189,8 +189,6 @@ SIMULATION_METHODS: tuple[Method, ...] = (
 )
 
 
-# Other packages are compared at this share of zeros alone: to find their strength takes many fits.
-PEER_SHARE = 0.7
 # How close the share of zeros must come to the target, and how many fits this may take.
 ZEROS_TOL = 0.01
 MOST_FITS = 14
@@ -353,15 +351,6 @@ def rotated_at(zeros: float) -> Method:
     return Method("rotated-cut", label, {"zeros": zeros}, cut_to_zeros(fit_rotated))
 
 
-def default_method() -> Method:
-    """Return SPCA-TV with its defaults."""
-    from spcatv import SPCATV
-
-    defaults = SPCATV().get_params()
-    setting = {name: defaults[name] for name in ("alpha", "sparsity", "smoothness", "method")}
-    return Method("spca-tv-default", "SPCA-TV, defaults", setting, fit_spcatv)
-
-
 def all_methods(zeros: float) -> tuple[Method, ...]:
     """Every method that can have a share of zeros; SPCA-TV comes last."""
     sparse_pca = {"zeros": zeros, "center": True, "mini_batch": True, "method": "cd"}
@@ -375,10 +364,3 @@ def all_methods(zeros: float) -> tuple[Method, ...]:
         Method("elastic-net", "ElasticNet PCA", elastic_net, fit_spcatv),
         spcatv_at(zeros),
     )
-
-
-def matched_methods(zeros: float) -> tuple[Method, ...]:
-    """Return the methods of ``benchmarks.reproduce real`` at a share of zeros; SPCA-TV comes last."""
-    peers = ("sparse-pca", "dictionary") if zeros == PEER_SHARE else ()
-    wanted = (*peers, "elastic-net", "spca-tv")
-    return tuple(method for method in all_methods(zeros) if method.key in wanted)

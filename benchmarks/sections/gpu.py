@@ -1,4 +1,4 @@
-"""A GPU beside the CPU: an iteration, fits judged on the CPU, data that stream, and a selection."""
+"""A GPU beside the CPU: an iteration, fits judged on the CPU, and a selection."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ import numpy as np
 from benchmarks.cases import Case, raw_vbm
 from benchmarks.data import ellipsoid_mask
 from benchmarks.options import N_COMPONENTS, SETTING, TOL, Options
-from benchmarks.peers import judge_fit, make_peer, make_spcatv, passes_of
-from benchmarks.sections.disk import SHARED_PASSES, write_cohort
+from benchmarks.peers import judge_fit, make_peer, make_spcatv
 from benchmarks.worker import Worker
 from spcatv import SPCATV
 from spcatv._util.devices import DeviceError, gpu_module
@@ -37,8 +36,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 # Voxels whose iteration is timed, and bytes per voxel that an iteration must move.
 ITERATED, BYTES = (64_959, 278_125, 1_857_733, 14_861_873), 37
-# Voxels and bytes of the data that stream.
-STREAMED, QUICK_STREAMED = (100_000, 8 * 10**9), (1_000, 10**6)
 
 
 def run(options: Options) -> Iterator[dict[str, Any]]:
@@ -52,7 +49,6 @@ def run(options: Options) -> Iterator[dict[str, Any]]:
         yield _iteration(cupy, n_voxels)
     for size in QUICK_SIZES if options.quick else SIZES:
         yield from _fits(cupy, *size, options)
-    yield _stream(cupy, *(QUICK_STREAMED if options.quick else STREAMED), options)
     if not options.quick:
         yield from _selection()
 
@@ -131,34 +127,6 @@ def _fits(cupy: Any, n_samples: int, n_voxels: int, options: Options) -> Iterato
     with Worker(make_peer, case, "PCA ARPACK", threads=os.cpu_count() or 1) as pca:
         yield {"what": f"{what}, ARPACK PCA, CPU, all threads", "seconds": pca.call()["seconds"]}
     case.path.unlink()
-
-
-def _stream(cupy: Any, n_voxels: int, size: int, options: Options) -> dict[str, Any]:
-    """Fit a memory map of twice what CuPy may take, beside plain passes to the GPU."""
-    path, mask = options.scratch / "stream.npy", ellipsoid_mask(n_voxels)
-    write_cohort(path, size, mask)
-    X = np.load(path, mmap_mode="r")
-    pool = cupy.get_default_memory_pool()
-    pool.free_all_blocks()
-    pool.set_limit(size=int(max(X.nbytes / 2, 10**9)))
-    try:
-        model = SPCATV(N_COMPONENTS, structure=mask, tol=TOL, device="cuda", alpha=0.1)
-        taken = _timed(cupy, model, X, 1)
-        n_passes = sum(passes_of(model)) + SHARED_PASSES
-        plain = n_passes * min(_plain_pass(cupy, X) for _ in range(2))
-    finally:
-        pool.set_limit(size=0)
-    return {"what": f"memory map of {X.nbytes / 1e9:.1f} GB", "seconds": taken, "share": plain / taken}
-
-
-def _plain_pass(cupy: Any, X: np.ndarray) -> float:
-    """Return the seconds to copy all samples to the GPU, block by block."""
-    height = max(1, (1 << 28) // (4 * X.shape[1]))
-    started = time.perf_counter()
-    for first in range(0, len(X), height):
-        cupy.asarray(np.ascontiguousarray(X[first : first + height]))
-    cupy.cuda.Device().synchronize()
-    return time.perf_counter() - started
 
 
 def _selection() -> Iterator[dict[str, Any]]:

@@ -1,10 +1,9 @@
-"""The reproduction of the paper's studies: it runs, goes on where it was, and its pieces are right."""
+"""The reproduction of the paper's simulation runs and resumes, and its parts are right."""
 
 import dataclasses
 
 import numpy as np
 import pytest
-from benchmarks.reproduce import nino, tables
 from benchmarks.reproduce.__main__ import main, parse
 from benchmarks.reproduce.comparison import Scores, compare, difference_text
 from benchmarks.reproduce.methods import (
@@ -14,10 +13,8 @@ from benchmarks.reproduce.methods import (
     alpha_for_zeros,
     fit_sparse_pca,
     fit_spcatv,
-    matched_methods,
 )
-from benchmarks.reproduce.real import SHARES, Study, store_of, study
-from benchmarks.reproduce.realdata import QUICK_DATA, Rows, folds, halves, n_regions
+from benchmarks.reproduce.realdata import Rows, folds, halves, n_regions
 from benchmarks.reproduce.simulation import Size, run_simulation, table_of_tests, table_one, typical_data_set
 from benchmarks.reproduce.store import Record, Store
 
@@ -195,91 +192,8 @@ def test_regions_are_connected_pieces():
     assert n_regions(np.zeros(36), grid((6, 6))) == 0
 
 
-def test_real_data_are_matched_in_sparsity(tmp_path, monkeypatch):
-    pytest.importorskip("nilearn")
-    for module in ("real", "tables"):
-        monkeypatch.setattr(f"benchmarks.reproduce.{module}.SHARES", SHARES[1:2])
-    for module in ("real", "realdata"):
-        monkeypatch.setattr(f"benchmarks.reproduce.{module}.N_FOLDS", 2)
-    monkeypatch.setattr("benchmarks.reproduce.realdata.N_SPLITS", 1)
-    monkeypatch.setattr(tables, "N_SUBSETS", 2 + 2)
-    report = tables.real_report(tmp_path, None, jobs=1, quick=True, say=_silent)
-    for text in (
-        "SPCA-TV against",
-        "DictLearning (nilearn)",
-        "At a glance",
-        "Every component at least half zero",
-    ):
-        assert text in report
-    data = QUICK_DATA["tiny"]()
-    store = store_of(tmp_path, "tiny", data)
-    monkeypatch.setattr(Store, "save", None)  # everything is there already
-    for method in matched_methods(SHARES[1]):
-        found = study(store, data, method)
-        assert len(found.folds) == 2
-        assert len(found.halves) == 2
-        for record in (found.whole, *found.folds, *found.halves):
-            assert len(record.values["sparsity"]) == 3
-            # total variation takes regions away whole, and the share jumps
-            slack = 0.12 if method.key == "spca-tv" else 0.04
-            assert np.mean(record.values["sparsity"]) == pytest.approx(SHARES[1], abs=slack), method.key
-    with pytest.raises(SystemExit, match="choose among"):
-        tables.real_report(tmp_path, ["moon"], jobs=1, quick=True, say=_silent)
-
-
-def test_halves_are_judged_by_what_both_show():
-    one, other, third = np.eye(3, 30)
-    method = matched_methods(0.5)[-1]
-    whole = Record(np.stack([one, other, third]), {})
-    flipped = np.stack([one, third, np.eye(30)[7], other, np.eye(30)[9]])
-    straight = np.stack([one, other, np.eye(30)[8], third, np.eye(30)[10]])
-    split = tables._split_halves(Study(method, whole, [], 2 * [Record(straight, {}), Record(flipped, {})]))
-    np.testing.assert_allclose(split.further_dice, 1)
-    assert split.reproducibility[0].verdict == "found again"
-    assert "one of several equals" in [record.verdict for record in split.reproducibility]
-
-
-def test_the_index_is_the_mean_over_its_box():
-    latitudes, longitudes = np.arange(-29.0, 30, 2), np.arange(124.0, 291, 2)
-    inside = (np.abs(latitudes)[:, None] <= 5) & (longitudes >= 190) & (longitudes <= 240)
-    maps = np.where(inside, 2.0, -7.0)[None].repeat(3, axis=0)
-    maps[1] *= 0.5
-    maps[2, inside] = np.where(np.arange(inside.sum()) % 2, np.nan, 4.0)
-    np.testing.assert_allclose(nino.nino_index(maps, latitudes, longitudes), [2.0, 1.0, 4.0])
-
-
-def test_months_of_the_events():
-    assert nino.month_number(1970, 1) == 0
-    assert nino.month_number(2003, 3) == 398
-    inside = nino.event_months(399)
-    assert inside[nino.month_number(1997, 12)]
-    assert not inside[nino.month_number(1999, 12)]
-    assert inside.sum() == 11 + 15 + 18 + 14 + 13
-
-
-def test_scores_have_the_sign_of_the_index():
-    rng = np.random.default_rng(3)
-    index = rng.standard_normal(30)
-    X = np.outer(index, [1.0, 0.0, 2.0])
-    for sign in (1, -1):
-        scores = nino.standardised_scores(sign * np.array([1.0, 0.0, 0.0]), X, index)
-        assert np.corrcoef(scores, index)[0, 1] == pytest.approx(1)
-
-
 @pytest.mark.parametrize("wrong", [["--n-sets", "1"], ["--jobs", "0"], ["--without", "pca"], ["moon"]])
 def test_wrong_options_are_refused(wrong, capsys):
     with pytest.raises(SystemExit, match="2"):
         parse(wrong)
     assert "error:" in capsys.readouterr().err
-
-
-@pytest.mark.realdata
-def test_the_index_of_the_real_data_peaks_in_known_winters():
-    from benchmarks.data import REAL_DATA, real
-
-    if not (REAL_DATA / "sst_grid.npz").exists():
-        pytest.skip(f"no {REAL_DATA / 'sst_grid.npz'}")
-    arrays = real("sst_grid.npz")
-    index = nino.nino_index(arrays["X"], arrays["lat"], arrays["lon"])
-    warmest = np.argsort(index)[::-1][:15]
-    assert nino.event_months(len(index))[warmest].all()
