@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from spcatv.report import plot_path, plot_trade
-from spcatv.report.selection import distinct, rule_sentence, selection_section, setting_value
+from spcatv.report.selection import chosen_by, distinct, selection_section, setting_value
 from spcatv.results import Selection
 
 
@@ -31,12 +31,13 @@ def test_errors_have_the_digits_that_tell_them_apart():
 
 def test_rules_are_explained():
     columns = {"mean_test_error": [1.0]}
-    assert "(at least 50\u00a0% zeros)" in rule_sentence(Selection(columns, 0, "paper", min_sparsity=0.5))
-    assert rule_sentence(Selection(columns, 0, "")) == ""
-    assert "most reproducible" in rule_sentence(Selection(columns, 0, "one_se"))
-    assert "lowest held-out error" in rule_sentence(Selection(columns, 0, "error"))
-    assert "the same places on every fold" in rule_sentence(Selection(columns, 0, "stability"))
-    assert rule_sentence(Selection(columns, 0, "mine")) == "The rule was “mine”."
+    assert "(at least 50\u00a0% zeros)" in chosen_by(Selection(columns, 0, "paper", min_sparsity=0.5))
+    assert chosen_by(Selection(columns, 0, "")) == ""
+    assert "most stable" in chosen_by(Selection(columns, 0, "one_se"))
+    assert "lowest held-out error" in chosen_by(Selection(columns, 0, "error"))
+    assert "the same places on every fold" in chosen_by(Selection(columns, 0, "stability"))
+    assert chosen_by(Selection(columns, 0, "mine")) == ""
+    assert "The rule was “mine”." in selection_section(Selection(PATH, 0, "mine")).text
 
 
 @pytest.mark.parametrize("known", ["mean_test_explained", "mean_sparsity"])
@@ -57,6 +58,13 @@ def test_settings_without_a_model_do_not_press_the_others_together(known):
     assert plot_path(columns, best_index=3).axes[0].get_ylim()[1] > 50
 
 
+PATH = {
+    "param_alpha": [0.1, 0.2],
+    "param_l1_ratio": [0.1] * 2,
+    "param_tv_ratio": [0.5] * 2,
+    "mean_test_error": [1.0, 2.0],
+    "mean_dice": [0.5, 0.6],
+}
 TARGETS = {
     "param_sparsity": [0.5, 0.9, 0.5, 0.9],
     "param_smoothness": [0.5, 0.5, 1.0, 1.0],
@@ -87,8 +95,6 @@ def test_error_against_stability():
 def test_the_section_says_why():
     section = selection_section(Selection(TARGETS, 2, "one_se", 5, reason="mean Dice index 0.90"))
     assert "chosen: sparsity 0.5, smoothness 1. Why: mean Dice index 0.90. The rule" in section.text
-    assert "against their held-out error" in section.chart.alt
+    assert "against their held-out error" in section.charts[0].alt
     # tables of a few columns, as earlier versions wrote them, have both over alpha
-    columns = {"param_alpha": [0.1, 0.2], "param_l1_ratio": [0.1] * 2, "param_tv_ratio": [0.5] * 2}
-    columns |= {"mean_test_error": [1.0, 2.0], "mean_dice": [0.5, 0.6]}
-    assert "settings. Chosen: alpha 0.1" in selection_section(Selection(columns, 0)).chart.alt
+    assert "settings. Chosen: alpha 0.1" in selection_section(Selection(PATH, 0)).charts[0].alt

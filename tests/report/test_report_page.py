@@ -129,7 +129,7 @@ def test_everything_that_lies_in_the_folder_is_shown(pages):
         "Words",
     ]
     assert "8 (chosen)" in html
-    assert "The rule “paper” takes the lowest held-out error" in html
+    assert "The rule “paper” takes the setting with the lowest held-out error" in html
     assert "Medians by group: control" in html
     assert "Correlation with age:" in html
 

@@ -12,10 +12,11 @@ from spcatv._util.types import FloatArray
 from spcatv.metrics import threshold_loadings
 from spcatv.report import formatting as fmt
 from spcatv.report.atlas import FeatureLabels
-from spcatv.report.content import Chart, Head, chart, heads
 from spcatv.report.figures import group_members, plot_convergence, plot_scores
 from spcatv.report.inputs import ReportInputs, is_joint
 from spcatv.report.regions import MIDLINE, Cluster, Part, cluster_table
+from spcatv.report.sections import Chart, Table, chart, table_of
+from spcatv.report.statistics import Relation
 from spcatv.stability import Bootstrap
 from spcatv.stability.halves import AGREEMENT, FOUND_AGAIN, ONE_OF_EQUALS
 
@@ -43,24 +44,6 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class RegionRow:
-    """Row of the table of regions, and the feature that its button shows."""
-
-    cells: tuple[str, ...]
-    feature: int
-
-
-@dataclass(frozen=True)
-class Regions:
-    """Table of regions, and a sentence about the regions that it leaves out."""
-
-    caption: str
-    columns: tuple[Head, ...]
-    rows: tuple[RegionRow, ...]
-    rest: str
-
-
-@dataclass(frozen=True)
 class ComponentPanel:
     """Content of the page about one component."""
 
@@ -71,17 +54,24 @@ class ComponentPanel:
     sentence: str
     remark: str
     alt: str
-    regions: Regions
+    regions: Table
+    rest: str  # about the regions that are not listed
     n_regions: int
     n_tiny: int
     peaks: tuple[int, ...]
     certificate: tuple[str, ...]
     convergence: Chart | str | None
     scores: Chart | None
+    relations: tuple[str, ...]  # what the scores go with
 
 
 def component_panel(
-    inputs: ReportInputs, k: int, parts: tuple[Part, ...], labels: FeatureLabels | None, noun: str
+    inputs: ReportInputs,
+    k: int,
+    parts: tuple[Part, ...],
+    labels: FeatureLabels | None,
+    noun: str,
+    tests: Sequence[Relation],
 ) -> ComponentPanel:
     """Collect what the page shows of component `k`, from 0."""
     model = inputs.model
@@ -91,19 +81,20 @@ def component_panel(
     found = None if stability is None else _region_frequency(stability, k)
     clusters = cluster_table(model.structure_, model.components_[k], parts, labels, frequency, found)
     heavy = tuple(cluster for cluster in clusters if cluster.share >= fmt.SMALLEST_REGION)
+    n_tiny = len(clusters) - len(heavy)
+    share = float(inputs.variance.own[k])
     return ComponentPanel(
         number=k + 1,
         what=_what(heavy, record.sparsity),
-        share=f"{fmt.percent(float(inputs.variance.own[k]))} of the variance",
+        share=f"{fmt.percent(share)} of the variance",
         verdict=verdict_of(inputs, k),
-        sentence=fmt.component_sentence(
-            record.sparsity, len(heavy), len(clusters) - len(heavy), noun, float(inputs.variance.own[k])
-        ),
+        sentence=fmt.component_sentence(record.sparsity, len(heavy), n_tiny, noun, share),
         remark=record.global_remark(k + 1),
         alt=_alternative_text(heavy),
-        regions=_regions(heavy, clusters, labels is not None),
+        regions=_regions(heavy[:MOST_REGIONS], len({cluster.part for cluster in clusters}) > 1, labels),
+        rest=_rest(clusters[len(heavy[:MOST_REGIONS]) :]),
         n_regions=len(heavy),
-        n_tiny=len(clusters) - len(heavy),
+        n_tiny=n_tiny,
         peaks=tuple(cluster.peak_feature for cluster in clusters[:MOST_REGIONS]),
         certificate=fmt.certificate(
             record,
@@ -114,6 +105,7 @@ def component_panel(
         ),
         convergence=_convergence(inputs, k),
         scores=_scores(inputs, k),
+        relations=tuple(test.sentences[k] for test in tests if test.sentences and test.sentences[k]),
     )
 
 
@@ -166,68 +158,53 @@ def _alternative_text(clusters: tuple[Cluster, ...]) -> str:
     )
 
 
-def _regions(heavy: tuple[Cluster, ...], clusters: tuple[Cluster, ...], with_labels: bool) -> Regions:
-    """List the heaviest regions in a table, and count the remaining ones in a sentence."""
-    in_brain = any(cluster.unit in UNITS_OF_BRAINS for cluster in clusters)
-    with_selected = any(cluster.selected is not None for cluster in heavy)
-    with_found = any(cluster.found is not None for cluster in heavy)
-    listed = heavy[:MOST_REGIONS]
-    columns = {"Region": [str(number) for number in range(1, len(listed) + 1)]}
-    if len({cluster.part for cluster in clusters}) > 1:
-        columns["Where"] = [cluster.part for cluster in listed]
-    title = "Peak (x, y, z in mm)" if in_brain else "Peak (index)"
-    columns["Peak" if any(cluster.place for cluster in listed) else title] = [
-        _place(cluster) for cluster in listed
-    ]
-    columns["Size"] = [fmt.quantity(cluster.size, cluster.unit) for cluster in listed]
-    columns["Mean loading"] = [fmt.number(cluster.mean_loading) for cluster in listed]
-    columns["Peak loading"] = [fmt.number(cluster.peak_loading) for cluster in listed]
-    columns["Weight"] = [fmt.percent(cluster.share, 2) for cluster in listed]
-    if with_selected:
-        columns["Selected in resamples"] = [_share(cluster.selected) for cluster in listed]
-    if with_found:
-        columns["Found again in"] = [_share(cluster.found) for cluster in listed]
-    if with_labels:
-        columns["At the peak"] = [cluster.label or "–" for cluster in listed]
-        columns["Made of"] = [_made_of(cluster) or "–" for cluster in listed]
-    left = clusters[len(listed) :]
-    rest = ""
-    if left:
-        weight = fmt.percent(sum(cluster.share for cluster in left), 2, least=1e-4)
-        rest = f"{fmt.count(len(left), 'more region')} with {weight} of the weight together, not listed."
-    rows = zip(zip(*columns.values(), strict=True), listed, strict=True)
-    return Regions(
-        caption=_regions_caption(with_selected, with_found),
-        columns=heads(*columns, text=("Where", "At the peak", "Made of")),
-        rows=tuple(RegionRow(cells, cluster.peak_feature) for cells, cluster in rows),
-        rest=rest,
-    )
-
-
-def _made_of(cluster: Cluster) -> str:
-    return ", ".join(f"{name} {fmt.percent(share, 2)}" for name, share in cluster.composition)
-
-
-def _share(value: float | None) -> str:
-    return "–" if value is None else fmt.percent(value, 2)
-
-
-def _regions_caption(with_selected: bool, with_found: bool) -> str:
-    text = (
+def _regions(listed: tuple[Cluster, ...], with_parts: bool, labels: FeatureLabels | None) -> Table:
+    """List regions in a table."""
+    caption = (
         "Connected regions of one sign, heaviest first. Size and mean count every loading that is not zero. "
         "Weight: share of the map's sum of squares."
     )
-    if with_selected:
-        text += (
+    columns = {"Region": [str(number) for number in range(1, len(listed) + 1)]}
+    if with_parts:
+        columns["Where"] = [cluster.part for cluster in listed]
+    in_brain = any(cluster.unit in UNITS_OF_BRAINS for cluster in listed)
+    named = any(cluster.place for cluster in listed)
+    peak = "Peak" if named else "Peak (x, y, z in mm)" if in_brain else "Peak (index)"
+    columns |= {
+        peak: [_place(cluster) for cluster in listed],
+        "Size": [fmt.quantity(cluster.size, cluster.unit) for cluster in listed],
+        "Mean loading": [fmt.number(cluster.mean_loading) for cluster in listed],
+        "Peak loading": [fmt.number(cluster.peak_loading) for cluster in listed],
+        "Weight": [fmt.percent(cluster.share, 2) for cluster in listed],
+    }
+    if any(cluster.selected is not None for cluster in listed):
+        columns["Selected in resamples"] = [fmt.percent(cluster.selected, 2) for cluster in listed]
+        caption += (
             " Selected in resamples: mean over the region without its weakest loadings, those that the map "
             "can lose and keep 99 % of its norm."
         )
-    if with_found:
-        text += (
+    if any(cluster.found is not None for cluster in listed):
+        columns["Found again in"] = [fmt.percent(cluster.found, 2) for cluster in listed]
+        caption += (
             " Found again in: resampled fits that select at least half of the region, cut in the same way, "
             "with its sign; its heaviest part, if that falls apart."
         )
-    return text
+    if labels is not None:
+        columns["At the peak"] = [cluster.label or "–" for cluster in listed]
+        columns["Made of"] = [
+            ", ".join(f"{name} {fmt.percent(share, 2)}" for name, share in cluster.composition) or "–"
+            for cluster in listed
+        ]
+    features = tuple(cluster.peak_feature for cluster in listed)
+    return table_of(caption, columns, text=("Where", "At the peak", "Made of"), features=features)
+
+
+def _rest(left: tuple[Cluster, ...]) -> str:
+    """Count the regions that are not listed; empty if there are none."""
+    if not left:
+        return ""
+    weight = fmt.percent(sum(cluster.share for cluster in left), 2, least=1e-4)
+    return f"{fmt.count(len(left), 'more region')} with {weight} of the weight together, not listed."
 
 
 def _convergence(inputs: ReportInputs, k: int) -> Chart | str | None:
@@ -359,15 +336,3 @@ def verdict_summary(verdicts: tuple[Verdict, ...]) -> str:
 
 def _components(numbers: list[int]) -> str:
     return f"{'Component' if len(numbers) == 1 else 'Components'} {fmt.ranges(numbers)}"
-
-
-def how_to_check(inputs: ReportInputs) -> str:
-    """Return the command or code that checks the stability of a model; empty if it was checked."""
-    if inputs.halves is not None or inputs.stability is not None:
-        return ""
-    if inputs.config is not None:
-        return inputs.repeat.replace(" --output", " --n-splits 10 --output")
-    return (
-        "from spcatv.stability import split_halves\n"
-        "generate_report(model, data=X, halves=split_halves(model, X))"
-    )

@@ -269,8 +269,7 @@ def plot_variance(variance: Variance) -> Figure:
     with figure_style():
         figure = new_figure(4.6, 3.2)
         axes = figure.subplots()
-        cumulative = np.cumsum(variance.own) if variance.cumulative is None else variance.cumulative
-        axes.plot(numbers, 100 * cumulative, **line_style(0), label="these components")
+        axes.plot(numbers, 100 * variance.together, **line_style(0), label="these components")
         if variance.ceiling is not None:
             style = {**line_style(1), "linestyle": "--"}
             axes.plot(numbers, 100 * variance.ceiling, **style, label="PCA, the ceiling")

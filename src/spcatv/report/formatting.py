@@ -23,12 +23,14 @@ SPACE = "\u00a0"  # no line break between a number and its unit
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def percent(share: float, digits: int = 3, *, least: float = SMALLEST_SHARE) -> str:
+def percent(share: float | None, digits: int = 3, *, least: float = SMALLEST_SHARE) -> str:
     """Write a share as a percentage with a few significant digits, such as "12.4 %" or "4.5 %".
 
     Below 10 % two digits are enough ("0.00052 %"), and a share below `least` is "less than" that. Shares that
-    are nearly 1 get the decimals that tell them from 1 ("99.97 %").
+    are nearly 1 get the decimals that tell them from 1 ("99.97 %"). None and NaN are a dash.
     """
+    if share is None or math.isnan(share):
+        return "–"
     value = 100 * float(share)
     if value in (0, 100):
         return f"{value:.0f}{SPACE}%"
@@ -64,7 +66,7 @@ def number(value: float, digits: int = 3) -> str:
     """Write a number with a few significant digits, without an exponent if that is readable."""
     value = float(value)
     if value == 0 or not math.isfinite(value):
-        return f"{value:g}"
+        return "–" if math.isnan(value) else f"{value:g}"
     if 1e-4 <= abs(value) < 1e6:
         decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
         return f"{value:,.{decimals}f}".replace("-", "−")
@@ -103,6 +105,16 @@ def count(n: int, noun: str) -> str:
     """Write a count with its noun: "1 region", "3 regions", "12,000 vertices"; `noun` is singular."""
     plurals = {"vertex": "vertices"}
     return f"{n:,} {noun if n == 1 else plurals.get(noun, noun + 's')}"
+
+
+def components(numbers: Sequence[int]) -> str:
+    """Name components: "Component 2", "Components 1, 3 and 4"."""
+    return f"Component{'' if len(numbers) == 1 else 's'} {ranges(numbers)}"
+
+
+def values(numbers: Any, digits: int = 4) -> str:
+    """Write one number, or one per component, with a few significant digits: "0.05, 0.3"."""
+    return ", ".join(f"{value:.{digits}g}" for value in np.atleast_1d(numbers))
 
 
 def ranges(numbers: Sequence[int]) -> str:

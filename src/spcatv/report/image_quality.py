@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from spcatv._util.naming import some_of
 from spcatv._util.quality import SCALE
 from spcatv._util.types import FloatArray
 from spcatv.report import formatting as fmt
-from spcatv.report.content import Chart, Table, chart, heads
 from spcatv.report.figures import LINE_COLOURS, figure_style, new_figure
 from spcatv.report.inputs import ReportInputs
 from spcatv.report.maps.base import View
@@ -26,6 +24,7 @@ from spcatv.report.maps.volume import (
     slice_of,
     whole_grid,
 )
+from spcatv.report.sections import Chart, Section, Table, chart, table_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,33 +47,24 @@ TINT = 0.2  # a mask that fills the box has no edge inside of it
 OF_BRAIN: dict[str, Any] = {"colors": LINE_COLOURS[4], "linewidths": 1.0, "linestyles": "dashed"}
 
 
-@dataclass(frozen=True)
-class Quality:
-    """Content of the section about the images."""
-
-    text: str
-    mask: Chart | None
-    table: Table | None
-    folded: bool  # whether the table is
-
-
-def quality_section(inputs: ReportInputs, views: Sequence[View]) -> Quality | None:
+def quality_section(inputs: ReportInputs, views: Sequence[View]) -> Section | None:
     """Create the section about the images; None for a model of an array."""
-    model = inputs.model
+    model, quality = inputs.model, inputs.quality
     if not hasattr(model, "mask_report_"):
         return None
     sentences = [f"{model.mask_report_[:1].upper()}{model.mask_report_[1:]}."]
     if model.n_dropped_:
         sentences.append(f"{model.n_dropped_:,} of these {model.space_.noun} were dropped.")
-    if inputs.quality:
-        sentences.append(_remarks(inputs.quality))
-    slices = [view for view in views if isinstance(view, VolumeView) and view.anatomical]
-    return Quality(
-        text=" ".join(sentences),
-        mask=_mask_chart(inputs, slices[0]) if slices else None,
-        table=_table(inputs.quality) if inputs.quality else None,
-        folded=len(inputs.quality) > LONG,
-    )
+    parts = [
+        Section(charts=(_mask_chart(inputs, view),))
+        for view in views
+        if isinstance(view, VolumeView) and view.anatomical
+    ]
+    if quality:
+        sentences.append(_remarks(quality))
+        summary = f"Quality of {fmt.count(len(quality), 'image')}"
+        parts.append(Section(table=_table(quality), summary=summary, is_open=len(quality) <= LONG))
+    return Section("Images and mask", " ".join(sentences), parts=tuple(parts), id="quality")
 
 
 def _remarks(quality: Sequence[Any]) -> str:
@@ -100,26 +90,22 @@ def _remarks(quality: Sequence[Any]) -> str:
 def _table(quality: Sequence[Any]) -> Table:
     """List the quality of every image, outliers and large distances first."""
     ordered = sorted(quality, key=lambda image: (not image.why, -image.distance))
-    rows = tuple(
-        (
-            fmt.file_names(image.name),
-            fmt.percent(image.share_missing),
-            fmt.percent(image.share_zero),
-            f"{image.distance:.2f}",
-            "n/a" if np.isnan(image.correlation) else f"{image.correlation:.2f}",
-            image.why or "-",
-        )
-        for image in ordered[:MOST_ROWS]
-    )
+    listed = ordered[:MOST_ROWS]
+    columns = {
+        "Image": [fmt.file_names(image.name) for image in listed],
+        "Missing": [fmt.percent(image.share_missing) for image in listed],
+        "Zeros": [fmt.percent(image.share_zero) for image in listed],
+        "Distance": [fmt.fixed(image.distance) for image in listed],
+        "Correlation": [fmt.fixed(image.correlation) for image in listed],
+        "Unusual": [image.why or "–" for image in listed],
+    }
     more = f" The first {MOST_ROWS:,} of {len(quality):,} are listed." if len(quality) > MOST_ROWS else ""
     caption = (
         "The images inside the mask. Missing: NaN or infinite. Distance: from the median image, where 1 is "
         "usual. Correlation: with the mean of the other images. Unusual: more than 4 robust standard "
         f"deviations from the median.{more}"
     )
-    columns = heads("Image", "Missing", "Zeros", "Distance", "Correlation", "Unusual", text=("Unusual",))
-    summary = f"Quality of {fmt.count(len(quality), 'image')}"
-    return Table(caption, columns, rows, id="quality-table", summary=summary, long=True)
+    return table_of(caption, columns, id="quality-table", text=("Unusual",), long=True)
 
 
 def _mask_chart(inputs: ReportInputs, view: VolumeView) -> Chart:

@@ -303,6 +303,11 @@ class Variance:
     # the most that any 1, ..., K components can explain: that of PCA, shape (K,)
     ceiling: FloatArray | None = None
 
+    @property
+    def together(self) -> FloatArray:
+        """Share that the first 1, ..., K components explain together."""
+        return np.cumsum(self.own) if self.cumulative is None else self.cumulative
+
 
 def is_joint(model: Any) -> bool:
     """Return whether all components were fitted at once, with uncorrelated scores."""

@@ -11,10 +11,11 @@ import numpy as np
 
 from spcatv._util.bids import group_noun, natural_groups
 from spcatv.report import formatting as fmt
+from spcatv.report.exchange import participants_of, runs_of
 from spcatv.report.inputs import ReportInputs, is_joint
-from spcatv.report.permutation import participants_of, runs_of
-from spcatv.report.relations import Relation
-from spcatv.report.selection import PARAMETERS, setting_value
+from spcatv.report.sections import Section
+from spcatv.report.selection import PARAMETERS, chosen_by, setting_value
+from spcatv.report.statistics import Relation
 
 REFERENCE = (
     "de Pierrefeu, A., Löfstedt, T., Hadj-Selem, F., Dubois, M., Jardri, R., Fovet, T., Ciuciu, P., Frouin, "
@@ -30,16 +31,19 @@ PACKAGES = {
     "nilearn": "nilearn",
     "nibabel": "nibabel",
 }
-RULES = {
-    "one_se": "the sparsest setting whose explained share of the held-out data was within one standard error "
-    "of the best one was chosen",
-    "error": "the setting with the lowest held-out reconstruction error was chosen",
-    "stability": "the setting whose supports agreed best between folds (Dice index, corrected for chance) "
-    "was chosen",
-    "paper": "the setting with the lowest held-out reconstruction error among those with sparse second and "
-    "third components was chosen",
-}
 PENALTIES = {"tv": "total variation", "graphnet": "squared differences of neighbours (GraphNet)"}
+
+
+def methods_section(inputs: ReportInputs, noun: str, relations: tuple[Relation, ...]) -> Section:
+    """Create the section with the paragraph and the reference, and a button that copies both."""
+    parts = (Section(text=methods_text(inputs, noun, relations)), Section(text=REFERENCE))
+    return Section(
+        "For the methods section of a paper",
+        parts=parts,
+        id="methods",
+        link="Methods paragraph",
+        copy="Copy the paragraph and the reference",
+    )
 
 
 def methods_text(inputs: ReportInputs, noun: str, relations: tuple[Relation, ...]) -> str:
@@ -132,11 +136,11 @@ def _model(model: Any) -> tuple[str, ...]:
             "own map)."
         )
     else:
-        alphas = ", ".join(f"{alpha:.4g}" for alpha in np.atleast_1d(model.alpha))
         found = (
             f"Loadings were penalised by l1 norm, squared l2 norm and {penalty}, with a total weight of "
-            f"alpha{fmt.SPACE}={fmt.SPACE}{alphas} ({model.penalty_units} units); the shares of the l1 "
-            f"norm and of the structured penalty were {model.l1_ratio:g} and {model.tv_ratio:g}."
+            f"alpha{fmt.SPACE}={fmt.SPACE}{fmt.values(model.alpha)} ({model.penalty_units} units); the "
+            f"shares of the l1 norm and of the structured penalty were {model.l1_ratio:g} and "
+            f"{model.tv_ratio:g}."
         )
     extras = []
     if len(model.components_) > 1:
@@ -164,7 +168,7 @@ def _weights(model: Any) -> str:
     asked = f"a weight of {model.smoothness:g}"
     if all(weight == model.smoothness for weight in used):
         return asked
-    shown = ", ".join(f"{weight:.3g}" for weight in used)
+    shown = fmt.values(used, 3)
     return f"{asked}, lowered to {shown} for the components in turn so that this share could be reached"
 
 
@@ -182,7 +186,7 @@ def _selection(inputs: ReportInputs) -> tuple[str, ...]:
             )
     n_settings = len(columns["mean_test_error"])
     folds = "cross-validation" if selection.n_folds is None else f"{selection.n_folds}-fold cross-validation"
-    rule = RULES.get(selection.rule, "one setting was chosen")
+    rule = f"{chosen_by(selection) or 'one setting'} was chosen"
     grid = f" ({'; '.join(varied)})" if varied else ""
     verb = "was" if n_settings == 1 else "were"
     return (f"{fmt.count(n_settings, 'setting')}{grid} {verb} compared by {folds}; {rule}.",)

@@ -21,17 +21,17 @@ from spcatv._util.files import replacing
 from spcatv._version import __version__
 from spcatv.report import sections
 from spcatv.report.atlas import label_features
-from spcatv.report.component import ComponentPanel, component_panel, how_to_check, verdict_summary
+from spcatv.report.component import ComponentPanel, component_panel, verdict_summary
 from spcatv.report.figures import DIVERGING, SEQUENTIAL, colour_table, colour_top, png_uri, shared_top
 from spcatv.report.image_quality import quality_section
 from spcatv.report.inputs import ReportInputs, gather
 from spcatv.report.maps import views_of
 from spcatv.report.maps.base import View, packed, packed_map
-from spcatv.report.methods_text import REFERENCE, methods_text
+from spcatv.report.methods_text import methods_section
 from spcatv.report.regions import parts_of
-from spcatv.report.relations import relations
 from spcatv.report.selection import count_section, selection_section
-from spcatv.report.time_courses import time_courses
+from spcatv.report.statistics import relations, relations_section
+from spcatv.report.time_courses import time_courses_section
 
 if TYPE_CHECKING:
     import jinja2
@@ -207,37 +207,39 @@ def generate_report(
         files = [atlas] if isinstance(atlas, (str, os.PathLike)) else list(atlas)
         labels = label_features(parts, files, table=atlas_names)
     noun = getattr(getattr(inputs.model, "space_", None), "noun", None) or parts[0].unit
-    panels = tuple(component_panel(inputs, k, parts, labels, noun) for k in range(inputs.n_components))
-    views = views_of(inputs.model, background)
     tests = relations(inputs)
+    panels = tuple(component_panel(inputs, k, parts, labels, noun, tests) for k in range(inputs.n_components))
+    views = views_of(inputs.model, background)
+    found = (
+        sections.variance_section(inputs),
+        sections.stability_section(inputs),
+        count_section(inputs.count, inputs.n_components),
+        selection_section(inputs.selection),
+        sections.samples_section(inputs),
+        relations_section(tests),
+        time_courses_section(inputs),
+        quality_section(inputs, views),
+        sections.computation_section(inputs, panels, noun),
+        methods_section(inputs, noun, tests),
+        sections.run_section(inputs),
+    )
     page = SimpleNamespace(
         title=inputs.title,
         lead=sections.lead(inputs, noun),
+        warnings=sections.warnings(inputs),
         verdict=verdict_summary(tuple(panel.verdict for panel in panels)),
-        check=how_to_check(inputs),  # empty if the stability was checked
+        is_checked=not sections.how_to_check(inputs),
         noun=noun,
         scale_noun="scale" if views[0].kind == "line" else "colour scale",
-        penalised=inputs.model.alpha is not None,
-        warnings=sections.warnings(inputs),
-        notes=sections.notes(inputs, noun),
         legend=_legend(DIVERGING),
         views=tuple(view.frame() for view in views),
         # the views in which a component is zero
         blank=tuple(tuple(view.is_blank(row) for view in views) for row in inputs.model.components_),
-        summary=sections.summary(inputs, panels),
         components=panels,
-        variance=sections.variance_section(inputs),
-        stability=sections.stability_section(inputs),
-        halves=sections.halves_table(inputs),
-        count=count_section(inputs.count, inputs.n_components),
-        selection=None if inputs.selection is None else selection_section(inputs.selection),
-        relations=tests,
-        time_courses=time_courses(inputs),
-        methods=methods_text(inputs, noun, tests),
-        reference=REFERENCE,
-        samples=sections.samples_table(inputs),
-        quality=quality_section(inputs, views),
-        run=sections.run_section(inputs),
+        with_resamples=inputs.stability is not None,
+        sections=tuple(section for section in found if section is not None),
+        is_penalised=inputs.model.alpha is not None,
+        uses_dice=inputs.stability is not None or inputs.halves is not None,
     )
     return Report(render(page, payload(inputs, panels, views)))
 

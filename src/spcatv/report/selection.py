@@ -9,7 +9,6 @@ import numpy as np
 
 from spcatv._util.types import BoolArray, FloatArray, IntArray
 from spcatv.report import formatting as fmt
-from spcatv.report.content import Chart, Section, Table, chart, heads
 from spcatv.report.figures import (
     component_name,
     figure_style,
@@ -19,6 +18,7 @@ from spcatv.report.figures import (
     new_figure,
     shortened,
 )
+from spcatv.report.sections import Chart, Section, Table, chart, table_of
 from spcatv.results import Selection
 from spcatv.results.read import numeric
 from spcatv.selection import ComponentCount
@@ -44,8 +44,10 @@ PARAMETERS = {
 DIGITS = range(4, 10)
 
 
-def selection_section(selection: Selection) -> Section:
-    """Create the section about the settings that were compared and the choice among them."""
+def selection_section(selection: Selection | None) -> Section | None:
+    """Create the section about the settings that were compared; None if none were."""
+    if selection is None:
+        return None
     shown = _columns(selection)
     n_settings = len(selection.columns["mean_test_error"])
     best = selection.best_index
@@ -57,11 +59,24 @@ def selection_section(selection: Selection) -> Section:
     folds = "" if selection.n_folds is None else f" on {selection.n_folds} folds"
     verb = "was" if n_settings == 1 else "were"
     text = f"{fmt.count(n_settings, 'setting')} {verb} compared{folds}; chosen: {chosen}."
-    why = f"Why: {selection.reason}." if selection.reason else ""
+    if selection.reason:
+        text += f" Why: {selection.reason}."
+    if selection.rule:
+        what = chosen_by(selection)
+        text += (
+            f" The rule “{selection.rule}” takes {what}." if what else f" The rule was “{selection.rule}”."
+        )
     return Section(
-        " ".join(filter(None, (text, why, rule_sentence(selection)))),
-        _picture(selection, f"Chosen: {chosen}, with a held-out error of {shown['held-out error'][best]}."),
-        Table("Settings", heads("Setting", *shown), tuple(rows), id="selection-table"),
+        "Selection of the setting",
+        text,
+        (
+            _picture(
+                selection, f"Chosen: {chosen}, with a held-out error of {shown['held-out error'][best]}."
+            ),
+        ),
+        Table("Settings", ("Setting", *shown), tuple(rows), id="selection-table"),
+        id="selection",
+        link="Selection",
     )
 
 
@@ -82,28 +97,20 @@ def _picture(selection: Selection, chosen: str) -> Chart:
     )
 
 
-def rule_sentence(selection: Selection) -> str:
-    """Explain the rule that chose the setting; empty if the rule is not known."""
-    if selection.rule == "paper":
-        least = (
-            ""
-            if selection.min_sparsity is None
-            else f" (at least {fmt.percent(selection.min_sparsity, 2)} zeros)"
-        )
-        return (
-            "The rule “paper” takes the lowest held-out error among the settings whose second and third "
-            f"components are sparse{least}, or the one that comes closest to that where none is."
-        )
-    meanings = {
-        "one_se": "takes the sparsest setting whose explained share of the held-out data is within one "
-        "standard error over the folds of the best one, and of equally sparse ones the most reproducible.",
-        "error": "takes the lowest held-out error.",
-        "stability": "takes the setting that finds the same places on every fold most often (Dice index, "
-        "corrected for chance).",
+def chosen_by(selection: Selection) -> str:
+    """Describe the setting that the rule takes; empty if the rule is not known."""
+    least = selection.min_sparsity
+    sparse = "sparse" if least is None else f"sparse (at least {fmt.percent(least, 2)} zeros)"
+    rules = {
+        "one_se": "the sparsest setting whose explained share of the held-out data is within one standard "
+        "error over the folds of the best one, and of equally sparse ones the most stable",
+        "error": "the setting with the lowest held-out error",
+        "stability": "the setting that finds the same places on every fold most often (Dice index, corrected "
+        "for chance)",
+        "paper": f"the setting with the lowest held-out error whose second and third components are "
+        f"{sparse}, or the one that comes closest to that where none is",
     }
-    if selection.rule in meanings:
-        return f"The rule “{selection.rule}” {meanings[selection.rule]}"
-    return f"The rule was “{selection.rule}”." if selection.rule else ""
+    return rules.get(selection.rule, "")
 
 
 def _columns(selection: Selection) -> dict[str, list[str]]:
@@ -120,28 +127,19 @@ def _columns(selection: Selection) -> dict[str, list[str]]:
     else:
         shown["held-out error"] = distinct(errors)
         if np.isfinite(errors).any() and (lowest := float(np.nanmin(errors))) > 0:
-            shown["above the lowest"] = [_percent(error / lowest - 1) for error in errors]
+            shown["above the lowest"] = [fmt.percent(error / lowest - 1) for error in errors]
     if "mean_dice" in known:
         shown["Dice"] = [setting_value(value) for value in known["mean_dice"]]
     zeros = numeric(known.get("mean_sparsity", ()))
     if zeros is not None and len(zeros):
-        shown["zeros"] = [_percent(share) for share in zeros]
+        shown["zeros"] = [fmt.percent(share) for share in zeros]
     return shown
-
-
-def _percent(share: float) -> str:
-    return fmt.percent(share) if np.isfinite(share) else "–"
 
 
 def distinct(values: FloatArray) -> list[str]:
     """Write numbers with as many significant digits as distinguish them, within `DIGITS`."""
-    finest = _texts(values, DIGITS[-1])
-    n_distinct = len(set(finest))
-    return next((texts for n in DIGITS if len(set(texts := _texts(values, n))) == n_distinct), finest)
-
-
-def _texts(values: FloatArray, digits: int) -> list[str]:
-    return ["–" if np.isnan(value) else fmt.number(value, digits) for value in values]
+    texts = [[fmt.number(value, digits) for value in values] for digits in DIGITS]
+    return next(found for found in texts if len(set(found)) == len(set(texts[-1])))
 
 
 def setting_value(value: Any) -> str:
@@ -397,20 +395,21 @@ def count_section(count: ComponentCount | None, n_chosen: int) -> Section | None
     """Create the section about the number of components; None if the number was given."""
     if count is None:
         return None
-    rows = tuple(
-        (f"{k} (last one kept)" if k == n_chosen else str(k), fmt.percent(share), fmt.percent(limit))
-        for k, (share, limit) in enumerate(zip(count.share, count.limit, strict=True), start=1)
-    )
+    numbers = range(1, len(count.share) + 1)
+    columns = {
+        "Component": [f"{k} (last one kept)" if k == n_chosen else str(k) for k in numbers],
+        "Share of the remaining variance": [fmt.percent(share) for share in count.share],
+        "Noise reaches": [fmt.percent(limit) for limit in count.limit],
+    }
     picture = chart(
         plot_count(count, n_chosen),
-        alt=f"Share of the remaining variance of {len(rows)} components, and what noise reaches; "
+        alt=f"Share of the remaining variance of {len(numbers)} components, and what noise reaches; "
         f"{n_chosen} kept.",
         caption="Components above the line of noise stand out, and so do those before them. The vertical "
         "line marks the number kept.",
     )
-    columns = heads("Component", "Share of the remaining variance", "Noise reaches")
-    caption = "Components of the lightly smoothed samples"
-    return Section(count.reason, picture, Table(caption, columns, rows, id="count-table"))
+    table = table_of("Components of the lightly smoothed samples", columns, id="count-table")
+    return Section("Number of components", count.reason, (picture,), table, id="count")
 
 
 def plot_count(count: ComponentCount, n_chosen: int) -> Figure:

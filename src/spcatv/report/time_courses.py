@@ -13,9 +13,9 @@ from scipy import signal
 from spcatv._util.bids import entity_columns
 from spcatv._util.types import FloatArray, IntArray
 from spcatv.report import formatting as fmt
-from spcatv.report.content import Chart, Table, chart, component_table
 from spcatv.report.figures import LINE_COLOURS, figure_style, new_figure, shortened
 from spcatv.report.inputs import ReportInputs
+from spcatv.report.sections import Section, chart, component_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,15 +33,6 @@ class Run:
 
     name: str
     samples: IntArray
-
-
-@dataclass(frozen=True)
-class TimeCourses:
-    """One picture per component, and a table with one row per component."""
-
-    text: str
-    charts: tuple[Chart, ...]
-    table: Table
 
 
 def runs(names: Sequence[str]) -> tuple[Run, ...]:
@@ -76,7 +67,7 @@ def spectra(scores: FloatArray, found: Sequence[Run], step: float) -> tuple[Floa
     return frequencies, np.array(power)
 
 
-def time_courses(inputs: ReportInputs) -> TimeCourses | None:
+def time_courses_section(inputs: ReportInputs) -> Section | None:
     """Create the section about time courses; None if the samples are not volumes of images."""
     if inputs.scores is None or not hasattr(inputs.model, "preparation_"):
         return None
@@ -94,7 +85,7 @@ def time_courses(inputs: ReportInputs) -> TimeCourses | None:
         slow = mean[:, frequencies <= SLOW].sum(axis=1) / np.maximum(mean.sum(axis=1), 1e-300)
         columns[f"Power up to {SLOW:g} Hz"] = [fmt.percent(share, 2) for share in slow]
     columns["Correlation of neighbouring volumes"] = [
-        f"{_lag_one(values[:, k], found):.2f}".replace("-", "−") for k in range(values.shape[1])
+        fmt.fixed(_lag_one(values[:, k], found)) for k in range(values.shape[1])
     ]
     spacing = (
         "The time between volumes is not known, so that frequencies are in cycles per volume."
@@ -117,7 +108,8 @@ def time_courses(inputs: ReportInputs) -> TimeCourses | None:
         )
         for k in range(values.shape[1])
     )
-    return TimeCourses(text, charts, component_table("Scores over time", columns, id="time-table"))
+    table = component_table("Scores over time", columns, id="time-table")
+    return Section("Time courses", text, table=table, parts=(Section(charts=charts),), id="time")
 
 
 def _lengths(found: Sequence[Run]) -> str:

@@ -5,11 +5,19 @@ import pytest
 from scipy import stats
 
 from spcatv import SPCATV
-from spcatv.report import Column, formatting, generate_report, permutation
-from spcatv.report.association import Difference, Spread, correlations, differences, hedges
-from spcatv.report.permutation import exchange_of
+from spcatv.report import Column, exchange, formatting, generate_report
+from spcatv.report.exchange import exchange_of
+from spcatv.report.statistics import correlations, differences, hedges
 
 N, K = 40, 3
+
+
+def pearson_of(found):
+    return found.effects["Pearson’s r"]
+
+
+def rank_of(found):
+    return found.effects["Spearman’s ρ"]
 
 
 def own_names(n=N):
@@ -19,8 +27,8 @@ def own_names(n=N):
 @pytest.fixture
 def few(monkeypatch):
     """So few permutations that hundreds of tests take a moment."""
-    monkeypatch.setattr(permutation, "MOST_PERMUTATIONS", 199)
-    monkeypatch.setattr(permutation, "FEWEST_PERMUTATIONS", 199)
+    monkeypatch.setattr(exchange, "MOST_PERMUTATIONS", 199)
+    monkeypatch.setattr(exchange, "FEWEST_PERMUTATIONS", 199)
 
 
 @pytest.fixture
@@ -31,20 +39,20 @@ def scores():
 def test_correlations_agree_with_scipy(scores):
     age = 0.5 * scores[:, 1] + np.random.default_rng(1).standard_normal(N)
     found = correlations(scores, own_names(), [*age[:-1], np.nan])
-    assert found.n == N - 1
+    assert found.n == (N - 1,)
     for k in range(K):
         pearson, rank = stats.pearsonr(scores[:-1, k], age[:-1]), stats.spearmanr(scores[:-1, k], age[:-1])
-        np.testing.assert_allclose(found.pearson[k], pearson.statistic)
-        np.testing.assert_allclose(found.interval[k], pearson.confidence_interval())
-        np.testing.assert_allclose(found.spearman[k], rank.statistic)
+        np.testing.assert_allclose(pearson_of(found).value[k], pearson.statistic)
+        np.testing.assert_allclose(pearson_of(found).interval[k], pearson.confidence_interval())
+        np.testing.assert_allclose(rank_of(found).value[k], rank.statistic)
         # the ratio of r to a standard error that allows for unequal spread is about normal
         x, y = stats.zscore(scores[:-1, k]), stats.zscore(age[:-1])
         ratio = np.abs(x @ y) / np.sqrt(x**2 @ y**2)
-        np.testing.assert_allclose(found.pearson_p.alone[k], 2 * stats.norm.sf(ratio), atol=0.03)
-        np.testing.assert_allclose(found.spearman_p.alone[k], rank.pvalue, atol=0.05)
-    assert (found.pearson_p.corrected >= found.pearson_p.alone).all()
+        np.testing.assert_allclose(pearson_of(found).p.alone[k], 2 * stats.norm.sf(ratio), atol=0.03)
+        np.testing.assert_allclose(rank_of(found).p.alone[k], rank.pvalue, atol=0.05)
+    assert (pearson_of(found).p.corrected >= pearson_of(found).p.alone).all()
     again = correlations(scores, own_names(), [*age[:-1], np.nan])
-    assert (again.pearson_p.alone == found.pearson_p.alone).all(), "seeded"
+    assert (again.p.alone == pearson_of(found).p.alone).all(), "seeded"
 
 
 def test_p_values_agree_with_all_permutations():
@@ -65,7 +73,7 @@ def test_p_values_agree_with_all_permutations():
         n_resamples=np.inf,
     )
     found = correlations(scores, own_names(6), age)
-    assert found.pearson_p.alone[0] == pytest.approx(exact.pvalue, abs=0.02)
+    assert pearson_of(found).p.alone[0] == pytest.approx(exact.pvalue, abs=0.02)
 
 
 def test_two_groups_agree_with_scipy(scores):
@@ -73,12 +81,12 @@ def test_two_groups_agree_with_scipy(scores):
     scores[:, 0] += [0.8 * (name == "patient") for name in label]
     found = differences(scores, own_names(), label)
     patient = np.array(label) == "patient"
-    assert (found.names, found.n) == (("control", "patient"), ((~patient).sum(), patient.sum()))
+    assert (found.groups, found.n) == (("control", "patient"), ((~patient).sum(), patient.sum()))
     for k in range(K):
         welch = stats.ttest_ind(scores[patient, k], scores[~patient, k], equal_var=False)
-        np.testing.assert_allclose(found.interval[k], welch.confidence_interval())
+        np.testing.assert_allclose(found.effects["Difference"].interval[k], welch.confidence_interval())
         np.testing.assert_allclose(found.p.alone[k], welch.pvalue)
-    assert found.effect_interval[0, 0] > 0
+    assert found.effects["Hedges’ g"].interval[0, 0] > 0
     assert found.p.corrected[0] < 0.05 < found.p.corrected[1]
 
 
@@ -112,18 +120,18 @@ def test_a_spread_that_grows_with_the_variable_is_no_correlation(few):
     age, n_tests = rng.standard_normal(60), 1000
     found = correlations(rng.standard_normal((60, n_tests)) * np.abs(age)[:, None], own_names(60), age)
     # plain permutations would find one in a fourth of the tests; these are valid for large samples only
-    assert np.mean(found.pearson_p.alone <= 0.05) < 0.09
+    assert np.mean(pearson_of(found).p.alone <= 0.05) < 0.09
 
 
 def test_more_groups_agree_with_scipy(scores):
     label = np.arange(N) % 4
     scores[:, 2] += label
     found = differences(scores, own_names(), label)
-    assert isinstance(found, Spread)
+    assert list(found.effects) == ["η²"]
     for k in range(K):
         samples = [scores[label == group, k] for group in range(4)]
         f = stats.f_oneway(*samples).statistic
-        np.testing.assert_allclose(found.share[k], 3 * f / (3 * f + N - 4))
+        np.testing.assert_allclose(found.effects["η²"].value[k], 3 * f / (3 * f + N - 4))
         np.testing.assert_allclose(found.p.alone[k], stats.alexandergovern(*samples).pvalue, atol=0.02)
 
 
@@ -137,9 +145,9 @@ def test_the_same_people_in_both_groups_are_compared_within():
     found = differences([*scores, [99.0]] @ np.eye(1), [*names, "sub-99_task-0_map.nii"], [*label, "rest"])
     assert (found.paired, found.n) == (True, (12, 12)), "who has one group only is left out"
     paired = stats.ttest_rel(scores[1::2, 0], scores[::2, 0])
-    np.testing.assert_allclose(found.interval[0], paired.confidence_interval())
+    np.testing.assert_allclose(found.effects["Difference"].interval[0], paired.confidence_interval())
     assert found.p.alone[0] == pytest.approx(paired.pvalue, abs=0.01)
-    assert found.effect[0] == pytest.approx(paired.statistic / np.sqrt(12), rel=0.1)
+    assert found.effects["Hedges’ g"].value[0] == pytest.approx(paired.statistic / np.sqrt(12), rel=0.1)
 
 
 def runs_and_groups(people, n_volumes=1):
@@ -163,8 +171,8 @@ def test_two_runs_of_one_group_are_no_pair(n_volumes):
     assert (found.n, found.paired) == ((7, 7), True)
     runs = scores.reshape(8, 2, n_volumes).mean(axis=2)
     paired = stats.ttest_rel(*runs[:7, ::-1].T)
-    np.testing.assert_allclose(found.difference[0], (runs[:7, 1] - runs[:7, 0]).mean())
-    np.testing.assert_allclose(found.interval[0], paired.confidence_interval())
+    np.testing.assert_allclose(found.effects["Difference"].value[0], (runs[:7, 1] - runs[:7, 0]).mean())
+    np.testing.assert_allclose(found.effects["Difference"].interval[0], paired.confidence_interval())
     assert " 1 " in found.how, "one person is left out"
 
 
@@ -177,7 +185,7 @@ def test_several_runs_of_both_groups_are_averaged(n_volumes):
     means = scores.reshape(8, 2, 2, n_volumes, 2).mean(axis=(1, 3))
     change = means[:, 1] - means[:, 0]
     change[1::2] *= -1
-    np.testing.assert_allclose(found.difference, change.mean(axis=0))
+    np.testing.assert_allclose(found.effects["Difference"].value, change.mean(axis=0))
 
 
 @pytest.fixture
@@ -199,13 +207,13 @@ def test_means_that_are_rounding_are_not_compared(centred_runs):
     age = np.array([31.0, 28.0, 36.0, 41.0, 33.0, 52.0, 49.0, 55.0, 68.0, 61.0])
     found = correlations(scores, names, np.repeat(age, 60))
     expected = [stats.pearsonr(deviations[:, k], age).statistic for k in range(K)]
-    np.testing.assert_allclose(found.pearson, expected, rtol=1e-5)
+    np.testing.assert_allclose(pearson_of(found).value, expected, rtol=1e-5)
     assert "standard deviations" in found.measure
     assert "rounding" in found.how
     sick = np.array([0, 1] * 5)
     groups = differences(scores, names, np.repeat(sick, 60))
     difference = deviations[sick == 1].mean(axis=0) - deviations[sick == 0].mean(axis=0)
-    np.testing.assert_allclose(groups.difference, difference, rtol=1e-5)
+    np.testing.assert_allclose(groups.effects["Difference"].value, difference, rtol=1e-5)
     assert "standard deviations" in groups.measure
     # conditions that differ within runs have means
     rest = np.tile(["rest", "task"], 300)
@@ -216,8 +224,8 @@ def test_a_component_whose_means_are_rounding_is_not_tested_beside_others(centre
     scores, names, _ = centred_runs
     scores[:, 1] += np.repeat(np.arange(10.0), 60)
     found = correlations(scores, names, np.repeat(np.arange(10.0), 60))
-    assert found.pearson[1] == pytest.approx(1)
-    assert np.isnan(found.pearson[[0, 2]]).all()
+    assert pearson_of(found).value[1] == pytest.approx(1)
+    assert np.isnan(pearson_of(found).value[[0, 2]]).all()
     assert found.measure == "scores"
     assert "rounding" in found.how
 
@@ -239,11 +247,11 @@ def ar1(rng, n_runs, length, n_columns):
 
 
 def null_free(rng):
-    return correlations(rng.standard_normal((16, 4)), own_names(16), rng.exponential(size=16)).pearson_p
+    return correlations(rng.standard_normal((16, 4)), own_names(16), rng.exponential(size=16)).p
 
 
 def null_ranks(rng):
-    return correlations(rng.standard_normal((16, 4)), own_names(16), rng.exponential(size=16)).spearman_p
+    return rank_of(correlations(rng.standard_normal((16, 4)), own_names(16), rng.exponential(size=16))).p
 
 
 def null_repeated(rng):
@@ -251,7 +259,7 @@ def null_repeated(rng):
     who = np.repeat(np.arange(10), rng.integers(1, 6, 10))
     scores = 3 * rng.standard_normal((10, 4))[who] + rng.standard_normal((len(who), 4))
     names = [f"sub-{person}_ses-{k}_map.nii" for k, person in enumerate(who)]
-    return correlations(scores, names, rng.standard_normal(10)[who]).pearson_p
+    return correlations(scores, names, rng.standard_normal(10)[who]).p
 
 
 def null_within(rng):
@@ -259,13 +267,13 @@ def null_within(rng):
     who = np.repeat(np.arange(6), 4)
     scores = 3 * rng.standard_normal((6, 4))[who] + rng.standard_normal((24, 4))
     names = [f"sub-{person}_ses-{k}_map.nii" for k, person in enumerate(who)]
-    return correlations(scores, names, 3 * rng.standard_normal(6)[who] + rng.standard_normal(24)).pearson_p
+    return correlations(scores, names, 3 * rng.standard_normal(6)[who] + rng.standard_normal(24)).p
 
 
 def null_series(rng):
     """A variable that is autocorrelated, as the scores are."""
     names = [f"run{number}.nii[{k}]" for number in range(3) for k in range(50)]
-    return correlations(ar1(rng, 3, 50, 4), names, ar1(rng, 3, 50, 1)[:, 0]).pearson_p
+    return correlations(ar1(rng, 3, 50, 4), names, ar1(rng, 3, 50, 1)[:, 0]).p
 
 
 def null_groups(rng):
@@ -315,7 +323,7 @@ def test_volumes_of_one_run_are_not_tested(few):
     """Freely permuted, autocorrelated series correlate far too often; a single run leaves nothing else."""
     rng = np.random.default_rng(2)
     free = [correlations(ar1(rng, 1, 50, 1), own_names(50), ar1(rng, 1, 50, 1)[:, 0]) for _ in range(100)]
-    assert np.mean([found.pearson_p.alone[0] <= 0.05 for found in free]) > 0.15
+    assert np.mean([pearson_of(found).p.alone[0] <= 0.05 for found in free]) > 0.15
     volumes = [f"run.nii[{k}]" for k in range(50)]
     assert isinstance(correlations(ar1(rng, 1, 50, 1), volumes, np.arange(50)), str)
     assert isinstance(differences(ar1(rng, 1, 50, 1), volumes, np.arange(50) > 24), str)
@@ -355,7 +363,7 @@ def test_nothing_is_tested_that_cannot_be_and_the_reason_is_told(scores):
     assert "1" in differences(scores[:8], once, ["a", "b", "a", "a", "b", "b", "a", "a"])
     scores[:, 1] = 0
     for found in (
-        correlations(scores, own_names(), np.arange(N)).pearson_p,
+        correlations(scores, own_names(), np.arange(N)).p,
         differences(scores, own_names(), np.arange(N) % 2).p,
         differences(scores, own_names(), np.arange(N) % 4).p,
     ):
@@ -367,8 +375,7 @@ def test_samples_without_a_label_are_left_out(scores):
     label = ["a", "b"] * (N // 2)
     label[:3] = ["n/a", "", "NaN"]
     found = differences(scores, own_names(), label)
-    assert isinstance(found, Difference)
-    assert (found.names, sum(found.n)) == (("a", "b"), N - 3)
+    assert (found.groups, sum(found.n)) == (("a", "b"), N - 3)
 
 
 @pytest.mark.parametrize(
@@ -392,7 +399,7 @@ def test_the_page_tells_effects_and_tests(line):
     assert "9,999 random permutations (seed 0)" in html
     assert "Welch’s test" in html
     alone = generate_report(SPCATV(1, structure=(60,)).fit(line.X), data=line.X, groups=np.arange(n) % 3).html
-    assert "of the variance of the scores is between the groups" in alone
+    assert "Share of the variance of the scores between the groups" in alone
     assert "orrected" not in alone, "one component needs no correction"
 
 
@@ -411,7 +418,7 @@ def test_the_page_of_centred_runs_compares_deviations(line, centred_runs):
     html = generate_report(
         line.model, data=X, names=names, variable=Column("age", np.repeat(np.arange(10.0), 60))
     ).html
-    assert "Correlation of the standard deviations of the scores in each run with age" in html
+    assert "Correlation of the standard deviations of the scores in each run with age:" in html
 
 
 def test_rows_of_an_array_are_no_volumes_of_a_run():

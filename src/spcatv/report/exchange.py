@@ -1,17 +1,17 @@
-"""Permutation tests of the scores: what may be exchanged under the null hypothesis, and the p-values.
+"""Units of tests: which samples are averaged, and which may be exchanged under the null hypothesis.
 
-Samples of one participant, or volumes of one run, are not independent. `exchange_of` decides how such samples
-are averaged, and which of the resulting units may be exchanged.
+Samples of one participant, or volumes of one run, are not independent.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 from spcatv._util.bids import PAIR, entities_of, files_of
 from spcatv._util.types import FloatArray, IntArray
@@ -30,8 +30,8 @@ AVERAGED = {
     DEVIATIONS: f"Mean scores are zero up to rounding. The {DEVIATIONS} were averaged over the runs",
 }
 UNTESTED = "Components whose mean scores are zero up to rounding are not tested."
-# a permuted statistic that differs from the observed one only by rounding counts as equal
-ROUNDING = 1e-10
+# Name of a sample that is a row of an array: such rows are no volumes of a run.
+ARRAY_ROW = re.compile(r"\.(npy|npz|csv|tsv)\[\d+\]$")
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +46,18 @@ class Exchange:
     block: IntArray | None  # the block of every unit, shape (n_units,); None if all may be exchanged
     shift: bool
     sentence: str  # the same in words, with {} for what was averaged
+
+    @property
+    def firsts(self) -> IntArray:
+        """One sample of every unit, shape (n_units,)."""
+        return _firsts(self.unit)
+
+    @property
+    def blocks(self) -> list[IntArray]:
+        """The units of every block."""
+        if self.block is None:
+            return [np.arange(len(self.firsts))]
+        return [np.flatnonzero(self.block == number) for number in range(self.block.max() + 1)]
 
     def averaged(self, scores: FloatArray, names: Sequence[str]) -> tuple[FloatArray, str, str]:
         """Average scores of shape (n_samples, K) over the samples of every unit.
@@ -65,13 +77,36 @@ class Exchange:
             return deviations, DEVIATIONS, self.sentence.format(AVERAGED[DEVIATIONS])
         return np.where(zero, 0.0, means), SCORES, f"{self.sentence.format(AVERAGED[SCORES])} {UNTESTED}"
 
-    def firsts(self) -> IntArray:
-        """One sample of every unit, shape (n_units,)."""
-        return _firsts(self.unit)
+    def centred(self, values: FloatArray) -> FloatArray:
+        """Subtract the means of the blocks from values of shape (n_units, K)."""
+        centred = values.copy()
+        for members in self.blocks:
+            centred[members] -= values[members].mean(axis=0)
+        return centred
 
+    def ranked(self, values: FloatArray) -> FloatArray:
+        """Return the ranks of values of shape (n_units, K) within their blocks."""
+        ranks = np.empty(values.shape)
+        for members in self.blocks:
+            ranks[members] = stats.rankdata(values[members], axis=0)
+        return ranks
 
-# Name of a sample that is a row of an array: such rows are no volumes of a run.
-ARRAY_ROW = re.compile(r"\.(npy|npz|csv|tsv)\[\d+\]$")
+    def permutations(self) -> Iterator[IntArray]:
+        """Yield random orders of the units in tables of shape (n, n_units), one order per row."""
+        rng, n_units = np.random.default_rng(SEED), len(self.firsts)
+        n_left = int(np.clip(MOST_ENTRIES // n_units, FEWEST_PERMUTATIONS, MOST_PERMUTATIONS))
+        height = max(1, BLOCK_ENTRIES // n_units)
+        while n_left > 0:
+            n_orders = min(height, n_left)
+            orders = np.empty((n_orders, n_units), dtype=np.int64)
+            for members in self.blocks:
+                if self.shift:
+                    offset = rng.integers(len(members), size=(n_orders, 1))
+                    orders[:, members] = members[(np.arange(len(members)) + offset) % len(members)]
+                else:
+                    orders[:, members] = rng.permuted(np.tile(members, (n_orders, 1)), axis=1)
+            yield orders
+            n_left -= n_orders
 
 
 def runs_of(names: Sequence[str]) -> list[str] | None:
@@ -80,12 +115,6 @@ def runs_of(names: Sequence[str]) -> list[str] | None:
         return None
     files = [PAIR.join(files_of(name)) for name in names]
     return files if len(set(files)) < len(files) else None
-
-
-def volumes_of_one_file(names: Sequence[str]) -> bool:
-    """Return whether all samples are volumes of a single file."""
-    runs = runs_of(names)
-    return runs is not None and len(set(runs)) == 1
 
 
 def participants_of(names: Sequence[str]) -> list[str] | None:
@@ -114,17 +143,16 @@ def exchange_of(names: Sequence[str], values: Sequence[Any], *, labels: bool) ->
     people, runs = participants_of(names), runs_of(names)
     samples = np.arange(len(names))
     for noun, members in (("participant", people), ("run", runs)):
-        if members is None or not _is_constant(members, values) or (labels and noun == "run" and people):
+        if members is None or (labels and noun == "run" and people):
+            continue
+        if len(set(zip(members, values, strict=True))) > len(set(members)):  # their values differ
             continue
         unit = _numbered(members)
         block = None if noun == "participant" or people is None else _numbered(people)[_firsts(unit)]
         within = "" if block is None else ", and exchanged within every participant"
-        count = f"{unit.max() + 1} {noun}s"
-        text = f"{{}} of every {noun} ({count}){within}."
-        return Exchange(unit, block, False, text)
-    if labels and (people or runs):
-        members, noun = (people, "participant") if people else (runs, "run")
-        assert members is not None
+        return Exchange(unit, block, False, f"{{}} of every {noun} ({unit.max() + 1} {noun}s){within}.")
+    if labels and (members := people or runs):
+        noun = "participant" if people else "run"
         unit = _numbered(list(zip(members, map(str, values), strict=True)))
         text = f"{{}} of every {noun} and group, and the groups were compared within {noun}s."
         return Exchange(unit, _numbered(members)[_firsts(unit)], False, text)
@@ -138,7 +166,7 @@ def exchange_of(names: Sequence[str], values: Sequence[Any], *, labels: bool) ->
 
 
 def _numbered(labels: Sequence[Any]) -> IntArray:
-    """Labels as numbers from 0, in the order of their first appearance."""
+    """Replace labels by numbers from 0, in the order of their first appearance."""
     numbers: dict[Any, int] = {}
     return np.array([numbers.setdefault(label, len(numbers)) for label in labels], dtype=np.int64)
 
@@ -147,73 +175,7 @@ def _firsts(numbers: IntArray) -> IntArray:
     return np.unique(numbers, return_index=True)[1]
 
 
-def _is_constant(members: Sequence[str], values: Sequence[Any]) -> bool:
-    """Return whether all samples of a member have the same value."""
-    return len(set(zip(members, values, strict=True))) == len(set(members))
-
-
-def centred(values: FloatArray, block: IntArray | None) -> FloatArray:
-    """Values of shape (n_units, ...) less their mean, or less the mean of their block."""
-    if block is None:
-        return values - values.mean(axis=0)
-    table = values.reshape(len(values), -1)
-    return (table - _means(table, block)[block]).reshape(values.shape)
-
-
 def _means(table: FloatArray, number: IntArray) -> FloatArray:
-    """Means over the rows with the same number, one row per number from 0 on."""
+    """Average the rows with the same number; one row per number from 0 on."""
     sums = np.stack([np.bincount(number, weights=column) for column in table.T], axis=1)
     return sums / np.bincount(number)[:, None]
-
-
-def permutations(exchange: Exchange, n_units: int) -> Iterator[IntArray]:
-    """Random orders of the units, drawn in tables of shape (n, n_units), one order per row."""
-    rng = np.random.default_rng(SEED)
-    n_left = int(np.clip(MOST_ENTRIES // n_units, FEWEST_PERMUTATIONS, MOST_PERMUTATIONS))
-    height = max(1, BLOCK_ENTRIES // n_units)
-    blocks = [np.arange(n_units)]
-    if exchange.block is not None:
-        blocks = [np.flatnonzero(exchange.block == number) for number in range(exchange.block.max() + 1)]
-    while n_left > 0:
-        n_orders = min(height, n_left)
-        orders = np.empty((n_orders, n_units), dtype=np.int64)
-        for members in blocks:
-            if exchange.shift:
-                offset = rng.integers(len(members), size=(n_orders, 1))
-                orders[:, members] = members[(np.arange(len(members)) + offset) % len(members)]
-            else:
-                orders[:, members] = rng.permuted(np.tile(members, (n_orders, 1)), axis=1)
-        yield orders
-        n_left -= n_orders
-
-
-@dataclass(frozen=True, eq=False)
-class PValues:
-    """p-values of K components, NaN where a component has no statistic."""
-
-    alone: FloatArray  # of every component for itself, shape (K,)
-    # probability that the largest statistic of all components is at least as large, shape (K,): it controls
-    # the probability of a single false finding among the components
-    corrected: FloatArray
-    n_permutations: int  # 0 for p-values of a distribution
-
-
-def permutation_p_values(
-    statistic: Callable[[IntArray], FloatArray], exchange: Exchange, n_units: int
-) -> PValues:
-    """Compare a statistic with its values under random orders of the units.
-
-    `statistic` takes orders of shape (n, n_units) and returns one row per order and one column per component;
-    larger values are more extreme, and the components must share one scale. With B orders,
-    ``p = (1 + #{as extreme}) / (1 + B)``, which is never zero (Phipson and Smyth, 2010).
-    """
-    observed = statistic(np.arange(n_units)[None])[0]
-    least = observed - ROUNDING * np.abs(observed)
-    alone, corrected, n_drawn = np.zeros(len(observed)), np.zeros(len(observed)), 0
-    for orders in permutations(exchange, n_units):
-        values = np.nan_to_num(statistic(orders), nan=-np.inf)
-        alone += (values >= least).sum(axis=0)
-        corrected += (values.max(axis=1, keepdims=True) >= least).sum(axis=0)
-        n_drawn += len(orders)
-    missing = np.where(np.isnan(observed), np.nan, 0.0)
-    return PValues((1 + alone) / (1 + n_drawn) + missing, (1 + corrected) / (1 + n_drawn) + missing, n_drawn)
