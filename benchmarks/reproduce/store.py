@@ -60,7 +60,7 @@ class Store:
     def load(self, method: str, name: str, setting: Mapping[str, Any]) -> Record | None:
         """Return the record, or None if it is missing, damaged, or of other data, settings or versions."""
         try:
-            with np.load(self.path(method, name), allow_pickle=False) as archive:
+            with self.path(method, name).open("rb") as file, np.load(file, allow_pickle=False) as archive:
                 text, components = str(archive["values"]), archive["components"]
                 intact = str(archive["sha256"]) == _checksum(text, components)
                 values = json.loads(text)

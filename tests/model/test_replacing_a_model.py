@@ -1,7 +1,6 @@
 """Writing a folder leaves the old one or the new one, whatever happens in between."""
 
 import os
-import signal
 import subprocess
 import sys
 
@@ -87,58 +86,6 @@ def test_a_rename_that_fails_leaves_no_new_folder(tmp_path, monkeypatch):
     with pytest.raises(ModelError, match="Input/output error"):
         write_model(tmp_path / "model", saved(1))
     assert list(tmp_path.iterdir()) == []
-
-
-KILLED = """
-import os, signal, sys
-import numpy as np
-from spcatv.model import SavedModel, write_model
-
-def die(*arguments):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-place, moment = sys.argv[1], sys.argv[2]
-extras = None
-if moment == "extras":
-    extras = die
-elif moment == "within the arrays":
-    def half(file, array, **options):
-        file.write(bytes(array.nbytes // 2))
-        die()
-    np.lib.format.write_array = half
-else:
-    calls = []
-    rename = os.replace
-    def counted(source, target):
-        calls.append(source)
-        if moment == f"before rename {len(calls)}":
-            die()
-        rename(source, target)
-        if moment == f"after rename {len(calls)}":
-            die()
-    os.replace = counted
-write_model(place, SavedModel("SPCATV", {"number": 2}, {}, {"values": np.full(1000, 2)}), extras=extras)
-"""
-
-
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
-@pytest.mark.parametrize(
-    ("moment", "expected"),
-    [
-        ("extras", 1),
-        ("within the arrays", 1),
-        ("before rename 1", 1),
-        ("after rename 1", 1),  # between the two renames, the old model has another name
-        ("after rename 2", 2),
-    ],
-)
-def test_a_killed_process_leaves_the_old_model_or_the_new_one(moment, expected, model):
-    command = [sys.executable, "-c", KILLED, str(model), moment]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == -signal.SIGKILL, done.stderr
-    assert number_in(model) == expected
-    write_model(model, saved(3))
-    assert number_in(model) == 3
 
 
 EVERYWHERE = """

@@ -148,7 +148,6 @@ TARGETS = {"sparsity": (0.6, 0.8), "smoothness": (0.5, 1.0)}
     ("backend", "order", "grid_of_settings"),
     [
         ("loky", "C", TARGETS),
-        ("loky", "F", TARGETS),
         ("loky", "F", ALPHA_GRID),
         ("threading", "C", ALPHA_GRID),
     ],
