@@ -20,7 +20,7 @@ from spcatv._util.tables import aligned
 from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray
 from spcatv.cli import main
-from spcatv.cli.display import say, show_page
+from spcatv.cli.display import safe_print, show_page
 from spcatv.cli.parser import InputError
 from spcatv.datasets import Dots, SimulatedCohort, make_dots, make_surface_cohort, make_volume_cohort
 from spcatv.estimator import SPCATV
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> None:
         raise InputError(
             f"cannot write to the output folder {folder} ({error.strerror}); choose another with --output"
         ) from error
-    tell = (lambda text: None) if arguments.quiet else say
+    tell = (lambda text: None) if arguments.quiet else safe_print
     reports = []
     if "dots" in parts:
         run_dots(folder, arguments.seed, tell)

@@ -1,7 +1,6 @@
 """What is shown while a command works."""
 
 import io
-import logging
 import re
 import sys
 
@@ -10,13 +9,8 @@ import pytest
 
 from spcatv import SPCATV
 from spcatv.cli import main
-from spcatv.cli.display import Display, LiveDisplay, LogDisplay, NoteDisplay, choose_display, share_done
-from spcatv.progress import (
-    AlternationEnded,
-    ComponentStarted,
-    FileRead,
-    listening,
-)
+from spcatv.cli.display import LiveDisplay, share_done, show_progress
+from spcatv.progress import SILENT, AlternationEnded, ComponentStarted, FileRead, Message, Printer, listening
 from spcatv.stability import bootstrap_components, split_halves
 
 rich_console = pytest.importorskip("rich.console", reason="the live line is drawn by rich (extra `images`)")
@@ -67,38 +61,44 @@ def test_bar_never_goes_back():
     assert seen[-1] == 1
 
 
-def test_displays_follow_a_fit_and_change_nothing(striped, caplog):
+def test_displays_follow_a_fit_and_change_nothing(striped):
     alone = SPCATV(2, structure=(60,)).fit(striped)
-    live = LiveDisplay(terminal())
-    with caplog.at_level("DEBUG", logger="spcatv.cli"), listening(live), listening(LogDisplay()):
+    live, lines = LiveDisplay(terminal()), []
+    with listening(live), listening(Printer("", 2, lines.append)):
         followed = SPCATV(2, structure=(60,)).fit(striped)
     np.testing.assert_array_equal(followed.components_, alone.components_)
     (task,) = live._bar.tasks
     assert (task.description, task.completed, task.total) == ("Fitting", 2, 2)
     last = alone.diagnostics_[1]
     assert task.fields["note"] == "component 2/2 done"
-    lines = [record.getMessage() for record in caplog.records]
     assert len(lines) == 2 + last.n_alternations
-    assert lines[0].startswith("component 1 of 2, alternation 1: objective ")
+    assert lines[0].startswith("component 1/2, alternation 1: objective ")
     assert lines[-1].startswith(
-        f"component 2 of 2 converged: objective {last.objective:.8g}, relative gap {last.relative_gap:.2e}, "
+        f"component 2/2 converged: objective {last.objective:.8g}, relative gap {last.relative_gap:.2e}, "
         f"{last.n_alternations} alternations, {100 * last.sparsity:.1f} % zeros, "
     )
 
 
+def shown(quiet, verbose):
+    with show_progress(quiet, verbose) as listener:
+        return listener
+
+
 def test_choice_of_the_display(on_a_terminal):
-    assert type(choose_display(False, 0)) is LiveDisplay
-    assert type(choose_display(True, 0)) is Display
-    assert type(choose_display(True, 2)) is Display
-    assert type(choose_display(False, 1)) is LogDisplay
+    assert type(shown(False, 0)) is LiveDisplay
+    assert shown(True, 0) is shown(True, 2) is SILENT
+    assert type(shown(False, 1)) is Printer
 
 
-def test_no_live_line_without_a_terminal_or_without_rich(monkeypatch):
+def test_messages_alone_without_a_terminal_or_without_rich(monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
-    assert type(choose_display(False, 0)) is NoteDisplay
+    shown(False, 0).hear(Message("one"))
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     monkeypatch.setitem(sys.modules, "rich.console", None)
-    assert type(choose_display(False, 0)) is NoteDisplay
+    listener = shown(False, 0)
+    listener.hear(Message("two"))
+    listener.hear(FileRead(3, 10, "sub-03.nii"))
+    assert capsys.readouterr().err == "spca-tv: note: one\nspca-tv: note: two\n"
 
 
 @pytest.mark.parametrize("level", ["-v", "-vv"])
@@ -118,21 +118,12 @@ def test_verbose_logs(level, array, tmp_path, capsys):
     assert main([*command, str(tmp_path / "out"), level]) == 0
     lines = capsys.readouterr().err.splitlines()
     assert all(re.match(r"\d\d:\d\d:\d\d ", line) for line in lines)
-    assert any("component 1 of 1 converged: objective" in line for line in lines)
-    assert any("component 1 of 1, alternation 1: objective" in line for line in lines) == (level == "-vv")
-
-
-def test_the_log_goes_to_the_terminal_as_long_as_the_command_runs(array, tmp_path):
-    package = logging.getLogger("spcatv")
-    before = [*package.handlers], package.level
-    command = ["fit", "--array", str(array), "--n-components", "1", "--output"]
-    assert main([*command, str(tmp_path / "out"), "-vv"]) == 0
-    assert main([*command, str(tmp_path / "other"), "-v", "--sparsity", "0.999"]) == 2
-    assert ([*package.handlers], package.level) == before
+    assert any("component 1/1 converged: objective" in line for line in lines)
+    assert any("component 1/1, alternation 1: objective" in line for line in lines) == (level == "-vv")
 
 
 @pytest.mark.parametrize("command", ["fit", "select", "transform"])
-def test_every_command_tells_of_the_files_it_reads(command, volumes, tmp_path, caplog):
+def test_every_command_tells_of_the_files_it_reads(command, volumes, tmp_path, capsys):
     images = str(volumes / "*.nii.gz")
     small = ["--n-components", "1", "--mask", str(tmp_path / "mask.nii.gz")]
     words = {
@@ -142,34 +133,28 @@ def test_every_command_tells_of_the_files_it_reads(command, volumes, tmp_path, c
     }
     if command == "transform":
         assert main([*words["fit"], "--output", str(tmp_path / "model"), "--quiet"]) == 0
-    with caplog.at_level("INFO", logger="spcatv.cli"):
-        assert main([*words[command], "--output", str(tmp_path / "out"), "-v"]) == 0
+    assert main([*words[command], "--output", str(tmp_path / "out"), "-v"]) == 0
+    lines = re.findall(r"image \d+/10: .*", capsys.readouterr().err)
     files = sorted(volumes.iterdir())
-    lines = [record.getMessage() for record in caplog.records if record.getMessage().startswith("read ")]
-    assert lines == [f"read {number} of 10: {file}" for number, file in enumerate(files, start=1)]
+    assert lines == [f"image {number}/10: {file}" for number, file in enumerate(files, start=1)]
 
 
 def test_quiet_says_nothing_at_all(array, tmp_path, done):
     assert done("fit", "--array", array, "--n-components", "1", "--output", tmp_path / "out", "--quiet") == ""
 
 
-def test_resampling_and_halves_are_counted(striped, caplog):
+def test_resampling_and_halves_are_counted(striped):
     """On the live line and in the log, from the first second on."""
-    seen = []
+    seen, lines = [], []
 
-    class Watch(Display):
+    class Watch:
         def hear(self, event):
             (task,) = live._bar.tasks
             seen.append((task.description, task.fields["note"], task.completed, task.total))
             return False
 
     live, model = LiveDisplay(terminal()), SPCATV(1, structure=(60,)).fit(striped)
-    with (
-        caplog.at_level("INFO", logger="spcatv.cli"),
-        listening(LogDisplay()),
-        listening(live),
-        listening(Watch()),
-    ):
+    with listening(Printer("", 1, lines.append)), listening(live), listening(Watch()):
         bootstrap_components(model, striped, n_resamples=3, random_state=0)
         split_halves(model, striped, n_splits=2, random_state=0)
     assert seen[:2] == [
@@ -179,6 +164,5 @@ def test_resampling_and_halves_are_counted(striped, caplog):
     assert [note for _, note, *_ in seen[4:]] == [
         *("0 of 2 splits", "1 of 2 splits", "2 of 2 splits"),
     ]
-    lines = [record.getMessage() for record in caplog.records]
     assert lines[:2] == ["Resampling: 3 resamples", "1 of 3 resamples"]
     assert lines[4] == "Splitting into halves: 2 splits"

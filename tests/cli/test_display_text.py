@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spcatv.cli import main
-from spcatv.cli.display import NoteDisplay, in_options, printable
+from spcatv.cli.display import in_options, printable, show_progress
 from spcatv.progress import Message
 
 NAME = "sub-01\x1b]0;owned\x07\x1b[31m\u202egz.npy"
@@ -40,7 +40,8 @@ def test_escapes_in_file_names_are_written_out(tmp_path, monkeypatch, capsys):
 
 
 def test_escapes_in_notes_are_written_out(capsys):
-    NoteDisplay().hear(Message("the cache \x1b[2J"))
+    with show_progress(quiet=False, verbose=0) as listener:
+        listener.hear(Message("the cache \x1b[2J"))
     assert capsys.readouterr().err == "spca-tv: note: the cache \\x1b[2J\n"
 
 

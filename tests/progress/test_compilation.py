@@ -10,7 +10,7 @@ import pytest
 from numba.core import event
 from recorder import Recorder
 
-from spcatv.progress import Message, StageStarted, listening, messages_only, tell
+from spcatv.progress import Message, StageStarted, current_listener, listening, messages_only
 from spcatv.progress.compilation import Announcer
 
 MODULE = """
@@ -67,7 +67,7 @@ def test_it_is_said_to_whoever_listens_first_and_while_fits_are_silent(loaded):
     with event.install_listener("numba:compile", announcer):
         module.double(1.0)  # nobody is there
         with listening(recorder), messages_only():
-            tell(StageStarted("nobody hears this"))
+            current_listener().hear(StageStarted("nobody hears this"))
             module.triple(1.0)
     assert recorder.events == [Message(SAID)]
 

@@ -445,8 +445,9 @@ class TestEstimator:
     def test_it_tells_how_far_it_is(self, images, capsys):
         SPCATVCV(1, cv=2, alpha=(0.1, 0.2), l1_ratio=0.25, tv_ratio=(0.1, 0.5), verbose=1).fit(images)
         lines = capsys.readouterr().out.splitlines()
-        assert len(lines) == 4
-        assert lines[0] == "[SPCATVCV] chain 1 of 4: fold 1, l1_ratio=0.25, tv_ratio=0.1, 2 values of alpha"
+        assert len(lines) == 5
+        assert lines[0] == "[SPCATVCV] Comparing settings: 4 chains of fits"
+        assert lines[1] == "[SPCATVCV] chain 1 of 4: fold 1, l1_ratio=0.25, tv_ratio=0.1, 2 values of alpha"
 
     def test_fits_that_stop_early_are_counted(self, images):
         search = SPCATVCV(1, cv=2, alpha=0.05, l1_ratio=0.1, tv_ratio=0.5, max_iter=1, structure=(10, 12))

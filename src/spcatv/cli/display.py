@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import re
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cache
+from contextlib import ExitStack, contextmanager
+from datetime import datetime
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
@@ -19,7 +19,6 @@ from spcatv.cli.app import build_parser
 if TYPE_CHECKING:
     from rich.console import Console
 
-logger = logging.getLogger("spcatv.cli")
 # Control characters, which begin escape sequences; marks that turn the direction of text; and bytes of file
 # names that are no text.
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -41,14 +40,14 @@ def printable(text: str) -> str:
     return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
-def say(text: str, file: TextIO | None = None) -> None:
+def safe_print(text: str, file: TextIO | None = None) -> None:
     """Print lines without delay, to the standard output unless `file` is given."""
     print(printable(text), file=sys.stdout if file is None else file, flush=True)
 
 
 def complain(kind: str, text: str) -> None:
     """Print an error, a warning or a note on one line, with options in place of Python's parameters."""
-    say(f"spca-tv: {kind}: {in_options(' '.join(text.split()))}", sys.stderr)
+    safe_print(f"spca-tv: {kind}: {in_options(' '.join(text.split()))}", sys.stderr)
 
 
 @cache
@@ -104,78 +103,39 @@ def show_warnings() -> Iterator[None]:
         yield
 
 
-class Display:
-    """Listener (`spcatv.progress`) that shows nothing; the base of the displays that show something."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        pass
-
-    def hear(self, event: progress.Event, /) -> bool:
-        """Show an event, and never stop the work."""
-        return False
-
-
-class NoteDisplay(Display):
-    """Display of messages only."""
-
-    def hear(self, event: progress.Event, /) -> bool:
-        """Print the text of a message."""
-        if isinstance(event, progress.Message):
-            complain("note", event.text)
-        return False
+@contextmanager
+def show_progress(quiet: bool, verbose: int) -> Iterator[progress.Listener]:
+    """Show warnings, and progress: as a log if asked for, as a bar on a terminal, else messages alone."""
+    with show_warnings(), ExitStack() as stack:
+        console = None if quiet or verbose else _terminal()
+        if quiet:
+            listener = progress.SILENT
+        elif verbose:
+            listener = progress.Printer("", verbose, _log)
+        elif console is not None:
+            listener = stack.enter_context(LiveDisplay(console))
+        else:
+            listener = progress.Printer("", 0, partial(complain, "note"))
+        stack.enter_context(progress.listening(listener))
+        yield listener
 
 
-class LogDisplay(Display):
-    """Log of files, stages and components, and with ``verbose > 1`` of alternations.
-
-    Inside it, the log of the package goes to the terminal. Afterwards the logging of a Python program that
-    calls `main` is as it was.
-    """
-
-    def __init__(self, verbose: int = 1) -> None:
-        self._component = ""
-        self._package = logging.getLogger("spcatv")
-        self._level, self._level_before = logging.DEBUG if verbose > 1 else logging.INFO, logging.NOTSET
-
-    def __enter__(self) -> Self:
-        self._handler = logging.StreamHandler(sys.stderr)
-        self._handler.setFormatter(_PrintableFormatter("%(asctime)s %(message)s", "%H:%M:%S"))
-        self._package.addHandler(self._handler)
-        self._level_before = self._package.level
-        self._package.setLevel(self._level)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._package.removeHandler(self._handler)
-        self._package.setLevel(self._level_before)
-
-    def hear(self, event: progress.Event, /) -> bool:
-        """Log an event."""
-        match event:
-            case progress.FileRead():
-                logger.info("read %d of %d: %s", event.number, event.total, event.name)
-            case progress.StageStarted(title, None):
-                logger.info("%s", title)
-            case progress.StageStarted(title, total, unit):
-                logger.info("%s: %d %s", title, total, unit)
-            case progress.StageAdvanced(text) | progress.Message(text):
-                logger.info("%s", text)
-            case progress.ComponentStarted(number, n_components):
-                self._component = f"component {number} of {n_components}"
-            case progress.AlternationEnded(number, objective, gap):
-                figures = (number, objective, gap)
-                logger.debug(
-                    "%s, alternation %d: objective %.8g, relative gap %.2e", self._component, *figures
-                )
-            case progress.ComponentEnded(diagnostics=found):
-                logger.info("%s", progress.component_line(self._component, found))
-        return False
+def _terminal() -> Console | None:
+    """Return the terminal, if there is one and rich, an optional comfort of the extra `images`."""
+    if not sys.stderr.isatty():
+        return None
+    try:
+        from rich.console import Console
+    except ImportError:
+        return None
+    return Console(stderr=True)
 
 
-class LiveDisplay(Display):
+def _log(line: str) -> None:
+    safe_print(f"{datetime.now():%H:%M:%S} {in_options(line)}", sys.stderr)
+
+
+class LiveDisplay:
     """Progress bar on a terminal, removed at the end: what is done, of how much, and the time left."""
 
     def __init__(self, console: Console) -> None:
@@ -248,23 +208,3 @@ def share_done(relative_gap: float, tol: float) -> float:
     if relative_gap <= tol:
         return 1.0
     return min(1.0, max(0.0, math.log(min(relative_gap, 1.0)) / math.log(tol)))
-
-
-def choose_display(quiet: bool, verbose: int) -> Display:
-    """Return the display for this run: a log if asked for, a live line on a terminal, else messages only."""
-    if quiet:
-        return Display()
-    if verbose:
-        return LogDisplay(verbose)
-    if not sys.stderr.isatty():
-        return NoteDisplay()
-    try:
-        from rich.console import Console
-    except ImportError:  # the live line is an optional comfort of the extra `images`
-        return NoteDisplay()
-    return LiveDisplay(Console(stderr=True))
-
-
-class _PrintableFormatter(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        return printable(super().format(record))

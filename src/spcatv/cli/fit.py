@@ -12,7 +12,7 @@ import numpy as np
 from spcatv._util.devices import check_device
 from spcatv._util.tables import aligned
 from spcatv.cli.config import Options
-from spcatv.cli.display import say
+from spcatv.cli.display import safe_print
 from spcatv.cli.parser import input_errors
 from spcatv.cli.pipeline import (
     check_number,
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> None:
             metrics = write_results(folder, samples, model, config=request.config, halves=halves, count=count)
     if not options.quiet:
         lines = [*groups_text(samples), *number_text(count)]
-        say(summary_text(lines, metrics, options.output, model, verdict))
+        safe_print(summary_text(lines, metrics, options.output, model, verdict))
 
 
 def _checked(options: Options) -> Options:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from spcatv._util.tables import aligned
-from spcatv.cli.display import say
+from spcatv.cli.display import safe_print
 from spcatv.cli.fit import ZEROS_HEADER, certificate_cells, zeros_cells
 from spcatv.cli.parser import input_errors
 from spcatv.estimator._validation import parameters_in_use
@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> None:
         saved = open_model(arguments.model)
     with saved.naming_source():
         text = json.dumps(as_json(saved), indent=2) if arguments.json else as_text(saved)
-    say(text)
+    safe_print(text)
 
 
 def as_json(saved: SavedModel) -> dict[str, Any]:

@@ -19,13 +19,13 @@ from spcatv._util.parameters import FIT
 from spcatv._util.tables import TABLE_SUFFIXES, Table, read_table
 from spcatv.cli.arrays import read_array
 from spcatv.cli.config import Options, OptionTable, config_text, effective_options, refuse, replaced
-from spcatv.cli.display import choose_display, complain, say, show_warnings
+from spcatv.cli.display import complain, safe_print, show_progress, show_warnings
 from spcatv.cli.images import IMAGE_DTYPE, read_images
 from spcatv.cli.inputs import SampleFiles, find_bids_images, participants_of, sample_files
 from spcatv.cli.parser import Column, InputError, input_errors
 from spcatv.cli.resume import KeptWork, is_finished, rerun_hint_on_interrupt
 from spcatv.estimator import SPCATV
-from spcatv.progress import StageStarted, listening, tell
+from spcatv.progress import StageStarted, current_listener
 from spcatv.results import SampleSet, claimed_folder, writing_results
 from spcatv.results.layout import CONFIG
 from spcatv.selection import ComponentCount, count_components
@@ -80,8 +80,7 @@ class Request:
     @contextmanager
     def working(self) -> Iterator[None]:
         """Show warnings and progress inside a ``with`` block."""
-        display = choose_display(self.options.quiet, self.options.verbose)
-        with show_warnings(), display, listening(display):
+        with show_progress(self.options.quiet, self.options.verbose):
             yield
 
     @contextmanager
@@ -95,14 +94,14 @@ class Request:
         if self.files is None:
             return read_array(self.options)
         if self.found and not self.options.quiet:
-            say(self.found)
-        tell(StageStarted("Reading", len(self.files), "inputs"))
+            safe_print(self.found)
+        current_listener().hear(StageStarted("Reading", len(self.files), "inputs"))
         return read_images(self.options, self.files)
 
     def announce(self, samples: SampleSet) -> None:
         """Print what was read, and with which mask, before the work starts."""
         if not self.options.quiet:
-            say(samples.summary)
+            safe_print(samples.summary)
 
 
 def make_request(arguments: argparse.Namespace, check: Callable[[Options], Options]) -> Request:

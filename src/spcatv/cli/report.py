@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from spcatv._util.matching import match_rows
 from spcatv._util.tables import read_table
-from spcatv.cli.display import say, show_page, show_warnings
+from spcatv.cli.display import safe_print, show_page, show_warnings
 from spcatv.cli.parser import check_output_file, input_errors
 from spcatv.cli.resume import rerun_hint_on_interrupt
 from spcatv.model import ModelError
@@ -50,8 +50,8 @@ def run(arguments: argparse.Namespace) -> None:
     if not arguments.quiet:
         for title, (_, remark) in {"Groups": groups, "Variable": variable}.items():
             if remark:
-                say(f"{title}: {remark}")
-        say(f"Report: {output}")
+                safe_print(f"{title}: {remark}")
+        safe_print(f"Report: {output}")
     if arguments.open:
         show_page(output)
 

@@ -15,7 +15,7 @@ import numpy as np
 from spcatv._util.devices import check_device
 from spcatv._util.tables import Table
 from spcatv.cli.config import Options, replaced
-from spcatv.cli.display import say
+from spcatv.cli.display import safe_print
 from spcatv.cli.fit import summary_text
 from spcatv.cli.parser import InputError
 from spcatv.cli.pipeline import (
@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> None:
         lines = [*groups_text(samples, groups), *number_text(count), _choice_text(search)]
         if stability is not None:
             lines.append(_stability_text(stability))
-        say(summary_text(lines, metrics, request.options.output, model, verdict))
+        safe_print(summary_text(lines, metrics, request.options.output, model, verdict))
 
 
 def search_parameters(options: Options) -> dict[str, Any]:

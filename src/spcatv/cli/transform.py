@@ -7,14 +7,13 @@ import argparse
 from spcatv._util.files import replacing
 from spcatv.cli.arrays import score_array
 from spcatv.cli.config import effective_options
-from spcatv.cli.display import choose_display, say, show_warnings
+from spcatv.cli.display import safe_print, show_progress
 from spcatv.cli.images import score_images
 from spcatv.cli.inputs import find_bids_images, participants_of, sample_files
 from spcatv.cli.parser import InputError, check_output_file, input_errors
 from spcatv.cli.pipeline import COLUMNS_OF_WHAT
 from spcatv.cli.resume import rerun_hint_on_interrupt
 from spcatv.model import ModelError
-from spcatv.progress import listening
 from spcatv.results import open_model
 from spcatv.results.tables import table_text, write_text
 from spcatv.results.write import mixing_table
@@ -27,7 +26,7 @@ def run(arguments: argparse.Namespace) -> None:
     with input_errors(ModelError):
         saved = open_model(arguments.model)
     hint = rerun_hint_on_interrupt(output, arguments.argv)
-    with hint, show_warnings(), choose_display(options.quiet, options.verbose) as display, listening(display):
+    with hint, show_progress(options.quiet, options.verbose):
         if saved.kind == "SPCATV":
             if options.array is None or options.confounds or options.exclude:
                 raise InputError(
@@ -44,7 +43,7 @@ def run(arguments: argparse.Namespace) -> None:
             if options.bids is not None:
                 sources, found = find_bids_images(options)
                 if not options.quiet:
-                    say(found)
+                    safe_print(found)
             files = sample_files(sources, path_column=options.path_column)
             participants = participants_of(options.bids)
             names, scores, matched = score_images(saved, files, options, participants=participants)
@@ -52,7 +51,7 @@ def run(arguments: argparse.Namespace) -> None:
             write_text(temporary, table_text(*mixing_table(names, scores)))
     if not options.quiet:
         if matched:
-            say(f"Confounds: {matched}")
+            safe_print(f"Confounds: {matched}")
         samples = "1 sample" if len(names) == 1 else f"{len(names)} samples"
         components = "1 component" if scores.shape[1] == 1 else f"{scores.shape[1]} components"
-        say(f"Scores of {samples} on {components}: {output}")
+        safe_print(f"Scores of {samples} on {components}: {output}")

@@ -36,7 +36,7 @@ from spcatv.estimator.likeness import warn_of_neighbours
 from spcatv.estimator.remarks import warn_about, warn_of_count, warn_of_weights
 from spcatv.model import read_model, write_model
 from spcatv.problem import Penalty
-from spcatv.progress import Printer, listeners, listening, together
+from spcatv.progress import Printer, Together, current_listener, listening
 from spcatv.progress.callbacks import CallbackSupportMixin, fit_task, with_callbacks
 from spcatv.structure import as_structure
 
@@ -353,7 +353,7 @@ class SPCATV(CallbackSupportMixin, ComponentsMixin, TransformerMixin, BaseEstima
             }
 
         with one_blas_thread(), fit_task(self, X, attributes) as callbacks:
-            listener = together(*listeners(), callbacks)
+            listener = Together((current_listener(), callbacks))
             rng = check_random_state(self.random_state)
             store_fit(self, fit_data(self, centred, structure, rng=rng, listener=listener))
             warn_about(self)

@@ -582,7 +582,7 @@ def cohort_for(model: Any, imgs: Any, confounds: Any = None, exclude: str | Sequ
     """Read images as the parameters of an estimator ask for; or check a Cohort against them."""
     reading = _reading_of(model)
     if not isinstance(imgs, Cohort):
-        with listening(Printer("[ImageSPCATV] ", 2 * (model.verbose > 1)) if model.verbose else SILENT):
+        with listening(Printer("[ImageSPCATV] ", model.verbose > 1) if model.verbose else SILENT):
             return read_cohort(
                 imgs,
                 mask=model.mask,

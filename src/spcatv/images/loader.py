@@ -21,7 +21,7 @@ from spcatv.images.files import ImageError, each_image, image_errors
 from spcatv.images.preprocessing import Reading, clean_runs, time_step
 from spcatv.images.spaces.base import Samples, Space
 from spcatv.model import file_sha256
-from spcatv.progress import FileRead, listeners, together
+from spcatv.progress import FileRead, current_listener
 
 # share of the memory that a matrix may take if neither a limit nor a cache was given
 LARGEST_SHARE = 0.9
@@ -241,7 +241,7 @@ def _read_each(
 
 def _announcer(samples: Samples) -> Callable[[int], None]:
     """Return a function that tells the listeners of this thread, from any thread, that an image is read."""
-    hear, names = together(*listeners()).hear, samples.names
+    hear, names = current_listener().hear, samples.names
 
     def announce(number: int) -> None:
         run = samples.runs[number]

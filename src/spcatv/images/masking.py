@@ -17,7 +17,7 @@ from spcatv._util.warn import warn_user
 from spcatv.images.cache import PREFIX, digest, file_states, keep_array, kept_array, software
 from spcatv.images.files import ImageError, each_image, reading
 from spcatv.images.preprocessing import Reading, make_reading
-from spcatv.progress import StageAdvanced, StageStarted, listeners, together
+from spcatv.progress import StageAdvanced, StageStarted, current_listener
 
 if TYPE_CHECKING:
     from spcatv.images.spaces.volume import Volume
@@ -112,7 +112,7 @@ def sum_images(volumes: Sequence[Volume], cache: Path | None = None) -> FrameSum
     if kept is not None and kept.shape == (3, *shape):
         return FrameSums(kept[0], kept[1], kept[2], n_frames)
     sums = FrameSums.zeros(shape, n_frames)
-    hear = together(*listeners()).hear
+    hear = current_listener().hear
     hear(StageStarted("Finding the mask", len(volumes), "images"))
 
     def make(number: int) -> FrameSums:

@@ -20,14 +20,10 @@ from spcatv.progress.listeners import (
     SILENT,
     Listener,
     Printer,
-    component_line,
-    listeners,
+    Together,
+    current_listener,
     listening,
     messages_only,
-    say,
-    silence,
-    tell,
-    together,
 )
 
 __all__ = [
@@ -42,12 +38,8 @@ __all__ = [
     "Printer",
     "StageAdvanced",
     "StageStarted",
-    "component_line",
-    "listeners",
+    "Together",
+    "current_listener",
     "listening",
     "messages_only",
-    "say",
-    "silence",
-    "tell",
-    "together",
 ]

@@ -9,7 +9,8 @@ from typing import Any
 
 from numba.core import event
 
-from spcatv.progress.listeners import listeners, say
+from spcatv.progress.events import Message
+from spcatv.progress.listeners import SILENT, current_listener
 
 
 class Announcer(event.Listener):
@@ -22,11 +23,12 @@ class Announcer(event.Listener):
         """Send the message, unless it was sent before or there is no listener."""
         kernel = told.data["dispatcher"]
         package = str(getattr(kernel.py_func, "__module__", "")).split(".")[0]
-        if self._said or not listeners() or package != "spcatv":
+        if self._said or current_listener() is SILENT or package != "spcatv":
             return
         self._said = True
         how_often = "in every process" if kernel.stats.cache_path is None else "once per installation"
-        say(f"compiling kernels for data like these: up to half a minute, {how_often}")
+        text = f"compiling kernels for data like these: up to half a minute, {how_often}"
+        current_listener().hear(Message(text))
 
     def on_end(self, told: Any) -> None:
         """Ignore the end of a compilation."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -17,6 +17,7 @@ from spcatv.progress.events import (
     FileRead,
     Message,
     StageAdvanced,
+    StageStarted,
 )
 
 
@@ -25,7 +26,7 @@ class Listener(Protocol):
 
     Examples
     --------
-    >>> from spcatv.progress import Message, listening, say
+    >>> from spcatv.progress import Message, current_listener, listening
     >>> class Collector:
     ...     def __init__(self):
     ...         self.texts = []
@@ -34,7 +35,8 @@ class Listener(Protocol):
     ...         return False  # do not stop
     >>> collector = Collector()
     >>> with listening(collector):
-    ...     say("half done")
+    ...     current_listener().hear(Message("half done"))
+    False
     >>> collector.texts
     ['half done']
     """
@@ -48,10 +50,13 @@ class Listener(Protocol):
 
 
 @dataclass(frozen=True)
-class _Together:
+class Together:
+    """Several listeners as one: all of them receive every event, and any may stop."""
+
     listeners: tuple[Listener, ...]
 
     def hear(self, event: Event, /) -> bool:
+        """Send the event to all listeners; return whether one of them stops."""
         return any([listener.hear(event) for listener in self.listeners])  # noqa: C419 (all receive it)
 
 
@@ -65,15 +70,15 @@ class _MessagesOnly:
         return False
 
 
-SILENT: Listener = _Together(())
+SILENT: Listener = Together(())
 """Listener that ignores all events and never stops."""
 
-_current: ContextVar[tuple[Listener, ...]] = ContextVar("spcatv_listeners", default=())
+_current: ContextVar[Listener] = ContextVar("spcatv_listener", default=SILENT)
 
 
-def together(*several: Listener) -> Listener:
-    """Return several listeners as one: all of them receive every event, and any may stop."""
-    return _Together(several)
+def current_listener() -> Listener:
+    """Return the listeners of the surrounding ``with`` blocks as one, to be used in other threads as well."""
+    return _current.get()
 
 
 def listening(listener: Listener) -> AbstractContextManager[None]:
@@ -104,79 +109,67 @@ def listening(listener: Listener) -> AbstractContextManager[None]:
     >>> model.components_.shape
     (1, 30)
     """
-    return _with_listeners((*_current.get(), listener))
-
-
-def silence() -> AbstractContextManager[None]:
-    """Hide the events inside a ``with`` block from the listeners of surrounding blocks."""
-    return _with_listeners(())
+    outer = _current.get()
+    return _using(listener if outer is SILENT else Together((outer, listener)))
 
 
 def messages_only() -> AbstractContextManager[None]:
     """Pass nothing but messages to the listeners of surrounding blocks inside a ``with`` block."""
-    return _with_listeners(tuple(_MessagesOnly(listener) for listener in _current.get()))
+    outer = _current.get()
+    return _using(SILENT if outer is SILENT else _MessagesOnly(outer))
 
 
 @contextmanager
-def _with_listeners(listeners: tuple[Listener, ...]) -> Iterator[None]:
-    token = _current.set(listeners)
+def _using(listener: Listener) -> Iterator[None]:
+    token = _current.set(listener)
     try:
         yield
     finally:
         _current.reset(token)
 
 
-def listeners() -> tuple[Listener, ...]:
-    """Return the listeners of the surrounding ``with`` blocks."""
-    return _current.get()
-
-
-def tell(event: Event) -> bool:
-    """Send an event to the listeners of the surrounding ``with`` blocks; return whether one of them stops."""
-    return together(*listeners()).hear(event)
-
-
-def say(text: str) -> None:
-    """Send a `Message` to the listeners of the surrounding ``with`` blocks."""
-    tell(Message(text))
+def _print_now(line: str) -> None:
+    print(line, flush=True)
 
 
 class Printer:
-    """Listener that prints messages; with `verbose` steps and components, above 1 alternations and files.
+    """Listener that prints messages; with `verbose` files, stages and components, above 1 alternations.
 
-    Lines are flushed, so that they show while the work goes on, also through a pipe.
+    `write` prints a line, by default flushed, so that it shows while the work goes on, also through a pipe.
     """
 
-    def __init__(self, prefix: str, verbose: int) -> None:
-        self._prefix, self._verbose = prefix, verbose
+    def __init__(self, prefix: str, verbose: int, write: Callable[[str], None] = _print_now) -> None:
+        self._prefix, self._verbose, self._write = prefix, verbose, write
         self._component, self._started = "", 0.0
 
     def hear(self, event: Event, /) -> bool:
         """Print a line about an event."""
+        for line in self._text(event).splitlines():
+            self._write(f"{self._prefix}{line}")
+        return False
+
+    def _text(self, event: Event) -> str:
         match event:
             case Message(text):
-                self._print(text)
+                return text
+            case StageStarted(title, total, unit) if self._verbose:
+                return title if total is None else f"{title}: {total} {unit}"
             case StageAdvanced(note) if self._verbose:
-                self._print(note)
-            case FileRead(number, total, name) if self._verbose > 1:
-                self._print(f"image {number}/{total}: {name}")
+                return note
+            case FileRead(number, total, name) if self._verbose:
+                return f"image {number}/{total}: {name}"
             case ComponentStarted(number, n_components):
                 self._component, self._started = f"component {number}/{n_components}", time.perf_counter()
             case AlternationEnded(number, objective, gap) if self._verbose > 1:
                 figures = f"objective {objective:.8g}, relative gap {gap:.2e}"
                 seconds = time.perf_counter() - self._started
-                self._print(f"{self._component}, alternation {number}: {figures}, {seconds:.2f} s")
+                return f"{self._component}, alternation {number}: {figures}, {seconds:.2f} s"
             case ComponentEnded(number, _, found) if self._verbose:
-                self._print(component_line(self._component, found))
-                if remark := found.global_remark(number):
-                    self._print(remark)
-        return False
-
-    def _print(self, text: str) -> None:
-        print(f"{self._prefix}{text}", flush=True)
+                return f"{_component_line(self._component, found)}\n{found.global_remark(number)}"
+        return ""
 
 
-def component_line(name: str, found: Any) -> str:
+def _component_line(name: str, found: Any) -> str:
     """Return the figures of a fitted component (`spcatv.decomposition.ComponentDiagnostics`) in one line."""
     if found.is_empty:
         return f"{name} is empty: its loading is zero, {found.seconds:.2f} s"

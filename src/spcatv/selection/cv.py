@@ -29,7 +29,7 @@ from spcatv.estimator.remarks import warn_about, warn_of_count, warn_of_weights
 from spcatv.estimator.spcatv import ComponentsMixin
 from spcatv.model.checkpoint import checkpointing
 from spcatv.problem import Penalty
-from spcatv.progress import Printer, StageStarted, listeners, listening, together
+from spcatv.progress import Printer, StageStarted, current_listener, listening
 from spcatv.selection.folds import are_consecutive, make_folds, warn_of_order
 from spcatv.selection.path import WEIGHTS, PathFitter, way_to
 from spcatv.selection.rules import check_folds, choose
@@ -313,7 +313,7 @@ transform_method, init, dtype, memory_limit, device, random_state
             with one_blas_thread():
                 centred = centred_data(template, adjusted)
                 warn_of_order(singular_scores(centred, int(self.n_components)), folds)
-        listener = together(*listeners())
+        listener = current_listener()
         n_rows = len(ratio_pairs(template, self.l1_ratio, self.tv_ratio)) if rows is None else len(rows)
         n_chains = n_rows * len(folds)
         listener.hear(

@@ -32,7 +32,7 @@ from spcatv.estimator._fit import (
 )
 from spcatv.estimator._validation import check_parameters
 from spcatv.estimator.remarks import warn_about, warn_of_weights
-from spcatv.progress import SILENT, Listener, listeners, together
+from spcatv.progress import SILENT, Listener, current_listener
 from spcatv.structure import Structure, as_structure
 
 # How much longer than the last step one may still go straight on, and how far aside of it that leads.
@@ -117,7 +117,7 @@ def path(estimator: SPCATV, X: Any, settings: Iterable[float | Mapping[str, floa
     template, data, structure = checked_template(estimator, X)
     strongest = max(chosen, key=lambda setting: setting.get("smoothness", 0.0))
     warn_of_weights(with_setting(template, strongest), structure)
-    fitter = PathFitter(template, data, structure, listener=together(*listeners()))
+    fitter = PathFitter(template, data, structure, listener=current_listener())
     models: dict[int, SPCATV] = {}
     for k in path_order(chosen):
         models[k] = fitter.model(fitter.fit(chosen[k]))

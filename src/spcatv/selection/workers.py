@@ -18,7 +18,7 @@ from spcatv._util.warn import warn_user
 from spcatv.data import ArrayData, Data, on_device
 from spcatv.model import recordable
 from spcatv.model.checkpoint import Checkpoint, Stage, current_checkpoint, no_checkpoint
-from spcatv.progress import Listener, StageAdvanced, StageStarted, listeners, messages_only, together
+from spcatv.progress import Listener, StageAdvanced, StageStarted, current_listener, messages_only
 from spcatv.selection.cluster import cluster_workers
 
 T = TypeVar("T")
@@ -232,7 +232,7 @@ def workers(
     `stage`, if there is one, they hear now, and of a step for every result. A checkpoint of a surrounding
     block keeps every result.
     """
-    listener, checkpoint = together(*listeners()), current_checkpoint()
+    listener, checkpoint = current_listener(), current_checkpoint()
     with no_checkpoint(), _silent_workers(n_jobs, data) as pool:
         if stage is not None:
             stage = replace(stage, at_once=n_at_once(n_jobs, data))
