@@ -362,15 +362,14 @@ def test_real_interruption_of_processes_at_work(array, tmp_path):
     assert listing(tmp_path) == ["X.npy"]
 
 
-def test_verbose_tells_of_every_chain(array, tmp_path, caplog):
-    with caplog.at_level("INFO", logger="spcatv.cli"):
-        command = ["select", "--array", str(array), *SMALL, "--n-bootstraps", "0", "-v", "--output"]
-        assert main([*command, str(tmp_path / "out")]) == 0
-    lines = [record.getMessage() for record in caplog.records]
+def test_verbose_tells_of_every_chain(array, tmp_path, capsys):
+    command = ["select", "--array", str(array), *SMALL, "--n-bootstraps", "0", "-v", "--output"]
+    assert main([*command, str(tmp_path / "out")]) == 0
+    lines = [line[len("hh:mm:ss ") :] for line in capsys.readouterr().err.splitlines()]
     assert "Comparing settings: 8 chains of fits" in lines
     told = [line for line in lines if line.startswith("chain ")]
     assert len(told) == 8
-    assert told[-1].startswith("chain 8 of 8: fold 4, l1_ratio=0.25, tv_ratio=0.5")
+    assert told[-1].startswith("chain 8 of 8: fold 4, --l1-ratio 0.25, --tv-ratio 0.5")
 
 
 def test_fit_by_the_share_of_zeros(array, tmp_path, done, refused):
