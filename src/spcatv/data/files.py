@@ -242,7 +242,7 @@ def _block(positions: IntArray | slice, rows: IntArray, skip: int) -> Block:
 
 
 class StoredData(BlockedData):
-    """Samples in a file, in blocks of the size that the budget allows.
+    """Samples in a file, in blocks of the size that the budget allows; slices and iterates like an array.
 
     The dtype is float32 or float64; what the file has, or float64, by default. `samples` tells which rows are
     the samples, in order; all of them by default.
@@ -288,10 +288,30 @@ class StoredData(BlockedData):
         """Return the given features of all samples, by their numbers."""
         return type(self)(ColumnReader(self.reader, features), self.dtype, self.budget, self.samples)
 
-    def rows(self) -> Iterator[FloatArray]:
-        """Return every sample, in order and in the dtype of X; good until the next one is asked for."""
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[FloatArray]:
+        """Yield every sample, in order and in the dtype of X; it is overwritten when the next one is read."""
         for block, rows in self._read(self._ordered_blocks()):
             yield from (rows[number] for number in block.local.tolist())
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return a sample by its number; or slices and masks of samples and features, not read yet."""
+        samples, features = key if isinstance(key, tuple) else (key, slice(None))
+        if isinstance(samples, int):
+            return np.asarray(self[[samples], features])[0]
+        data = self
+        if not (isinstance(features, slice) and features == slice(None)):
+            data = self.columns(np.arange(self.shape[1])[features])
+        return data.take(np.arange(len(self))[samples])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> FloatArray:
+        """Return all samples in memory."""
+        out: FloatArray = np.empty(self.shape, self.dtype if dtype is None else dtype)
+        for number, sample in enumerate(self):
+            out[number] = sample
+        return out
 
     def _sorted_blocks(self) -> list[Block]:
         """Return blocks in the order in which they are stored."""

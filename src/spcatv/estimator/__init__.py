@@ -1,4 +1,4 @@
-"""SPCATV, the scikit-learn estimator: it checks, calls, stores and warns."""
+"""SPCATV, the scikit-learn estimator, and its warnings."""
 
 from spcatv.estimator.likeness import NeighbourWarning
 from spcatv.estimator.remarks import ComponentCountWarning, EmptyComponentWarning, SparsityWarning

@@ -1,7 +1,4 @@
-"""From parameters and data to a fit: what SPCATV, paths, folds and resamples share.
-
-`fit_data` is a pure function: it reads the parameters of an estimator, and changes nothing.
-"""
+"""Fit of checked data with the parameters of an estimator, shared by SPCATV, paths, folds and resamples."""
 
 from __future__ import annotations
 
@@ -51,7 +48,7 @@ from spcatv.progress import SILENT, Listener
 from spcatv.progress.compilation import announce_compilation
 from spcatv.structure import Structure
 
-# Largest norms of columns between which squares fit into a precision, for data that cannot be scaled.
+# Norms of columns between which squares fit into a precision, for data that cannot be scaled.
 ORDINARY_SQUARES = {np.dtype(np.float32): (1e-16, 1e16), np.dtype(np.float64): ORDINARY[np.dtype(np.float64)]}
 for kind in (Component, JointFit, JointStart, Weights):
     recordable(kind)
@@ -60,15 +57,13 @@ announce_compilation()
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """Components of some data, and what an estimator needs to describe them."""
+    """Components of some data, with the figures that the attributes of an estimator are made of."""
 
     decomposition: Decomposition  # the components
     structure: Structure  # on the features
-    # what was subtracted from the samples: means of the columns, and the global signal if asked for
-    centring: Centring
-    # what the numbers of the decomposition are multiples of: a power of two, 1 at an ordinary scale
-    unit: float
-    squared_norm: float  # ``||X||_F^2`` after that, in this unit
+    centring: Centring  # means of the features, and the global signal if it was removed
+    unit: float  # of the numbers in the decomposition: a power of two, 1 at an ordinary scale
+    squared_norm: float  # ``||X||_F^2`` of the centred data, in this unit
     n_samples: int  # N
     dtype: np.dtype[Any]  # precision of the data
 
@@ -78,7 +73,7 @@ class Fit:
         return self.decomposition.components
 
     def attributes(self, *, weights_differ: bool) -> dict[str, Any]:
-        """The fitted attributes of an estimator.
+        """Return the fitted attributes of an estimator.
 
         ``l1_``, ``l2_`` and ``tv_`` are numbers, or arrays of shape (K,) where the weights differ.
         """
@@ -109,14 +104,14 @@ class Fit:
 
 
 def checked_data(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) -> Data:
-    """X as checked data: finite numbers, at least `min_samples` samples, the features that were seen in fit.
+    """Return X as checked data: finite, with at least `min_samples` samples and the features of the fit.
 
     In a fit (`reset`) the estimator gets ``n_features_in_`` and, where X has them, ``feature_names_in_``. Its
     `dtype` sets the precision, where None keeps that of X; its `memory_limit` sets the size of blocks.
 
     Arrays in memory that are not float32 or float64 in C order are copied, once. Dask arrays, HDF5 datasets,
-    Zarr arrays and memory maps are read block by block, and looked through for NaN when their columns'
-    statistics are computed. Memory maps that fit into memory are used where they lie, and other stored arrays
+    Zarr arrays and memory maps are read block by block, and searched for NaN when the statistics of their
+    columns are computed. Memory maps that fit into memory are used where they lie, and other stored arrays
     of a single block are read once.
     """
     if np.ma.is_masked(X):
@@ -150,13 +145,13 @@ def checked_data(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) -
     array = array.astype(float_dtype(array.dtype), copy=False)
     if not all_finite(array):
         raise ValueError(_not_finite(array))
-    # X itself where it serves as it is: what was sent to workers before is recognised by its identity
+    # return X itself if possible: workers recognise by its identity what they have got already
     same = type(X) in (np.ndarray, np.memmap) and X.dtype == array.dtype and np.may_share_memory(X, array)
     return as_data(X if same else array)
 
 
 def _check_kind(X: Any) -> None:
-    """Refuse what scikit-learn would refuse without a word on what is right."""
+    """Refuse text and more than two dimensions, with a remedy that scikit-learn does not name."""
     if isinstance(X, str):
         raise ValueError(f"X must be an array, got the text {X!r:.80}; read the file first, as np.load does")
     shape = getattr(X, "shape", ())
@@ -168,7 +163,7 @@ def _check_kind(X: Any) -> None:
 
 
 def _not_finite(array: FloatArray) -> str:
-    """How many values are NaN or infinite, and where the first one is."""
+    """Return a message that counts the values that are NaN or infinite, and locates the first one."""
     wrong = np.argwhere(~np.isfinite(array))
     what = "NaN" if np.isnan(array).any() else "infinity"
     return (
@@ -195,12 +190,12 @@ def _checked_again(estimator: Any, data: Data, *, reset: bool, min_samples: int)
 
 
 def centred_data(estimator: Any, data: Data) -> CentredData:
-    """The data as an estimator asks for: on its device, centred or not, with or without global signal."""
+    """Return data as the parameters ask for: on the device, centred or not, with or without global signal."""
     data = on_device(data, estimator.device, int(estimator.n_components))
     centred = CentredData(data, bool(estimator.center))
     removes_signal = estimator.global_signal is not None
     if isinstance(data, BlockedData) and not removes_signal:
-        # the first pass of the sketch tells the statistics, too; numbers beyond its range are found below
+        # the first pass of the sketch computes the statistics, too; numbers beyond its range are found below
         with np.errstate(all="ignore"), suppress(ValueError, np.linalg.LinAlgError):
             prepare(centred, _plan(estimator, centred, keep_warm_start=False), int(estimator.n_components))
     scaled = centred.at_ordinary_scale()
@@ -220,7 +215,7 @@ def centred_data(estimator: Any, data: Data) -> CentredData:
 
 
 def centring_attributes(centring: Centring, dtype: np.dtype[Any]) -> dict[str, Any]:
-    """The fitted attributes of an estimator that say what is subtracted from samples."""
+    """Return the fitted attributes of what is subtracted from samples."""
     loading = centring.global_loading
     return {
         "mean_": centring.mean.astype(dtype),
@@ -229,7 +224,7 @@ def centring_attributes(centring: Centring, dtype: np.dtype[Any]) -> dict[str, A
 
 
 def centring_of(estimator: Any) -> Centring:
-    """What a fitted estimator subtracts from samples, in float64."""
+    """Return the centring of a fitted estimator, in float64."""
     loading = estimator.global_loading_
     return Centring(
         estimator.mean_.astype(np.float64), None if loading is None else loading.astype(np.float64)
@@ -237,9 +232,9 @@ def centring_of(estimator: Any) -> Centring:
 
 
 def alpha_unit(estimator: Any, data: CentredData) -> float:
-    """What alpha = 1 stands for in the objective: ``max_j ||X_j||_2 / N``, or 1 if the penalty is absolute.
+    """Return the weight of alpha = 1, in units of the data: ``max_j ||X_j||_2 / N``, or 1 if it is absolute.
 
-    In units of the data. Data without any variance have nothing to scale by, nor anything to fit: 1.
+    1 for data without any variance.
     """
     if estimator.penalty_units == "absolute":
         return 1.0 / data.unit
@@ -247,7 +242,7 @@ def alpha_unit(estimator: Any, data: CentredData) -> float:
 
 
 def penalty_weights(estimator: Any, data: CentredData) -> tuple[Weights, ...]:
-    """Absolute weights of every component, from alpha (one for all, or one per component) and the ratios."""
+    """Return the absolute weights of every component."""
     l1_ratio, tv_ratio = float(estimator.l1_ratio), float(estimator.tv_ratio)
     absolute = alpha_unit(estimator, data) * np.broadcast_to(
         np.asarray(estimator.alpha, dtype=np.float64), (int(estimator.n_components),)
@@ -261,7 +256,7 @@ def penalty_weights(estimator: Any, data: CentredData) -> tuple[Weights, ...]:
 def _requests(
     estimator: Any, data: CentredData, structure: Structure
 ) -> list[LoadingPenalty] | list[SparsityTarget]:
-    """What every component is asked for: a share of zeros, or weights if alpha is given."""
+    """Return the request for every component: a share of zeros, or weights if alpha is given."""
     penalty, positive = estimator.penalty, bool(estimator.positive)
     if estimator.alpha is not None:
         weights = penalty_weights(estimator, data)
@@ -271,7 +266,7 @@ def _requests(
 
 
 def _plan(estimator: Any, data: CentredData, *, keep_warm_start: bool) -> Plan:
-    """How to fit, in the precision of the data."""
+    """Return the parameters of the decomposition, in the precision of the data."""
     return Plan(
         tol=float(estimator.tol),
         max_iter=int(estimator.max_iter),
@@ -339,7 +334,7 @@ def fit_data(
 def _journal(
     estimator: Any, data: CentredData, structure: Structure, rng: np.random.RandomState
 ) -> Stage | None:
-    """Where the checkpoint around the caller keeps the components of a fit; None without a checkpoint."""
+    """Return the stage of the current checkpoint that keeps the components of a fit; None without one."""
     checkpoint = current_checkpoint()
     if checkpoint is None:
         return None
@@ -357,7 +352,7 @@ def store_fit(estimator: Any, fit: Fit) -> None:
 
 
 def with_parameters(estimator: Any, parameters: Mapping[str, Any]) -> Any:
-    """A copy of an estimator with some other parameters; much cheaper than a clone."""
+    """Return a copy of an estimator with some other parameters; much cheaper than a clone."""
     # a clone would read the signature and copy every parameter, once per fit of a path
     copied = copy(estimator)
     for name, value in parameters.items():

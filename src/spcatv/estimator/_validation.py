@@ -1,4 +1,4 @@
-"""Checks of the estimators' parameters: every message says what is wrong and what would be right."""
+"""Checks of the parameters of estimators."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from spcatv._util.types import FloatArray
 from spcatv.data import checked_memory_limit
 from spcatv.problem import PENALTIES, StructuredPenalty
 
-# A share of zeros must leave at least so much; what is left is rounded to whole features.
-HALF_A_FEATURE = 0.5
+# Largest difference of shares of zeros that counts as rounding.
 ROUNDING = 1e-12
-# The smallest relative gap that float64 can tell from zero.
+# Smallest relative gap that float64 can tell from zero.
 SMALLEST_TOL = 1e-14
 
 
@@ -30,20 +29,33 @@ def check_parameters(estimator: Any) -> None:
             "--n-components auto` uses"
         )
     for name in TARGET_PARAMETERS:
-        if isinstance(getattr(estimator, name), str) and getattr(estimator, name) == "auto":
+        value = getattr(estimator, name)
+        if isinstance(value, str) and value == "auto":
             raise ValueError(
                 f"{name} must be a number, got 'auto': spcatv.SPCATVCV, or `spca-tv select`, chooses "
                 "sparsity and smoothness by cross-validation"
             )
     for name in ("n_components", "max_iter", "n_init"):
-        _check_count(name, getattr(estimator, name))
-    _check_sparsity(estimator.sparsity, int(estimator.n_components))
-    _check_weight("smoothness", estimator.smoothness)
+        checked_count(getattr(estimator, name), name)
+    n_components = int(estimator.n_components)
+    for share in _per_component("sparsity", estimator.sparsity, n_components):
+        _check_number("sparsity", share)
+        if not 0 <= share < 1:
+            raise ValueError(
+                f"sparsity is a share of zeros, at least 0 and below 1; got {estimator.sparsity!r}"
+            )
+    for name in ("smoothness", "l1_ratio", "tv_ratio"):
+        _check_number(name, getattr(estimator, name), negative=False)
     if estimator.alpha is not None:
-        _check_alpha(estimator.alpha, int(estimator.n_components))
+        _check_alpha(estimator.alpha, n_components)
         _check_default_target(estimator.sparsity, estimator.smoothness)
-    _check_ratios(estimator.l1_ratio, estimator.tv_ratio)
-    _check_real("tol", estimator.tol)
+    l1_ratio, tv_ratio = estimator.l1_ratio, estimator.tv_ratio
+    if l1_ratio + tv_ratio >= 1:
+        raise ValueError(
+            f"l1_ratio + tv_ratio must be below 1, got {l1_ratio} + {tv_ratio} = {l1_ratio + tv_ratio:g}: "
+            "what is left goes to the l2 penalty, without which the problem is unbounded"
+        )
+    _check_number("tol", estimator.tol)
     if not SMALLEST_TOL <= estimator.tol < 1:
         raise ValueError(
             f"tol must lie between {SMALLEST_TOL:g} and 1 (it is a relative gap, and float64 has no digits "
@@ -71,12 +83,12 @@ def check_parameters(estimator: Any) -> None:
 
 
 def fits_jointly(estimator: Any) -> bool:
-    """Whether all components are fitted at once: by default, unless alpha is given."""
+    """Return whether all components are fitted at once: by default, unless alpha is given."""
     return estimator.method == "joint" or (estimator.method == "auto" and estimator.alpha is None)
 
 
 def _check_joint(estimator: Any) -> None:
-    """Refuse what only a deflation has."""
+    """Refuse parameters that only a deflation has."""
     if estimator.refit is not None:
         raise ValueError(
             "refit belongs to method='deflation': the loadings of a joint fit of a wanted sparsity are not "
@@ -89,7 +101,7 @@ def _check_joint(estimator: Any) -> None:
 
 
 def parameters_in_use(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of an estimator, without those of the way to set the weights that it does not use."""
+    """Return parameters without those of the penalised model, or those of the sparse one, if unused."""
     unused = PENALISED_PARAMETERS if parameters.get("alpha") is None else TARGET_PARAMETERS
     return {name: value for name, value in parameters.items() if name not in unused}
 
@@ -108,30 +120,28 @@ def check_switch(name: str, value: Any) -> None:
 
 
 def checked_count(value: Any, name: str) -> int:
-    """A number of fits or settings, at least 1."""
-    if isinstance(value, bool) or int(value) != value or value < 1:
-        raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
-    return int(value)
-
-
-def _check_count(name: str, value: Any) -> None:
+    """Return a number of fits, settings or components as an int; refuse anything else, and less than 1."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be an integer >= 1, got {value!r}")
     if value < 1:
         raise ValueError(f"{name} must be at least 1, got {value}")
+    return int(value)
 
 
-def _check_real(name: str, value: Any) -> None:
+def _check_number(name: str, value: Any, *, negative: bool = True) -> None:
+    """Refuse anything but a finite number, and one below 0 unless it may be `negative`."""
     if isinstance(value, bool) or not isinstance(value, Real) or not np.isfinite(float(value)):
         several = value == "grid" if isinstance(value, str) else isinstance(value, (list, tuple, np.ndarray))
         hint = "; spcatv.SPCATVCV compares several values" if several else ""
         raise TypeError(f"{name} must be a finite number, got {value!r}{hint}")
+    if value < 0 and not negative:
+        raise ValueError(f"{name} must not be negative, got {value}")
 
 
 def _check_alpha(alpha: Any, n_components: int) -> None:
-    """One positive number, or one per component."""
+    """Refuse anything but one positive number, or one per component."""
     for value in _per_component("alpha", alpha, n_components):
-        _check_weight("alpha", value)
+        _check_number("alpha", value, negative=False)
         if value == 0:
             raise ValueError(
                 "alpha must be above 0: without any l2 penalty a loading has no length; for plain PCA take a "
@@ -140,7 +150,7 @@ def _check_alpha(alpha: Any, n_components: int) -> None:
 
 
 def _check_default_target(sparsity: Any, smoothness: Any) -> None:
-    """With alpha, a wanted sparsity or smoothness would be ignored."""
+    """Refuse a wanted sparsity or smoothness beside alpha, which would ignore it."""
     if np.ndim(sparsity) > 0 or sparsity != FIT.sparsity or smoothness != FIT.smoothness:
         raise ValueError(
             f"alpha sets the weights, and sparsity={sparsity!r}, smoothness={smoothness!r} would be ignored; "
@@ -148,16 +158,8 @@ def _check_default_target(sparsity: Any, smoothness: Any) -> None:
         )
 
 
-def _check_sparsity(sparsity: Any, n_components: int) -> None:
-    """A share of zeros, or one per component."""
-    for share in _per_component("sparsity", sparsity, n_components):
-        _check_real("sparsity", share)
-        if not 0 <= share < 1:
-            raise ValueError(f"sparsity is a share of zeros, at least 0 and below 1; got {sparsity!r}")
-
-
 def _per_component(name: str, value: Any, n_components: int) -> Sequence[Any]:
-    """The numbers of a parameter that is one number, or one per component."""
+    """Return the numbers of a parameter that is one number, or one per component."""
     if np.ndim(value) == 0:
         return (value,)
     if np.ndim(value) > 1 or len(value) != n_components:
@@ -168,8 +170,8 @@ def _per_component(name: str, value: Any, n_components: int) -> Sequence[Any]:
 
 
 def check_some_left(sparsity: FloatArray, n_features: int) -> None:
-    """Raise a ValueError for a share of zeros that leaves less than half a feature: after rounding, none."""
-    largest = 1 - HALF_A_FEATURE / n_features
+    """Refuse a share of zeros that leaves less than half a feature: after rounding, none."""
+    largest = 1 - 0.5 / n_features
     for share in sparsity:
         if share > largest + ROUNDING:
             decimals = len(str(n_features))
@@ -178,22 +180,6 @@ def check_some_left(sparsity: FloatArray, n_features: int) -> None:
                 f"sparsity={share:.{decimals + 3}g} leaves no feature that is not zero "
                 f"(n_features={n_features}); ask for at most {allowed:.{decimals}f}"
             )
-
-
-def _check_weight(name: str, value: Any) -> None:
-    _check_real(name, value)
-    if value < 0:
-        raise ValueError(f"{name} must not be negative, got {value}")
-
-
-def _check_ratios(l1_ratio: Any, tv_ratio: Any) -> None:
-    _check_weight("l1_ratio", l1_ratio)
-    _check_weight("tv_ratio", tv_ratio)
-    if l1_ratio + tv_ratio >= 1:
-        raise ValueError(
-            f"l1_ratio + tv_ratio must be below 1, got {l1_ratio} + {tv_ratio} = {l1_ratio + tv_ratio:g}: "
-            "what is left goes to the l2 penalty, without which the problem is unbounded"
-        )
 
 
 def check_choice(name: str, value: Any, choices: tuple[str | None, ...]) -> None:
@@ -226,5 +212,5 @@ def checked_init(init: Any, n_components: int, shape: tuple[int, int]) -> Init |
 
 
 def sparsities(estimator: Any) -> FloatArray:
-    """The share of zeros that every component is asked for."""
+    """Return the share of zeros that every component is asked for, shape (K,)."""
     return np.broadcast_to(np.asarray(estimator.sparsity, dtype=np.float64), (int(estimator.n_components),))

@@ -144,7 +144,7 @@ def _message(where: str, neighbours: FloatArray, strangers: FloatArray, remedy: 
 
 
 def _remedy(estimator: Any) -> str:
-    """The parameter that turns smoothing off; empty if it is off."""
+    """Return the parameter that turns smoothing off; empty if it is off."""
     name = "smoothness" if estimator.alpha is None else "tv_ratio"
     smooths = np.any(np.asarray(getattr(estimator, name), dtype=np.float64) > 0)
     return f"{name}=0" if smooths else ""

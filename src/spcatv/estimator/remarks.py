@@ -194,7 +194,7 @@ def _dense(estimator: Any) -> str:
 
 
 def _remedy_for_jumps(estimator: Any) -> str:
-    """What to do where total variation makes a component dense or zero; empty if it is weaker than l1."""
+    """Return the remedy where total variation makes components dense or zero; empty if it is weaker."""
     if estimator.tv_ratio <= estimator.l1_ratio or estimator.structure_.n_rows == 0:
         return ""
     return (

@@ -1,4 +1,4 @@
-"""SPCATV: the scikit-learn face of the method."""
+"""`SPCATV`, the scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -360,7 +360,7 @@ class SPCATV(CallbackSupportMixin, ComponentsMixin, TransformerMixin, BaseEstima
         return self
 
     def transform(self, X: Any) -> FloatArray:
-        """Scores of the samples of X; a sample's scores do not depend on the others.
+        """Return the scores of the samples of X; a sample's scores do not depend on the others.
 
         Parameters
         ----------
@@ -435,7 +435,7 @@ class SPCATV(CallbackSupportMixin, ComponentsMixin, TransformerMixin, BaseEstima
         return np.asarray(np.linalg.pinv(wide @ wide.T @ self.mixing_) @ wide).astype(components.dtype)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Minus the mean over the samples of X of the squared reconstruction error.
+        """Return minus the mean over the samples of X of the squared reconstruction error.
 
         Parameters
         ----------
@@ -498,7 +498,7 @@ class SPCATV(CallbackSupportMixin, ComponentsMixin, TransformerMixin, BaseEstima
 def _products(
     centring: Centring, components: FloatArray, _: slice, block: FloatArray
 ) -> tuple[FloatArray, None]:
-    """Products of samples with the components, shape (n, K)."""
+    """Return the products of samples with the components, shape (n, K)."""
     return centring.apply(block) @ components.T, None
 
 

@@ -21,9 +21,8 @@ from spcatv._util.matching import IDENTIFYING, RowMatch, cell_text, id_columns, 
 from spcatv._util.tables import Table, TableError, read_table
 from spcatv._util.types import FloatArray
 from spcatv._util.warn import warn_user
-from spcatv.data import CorrectedData, confound_fit, row_blocks
+from spcatv.data import CorrectedData, as_data, confound_fit, row_blocks
 from spcatv.images.files import ImageError, checked_file, image_errors, is_path, reading
-from spcatv.images.loader import data_of
 from spcatv.images.spaces.base import Run
 
 # from a column of text to its values, sorted; the first is the reference level
@@ -76,7 +75,7 @@ class ConfoundFit:
             )
         centred = table.values - self.mean
         if not isinstance(X, np.ndarray):
-            return CorrectedData(data_of(X), centred, self.slopes)
+            return CorrectedData(as_data(X), centred, self.slopes)
         for first, last in row_blocks(X.shape):
             X[first:last] -= centred[first:last] @ self.slopes
         return X
@@ -85,7 +84,7 @@ class ConfoundFit:
 def fit_confounds(X: Any, table: ConfoundTable) -> ConfoundFit:
     """Fit every column of X (n_samples, n_features) by least squares on the confounds and an intercept."""
     with image_errors(ValueError):
-        mean, slopes = confound_fit(data_of(X), table.values)
+        mean, slopes = confound_fit(as_data(X), table.values)
     return ConfoundFit(mean, slopes.astype(X.dtype), table.columns, table.levels)
 
 

@@ -14,7 +14,7 @@ from spcatv._util.bids import natural_groups
 from spcatv._util.quality import ImageQuality
 from spcatv._util.types import BoolArray, FloatArray
 from spcatv._util.warn import warn_user
-from spcatv.data import Adjustment, CorrectedData
+from spcatv.data import Adjustment, CorrectedData, StoredData, as_data
 from spcatv.estimator._validation import check_choice
 from spcatv.images.confounds import (
     ConfoundFit,
@@ -27,7 +27,7 @@ from spcatv.images.confounds import (
     table_beside,
 )
 from spcatv.images.files import ImageError
-from spcatv.images.loader import Storage, StoredRows, cleaned_rows, data_of, read_batches, read_matrix
+from spcatv.images.loader import Storage, cleaned_rows, read_batches, read_matrix
 from spcatv.images.masking import is_masker, masker_mask, masker_reading
 from spcatv.images.preprocessing import (
     AUTO,
@@ -360,7 +360,7 @@ def read_cohort(
     dropped = apply_rule(bad, bad_features, space.noun, samples.names)
     X, space = _kept(X, space, bad.kept)
     if reading.cleans:
-        if isinstance(X, StoredRows):
+        if isinstance(X, StoredData):
             X = cleaned_rows(X, smooth, space, reading, tables, storage)
         else:
             clean_runs(X, samples.runs, reading, tables)
@@ -376,7 +376,7 @@ def read_cohort(
         scale = _column_spread(X)[1].astype(precision)
         X = _scaled(X, scale)
     return Cohort(
-        X=X.data if isinstance(X, StoredRows) else X,
+        X=X,
         preparation=Preparation(space, fit, scale, precision, reading, common_t_r(samples.runs, reading)),
         adjustment=Adjustment(standardize, None if table is None else table.values),
         names=samples.names,
@@ -441,13 +441,13 @@ def _without_confounds(
     if n_explained:
         fit = replace(fit, slopes=fit.slopes[:, ~explained])
         X, space = _kept(X, space, ~explained)
-        left = fit.removed(X, table) if isinstance(X, StoredRows) else X
+        left = fit.removed(X, table) if isinstance(X, StoredData) else X
     return left, space, fit, replace(report, n_explained=n_explained)
 
 
 def _column_spread(X: Any) -> tuple[FloatArray, FloatArray]:
     """Return means and standard deviations of the features, in float64."""
-    found = data_of(X).column_statistics(center=True)
+    found = as_data(X).column_statistics(center=True)
     return found.mean, np.sqrt(found.squared_norms / X.shape[0])
 
 
@@ -459,4 +459,4 @@ def _scaled(X: Any, scale: FloatArray) -> Any:
     if isinstance(X, CorrectedData):
         return replace(X, factor=1.0 / scale)
     n_samples, n_features = X.shape
-    return CorrectedData(data_of(X), np.zeros((n_samples, 0)), np.zeros((0, n_features)), 1.0 / scale)
+    return CorrectedData(as_data(X), np.zeros((n_samples, 0)), np.zeros((0, n_features)), 1.0 / scale)

@@ -14,7 +14,7 @@ from joblib import effective_n_jobs
 from spcatv._util.files import file_state
 from spcatv._util.threads import most_threads
 from spcatv._util.types import FloatArray
-from spcatv.data import Data, StoredData, as_data, checked_memory_limit
+from spcatv.data import StoredData, checked_memory_limit
 from spcatv.data.memory import BLOCK_BYTES, PARTS, Budget, bytes_text, machine_memory
 from spcatv.images.cache import CachedImage, CachedRows, checked_cache, digest
 from spcatv.images.files import ImageError, each_image, image_errors
@@ -29,59 +29,7 @@ LARGEST_SHARE = 0.9
 MOST_IN_FLIGHT = 1 << 30
 
 
-class StoredRows:
-    """Array-like view of rows on disk, shape (n_samples, n_features), read in blocks."""
-
-    def __init__(self, data: StoredData) -> None:
-        self.data = data  # the same as data for a fit
-
-    @classmethod
-    def open(cls, rows: CachedRows, budget: Budget) -> StoredRows:
-        """Return rows of a cache in blocks of the size that the budget allows."""
-        data = StoredData(rows, rows.dtype, budget)
-        return cls(data if rows.columns is None else data.columns(rows.columns))
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of samples and of features."""
-        return self.data.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Precision, float32 or float64."""
-        return self.data.dtype
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __iter__(self) -> Iterator[FloatArray]:
-        """Yield every row; it is overwritten when the next one is read."""
-        return self.data.rows()
-
-    def __getitem__(self, key: Any) -> Any:
-        """Return a row by its number; or slices and masks of rows and columns, which are not read yet."""
-        rows, columns = key if isinstance(key, tuple) else (key, slice(None))
-        data = self.data
-        if not (isinstance(columns, slice) and columns == slice(None)):
-            data = data.columns(np.arange(self.shape[1])[columns])
-        if isinstance(rows, int):
-            return next(data.take(np.array([rows])).rows()).copy()
-        return StoredRows(data.take(np.arange(len(self))[rows]))
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> FloatArray:
-        """Return all rows in memory."""
-        out: FloatArray = np.empty(self.shape, self.dtype)
-        for number, row in enumerate(self):
-            out[number] = row
-        return out if dtype is None else out.astype(dtype, copy=False)
-
-
-Matrix = FloatArray | StoredRows
-
-
-def data_of(X: Any) -> Data:
-    """Return a matrix, an array or rows on disk, as data."""
-    return X.data if isinstance(X, StoredRows) else as_data(X)
+Matrix = FloatArray | StoredData
 
 
 @dataclass(frozen=True)
@@ -165,7 +113,7 @@ def read_matrix(
         for run, found in zip(samples.runs, rows.sha256, strict=True)
         for path, sha in zip(run.files, found, strict=True)
     }
-    stored = StoredRows.open(rows, storage.budget)
+    stored = _stored(rows, storage.budget)
     return np.asarray(stored) if storage.in_memory(shape, dtype) else stored, sha256
 
 
@@ -178,7 +126,7 @@ def read_batches(
     """
     stored: Any = None
     if storage.cache is not None and is_storable(samples):
-        stored = StoredRows.open(_cached(samples, space, dtype, storage), Budget())
+        stored = _stored(_cached(samples, space, dtype, storage), Budget())
     for batch in _batches(samples, (len(samples.names), space.n_features), dtype, storage):
         part = slice(samples.runs[batch[0]].start, samples.runs[batch[-1]].stop)
         if stored is not None:
@@ -267,14 +215,20 @@ def _cached(samples: Samples, space: Space, dtype: str, storage: Storage) -> Cac
         return rows.complete(make, _announcer(samples), n_threads)
 
 
+def _stored(rows: CachedRows, budget: Budget) -> StoredData:
+    """Return rows of a cache in blocks of the size that the budget allows."""
+    data = StoredData(rows, rows.dtype, budget)
+    return data if rows.columns is None else data.columns(rows.columns)
+
+
 def cleaned_rows(
-    X: StoredRows,
+    X: StoredData,
     samples: Samples,
     space: Space,
     reading: Reading,
     tables: Sequence[FloatArray | None],
     storage: Storage,
-) -> StoredRows:
+) -> StoredData:
     """Clean all runs, one of which is in memory at a time, and keep the rows on disk.
 
     `X` holds the rows as they were read, of the features of `space`; `tables` the confounds of every run.
@@ -291,7 +245,7 @@ def cleaned_rows(
         return values, ()
 
     rows = _rows(samples, space, str(X.dtype), storage, about)
-    return StoredRows.open(rows.complete(make, lambda _: None, 1), storage.budget)
+    return _stored(rows.complete(make, lambda _: None, 1), storage.budget)
 
 
 def _rows(
