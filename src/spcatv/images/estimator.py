@@ -131,12 +131,26 @@ device, random_state
     Examples
     --------
     >>> from spcatv import ImageSPCATV
-    >>> model = ImageSPCATV(n_components=3, mask="gm_mask.nii.gz")
-    >>> scores = model.fit_transform("derivatives/sub-*_gm.nii.gz")
+    >>> model = ImageSPCATV(n_components=2, mask="gm_mask.nii.gz")
+    >>> model = model.fit("derivatives/sub-*_gm.nii.gz", exclude="sub-03")
+    >>> scores = model.fit_transform("derivatives/sub-*_gm.nii.gz")  # fits again, and reads the images once
+    >>> scores.shape, model.components_img_.shape
+    ((12, 2), (7, 6, 5, 2))
     >>> model.components_img_.to_filename("components.nii.gz")
     >>> int(model.mask_img_.get_fdata().sum()) == model.n_features_in_, model.n_dropped_
     (True, 0)
-    >>> bool((model.variance_ == model.explained_variance_).all())
+    >>> model.masker_.mask_img_.shape, bool((model.variance_ == model.explained_variance_).all())
+    ((7, 6, 5), True)
+    >>> model.transform(["derivatives/sub-00_gm.nii.gz", "derivatives/sub-01_gm.nii.gz"]).shape
+    (2, 2)
+    >>> model.inverse_transform([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]).shape
+    (7, 6, 5, 3)
+    >>> model.score("derivatives/sub-1*_gm.nii.gz") < 0
+    True
+    >>> folder = model.save("model")
+    >>> sorted(file.name for file in folder.rglob("*"))
+    ['arrays.npz', 'desc-SPCATV_components.json', 'desc-SPCATV_components.nii.gz', 'maps', 'model.json']
+    >>> bool((ImageSPCATV.load(folder).components_ == model.components_).all())
     True
     """
 
@@ -247,14 +261,6 @@ device, random_state
         -------
         self : ImageSPCATV
             Fitted.
-
-        Examples
-        --------
-        >>> from spcatv import ImageSPCATV
-        >>> model = ImageSPCATV(2, mask="gm_mask.nii.gz")
-        >>> model = model.fit("derivatives/sub-*_gm.nii.gz", exclude="sub-03")
-        >>> len(model.input_names_), model.components_img_.shape
-        (11, (7, 6, 5, 2))
         """
         self._fit(imgs, confounds, exclude)
         return self
@@ -268,12 +274,6 @@ device, random_state
         -------
         ndarray of shape (n_images, n_components)
             Scores.
-
-        Examples
-        --------
-        >>> from spcatv import ImageSPCATV
-        >>> ImageSPCATV(2, mask="gm_mask.nii.gz").fit_transform("derivatives/sub-*_gm.nii.gz").shape
-        (12, 2)
         """
         cohort = self._fit(X, confounds, exclude)
         return self.estimator_.transform(cohort.X)
@@ -336,15 +336,7 @@ device, random_state
 
     @property
     def masker_(self) -> Any:
-        """Masker of the space of the images, made when it is asked for: nilearn is slow to import.
-
-        Examples
-        --------
-        >>> from spcatv import ImageSPCATV
-        >>> model = ImageSPCATV(2, mask="gm_mask.nii.gz").fit("derivatives/sub-*_gm.nii.gz")
-        >>> model.masker_.mask_img_.shape == model.mask_img_.shape
-        True
-        """
+        """Masker of the space of the images, made when it is asked for: nilearn is slow to import."""
         masker = self.space_.masker()
         if hasattr(masker, "set_params"):
             reading = self.preparation_.reading
@@ -406,13 +398,6 @@ device, random_state
         -------
         ndarray of shape (n_images, n_components)
             Scores.
-
-        Examples
-        --------
-        >>> from spcatv import ImageSPCATV
-        >>> model = ImageSPCATV(2, mask="gm_mask.nii.gz").fit("derivatives/sub-*_gm.nii.gz")
-        >>> model.transform(["derivatives/sub-00_gm.nii.gz", "derivatives/sub-01_gm.nii.gz"]).shape
-        (2, 2)
         """
         check_is_fitted(self, "estimator_")
         samples = imgs if isinstance(imgs, Samples) else self.preparation_.open(imgs, exclude)
@@ -442,13 +427,6 @@ device, random_state
         -------
         4-D Nifti1Image, SurfaceImage or Cifti2Image
             One image per row.
-
-        Examples
-        --------
-        >>> from spcatv import ImageSPCATV
-        >>> model = ImageSPCATV(2, mask="gm_mask.nii.gz").fit("derivatives/sub-*_gm.nii.gz")
-        >>> model.inverse_transform([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]).shape
-        (7, 6, 5, 3)
         """
         check_is_fitted(self, "estimator_")
         rows = self.estimator_.inverse_transform(X)
@@ -470,13 +448,6 @@ device, random_state
         -------
         float
             Higher is better.
-
-        Examples
-        --------
-        >>> from spcatv import ImageSPCATV
-        >>> model = ImageSPCATV(2, mask="gm_mask.nii.gz").fit("derivatives/sub-0*_gm.nii.gz")
-        >>> model.score("derivatives/sub-1*_gm.nii.gz") < 0  # images that the fit has not seen
-        True
         """
         check_is_fitted(self, "estimator_")
         found = [(self.estimator_.score(X), len(X)) for X in self._batches(imgs, confounds)]
@@ -494,13 +465,6 @@ device, random_state
         -------
         Path
             `folder`.
-
-        Examples
-        --------
-        >>> from spcatv import ImageSPCATV
-        >>> model = ImageSPCATV(2, mask="gm_mask.nii.gz").fit("derivatives/sub-*_gm.nii.gz")
-        >>> sorted(file.name for file in model.save("model").rglob("*"))
-        ['arrays.npz', 'desc-SPCATV_components.json', 'desc-SPCATV_components.nii.gz', 'maps', 'model.json']
         """
         check_is_fitted(self, "estimator_")
         return save_fitted(self, folder)
@@ -519,14 +483,6 @@ device, random_state
         ImageSPCATV
             Fitted; it transforms new images as the saved one did. A mask or surface that was given as an
             object is replaced by the fitted one.
-
-        Examples
-        --------
-        >>> from spcatv import ImageSPCATV
-        >>> model = ImageSPCATV(2, mask="gm_mask.nii.gz").fit("derivatives/sub-*_gm.nii.gz")
-        >>> again = ImageSPCATV.load(model.save("model"))
-        >>> bool((again.components_ == model.components_).all())
-        True
         """
         return cls.restore(read_model(folder, kind=KIND))
 
