@@ -12,8 +12,9 @@ import pytest
 pytest.importorskip("nilearn")
 
 from spcatv.images import cache as image_cache
-from spcatv.images.cache import UNUSED_SECONDS, CachedImage, CachedRows, CacheError
+from spcatv.images.cache import UNUSED_SECONDS, CachedRows, CacheError
 from spcatv.images.files import ImageError
+from spcatv.images.spaces.base import consecutive_runs
 
 N_FILES, N_FEATURES = 6, 5
 KIND = {"space": "text"}
@@ -35,7 +36,7 @@ def rows_of(path, n_rows=1):
 
 
 def origins_of(paths, n_rows=1):
-    return [CachedImage(path.name, (path,), n_rows) for path in paths]
+    return consecutive_runs((path.name, n_rows, (path,), None, False) for path in paths)
 
 
 def complete(files, paths=None, n_threads=2, n_rows=1, kind=KIND, places=PLACES):
@@ -118,8 +119,8 @@ def test_parts_of_the_rows(files):
 
 def test_other_rows_have_other_files(files, monkeypatch):
     def paths(kind=KIND, places=PLACES, dtype="float32", about=""):
-        origins = [CachedImage("0", (files.paths[0],), 1, about)]
-        return set(CachedRows(files.cache, kind, places, dtype, origins).paths)
+        origins = origins_of(files.paths[:1])
+        return set(CachedRows(files.cache, kind, places, dtype, origins, [about]).paths)
 
     own = paths()
     assert own == paths()

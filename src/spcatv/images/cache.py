@@ -12,9 +12,9 @@ import json
 import os
 import shutil
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any
@@ -25,6 +25,7 @@ from spcatv._util.files import replacing
 from spcatv._util.types import Array, FloatArray, IntArray
 from spcatv._version import __version__
 from spcatv.images.files import ImageError, each_image
+from spcatv.images.spaces.base import Run
 
 LAYOUT = 3  # of the files
 PREFIX = "spcatv-"  # of the names of all files in a cache
@@ -81,45 +82,42 @@ def software() -> list[str]:
     return [str(LAYOUT), __version__, *map(version, PACKAGES)]
 
 
-@dataclass(frozen=True)
-class CachedImage:
-    """An image whose rows are kept in one file."""
-
-    name: str  # for messages
-    files: tuple[Path, ...]
-    n_rows: int
-    about: str = ""  # digest of anything else that the rows depend on
-
-    def key(self) -> str:
-        """Return a digest that changes whenever the rows may change."""
-        return digest(file_states(self.files), self.about)
-
-
 class CachedRows:
-    """Rows of images in a cache, one file per image, read like one array (`spcatv.data.files.Reader`).
+    """Samples of images in a cache, one file per image, read like one array (`spcatv.data.files.Reader`).
 
-    `kind` holds, as values for JSON, what the rows depend on beside the images and `places`: the number of
-    every feature among all that the images have, shape (P,). A file holds the rows and, behind them, the
-    SHA-256 of the files that they were read from.
+    The values depend on the image, on `kind` and on `about` (values for JSON, for all images and for each),
+    and on `places`: the number of every feature among all that the images have, shape (P,). A file holds the
+    values and, behind them, the SHA-256 of the files that they were read from.
     """
 
     def __init__(
-        self, cache: Path, kind: Any, places: IntArray, dtype: str, images: Sequence[CachedImage]
+        self,
+        cache: Path,
+        kind: Any,
+        places: IntArray,
+        dtype: str,
+        runs: Sequence[Run],
+        about: Sequence[Any] | None = None,
     ) -> None:
-        self.cache, self.kind, self.places, self.images = cache, kind, places, images
+        self.cache, self.kind, self.places, self.runs = cache, kind, places, runs
+        self.about = [None] * len(runs) if about is None else about
         self.dtype = np.dtype(dtype)
         self.same_kind = f"{PREFIX}rows-{digest(kind, dtype, software())}"
         self.stem = f"{self.same_kind}-{digest(places)}"
-        self.keys = [image.key() for image in images]
+        self.keys = [self._key(number) for number in range(len(runs))]
         self.paths = [cache / f"{self.stem}-{key}.rows" for key in self.keys]
-        self.starts = np.cumsum([0, *(image.n_rows for image in images)])
-        self.shape, self.chunks = (int(self.starts[-1]), len(places)), (1, 1)
+        self.stops = [run.stop for run in runs]
+        self.shape, self.chunks = (self.stops[-1], len(places)), (1, 1)
         self.sha256: list[tuple[str, ...]] = []  # of the files of every image, once they are complete
         self.columns: IntArray | None = None  # features that are wanted, if the files hold more
 
+    def _key(self, number: int) -> str:
+        """Return a digest that changes whenever the values of an image may change."""
+        return digest(file_states(self.runs[number].files), self.about[number])
+
     @property
     def row_bytes(self) -> int:
-        """Bytes of a row."""
+        """Bytes of a sample."""
         return self.shape[1] * self.dtype.itemsize
 
     def complete(
@@ -130,18 +128,18 @@ class CachedRows:
     ) -> CachedRows:
         """Make the files that are missing, `n_threads` at a time.
 
-        `make` returns the rows of an image and the SHA-256 of its files. `done` is called with the number of
-        every image, in order, once its rows are there. If all images are there with more features (a fit
+        `make` returns the values of an image and the SHA-256 of its files. `done` is called with the number
+        of every image, in order, once its values are there. If all images are there with more features (a fit
         drops features from its mask), their files are returned instead.
         """
-        found = [self._sha256(number) for number in range(len(self.images))]
+        found = [self._sha256(number) for number in range(len(self.runs))]
         if None in found:
             wider = self._wider()
             if wider is not None:
-                for number in range(len(self.images)):
+                for number in range(len(self.runs)):
                     done(number)
                 return wider
-            missing = sum(image.n_rows for image, sha in zip(self.images, found, strict=True) if sha is None)
+            missing = sum(run.n_samples for run, sha in zip(self.runs, found, strict=True) if sha is None)
             with _writing(self.cache):
                 self.cache.mkdir(parents=True, exist_ok=True)
                 _remove_unused(self.cache, missing * self.row_bytes, keep=set(self.paths))
@@ -156,7 +154,7 @@ class CachedRows:
             self.sha256.append(sha256)
             done(number)
 
-        each_image(one, take, len(self.images), n_threads)
+        each_image(one, take, len(self.runs), n_threads)
         return self
 
     def _wider(self) -> CachedRows | None:
@@ -165,8 +163,8 @@ class CachedRows:
             places = kept_array(self.cache, file.stem)
             if places is None or not np.isin(self.places, places).all():
                 continue
-            wider = CachedRows(self.cache, self.kind, places, str(self.dtype), self.images)
-            found = [wider._sha256(number) for number in range(len(self.images))]
+            wider = CachedRows(self.cache, self.kind, places, str(self.dtype), self.runs, self.about)
+            found = [wider._sha256(number) for number in range(len(self.runs))]
             wider.sha256 = [sha256 for sha256 in found if sha256 is not None]
             if len(wider.sha256) == len(found):
                 order = np.argsort(places)
@@ -175,10 +173,10 @@ class CachedRows:
         return None
 
     def _sha256(self, number: int) -> tuple[str, ...] | None:
-        """Return the SHA-256 behind the rows of an image, and mark them as used; None if they are missing."""
+        """Return the SHA-256 behind the values of an image, which count as used; None if they are missing."""
         try:
             with self.paths[number].open("rb") as file:
-                file.seek(self.images[number].n_rows * self.row_bytes)
+                file.seek(self.runs[number].n_samples * self.row_bytes)
                 sha256 = tuple(json.loads(file.read()))
                 _mark_used(file)
         except (OSError, ValueError):
@@ -186,9 +184,9 @@ class CachedRows:
         return sha256
 
     def _written(self, number: int, rows: FloatArray, sha256: tuple[str, ...]) -> tuple[str, ...]:
-        """Write the rows of an image unless its files have changed meanwhile."""
-        if self.images[number].key() != self.keys[number]:
-            raise ImageError(f"{self.images[number].name}: was changed while it was read; try again")
+        """Write the values of an image unless its files have changed meanwhile."""
+        if self._key(number) != self.keys[number]:
+            raise ImageError(f"{self.runs[number].name}: was changed while it was read; try again")
 
         def write(file: IO[bytes]) -> None:
             np.ascontiguousarray(rows, self.dtype).tofile(file)
@@ -201,13 +199,13 @@ class CachedRows:
         """Read rows from `first` on and columns from `left` on into a float array."""
         row = first
         while row < first + len(out):
-            number = int(np.searchsorted(self.starts, row, side="right")) - 1
-            stop = min(int(self.starts[number + 1]), first + len(out))
-            self._read(number, out[row - first : stop - first], row - int(self.starts[number]), left)
+            number = bisect_right(self.stops, row)
+            stop = min(self.stops[number], first + len(out))
+            self._read(number, out[row - first : stop - first], row - self.runs[number].start, left)
             row = stop
 
     def _read(self, number: int, out: FloatArray, first: int, left: int) -> None:
-        """Read rows of one image."""
+        """Read samples of one image."""
         path = self.paths[number]
         # one read for all rows where they follow each other in the file
         height = len(out) if out.shape[1] == self.shape[1] else 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -52,9 +51,7 @@ from spcatv.images.quality import (
 )
 from spcatv.images.spaces import listed, space_of, without
 from spcatv.images.spaces.base import Run, Samples, Space
-from spcatv.images.spaces.volume import open_each
-
-logger = logging.getLogger(__name__)
+from spcatv.images.spaces.volume import open_volumes
 
 DTYPES = ("float32", "float64")
 
@@ -333,7 +330,7 @@ def read_cohort(
     kind = space_of(items, own_mesh if surface is None else surface)
     if is_masker(mask):
         reading = masker_reading(mask, kind.kind, reading, target_affine)
-        items = open_each(items) if reading.resample else items  # volumes
+        items = open_volumes(items) if reading.resample else items  # volumes
         mask = masker_mask(mask, items, storage.cache)
     if target_affine is not None:
         reading = replace(reading, resample=True)
@@ -350,7 +347,6 @@ def read_cohort(
         reading = replace(reading, run_confounds=("*",))
     tables = run_tables(samples.runs, reading.run_confounds, per_run)
     reading, reading_report = _settled(reading, samples.runs)
-    logger.info("%s", "; ".join(filter(None, (mask_report, reading_report))))
     check_runs(samples.runs, reading, tables)
     smooth = _smoothed(samples, reading)
     X: Any

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,8 +27,14 @@ from spcatv.images.quality import RULES, fit_distances, warn_of_far
 from spcatv.images.spaces.base import Samples, default_names
 from spcatv.model import SavedModel, read_model
 from spcatv.problem import Penalty
-from spcatv.progress import SILENT, Printer, listening
+from spcatv.progress import Printer, listening, say
 from spcatv.progress.callbacks import CallbackSupportMixin, forwarded_callbacks
+
+# parameters that `read_cohort` has, too
+READ = (
+    *("mask", "surface", "bad_features", "standardize", "dtype"),
+    *("target_affine", "cache", "memory_limit", "n_components"),
+)
 
 
 class ImageSPCATV(CallbackSupportMixin, ComponentsMixin, TransformerMixin, BaseEstimator):
@@ -281,9 +288,6 @@ device, random_state
     def _fit(self, imgs: Any, confounds: Any, exclude: str | Sequence[str]) -> Cohort:
         check_image_parameters(self)
         cohort = cohort_for(self, imgs, confounds, exclude)
-        if self.verbose:
-            reports = filter(None, (cohort.mask_report, cohort.reading_report))
-            print(f"[ImageSPCATV] {len(cohort.names)} images; {'; '.join(reports)}")
         estimator = self._estimator(cohort)
         with forwarded_callbacks(self, estimator):
             estimator.fit(cohort.X)
@@ -537,33 +541,40 @@ def _reading_of(model: Any) -> Reading:
 def cohort_for(model: Any, imgs: Any, confounds: Any = None, exclude: str | Sequence[str] = ()) -> Cohort:
     """Read images as the parameters of an estimator ask for; or check a Cohort against them."""
     reading = _reading_of(model)
-    if not isinstance(imgs, Cohort):
-        with listening(Printer("[ImageSPCATV] ", model.verbose > 1) if model.verbose else SILENT):
-            return read_cohort(
+    printer = Printer("[ImageSPCATV] ", model.verbose > 1)
+    with listening(printer) if model.verbose else nullcontext():
+        if isinstance(imgs, Cohort):
+            cohort = _checked_cohort(model, imgs, reading, confounds, exclude)
+        else:
+            cohort = read_cohort(
                 imgs,
-                mask=model.mask,
-                surface=model.surface,
+                **{name: getattr(model, name) for name in READ},
                 confounds=confounds,
-                bad_features=model.bad_features,
-                standardize=bool(model.standardize),
-                dtype=model.dtype,
                 reading=reading,
-                target_affine=model.target_affine,
-                cache=model.cache,
-                memory_limit=model.memory_limit,
-                n_components=model.n_components,
                 exclude=exclude,
             )
+        say(
+            "; ".join(
+                filter(None, (f"{len(cohort.names)} images", cohort.mask_report, cohort.reading_report))
+            )
+        )
+    return cohort
+
+
+def _checked_cohort(
+    model: Any, cohort: Cohort, reading: Reading, confounds: Any, exclude: str | Sequence[str]
+) -> Cohort:
+    """Return a Cohort, or refuse parameters that differ from those it was read with."""
     if exclude:
         raise ValueError("the images of a Cohort are chosen already; give exclude to read_cohort")
     if confounds is not None:
         raise ValueError("the confounds of a Cohort are removed already; give them to read_cohort")
-    if (imgs.preparation.scale is not None) != bool(model.standardize):
+    if (cohort.preparation.scale is not None) != bool(model.standardize):
         raise ValueError(f"standardize={model.standardize} does not match the Cohort; give it to read_cohort")
     for name in READING:
-        asked, done = getattr(reading, name), getattr(imgs.preparation.reading, name)
+        asked, done = getattr(reading, name), getattr(cohort.preparation.reading, name)
         if asked not in (getattr(Reading(), name), done):
             raise ValueError(
                 f"{name}={getattr(model, name)!r} does not match the Cohort; give it to read_cohort"
             )
-    return imgs
+    return cohort

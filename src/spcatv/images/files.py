@@ -98,6 +98,14 @@ def each_image(
         raise ImageError(f"{len(errors)} images cannot be used: {texts}{more}")
 
 
+def open_each(imgs: Any, open_one: Callable[[Any, int], T]) -> list[T]:
+    """Open a list of images, or one, by their numbers; one ImageError describes all that fail."""
+    items = list(imgs) if isinstance(imgs, (list, tuple)) else [imgs]
+    opened: list[T] = []
+    each_image(lambda number: open_one(items[number], number), opened.append, len(items))
+    return opened
+
+
 def is_path(item: Any) -> bool:
     """Return whether `item` is a file name rather than an image."""
     return isinstance(item, (str, Path))

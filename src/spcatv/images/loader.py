@@ -16,7 +16,7 @@ from spcatv._util.threads import most_threads
 from spcatv._util.types import FloatArray
 from spcatv.data import StoredData, checked_memory_limit
 from spcatv.data.memory import BLOCK_BYTES, PARTS, Budget, bytes_text, machine_memory
-from spcatv.images.cache import CachedImage, CachedRows, checked_cache, digest
+from spcatv.images.cache import CachedRows, checked_cache, digest
 from spcatv.images.files import ImageError, each_image, image_errors
 from spcatv.images.preprocessing import Reading, clean_runs, time_step
 from spcatv.images.spaces.base import Samples, Space
@@ -204,13 +204,14 @@ def _cached(samples: Samples, space: Space, dtype: str, storage: Storage) -> Cac
     rows = _rows(samples, space, dtype, storage)
 
     def make(number: int) -> tuple[FloatArray, tuple[str, ...]]:
-        hashes = tuple(file_sha256(path) for path in rows.images[number].files)
-        values: FloatArray = np.empty((rows.images[number].n_rows, space.n_features), dtype)
+        run = samples.runs[number]
+        hashes = tuple(file_sha256(path) for path in run.files)
+        values: FloatArray = np.empty((run.n_samples, space.n_features), dtype)
         samples.read(number, values)
         return values, hashes
 
-    largest = max(image.n_rows for image in rows.images) * rows.row_bytes
-    n_threads = min(storage.n_threads, len(rows.images), max(1, storage.room(MOST_IN_FLIGHT) // largest))
+    largest = max(run.n_samples for run in samples.runs) * rows.row_bytes
+    n_threads = min(storage.n_threads, len(samples.runs), max(1, storage.room(MOST_IN_FLIGHT) // largest))
     with warnings.catch_warnings():  # as above
         return rows.complete(make, _announcer(samples), n_threads)
 
@@ -263,8 +264,4 @@ def _rows(
         for name, array in sorted(arrays.items())
     }
     kind = {"space": space.kind, "values": values, "where": where, "treatment": samples.treatment}
-    images = [
-        CachedImage(run.name, run.files, run.n_samples, "" if about is None else about[number])
-        for number, run in enumerate(samples.runs)
-    ]
-    return CachedRows(storage.cache, kind, space.places(), dtype, images)
+    return CachedRows(storage.cache, kind, space.places(), dtype, samples.runs, about)

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
-from xml.parsers import expat
 
 import nibabel as nib
 import numpy as np
@@ -28,11 +27,11 @@ from spcatv.images.files import (
     ImageError,
     check_values,
     checked_file,
-    each_image,
     file_behind,
     image_name,
     is_compressed,
     is_path,
+    open_each,
     open_stream,
     open_volume,
     reading,
@@ -61,6 +60,10 @@ from spcatv.structure import Structure, concat, grid
 
 FILE_NAME = re.compile(r"\.(dscalar|dtseries|dlabel)\.nii$", re.IGNORECASE)
 CORTEX = {"left": "CIFTI_STRUCTURE_CORTEX_LEFT", "right": "CIFTI_STRUCTURE_CORTEX_RIGHT"}
+# element that describes the columns, in the bytes of the XML
+COLUMNS = re.compile(
+    rb"<MatrixIndicesMap\s[^>]*AppliesToMatrixDimension=.1.[\s>].*?</MatrixIndicesMap>", re.DOTALL
+)
 # values read at a time from a file with several samples
 BLOCK_VALUES = 4_000_000
 
@@ -429,11 +432,10 @@ def _compared(path: Path, name: str, known: KnownAxes) -> CiftiFile:
     image = nib.Nifti2Image.from_filename(path)
     check_values(image, name)
     xml = next(e.content for e in image.header.extensions if isinstance(e, Cifti2Extension)).rstrip(b"\0")
-    first, last = _columns_in(xml)
-    columns = xml[first:last]
+    (columns,) = COLUMNS.findall(xml)
     if columns not in known:
         known[columns] = _axis(xml, 1)
-    axis, rows = known[columns], _axis(xml[:first] + xml[last:], 0)
+    axis, rows = known[columns], _axis(xml.replace(columns, b""), 0)
     values = reshape_dataobj(image.dataobj, image.shape[4:])
     if not isinstance(axis, BrainModelAxis) or values.shape != (len(rows), len(axis)):
         raise ValueError("not samples of grayordinates")
@@ -444,25 +446,6 @@ def _axis(xml: bytes, number: int) -> Any:
     parser = Cifti2Parser()
     parser.parse(string=xml)
     return parser.header.get_axis(number)
-
-
-def _columns_in(xml: bytes) -> tuple[int, int]:
-    """Return the first and last byte of the element that describes the columns of a CIFTI-2 file."""
-    element, ends = "MatrixIndicesMap", []
-    parser = expat.ParserCreate()
-
-    def start(tag: str, attributes: dict[str, str]) -> None:
-        if tag == element and attributes["AppliesToMatrixDimension"] == "1":
-            ends.append(parser.CurrentByteIndex)
-
-    def end(tag: str) -> None:
-        if tag == element and len(ends) == 1:
-            ends.append(xml.index(b">", parser.CurrentByteIndex) + 1)
-
-    parser.StartElementHandler, parser.EndElementHandler = start, end
-    parser.Parse(xml, True)
-    first, last = ends
-    return first, last
 
 
 def axis_difference(axis: BrainModelAxis, reference: BrainModelAxis) -> str | None:
@@ -481,10 +464,8 @@ def axis_difference(axis: BrainModelAxis, reference: BrainModelAxis) -> str | No
 
 def open_all(imgs: Any) -> list[CiftiFile]:
     """Open a list of images, or one, and check that they have the grayordinates of the first."""
-    items = list(imgs) if isinstance(imgs, (list, tuple)) else [imgs]
     known: KnownAxes = {}
-    files: list[CiftiFile] = []
-    each_image(lambda number: open_cifti(items[number], number, known), files.append, len(items))
+    files = open_each(imgs, lambda item, number: open_cifti(item, number, known))
     for file in files[1:]:
         how = axis_difference(file.axis, files[0].axis)
         if how is not None:

@@ -19,10 +19,10 @@ from spcatv.images.files import (
     GIFTI_NAMES,
     ImageError,
     checked_file,
-    each_image,
     image_name,
     is_curv,
     is_path,
+    open_each,
     open_gifti,
     open_stream,
     reading,
@@ -259,11 +259,9 @@ class SurfaceSpace(Space):
         if set(sides) != set(self.meshes):
             raise ImageError(_other_hemispheres(sides, self.meshes))
         given = list(zip(*(sides[hemi] for hemi in self.meshes), strict=True))
-        groups: list[tuple[Overlay, ...]] = []
-        each_image(lambda number: self._open_group(number, given[number]), groups.append, len(given))
-        return SurfaceSamples(self, tuple(groups))
+        return SurfaceSamples(self, tuple(open_each(given, self._open_group)))
 
-    def _open_group(self, number: int, items: Sequence[Any]) -> tuple[Overlay, ...]:
+    def _open_group(self, items: Sequence[Any], number: int) -> tuple[Overlay, ...]:
         """Open the overlays of one image, one per hemisphere."""
         group = tuple(open_overlay(item, number, hemi) for hemi, item in zip(self.meshes, items, strict=True))
         for surface, overlay in zip(self.meshes.values(), group, strict=True):

@@ -22,11 +22,11 @@ from spcatv._util.warn import warn_user
 from spcatv.images.files import (
     ImageError,
     check_values,
-    each_image,
     file_behind,
     image_name,
     is_compressed,
     is_path,
+    open_each,
     open_volume,
     reading,
     streamed,
@@ -47,8 +47,6 @@ from spcatv.structure import GridStructure, grid
 
 # images lie on the same grid if no voxel is displaced by more than this share of a voxel
 SAME_PLACE = 1e-3
-# future defaults of nilearn; some versions warn if they are not given
-QUIETLY: dict[str, Any] = {"force_resample": True, "copy_header": True}
 SECONDS = {"msec": 1e-3, "usec": 1e-6}
 # largest number of seconds between volumes in a header that states no unit
 LONGEST_STEP = 100.0
@@ -110,7 +108,7 @@ class VolumeSpace(Space):
     @classmethod
     def resampled(cls, imgs: Any, mask: Any, target_affine: Any = None) -> tuple[list[Volume], Any]:
         """Return images and mask on the grid of `target_affine`, the mask or the first image."""
-        volumes = open_each(imgs)
+        volumes = open_volumes(imgs)
         first = volumes[0]
         no_image = mask is None or isinstance(mask, np.ndarray) or (is_path(mask) and str(mask) in STRATEGIES)
         opened = None if no_image else open_one(mask, str(mask) if is_path(mask) else "the mask")
@@ -376,20 +374,9 @@ class Volume:
 
     def _resampled(self, frame: Array) -> Array:
         """Resample values to the other grid as nilearn's maskers do; NaN outside the image."""
-        from nilearn.image import resample_img
-
         image = nib.Nifti1Image(np.asarray(frame, dtype=np.float32), self.image.affine)
-        with reading(self.name), warnings.catch_warnings():
-            # NaN values are found and named later
-            warnings.filterwarnings("ignore", message="NaNs or infinite values")
-            moved = resample_img(
-                image,
-                target_affine=self.affine,
-                target_shape=self.shape,
-                interpolation=self.interpolation,
-                fill_value=np.nan,
-                **QUIETLY,
-            )
+        place = {"target_affine": self.affine, "target_shape": self.shape}
+        moved = _resample(image, self.name, **place, interpolation=self.interpolation, fill_value=np.nan)
         return np.asanyarray(moved.dataobj)
 
     def _own_frames(self) -> Iterator[Array]:
@@ -460,19 +447,14 @@ def _list(numbers: FloatArray) -> str:
     return "(" + ", ".join(f"{number:.4g}" for number in numbers) + ")"
 
 
-def open_each(imgs: Any) -> list[Volume]:
+def open_volumes(imgs: Any) -> list[Volume]:
     """Open a list of images, or one, whatever their grids."""
-    items = list(imgs) if isinstance(imgs, (list, tuple)) else [imgs]
-    volumes: list[Volume] = []
-    each_image(
-        lambda number: open_one(items[number], image_name(items[number], number)), volumes.append, len(items)
-    )
-    return volumes
+    return open_each(imgs, lambda item, number: open_one(item, image_name(item, number)))
 
 
 def open_all(imgs: Any) -> list[Volume]:
     """Open a list of images, or one, and check that they all lie on the grid of the first."""
-    volumes = open_each(imgs)
+    volumes = open_volumes(imgs)
     first = volumes[0]
     for volume in volumes[1:]:
         how = difference(volume, first.shape, first.affine)
@@ -488,8 +470,6 @@ def target_grid(first: Volume, target_affine: Any) -> tuple[tuple[int, int, int]
 
     `target_affine` is a voxel size in mm, or an affine of shape (3, 3) or (4, 4).
     """
-    from nilearn.image import resample_img
-
     try:
         affine = np.asarray(target_affine, dtype=np.float64)
     except (TypeError, ValueError):
@@ -502,23 +482,28 @@ def target_grid(first: Volume, target_affine: Any) -> tuple[tuple[int, int, int]
             f"can be inverted; got {target_affine!r}"
         )
     box = nib.Nifti1Image(np.zeros(first.shape, dtype=np.uint8), first.affine)
-    with reading(first.name):
-        moved = resample_img(box, target_affine=affine, interpolation="nearest", **QUIETLY)
+    moved = _resample(box, first.name, target_affine=affine, interpolation="nearest")
     n_x, n_y, n_z = map(int, moved.shape)
     return (n_x, n_y, n_z), np.asarray(moved.affine, dtype=np.float64)
 
 
 def nearest(mask: Volume, shape: tuple[int, int, int], affine: FloatArray) -> nib.Nifti1Image:
     """Return a mask on another grid: the label of the nearest voxel, 0 outside."""
-    from nilearn.image import resample_img
-
     (values,) = mask.frames()
     image = nib.Nifti1Image(np.asarray(values, dtype=np.float64), mask.affine)
-    with reading(mask.name):
-        moved = resample_img(
-            image, target_affine=affine, target_shape=shape, interpolation="nearest", **QUIETLY
-        )
+    moved = _resample(image, mask.name, target_affine=affine, target_shape=shape, interpolation="nearest")
     return _like(mask.image, np.asanyarray(moved.dataobj), affine)
+
+
+def _resample(image: nib.Nifti1Image, name: str, **options: Any) -> nib.Nifti1Image:
+    """Resample an image with nilearn; `name` is that of its file, for errors."""
+    from nilearn.image import resample_img
+
+    with reading(name), warnings.catch_warnings():
+        # NaN values are found and named later
+        warnings.filterwarnings("ignore", message="NaNs or infinite values")
+        # some versions of nilearn warn unless these are given
+        return resample_img(image, force_resample=True, copy_header=True, **options)
 
 
 def _like(image: Any, values: Array, affine: FloatArray) -> nib.Nifti1Image:
