@@ -130,7 +130,7 @@ def test_fit_selection_and_transform_read_every_file_once(cohort, mask, tmp_path
     assert np.allclose(model.transform(cohort), scores, atol=1e-4)
     assert np.isfinite(model.score(cohort))
     assert len(unzipped) == N_IMAGES
-    assert len(list((tmp_path / "cache").glob("spcatv-rows-*.npy"))) == 1
+    assert len(list((tmp_path / "cache").glob("spcatv-samples-*.npy"))) == 1
 
 
 def test_a_fit_from_disk_is_the_fit_in_memory(cohort, mask, tmp_path, monkeypatch):
@@ -166,7 +166,7 @@ def test_another_mask_smoothing_or_precision_is_read_anew(cohort, mask, tmp_path
         assert len(unzipped) == N_IMAGES
         assert np.array_equal(read_cohort(cohort, **asked, **where).X, expected)
         assert len(unzipped) == N_IMAGES
-        assert len(list((tmp_path / "cache").glob("spcatv-rows-*.npy"))) == number
+        assert len(list((tmp_path / "cache").glob("spcatv-samples-*.npy"))) == number
 
 
 def test_masks_of_other_grids_have_other_rows(tmp_path):
@@ -267,7 +267,7 @@ def test_runs_are_cleaned_on_disk_as_in_memory(tmp_path, monkeypatch):
     found = read_cohort(paths, cache=tmp_path / "cache", **asked)
     assert np.allclose(as_array(found.X), expected.X, atol=1e-5)
     assert found.dropped == expected.dropped
-    assert len(list((tmp_path / "cache").glob("spcatv-rows-*.rows"))) == 6
+    assert len(list((tmp_path / "cache").glob("spcatv-samples-*.samples"))) == 6
     # another nilearn cleans anew
     calls, own = [], preprocessing.clean_runs
     monkeypatch.setattr(loader, "clean_runs", lambda *given: calls.append(1) or own(*given))

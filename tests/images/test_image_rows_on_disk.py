@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("nilearn")
 
 from spcatv.images import cache as image_cache
-from spcatv.images.cache import UNUSED_SECONDS, CachedRows, CacheError
+from spcatv.images.cache import UNUSED_SECONDS, CachedSamples, CacheError
 from spcatv.images.files import ImageError
 from spcatv.images.spaces.base import consecutive_runs
 
@@ -48,7 +48,7 @@ def complete(files, paths=None, n_threads=2, n_rows=1, kind=KIND, places=PLACES)
         return rows_of(paths[number], n_rows), ("sha",)
 
     done = []
-    rows = CachedRows(files.cache, kind, places, "float32", origins_of(paths, n_rows))
+    rows = CachedSamples(files.cache, kind, places, "float32", origins_of(paths, n_rows))
     rows = rows.complete(make, done.append, n_threads)
     assert done == list(range(len(paths)))
     found = np.empty(rows.shape, np.float32)
@@ -120,7 +120,7 @@ def test_parts_of_the_rows(files):
 def test_other_rows_have_other_files(files, monkeypatch):
     def paths(kind=KIND, places=PLACES, dtype="float32", about=""):
         origins = origins_of(files.paths[:1])
-        return set(CachedRows(files.cache, kind, places, dtype, origins, [about]).paths)
+        return set(CachedSamples(files.cache, kind, places, dtype, origins, [about]).paths)
 
     own = paths()
     assert own == paths()
@@ -172,7 +172,7 @@ def test_files_that_are_not_used_are_removed_if_the_cache_is_large(files, monkey
 
 def test_what_a_killed_process_has_left_is_removed(files):
     files.cache.mkdir()
-    half, foreign = files.cache / ".spcatv-rows-1-2-3-abcd.rows", files.cache / "thesis.txt"
+    half, foreign = files.cache / ".spcatv-samples-1-2-3-abcd.samples", files.cache / "thesis.txt"
     for path in (half, foreign):
         path.write_text("half")
     complete(files)
@@ -219,7 +219,7 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(files):
             files.paths[3].write_text("changed")
         return rows, ("sha",)
 
-    rows = CachedRows(files.cache, KIND, PLACES, "float32", origins_of(files.paths))
+    rows = CachedSamples(files.cache, KIND, PLACES, "float32", origins_of(files.paths))
     with pytest.raises(ImageError, match=r"3\.txt"):
         rows.complete(make, lambda number: None, 1)
     files.paths[3].write_text("4")
@@ -233,7 +233,7 @@ def test_all_files_that_cannot_be_read_are_named(files):
             raise ImageError(f"{number} is broken")
         return rows_of(files.paths[number]), ("sha",)
 
-    rows = CachedRows(files.cache, KIND, PLACES, "float32", origins_of(files.paths))
+    rows = CachedSamples(files.cache, KIND, PLACES, "float32", origins_of(files.paths))
     with pytest.raises(ImageError, match=r"2 is broken.*3 is broken"):
         rows.complete(make, lambda number: None, 4)
     complete(files)
@@ -252,7 +252,7 @@ def test_rows_with_more_features_serve_for_fewer(files):
             made.append(number)
             return np.zeros((1, len(wanted)), np.float32), ()
 
-        rows = CachedRows(files.cache, kind, np.array(wanted), "float32", origins_of(files.paths))
+        rows = CachedSamples(files.cache, kind, np.array(wanted), "float32", origins_of(files.paths))
         return rows.complete(make, lambda number: None, 1)
 
     rows = found([2, 7, 0])

@@ -82,7 +82,7 @@ def software() -> list[str]:
     return [str(LAYOUT), __version__, *map(version, PACKAGES)]
 
 
-class CachedRows:
+class CachedSamples:
     """Samples of images in a cache, one file per image, read like one array (`spcatv.data.files.Reader`).
 
     The values depend on the image, on `kind` and on `about` (values for JSON, for all images and for each),
@@ -102,10 +102,10 @@ class CachedRows:
         self.cache, self.kind, self.places, self.runs = cache, kind, places, runs
         self.about = [None] * len(runs) if about is None else about
         self.dtype = np.dtype(dtype)
-        self.same_kind = f"{PREFIX}rows-{digest(kind, dtype, software())}"
+        self.same_kind = f"{PREFIX}samples-{digest(kind, dtype, software())}"
         self.stem = f"{self.same_kind}-{digest(places)}"
         self.keys = [self._key(number) for number in range(len(runs))]
-        self.paths = [cache / f"{self.stem}-{key}.rows" for key in self.keys]
+        self.paths = [cache / f"{self.stem}-{key}.samples" for key in self.keys]
         self.stops = [run.stop for run in runs]
         self.shape, self.chunks = (self.stops[-1], len(places)), (1, 1)
         self.sha256: list[tuple[str, ...]] = []  # of the files of every image, once they are complete
@@ -116,7 +116,7 @@ class CachedRows:
         return digest(file_states(self.runs[number].files), self.about[number])
 
     @property
-    def row_bytes(self) -> int:
+    def sample_bytes(self) -> int:
         """Bytes of a sample."""
         return self.shape[1] * self.dtype.itemsize
 
@@ -125,7 +125,7 @@ class CachedRows:
         make: Callable[[int], tuple[FloatArray, tuple[str, ...]]],
         done: Callable[[int], None],
         n_threads: int,
-    ) -> CachedRows:
+    ) -> CachedSamples:
         """Make the files that are missing, `n_threads` at a time.
 
         `make` returns the values of an image and the SHA-256 of its files. `done` is called with the number
@@ -142,7 +142,7 @@ class CachedRows:
             missing = sum(run.n_samples for run, sha in zip(self.runs, found, strict=True) if sha is None)
             with _writing(self.cache):
                 self.cache.mkdir(parents=True, exist_ok=True)
-                _remove_unused(self.cache, missing * self.row_bytes, keep=set(self.paths))
+                _remove_unused(self.cache, missing * self.sample_bytes, keep=set(self.paths))
             keep_array(self.cache, self.stem, self.places)
 
         def one(number: int) -> tuple[int, tuple[str, ...]]:
@@ -157,13 +157,13 @@ class CachedRows:
         each_image(one, take, len(self.runs), n_threads)
         return self
 
-    def _wider(self) -> CachedRows | None:
+    def _wider(self) -> CachedSamples | None:
         """Return complete files of the same images with more features; None if there are none."""
         for file in sorted(self.cache.glob(f"{self.same_kind}-*.npy")):
             places = kept_array(self.cache, file.stem)
             if places is None or not np.isin(self.places, places).all():
                 continue
-            wider = CachedRows(self.cache, self.kind, places, str(self.dtype), self.runs, self.about)
+            wider = CachedSamples(self.cache, self.kind, places, str(self.dtype), self.runs, self.about)
             found = [wider._sha256(number) for number in range(len(self.runs))]
             wider.sha256 = [sha256 for sha256 in found if sha256 is not None]
             if len(wider.sha256) == len(found):
@@ -176,48 +176,48 @@ class CachedRows:
         """Return the SHA-256 behind the values of an image, which count as used; None if they are missing."""
         try:
             with self.paths[number].open("rb") as file:
-                file.seek(self.runs[number].n_samples * self.row_bytes)
+                file.seek(self.runs[number].n_samples * self.sample_bytes)
                 sha256 = tuple(json.loads(file.read()))
                 _mark_used(file)
         except (OSError, ValueError):
             return None
         return sha256
 
-    def _written(self, number: int, rows: FloatArray, sha256: tuple[str, ...]) -> tuple[str, ...]:
+    def _written(self, number: int, values: FloatArray, sha256: tuple[str, ...]) -> tuple[str, ...]:
         """Write the values of an image unless its files have changed meanwhile."""
         if self._key(number) != self.keys[number]:
             raise ImageError(f"{self.runs[number].name}: was changed while it was read; try again")
 
         def write(file: IO[bytes]) -> None:
-            np.ascontiguousarray(rows, self.dtype).tofile(file)
+            np.ascontiguousarray(values, self.dtype).tofile(file)
             file.write(json.dumps(sha256).encode())
 
         _write(self.paths[number], write)
         return sha256
 
     def fill(self, out: FloatArray, first: int, left: int = 0) -> None:
-        """Read rows from `first` on and columns from `left` on into a float array."""
-        row = first
-        while row < first + len(out):
-            number = bisect_right(self.stops, row)
+        """Read samples from `first` on and features from `left` on into a float array."""
+        sample = first
+        while sample < first + len(out):
+            number = bisect_right(self.stops, sample)
             stop = min(self.stops[number], first + len(out))
-            self._read(number, out[row - first : stop - first], row - self.runs[number].start, left)
-            row = stop
+            self._read(number, out[sample - first : stop - first], sample - self.runs[number].start, left)
+            sample = stop
 
     def _read(self, number: int, out: FloatArray, first: int, left: int) -> None:
         """Read samples of one image."""
         path = self.paths[number]
-        # one read for all rows where they follow each other in the file
+        # one read for all samples where they follow each other in the file
         height = len(out) if out.shape[1] == self.shape[1] else 1
         try:
             with path.open("rb", buffering=0) as file:
                 _mark_used(file)
-                for row in range(0, len(out), height):
-                    file.seek((first + row) * self.row_bytes + left * self.dtype.itemsize)
+                for begin in range(0, len(out), height):
+                    file.seek((first + begin) * self.sample_bytes + left * self.dtype.itemsize)
                     values = np.fromfile(file, self.dtype, height * out.shape[1])
                     if len(values) < height * out.shape[1]:
                         raise OSError(f"{path} was cut off while it was read as X")
-                    out[row : row + height] = values.reshape(height, -1)
+                    out[begin : begin + height] = values.reshape(height, -1)
         except FileNotFoundError as error:
             raise OSError(f"{path} was deleted while it was read as X; run the command again") from error
 

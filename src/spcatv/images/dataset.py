@@ -26,7 +26,7 @@ from spcatv.images.confounds import (
     table_beside,
 )
 from spcatv.images.files import ImageError
-from spcatv.images.loader import Storage, cleaned_rows, read_batches, read_matrix
+from spcatv.images.loader import Storage, cleaned_samples, read_batches, read_matrix
 from spcatv.images.masking import is_masker, masker_mask, masker_reading
 from spcatv.images.preprocessing import (
     AUTO,
@@ -75,7 +75,7 @@ class InputFile:
 
 @dataclass(frozen=True, eq=False)
 class Preparation:
-    """Steps from images to rows of the data matrix, in a fit and for new images.
+    """Steps from images to samples of the data matrix, in a fit and for new images.
 
     Examples
     --------
@@ -165,7 +165,7 @@ class Preparation:
         return read_confounds(confounds, names, self.confounds)
 
     def to_images(self, X: npt.ArrayLike, names: tuple[str, ...] = ()) -> Any:
-        """Return images from rows as `read` returns them: in the units of the images, without confounds."""
+        """Return images of samples as `read` returns them, in the units of the images, without confounds."""
         values = np.asarray(X)
         return self.space.to_images(values if self.scale is None else values * self.scale, names)
 
@@ -177,13 +177,13 @@ class Cohort:
     Attributes
     ----------
     X : ndarray or Data of shape (n_samples, n_features)
-        One row per image, not centred; confounds removed and scaled if asked for. Data if the rows lie in a
-        cache on disk because they do not fit into memory; `SPCATV` and whatever else takes data matrices
-        read them block by block.
+        One sample per image or volume, not centred; confounds removed and scaled if asked for. Data if the
+        samples lie in a cache on disk because they do not fit into memory; whatever takes data matrices reads
+        them block by block.
     preparation : Preparation
-        Steps that made the rows, to treat new images in the same way.
+        Steps that made the samples, to treat new images in the same way.
     adjustment : Adjustment
-        Steps that used coefficients of all samples. A fit of some samples adjusts the rows of X again, with
+        Steps that used coefficients of all samples. A fit of some samples adjusts them again, with
         its own coefficients, and gets the same as from the images as they were read.
     names : tuple of str
         One per sample: the file (both files of a pair joined by " + "), with ``[k]`` for sample k of a file
@@ -357,7 +357,7 @@ def read_cohort(
     X, space = _kept(X, space, bad.kept)
     if reading.cleans:
         if isinstance(X, StoredData):
-            X = cleaned_rows(X, smooth, space, reading, tables, storage)
+            X = cleaned_samples(X, smooth, space, reading, tables, storage)
         else:
             clean_runs(X, samples.runs, reading, tables)
         constant = find_bad(X).constant
@@ -448,7 +448,7 @@ def _column_spread(X: Any) -> tuple[FloatArray, FloatArray]:
 
 
 def _scaled(X: Any, scale: FloatArray) -> Any:
-    """Divide X by the scale of its features: an array in place, rows on disk when they are read."""
+    """Divide X by the scale of its features: an array in place, samples on disk when they are read."""
     if isinstance(X, np.ndarray):
         X /= scale
         return X

@@ -117,7 +117,7 @@ device, random_state
     space_ : Space
         The features and their places; creates and writes images.
     preparation_ : Preparation
-        Steps from images to rows of the data matrix: space, reading, confounds, scale.
+        Steps from images to samples of the data matrix: space, reading, confounds, scale.
     input_names_ : tuple of str
         One per sample of the fit.
     input_files_ : tuple of InputFile

@@ -16,7 +16,7 @@ from spcatv._util.threads import most_threads
 from spcatv._util.types import FloatArray
 from spcatv.data import StoredData, checked_memory_limit
 from spcatv.data.memory import BLOCK_BYTES, PARTS, Budget, bytes_text, machine_memory
-from spcatv.images.cache import CachedRows, checked_cache, digest
+from spcatv.images.cache import CachedSamples, checked_cache, digest
 from spcatv.images.files import ImageError, each_image, image_errors
 from spcatv.images.preprocessing import Reading, clean_runs, time_step
 from spcatv.images.spaces.base import Samples, Space
@@ -36,7 +36,7 @@ Matrix = FloatArray | StoredData
 class Storage:
     """Place of the data matrix."""
 
-    cache: Path | None = None  # folder of rows on disk
+    cache: Path | None = None  # folder that keeps samples on disk
     # memory that the matrix, or its blocks, and the vectors of a fit may take
     budget: Budget = Budget()  # noqa: RUF009 (it is immutable)
     n_jobs: int | None = None  # threads that read files, if more than one per core
@@ -83,7 +83,7 @@ class Storage:
             )
         if self.cache is None:
             raise ImageError(
-                f"{what}: name a folder for its rows, with {bytes_text(n_bytes)} of free space (cache=)"
+                f"{what}: name a folder for it, with {bytes_text(n_bytes)} of free space (cache=)"
             )
         with image_errors(ValueError):
             self.budget.block_rows(shape[1] * np.dtype(dtype).itemsize, 1, shape[1])
@@ -99,21 +99,21 @@ def read_matrix(
 ) -> tuple[Matrix, dict[Path, str]]:
     """Read all samples into a matrix of shape (n_samples, n_features), not yet cleaned.
 
-    Returns the matrix and the SHA-256 of every file. With a cache, rows are kept on disk, and stay there if
-    the matrix is too large for the memory.
+    Returns the matrix and the SHA-256 of every file. With a cache, samples are kept on disk, and stay there
+    if the matrix is too large for the memory.
     """
     shape = (len(samples.names), space.n_features)
     storage.check(samples, shape, dtype)
     if storage.cache is None or not is_storable(samples):
         X: FloatArray = np.empty(shape, dtype)
         return X, _read_each(samples, range(len(samples.runs)), X, storage.n_threads, of_fit=True)
-    rows = _cached(samples, space, dtype, storage)
+    cached = _cached(samples, space, dtype, storage)
     sha256 = {
         path: sha
-        for run, found in zip(samples.runs, rows.sha256, strict=True)
+        for run, found in zip(samples.runs, cached.sha256, strict=True)
         for path, sha in zip(run.files, found, strict=True)
     }
-    stored = _stored(rows, storage.budget)
+    stored = _stored(cached, storage.budget)
     return np.asarray(stored) if storage.in_memory(shape, dtype) else stored, sha256
 
 
@@ -140,7 +140,7 @@ def read_batches(
 def _batches(
     samples: Samples, shape: tuple[int, int], dtype: str, storage: Storage
 ) -> Iterator[Sequence[int]]:
-    """Yield the numbers of consecutive images whose rows fit into memory together."""
+    """Yield the numbers of consecutive images that fit into memory together."""
     numbers = range(len(samples.runs))
     if storage.in_memory(shape, dtype):
         yield numbers
@@ -157,7 +157,7 @@ def _batches(
 def _read_each(
     samples: Samples, numbers: Sequence[int], X: FloatArray, n_threads: int, *, of_fit: bool = False
 ) -> dict[Path, str]:
-    """Read consecutive images into the rows of X, several at the same time.
+    """Read consecutive images into X, several at the same time.
 
     Images of a fit are also summed up for their mean, and the SHA-256 of their files are returned.
     """
@@ -199,9 +199,9 @@ def _announcer(samples: Samples) -> Callable[[int], None]:
     return announce
 
 
-def _cached(samples: Samples, space: Space, dtype: str, storage: Storage) -> CachedRows:
-    """Return the rows of all samples in the cache; read the images that are missing there."""
-    rows = _rows(samples, space, dtype, storage)
+def _cached(samples: Samples, space: Space, dtype: str, storage: Storage) -> CachedSamples:
+    """Return all samples in the cache; read the images that are missing there."""
+    cached = _place_in_cache(samples, space, dtype, storage)
 
     def make(number: int) -> tuple[FloatArray, tuple[str, ...]]:
         run = samples.runs[number]
@@ -210,19 +210,19 @@ def _cached(samples: Samples, space: Space, dtype: str, storage: Storage) -> Cac
         samples.read(number, values)
         return values, hashes
 
-    largest = max(run.n_samples for run in samples.runs) * rows.row_bytes
+    largest = max(run.n_samples for run in samples.runs) * cached.sample_bytes
     n_threads = min(storage.n_threads, len(samples.runs), max(1, storage.room(MOST_IN_FLIGHT) // largest))
     with warnings.catch_warnings():  # as above
-        return rows.complete(make, _announcer(samples), n_threads)
+        return cached.complete(make, _announcer(samples), n_threads)
 
 
-def _stored(rows: CachedRows, budget: Budget) -> StoredData:
-    """Return rows of a cache in blocks of the size that the budget allows."""
-    data = StoredData(rows, rows.dtype, budget)
-    return data if rows.columns is None else data.columns(rows.columns)
+def _stored(cached: CachedSamples, budget: Budget) -> StoredData:
+    """Return samples of a cache in blocks of the size that the budget allows."""
+    data = StoredData(cached, cached.dtype, budget)
+    return data if cached.columns is None else data.columns(cached.columns)
 
 
-def cleaned_rows(
+def cleaned_samples(
     X: StoredData,
     samples: Samples,
     space: Space,
@@ -230,9 +230,9 @@ def cleaned_rows(
     tables: Sequence[FloatArray | None],
     storage: Storage,
 ) -> StoredData:
-    """Clean all runs, one of which is in memory at a time, and keep the rows on disk.
+    """Clean all runs, one of which is in memory at a time, and keep the samples on disk.
 
-    `X` holds the rows as they were read, of the features of `space`; `tables` the confounds of every run.
+    `X` holds the samples as they were read, with the features of `space`; `tables` those of the confounds.
     """
     about = [
         digest(asdict(reading), time_step(run, reading), [] if table is None else np.asarray(table))
@@ -245,16 +245,16 @@ def cleaned_rows(
         clean_runs(values, [run.moved(-run.start)], reading, [tables[number]])
         return values, ()
 
-    rows = _rows(samples, space, str(X.dtype), storage, about)
-    return _stored(rows.complete(make, lambda _: None, 1), storage.budget)
+    cached = _place_in_cache(samples, space, str(X.dtype), storage, about)
+    return _stored(cached.complete(make, lambda _: None, 1), storage.budget)
 
 
-def _rows(
+def _place_in_cache(
     samples: Samples, space: Space, dtype: str, storage: Storage, about: Sequence[str] | None = None
-) -> CachedRows:
-    """Return the rows of the samples in the cache, whether they are there or not.
+) -> CachedSamples:
+    """Return the samples in the cache, whether they are there or not.
 
-    `about` holds digests of the cleaning of every run; None for rows as they are read.
+    `about` holds digests of the cleaning of every run; None for samples as they are read.
     """
     assert storage.cache is not None
     values, arrays = space.state()
@@ -264,4 +264,4 @@ def _rows(
         for name, array in sorted(arrays.items())
     }
     kind = {"space": space.kind, "values": values, "where": where, "treatment": samples.treatment}
-    return CachedRows(storage.cache, kind, space.places(), dtype, samples.runs, about)
+    return CachedSamples(storage.cache, kind, space.places(), dtype, samples.runs, about)

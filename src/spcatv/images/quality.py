@@ -87,8 +87,8 @@ def find_bad(X: Any) -> BadFeatures:
 def drop_columns(X: Any, kept: BoolArray) -> Any:
     """Return the kept columns of X, shape (n_samples, n_kept): a view; an array is overwritten.
 
-    X is a C-contiguous array, or rows on disk. Row i of the result ends no later than row i of X. Rows that
-    are moved in order therefore never overwrite a row that is still to be moved.
+    X is a C-contiguous array, or samples on disk. Row i of the result ends no later than row i of X, so that
+    rows that are moved in order never overwrite a row that is still to be moved.
     """
     if kept.all():
         return X

@@ -30,7 +30,7 @@ LARGEST = {np.dtype(np.float32): 1e17, np.dtype(np.float64): 1e145}
 
 @dataclass(frozen=True)
 class Run:
-    """One image, and its samples: rows ``start <= row < stop`` of the data matrix."""
+    """One image, and its samples: ``start <= sample < stop`` of the data matrix."""
 
     name: str  # file name, or place in the list
     start: int
