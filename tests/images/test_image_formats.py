@@ -12,7 +12,7 @@ pytest.importorskip("nilearn")
 from spcatv import ImageSPCATV
 from spcatv.images import ImageError, read_cohort, spaces
 from spcatv.images.spaces.base import Opened, Samples, Space, VoxelSet, consecutive_runs
-from spcatv.structure import grid
+from spcatv.structure import as_structure, grid
 
 SHAPE = (5, 4, 3)
 
@@ -118,6 +118,14 @@ def test_a_new_format_is_fitted_saved_loaded_and_reported(files, tmp_path):
     page = pytest.importorskip("spcatv.report").generate_report(again).html
     assert "59 numbers" in page
     assert "Sagittal" in page
+
+
+@pytest.mark.filterwarnings("ignore::spcatv.images.BadFeatureWarning")
+def test_features_without_places_are_reported_too(files, monkeypatch):
+    monkeypatch.setattr(TextSpace, "voxel_set", None)
+    monkeypatch.setattr(TextSpace, "structure", lambda self: as_structure(None, n_features=self.n_features))
+    model = ImageSPCATV(1, sparsity=0.8).fit(files)
+    assert "59 numbers" in pytest.importorskip("spcatv.report").generate_report(model).html
 
 
 @pytest.mark.filterwarnings("ignore::spcatv.images.BadFeatureWarning")

@@ -68,7 +68,7 @@ class ConfoundFit:
         return ", ".join(shown.get(name, name) for name in self.columns) or f"{len(self.mean)} columns"
 
     def removed(self, X: Any, table: ConfoundTable) -> Any:
-        """Remove what the confounds explain: from an array in place, from samples on disk when they are read."""
+        """Remove what the confounds explain: from an array in place, from data on disk as they are read."""
         if table.values.shape[1] != len(self.mean):
             raise ImageError(
                 f"confounds: the model was fitted with {len(self.mean)} columns, got {table.values.shape[1]}"

@@ -553,11 +553,9 @@ def cohort_for(model: Any, imgs: Any, confounds: Any = None, exclude: str | Sequ
                 reading=reading,
                 exclude=exclude,
             )
-        say(
-            "; ".join(
-                filter(None, (f"{len(cohort.names)} images", cohort.mask_report, cohort.reading_report))
-            )
-        )
+        if model.verbose:
+            reports = filter(None, (cohort.mask_report, cohort.reading_report))
+            say(f"{len(cohort.names)} images; {'; '.join(reports)}")
     return cohort
 
 

@@ -50,12 +50,13 @@ class Part:
 
 def parts_of(model: Any) -> tuple[Part, ...]:
     """Return the parts of a fitted model's features, in order; together they hold every feature once."""
-    if not hasattr(model, "space_"):
-        return (_field(model.structure_, axes_of(model)),)
-    parts = [_vertices(part) for part in model.space_.vertex_sets]
-    voxels = model.space_.voxel_set
+    space = getattr(model, "space_", None)
+    parts = [_vertices(part) for part in (space.vertex_sets if space is not None else ())]
+    voxels = space.voxel_set if space is not None else None
     if voxels is not None:
         parts.append(_voxels("subcortical volume" if parts else "volume", voxels))
+    if not parts:
+        return (_field(model.structure_, axes_of(model)),)
     return tuple(sorted(parts, key=lambda part: part.start))
 
 

@@ -60,16 +60,17 @@ def plot_components(
 def views_of(model: Any, background: str | os.PathLike[str] | None = None) -> tuple[View, ...]:
     """Return the views of a fitted model: one, or two if it has both surfaces and voxels."""
     mean = mean_image(model)
-    if not hasattr(model, "space_"):
+    space = getattr(model, "space_", None)
+    if space is None or not (space.vertex_sets or space.voxel_set):
         structure = model.structure_
         if np.ndim(getattr(structure, "labels", 0)) == 3:
             return (field_view(structure, mean),)
         names = tuple(map(str, getattr(model, "feature_names_in_", ())))
         return (flat_view(structure, names, axes_of(model)),)
     views: list[View] = []
-    if sets := model.space_.vertex_sets:
+    if sets := space.vertex_sets:
         views.append(SurfaceView(sets))
-    if voxels := model.space_.voxel_set:
+    if voxels := space.voxel_set:
         inside = mean[voxels.start : voxels.start + len(voxels.indices)]
         views.append(
             volume_view(
@@ -78,7 +79,7 @@ def views_of(model: Any, background: str | os.PathLike[str] | None = None) -> tu
                 start=voxels.start,
                 mean=inside,
                 background=background,
-                sides_known=_says_sides(getattr(model.space_, "header", None)),
+                sides_known=_says_sides(getattr(space, "header", None)),
             )
         )
     return tuple(views)
