@@ -71,7 +71,7 @@ def test_the_results_are_those_without_a_cache(volumes, tmp_path, capsys, done):
 def test_too_little_memory_asks_for_a_cache(volumes, tmp_path, refused, capsys):
     asked = ("fit", volumes, "--mask", tmp_path / "mask.nii.gz", *OPTIONS, "--output", tmp_path / "out")
     message = refused(*asked, "--memory", "5kB")
-    assert "does not fit into 5 kB: name a folder for its rows" in message
+    assert "does not fit into 5 kB: name a folder for it" in message
     assert "--cache" in message
     assert "too small for 210 features" in refused(*asked, "--memory", "5kB", "--cache", tmp_path / "cache")
     with pytest.raises(SystemExit, match="2"):

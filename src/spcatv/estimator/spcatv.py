@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -101,6 +102,8 @@ class ComponentsMixin:
         return generate_report(self, **options)
 
 
+# the fields are the parameters: scikit-learn reads the signature that they make
+@dataclass(eq=False, repr=False)
 class SPCATV(CallbackSupportMixin, ComponentsMixin, TransformerMixin, BaseEstimator):
     """Sparse PCA whose components are a few coherent regions: l1 + l2 + total variation.
 
@@ -254,60 +257,32 @@ class SPCATV(CallbackSupportMixin, ComponentsMixin, TransformerMixin, BaseEstima
     True
     """
 
-    def __init__(
-        self,
-        n_components: int = FIT.n_components,
-        *,
-        structure: Any = None,
-        sparsity: float | Sequence[float] = FIT.sparsity,
-        smoothness: float = FIT.smoothness,
-        alpha: float | Sequence[float] | None = FIT.alpha,
-        l1_ratio: float = FIT.l1_ratio,
-        tv_ratio: float = FIT.tv_ratio,
-        penalty_units: str = FIT.penalty_units,
-        penalty: Penalty = FIT.penalty,
-        positive: bool = FIT.positive,
-        center: bool = FIT.center,
-        global_signal: str | None = FIT.global_signal,
-        tol: float = FIT.tol,
-        max_iter: int = FIT.max_iter,
-        solver: str | Callable[..., Any] = FIT.solver,
-        n_init: int = FIT.n_init,
-        method: str = FIT.method,
-        refit: str | None = FIT.refit,
-        transform_method: str = FIT.transform_method,
-        init: str | npt.ArrayLike = FIT.init,
-        dtype: npt.DTypeLike | None = None,
-        memory_limit: int | str | None = None,
-        device: str = "cpu",
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.structure = structure
-        self.sparsity = sparsity
-        self.smoothness = smoothness
-        self.alpha = alpha
-        self.l1_ratio = l1_ratio
-        self.tv_ratio = tv_ratio
-        self.penalty_units = penalty_units
-        self.penalty = penalty
-        self.positive = positive
-        self.center = center
-        self.global_signal = global_signal
-        self.tol = tol
-        self.max_iter = max_iter
-        self.solver = solver
-        self.n_init = n_init
-        self.method = method
-        self.refit = refit
-        self.transform_method = transform_method
-        self.init = init
-        self.dtype = dtype
-        self.memory_limit = memory_limit
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+    n_components: int = FIT.n_components
+    _: KW_ONLY
+    structure: Any = None
+    sparsity: float | Sequence[float] = FIT.sparsity
+    smoothness: float = FIT.smoothness
+    alpha: float | Sequence[float] | None = FIT.alpha
+    l1_ratio: float = FIT.l1_ratio
+    tv_ratio: float = FIT.tv_ratio
+    penalty_units: str = FIT.penalty_units
+    penalty: Penalty = FIT.penalty
+    positive: bool = FIT.positive
+    center: bool = FIT.center
+    global_signal: str | None = FIT.global_signal
+    tol: float = FIT.tol
+    max_iter: int = FIT.max_iter
+    solver: str | Callable[..., Any] = FIT.solver
+    n_init: int = FIT.n_init
+    method: str = FIT.method
+    refit: str | None = FIT.refit
+    transform_method: str = FIT.transform_method
+    init: str | npt.ArrayLike = FIT.init
+    dtype: npt.DTypeLike | None = None
+    memory_limit: int | str | None = None
+    device: str = "cpu"
+    random_state: Any = None
+    verbose: int = 0
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

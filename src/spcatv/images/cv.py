@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy.typing as npt
@@ -31,6 +32,7 @@ FOUND = (
 )
 
 
+@dataclass(eq=False, repr=False)
 class ImageSPCATVCV(ComponentsMixin, TransformerMixin, BaseEstimator):
     """ImageSPCATV with its sparsity and smoothness, or its penalties, chosen by cross-validation.
 
@@ -73,100 +75,52 @@ class ImageSPCATVCV(ComponentsMixin, TransformerMixin, BaseEstimator):
     True
     """
 
-    def __init__(
-        self,
-        n_components: int = FIT.n_components,
-        *,
-        mask: Any = None,
-        surface: Any = None,
-        bad_features: str = "drop",
-        standardize: bool = False,
-        smoothing_fwhm: float | None = None,
-        resample: bool = False,
-        target_affine: Any = None,
-        standardize_runs: bool | str = "auto",
-        detrend: bool = False,
-        high_pass: float | None = None,
-        low_pass: float | None = None,
-        t_r: float | None = None,
-        run_confounds: str | Sequence[str] | None = None,
-        cache: str | os.PathLike[str] | None = None,
-        sparsity: float | Sequence[float] = SEARCH.sparsity,
-        smoothness: float | Sequence[float] = SEARCH.smoothness,
-        alpha: float | Sequence[float] | str | None = FIT.alpha,
-        l1_ratio: float | Sequence[float] = SEARCH.l1_ratio,
-        tv_ratio: float | Sequence[float] = SEARCH.tv_ratio,
-        n_alphas: int = SEARCH.n_alphas,
-        smallest_alpha: float = SEARCH.smallest_alpha,
-        cv: Any = None,
-        rule: str | Callable[[dict[str, Any]], int] = SEARCH.rule,
-        min_sparsity: float = SEARCH.min_sparsity,
-        n_jobs: int | None = None,
-        penalty_units: str = FIT.penalty_units,
-        penalty: Penalty = FIT.penalty,
-        positive: bool = FIT.positive,
-        center: bool = FIT.center,
-        global_signal: str | None = FIT.global_signal,
-        tol: float = FIT.tol,
-        max_iter: int = FIT.max_iter,
-        solver: str | Callable[..., Any] = FIT.solver,
-        n_init: int = FIT.n_init,
-        method: str = FIT.method,
-        refit: str | None = FIT.refit,
-        transform_method: str = FIT.transform_method,
-        init: str | npt.ArrayLike = FIT.init,
-        dtype: npt.DTypeLike = "float32",
-        memory_limit: int | str | None = None,
-        device: str = "cpu",
-        random_state: Any = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.mask = mask
-        self.surface = surface
-        self.bad_features = bad_features
-        self.standardize = standardize
-        self.smoothing_fwhm = smoothing_fwhm
-        self.resample = resample
-        self.target_affine = target_affine
-        self.standardize_runs = standardize_runs
-        self.detrend = detrend
-        self.high_pass = high_pass
-        self.low_pass = low_pass
-        self.t_r = t_r
-        self.run_confounds = run_confounds
-        self.cache = cache
-        self.sparsity = sparsity
-        self.smoothness = smoothness
-        self.alpha = alpha
-        self.l1_ratio = l1_ratio
-        self.tv_ratio = tv_ratio
-        self.n_alphas = n_alphas
-        self.smallest_alpha = smallest_alpha
-        self.cv = cv
-        self.rule = rule
-        self.min_sparsity = min_sparsity
-        self.n_jobs = n_jobs
-        self.penalty_units = penalty_units
-        self.penalty = penalty
-        self.positive = positive
-        self.center = center
-        self.global_signal = global_signal
-        self.tol = tol
-        self.max_iter = max_iter
-        self.solver = solver
-        self.n_init = n_init
-        self.method = method
-        self.refit = refit
-        self.transform_method = transform_method
-        self.init = init
-        self.dtype = dtype
-        self.memory_limit = memory_limit
-        self.device = device
-        self.random_state = random_state
-        self.checkpoint = checkpoint
-        self.verbose = verbose
+    n_components: int = FIT.n_components
+    _: KW_ONLY
+    mask: Any = None
+    surface: Any = None
+    bad_features: str = "drop"
+    standardize: bool = False
+    smoothing_fwhm: float | None = None
+    resample: bool = False
+    target_affine: Any = None
+    standardize_runs: bool | str = "auto"
+    detrend: bool = False
+    high_pass: float | None = None
+    low_pass: float | None = None
+    t_r: float | None = None
+    run_confounds: str | Sequence[str] | None = None
+    cache: str | os.PathLike[str] | None = None
+    sparsity: float | Sequence[float] = SEARCH.sparsity
+    smoothness: float | Sequence[float] = SEARCH.smoothness
+    alpha: float | Sequence[float] | str | None = FIT.alpha
+    l1_ratio: float | Sequence[float] = SEARCH.l1_ratio
+    tv_ratio: float | Sequence[float] = SEARCH.tv_ratio
+    n_alphas: int = SEARCH.n_alphas
+    smallest_alpha: float = SEARCH.smallest_alpha
+    cv: Any = None
+    rule: str | Callable[[dict[str, Any]], int] = SEARCH.rule
+    min_sparsity: float = SEARCH.min_sparsity
+    n_jobs: int | None = None
+    penalty_units: str = FIT.penalty_units
+    penalty: Penalty = FIT.penalty
+    positive: bool = FIT.positive
+    center: bool = FIT.center
+    global_signal: str | None = FIT.global_signal
+    tol: float = FIT.tol
+    max_iter: int = FIT.max_iter
+    solver: str | Callable[..., Any] = FIT.solver
+    n_init: int = FIT.n_init
+    method: str = FIT.method
+    refit: str | None = FIT.refit
+    transform_method: str = FIT.transform_method
+    init: str | npt.ArrayLike = FIT.init
+    dtype: npt.DTypeLike = "float32"
+    memory_limit: int | str | None = None
+    device: str = "cpu"
+    random_state: Any = None
+    checkpoint: str | os.PathLike[str] | None = None
+    verbose: int = 0
 
     def fit(
         self,
