@@ -28,7 +28,7 @@ from spcatv.images.quality import RULES, fit_distances, warn_of_far
 from spcatv.images.spaces.base import Samples, default_names
 from spcatv.model import SavedModel, read_model
 from spcatv.problem import Penalty
-from spcatv.progress import Printer, listening, say
+from spcatv.progress import Message, Printer, current_listener, listening
 from spcatv.progress.callbacks import CallbackSupportMixin, forwarded_callbacks
 
 # parameters that `read_cohort` has, too
@@ -513,7 +513,8 @@ def cohort_for(model: Any, imgs: Any, confounds: Any = None, exclude: str | Sequ
             )
         if model.verbose:
             reports = filter(None, (cohort.mask_report, cohort.reading_report))
-            say(f"{len(cohort.names)} images; {'; '.join(reports)}")
+            text = f"{len(cohort.names)} images; {'; '.join(reports)}"
+            current_listener().hear(Message(text))
     return cohort
 
 
