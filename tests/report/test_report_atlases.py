@@ -69,12 +69,10 @@ def test_xml_of_fsl_counts_from_zero_but_its_voxels_from_one(tmp_path):
 
 def test_names_are_found_beside_the_image(volume, tmp_path):
     image = write_fsl(tmp_path)
-    other = save(halves(), image.with_name("Halves-cort-maxprob-thr50-1mm.nii.gz"))
-    stranger = save(halves(), image.with_name("Other-cort-maxprob-thr50-1mm.nii.gz"))
-    assert names_beside(image) == names_beside(other) == {1: "Left & low", 2: "Right"}
-    assert names_beside(stranger) == {}
+    assert names_beside(image) == {}
     part = parts_of(volume.model)[0]
-    assert sides(label_features([part], [image]), part) == ({"Left & low"}, {"Right"})
+    xml = tmp_path / "Halves-Cortical.xml"
+    assert sides(label_features([part], [image], table=xml), part) == ({"Left & low"}, {"Right"})
     (image.parent / "Halves-cort-maxprob-thr25-2mm.tsv").write_text("index\tname\n1\tL\n", encoding="utf-8")
     assert sides(label_features([part], [image]), part) == ({"L"}, {"label 2"})
     (tmp_path / "own.csv").write_text("index,name\n1,own\n2,other\n", encoding="utf-8")

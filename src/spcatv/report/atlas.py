@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,8 +24,6 @@ SMALLEST_SHARE = 0.1
 LEAST_PROBABILITY = 0.25
 NUMBER_COLUMNS = ("index", "label", "value", "id", "number")
 NAME_COLUMNS = ("name", "region", "roi", "structure", "abbreviation")
-# Differences between the images of one FSL atlas: kind, threshold and voxel size.
-FSL_VARIANT = re.compile(r"-(maxprob|prob|thr\d+|\d+mm)(?=-|$)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,14 +168,18 @@ def read_names(file: Path) -> dict[int, str]:
     The file is a table with a header (``.tsv``, ``.csv``), lines that begin with a number and a name, or an
     XML file of FSL or AAL (``.xml``).
     """
-    suffix = file.suffix.lower()
-    if suffix == ".xml":
-        return _read_xml(file)[0]
-    if suffix in (".tsv", ".csv"):
-        return _numbered(_table_pairs(file), file)
+    readers = {".xml": _xml_pairs, ".tsv": _table_pairs, ".csv": _table_pairs}
+    pairs = readers.get(file.suffix.lower(), _line_pairs)(file)
+    try:
+        return {int(float(number)): name.strip() for number, name in pairs}
+    except (ValueError, OverflowError) as error:  # such as "infinity"
+        raise ReportError(f"{file}: a label is a whole number; {error}") from error
+
+
+def _line_pairs(file: Path) -> list[tuple[str, str]]:
     text = read_text(file, "table of labels", ReportError)
     lines = [line.split(maxsplit=2) for line in text.splitlines() if not line.lstrip().startswith("#")]
-    return _numbered([(line[0], line[1] if len(line) > 1 else "") for line in lines if line], file)
+    return [(line[0], line[1] if len(line) > 1 else "") for line in lines if line]
 
 
 def _table_pairs(file: Path) -> list[tuple[str, str]]:
@@ -197,15 +198,8 @@ def _table_pairs(file: Path) -> list[tuple[str, str]]:
     return list(zip(table.column(number), table.column(name), strict=True))
 
 
-def _numbered(pairs: Iterable[tuple[str, str]], file: Path) -> dict[int, str]:
-    try:
-        return {int(float(number)): name.strip() for number, name in pairs}
-    except (ValueError, OverflowError) as error:  # such as "infinity"
-        raise ReportError(f"{file}: a label is a whole number; {error}") from error
-
-
-def _read_xml(file: Path) -> tuple[dict[int, str], set[str]]:
-    """Return the names of the labels in an XML file of FSL or AAL, and the stems of the images it names.
+def _xml_pairs(file: Path) -> list[tuple[str, str]]:
+    """Return numbers and names in an XML file of FSL or AAL.
 
     FSL numbers the labels of probabilistic atlases from 0, but the voxels of their images from 1.
     """
@@ -213,30 +207,24 @@ def _read_xml(file: Path) -> tuple[dict[int, str], set[str]]:
         root = ElementTree.fromstring(read_bytes(file))
     except (OSError, ElementTree.ParseError) as error:
         raise ReportError(f"{file}: cannot be read as an XML list of labels ({error})") from error
-    shift = int((root.findtext(".//header/type") or "").strip().lower().startswith("prob"))
+    shift = (root.findtext(".//header/type") or "").strip().lower().startswith("prob")
     # FSL writes <label index="1">name</label>, AAL writes <label><index>1</index><name>name</name></label>
     pairs = [
-        (label.get("index"), label.text)
-        if label.get("index")
-        else (label.findtext("index"), label.findtext("name"))
+        (label.get("index") or label.findtext("index"), label.findtext("name") or label.text or "")
         for label in root.iter("label")
     ]
-    found = _numbered([(index, name or "") for index, name in pairs if index is not None], file)
+    found = [(number, name) for number, name in pairs if number is not None]
     if not found:
         raise ReportError(f'{file}: has no labels; an XML file of FSL has <label index="...">name</label>')
-    images = [
-        *root.iterfind(".//header/images/summaryimagefile"),
-        *root.iterfind(".//header/images/imagefile"),
-    ]
-    stems = {FSL_VARIANT.sub("", Path((image.text or "").strip()).name) for image in images}
-    return {number + shift: name for number, name in found.items()}, stems
+    if not shift:
+        return found
+    return [(str(int(number) + 1) if number.isdigit() else number, name) for number, name in found]
 
 
 def names_beside(image: Path) -> dict[int, str]:
-    """Read names from a file beside a label image; empty if there is none.
+    """Read names from the file with the name of a label image (``.tsv``, ``.csv``, ``.txt``, ``.xml``).
 
-    The file has the name of the image (``.tsv``, ``.csv``, ``.txt``, ``.xml``), or is an XML file of FSL that
-    names the image, in the same folder or in the one above. Files that hold no names are skipped.
+    Empty if there is none, or if it holds no names.
     """
     stem = image.name.removesuffix(".gz").removesuffix(".nii")
     for suffix in (".tsv", ".csv", ".txt", ".xml"):
@@ -244,10 +232,4 @@ def names_beside(image: Path) -> dict[int, str]:
         with suppress(ReportError):
             if file.is_file():
                 return read_names(file)
-    folder = image.absolute().parent
-    for file in (*sorted(folder.glob("*.xml")), *sorted(folder.parent.glob("*.xml"))):
-        with suppress(ReportError):
-            names, stems = _read_xml(file)
-            if FSL_VARIANT.sub("", stem) in stems:
-                return names
     return {}

@@ -61,11 +61,13 @@ def figure_style() -> Iterator[None]:
         yield
 
 
-def new_figure(width: float, height: float) -> Figure:
-    """Create an empty figure, size in inches, without registering it with pyplot."""
+@contextmanager
+def new_figure(width: float, height: float) -> Iterator[Figure]:
+    """Yield an empty figure with the style of all figures, size in inches, which pyplot does not know."""
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(width, height), layout="constrained")
+    with figure_style():
+        yield Figure(figsize=(width, height), layout="constrained")
 
 
 def line_style(number: int) -> dict[str, Any]:
@@ -81,18 +83,8 @@ def line_style(number: int) -> dict[str, Any]:
 
 def mark_chosen(axes: Axes, x: float, y: float) -> None:
     """Draw a star at the setting that was chosen."""
-    axes.plot(
-        x,
-        y,
-        marker="*",
-        markersize=16,
-        color="white",
-        markeredgecolor="black",
-        markeredgewidth=1.5,
-        linestyle="none",
-        label="chosen",
-        zorder=5,
-    )
+    star: dict[str, Any] = {"marker": "*", "markersize": 16, "color": "white", "markeredgecolor": "black"}
+    axes.plot(x, y, **star, markeredgewidth=1.5, linestyle="none", label="chosen", zorder=5)
 
 
 @cache
@@ -172,8 +164,7 @@ def plot_convergence(model: Any, *, components: Sequence[int] | None = None) -> 
     """
     records: Sequence[ComponentDiagnostics] = getattr(model, "diagnostics_", model)
     chosen = range(len(records)) if components is None else components
-    with figure_style():
-        figure = new_figure(4.6, 3.2)
+    with new_figure(4.6, 3.2) as figure:
         axes = figure.subplots()
         longest = 1
         for k in chosen:
@@ -266,8 +257,7 @@ def plot_variance(variance: Variance) -> Figure:
     >>> plot_variance(variance_of(model, model.transform(X), None)).savefig("variance.svg")
     """
     numbers = np.arange(1, len(variance.own) + 1)
-    with figure_style():
-        figure = new_figure(4.6, 3.2)
+    with new_figure(4.6, 3.2) as figure:
         axes = figure.subplots()
         axes.plot(numbers, 100 * variance.together, **line_style(0), label="these components")
         if variance.ceiling is not None:
@@ -323,8 +313,7 @@ def plot_scores(
     """
     values = np.asarray(scores, dtype=np.float64)[:, component]
     members = group_members(groups, len(values))
-    with figure_style():
-        figure = new_figure(4.6, 3.2)
+    with new_figure(4.6, 3.2) as figure:
         axes = figure.subplots()
         if variable is None:
             _strips(axes, values, members)
@@ -411,8 +400,7 @@ def plot_stability(stability: Any) -> Figure:
     dice = np.asarray(stability.dice, dtype=np.float64)
     frequency = np.asarray(stability.selection_frequency, dtype=np.float64)
     shares = np.linspace(0.01, 1, 100)
-    with figure_style():
-        figure = new_figure(4.6, 5.6)
+    with new_figure(4.6, 5.6) as figure:
         upper, lower = figure.subplots(2, 1)
         _strips(upper, dice.T.ravel(), _columns(dice))
         upper.set_ylim(-0.03, 1.03)

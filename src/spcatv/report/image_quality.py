@@ -11,7 +11,7 @@ from spcatv._util.naming import some_of
 from spcatv._util.quality import SCALE
 from spcatv._util.types import FloatArray
 from spcatv.report import formatting as fmt
-from spcatv.report.figures import LINE_COLOURS, figure_style, new_figure
+from spcatv.report.figures import LINE_COLOURS, new_figure
 from spcatv.report.inputs import ReportInputs
 from spcatv.report.maps.base import View
 from spcatv.report.maps.volume import (
@@ -24,14 +24,13 @@ from spcatv.report.maps.volume import (
     slice_of,
     whole_grid,
 )
-from spcatv.report.sections import Chart, Section, Table, chart, table_of
+from spcatv.report.sections import LONG_TABLE, Chart, Section, Table, chart, table_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 MOST_ROWS = 2000
-LONG = 15  # rows of a table that is folded
 SAME = "the same values as"  # how the remark on a repeated image begins (`spcatv._util.quality`)
 # axial slices at these shares of the height of the mask: the first one goes through the eyes
 HEIGHTS = (0.2, 0.35, 0.8)
@@ -63,7 +62,7 @@ def quality_section(inputs: ReportInputs, views: Sequence[View]) -> Section | No
     if quality:
         sentences.append(_remarks(quality))
         summary = f"Quality of {fmt.count(len(quality), 'image')}"
-        parts.append(Section(table=_table(quality), summary=summary, is_open=len(quality) <= LONG))
+        parts.append(Section(table=_table(quality), summary=summary, is_open=len(quality) <= LONG_TABLE))
     return Section("Images and mask", " ".join(sentences), parts=tuple(parts), id="quality")
 
 
@@ -158,8 +157,7 @@ def plot_mask(
     heights = [low[2] + share * (high[2] - low[2]) for share in HEIGHTS]
     slices = [(plane, middle) for plane in PLANES]
     slices += [(PLANES[2], np.array([*middle[:2], height])) for height in heights]
-    with figure_style():
-        figure = new_figure(7.5, 5.4)
+    with new_figure(7.5, 5.4) as figure:
         for axes, ((fixed, across, up), position) in zip(figure.subplots(2, 3).flat, slices, strict=True):
             axes.set_axis_off()
             axes.set_aspect("equal")

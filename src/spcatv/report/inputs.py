@@ -259,27 +259,19 @@ def _variable(column: Any, scores: Scores | None) -> Column | None:
 def _repeat(source: Any, found: Results) -> str:
     """Return the command that repeats the fit, or Python code if there was no command."""
     if found.config is not None and found.config_file is not None:
-        return repeat_command(found.config_file, searched=found.selection is not None)
+        command = "fit" if found.selection is None else "select"
+        config = shlex.quote(str(found.config_file))
+        return f"spca-tv {command} --config {config} --output ANOTHER_FOLDER"
     model = source if hasattr(source, "get_params") else found.model
-    return repeat_code(model, found.saved.versions.get("spca-tv", ""))
-
-
-def repeat_command(config: Path, *, searched: bool) -> str:
-    """Return the command that repeats a run from the configuration in its results folder."""
-    command = "select" if searched else "fit"
-    return f"spca-tv {command} --config {shlex.quote(str(config))} --output ANOTHER_FOLDER"
-
-
-def repeat_code(model: Any, version: str) -> str:
-    """Return Python code that fits an estimator again, with ``...`` for values that are not short."""
-    kind = type(model)
+    kind, version = type(model), found.saved.versions.get("spca-tv", "")
     defaults = kind().get_params(deep=False)
-    arguments = ", ".join(
+    arguments = [
         f"{name}={value!r}" if _is_short(value) else f"{name}=..."
         for name, value in model.get_params(deep=False).items()
         if name in defaults and not _same(value, defaults[name])
-    )
-    return f"from spcatv import {kind.__name__}  # spca-tv {version}\n{kind.__name__}({arguments}).fit(...)"
+    ]
+    imports = f"from spcatv import {kind.__name__}  # spca-tv {version}"
+    return f"{imports}\n{kind.__name__}({', '.join(arguments)}).fit(...)"
 
 
 def _is_short(value: Any) -> bool:

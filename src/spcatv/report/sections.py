@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from spcatv.report.component import ComponentPanel
 
 MOST_SAMPLES = 2000
+LONG_TABLE = 15  # rows of a table that is folded
 # Columns of the summary that the penalised model does not have.
 OF_TARGETS = ("Zeros wanted", "Jump", "Smoothness")
 

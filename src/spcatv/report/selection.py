@@ -11,14 +11,14 @@ from spcatv._util.types import BoolArray, FloatArray, IntArray
 from spcatv.report import formatting as fmt
 from spcatv.report.figures import (
     component_name,
-    figure_style,
     line_style,
     log_axis,
     mark_chosen,
     new_figure,
     shortened,
 )
-from spcatv.report.sections import Chart, Section, Table, chart, table_of
+from spcatv.report.inputs import ReportError
+from spcatv.report.sections import LONG_TABLE, Chart, Section, Table, chart, table_of
 from spcatv.results import Selection
 from spcatv.results.read import numeric
 from spcatv.selection import ComponentCount
@@ -40,6 +40,8 @@ PARAMETERS = {
     "param_l1_ratio": "l1 ratio",
     "param_tv_ratio": "TV ratio",
 }
+# Columns that `plot_trade` draws.
+TRADE = ("mean_test_error", "mean_dice", "param_sparsity")
 # Significant digits of the held-out errors.
 DIGITS = range(4, 10)
 
@@ -51,10 +53,11 @@ def selection_section(selection: Selection | None) -> Section | None:
     shown = _columns(selection)
     n_settings = len(selection.columns["mean_test_error"])
     best = selection.best_index
-    rows = [
+    rows = tuple(
         (f"{k + 1} (chosen)" if k == best else str(k + 1), *(column[k] for column in shown.values()))
         for k in sorted({*range(min(n_settings, MOST_SETTINGS)), best})
-    ]
+    )
+    table = Table("Settings", ("Setting", *shown), rows, id="selection-table")
     chosen = ", ".join(f"{title} {shown[title][best]}" for title in PARAMETERS.values() if title in shown)
     folds = "" if selection.n_folds is None else f" on {selection.n_folds} folds"
     verb = "was" if n_settings == 1 else "were"
@@ -74,7 +77,7 @@ def selection_section(selection: Selection | None) -> Section | None:
                 selection, f"Chosen: {chosen}, with a held-out error of {shown['held-out error'][best]}."
             ),
         ),
-        Table("Settings", ("Setting", *shown), tuple(rows), id="selection-table"),
+        parts=(Section(table=table, summary="All settings", is_open=len(rows) <= LONG_TABLE),),
         id="selection",
         link="Selection",
     )
@@ -83,7 +86,7 @@ def selection_section(selection: Selection | None) -> Section | None:
 def _picture(selection: Selection, chosen: str) -> Chart:
     """Draw error against stability, or both against alpha for a grid over alpha."""
     n_settings = len(selection.columns["mean_test_error"])
-    if has_trade(selection.columns):
+    if all(_known(selection.columns, name) is not None for name in (*TRADE, "param_smoothness")):
         return chart(
             plot_trade(selection.columns, best_index=selection.best_index),
             alt=f"Stability of {n_settings} settings against their held-out error. {chosen}",
@@ -116,24 +119,30 @@ def chosen_by(selection: Selection) -> str:
 def _columns(selection: Selection) -> dict[str, list[str]]:
     """Return the columns of the table as strings, by their headings."""
     known = selection.columns
-    shown = {
-        title: [setting_value(value) for value in known[name]]
-        for name, title in PARAMETERS.items()
-        if name in known
-    }
-    errors = numeric(known["mean_test_error"])
-    if errors is None:
-        shown["held-out error"] = [str(value) for value in known["mean_test_error"]]
-    else:
-        shown["held-out error"] = distinct(errors)
-        if np.isfinite(errors).any() and (lowest := float(np.nanmin(errors))) > 0:
-            shown["above the lowest"] = [fmt.percent(error / lowest - 1) for error in errors]
+    titles = {name: title for name, title in PARAMETERS.items() if name in known}
+    shown = {title: [setting_value(value) for value in known[name]] for name, title in titles.items()}
+    errors = _needed(known, "mean_test_error")
+    shown["held-out error"] = distinct(errors)
+    if np.isfinite(errors).any() and (lowest := float(np.nanmin(errors))) > 0:
+        shown["above the lowest"] = [fmt.percent(error / lowest - 1) for error in errors]
     if "mean_dice" in known:
         shown["Dice"] = [setting_value(value) for value in known["mean_dice"]]
-    zeros = numeric(known.get("mean_sparsity", ()))
-    if zeros is not None and len(zeros):
+    if (zeros := _known(known, "mean_sparsity")) is not None:
         shown["zeros"] = [fmt.percent(share) for share in zeros]
     return shown
+
+
+def _known(columns: Mapping[str, Any], name: str) -> FloatArray | None:
+    """Return a column as numbers; None if it is not there, holds something else, or no value."""
+    found = numeric(columns.get(name, ()))
+    return None if found is None or not np.isfinite(found).any() else found
+
+
+def _needed(columns: Mapping[str, Any], name: str) -> FloatArray:
+    found = numeric(columns[name])
+    if found is None:
+        raise ReportError(f"{name} must hold numbers")
+    return found
 
 
 def distinct(values: FloatArray) -> list[str]:
@@ -176,12 +185,14 @@ def plot_path(results: Any, *, best_index: int | None = None) -> Figure:
     >>> X = np.random.default_rng(0).standard_normal((20, 30))
     >>> plot_path(path(SPCATV(2), X, [0.5, 0.7, 0.9])).savefig("path.svg")
     """
-    if hasattr(results, "models"):
-        return _plot_models(results)
-    if hasattr(results, "cv_results_"):
-        best_index = int(results.best_index_) if best_index is None else best_index
-        results = results.cv_results_
-    return _plot_selection(results, best_index)
+    return _plot_models(results) if hasattr(results, "models") else _plot_settings(*_of(results, best_index))
+
+
+def _of(results: Any, best_index: int | None) -> tuple[Mapping[str, Any], int | None]:
+    """Return the columns of the settings and the chosen one, of a fitted search or as they are given."""
+    if not hasattr(results, "cv_results_"):
+        return results, best_index
+    return results.cv_results_, int(results.best_index_) if best_index is None else best_index
 
 
 def _plot_models(path: Any) -> Figure:
@@ -190,8 +201,7 @@ def _plot_models(path: Any) -> Figure:
     order = np.argsort(across, kind="stable")
     shares = np.array([model.explained_variance_ratio_ for model in path.models])[order]
     zeros = np.array([[record.sparsity for record in model.diagnostics_] for model in path.models])[order]
-    with figure_style():
-        figure = new_figure(4.6, 5.6)
+    with new_figure(4.6, 5.6) as figure:
         panels = figure.subplots(2, 1, sharex=True)
         for axes, table, text in zip(
             panels, (shares, zeros), ("explained variance (%)", "zeros (%)"), strict=True
@@ -206,22 +216,18 @@ def _plot_models(path: Any) -> Figure:
     return figure
 
 
-def _plot_selection(columns: Mapping[str, Any], best_index: int | None) -> Figure:
-    error, dice = numeric(columns["mean_test_error"]), numeric(columns.get("mean_dice", ()))
-    if error is None:
-        raise ValueError("mean_test_error must hold numbers")
+def _plot_settings(columns: Mapping[str, Any], best_index: int | None) -> Figure:
+    error, dice = _needed(columns, "mean_test_error"), _known(columns, "mean_dice")
     name = "sparsity" if "param_sparsity" in columns else "alpha"
-    known = numeric(columns[f"param_{name}"])
+    known = _known(columns, f"param_{name}")
     across = np.arange(1.0, len(error) + 1) if known is None else known
     lines = setting_lines(columns, len(error))
-    with_dice = dice is not None and len(dice) == len(error) and np.isfinite(dice).any()
-    with figure_style():
-        figure = new_figure(4.6, 6.2 if with_dice else 3.6)
-        panels = figure.subplots(2 if with_dice else 1, 1, sharex=True, squeeze=False)[:, 0]
+    with new_figure(4.6, 3.6 if dice is None else 6.2) as figure:
+        panels = figure.subplots(1 if dice is None else 2, 1, sharex=True, squeeze=False)[:, 0]
         _plot_lines(panels[0], across, error, lines, best_index)
         panels[0].set_ylabel("held-out error")
         _limit_to_models(panels[0], columns, error, best_index)
-        if with_dice and dice is not None:
+        if dice is not None:
             _plot_lines(panels[1], across, dice, lines, best_index)
             panels[1].set_ylabel("stability (Dice index)")
             panels[1].set_ylim(top=1.02)
@@ -237,22 +243,18 @@ def _limit_to_models(
     axes: Axes, columns: Mapping[str, Any], error: FloatArray, best_index: int | None
 ) -> None:
     """Leave settings that explain next to nothing above the panel, so that it stays readable."""
-    explained = numeric(columns.get("mean_test_explained", ()))
-    zeros = numeric(columns.get("mean_sparsity", ()))
-    if explained is not None and len(explained) == len(error) and np.isfinite(explained).any():
+    explained, zeros = _known(columns, "mean_test_explained"), _known(columns, "mean_sparsity")
+    if explained is not None:
         nothing = explained < LEAST_EXPLAINED * np.nanmax(explained)
-    elif zeros is not None and len(zeros) == len(error):
-        nothing = ~(zeros <= MOST_ZEROS)  # NaN: no component lives
+    elif zeros is not None:
+        nothing = ~(zeros <= MOST_ZEROS)  # NaN: all components are empty
     else:
         return
     if best_index is not None:
         nothing[best_index] = False
     kept = error[~nothing & np.isfinite(error)]
-    if len(kept) < 2 or kept.max() <= kept.min():
-        return
-    margin = 0.08 * (kept.max() - kept.min())
-    n_above = int((error[nothing] > kept.max() + margin).sum())
-    if n_above:
+    margin = 0.08 * np.ptp(kept) if len(kept) else 0
+    if margin > 0 and (n_above := int((error[nothing] > kept.max() + margin).sum())):
         axes.set_ylim(kept.min() - margin, kept.max() + margin)
         axes.set_title(f"{n_above} with next to no loadings left: above", fontsize=8)
 
@@ -313,20 +315,23 @@ def plot_trade(results: Any, *, best_index: int | None = None) -> Figure:
     >>> search = SPCATVCV(1, structure=(30,), sparsity=[0.4, 0.6], smoothness=[0.5, 1.0], cv=2).fit(X)
     >>> plot_trade(search).savefig("trade.svg")
     """
-    if hasattr(results, "cv_results_"):
-        best_index = int(results.best_index_) if best_index is None else best_index
-        results = results.cv_results_
-    error, dice, sparsity = (
-        _column(results, name) for name in ("mean_test_error", "mean_dice", "param_sparsity")
-    )
-    near = _near_the_lowest(results, error)
-    with figure_style():
-        figure = new_figure(5.4, 4.4)
+    columns, best_index = _of(results, best_index)
+    error, dice, sparsity = (_needed(columns, name) for name in TRADE)
+    near = _near_the_lowest(columns, error)
+    with new_figure(5.4, 4.4) as figure:
         axes = figure.subplots()
-        for number, (label, rows) in enumerate(setting_lines(results, len(error)).items()):
-            _draw_line(axes, error[rows], dice[rows], near[rows], number, label)
+        for number, (label, rows) in enumerate(setting_lines(columns, len(error)).items()):
+            colour, marker = (line_style(number)[key] for key in ("color", "marker"))
+            axes.plot(error[rows], dice[rows], color=colour, linewidth=1.2, alpha=0.6)
+            marks = {"linestyle": "none", "marker": marker, "markersize": 7, "color": colour}
+            for chosen, face in ((rows[near[rows]], colour), (rows[~near[rows]], "white")):
+                axes.plot(error[chosen], dice[chosen], **marks, markerfacecolor=face)
+            axes.plot([], [], **marks, label=label)
             # numbers of one line above its points, those of the next below: lines lie close together
-            _draw_numbers(axes, error[rows], dice[rows], sparsity[rows], above=number % 2 == 0)
+            side, place = (9, "bottom") if number % 2 == 0 else (-9, "top")
+            for k in rows:
+                text: dict[str, Any] = {"xytext": (0, side), "textcoords": "offset points", "va": place}
+                axes.annotate(f"{sparsity[k]:g}", (error[k], dice[k]), ha="center", fontsize=8, **text)
         if best_index is not None:
             mark_chosen(axes, error[best_index], dice[best_index])
         axes.set_xlabel("held-out error (lower is better)")
@@ -336,56 +341,10 @@ def plot_trade(results: Any, *, best_index: int | None = None) -> Figure:
     return figure
 
 
-def _draw_line(
-    axes: Axes, error: FloatArray, dice: FloatArray, near: BoolArray, number: int, label: str
-) -> None:
-    """Draw a line with filled marks where `near` is true, and hollow marks elsewhere."""
-    style = line_style(number)
-    colour = style["color"]
-    axes.plot(error, dice, color=colour, linewidth=1.2, alpha=0.6)
-    marks = {"linestyle": "none", "marker": style["marker"], "markersize": 7, "color": colour}
-    axes.plot(error[near], dice[near], **marks, label=label if near.any() else None)
-    axes.plot(
-        error[~near], dice[~near], **marks, markerfacecolor="white", label=None if near.any() else label
-    )
-
-
-def _draw_numbers(
-    axes: Axes, error: FloatArray, dice: FloatArray, numbers: FloatArray, *, above: bool
-) -> None:
-    for x, y, value in zip(error, dice, numbers, strict=True):
-        axes.annotate(
-            f"{value:g}",
-            (x, y),
-            xytext=(0, 9 if above else -9),
-            textcoords="offset points",
-            ha="center",
-            va="bottom" if above else "top",
-            fontsize=8,
-            color="#222222",
-        )
-
-
-def has_trade(columns: Mapping[str, Any]) -> bool:
-    """Return whether a table of settings has the columns that `plot_trade` draws."""
-    names = ("param_sparsity", "param_smoothness", "mean_test_error", "mean_dice")
-    known = [numeric(columns.get(name, ())) for name in names]
-    return all(values is not None and len(values) > 0 and np.isfinite(values).any() for values in known)
-
-
-def _column(columns: Mapping[str, Any], name: str) -> FloatArray:
-    values = numeric(columns[name])
-    if values is None:
-        raise ValueError(f"{name} must hold numbers")
-    return values
-
-
 def _near_the_lowest(columns: Mapping[str, Any], error: FloatArray) -> BoolArray:
     """Return the settings whose explained share is within one standard error of that of the lowest error."""
-    explained, spread = (
-        numeric(columns.get(name, ())) for name in ("mean_test_explained", "se_test_explained")
-    )
-    if explained is None or spread is None or not len(explained) == len(spread) == len(error):
+    explained, spread = (_known(columns, name) for name in ("mean_test_explained", "se_test_explained"))
+    if explained is None or spread is None:
         return np.ones(len(error), dtype=bool)
     lowest = int(np.nanargmin(error))
     return np.asarray(explained >= explained[lowest] - spread[lowest])
@@ -415,8 +374,7 @@ def count_section(count: ComponentCount | None, n_chosen: int) -> Section | None
 def plot_count(count: ComponentCount, n_chosen: int) -> Figure:
     """Draw the shares of the components beside those that noise reaches."""
     numbers = np.arange(1, len(count.share) + 1)
-    with figure_style():
-        figure = new_figure(4.6, 3.2)
+    with new_figure(4.6, 3.2) as figure:
         axes = figure.subplots()
         axes.plot(numbers, 100 * count.share, **line_style(0), label="data")
         axes.plot(numbers, 100 * count.limit, **line_style(1), label="noise as smooth")

@@ -13,7 +13,7 @@ from scipy import signal
 from spcatv._util.bids import entity_columns
 from spcatv._util.types import FloatArray, IntArray
 from spcatv.report import formatting as fmt
-from spcatv.report.figures import LINE_COLOURS, figure_style, new_figure, shortened
+from spcatv.report.figures import LINE_COLOURS, new_figure, shortened
 from spcatv.report.inputs import ReportInputs
 from spcatv.report.sections import Section, chart, component_table
 
@@ -154,8 +154,7 @@ def plot_time_course(
     `values` has shape (n_samples,), `power` (n_runs, F); `step` is in seconds, or None if it is not known.
     """
     drawn = found[:MOST_RUNS]
-    with figure_style():
-        figure = new_figure(4.6, 2.6 + 0.55 * len(drawn))
+    with new_figure(4.6, 2.6 + 0.55 * len(drawn)) as figure:
         upper, lower = figure.subplots(2, 1, height_ratios=(0.6 + 0.55 * len(drawn), 1.8))
         height = 1.1 * max(float(np.ptp(values[run.samples])) for run in drawn) or 1.0
         for number, run in enumerate(drawn):

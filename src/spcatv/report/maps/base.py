@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spcatv._util.types import Array, FloatArray
-from spcatv.report.figures import DIVERGING, figure_style, new_figure, shared_top
+from spcatv.report.figures import DIVERGING, new_figure, shared_top
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,43 +78,31 @@ class View(ABC):
         alone = per_component == 1
         side_by_side = max(1, round(len(numbers) ** 0.5)) if alone else 1
         n_rows, n_columns = -(-len(numbers) // side_by_side), per_component * side_by_side
-        with figure_style():
-            from matplotlib.cm import ScalarMappable
-            from matplotlib.colors import Normalize
+        from matplotlib.cm import ScalarMappable
+        from matplotlib.colors import Normalize
 
-            width = min(10.0, (IMAGE_WIDTH if alone else PANEL_WIDTH) * n_columns + 0.6)
-            side = (width - 0.6) / n_columns if alone else PANEL_WIDTH
-            figure = new_figure(width, (side / self.aspect + 0.25) * n_rows + 0.7)
+        width = min(10.0, (IMAGE_WIDTH if alone else PANEL_WIDTH) * n_columns + 0.6)
+        side = (width - 0.6) / n_columns if alone else PANEL_WIDTH
+        top = shared_top(loadings[list(numbers)])
+        norm = Normalize(-top, top)
+        with new_figure(width, (side / self.aspect + 0.25) * n_rows + 0.7) as figure:
             grid = figure.subplots(n_rows, n_columns, squeeze=False)
-            for axes in grid.ravel():
+            for axes in grid.flat:
                 axes.set_axis_off()
-            top = shared_top(loadings[list(numbers)])
-            norm = Normalize(-top, top)
             for own, k in zip(grid.reshape(-1, per_component), numbers, strict=False):
                 panels = iter(own)
                 for view in views:
                     view.draw([next(panels) for _ in range(view.n_panels)], loadings[k], norm)
-                _name_row(own[0], f"component {k + 1}", above=alone)
-            bar = figure.colorbar(
-                ScalarMappable(norm, DIVERGING),
-                ax=grid.ravel().tolist(),
-                orientation="horizontal",
-                shrink=0.5,
-                aspect=30,
-                pad=0.02,
-                extend="both",
-            )
+                name = f"component {k + 1}"
+                if alone:
+                    own[0].set_title(name)
+                else:  # beside the first panel
+                    place: dict[str, Any] = {"rotation": 90, "ha": "right", "va": "center", "fontsize": 10}
+                    own[0].text(-0.04, 0.5, name, transform=own[0].transAxes, **place)
+            shape: dict[str, Any] = {"orientation": "horizontal", "shrink": 0.5, "aspect": 30, "pad": 0.02}
+            bar = figure.colorbar(ScalarMappable(norm, DIVERGING), ax=list(grid.flat), extend="both", **shape)
             bar.set_label("loading (zero is not coloured)")
         return figure
-
-
-def _name_row(axes: Axes, name: str, *, above: bool) -> None:
-    """Write the name of a component above its panel, or beside the first of its panels."""
-    if above:
-        axes.set_title(name)
-        return
-    place: dict[str, Any] = {"rotation": 90, "ha": "right", "va": "center", "transform": axes.transAxes}
-    axes.text(-0.04, 0.5, name, fontsize=10, **place)
 
 
 def packed(array: Array) -> str:

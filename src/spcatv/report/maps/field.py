@@ -10,7 +10,7 @@ import numpy as np
 
 from spcatv._util.cf_coordinates import GridAxis
 from spcatv._util.types import FloatArray, IntArray
-from spcatv.report.figures import DIVERGING, figure_style, line_style, new_figure
+from spcatv.report.figures import DIVERGING, line_style, new_figure
 from spcatv.report.maps.base import View, ViewFrame, packed_steps
 
 if TYPE_CHECKING:
@@ -95,10 +95,9 @@ class LineView(View):
     def figure(self, views: Sequence[View], loadings: FloatArray, numbers: Sequence[int]) -> Figure:
         """Draw the loadings over the features, one panel per component, all with one scale."""
         top = 1.05 * float(np.abs(loadings[list(numbers)]).max(initial=0.0)) or 1.0
-        with figure_style():
-            from matplotlib.colors import Normalize
+        from matplotlib.colors import Normalize
 
-            figure = new_figure(7.0, 1.6 * len(numbers) + 0.6)
+        with new_figure(7.0, 1.6 * len(numbers) + 0.6) as figure:
             panels = figure.subplots(len(numbers), 1, sharex=True, squeeze=False)[:, 0]
             for axes, k in zip(panels, numbers, strict=True):
                 self.draw([axes], loadings[k], Normalize(-top, top))
