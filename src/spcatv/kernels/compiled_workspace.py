@@ -1,4 +1,4 @@
-"""Base classes of the compiled workspaces: scalars, and places in memory."""
+"""Base classes of the compiled workspaces, and what their kernels do on a vector of lanes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,21 @@ import numpy.typing as npt
 
 from spcatv._util.types import Array, FloatArray, IntArray
 from spcatv.kernels.compiled import inlined_kernel, read_only
-from spcatv.kernels.simd import LANE_BYTES, inverse_root, larger, smaller, splat
+from spcatv.kernels.simd import (
+    LANE_BYTES,
+    any_nonzero,
+    inverse_root,
+    lane_sum,
+    larger,
+    load,
+    magnitude,
+    smaller,
+    splat,
+    square_root,
+    store,
+)
 from spcatv.kernels.thread_pool import own_range, run_on_ranges, shared_kernel
-from spcatv.kernels.workspace import LoadingTerms
+from spcatv.kernels.workspace import CPUWorkspace, LoadingTerms, StepSizes
 
 # Below this share of active chunks or blocks an iteration skips the others.
 WORTH_SKIPPING = 0.8
@@ -71,7 +83,7 @@ def surely_into_ball(squares: Any, radius: float) -> Any:
 
 
 @inlined_kernel
-def penalty_of(norm: Any, numbers: Any) -> Any:
+def _penalty_of(norm: Any, numbers: Any) -> Any:
     """``h`` of groups of operator rows, by their norms and `DualBall.value_factors`."""
     slope, corner, curve = numbers[0], numbers[1], numbers[2]
     inner = smaller(norm, splat(corner))
@@ -79,9 +91,40 @@ def penalty_of(norm: Any, numbers: Any) -> Any:
 
 
 @inlined_kernel
-def row_share(row: Any, dual: Any, numbers: Any) -> Any:
-    """Share of an operator row in ``h* - dual'z``, by `DualBall.value_factors`."""
-    return (splat(numbers[3]) * dual - row) * dual
+def with_row(sums: Any, row: Any, dual: Any, numbers: Any, isotropic: bool) -> Any:
+    """Add an operator row to the squared norm of its group (or to its penalty), and to ``h* - dual'z``."""
+    size, share = sums
+    size = size + (row * row if isotropic else _penalty_of(magnitude(row), numbers))
+    return size, share + (splat(numbers[3]) * dual - row) * dual
+
+
+@inlined_kernel
+def cost_of(size: Any, numbers: Any, isotropic: bool) -> Any:
+    """``h`` of the groups whose rows `with_row` has added."""
+    return _penalty_of(square_root(size), numbers) if isotropic else size
+
+
+@inlined_kernel
+def primal_step(v: Any, bar: Any, i: int, z: Any, steps: Any) -> None:
+    """Do the primal step on the lanes at i, given ``z = y - c A'dual``."""
+    tau, low, high, shrink, rho = steps
+    old = load(v, i)
+    moved = old + splat(tau) * z
+    candidate = (moved - smaller(larger(moved, splat(low)), splat(high))) * splat(shrink)
+    store(bar, i, candidate + candidate - old)
+    store(v, i, old + splat(rho) * (candidate - old))
+
+
+@inlined_kernel
+def look_at(v: Any, w: Any, i: int, z: Any, scalars: Any) -> tuple[float, float, bool]:
+    """Write w on the lanes at i; return shares of q of v and of ``||w||^2``, and whether v or w is not 0."""
+    half, low, high = scalars
+    b = smaller(larger(z, splat(low)), splat(high))
+    own = (z - b) * splat(half)
+    x = load(v, i)
+    store(w, i, own)
+    smooth = lane_sum((x - own) * (x - own) + (splat(high) * magnitude(x) - b * x))
+    return smooth, lane_sum(own * own), any_nonzero(own) or any_nonzero(x)
 
 
 class CompiledWorkspace:
@@ -89,6 +132,8 @@ class CompiledWorkspace:
 
     `isotropic` tells whether the rows of a group share one ball, or every row is a group.
     """
+
+    _dual: Any
 
     def __init__(self, terms: LoadingTerms, dtype: npt.DTypeLike, isotropic: bool) -> None:
         ball = terms.penalty.ball
@@ -112,18 +157,21 @@ class CompiledWorkspace:
         """Scalars in the working precision."""
         return tuple(self._dtype.type(scalar) for scalar in scalars)
 
-    def _steps(self, *scalars: float) -> FloatArray:
+    def _step_scalars(self, steps: StepSizes) -> tuple[FloatArray, FloatArray]:
         """Scalars in the working precision for iterations in which threads wait for each other.
 
         A wait calls the system, which saves no vector registers: vectors made of plain scalars would be kept
         on the stack all along. Those of an array are made anew after every wait.
-        """
-        return np.array(scalars, dtype=self._dtype)
 
-    def _dual_steps(self, sigma: float, rho: float) -> FloatArray:
-        """Scalars of the dual step: 1, rho, rho times the damping, the reach, sigma."""
+        They are those of the primal step (coupling, tau, bounds of the soft threshold, shrinkage, rho) and of
+        the dual step (1, rho, rho times the damping, the reach, sigma).
+        """
+        tau, sigma, rho = steps
+        threshold = tau * self._terms.threshold
+        low, shrink = self._lower_bound(threshold), 1 / (1 + 2 * tau)
         damping, reach = self._ball.step_factors(sigma)
-        return self._steps(1, rho, rho * damping, reach, sigma)
+        primal = self._terms.coupling, tau, low, threshold, shrink, rho
+        return np.array(primal, self._dtype), np.array((1, rho, rho * damping, reach, sigma), self._dtype)
 
     def _numbers(self, dtype: npt.DTypeLike) -> FloatArray:
         """Return `DualBall.value_factors` as finite numbers of a precision."""
@@ -138,13 +186,10 @@ class CompiledWorkspace:
         """Return the radius to aim at so that rounding to the working precision stays in the ball."""
         return self._ball.radius * (1.0 - 4.0 * float(np.finfo(self._dtype).eps))
 
-    def _conjugate(self, dual: Array) -> float:
-        """``c h*(dual)`` of a feasible dual variable in any layout that has zeros where there is no row."""
-        if self._ball.curvature == 0:
-            return 0.0
-        return (
-            0.5 * self._ball.curvature * self._terms.coupling * float(np.square(dual, dtype=np.float64).sum())
-        )
+    def _conjugate(self) -> float:
+        """``h*`` of the dual variable in any layout that has zeros where there is no row."""
+        curvature = self._ball.curvature
+        return 0.5 * curvature * float(np.square(self._dual, dtype=np.float64).sum()) if curvature else 0.0
 
 
 class Layout(Protocol):
@@ -159,7 +204,7 @@ class Layout(Protocol):
         """Place of every operator row in the flattened dual variable, shape (n_rows,)."""
 
 
-class PlacedWorkspace(CompiledWorkspace):
+class PlacedWorkspace(CompiledWorkspace, CPUWorkspace):
     """A workspace whose features and operator rows have places of their own in memory.
 
     Between two looks at the gap it iterates only where v or w is not zero, and next to it.
@@ -170,8 +215,8 @@ class PlacedWorkspace(CompiledWorkspace):
 
     def _allocate(self, layout: Layout, n_places: int, dual_shape: tuple[int, ...]) -> None:
         self._memory = layout
-        # bar is the extrapolated v of an iteration, and holds w after a look at the gap
-        self._y, self._v, self._bar = (aligned_zeros((n_places,), self._dtype) for _ in range(3))
+        # w is the extrapolated v of an iteration, and the minimiser after a look at the gap
+        self._y, self._v, self._w = (aligned_zeros((n_places,), self._dtype) for _ in range(3))
         self._dual = aligned_zeros(dual_shape, self._dtype)
 
     def _dual_was_set(self) -> None:
@@ -211,7 +256,7 @@ class PlacedWorkspace(CompiledWorkspace):
 
     def get_w(self) -> FloatArray:
         """Return the minimiser w of the last look."""
-        return _picked(self._bar, self._memory.place)
+        return _picked(self._w, self._memory.place)
 
     def get_dual(self) -> FloatArray:
         """Return the dual variable."""

@@ -21,33 +21,30 @@ from spcatv.kernels.compiled_workspace import (
     WORTH_SKIPPING,
     PlacedWorkspace,
     aligned_zeros,
+    cost_of,
     into_ball,
-    penalty_of,
-    row_share,
+    look_at,
+    primal_step,
     surely_into_ball,
+    with_row,
 )
 from spcatv.kernels.edge_layout import BLOCK, arrange, spread_blocks
 from spcatv.kernels.simd import (
     LANE_BYTES,
     WIDE,
-    any_nonzero,
     gather,
     gather_as,
     lane_sum,
-    larger,
     load,
     load_as,
     load_wide,
-    magnitude,
-    smaller,
     splat,
-    square_root,
     store,
     weighed,
     weighed_at,
 )
 from spcatv.kernels.thread_pool import make_marks, meet, own_parts, run_shares, shared_kernel
-from spcatv.kernels.workspace import ExactShares, GapShares, LoadingTerms, StepSizes, cached_layout
+from spcatv.kernels.workspace import LoadingTerms, StepSizes, cached_layout
 from spcatv.structure import EdgeStructure
 
 # Blocks that are worth a thread, and blocks that are added up before they are added to the rest.
@@ -70,16 +67,12 @@ def _residual(arrays: Any, incidence: Any, coupling: float, block: int, lane: in
 @inlined_kernel
 def _primal_pass(arrays: Any, incidence: Any, blocks: Any, steps: Any, part: Any) -> None:
     y, v, bar, _dual, _flow = arrays
-    coupling, tau, low, high, shrink, rho = steps[0], steps[1], steps[2], steps[3], steps[4], steps[5]
+    coupling = steps[0]
+    scalars = steps[1], steps[2], steps[3], steps[4], steps[5]
     for b in range(part[0], part[1]):
         for lane in range(0, BLOCK, LANE_BYTES // y.itemsize):
             z = _residual(arrays, incidence, coupling, blocks[b], lane)
-            i = blocks[b] * BLOCK + lane
-            old = load(v, i)
-            moved = old + splat(tau) * z
-            candidate = (moved - smaller(larger(moved, splat(low)), splat(high))) * splat(shrink)
-            store(bar, i, candidate + candidate - old)
-            store(v, i, old + splat(rho) * (candidate - old))
+            primal_step(v, bar, blocks[b] * BLOCK + lane, z, scalars)
 
 
 @inlined_kernel
@@ -139,6 +132,7 @@ def _smooth_shares(
     n_threads: int,
     arrays: Any,
     incidence: Any,
+    coupling: float,
     scalars: Any,
     busy: Any,
     together: int,
@@ -149,7 +143,6 @@ def _smooth_shares(
     The sums are q of v and ``||w||^2`` of `together` blocks each.
     """
     y, v, bar, _dual, _flow = arrays
-    coupling, half, low, high = scalars
     first, last = own_parts(number, n_threads, len(sums))
     for k in range(first, last):
         smooth = 0.0
@@ -157,15 +150,11 @@ def _smooth_shares(
         for block in range(k * together, min((k + 1) * together, len(busy))):
             busy[block] = False
             for lane in range(0, BLOCK, LANE_BYTES // y.itemsize):
-                i = block * BLOCK + lane
                 z = _residual(arrays, incidence, coupling, block, lane)
-                b = smaller(larger(z, splat(low)), splat(high))
-                w = (z - b) * splat(half)
-                x = load(v, i)
-                store(bar, i, w)
-                smooth += lane_sum((x - w) * (x - w) + (splat(high) * magnitude(x) - b * x))
-                squares += lane_sum(w * w)
-                if any_nonzero(w) or any_nonzero(x):
+                shares = look_at(v, bar, block * BLOCK + lane, z, scalars)
+                smooth += shares[0]
+                squares += shares[1]
+                if shares[2]:
                     busy[block] = True
         sums[k, 0], sums[k, 1] = smooth, squares
 
@@ -198,26 +187,19 @@ def _structured_shares(
             for lane in range(0, BLOCK, LANE_BYTES // numbers.itemsize):
                 own_v = load_as(v, block * BLOCK + lane, numbers)
                 own_w = load_as(w, block * BLOCK + lane, numbers)
-                squares_v, squares_w = splat(zero), splat(zero)
-                cost_v, cost_w = splat(zero), splat(zero)
-                share_v, share_w = splat(zero), splat(zero)
+                sums_v, sums_w = (splat(zero), splat(zero)), (splat(zero), splat(zero))
                 for e in range(out_ptr[block] + lane, out_ptr[block + 1], BLOCK):
                     row_v = weighed(gather_as(v, head, e, numbers) - own_v, weight, e)
                     row_w = weighed(gather_as(w, head, e, numbers) - own_w, weight, e)
                     own_dual = load_as(dual, e, numbers)
-                    share_v = share_v + row_share(row_v, own_dual, numbers)
-                    share_w = share_w + row_share(row_w, own_dual, numbers)
-                    if isotropic:
-                        squares_v = squares_v + row_v * row_v
-                        squares_w = squares_w + row_w * row_w
-                    else:
-                        cost_v = cost_v + penalty_of(magnitude(row_v), numbers)
-                        cost_w = cost_w + penalty_of(magnitude(row_w), numbers)
-                if isotropic:
-                    cost_v = penalty_of(square_root(squares_v), numbers)
-                    cost_w = penalty_of(square_root(squares_w), numbers)
-                slack_v += lane_sum(share_v + cost_v)
-                slack_w += lane_sum(share_w + cost_w)
+                    sums_v = with_row(sums_v, row_v, own_dual, numbers, isotropic)
+                    sums_w = with_row(sums_w, row_w, own_dual, numbers, isotropic)
+                cost_v, cost_w = (
+                    cost_of(sums_v[0], numbers, isotropic),
+                    cost_of(sums_w[0], numbers, isotropic),
+                )
+                slack_v += lane_sum(sums_v[1] + cost_v)
+                slack_w += lane_sum(sums_w[1] + cost_w)
                 if sums.shape[1] > 2:
                     value_v += lane_sum(cost_v)
                     value_w += lane_sum(cost_w)
@@ -281,7 +263,7 @@ class EdgeWorkspace(PlacedWorkspace):
         # the flow through an edge is its dual variable times its weight: one array where all weights are 1
         self._flow = self._dual if self._weight is None else aligned_zeros(self._dual.shape, self._dtype)
         self._widest = int(np.diff(layout.out_ptr).max(initial=0))
-        self._arrays = (self._y, self._v, self._bar, self._dual, self._flow)
+        self._arrays = (self._y, self._v, self._w, self._dual, self._flow)
         self._incidence = (layout.out_ptr, layout.head, layout.in_ptr, layout.incoming, self._weight)
         self._busy = np.zeros(layout.n_blocks, dtype=bool)
         self._all = self._active = np.arange(layout.n_blocks)
@@ -292,51 +274,41 @@ class EdgeWorkspace(PlacedWorkspace):
 
     def _sums(
         self, n_sums: int, blocks: IntArray, function: Callable[..., None], *arguments: Any
-    ) -> list[float]:
+    ) -> tuple[float, ...]:
         """Sum the numbers that a kernel computes for every `SUMMED` blocks."""
         sums = np.zeros((-(-len(blocks) // SUMMED), n_sums))
         run_shares(function, (*arguments, SUMMED, sums), _n_threads(blocks))
-        totals: list[float] = sums.sum(axis=0).tolist()
-        return totals
-
-    def _structured_sums(self, n_sums: int, weight: FloatArray | None, dtype: npt.DTypeLike) -> list[float]:
-        """Return the slacks of v and of w, and ``h(Av)`` and ``h(Aw)`` if `n_sums` is 4."""
-        blocks, numbers = self._parts_with_slack(), self._numbers(dtype)
-        what = (self._arrays, self._incidence, blocks, weight, numbers, self._isotropic)
-        return self._sums(n_sums, blocks, _structured_shares, *what)
+        return tuple(sums.sum(axis=0).tolist())
 
     def advance(self, n_iter: int, steps: StepSizes) -> None:
         """Do `n_iter` primal-dual iterations on the active blocks."""
-        tau, sigma, rho = steps
-        threshold = tau * self._terms.threshold
-        low = self._lower_bound(threshold)
-        primal = self._steps(self._terms.coupling, tau, low, threshold, 1 / (1 + 2 * tau), rho)
-        dual = self._dual_steps(sigma, rho)
         blocks, n_threads = self._active, _n_threads(self._active)
-        what = self._arrays, self._incidence, blocks, primal, dual, self._isotropic
+        what = self._arrays, self._incidence, blocks, *self._step_scalars(steps), self._isotropic
         run_shares(_iterate, (*what, n_iter, self._widest, make_marks(n_threads)), n_threads)
 
-    def gap_shares(self) -> GapShares:
-        """Compute the gap of v and of w, and find the active blocks."""
-        coupling, threshold = self._terms.coupling, self._terms.threshold
-        scalars = self._typed(coupling, 0.5, self._lower_bound(threshold), threshold)
-        look = (self._arrays, self._incidence, scalars, self._busy)
-        smooth, squares = self._sums(2, self._all, _smooth_shares, *look)
+    def _look(self) -> tuple[float, ...]:
+        """Compute w and its shares, and find the active blocks."""
+        threshold = self._terms.threshold
+        coupling, *scalars = self._typed(self._terms.coupling, 0.5, self._lower_bound(threshold), threshold)
+        look = (self._arrays, self._incidence, coupling, tuple(scalars), self._busy)
+        shares = self._sums(2, self._all, _smooth_shares, *look)
         active = spread_blocks(self._busy, self._layout.near_ptr, self._layout.near)
         self._active = active if len(active) < WORTH_SKIPPING * len(self._all) else self._all
-        slack_v, slack_w = self._structured_sums(2, self._weight, self._dtype)
-        return GapShares(coupling * slack_v, smooth, coupling * slack_w, squares, self._conjugate(self._dual))
+        return shares
 
-    def exact_shares(self, use_minimizer: bool) -> ExactShares:
-        """Shares of the exact gap in float64."""
-        layout, coupling = self._layout, self._terms.coupling
-        state, n_threads = (self._arrays, self._incidence), _n_threads(self._all)
+    def _structured(self, dtype: np.dtype[Any], n_sums: int) -> tuple[float, ...]:
+        blocks = self._parts_with_slack()
+        weight = self._weight if dtype == self._dtype else self._layout.weight
+        what = (self._arrays, self._incidence, blocks, weight, self._numbers(dtype), self._isotropic)
+        return self._sums(n_sums, blocks, _structured_shares, *what)
+
+    def _project(self) -> None:
         if self._ball.is_bounded:
-            run_shares(_make_feasible, (*state, self._feasible_radius(), self._isotropic), n_threads)
-        sums = self._structured_sums(4, layout.weight, np.float64)
-        slack, value = sums[int(use_minimizer)], sums[2 + int(use_minimizer)]
-        pull = np.empty(layout.n_places)
-        run_shares(_exact_pull, (*state, layout.weight, pull), n_threads)
-        pull *= coupling
-        conjugate = self._conjugate(self._dual)
-        return ExactShares(pull[layout.place], coupling * value, coupling * slack, conjugate)
+            what = (self._arrays, self._incidence, self._feasible_radius(), self._isotropic)
+            run_shares(_make_feasible, what, _n_threads(self._all))
+
+    def _pull(self) -> FloatArray:
+        pull = np.empty(self._layout.n_places)
+        what = (self._arrays, self._incidence, self._layout.weight, pull)
+        run_shares(_exact_pull, what, _n_threads(self._all))
+        return self._terms.coupling * pull[self._layout.place]

@@ -22,26 +22,23 @@ from spcatv.kernels.compiled import inlined_kernel
 from spcatv.kernels.compiled_workspace import (
     WORTH_SKIPPING,
     PlacedWorkspace,
+    cost_of,
     into_ball,
-    penalty_of,
-    row_share,
+    look_at,
+    primal_step,
     surely_into_ball,
+    with_row,
 )
 from spcatv.kernels.grid_layout import CHUNK, Spans, lay_out, spread
 from spcatv.kernels.simd import (
     LANE_BYTES,
     WIDE,
-    any_nonzero,
     keep_where,
     lane_sum,
-    larger,
     load,
     load_as,
     load_wide,
-    magnitude,
-    smaller,
     splat,
-    square_root,
     store,
 )
 from spcatv.kernels.thread_pool import (
@@ -53,7 +50,7 @@ from spcatv.kernels.thread_pool import (
     shared_kernel,
     wait_for,
 )
-from spcatv.kernels.workspace import ExactShares, GapShares, LoadingTerms, StepSizes, cached_layout
+from spcatv.kernels.workspace import LoadingTerms, StepSizes, cached_layout
 from spcatv.structure import GridStructure
 
 # Cells that are worth a thread.
@@ -96,7 +93,7 @@ def _in_registers(weights: Any, strides: Any) -> Any:
 @inlined_kernel
 def _primal_span(arrays: Any, weights: Any, strides: Any, first: int, last: int, steps: Any) -> None:
     y, v, bar, dual = arrays
-    tau, low, high, shrink, rho = steps[0], steps[1], steps[2], steps[3], steps[4]
+    scalars = steps[1], steps[2], steps[3], steps[4], steps[5]
     is_volume = len(strides) == 3
     three_weights, two_strides = _in_registers(weights, strides)
     for i in range(first, last, LANE_BYTES // y.itemsize):
@@ -105,11 +102,7 @@ def _primal_span(arrays: Any, weights: Any, strides: Any, first: int, last: int,
             if is_volume
             else _residual(y, dual, weights, strides, i)
         )
-        old = load(v, i)
-        moved = old + splat(tau) * z
-        candidate = (moved - smaller(larger(moved, splat(low)), splat(high))) * splat(shrink)
-        store(bar, i, candidate + candidate - old)
-        store(v, i, old + splat(rho) * (candidate - old))
+        primal_step(v, bar, i, z, scalars)
 
 
 @inlined_kernel
@@ -240,7 +233,6 @@ def _smooth_shares(
     """
     y, v, bar, dual = arrays
     start, stop, slab_ptr, _cells = spans
-    half, low, high = scalars
     occupied, busy, active = chunks
     first, last = _own_slabs(parts, number, n_threads)
     for slab in range(first, last):
@@ -250,13 +242,10 @@ def _smooth_shares(
             busy[start[s] // CHUNK : stop[s] // CHUNK] = False
             for i in range(start[s], stop[s], LANE_BYTES // y.itemsize):
                 z = _residual(y, dual, weights, strides, i)
-                b = smaller(larger(z, splat(low)), splat(high))
-                w = (z - b) * splat(half)
-                x = load(v, i)
-                store(bar, i, w)
-                smooth += lane_sum((x - w) * (x - w) + (splat(high) * magnitude(x) - b * x))
-                squares += lane_sum(w * w)
-                if any_nonzero(w) or any_nonzero(x):
+                shares = look_at(v, bar, i, z, scalars)
+                smooth += shares[0]
+                squares += shares[1]
+                if shares[2]:
                     busy[i // CHUNK] = True
         sums[slab, 0], sums[slab, 1] = smooth, squares
     meet(marks, number, n_threads, 1)
@@ -290,9 +279,7 @@ def _structured_shares(
         slack_v, slack_w, value_v, value_w = 0.0, 0.0, 0.0, 0.0
         for s in range(slab_ptr[slab], slab_ptr[slab + 1]):
             for i in range(start[s], stop[s], LANE_BYTES // numbers.itemsize):
-                squares_v, squares_w = splat(zero), splat(zero)
-                cost_v, cost_w = splat(zero), splat(zero)
-                share_v, share_w = splat(zero), splat(zero)
+                sums_v, sums_w = (splat(zero), splat(zero)), (splat(zero), splat(zero))
                 own_v, own_w = load_as(v, i, numbers), load_as(w, i, numbers)
                 for axis in range(len(strides)):
                     weight, ahead = splat(weights[axis]), i + strides[axis]
@@ -301,19 +288,14 @@ def _structured_shares(
                     row_v = keep_where(step_v, edge_bits, i, 1 << axis)
                     row_w = keep_where(step_w, edge_bits, i, 1 << axis)
                     own_dual = load_as(dual[axis], i, numbers)
-                    share_v = share_v + row_share(row_v, own_dual, numbers)
-                    share_w = share_w + row_share(row_w, own_dual, numbers)
-                    if isotropic:
-                        squares_v = squares_v + row_v * row_v
-                        squares_w = squares_w + row_w * row_w
-                    else:
-                        cost_v = cost_v + penalty_of(magnitude(row_v), numbers)
-                        cost_w = cost_w + penalty_of(magnitude(row_w), numbers)
-                if isotropic:
-                    cost_v = penalty_of(square_root(squares_v), numbers)
-                    cost_w = penalty_of(square_root(squares_w), numbers)
-                slack_v += lane_sum(share_v + cost_v)
-                slack_w += lane_sum(share_w + cost_w)
+                    sums_v = with_row(sums_v, row_v, own_dual, numbers, isotropic)
+                    sums_w = with_row(sums_w, row_w, own_dual, numbers, isotropic)
+                cost_v, cost_w = (
+                    cost_of(sums_v[0], numbers, isotropic),
+                    cost_of(sums_w[0], numbers, isotropic),
+                )
+                slack_v += lane_sum(sums_v[1] + cost_v)
+                slack_w += lane_sum(sums_w[1] + cost_w)
                 if sums.shape[1] > 2:
                     value_v += lane_sum(cost_v)
                     value_w += lane_sum(cost_w)
@@ -385,19 +367,10 @@ class GridWorkspace(PlacedWorkspace):
         super().__init__(terms, dtype, structure.isotropic)
         self._box = box = cached_layout(structure, lay_out)
         self._allocate(box, box.n_cells, (len(box.strides), box.n_cells))
-        self._weights = box.axis_weights.astype(self._dtype)
-        self._exact_pull_weights = terms.coupling * box.axis_weights
-        self._pull_weights = self._exact_pull_weights.astype(self._dtype)
-        self._arrays = (self._y, self._v, self._bar, self._dual)
+        self._arrays = (self._y, self._v, self._w, self._dual)
         self._busy = np.zeros_like(box.occupied)
         self._n_occupied = np.count_nonzero(box.occupied)
         self._all = self._active = box.spans(box.occupied)
-
-    def set_weights(self, coupling: float, threshold: float) -> None:
-        """Take other weights c and k."""
-        super().set_weights(coupling, threshold)
-        self._exact_pull_weights = coupling * self._box.axis_weights
-        self._pull_weights = self._exact_pull_weights.astype(self._dtype)
 
     def _on_slabs(
         self, spans: Spans, function: Callable[..., None], *arguments: Any, meets: bool = False
@@ -410,54 +383,47 @@ class GridWorkspace(PlacedWorkspace):
 
     def _sums(
         self, n_sums: int, spans: Spans, function: Callable[..., None], *arguments: Any, meets: bool = False
-    ) -> list[float]:
+    ) -> tuple[float, ...]:
         """Sum the numbers that a kernel computes for every slab."""
         sums = np.zeros((len(spans.slab_ptr) - 1, n_sums))
         self._on_slabs(spans, function, *arguments, sums, meets=meets)
-        totals: list[float] = sums.sum(axis=0).tolist()
-        return totals
+        return tuple(sums.sum(axis=0).tolist())
 
-    def _structured_sums(self, n_sums: int, weights: FloatArray, dtype: npt.DTypeLike) -> list[float]:
-        """Return the slacks of v and of w, and ``h(Av)`` and ``h(Aw)`` if `n_sums` is 4."""
-        box, spans = self._box, self._parts_with_slack()
-        what = (self._arrays, box.edge_bits, box.strides, tuple(spans), weights, self._numbers(dtype))
-        return self._sums(n_sums, spans, _structured_shares, *what, self._isotropic)
+    def _pull_weights(self, dtype: npt.DTypeLike) -> FloatArray:
+        return (self._terms.coupling * self._box.axis_weights).astype(dtype)
 
     def advance(self, n_iter: int, steps: StepSizes) -> None:
         """Do `n_iter` primal-dual iterations on the active chunks."""
-        tau, sigma, rho = steps
-        threshold = tau * self._terms.threshold
-        layout = self._box.edge_bits, self._box.strides
-        weights = self._pull_weights, (sigma * self._weights).astype(self._dtype)
-        primal = self._steps(tau, self._lower_bound(threshold), threshold, 1 / (1 + 2 * tau), rho)
-        dual = self._dual_steps(sigma, rho)
-        spans = self._active
-        arguments = (self._arrays, layout, tuple(spans), weights, primal, dual, self._isotropic, n_iter)
-        self._on_slabs(spans, _sweep, *arguments, meets=True)
+        layout, spans = (self._box.edge_bits, self._box.strides), self._active
+        step_weights = (steps.sigma * self._box.axis_weights).astype(self._dtype)
+        weights = self._pull_weights(self._dtype), step_weights
+        arguments = (self._arrays, layout, tuple(spans), weights, *self._step_scalars(steps))
+        self._on_slabs(spans, _sweep, *arguments, self._isotropic, n_iter, meets=True)
 
-    def gap_shares(self) -> GapShares:
-        """Compute the gap of v and of w, and find the active chunks."""
-        coupling, threshold = self._terms.coupling, self._terms.threshold
-        box, arrays, everywhere = self._box, self._arrays, tuple(self._all)
+    def _look(self) -> tuple[float, ...]:
+        """Compute w and its shares, and find the active chunks."""
+        box, threshold = self._box, self._terms.threshold
         scalars = self._typed(0.5, self._lower_bound(threshold), threshold)
         active = np.empty_like(self._busy)
         chunks = box.occupied, self._busy, active
-        look = (arrays, box.strides, everywhere, self._pull_weights, scalars, chunks)
-        smooth, squares = self._sums(2, self._all, _smooth_shares, *look, meets=True)
+        look = (self._arrays, box.strides, tuple(self._all), self._pull_weights(self._dtype), scalars, chunks)
+        shares = self._sums(2, self._all, _smooth_shares, *look, meets=True)
         few = np.count_nonzero(active) < WORTH_SKIPPING * self._n_occupied
         self._active = box.spans(active) if few else self._all
-        slack_v, slack_w = self._structured_sums(2, self._weights, self._dtype)
-        return GapShares(coupling * slack_v, smooth, coupling * slack_w, squares, self._conjugate(self._dual))
+        return shares
 
-    def exact_shares(self, use_minimizer: bool) -> ExactShares:
-        """Shares of the exact gap in float64."""
-        box, coupling, dual, everywhere = self._box, self._terms.coupling, self._dual, tuple(self._all)
+    def _structured(self, dtype: np.dtype[Any], n_sums: int) -> tuple[float, ...]:
+        box, spans = self._box, self._parts_with_slack()
+        what = (self._arrays, box.edge_bits, box.strides, tuple(spans), box.axis_weights.astype(dtype))
+        return self._sums(n_sums, spans, _structured_shares, *what, self._numbers(dtype), self._isotropic)
+
+    def _project(self) -> None:
         if self._ball.is_bounded:
-            radius = self._feasible_radius()
-            self._on_slabs(self._all, _make_feasible, dual, everywhere, radius, self._isotropic)
-        sums = self._structured_sums(4, box.axis_weights, np.float64)
-        slack, value = sums[int(use_minimizer)], sums[2 + int(use_minimizer)]
-        pull = np.empty(len(box.place))
-        pulled = (dual, box.place, box.strides, everywhere, self._exact_pull_weights, pull)
-        self._on_slabs(self._all, _exact_pull, *pulled)
-        return ExactShares(pull, coupling * value, coupling * slack, self._conjugate(dual))
+            what = self._dual, tuple(self._all), self._feasible_radius(), self._isotropic
+            self._on_slabs(self._all, _make_feasible, *what)
+
+    def _pull(self) -> FloatArray:
+        box, pull = self._box, np.empty(len(self._box.place))
+        what = (self._dual, box.place, box.strides, tuple(self._all), self._pull_weights(np.float64), pull)
+        self._on_slabs(self._all, _exact_pull, *what)
+        return pull

@@ -8,11 +8,11 @@ import numpy as np
 
 from spcatv._util.types import FloatArray
 from spcatv.kernels.vectors import clipped
-from spcatv.kernels.workspace import ExactShares, GapShares, LoadingTerms, PlainState, StepSizes
+from spcatv.kernels.workspace import CPUWorkspace, LoadingTerms, PlainState, StepSizes
 from spcatv.structure import Structure
 
 
-class ReferenceWorkspace(PlainState):
+class ReferenceWorkspace(PlainState, CPUWorkspace):
     """Workspace over the methods of any structure and any penalty, in float64 throughout."""
 
     def __init__(self, structure: Structure, terms: LoadingTerms) -> None:
@@ -33,9 +33,6 @@ class ReferenceWorkspace(PlainState):
     def _removed(self, z: FloatArray, step: float) -> FloatArray:
         return clipped(z, step * self._terms.threshold, self._terms.positive)
 
-    def _pull(self) -> FloatArray:
-        return self._terms.coupling * self._structure.adjoint(self._dual)
-
     def advance(self, n_iter: int, steps: StepSizes) -> None:
         """Do `n_iter` primal-dual iterations."""
         tau, sigma, rho = steps
@@ -48,30 +45,24 @@ class ReferenceWorkspace(PlainState):
             target = self._terms.penalty.dual_step(self._structure, moved_dual, sigma)
             self._dual = self._dual + rho * (target - self._dual)
 
-    def _slack(self, x: FloatArray) -> float:
-        rows = self._structure.forward(x)
-        return self._terms.coupling * self._terms.penalty.slack(self._structure, rows, self._dual)
-
-    def _conjugate(self) -> float:
-        return self._terms.coupling * self._terms.penalty.conjugate(self._structure, self._dual)
-
-    def gap_shares(self) -> GapShares:
-        """Compute the gap of v and of w."""
+    def _look(self) -> tuple[float, float]:
         z = self._y - self._pull()
         b = self._removed(z, 1.0)
         self._w = 0.5 * (z - b)
         smooth = ((self._v - self._w) ** 2 + self._terms.threshold * np.abs(self._v) - b * self._v).sum()
-        return GapShares(
-            structured_v=self._slack(self._v),
-            smooth_v=float(smooth),
-            structured_w=self._slack(self._w),
-            w_squared=float(self._w @ self._w),
-            conjugate=self._conjugate(),
-        )
+        return float(smooth), float(self._w @ self._w)
 
-    def exact_shares(self, use_minimizer: bool) -> ExactShares:
-        """Shares of the exact gap, after a projection of the dual variable."""
+    def _structured(self, dtype: np.dtype[Any], n_sums: int) -> tuple[float, ...]:
+        structure, penalty = self._structure, self._terms.penalty
+        rows = [structure.forward(x) for x in (self._v, self._w)]
+        slacks = (penalty.slack(structure, one, self._dual) for one in rows)
+        return (*slacks, *(penalty.value(structure, one) for one in rows))[:n_sums]
+
+    def _project(self) -> None:
         self._dual = self._terms.penalty.project(self._structure, self._dual)
-        x = self._w if use_minimizer else self._v
-        value = self._terms.penalty.value(self._structure, self._structure.forward(x))
-        return ExactShares(self._pull(), self._terms.coupling * value, self._slack(x), self._conjugate())
+
+    def _pull(self) -> FloatArray:
+        return self._terms.coupling * self._structure.adjoint(self._dual)
+
+    def _conjugate(self) -> float:
+        return self._terms.penalty.conjugate(self._structure, self._dual)

@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from spcatv._util.types import Array
+from spcatv._util.types import Array, FloatArray
 from spcatv.kernels.compiled import inlined_kernel, kernel
 from spcatv.kernels.compiled_workspace import CompiledWorkspace
-from spcatv.kernels.duality_gap import project_groups, structured_shares, structured_sums
-from spcatv.kernels.workspace import ExactShares, GapShares, LoadingTerms, PlainState, StepSizes
+from spcatv.kernels.duality_gap import project_groups, structured_sums
+from spcatv.kernels.workspace import CPUWorkspace, LoadingTerms, PlainState, StepSizes
 from spcatv.structure import Structure
 
 
@@ -28,7 +28,8 @@ def _pull(indptr: Any, indices: Any, data: Any, dual: Any, j: int, zero: float) 
 def _primal_pass(
     indptr: Any, indices: Any, data: Any, y: Any, v: Any, bar: Any, dual: Any, scalars: Any
 ) -> None:
-    zero, coupling, tau, low, high, shrink, rho = scalars
+    coupling, tau, low, high, shrink, rho = scalars
+    zero = rho - rho
     for j in range(len(v)):
         moved = v[j] + tau * (y[j] - coupling * _pull(indptr, indices, data, dual, j, zero))
         candidate = (moved - min(max(moved, low), high)) * shrink
@@ -40,16 +41,17 @@ def _primal_pass(
 def _dual_pass(
     group_ptr: Any, indptr: Any, indices: Any, data: Any, bar: Any, dual: Any, moved: Any, scalars: Any
 ) -> None:
-    zero, one, sigma, rho, damping, reach = scalars
+    one, rho, pace, reach, sigma = scalars
+    zero = one - one
     for g in range(len(group_ptr) - 1):
         squares = zero
         for r in range(group_ptr[g], group_ptr[g + 1]):
             row = _pull(indptr, indices, data, bar, r, zero)
             moved[r] = dual[r] + sigma * row
             squares += moved[r] * moved[r]
-        factor = damping / max(one, np.sqrt(reach * squares))
+        factor = pace / max(one, np.sqrt(reach * squares))
         for r in range(group_ptr[g], group_ptr[g + 1]):
-            dual[r] += rho * (factor * moved[r] - dual[r])
+            dual[r] = (one - rho) * dual[r] + factor * moved[r]
 
 
 @kernel
@@ -68,7 +70,7 @@ def _smooth_shares(
     return smooth, squares
 
 
-class SparseWorkspace(PlainState, CompiledWorkspace):
+class SparseWorkspace(PlainState, CompiledWorkspace, CPUWorkspace):
     """Workspace over the sparse operator itself; works for every structure."""
 
     def __init__(self, structure: Structure, terms: LoadingTerms, dtype: npt.DTypeLike) -> None:
@@ -82,39 +84,34 @@ class SparseWorkspace(PlainState, CompiledWorkspace):
 
     def advance(self, n_iter: int, steps: StepSizes) -> None:
         """Do `n_iter` primal-dual iterations."""
-        tau, sigma, rho = steps
-        threshold = tau * self._terms.threshold
-        low = self._lower_bound(threshold)
-        primal = self._typed(0, self._terms.coupling, tau, low, threshold, 1 / (1 + 2 * tau), rho)
-        dual = self._typed(0, 1, sigma, rho, *self._ball.step_factors(sigma))
+        primal, dual = (tuple(scalars) for scalars in self._step_scalars(steps))
         for _ in range(n_iter):
             _primal_pass(*self._columns, self._y, self._v, self._bar, self._dual, primal)
             _dual_pass(self._group_ptr, *self._rows, self._bar, self._dual, self._moved, dual)
 
-    def gap_shares(self) -> GapShares:
-        """Compute the gap of v and of w."""
+    def _look(self) -> tuple[float, float]:
         coupling, threshold = self._terms.coupling, self._terms.threshold
         scalars = self._typed(0, 0.5, coupling, self._lower_bound(threshold), threshold)
-        smooth, squares = _smooth_shares(*self._columns, self._y, self._v, self._w, self._dual, scalars)
-        numbers = self._ball.value_factors()
-        share_v, share_w = (
-            coupling * structured_sums(self._group_ptr, self._rows, x, self._dual, numbers)[1]
-            for x in (self._v, self._w)
-        )
-        return GapShares(share_v, smooth, share_w, squares, self._conjugate(self._dual))
+        return _smooth_shares(*self._columns, self._y, self._v, self._w, self._dual, scalars)
 
-    def exact_shares(self, use_minimizer: bool) -> ExactShares:
-        """Shares of the exact gap in float64."""
-        coupling = self._terms.coupling
+    def _structured(self, dtype: np.dtype[Any], n_sums: int) -> tuple[float, ...]:
+        rows, dual, numbers = self._rows, self._dual.astype(dtype, copy=False), self._ball.value_factors()
+        if dtype != self._dtype:
+            rows = _csr_parts(self._structure.matrix, dtype)
+        sums = [
+            structured_sums(self._group_ptr, rows, x.astype(dtype, copy=False), dual, numbers)
+            for x in (self._v, self._w)
+        ]
+        return (sums[0][1], sums[1][1], sums[0][0], sums[1][0])[:n_sums]
+
+    def _project(self) -> None:
         if self._ball.is_bounded:
             exact = self._dual.astype(np.float64)
             project_groups(self._group_ptr, self._feasible_radius(), exact)
             self._dual[:] = exact
-        dual = self._dual.astype(np.float64)
-        x = (self._w if use_minimizer else self._v).astype(np.float64)
-        value, slack, _largest = structured_shares(self._structure, x, dual, self._ball)
-        pull = coupling * self._structure.adjoint(dual)
-        return ExactShares(pull, coupling * value, coupling * slack, self._conjugate(dual))
+
+    def _pull(self) -> FloatArray:
+        return self._terms.coupling * self._structure.adjoint(self._dual.astype(np.float64))
 
 
 def _csr_parts(matrix: sp.csr_array, dtype: np.dtype[Any]) -> tuple[Array, Array, Array]:

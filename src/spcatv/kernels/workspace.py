@@ -7,6 +7,7 @@ when to stop.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -110,6 +111,55 @@ class Workspace(Protocol):
 
     def get_dual(self) -> FloatArray:
         """Return the dual variable in the order of ``structure.matrix``, shape (n_rows,), in `dtype`."""
+
+
+class CPUWorkspace(ABC):
+    """Shares of the gap from passes over the state; a subclass has the passes for its memory layout."""
+
+    _terms: LoadingTerms
+
+    @property
+    @abstractmethod
+    def dtype(self) -> np.dtype[Any]:
+        """Precision of the state."""
+
+    @abstractmethod
+    def _look(self) -> tuple[float, ...]:
+        """Compute w, and return the smooth share of the gap of v, and ``||w||^2``."""
+
+    @abstractmethod
+    def _structured(self, dtype: np.dtype[Any], n_sums: int) -> tuple[float, ...]:
+        """Return ``h(Ax) + h*(dual) - dual'Ax`` for x = v and x = w, and ``h(Ax)`` of both if `n_sums` is 4.
+
+        They are computed in a precision that is not lower than that of the state.
+        """
+
+    @abstractmethod
+    def _project(self) -> None:
+        """Pull groups of the dual variable back into their balls."""
+
+    @abstractmethod
+    def _pull(self) -> FloatArray:
+        """Return ``c A'dual`` in float64, shape (n_features,)."""
+
+    @abstractmethod
+    def _conjugate(self) -> float:
+        """Return ``h*(dual)`` of a feasible dual variable."""
+
+    def gap_shares(self) -> GapShares:
+        """Compute the gap of v and of w."""
+        coupling = self._terms.coupling
+        smooth, squares = self._look()
+        of_v, of_w = self._structured(self.dtype, 2)
+        return GapShares(coupling * of_v, smooth, coupling * of_w, squares, coupling * self._conjugate())
+
+    def exact_shares(self, use_minimizer: bool) -> ExactShares:
+        """Shares of the exact gap in float64, after a projection of the dual variable."""
+        coupling = self._terms.coupling
+        self._project()
+        sums = self._structured(np.dtype(np.float64), 4)
+        slack, value = sums[int(use_minimizer)], sums[2 + int(use_minimizer)]
+        return ExactShares(self._pull(), coupling * value, coupling * slack, coupling * self._conjugate())
 
 
 class PlainState:
