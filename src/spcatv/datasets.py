@@ -139,8 +139,13 @@ def make_dots(
     >>> match.cosine.round(1)
     array([0.7, 0.7, 0.8])
     """
-    _check_arguments(n_samples, size, snr, amplitudes, smoothing)
-    _check_dtype(dtype)
+    _check_signals(n_samples, snr, amplitudes, dtype)
+    if size < 7:
+        raise ValueError(f"size must be at least 7, so that a dot has at least one pixel; got {size}")
+    if len(amplitudes) != 3:
+        raise ValueError(f"amplitudes must be three finite numbers, got {amplitudes!r}")
+    if not (np.isfinite(smoothing) and smoothing >= 0):
+        raise ValueError(f"smoothing must be a finite number of pixels >= 0, got {smoothing}")
     rng = _generator(random_state)
     loadings = _dot_supports(size)
     # the signals are drawn first, so that they do not depend on the size of the images
@@ -241,7 +246,7 @@ def make_volume_cohort(
     >>> cohort.X.shape
     (20, 448)
     """
-    _check_signals(n_samples, snr, amplitudes, radius, dtype)
+    _check_signals(n_samples, snr, amplitudes, dtype, radius)
     inside = np.asarray(mask) != 0
     sizes = np.broadcast_to(np.asarray(voxel_size, dtype=np.float64), (inside.ndim,))
     points = np.argwhere(inside) * sizes
@@ -307,7 +312,7 @@ def make_surface_cohort(
     >>> cohort.X.shape, cohort.loadings.shape
     ((20, 162), (3, 162))
     """
-    _check_signals(n_samples, snr, amplitudes, radius, dtype)
+    _check_signals(n_samples, snr, amplitudes, dtype, radius)
     places = np.asarray(coords, dtype=np.float64)
     inside = np.ones(len(places), dtype=bool) if mask is None else np.asarray(mask) != 0
     lengths = _edge_lengths(places, np.asarray(triangles))[inside][:, inside]
@@ -383,37 +388,19 @@ def _edge_lengths(coords: FloatArray, triangles: IntArray) -> sp.csr_array:
 
 
 def _check_signals(
-    n_samples: int, snr: float, amplitudes: tuple[float, ...], radius: float, dtype: npt.DTypeLike
+    n_samples: int, snr: float, amplitudes: tuple[float, ...], dtype: npt.DTypeLike, radius: float = 1.0
 ) -> None:
     if n_samples < 2:
-        raise ValueError(f"n_samples must be at least 2 to standardise the scores, got {n_samples}")
+        raise ValueError(f"n_samples must be at least 2 to standardise over samples, got {n_samples}")
     if not (np.isfinite(snr) and snr >= 0):
         raise ValueError(f"snr must be a finite number >= 0, got {snr}")
     if np.ndim(amplitudes) != 1 or len(amplitudes) == 0 or not np.isfinite(amplitudes).all():
         raise ValueError(f"amplitudes must be finite numbers, one per component, got {amplitudes!r}")
-    if not radius > 0:
-        raise ValueError(f"radius must be above 0, got {radius}")
-    _check_dtype(dtype)
-
-
-def _check_dtype(dtype: npt.DTypeLike) -> None:
     if np.dtype(dtype) not in (np.float64, np.float32):
         raise ValueError(f"dtype must be float64 or float32, got {np.dtype(dtype)}")
 
-
-def _check_arguments(
-    n_samples: int, size: int, snr: float, amplitudes: tuple[float, float, float], smoothing: float
-) -> None:
-    if n_samples < 2:
-        raise ValueError(f"n_samples must be at least 2 to standardise the columns, got {n_samples}")
-    if size < 7:
-        raise ValueError(f"size must be at least 7, so that a dot has at least one pixel; got {size}")
-    if not (np.isfinite(snr) and snr >= 0):
-        raise ValueError(f"snr must be a finite number >= 0, got {snr}")
-    if not (np.isfinite(smoothing) and smoothing >= 0):
-        raise ValueError(f"smoothing must be a finite number of pixels >= 0, got {smoothing}")
-    if np.shape(amplitudes) != (3,) or not np.isfinite(amplitudes).all():
-        raise ValueError(f"amplitudes must be three finite numbers, got {amplitudes!r}")
+    if not radius > 0:
+        raise ValueError(f"radius must be above 0, got {radius}")
 
 
 def _generator(random_state: RandomState) -> np.random.Generator | np.random.RandomState:

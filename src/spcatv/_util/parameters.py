@@ -1,13 +1,18 @@
-"""Defaults and allowed values of the parameters of the estimators.
+"""Parameters of the estimators, with their defaults and allowed values.
 
-Signatures, checks and the command line read them here. This module imports only the standard library, so that
-`spca-tv --help` does not wait for kernels, scikit-learn or nilearn.
+Estimators inherit them as fields, of which `dataclasses` makes their signatures. The command line reads them
+without waiting for kernels, scikit-learn or nilearn: this module imports only the standard library.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, get_args
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 Init = Literal["auto", "svd", "structured", "random"]
 INITS: tuple[Init, ...] = get_args(Init)
@@ -36,44 +41,80 @@ TARGET_PARAMETERS = ("sparsity", "smoothness")
 PENALISED_PARAMETERS = ("alpha", "l1_ratio", "tv_ratio", "penalty_units")
 
 
-@dataclass(frozen=True)
-class FitDefaults:
-    """Defaults of `spcatv.SPCATV`."""
+@dataclass(eq=False, repr=False)
+class OnStructure:
+    """Parameter of the estimators of arrays."""
 
-    n_components: int = 3
-    sparsity: float = 0.7
+    _: KW_ONLY
+    structure: Any = None
+
+
+@dataclass(eq=False, repr=False)
+class Weights:
+    """Parameters that set the weights of one model."""
+
+    _: KW_ONLY
+    sparsity: float | Sequence[float] = 0.7
     smoothness: float = 1.0
-    alpha: float | None = None
+    alpha: float | Sequence[float] | None = None
     l1_ratio: float = 0.25
     tv_ratio: float = 0.5
+
+
+@dataclass(eq=False, repr=False)
+class ComparedWeights:
+    """Parameters of a comparison of weights."""
+
+    _: KW_ONLY
+    sparsity: float | Sequence[float] = (0.5, 0.7, 0.8, 0.9, 0.95)
+    smoothness: float | Sequence[float] = (0.5, 1.0, 2.0)
+    alpha: float | Sequence[float] | str | None = None
+    l1_ratio: float | Sequence[float] = (0.1, 0.25)
+    tv_ratio: float | Sequence[float] = (0.25, 0.5, 0.7)
+    n_alphas: int = 8
+    smallest_alpha: float = 0.02
+    cv: Any = None
+    rule: str | Callable[[dict[str, Any]], int] = "one_se"
+    min_sparsity: float = 0.5
+    n_jobs: int | None = None
+    checkpoint: str | os.PathLike[str] | None = None
+
+
+@dataclass(eq=False, repr=False)
+class Shared:
+    """Parameters of all estimators."""
+
+    n_components: int = 3
+    _: KW_ONLY
     penalty_units: str = "relative"
-    penalty: str = "tv"
+    penalty: Any = "tv"  # spcatv.problem.Penalty
     positive: bool = False
     center: bool = True
     global_signal: str | None = None
     tol: float = 1e-6
     max_iter: int = 500
-    solver: str = "auto"
+    solver: str | Callable[..., Any] = "auto"
     n_init: int = 1
     method: str = "auto"
     refit: str | None = None
     transform_method: str = "auto"
-    init: str = "auto"
+    init: str | npt.ArrayLike = "auto"
+    dtype: npt.DTypeLike | None = None
+    memory_limit: int | str | None = None
+    device: str = "cpu"
+    random_state: Any = None
+    verbose: int = 0
 
 
-@dataclass(frozen=True)
-class SearchDefaults:
-    """Defaults of `spcatv.SPCATVCV` that differ from those of `spcatv.SPCATV`."""
-
-    sparsity: tuple[float, ...] = (0.5, 0.7, 0.8, 0.9, 0.95)
-    smoothness: tuple[float, ...] = (0.5, 1.0, 2.0)
-    l1_ratio: tuple[float, ...] = (0.1, 0.25)
-    tv_ratio: tuple[float, ...] = (0.25, 0.5, 0.7)
-    n_alphas: int = 8
-    smallest_alpha: float = 0.02
-    rule: str = "one_se"
-    min_sparsity: float = 0.5
+@dataclass(eq=False, repr=False)
+class FitParameters(Shared, Weights):
+    """Parameters of a fit; in a signature, those of the last base come first."""
 
 
-FIT = FitDefaults()
-SEARCH = SearchDefaults()
+@dataclass(eq=False, repr=False)
+class SearchParameters(Shared, ComparedWeights):
+    """Parameters of a choice of the weights by cross-validation."""
+
+
+FIT = FitParameters()
+SEARCH = SearchParameters()

@@ -150,7 +150,7 @@ def _files(options: Options, table: OptionTable) -> tuple[SampleFiles, ...] | No
 
 def model_parameters(options: Options) -> dict[str, Any]:
     """Return the parameters of `SPCATV` that have a value, without `dtype`."""
-    values = {name: getattr(options, name, None) for name in vars(FIT)}
+    values = {name: getattr(options, name, None) for name in vars(FIT) if name not in ("dtype", "verbose")}
     given = {name: value for name, value in values.items() if value is not None and value != AUTO}
     given |= {name: AUTO for name in ("solver", "method", "init", "transform_method") if values[name] == AUTO}
     if options.regress_global:

@@ -72,36 +72,6 @@ class Fit:
         """Unit loading vectors, shape (K, P), float64."""
         return self.decomposition.components
 
-    def attributes(self, *, weights_differ: bool) -> dict[str, Any]:
-        """Return the fitted attributes of an estimator.
-
-        ``l1_``, ``l2_`` and ``tv_`` are numbers, or arrays of shape (K,) where the weights differ.
-        """
-        dtype = self.dtype
-        squares = self.decomposition.singular_values**2
-        share = squares / self.squared_norm if self.squared_norm > 0 else 0 * squares
-        result = self.decomposition.in_units(self.unit)
-        weights = {
-            f"{name}_": np.array([getattr(own, name) for own in result.weights])
-            if weights_differ
-            else getattr(result.weights[0], name)
-            for name in ("l1", "l2", "tv")
-        }
-        return {
-            "components_": result.components.astype(dtype),
-            **centring_attributes(self.centring, dtype),
-            # float32 has no room for the variances of large numbers
-            "singular_values_": result.singular_values,
-            "explained_variance_": result.singular_values**2 / (self.n_samples - 1),
-            "explained_variance_ratio_": share.astype(dtype),
-            **weights,
-            "structure_": self.structure,
-            "diagnostics_": result.diagnostics,
-            "patterns_": (result.patterns / np.sqrt(self.n_samples - 1)).astype(dtype),
-            "mixing_": result.mixing,
-            "n_iter_": max(1, *(record.n_alternations for record in result.diagnostics)),
-        }
-
 
 def checked_data(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) -> Data:
     """Return X as checked data: finite, with at least `min_samples` samples and the features of the fit.
@@ -345,10 +315,27 @@ def _journal(
 
 def store_fit(estimator: Any, fit: Fit) -> None:
     """Set the fitted attributes of an estimator."""
-    for name, value in fit.attributes(
-        weights_differ=estimator.alpha is None or np.ndim(estimator.alpha) > 0
-    ).items():
-        setattr(estimator, name, value)
+    dtype = fit.dtype
+    squares = fit.decomposition.singular_values**2
+    share = squares / fit.squared_norm if fit.squared_norm > 0 else 0 * squares
+    result = fit.decomposition.in_units(fit.unit)
+    weights_differ = estimator.alpha is None or np.ndim(estimator.alpha) > 0
+    for name in ("l1", "l2", "tv"):
+        weights = np.array([getattr(own, name) for own in result.weights])
+        setattr(estimator, f"{name}_", weights if weights_differ else float(weights[0]))
+    vars(estimator).update(
+        components_=result.components.astype(dtype),
+        **centring_attributes(fit.centring, dtype),
+        # float32 has no room for the variances of large numbers
+        singular_values_=result.singular_values,
+        explained_variance_=result.singular_values**2 / (fit.n_samples - 1),
+        explained_variance_ratio_=share.astype(dtype),
+        structure_=fit.structure,
+        diagnostics_=result.diagnostics,
+        patterns_=(result.patterns / np.sqrt(fit.n_samples - 1)).astype(dtype),
+        mixing_=result.mixing,
+        n_iter_=max(1, *(record.n_alternations for record in result.diagnostics)),
+    )
 
 
 def with_parameters(estimator: Any, parameters: Mapping[str, Any]) -> Any:

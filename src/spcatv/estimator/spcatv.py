@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from spcatv._util.devices import to_host
 from spcatv._util.naming import component_names
-from spcatv._util.parameters import FIT
+from spcatv._util.parameters import FitParameters, OnStructure
 from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import Array, FloatArray
 from spcatv.data import Centring
@@ -36,7 +35,6 @@ from spcatv.estimator._validation import check_parameters
 from spcatv.estimator.likeness import warn_of_neighbours
 from spcatv.estimator.remarks import warn_about, warn_of_count, warn_of_weights
 from spcatv.model import read_model, write_model
-from spcatv.problem import Penalty
 from spcatv.progress import Printer, Together, current_listener, listening
 from spcatv.progress.callbacks import CallbackSupportMixin, fit_task, with_callbacks
 from spcatv.structure import as_structure
@@ -104,7 +102,9 @@ class ComponentsMixin:
 
 # the fields are the parameters: scikit-learn reads the signature that they make
 @dataclass(eq=False, repr=False)
-class SPCATV(CallbackSupportMixin, ComponentsMixin, TransformerMixin, BaseEstimator):
+class SPCATV(
+    CallbackSupportMixin, ComponentsMixin, TransformerMixin, BaseEstimator, FitParameters, OnStructure
+):
     """Sparse PCA whose components are a few coherent regions: l1 + l2 + total variation.
 
     Every component minimises (docs/method.md section 1.2) ::
@@ -256,33 +256,6 @@ class SPCATV(CallbackSupportMixin, ComponentsMixin, TransformerMixin, BaseEstima
     >>> bool((SPCATV.load(folder).transform(X) == scores).all())
     True
     """
-
-    n_components: int = FIT.n_components
-    _: KW_ONLY
-    structure: Any = None
-    sparsity: float | Sequence[float] = FIT.sparsity
-    smoothness: float = FIT.smoothness
-    alpha: float | Sequence[float] | None = FIT.alpha
-    l1_ratio: float = FIT.l1_ratio
-    tv_ratio: float = FIT.tv_ratio
-    penalty_units: str = FIT.penalty_units
-    penalty: Penalty = FIT.penalty
-    positive: bool = FIT.positive
-    center: bool = FIT.center
-    global_signal: str | None = FIT.global_signal
-    tol: float = FIT.tol
-    max_iter: int = FIT.max_iter
-    solver: str | Callable[..., Any] = FIT.solver
-    n_init: int = FIT.n_init
-    method: str = FIT.method
-    refit: str | None = FIT.refit
-    transform_method: str = FIT.transform_method
-    init: str | npt.ArrayLike = FIT.init
-    dtype: npt.DTypeLike | None = None
-    memory_limit: int | str | None = None
-    device: str = "cpu"
-    random_state: Any = None
-    verbose: int = 0
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -18,7 +18,7 @@ from spcatv.estimator._persistence import estimator_state, restore_estimator
 from spcatv.images.confounds import ConfoundFit
 from spcatv.images.dataset import InputFile, Preparation, checked_dtype
 from spcatv.images.files import is_path
-from spcatv.images.preprocessing import Reading, make_reading
+from spcatv.images.preprocessing import Reading, ReadingParameters, make_reading
 from spcatv.images.quality import DropReport
 from spcatv.images.spaces import space_named
 from spcatv.model import (
@@ -37,12 +37,12 @@ from spcatv.model.folder import IMAGE_PACKAGES
 Arrays = dict[str, Array]
 KIND = "ImageSPCATV"
 MAPS = "maps"
-# parameters that SPCATV does not have; the first two may be objects, which the fitted space replaces
+# parameters that may be objects, which the fitted space replaces
 OBJECTS = ("mask", "surface")
-# parameters by the names of the fields of `Reading`
+# parameters that SPCATV does not have, and those of them that are fields of `Reading`
+OWN = tuple(item.name for item in fields(ReadingParameters))
 READING = tuple(item.name for item in fields(Reading))
-KEPT = (*OBJECTS, "bad_features", "standardize", *READING, "target_affine")
-OWN = (*KEPT, "cache")  # a folder of one computer
+KEPT = tuple(name for name in OWN if name != "cache")  # a folder of one computer
 FITTED_SPACE = {"type": "fitted space"}
 for _kind in (InputFile, DropReport, Reading, ConfoundFit):
     recordable(_kind)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
@@ -11,12 +10,12 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from spcatv._util.parameters import FIT, SEARCH
+from spcatv._util.parameters import SearchParameters
 from spcatv._util.types import FloatArray
 from spcatv.estimator.spcatv import ComponentsMixin
 from spcatv.images.dataset import Cohort
 from spcatv.images.estimator import ImageSPCATV, check_image_parameters, cohort_for
-from spcatv.problem import Penalty
+from spcatv.images.preprocessing import ReadingParameters
 from spcatv.selection import SPCATVCV
 
 # parameters of which several values may be compared
@@ -33,7 +32,7 @@ FOUND = (
 
 
 @dataclass(eq=False, repr=False)
-class ImageSPCATVCV(ComponentsMixin, TransformerMixin, BaseEstimator):
+class ImageSPCATVCV(ComponentsMixin, TransformerMixin, BaseEstimator, SearchParameters, ReadingParameters):
     """ImageSPCATV with its sparsity and smoothness, or its penalties, chosen by cross-validation.
 
     Images are read once. Every fold removes the confounds and scales the features with coefficients of its
@@ -75,52 +74,8 @@ class ImageSPCATVCV(ComponentsMixin, TransformerMixin, BaseEstimator):
     True
     """
 
-    n_components: int = FIT.n_components
     _: KW_ONLY
-    mask: Any = None
-    surface: Any = None
-    bad_features: str = "drop"
-    standardize: bool = False
-    smoothing_fwhm: float | None = None
-    resample: bool = False
-    target_affine: Any = None
-    standardize_runs: bool | str = "auto"
-    detrend: bool = False
-    high_pass: float | None = None
-    low_pass: float | None = None
-    t_r: float | None = None
-    run_confounds: str | Sequence[str] | None = None
-    cache: str | os.PathLike[str] | None = None
-    sparsity: float | Sequence[float] = SEARCH.sparsity
-    smoothness: float | Sequence[float] = SEARCH.smoothness
-    alpha: float | Sequence[float] | str | None = FIT.alpha
-    l1_ratio: float | Sequence[float] = SEARCH.l1_ratio
-    tv_ratio: float | Sequence[float] = SEARCH.tv_ratio
-    n_alphas: int = SEARCH.n_alphas
-    smallest_alpha: float = SEARCH.smallest_alpha
-    cv: Any = None
-    rule: str | Callable[[dict[str, Any]], int] = SEARCH.rule
-    min_sparsity: float = SEARCH.min_sparsity
-    n_jobs: int | None = None
-    penalty_units: str = FIT.penalty_units
-    penalty: Penalty = FIT.penalty
-    positive: bool = FIT.positive
-    center: bool = FIT.center
-    global_signal: str | None = FIT.global_signal
-    tol: float = FIT.tol
-    max_iter: int = FIT.max_iter
-    solver: str | Callable[..., Any] = FIT.solver
-    n_init: int = FIT.n_init
-    method: str = FIT.method
-    refit: str | None = FIT.refit
-    transform_method: str = FIT.transform_method
-    init: str | npt.ArrayLike = FIT.init
-    dtype: npt.DTypeLike = "float32"
-    memory_limit: int | str | None = None
-    device: str = "cpu"
-    random_state: Any = None
-    checkpoint: str | os.PathLike[str] | None = None
-    verbose: int = 0
+    dtype: npt.DTypeLike | None = "float32"
 
     def fit(
         self,
@@ -226,55 +181,16 @@ class ImageSPCATVCV(ComponentsMixin, TransformerMixin, BaseEstimator):
         return self.best_estimator_.n_features_in_
 
     def transform(self, imgs: Any, confounds: Any = None) -> FloatArray:
-        """Return the scores of images by the chosen model, shape (n_images, n_components).
-
-        Parameters
-        ----------
-        imgs : images
-            Of the kind and in the space of the images of the fit.
-        confounds : table, default=None
-            Needed if the fit had confounds.
-
-        Returns
-        -------
-        ndarray of shape (n_images, n_components)
-            Scores.
-        """
+        """Return the scores of images by the chosen model, as `ImageSPCATV.transform`."""
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.transform(imgs, confounds)
 
     def inverse_transform(self, X: Any) -> Any:
-        """Return images with the given scores by the chosen model.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_images, n_components)
-            Scores.
-
-        Returns
-        -------
-        4-D Nifti1Image, SurfaceImage or Cifti2Image
-            One image per row.
-        """
+        """Return images with the given scores, as `ImageSPCATV.inverse_transform` of the chosen model."""
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.inverse_transform(X)
 
     def score(self, imgs: Any, y: Any = None, confounds: Any = None) -> float:
-        """Return minus the mean squared reconstruction error of the images by the chosen model.
-
-        Parameters
-        ----------
-        imgs : images
-            Of the kind and in the space of the images of the fit.
-        y : None
-            Ignored.
-        confounds : table, default=None
-            Needed if the fit had confounds.
-
-        Returns
-        -------
-        float
-            Higher is better.
-        """
+        """Return minus the mean squared reconstruction error, as `ImageSPCATV.score` of the chosen model."""
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.score(imgs, y, confounds)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from spcatv._util.parameters import FIT
+from spcatv._util.parameters import FitParameters
 from spcatv._util.types import FloatArray
 from spcatv.estimator import SPCATV
 from spcatv.estimator._validation import check_choice, check_parameters, check_switch
@@ -23,11 +23,10 @@ from spcatv.images._persistence import KIND, OWN, READING, restore_fitted, save_
 from spcatv.images.confounds import check_strategies
 from spcatv.images.dataset import Cohort, checked_dtype, read_cohort
 from spcatv.images.loader import Storage
-from spcatv.images.preprocessing import Reading, make_reading
+from spcatv.images.preprocessing import Reading, ReadingParameters, make_reading
 from spcatv.images.quality import RULES, fit_distances, warn_of_far
 from spcatv.images.spaces.base import Samples, default_names
 from spcatv.model import SavedModel, read_model
-from spcatv.problem import Penalty
 from spcatv.progress import Message, Printer, current_listener, listening
 from spcatv.progress.callbacks import CallbackSupportMixin, forwarded_callbacks
 
@@ -39,7 +38,9 @@ READ = (
 
 
 @dataclass(eq=False, repr=False)
-class ImageSPCATV(CallbackSupportMixin, ComponentsMixin, TransformerMixin, BaseEstimator):
+class ImageSPCATV(
+    CallbackSupportMixin, ComponentsMixin, TransformerMixin, BaseEstimator, FitParameters, ReadingParameters
+):
     """SPCATV on brain images: volumes, surfaces, or both (docs/images.md).
 
     Images are read one by one into one array. The mask (with its voxel sizes), the surfaces, or both
@@ -163,45 +164,8 @@ device, random_state
     True
     """
 
-    n_components: int = FIT.n_components
     _: KW_ONLY
-    mask: Any = None
-    surface: Any = None
-    bad_features: str = "drop"
-    standardize: bool = False
-    smoothing_fwhm: float | None = None
-    resample: bool = False
-    target_affine: Any = None
-    standardize_runs: bool | str = "auto"
-    detrend: bool = False
-    high_pass: float | None = None
-    low_pass: float | None = None
-    t_r: float | None = None
-    run_confounds: str | Sequence[str] | None = None
-    cache: str | os.PathLike[str] | None = None
-    sparsity: float | Sequence[float] = FIT.sparsity
-    smoothness: float = FIT.smoothness
-    alpha: float | Sequence[float] | None = FIT.alpha
-    l1_ratio: float = FIT.l1_ratio
-    tv_ratio: float = FIT.tv_ratio
-    penalty_units: str = FIT.penalty_units
-    penalty: Penalty = FIT.penalty
-    positive: bool = FIT.positive
-    center: bool = FIT.center
-    global_signal: str | None = FIT.global_signal
-    tol: float = FIT.tol
-    max_iter: int = FIT.max_iter
-    solver: str | Callable[..., Any] = FIT.solver
-    n_init: int = FIT.n_init
-    method: str = FIT.method
-    refit: str | None = FIT.refit
-    transform_method: str = FIT.transform_method
-    init: str | npt.ArrayLike = FIT.init
-    dtype: npt.DTypeLike = "float32"
-    memory_limit: int | str | None = None
-    device: str = "cpu"
-    random_state: Any = None
-    verbose: int = 0
+    dtype: npt.DTypeLike | None = "float32"
 
     def fit(
         self, imgs: Any, y: Any = None, confounds: Any = None, *, exclude: str | Sequence[str] = ()

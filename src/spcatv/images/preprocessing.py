@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,6 +47,27 @@ class RunWarning(UserWarning):
     >>> from spcatv.images import RunWarning
     >>> warnings.filterwarnings("ignore", category=RunWarning)
     """
+
+
+@dataclass(eq=False, repr=False)
+class ReadingParameters:
+    """Parameters of the estimators of images that those of arrays do not have."""
+
+    _: KW_ONLY
+    mask: Any = None
+    surface: Any = None
+    bad_features: str = "drop"
+    standardize: bool = False
+    smoothing_fwhm: float | None = None
+    resample: bool = False
+    target_affine: Any = None
+    standardize_runs: bool | str = "auto"
+    detrend: bool = False
+    high_pass: float | None = None
+    low_pass: float | None = None
+    t_r: float | None = None
+    run_confounds: str | Sequence[str] | None = None
+    cache: str | os.PathLike[str] | None = None
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass
 from inspect import signature
@@ -11,12 +9,11 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from spcatv._util.parameters import FIT, RULES, SEARCH, TARGET_PARAMETERS
+from spcatv._util.parameters import RULES, TARGET_PARAMETERS, OnStructure, SearchParameters
 from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray
 from spcatv._util.warn import warn_user
@@ -29,7 +26,6 @@ from spcatv.estimator.likeness import warn_of_neighbours
 from spcatv.estimator.remarks import warn_about, warn_of_count, warn_of_weights
 from spcatv.estimator.spcatv import ComponentsMixin
 from spcatv.model.checkpoint import checkpointing
-from spcatv.problem import Penalty
 from spcatv.progress import Printer, StageStarted, current_listener, listening
 from spcatv.selection.folds import are_consecutive, make_folds, warn_of_order
 from spcatv.selection.path import WEIGHTS, PathFitter, way_to
@@ -54,7 +50,7 @@ SHARED = tuple(
 
 
 @dataclass(eq=False, repr=False)
-class SPCATVCV(ComponentsMixin, TransformerMixin, BaseEstimator):
+class SPCATVCV(ComponentsMixin, TransformerMixin, BaseEstimator, SearchParameters, OnStructure):
     """SPCATV with its sparsity and smoothness, or its penalties, chosen by cross-validation.
 
     Every setting of the grid is fitted to the training samples of every fold, and judged by how well it
@@ -185,40 +181,8 @@ transform_method, init, dtype, memory_limit, device, random_state
     'sparsest within one standard error of the lowest error; mean Dice index over folds 1.00'
     """
 
-    n_components: int = FIT.n_components
     _: KW_ONLY
-    structure: Any = None
-    sparsity: float | Sequence[float] = SEARCH.sparsity
-    smoothness: float | Sequence[float] = SEARCH.smoothness
-    alpha: float | Sequence[float] | str | None = FIT.alpha
-    l1_ratio: float | Sequence[float] = SEARCH.l1_ratio
-    tv_ratio: float | Sequence[float] = SEARCH.tv_ratio
-    n_alphas: int = SEARCH.n_alphas
-    smallest_alpha: float = SEARCH.smallest_alpha
-    cv: Any = None
-    rule: str | Callable[[dict[str, Any]], int] = SEARCH.rule
-    min_sparsity: float = SEARCH.min_sparsity
     standardize: bool = False
-    n_jobs: int | None = None
-    penalty_units: str = FIT.penalty_units
-    penalty: Penalty = FIT.penalty
-    positive: bool = FIT.positive
-    center: bool = FIT.center
-    global_signal: str | None = FIT.global_signal
-    tol: float = FIT.tol
-    max_iter: int = FIT.max_iter
-    solver: str | Callable[..., Any] = FIT.solver
-    n_init: int = FIT.n_init
-    method: str = FIT.method
-    refit: str | None = FIT.refit
-    transform_method: str = FIT.transform_method
-    init: str | npt.ArrayLike = FIT.init
-    dtype: npt.DTypeLike | None = None
-    memory_limit: int | str | None = None
-    device: str = "cpu"
-    random_state: Any = None
-    checkpoint: str | os.PathLike[str] | None = None
-    verbose: int = 0
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
