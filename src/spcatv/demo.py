@@ -20,6 +20,7 @@ from spcatv._util.tables import aligned
 from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray
 from spcatv.cli import main
+from spcatv.cli.config import effective_options
 from spcatv.cli.display import safe_print, show_page
 from spcatv.cli.parser import InputError
 from spcatv.datasets import Dots, SimulatedCohort, make_dots, make_surface_cohort, make_volume_cohort
@@ -45,7 +46,8 @@ COLOURS = "RdBu_r"
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the parts that are asked for, one after the other."""
-    folder: Path = arguments.output
+    options = effective_options(arguments)
+    folder: Path = options.output
     parts = arguments.only or PARTS
     _check_extras(parts)
     try:
@@ -56,15 +58,15 @@ def run(arguments: argparse.Namespace) -> None:
         raise InputError(
             f"cannot write to the output folder {folder} ({error.strerror}); choose another with --output"
         ) from error
-    tell = (lambda text: None) if arguments.quiet else safe_print
+    tell = (lambda text: None) if options.quiet else safe_print
     reports = []
     if "dots" in parts:
-        run_dots(folder, arguments.seed, tell)
+        run_dots(folder, options.seed, tell)
     if "volume" in parts:
-        reports.append(run_volume(folder / "volume", arguments.seed, tell))
+        reports.append(run_volume(folder / "volume", options.seed, tell))
     if "surface" in parts:
-        reports.append(run_surface(folder / "surface", arguments.seed, tell))
-    if arguments.open:
+        reports.append(run_surface(folder / "surface", options.seed, tell))
+    if options.open:
         for report in reports:
             show_page(report)
 

@@ -17,10 +17,8 @@ from spcatv._util import parameters as allowed
 from spcatv._util.parameters import FIT, SEARCH
 from spcatv._version import __version__
 from spcatv.cli.parser import (
-    TABLE_AND_COLUMN,
     CommaList,
     InputError,
-    Once,
     Parser,
     ShortHelp,
     Values,
@@ -44,6 +42,7 @@ MASK_RULES = ("nonzero", "background", "epi", "whole-brain-template", "gm-templa
 NO_HEMISPHERE = "-"
 SHELLS = ("bash", "zsh", "fish")
 INPUT, BIDS, RUN = "what to read", "which images of --bids (several values: any of them)", "the run"
+PAGE = "what to write"
 MODEL, SELECTION = "the components", "the choice, and how far to trust it"
 PENALISED = "the paper's penalised model, instead of --sparsity and --smoothness"
 # options that `--help` shows; `--help-all` shows all
@@ -380,39 +379,29 @@ def _add_report(commands: Commands) -> Parser:
     parser = commands.add_parser(
         "report",
         help="make a page about a model: maps, regions, scores, certificates",
-        description=(
-            "Write one HTML file about a model: what was run, interactive maps and regions of every "
-            "component, scores, explained variance, certificates, and selection and stability where the "
-            "folder has them. The file needs no network."
-        ),
+        usage="spca-tv report MODEL [options]",
+        description="Write one HTML file about a model: what was run, interactive maps and regions of every "
+                    "component, scores, explained variance, certificates, and selection and stability where "
+                    "the folder has them. The file needs no network.",
         epilog=REPORT_EXAMPLES,
     )
-    add = parser.add_argument
-    add("model", type=Path, metavar="MODEL", help="folder that `spca-tv fit` or `spca-tv select` has written")
-    add(
-        "-o", "--output", type=path, metavar="FILE",
-        help="the page (default: desc-SPCATV_report.html among the results, or MODEL_report.html beside a "
-        "model)",
-    )
-    add("--overwrite", action="store_true", help="replace the file if it exists")
-    add("--title", metavar="TEXT", help="heading of the page")
-    for flag, text in {
-        "--groups": "labels of the samples, which colour the scores",
-        "--variable": "numbers to draw the scores against",
-    }.items():
-        add(flag, action=Once, nargs=2, metavar=TABLE_AND_COLUMN, default=argparse.SUPPRESS, help=text)
-    add(
-        "--atlas", nargs="+", type=Path, metavar="ATLAS",
-        help="label images that name regions: NIfTI for voxels; GIFTI or .annot for surfaces, left, right",
-    )
-    add("--atlas-names", type=path, metavar="FILE", help="labels of the atlas: table, or XML of FSL")
-    add(
-        "--background", metavar="FILE",
-        help="picture behind volumes: an image, 'template' (MNI152) or 'mean' (default: the template if the "
-        "mask lies in its brain)",
-    )
-    add("--open", action="store_true", help="show the page in the web browser")
-    add("--quiet", action="store_true", help="print nothing when all goes well")
+    parser.add_argument("model", type=Path, metavar="MODEL",
+                        help="folder that `spca-tv fit` or `spca-tv select` has written")
+    add = parser.in_group(PAGE)
+    add("-o --output FILE", path,
+        "the page (default: desc-SPCATV_report.html among the results, or MODEL_report.html beside a model)")
+    add("--overwrite", bool, "replace the file if it exists", False)
+    add("--title TEXT", str, "heading of the page")
+    add("--groups TSV COLUMN", words, "labels of the samples, which colour the scores")
+    add("--variable TSV COLUMN", words, "numbers to draw the scores against")
+    add("--atlas ATLAS", Values(path),
+        "label images that name regions: NIfTI for voxels; GIFTI or .annot for surfaces, left, right")
+    add("--atlas-names FILE", path, "labels of the atlas: table, or XML of FSL")
+    add("--background FILE", words,
+        "picture behind volumes: an image, 'template' (MNI152) or 'mean' (default: the template if the mask "
+        "lies in its brain)")
+    add("--open", bool, "show the page in the web browser", False)
+    add("--quiet", bool, "print nothing when all goes well", False)
     return parser
 
 
@@ -420,10 +409,8 @@ def _add_info(commands: Commands) -> Parser:
     parser = commands.add_parser(
         "info",
         help="show what a model folder holds",
-        description=(
-            "Check a model folder (versions, SHA-256, shapes, finite values) and show its parameters, what "
-            "it was fitted to, and the certificate of every component."
-        ),
+        description="Check a model folder (versions, SHA-256, shapes, finite values) and show its "
+                    "parameters, what it was fitted to, and the certificate of every component.",
     )
     parser.add_argument("model", type=Path, metavar="MODEL", help="folder that `spca-tv fit` has written")
     parser.add_argument("--json", action="store_true", help="print everything but the arrays as JSON")
@@ -434,28 +421,20 @@ def _add_demo(commands: Commands) -> Parser:
     parser = commands.add_parser(
         "demo",
         help="see the method at work on simulated images, volumes and surfaces",
-        description=(
-            "Three parts. dots: the images of the paper, fitted and drawn beside the truth. volume, surface: "
-            "simulated cohorts on the grey matter of the MNI152 template and on the cortex of fsaverage5, "
-            "written as NIfTI and GIFTI files, fitted with `spca-tv fit` and shown by `spca-tv report`. "
-            "Nothing is downloaded."
-        ),
+        usage="spca-tv demo [options]",
+        description="Three parts. dots: the images of the paper, fitted and drawn beside the truth. volume, "
+                    "surface: simulated cohorts on the grey matter of the MNI152 template and on the cortex "
+                    "of fsaverage5, written as NIfTI and GIFTI files, fitted with `spca-tv fit` and shown by "
+                    "`spca-tv report`. Nothing is downloaded.",
     )
-    add = parser.add_argument
-    add(
-        "-o", "--output", type=path, default=Path("demo-output"), metavar="DIR",
-        help="folder for pictures and files, created if needed (default: ./demo-output)",
-    )
-    add(
-        "--seed", type=integer(at_least=0), default=0, metavar="N",
-        help="seed of the simulated data (default: 0)",
-    )
-    add(
+    add = parser.in_group(PAGE)
+    add("-o --output DIR", path, "folder for pictures and files, created if needed", Path("demo-output"))
+    add("--seed N", integer(at_least=0), "seed of the simulated data", 0)
+    parser.add_argument(
         "--only", action="append", choices=("dots", "volume", "surface"), metavar="PART",
-        help="run this part only: dots, volume or surface (may be given several times)",
-    )
-    add("--open", action="store_true", help="show the reports in the browser at the end")
-    add("--quiet", action="store_true", help="print nothing when all goes well")
+        help="run this part only: dots, volume or surface (may be given several times)")
+    add("--open", bool, "show the reports in the browser at the end", False)
+    add("--quiet", bool, "print nothing when all goes well", False)
     return parser
 
 

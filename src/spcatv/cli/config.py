@@ -40,7 +40,10 @@ def effective_options(arguments: argparse.Namespace) -> Options:
     two options that exclude each other are given in one place.
     """
     table: OptionTable = arguments.options
+    defaults = {name: option.default for name, option in table.items()}
     given = {name: value for name, value in vars(arguments).items() if name in table}
+    if not hasattr(arguments, "images"):
+        return Options(**{**defaults, **given}, command=arguments.command)
     given["images"] = [*arguments.images, *getattr(arguments, "more_images", ())]
     file = given.get("config")
     configured = {} if file is None else read_config(file, table, arguments.command)
@@ -55,7 +58,6 @@ def effective_options(arguments: argparse.Namespace) -> Options:
     values = {**configured, **given}
     if "alpha" in table:
         values = _one_way(given, configured, table)
-    defaults = {name: option.default for name, option in table.items()}
     options = Options(**{**defaults, **values}, command=arguments.command)
     if options.bids is None:
         refuse(options, table, tuple(BIDS_FILTERS), "--bids")

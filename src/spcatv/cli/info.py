@@ -11,8 +11,8 @@ import numpy as np
 
 from spcatv._util.tables import aligned
 from spcatv.cli.display import safe_print
-from spcatv.cli.fit import ZEROS_HEADER, certificate_cells, zeros_cells
 from spcatv.cli.parser import input_errors
+from spcatv.cli.summary import ZEROS_HEADER, certificate_cells, zeros_cells
 from spcatv.estimator._validation import parameters_in_use
 from spcatv.model import ModelError, SavedModel, unpack
 from spcatv.results import open_model

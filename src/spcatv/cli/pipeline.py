@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from spcatv._util.bids import group_noun
 from spcatv._util.matching import match_rows
 from spcatv._util.parameters import FIT
 from spcatv._util.tables import TABLE_SUFFIXES, Table, read_table
@@ -24,16 +21,15 @@ from spcatv.cli.images import IMAGE_DTYPE, read_images
 from spcatv.cli.inputs import SampleFiles, find_bids_images, participants_of, sample_files
 from spcatv.cli.parser import Column, InputError, input_errors
 from spcatv.cli.resume import KeptWork, is_finished, rerun_hint_on_interrupt
+from spcatv.cli.summary import summary_text
 from spcatv.estimator import SPCATV
 from spcatv.progress import StageStarted, current_listener
-from spcatv.results import SampleSet, claimed_folder, writing_results
+from spcatv.results import SampleSet, claimed_folder, write_results, write_selection, writing_results
 from spcatv.results.layout import CONFIG
-from spcatv.selection import ComponentCount, count_components
-from spcatv.stability import SplitHalves, split_halves
+from spcatv.selection import SPCATVCV, ComponentCount, count_components
+from spcatv.stability import Bootstrap, SplitHalves, split_halves
 
 AUTO = "auto"
-# folds of --n-components auto
-N_FOLDS = 5
 # Splits of `--n-splits auto`, and the smallest numbers of samples and of groups for them: fewer than six
 # groups have no ten different halves.
 AUTO_SPLITS, LEAST_SAMPLES, LEAST_GROUPS = 10, 10, 6
@@ -45,7 +41,6 @@ OF_IMAGES = (
     *("target_affine", "standardize_runs", "detrend", "high_pass", "low_pass", "t_r", "run_confounds"),
 )
 COLUMNS_OF_WHAT = "--confounds-columns names columns of a table: give the table with --confounds TSV"
-PLURAL = {"person": "people", "file": "files"}
 
 
 @dataclass(frozen=True)
@@ -55,53 +50,81 @@ class Request:
     options: Options  # effective options
     files: tuple[SampleFiles, ...] | None  # the files of every sample; ``None`` for an array
     config: str  # the effective configuration
-    argv: tuple[str, ...]  # words of the command line
     found: str = ""  # which files were found in a BIDS dataset, in one line
 
-    def is_finished(self) -> bool:
-        """Return whether `--resume` is given and the results of this run are there already."""
-        options = self.options
-        if not is_finished(options, self.files, self.config):
-            return False
-        if not options.quiet:
-            complain("note", f"the results in {options.output} are complete; nothing is left to do")
-        return True
 
-    @contextmanager
-    def claimed(self) -> Iterator[Path]:
-        """Give an empty folder that becomes the results folder in the end; until then, keep a checkpoint."""
-        options = self.options
-        note: Callable[[str], None] = (lambda text: None) if options.quiet else partial(complain, "note")
-        work = KeptWork(options, self.files, note)
-        claim = claimed_folder(options.output, overwrite=options.overwrite, note=note, beside=work)
-        with rerun_hint_on_interrupt(options.output, self.argv), claim as folder, work.active():
-            yield folder
+@dataclass(frozen=True)
+class Groups:
+    """Samples that stay together."""
 
-    @contextmanager
-    def working(self) -> Iterator[None]:
-        """Show warnings and progress inside a ``with`` block."""
-        with show_progress(self.options.quiet, self.options.verbose):
-            yield
+    # one per sample, equal for samples that stay together; None if all are on their own
+    labels: Any
+    column: str | None = None  # the column of `--groups`
+    remark: str = ""  # how its rows were found
 
-    @contextmanager
-    def writing(self) -> Iterator[None]:
-        """Show warnings, and name the results folder in errors of the system, while results are written."""
-        with show_warnings(), writing_results(self.options.output):
-            yield
 
-    def read(self) -> SampleSet:
-        """Read the samples."""
-        if self.files is None:
-            return read_array(self.options)
-        if self.found and not self.options.quiet:
-            safe_print(self.found)
-        current_listener().hear(StageStarted("Reading", len(self.files), "inputs"))
-        return read_images(self.options, self.files)
+@dataclass(frozen=True)
+class Outcome:
+    """Fitted model, and what is written and printed about it."""
 
-    def announce(self, samples: SampleSet) -> None:
-        """Print what was read, and with which mask, before the work starts."""
-        if not self.options.quiet:
-            safe_print(samples.summary)
+    samples: SampleSet
+    model: SPCATV
+    groups: Groups
+    count: ComponentCount | None  # by which the number of components was chosen
+    halves: SplitHalves | None
+    verdict: str  # on the halves, in lines
+    search: SPCATVCV | None = None
+    stability: Bootstrap | None = None
+
+
+def run_command(
+    arguments: argparse.Namespace, check: Callable[[Options], Options], work: Callable[[Request], Outcome]
+) -> None:
+    """Check the options, do the work, write the results folder, and print a summary.
+
+    A checkpoint is kept until the results are complete. With `--resume`, complete results end the command.
+    """
+    request = make_request(arguments, check)
+    options = request.options
+    note: Callable[[str], None] = (lambda text: None) if options.quiet else partial(complain, "note")
+    if is_finished(options, request.files, request.config):
+        note(f"the results in {options.output} are complete; nothing is left to do")
+        return
+    kept = KeptWork(options, request.files, note)
+    claim = claimed_folder(options.output, overwrite=options.overwrite, note=note, beside=kept)
+    with rerun_hint_on_interrupt(options.output, arguments.argv), claim as folder, kept.active():
+        with show_progress(options.quiet, options.verbose):
+            outcome = work(request)
+        with show_warnings(), writing_results(options.output):
+            metrics = _write(outcome, folder, request.config)
+    if not options.quiet:
+        safe_print(summary_text(outcome, metrics, options.output))
+
+
+def _write(outcome: Outcome, folder: Path, config: str) -> list[dict[str, Any]]:
+    samples, search = outcome.samples, outcome.search
+    metrics = write_results(
+        folder, samples, outcome.model, config=config, halves=outcome.halves, count=outcome.count
+    )
+    if search is not None:
+        write_selection(folder, samples, search, outcome.stability, grouped_by=outcome.groups.column)
+    return metrics
+
+
+def read_samples(request: Request) -> SampleSet:
+    """Read the images or the array."""
+    if request.files is None:
+        return read_array(request.options)
+    if request.found and not request.options.quiet:
+        safe_print(request.found)
+    current_listener().hear(StageStarted("Reading", len(request.files), "inputs"))
+    return read_images(request.options, request.files)
+
+
+def announce(request: Request, samples: SampleSet) -> None:
+    """Print what was read, and with which mask, before the work starts."""
+    if not request.options.quiet:
+        safe_print(samples.summary)
 
 
 def make_request(arguments: argparse.Namespace, check: Callable[[Options], Options]) -> Request:
@@ -131,7 +154,7 @@ def make_request(arguments: argparse.Namespace, check: Callable[[Options], Optio
     if files is not None and options.dtype is None:
         options = replaced(options, dtype=IMAGE_DTYPE)  # the configuration records the effective value
     config = config_text(options, arguments.options, files, name=CONFIG)
-    return Request(options, files, config, tuple(arguments.argv), found)
+    return Request(options, files, config, found)
 
 
 def _files(options: Options, table: OptionTable) -> tuple[SampleFiles, ...] | None:
@@ -203,13 +226,6 @@ def parts_of(options: Options, samples: SampleSet, groups: Any) -> dict[str, Any
     }
 
 
-def number_text(count: ComponentCount | None) -> list[str]:
-    """Return a line about the choice of the number of components; no line if it was given."""
-    if count is None:
-        return []
-    return [f"Number of components: {count.n_components}. {count.reason}"]
-
-
 def verdicts(
     options: Options, samples: SampleSet, model: SPCATV, groups: Any
 ) -> tuple[SplitHalves | None, str]:
@@ -248,16 +264,6 @@ def _objection(samples: SampleSet, groups: Any) -> str:
             "about as long as the fit; ask for some with --n-splits N"
         )
     return ""
-
-
-@dataclass(frozen=True)
-class Groups:
-    """Samples that stay together."""
-
-    # one per sample, equal for samples that stay together; None if all are on their own
-    labels: npt.NDArray[np.str_] | None
-    column: str | None = None  # the column of `--groups`
-    remark: str = ""  # how its rows were found
 
 
 def find_groups(options: Options, tables: dict[Path, Table]) -> Column | None:
@@ -300,18 +306,3 @@ def find_labels(options: Options, samples: SampleSet, tables: dict[Path, Table])
     labels = np.array(tables[file].complete_cells(column, match.rows))
     match.warn_if_guessed()
     return Groups(labels, column, match.remark)
-
-
-def groups_text(samples: SampleSet, groups: Groups | None = None) -> list[str]:
-    """Return a line about the samples that stay together in splits and resamples, if any do."""
-    if groups is not None and groups.column is not None:
-        line = f"Groups: samples of one {groups.column} stay together in folds, resamples and halves"
-        return [f"{line} ({groups.remark})" if groups.remark else line]
-    labels = samples.groups
-    if labels is None:
-        return []
-    kind = group_noun(samples.names, labels)
-    return [
-        f"Groups: {len(labels)} samples of {len(set(labels))} {PLURAL[kind]}; those of one {kind} stay "
-        "together in folds, resamples and halves"
-    ]

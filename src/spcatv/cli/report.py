@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from spcatv._util.matching import match_rows
 from spcatv._util.tables import read_table
+from spcatv.cli.config import effective_options
 from spcatv.cli.display import safe_print, show_page, show_warnings
 from spcatv.cli.parser import check_output_file, input_errors
 from spcatv.cli.resume import rerun_hint_on_interrupt
@@ -24,8 +25,9 @@ def run(arguments: argparse.Namespace) -> None:
     # imported here: reports need an extra
     from spcatv.report import ReportError, generate_report
 
-    output = arguments.output or report_file(arguments.model)
-    check_output_file(output, overwrite=arguments.overwrite, example="report.html")
+    options = effective_options(arguments)
+    output = options.output or report_file(arguments.model)
+    check_output_file(output, overwrite=options.overwrite, example="report.html")
     with input_errors(ModelError):
         results = read_results(arguments.model)
     errors: list[type[Exception]] = [ReportError]
@@ -36,23 +38,23 @@ def run(arguments: argparse.Namespace) -> None:
     names = () if results.scores is None else results.scores.names
     hint = rerun_hint_on_interrupt(output, arguments.argv)
     with hint, input_errors(*errors), show_warnings():
-        groups, variable = (_column(getattr(arguments, name, None), names) for name in ("groups", "variable"))
+        groups, variable = (_column(getattr(options, name), names) for name in ("groups", "variable"))
         page = generate_report(
             results,
-            title=arguments.title,
+            title=options.title,
             groups=groups[0],
             variable=variable[0],
-            atlas=arguments.atlas,
-            atlas_names=arguments.atlas_names,
-            background=arguments.background,
+            atlas=options.atlas,
+            atlas_names=options.atlas_names,
+            background=options.background,
         )
         page.save_as_html(output)
-    if not arguments.quiet:
+    if not options.quiet:
         for title, (_, remark) in {"Groups": groups, "Variable": variable}.items():
             if remark:
                 safe_print(f"{title}: {remark}")
         safe_print(f"Report: {output}")
-    if arguments.open:
+    if options.open:
         show_page(output)
 
 

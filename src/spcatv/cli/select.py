@@ -10,35 +10,30 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from spcatv._util.devices import check_device
 from spcatv._util.tables import Table
 from spcatv.cli.config import Options, replaced
-from spcatv.cli.display import safe_print
-from spcatv.cli.fit import summary_text
 from spcatv.cli.parser import InputError
 from spcatv.cli.pipeline import (
-    Groups,
+    Outcome,
     Request,
+    announce,
     check_number,
     find_groups,
     find_labels,
-    groups_text,
-    make_request,
     model_parameters,
     n_workers,
-    number_text,
     parts_of,
+    read_samples,
+    run_command,
     verdicts,
     with_number,
 )
 from spcatv.estimator import SPCATV
-from spcatv.results import SampleSet, write_results, write_selection
-from spcatv.selection import SPCATVCV, ComponentCount, dask_backend
+from spcatv.results import SampleSet
+from spcatv.selection import SPCATVCV, dask_backend
 from spcatv.selection.folds import make_folds
-from spcatv.selection.path import setting_text
-from spcatv.stability import Bootstrap, SplitHalves, bootstrap_components
+from spcatv.stability import Bootstrap, bootstrap_components
 
 # [protocol://]host:port, and what may follow it
 ADDRESS = re.compile(r"([a-z]+://)?[^\s/]+:\d+(/\S*)?")
@@ -48,21 +43,7 @@ Tables = dict[Path, Table]
 def run(arguments: argparse.Namespace) -> None:
     """Choose, fit, resample, and write the results."""
     tables: Tables = {}  # as they were read while the options were checked
-    request = make_request(arguments, partial(_checked, tables))
-    if request.is_finished():
-        return
-    with request.claimed() as folder:
-        with request.working():
-            samples, groups, count, search, stability, (halves, verdict) = _select(request, tables)
-        model = search.best_estimator_
-        with request.writing():
-            metrics = write_results(folder, samples, model, config=request.config, halves=halves, count=count)
-            write_selection(folder, samples, search, stability, grouped_by=groups.column)
-    if not request.options.quiet:
-        lines = [*groups_text(samples, groups), *number_text(count), _choice_text(search)]
-        if stability is not None:
-            lines.append(_stability_text(stability))
-        safe_print(summary_text(lines, metrics, request.options.output, model, verdict))
+    run_command(arguments, partial(_checked, tables), partial(_select, tables))
 
 
 def search_parameters(options: Options) -> dict[str, Any]:
@@ -89,28 +70,25 @@ def _checked(tables: Tables, options: Options) -> Options:
     return replaced(options, groups=find_groups(options, tables))
 
 
-def _select(
-    request: Request, tables: Tables
-) -> tuple[
-    SampleSet, Groups, ComponentCount | None, SPCATVCV, Bootstrap | None, tuple[SplitHalves | None, str]
-]:
+def _select(tables: Tables, request: Request) -> Outcome:
     """Read the samples, compare the settings, and resample and split with the chosen one."""
     options = request.options
     with _cluster(options.scheduler) as client:
-        samples = request.read()
+        samples = read_samples(request)
         groups = find_labels(options, samples, tables)
         labels = groups.labels
         if options.groups is None and labels is not None:  # not more folds than there are people or files
             options = replaced(options, cv=min(options.cv, len(set(labels))))
         _check_folds(options, samples, labels)
-        request.announce(samples)
+        announce(request, samples)
         # every worker of a cluster gets the data once
         with nullcontext() if client is None else dask_backend(client, samples.matrix, samples.structure):
             options, count = with_number(options, samples)
             search = _compared(options, samples, labels)
-            stability = _resampled(options, samples, labels, search.best_estimator_)
-            halves = verdicts(options, samples, search.best_estimator_, labels)
-    return samples, groups, count, search, stability, halves
+            model = search.best_estimator_
+            stability = _resampled(options, samples, labels, model)
+            halves, verdict = verdicts(options, samples, model, labels)
+    return Outcome(samples, model, groups, count, halves, verdict, search, stability)
 
 
 @contextmanager
@@ -168,25 +146,3 @@ def _resampled(options: Options, samples: SampleSet, labels: Any, model: SPCATV)
         random_state=options.seed,
         **parts_of(options, samples, labels),
     )
-
-
-def _choice_text(search: SPCATVCV) -> str:
-    """Return the chosen setting and the reason, in two lines."""
-    best, results = search.best_index_, search.cv_results_
-    explained = 100 * results["mean_test_explained"][best]
-    above = 100 * (results["mean_test_error"][best] / np.nanmin(results["mean_test_error"]) - 1)
-    n_settings, chosen = len(results["params"]), setting_text(search.best_params_)
-    compared = f"Compared {n_settings} settings on {search.n_splits_} folds, chosen: {chosen}"
-    if n_settings == 1:
-        compared = f"One setting, {chosen}, on {search.n_splits_} folds: there was nothing to choose from"
-    return (
-        f"{compared}\n"
-        f"Why (rule {search.rule}): {search.choice_reason_}; held-out error {above:.1f} % above the lowest, "
-        f"{explained:.1f} % of the held-out variance explained"
-    )
-
-
-def _stability_text(stability: Bootstrap) -> str:
-    """Return a line about the similarity of the resampled fits."""
-    by_component = ", ".join(f"{value:.2f}" for value in stability.dice.mean(axis=0))
-    return f"Resampled {len(stability.dice)} times: mean Dice index by component {by_component}"
