@@ -346,6 +346,6 @@ MODULES = {
         [f"spcatv.images.{name}" for name in ("estimator", "cv", "dataset", "quality", "spaces.base")],
         volumes,
     ),
-    "spcatv._util.quality": volumes,
+    "spcatv.data.outliers": volumes,
     "spcatv.selection.cluster": selection,
 }

@@ -11,7 +11,7 @@ pytest.importorskip("nilearn")
 import nibabel as nib
 
 from spcatv._util.bids import kept_samples
-from spcatv._util.quality import SCALE, two_scales
+from spcatv.data.outliers import SCALE, two_scales
 from spcatv.images import ImageError, ImageQualityWarning, ImageSPCATV, read_cohort
 from spcatv.images.quality import drop_columns, find_bad, image_quality
 

@@ -10,7 +10,7 @@ pytest.importorskip("nilearn")
 import nibabel as nib
 
 from spcatv import SPCATV, ImageSPCATV
-from spcatv._util.quality import SCALE
+from spcatv.data.outliers import SCALE
 from spcatv.images import BadFeatureWarning, ImageQualityWarning
 from spcatv.report import generate_report
 from spcatv.report.image_quality import plot_mask, quality_section

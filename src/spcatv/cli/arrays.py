@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from spcatv._util.files import file_state, open_regular
-from spcatv._util.quality import BlankError, ImageQualityWarning, Wording, sample_quality
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
 from spcatv._util.warn import warn_user
 from spcatv.cli.config import Options
 from spcatv.cli.parser import InputError, input_errors
 from spcatv.data import checked_memory_limit, row_blocks
 from spcatv.data.memory import Budget, bytes_text
+from spcatv.data.outliers import BlankError, ImageQualityWarning, Wording, sample_quality
 from spcatv.estimator import SPCATV
 from spcatv.model import SavedModel, file_sha256
 from spcatv.model.arrays import opened_npz

@@ -10,7 +10,7 @@ except ImportError as error:
     ) from error
 
 from spcatv._util.matching import RowOrderWarning
-from spcatv._util.quality import ImageQuality, ImageQualityWarning
+from spcatv.data.outliers import ImageQuality, ImageQualityWarning
 from spcatv.images.bids import bids_images
 from spcatv.images.cv import ImageSPCATVCV
 from spcatv.images.dataset import Cohort, InputFile, Preparation, read_cohort

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from spcatv._util.bids import natural_groups
-from spcatv._util.quality import ImageQuality
 from spcatv._util.types import BoolArray, FloatArray
 from spcatv._util.warn import warn_user
 from spcatv.data import Adjustment, CorrectedData, StoredData, as_data
+from spcatv.data.outliers import ImageQuality
 from spcatv.estimator._validation import check_choice
 from spcatv.images.confounds import (
     ConfoundFit,

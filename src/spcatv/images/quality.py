@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from spcatv._util.naming import some_of
-from spcatv._util.quality import BlankError, ImageQuality, ImageQualityWarning, Wording, sample_quality
 from spcatv._util.types import Array, BoolArray, FloatArray
 from spcatv._util.warn import warn_user
 from spcatv.data import row_blocks
+from spcatv.data.outliers import BlankError, ImageQuality, ImageQualityWarning, Wording, sample_quality
 from spcatv.estimator._fit import centring_of
 from spcatv.images.files import ImageError, image_errors
 

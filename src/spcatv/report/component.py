@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spcatv._util.quality import outweighing
 from spcatv._util.types import FloatArray
+from spcatv.data.outliers import outweighing
 from spcatv.metrics import threshold_loadings
 from spcatv.report import formatting as fmt
 from spcatv.report.atlas import FeatureLabels

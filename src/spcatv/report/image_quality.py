@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spcatv._util.naming import some_of
-from spcatv._util.quality import SCALE
 from spcatv._util.types import FloatArray
+from spcatv.data.outliers import SCALE
 from spcatv.report import formatting as fmt
 from spcatv.report.figures import LINE_COLOURS, new_figure
 from spcatv.report.inputs import ReportInputs
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_ROWS = 2000
-SAME = "the same values as"  # how the remark on a repeated image begins (`spcatv._util.quality`)
+SAME = "the same values as"  # how the remark on a repeated image begins (`spcatv.data.outliers`)
 # axial slices at these shares of the height of the mask: the first one goes through the eyes
 HEIGHTS = (0.2, 0.35, 0.8)
 OF_MASK: dict[str, Any] = {"colors": LINE_COLOURS[1], "linewidths": 1.4}

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from spcatv._util.cf_coordinates import GridAxis
 from spcatv._util.types import FloatArray, IntArray
 from spcatv.metrics import threshold_loadings
 from spcatv.structure import Structure
@@ -18,6 +17,7 @@ from spcatv.structure.regions import connected_regions
 if TYPE_CHECKING:
     from spcatv.images.spaces.base import VertexSet, VoxelSet
     from spcatv.report.atlas import FeatureLabels
+    from spcatv.xarray.cf_coordinates import GridAxis
 
 MIDLINE = 5.0  # mm from the plane between the halves of the brain
 EITHER_SIDE = 0.2  # a region with this share of its voxels in the left and in the right half is in both

@@ -16,8 +16,8 @@ from typing import Any, TypeVar, get_type_hints
 import numpy as np
 
 from spcatv._util.naming import component_names
-from spcatv._util.quality import ImageQuality
 from spcatv._util.types import FloatArray
+from spcatv.data.outliers import ImageQuality
 from spcatv.estimator import SPCATV
 from spcatv.estimator._persistence import restore_estimator
 from spcatv.metrics import threshold_loadings

@@ -13,11 +13,11 @@ import numpy as np
 
 from spcatv._util.bids import entity_columns, group_noun
 from spcatv._util.naming import component_names
-from spcatv._util.quality import ImageQualityWarning, outweighing
 from spcatv._util.types import FloatArray
 from spcatv._util.warn import warn_user
 from spcatv._version import __version__
 from spcatv.data import Adjustment
+from spcatv.data.outliers import ImageQualityWarning, outweighing
 from spcatv.decomposition.pca_bound import pca_cumulative_variance
 from spcatv.estimator import SPCATV
 from spcatv.estimator._fit import checked_data

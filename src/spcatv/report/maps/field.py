@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from spcatv._util.cf_coordinates import GridAxis
 from spcatv._util.types import FloatArray, IntArray
 from spcatv.report.figures import DIVERGING, line_style, new_figure
 from spcatv.report.maps.base import View, ViewFrame, packed_steps
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.colors import Normalize
     from matplotlib.figure import Figure
+
+    from spcatv.xarray.cf_coordinates import GridAxis
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,23 +8,15 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import xarray as xr
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from spcatv._util.cf_coordinates import RepeatedMeridianWarning, coslat_weights, grid_axes, periodic_dims
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
 from spcatv.data.protocol import float_dtype
 from spcatv.estimator import SPCATV
 from spcatv.structure import GridStructure, grid
-
-try:
-    import xarray as xr
-except ImportError as error:
-    raise ImportError(
-        f'DataArrays need xarray ({error}); install it with: pip install "spca-tv[xarray]"'
-    ) from error
-
-__all__ = ["RepeatedMeridianWarning", "XarraySPCATV"]
+from spcatv.xarray.cf_coordinates import coslat_weights, grid_axes, periodic_dims
 
 COMPONENT = "component"
 # Kinds of dtypes of coordinates that are names: cells along them are no neighbours.
