@@ -375,6 +375,6 @@ def test_a_sample_that_makes_a_component_alone_is_named():
     X = blobs(np.arange(40.0)[:, None])
     X[5] *= 20
     model = SPCATV(1, structure=(40,)).fit(X)
-    assert "sample 6 alone makes 9" in generate_report(model, data=X).html
+    assert "sample 6 alone has 9" in generate_report(model, data=X).html
     X[5] /= 20
-    assert "alone makes" not in generate_report(model, data=X).html
+    assert "alone has" not in generate_report(model, data=X).html

@@ -399,7 +399,7 @@ def test_the_page_tells_effects_and_tests(line):
     assert "9,999 random permutations (seed 0)" in html
     assert "Welch’s test" in html
     alone = generate_report(SPCATV(1, structure=(60,)).fit(line.X), data=line.X, groups=np.arange(n) % 3).html
-    assert "Share of the variance of the scores between the groups" in alone
+    assert "Share of the variance of the scores between groups by" in alone
     assert "orrected" not in alone, "one component needs no correction"
 
 

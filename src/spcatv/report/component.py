@@ -217,23 +217,19 @@ def _convergence(inputs: ReportInputs, k: int) -> Chart | str | None:
             f"The fit took {fmt.count(record.n_alternations, 'alternation')} of scores and loadings; the "
             f"objective is {fmt.number(record.objective, 6)}."
         )
-    fell = (
-        "How the objective fell, from one alternation of scores and loadings to the next."
-        if record.target_sparsity is None
-        else "How the objective settled, from one alternation of scores and loadings to the next. The "
-        "weights change on the way, so it may rise."
-    )
-    dotted = (
-        " Dotted: how far each alternation's map can be from the best one for its scores, by its duality gap."
-    )
-    if is_joint(inputs.model):
-        fell, dotted = fell.replace("objective", "objective of all components together"), ""
+    joint = is_joint(inputs.model)
+    caption = "Objective of all components together" if joint else "Objective"
+    caption += " after each alternation of scores and loadings, as the distance to its last value."
+    if record.target_sparsity is not None:
+        caption += " The weights change between alternations, so it may rise."
+    if not joint:
+        caption += " Dotted: upper bound on the distance of each map to the best one for its scores."
     return chart(
         plot_convergence(inputs.model, components=[k]),
         alt=f"Convergence of component {k + 1}: after {fmt.count(record.n_alternations, 'alternation')} "
         f"the objective is {fmt.number(record.objective, 6)}, with a relative gap of "
         f"{fmt.number(record.relative_gap, 2)}.",
-        caption=fell + dotted,
+        caption=caption,
     )
 
 
@@ -271,7 +267,7 @@ def _alone(values: FloatArray, names: Sequence[str]) -> str:
         return ""
     top, share = found
     name = fmt.file_names(names[top])
-    return f"{name} alone makes {fmt.percent(share, 2)} of their variance: look at it. "
+    return f"{name} alone has {fmt.percent(share, 2)} of the variance of the scores: check this sample. "
 
 
 def _against(inputs: ReportInputs, values: np.ndarray) -> str:

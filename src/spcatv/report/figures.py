@@ -262,7 +262,7 @@ def plot_variance(variance: Variance) -> Figure:
         axes.plot(numbers, 100 * variance.together, **line_style(0), label="these components")
         if variance.ceiling is not None:
             style = {**line_style(1), "linestyle": "--"}
-            axes.plot(numbers, 100 * variance.ceiling, **style, label="PCA, the ceiling")
+            axes.plot(numbers, 100 * variance.ceiling, **style, label="PCA, the upper bound")
         axes.set_ylim(bottom=0)
         axes.set_xticks(numbers if len(numbers) <= 12 else numbers[:: len(numbers) // 8])
         axes.set_xlim(0.7, len(numbers) + 0.3)

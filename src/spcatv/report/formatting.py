@@ -153,7 +153,7 @@ def certificate(
     """
     if record.n_nonzero == 0:
         return ("This component is empty, and not a result: its map and its scores are zero.",)
-    reached = "which is within" if record.converged else "which misses"
+    reached = "within" if record.converged else "above"
     above = share_above_optimum(record, l2)
     whose, exact, sentences = "Its duality gap", "The exact map for these scores", []
     if record.target_sparsity is not None:
@@ -161,7 +161,7 @@ def certificate(
         limited = "on the same support" if joint else f"after the threshold {number(record.l1, 2)}"
         exact = f"The exact smoothed map for these scores, {limited},"
         then = "set to zero outside its support" if joint else "thresholded"
-        sentences = [f"This map follows from its scores: it is smoothed, then {then}."]
+        sentences = [f"Given its scores, the map is smoothed, then {then}."]
     elif math.isfinite(above):
         sentences = [
             f"This map is within {percent(above, 2)} of the optimum of its problem, given the scores."

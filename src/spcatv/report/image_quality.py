@@ -18,10 +18,10 @@ from spcatv.report.maps.volume import (
     PLANES,
     TEMPLATE,
     Grid,
+    Plane,
     VolumeView,
     mean_grid,
     mean_image,
-    slice_of,
     whole_grid,
 )
 from spcatv.report.sections import LONG_TABLE, Chart, Section, Table, chart, table_of
@@ -109,21 +109,23 @@ def _table(quality: Sequence[Any]) -> Table:
 
 def _mask_chart(inputs: ReportInputs, view: VolumeView) -> Chart:
     model = inputs.model
-    on_template = view.background_name == TEMPLATE
+    brain = view.background if view.background_name == TEMPLATE else None
     whole = None if inputs.mean_img is None else whole_grid(inputs.mean_img)
-    grey: Grid | None
-    mean = mean_grid(view.index, mean_image(model)[view.start : view.stop])
-    if whole is not None:
-        grey, behind, through = whole, "on the mean image", "the mean image"
-    elif mean is not None:
-        grey, behind, through = mean, "on the mean of the images inside it", "the mean image"
-    elif on_template:
-        grey, behind, through = view.background, f"on the {TEMPLATE}", "the template"
-    else:
-        grey, behind, through = None, "alone: there is no mean image", "the mask"
+    inner = mean_grid(view.index, mean_image(model)[view.start : view.stop])
+    grey, behind, through = next(
+        (
+            known
+            for known in (
+                (whole, "on the mean image", "the mean image"),
+                (inner, "on the mean of the images inside it", "the mean image"),
+                (brain, f"on the {TEMPLATE}", "the template"),
+            )
+            if known[0] is not None
+        ),
+        (None, "alone: there is no mean image", "the mask"),
+    )
     corners = _box(model.space_)
-    brain = view.background if on_template else None
-    dashed = f" Dashed: the brain of the {TEMPLATE}." if on_template else ""
+    dashed = "" if brain is None else f" Dashed: the brain of the {TEMPLATE}."
     box = "" if corners is None else " Thin frame: the box of the images."
     return chart(
         plot_mask(view.index, grey, brain, corners),
@@ -153,54 +155,42 @@ def plot_mask(
     """
     inside = np.argwhere(index.values > 0)
     middle = index.origin + inside.mean(axis=0).round() * index.spacing
-    low, high = (index.origin + end * index.spacing for end in (inside.min(axis=0), inside.max(axis=0)))
-    heights = [low[2] + share * (high[2] - low[2]) for share in HEIGHTS]
+    low, high = inside.min(axis=0)[2], inside.max(axis=0)[2]
+    heights = [index.origin[2] + (low + share * (high - low)) * index.spacing[2] for share in HEIGHTS]
     slices = [(plane, middle) for plane in PLANES]
     slices += [(PLANES[2], np.array([*middle[:2], height])) for height in heights]
     with new_figure(7.5, 5.4) as figure:
-        for axes, ((fixed, across, up), position) in zip(figure.subplots(2, 3).flat, slices, strict=True):
+        for axes, (plane, position) in zip(figure.subplots(2, 3).flat, slices, strict=True):
+            fixed, across, up = plane
             axes.set_axis_off()
             axes.set_aspect("equal")
             if grey is not None:
-                shown, ends = slice_of(grey, grey.values, position, fixed, across, up)
-                pixels = np.ma.masked_equal(shown, 0)
-                axes.imshow(pixels, cmap="gray", vmin=0, vmax=255, extent=ends, origin="lower")
-            _outline(axes, index, position, (fixed, across, up), OF_MASK, TINT)
+                grey.draw(axes, plane, position, cmap="gray", vmin=0, vmax=255)
+            _outline(axes, index, plane, position, OF_MASK, TINT)
             if brain is not None:
-                _outline(axes, brain, position, (fixed, across, up), OF_BRAIN)
+                _outline(axes, brain, plane, position, OF_BRAIN)
             if box is not None:
                 (left, right), (bottom, top) = box[:, across], box[:, up]
-                axes.plot(
-                    [left, right, right, left, left],
-                    [bottom, bottom, top, top, bottom],
-                    color="#888888",
-                    linewidth=0.8,
-                )
+                corners = [left, right, right, left, left], [bottom, bottom, top, top, bottom]
+                axes.plot(*corners, color="#888888", linewidth=0.8)
             place = f"{'xyz'[fixed]} = {fmt.fixed(position[fixed], 0)} mm"
             axes.text(0.03, 0.96, place, transform=axes.transAxes, **WRITING)
     return figure
 
 
 def _outline(
-    axes: Axes,
-    grid: Grid,
-    position: FloatArray,
-    plane: tuple[int, int, int],
-    style: Mapping[str, Any],
-    tint: float = 0.0,
+    axes: Axes, grid: Grid, plane: Plane, position: FloatArray, style: Mapping[str, Any], tint: float = 0.0
 ) -> None:
     """Draw the edge of the nonzero voxels, and tint the inside."""
-    fixed, across, up = plane
-    inside, _ = slice_of(grid, grid.values > 0, position, fixed, across, up)
-    if inside.any():
-        # a margin, so that the outline is closed at the edges
-        values = np.pad(inside.astype(float), 1)
-        places = [_centres(grid, axis) for axis in (across, up)]
-        axes.contour(*places, values, [0.5], **style)
-        if tint:
-            axes.contourf(*places, values, [0.5, 1.5], colors=[style["colors"]], alpha=tint)
-
-
-def _centres(grid: Grid, axis: int) -> FloatArray:
-    """Return the centres of the voxels along an axis, with one more at either end."""
-    return grid.origin[axis] + grid.spacing[axis] * np.arange(-1.0, grid.values.shape[axis] + 1)
+    inside = grid.slice(plane, position) > 0
+    if not inside.any():
+        return
+    # a margin, so that the outline is closed at the edges
+    values = np.pad(inside.astype(float), 1)
+    places = [
+        grid.origin[axis] + grid.spacing[axis] * np.arange(-1.0, grid.values.shape[axis] + 1)
+        for axis in plane[1:]
+    ]
+    axes.contour(*places, values, [0.5], **style)
+    if tint:
+        axes.contourf(*places, values, [0.5, 1.5], colors=[style["colors"]], alpha=tint)

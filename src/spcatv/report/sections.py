@@ -119,16 +119,16 @@ def variance_section(inputs: ReportInputs) -> Section:
     columns = {
         name: [fmt.percent(share) for share in shares] for name, shares in known.items() if shares is not None
     }
-    text = "Own: variance that a component removes from the data in its turn."
+    text = "Own: variance removed by this component."
     if joint:
         text = "The scores are uncorrelated, so the explained variances add up."
     if variance.adjusted is not None:
         text += (
-            " Adjusted: what its scores add to those of the components before it. Cumulative: what all "
-            "components up to this one span together."
+            " Adjusted: variance that its scores add to those of earlier components. Cumulative: variance "
+            "that this component and all earlier ones explain together."
         )
     if variance.ceiling is not None:
-        text += " PCA spans as much as any components can, but with maps that are zero nowhere."
+        text += " PCA explains the most that any components can explain, but its maps have no zeros."
     picture = chart(
         plot_variance(variance),
         alt=f"Cumulative explained variance with 1 to {inputs.n_components} components: "
@@ -226,15 +226,15 @@ def samples_section(inputs: ReportInputs) -> Section | None:
     more = f"; the first {MOST_SAMPLES:,} are listed" if len(scores.names) > MOST_SAMPLES else ""
     summary = f"Scores of {fmt.count(len(scores.names), 'sample')}{more}"
     table = Table("Scores of all samples", columns, rows, id="scores-table", text=names, long=True)
-    text = "How strongly every sample shows each component. The pictures are with the components."
+    text = "The score of every sample on each component. The plots are in the panels of the components."
     return Section("Scores", text, parts=(Section(table=table, summary=summary),), id="samples")
 
 
 def computation_section(inputs: ReportInputs, panels: Sequence[ComponentPanel], noun: str) -> Section:
     """Create the section about the exactness of the computation."""
     text = (
-        "These numbers say how exactly the components were computed. They say nothing about whether other "
-        "samples would show them."
+        "These numbers describe the exactness of the computation. They do not show whether other samples "
+        "have the same components."
     )
     parts = [Section(text=note, is_note=True) for note in _notes(inputs, noun)]
     table = Section(table=_summary(inputs, panels))

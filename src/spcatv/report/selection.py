@@ -90,8 +90,9 @@ def _picture(selection: Selection, chosen: str) -> Chart:
         return chart(
             plot_trade(selection.columns, best_index=selection.best_index),
             alt=f"Stability of {n_settings} settings against their held-out error. {chosen}",
-            caption="Every point is a setting, the number at it its sparsity; best is up and left. The star "
-            "marks the chosen setting, and filled points are within one standard error of the lowest error.",
+            caption="Every point is a setting; the number beside it is its sparsity. Settings up and to the "
+            "left are better. The star marks the chosen setting; filled points are within one standard error "
+            "of the lowest error.",
         )
     return chart(
         plot_path(selection.columns, best_index=selection.best_index),

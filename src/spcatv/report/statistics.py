@@ -358,7 +358,7 @@ def _relation(found: Comparison, title: str, name: str, *, removed: bool) -> Rel
         p_method = f"{p_method[:-1]}, and corrected over components by {correction}."
     said.append(found.how)
     if removed:
-        remark = f"{name} was regressed out of the images before the fit: nothing is expected here."
+        remark = f"{name} was regressed out of the images before the fit: no relation is expected."
         said.append(remark)
         sentences = [f"{sentence} {remark}" if sentence else "" for sentence in sentences]
     return Relation(
@@ -410,7 +410,7 @@ def _words(found: Comparison, name: str) -> tuple[str, str, str, str]:
             f"{groups} by {name}" + (f": {sizes}" if len(found.groups) <= 12 else ""),
             f"Share of the variance of the {measure} between the groups of {name}, with the {test} test.",
             f"Mean {measure} were compared between the {groups} of {name} ({test} test).",
-            f"Share of the variance of the {measure} between the groups of {name} ({test} test)",
+            f"Share of the variance of the {measure} between groups by {name} ({test} test)",
         )
     first, second = found.groups
     caption = f"{second} (n = {found.n[1]:,}) minus {first} (n = {found.n[0]:,})"
@@ -433,7 +433,7 @@ def _sentence(found: Comparison, subject: str, k: int) -> str:
         if math.isnan(effect.value[k]):
             return ""
         value, interval = effect.texts(k)
-        text = f"{heading} = {value}".replace(" = ", f"{fmt.SPACE}={fmt.SPACE}")
+        text = value if effect.unit == "scores" else f"{heading}{fmt.SPACE}={fmt.SPACE}{value}"
         if interval != "–":
             text += f" (95 % interval {interval})"
         if effect.p is not None:

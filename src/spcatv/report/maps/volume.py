@@ -26,7 +26,8 @@ MARGIN = 4.0  # mm around the brain
 AXIS_ALIGNED = 1e-3
 MOST_VOXELS = 2e6  # of a mean image that is shown
 # fixed axis, axis to the right, axis up
-PLANES = ((0, 1, 2), (1, 0, 2), (2, 0, 1))
+Plane = tuple[int, int, int]
+PLANES: tuple[Plane, ...] = ((0, 1, 2), (1, 0, 2), (2, 0, 1))
 # what lies at the left and the right edge of their pictures: posterior and anterior, left and right
 ENDS = {"Sagittal": ("P", "A"), "Coronal": ("L", "R"), "Axial": ("L", "R")}
 
@@ -39,6 +40,12 @@ class Grid:
     spacing: FloatArray  # sides of a voxel, positive, shape (3,)
     values: Array  # shape (n_x, n_y, n_z)
 
+    @property
+    def edges(self) -> FloatArray:
+        """Lowest and highest corner, shape (2, 3)."""
+        low = self.origin - self.spacing / 2
+        return np.array([low, low + self.spacing * self.values.shape])
+
     def packed(self, values: str) -> dict[str, Any]:
         """Return the grid for the script of the page; `values` are packed."""
         return {
@@ -47,6 +54,20 @@ class Grid:
             "shape": list(self.values.shape),
             "values": values,
         }
+
+    def slice(self, plane: Plane, position: FloatArray) -> Array:
+        """Return the slice at a position, with the axis up along its rows; zero outside the grid."""
+        fixed, across, up = plane
+        place = int(np.round((position[fixed] - self.origin[fixed]) / self.spacing[fixed]))
+        if not 0 <= place < self.values.shape[fixed]:
+            return np.zeros((self.values.shape[up], self.values.shape[across]))
+        return np.take(self.values, place, axis=fixed).T
+
+    def draw(self, axes: Axes, plane: Plane, position: FloatArray, **style: Any) -> None:
+        """Draw the slice at a position where it is not zero."""
+        (left, bottom), (right, top) = self.edges[:, plane[1:]]
+        picture = np.ma.masked_equal(self.slice(plane, position), 0)
+        axes.imshow(picture, extent=(left, right, bottom, top), origin="lower", **style)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,19 +122,13 @@ class VolumeView(View):
         if not own.any():
             place: dict[str, Any] = {"ha": "center", "va": "top", "transform": panels[1].transAxes}
             panels[1].text(0.5, -0.02, "no loading of this component here", fontsize=8, **place)
-        for axes, (fixed, across, up) in zip(panels, PLANES, strict=True):
-            if self.background is not None:
-                grey, extent = slice_of(self.background, self.background.values, position, fixed, across, up)
-                shown = np.ma.masked_where(grey == 0, 0.15 + 0.0028 * grey)
-                axes.imshow(shown, cmap="gray", vmin=0, vmax=1, extent=extent, origin="lower")
-            found, extent = slice_of(self.index, values, position, fixed, across, up)
-            picture = np.ma.masked_where(found == 0, found)
-            axes.imshow(
-                picture, cmap=DIVERGING, norm=norm, extent=extent, origin="lower", interpolation="none"
-            )
-            frame = self.background or self.index
-            low = frame.origin - frame.spacing / 2
-            high = low + frame.spacing * frame.values.shape
+        low, high = (self.background or self.index).edges
+        for axes, plane in zip(panels, PLANES, strict=True):
+            fixed, across, up = plane
+            if self.background is not None:  # grey values of 0 to 255, in the lighter part of the scale
+                self.background.draw(axes, plane, position, cmap="gray", vmin=-54, vmax=304)
+            loadings = replace(self.index, values=values)
+            loadings.draw(axes, plane, position, cmap=DIVERGING, norm=norm, interpolation="none")
             axes.set_xlim(low[across], high[across])
             axes.set_ylim(low[up], high[up])
             axes.set_title(f"{'xyz'[fixed]} = {position[fixed]:.0f}", fontsize=8, loc="center")
@@ -261,17 +276,3 @@ def whole_grid(image: Any) -> Grid | None:
     grey = np.where(known, 1 + np.round(254 * np.clip((values - low) / (high - low), 0, 1)), 0)
     index = index_grid(np.argwhere(known), affine)
     return replace(index, values=np.concatenate([[0], grey[known]]).astype(np.uint8)[index.values])
-
-
-def slice_of(
-    grid: Grid, values: Array, position: FloatArray, fixed: int, across: int, up: int
-) -> tuple[Array, tuple[float, float, float, float]]:
-    """Return a slice with `up` along its rows, and the coordinates of its edges."""
-    place = int(np.round((position[fixed] - grid.origin[fixed]) / grid.spacing[fixed]))
-    low = grid.origin - grid.spacing / 2
-    high = low + grid.spacing * grid.values.shape
-    extent = (float(low[across]), float(high[across]), float(low[up]), float(high[up]))
-    if not 0 <= place < grid.values.shape[fixed]:
-        return np.zeros((grid.values.shape[up], grid.values.shape[across])), extent
-    picture = np.take(values, place, axis=fixed)
-    return picture.T, extent
