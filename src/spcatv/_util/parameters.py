@@ -42,7 +42,7 @@ PENALISED_PARAMETERS = ("alpha", "l1_ratio", "tv_ratio", "penalty_units")
 
 
 @dataclass(eq=False, repr=False)
-class OnStructure:
+class StructureParameter:
     """Parameter of the estimators of arrays."""
 
     _: KW_ONLY
@@ -50,7 +50,7 @@ class OnStructure:
 
 
 @dataclass(eq=False, repr=False)
-class Weights:
+class WeightParameters:
     """Parameters that set the weights of one model."""
 
     _: KW_ONLY
@@ -62,7 +62,7 @@ class Weights:
 
 
 @dataclass(eq=False, repr=False)
-class ComparedWeights:
+class ComparedWeightParameters:
     """Parameters of a comparison of weights."""
 
     _: KW_ONLY
@@ -81,7 +81,7 @@ class ComparedWeights:
 
 
 @dataclass(eq=False, repr=False)
-class Shared:
+class CommonParameters:
     """Parameters of all estimators."""
 
     n_components: int = 3
@@ -107,12 +107,12 @@ class Shared:
 
 
 @dataclass(eq=False, repr=False)
-class FitParameters(Shared, Weights):
+class FitParameters(CommonParameters, WeightParameters):
     """Parameters of a fit; in a signature, those of the last base come first."""
 
 
 @dataclass(eq=False, repr=False)
-class SearchParameters(Shared, ComparedWeights):
+class SearchParameters(CommonParameters, ComparedWeightParameters):
     """Parameters of a choice of the weights by cross-validation."""
 
 

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from spcatv._util.devices import to_host
 from spcatv._util.naming import component_names
-from spcatv._util.parameters import FitParameters, OnStructure
+from spcatv._util.parameters import FitParameters, StructureParameter
 from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import Array, FloatArray
 from spcatv.data import Centring
@@ -103,7 +103,7 @@ class ComponentsMixin:
 # the fields are the parameters: scikit-learn reads the signature that they make
 @dataclass(eq=False, repr=False)
 class SPCATV(
-    CallbackSupportMixin, ComponentsMixin, TransformerMixin, BaseEstimator, FitParameters, OnStructure
+    CallbackSupportMixin, ComponentsMixin, TransformerMixin, BaseEstimator, FitParameters, StructureParameter
 ):
     """Sparse PCA whose components are a few coherent regions: l1 + l2 + total variation.
 

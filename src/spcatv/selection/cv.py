@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from spcatv._util.parameters import RULES, TARGET_PARAMETERS, OnStructure, SearchParameters
+from spcatv._util.parameters import RULES, TARGET_PARAMETERS, SearchParameters, StructureParameter
 from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray
 from spcatv._util.warn import warn_user
@@ -50,7 +50,7 @@ SHARED = tuple(
 
 
 @dataclass(eq=False, repr=False)
-class SPCATVCV(ComponentsMixin, TransformerMixin, BaseEstimator, SearchParameters, OnStructure):
+class SPCATVCV(ComponentsMixin, TransformerMixin, BaseEstimator, SearchParameters, StructureParameter):
     """SPCATV with its sparsity and smoothness, or its penalties, chosen by cross-validation.
 
     Every setting of the grid is fitted to the training samples of every fold, and judged by how well it
