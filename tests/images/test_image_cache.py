@@ -14,7 +14,7 @@ import nibabel as nib
 from spcatv import SPCATV, ImageSPCATV, ImageSPCATVCV
 from spcatv._util import threads
 from spcatv.data import Data
-from spcatv.images import ImageError, loader, make_reading, preprocessing, read_cohort
+from spcatv.images import ImageError, Reading, loader, preprocessing, read_cohort
 from spcatv.images import cache as image_cache
 from spcatv.images.loader import Storage
 from spcatv.images.spaces import volume
@@ -154,8 +154,8 @@ def test_another_mask_smoothing_or_precision_is_read_anew(cohort, mask, tmp_path
     for number, asked in enumerate(
         (
             {"mask": other},
-            {"mask": mask, "reading": make_reading(smoothing_fwhm=4)},
-            {"mask": mask, "reading": make_reading(smoothing_fwhm=5)},
+            {"mask": mask, "reading": Reading(smoothing_fwhm=4)},
+            {"mask": mask, "reading": Reading(smoothing_fwhm=5)},
             {"mask": mask, "dtype": "float64"},
         ),
         start=2,
@@ -178,13 +178,13 @@ def test_masks_of_other_grids_have_other_rows(tmp_path):
     for shape in ((4, 5, 6), (4, 6, 5)):
         mask = np.zeros(shape, np.uint8)
         mask.flat[40:80] = 1
-        asked = {"mask": nib.Nifti1Image(mask, AFFINE), "reading": make_reading(resample=True)}
+        asked = {"mask": nib.Nifti1Image(mask, AFFINE), "reading": Reading(resample=True)}
         found = read_cohort(files, cache=tmp_path / "cache", **asked)
         assert np.array_equal(found.X, read_cohort(files, **asked).X)
 
 
 def test_another_nilearn_reads_again(cohort, mask, tmp_path, unzipped, monkeypatch):
-    asked = {"mask": mask, "reading": make_reading(smoothing_fwhm=4), "cache": tmp_path / "cache"}
+    asked = {"mask": mask, "reading": Reading(smoothing_fwhm=4), "cache": tmp_path / "cache"}
     read_cohort(cohort, **asked)
     own = metadata.version
     monkeypatch.setattr(image_cache, "version", lambda name: "99" if name == "nilearn" else own(name))
@@ -260,7 +260,7 @@ def test_runs_are_cleaned_on_disk_as_in_memory(tmp_path, monkeypatch):
         paths.append(tmp_path / f"run-{number}_bold.nii.gz")
         nib.save(image, paths[-1])
     tables = [rng.standard_normal((30 + number, 2)) for number in range(3)]
-    wanted = make_reading(standardize_runs=True, detrend=True, high_pass=0.02)
+    wanted = Reading(standardize_runs=True, detrend=True, high_pass=0.02)
     asked = {"mask": np.ones(SHAPE, np.uint8), "confounds": tables, "reading": wanted}
     expected = read_cohort(paths, **asked)
     monkeypatch.setattr(Storage, "in_memory", lambda self, shape, dtype: False)

@@ -11,7 +11,7 @@ import nibabel as nib
 from nibabel.cifti2 import BrainModelAxis, Cifti2Image, ScalarAxis, SeriesAxis
 
 from spcatv import SPCATV
-from spcatv.images import ImageError, ImageSPCATV, make_reading, read_cohort
+from spcatv.images import ImageError, ImageSPCATV, Reading, read_cohort
 from spcatv.images.spaces import cifti
 from spcatv.structure import concat, grid, icosphere, mesh
 
@@ -129,7 +129,7 @@ def test_series_and_images_give_the_same_rows(grayordinates, monkeypatch):
         cohort = read_cohort(
             imgs,
             surface=grayordinates.surfaces,
-            reading=make_reading(standardize_runs=False),
+            reading=Reading(standardize_runs=False),
         )
         assert np.array_equal(cohort.X, expected)
 
@@ -147,7 +147,7 @@ def test_mask_and_bad_grayordinates(grayordinates):
     constant = Cifti2Image(values, (SeriesAxis(0, 1, N_IMAGES), grayordinates.axis))
     with pytest.warns(UserWarning, match="grayordinates were dropped"):
         dropped = read_cohort(
-            constant, surface=grayordinates.surfaces, reading=make_reading(standardize_runs=False)
+            constant, surface=grayordinates.surfaces, reading=Reading(standardize_runs=False)
         )
     assert np.array_equal(dropped.X, by_array.X)
     assert dropped.space.structure() == by_array.space.structure()

@@ -13,8 +13,8 @@ from spcatv.images import (
     BadFeatureWarning,
     ImageError,
     ImageSPCATV,
+    Reading,
     RowOrderWarning,
-    make_reading,
     read_cohort,
 )
 from spcatv.images.confounds import fit_confounds, read_confounds
@@ -37,7 +37,7 @@ def images(X):
 
 
 def cohort(X, confounds, **more):
-    reading = make_reading(standardize_runs=False)
+    reading = Reading(standardize_runs=False)
     return read_cohort(
         images(X), mask=np.ones(SHAPE, bool), confounds=confounds, dtype="float64", reading=reading, **more
     )

@@ -8,7 +8,7 @@ import nibabel as nib
 from nilearn.image import resample_to_img, smooth_img
 from nilearn.maskers import MultiNiftiMasker, NiftiLabelsMasker, NiftiMasker
 
-from spcatv.images import BadFeatureWarning, ImageError, ImageSPCATV, make_reading, read_cohort
+from spcatv.images import BadFeatureWarning, ImageError, ImageSPCATV, Reading, read_cohort
 
 COARSE, FINE = np.diag([4.0, 4.0, 4.0, 1.0]), np.diag([2.0, 2.0, 2.0, 1.0])
 
@@ -39,7 +39,7 @@ def coarse_mask():
 
 def test_smoothing_is_that_of_nilearn(fine):
     inside = np.ones((17, 17, 17), bool)
-    cohort = read_cohort(fine, mask=inside, reading=make_reading(smoothing_fwhm=5))
+    cohort = read_cohort(fine, mask=inside, reading=Reading(smoothing_fwhm=5))
     expected = [np.asanyarray(smooth_img(image, 5).dataobj).ravel() for image in fine]
     assert np.allclose(cohort.X, expected, atol=1e-6)
     assert cohort.reading_report == "smoothed with a kernel of 5 mm (FWHM)"
@@ -50,7 +50,7 @@ def test_smoothing_fills_no_missing_value(fine):
     values[8, 8, 8] = np.nan
     images = [nib.Nifti1Image(values, FINE), *fine[1:]]
     with pytest.warns(BadFeatureWarning, match="1 are NaN or infinite in some image"):
-        cohort = read_cohort(images, mask=np.ones((17, 17, 17), bool), reading=make_reading(smoothing_fwhm=5))
+        cohort = read_cohort(images, mask=np.ones((17, 17, 17), bool), reading=Reading(smoothing_fwhm=5))
     assert cohort.X.shape[1] == 17**3 - 1
     assert np.isfinite(cohort.X).all()
 
@@ -67,7 +67,7 @@ def test_resampled_images_keep_their_background():
 
 
 def test_the_mask_is_computed_from_images_as_they_are(fine):
-    plain, smooth = (read_cohort(fine, reading=make_reading(smoothing_fwhm=fwhm)) for fwhm in (None, 8))
+    plain, smooth = (read_cohort(fine, reading=Reading(smoothing_fwhm=fwhm)) for fwhm in (None, 8))
     assert np.array_equal(plain.space.mask, smooth.space.mask)
 
 
@@ -98,7 +98,7 @@ def test_voxels_outside_an_image_are_no_zeros(fine, coarse_mask):
     """An image that covers the mask in part makes the rest missing, which the one rule then sees."""
     part = nib.Nifti1Image(np.asanyarray(fine[0].dataobj)[:10], FINE)
     with pytest.warns(BadFeatureWarning, match=r"NaN or infinite in some image \(first in image 7\)"):
-        cohort = read_cohort([*fine, part], mask=coarse_mask, reading=make_reading(resample=True))
+        cohort = read_cohort([*fine, part], mask=coarse_mask, reading=Reading(resample=True))
     assert cohort.space.n_features == 3 * 25  # of 5 x 5 x 5 voxels at 8, 12, 16, 20 and 24 mm, up to 18 mm
 
 
@@ -165,7 +165,7 @@ def test_one_place_decides(fine, coarse_mask):
             ImageSPCATV(1, mask=masker, **{name: value}).fit(fine)
     with pytest.raises(ImageError, match="target_affine was given beside a NiftiMasker"):
         ImageSPCATV(1, mask=masker, target_affine=4).fit(fine)
-    cohort = read_cohort(fine, mask=coarse_mask, reading=make_reading(resample=True, smoothing_fwhm=4))
+    cohort = read_cohort(fine, mask=coarse_mask, reading=Reading(resample=True, smoothing_fwhm=4))
     assert ImageSPCATV(1, smoothing_fwhm=4).fit(cohort).preparation_.reading.smoothing_fwhm == 4
     with pytest.raises(ValueError, match="smoothing_fwhm=6 does not match the Cohort"):
         ImageSPCATV(1, smoothing_fwhm=6).fit(cohort)
@@ -200,6 +200,6 @@ def test_other_kinds_are_refused(tmp_path):
     with pytest.raises(ImageError, match="a NiftiMasker is for volume images, these are cifti images"):
         read_cohort(image, mask=NiftiMasker())
     with pytest.raises(ImageError, match="smoothing_fwhm: images of this kind cannot be smoothed"):
-        read_cohort(image, reading=make_reading(smoothing_fwhm=4))
+        read_cohort(image, reading=Reading(smoothing_fwhm=4))
     with pytest.raises(ImageError, match="resample: cifti images cannot be resampled"):
-        read_cohort(image, reading=make_reading(resample=True))
+        read_cohort(image, reading=Reading(resample=True))

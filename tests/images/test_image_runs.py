@@ -16,8 +16,8 @@ from spcatv.images import (
     BadFeatureWarning,
     ImageError,
     ImageSPCATV,
+    Reading,
     RunWarning,
-    make_reading,
     read_cohort,
 )
 from spcatv.images.confounds import table_beside
@@ -27,7 +27,7 @@ SHAPE = (5, 4, 3)
 MASK = np.ones(SHAPE, bool)
 N_VOLUMES = 40
 T_R = 2.0
-QUIET = make_reading(standardize_runs=True)
+QUIET = Reading(standardize_runs=True)
 
 
 def run_values(seed, n_volumes=N_VOLUMES):
@@ -48,9 +48,7 @@ def as_image(X, t_r=T_R, unit="sec"):
 
 
 def read(images, confounds=None, mask=MASK, **wanted):
-    return read_cohort(
-        images, mask=mask, confounds=confounds, dtype="float64", reading=make_reading(**wanted)
-    )
+    return read_cohort(images, mask=mask, confounds=confounds, dtype="float64", reading=Reading(**wanted))
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ pytest.importorskip("nilearn")
 import nibabel as nib
 
 from spcatv import SPCATV
-from spcatv.images import BadFeatureWarning, ImageSPCATV, make_reading, read_cohort
+from spcatv.images import BadFeatureWarning, ImageSPCATV, Reading, read_cohort
 from spcatv.progress import ComponentStarted, FileRead, listening
 from spcatv.structure import grid
 
@@ -50,7 +50,7 @@ def test_forms_of_input_give_the_same_rows(volumes):
         [nib.Nifti1Image(stack[..., :5], four.affine), nib.Nifti1Image(stack[..., 5:], four.affine)],
     ]
     for form in forms:
-        cohort = read_cohort(form, mask=volumes.mask, reading=make_reading(standardize_runs=False))
+        cohort = read_cohort(form, mask=volumes.mask, reading=Reading(standardize_runs=False))
         assert np.array_equal(cohort.X, volumes.X), form
         assert len(set(cohort.names)) == len(volumes.X)
 

@@ -91,9 +91,8 @@ class ImageSamples(SampleSet):
 def read_images(options: Options, samples: Sequence[SampleFiles]) -> ImageSamples:
     """Read the images: one file per sample, or the files of its two hemispheres."""
     # imported here: images need an extra
-    from spcatv.images import make_reading, read_cohort
+    from spcatv.images import Reading, read_cohort
     from spcatv.images._persistence import READING
-    from spcatv.images.confounds import check_strategies
 
     own: dict[str, Any] = {
         "mask": None if options.mask is None else str(options.mask),
@@ -106,8 +105,7 @@ def read_images(options: Options, samples: Sequence[SampleFiles]) -> ImageSample
     asked = {name: getattr(options, name) for name in READING}
     asked["standardize_runs"] = "auto" if options.standardize_runs is None else options.standardize_runs
     with input_errors(ValueError, TypeError):
-        reading = make_reading(**asked)
-        check_strategies(reading.run_confounds)
+        reading = Reading(**asked)
     confounds = _confounds(options.confounds, options.confounds_columns, options.path_column)
     n_components = options.n_components if isinstance(options.n_components, int) else options.max_components
     with _named_errors(options.confounds):

@@ -17,7 +17,7 @@ from spcatv.images.dataset import Cohort, InputFile, Preparation, read_cohort
 from spcatv.images.estimator import ImageSPCATV
 from spcatv.images.files import ImageError
 from spcatv.images.masking import MaskWarning
-from spcatv.images.preprocessing import Reading, RunWarning, make_reading
+from spcatv.images.preprocessing import Reading, RunWarning
 from spcatv.images.quality import BadFeatureWarning, DropReport
 from spcatv.images.spaces.base import Space
 
@@ -38,6 +38,5 @@ __all__ = [
     "RunWarning",
     "Space",
     "bids_images",
-    "make_reading",
     "read_cohort",
 ]

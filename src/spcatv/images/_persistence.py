@@ -18,7 +18,7 @@ from spcatv.estimator._persistence import estimator_state, restore_estimator
 from spcatv.images.confounds import ConfoundFit
 from spcatv.images.dataset import InputFile, Preparation, checked_dtype
 from spcatv.images.files import is_path
-from spcatv.images.preprocessing import Reading, ReadingParameters, make_reading
+from spcatv.images.preprocessing import Reading, ReadingParameters
 from spcatv.images.quality import DropReport
 from spcatv.images.spaces import space_named
 from spcatv.model import (
@@ -191,7 +191,7 @@ def _read_preparation(state: dict[str, Any], arrays: Mapping[str, Array]) -> Pre
         confounds=checked(confounds, ConfoundFit | None, "the confounds"),
         scale=arrays["scale"] if state["standardized"] else None,
         dtype=checked_dtype(state["dtype"]),
-        reading=make_reading(**vars(checked(reading, Reading, "the settings of reading"))),
+        reading=checked(reading, Reading, "the settings of reading"),
         t_r=checked(state["t_r"], float | None, "t_r of the images"),
     )
 

@@ -29,7 +29,6 @@ from spcatv.images.spaces.base import Run
 Levels = Mapping[str, tuple[str, ...]]
 # strategies of nilearn.interfaces.fmriprep.load_confounds
 STRATEGIES = ("motion", "wm_csf", "global_signal", "high_pass", "compcor", "ica_aroma")
-REFUSED = {"scrub": "it would drop volumes", "tedana": "give the tables themselves, confounds=[...]"}
 # ends of the names of fMRIPrep's tables, since version 20.2 and before
 TABLE_NAMES = ("_desc-confounds_timeseries.tsv", "_desc-confounds_regressors.tsv")
 # end of the names of images without ICA-AROMA components
@@ -287,13 +286,6 @@ def is_per_run(confounds: Any) -> bool:
         is_path(item) or hasattr(item, "columns") or (item is not None and np.ndim(item) == 2)
         for item in confounds
     )
-
-
-def check_strategies(words: Sequence[str]) -> None:
-    """Refuse strategies of nilearn that cannot be used here."""
-    for word in words:
-        if word in REFUSED:
-            raise ValueError(f"run_confounds: the strategy {word!r} cannot be used: {REFUSED[word]}")
 
 
 def table_beside(run: Run) -> Path | None:

@@ -18,7 +18,6 @@ from spcatv.estimator._validation import check_choice
 from spcatv.images.confounds import (
     ConfoundFit,
     ConfoundTable,
-    check_strategies,
     fit_confounds,
     is_per_run,
     read_confounds,
@@ -287,7 +286,7 @@ def read_cohort(
     exclude : str or sequence of str, default=()
         Images to leave out: files, with or without their folder and ending, or participants ("sub-07").
     reading : Reading, default=Reading()
-        Smoothing, resampling, and the cleaning of runs (`spcatv.images.make_reading`).
+        Smoothing, resampling, and the cleaning of runs (`spcatv.images.Reading`).
     target_affine : number or array of shape (3, 3) or (4, 4), default=None
         Resample images and mask to voxels of this size in mm, or with this affine.
     cache : path, default=None
@@ -314,8 +313,8 @@ def read_cohort(
     Examples
     --------
     >>> from spcatv import ImageSPCATV
-    >>> from spcatv.images import make_reading, read_cohort
-    >>> reading = make_reading(smoothing_fwhm=4.0)
+    >>> from spcatv.images import Reading, read_cohort
+    >>> reading = Reading(smoothing_fwhm=4.0)
     >>> cohort = read_cohort("derivatives/sub-*_gm.nii.gz", mask="gm_mask.nii.gz", reading=reading)
     >>> cohort.X.shape, cohort.X.dtype.name
     ((12, 60), 'float32')
@@ -323,7 +322,6 @@ def read_cohort(
     """
     check_choice("bad_features", bad_features, RULES)
     precision = checked_dtype(dtype)
-    check_strategies(reading.run_confounds)
     storage = Storage.asked(cache, memory_limit, n_components, n_jobs)
     items = without(listed(imgs), exclude, surface)
     own_mesh = getattr(getattr(mask, "mask_img", None), "mesh", None)  # of a SurfaceMasker

@@ -20,10 +20,9 @@ from spcatv.estimator import SPCATV
 from spcatv.estimator._validation import check_choice, check_parameters, check_switch
 from spcatv.estimator.spcatv import ComponentsMixin
 from spcatv.images._persistence import KIND, OWN, READING, restore_fitted, save_fitted
-from spcatv.images.confounds import check_strategies
 from spcatv.images.dataset import Cohort, checked_dtype, read_cohort
 from spcatv.images.loader import Storage
-from spcatv.images.preprocessing import Reading, ReadingParameters, make_reading
+from spcatv.images.preprocessing import Reading, ReadingParameters
 from spcatv.images.quality import RULES, fit_distances, warn_of_far
 from spcatv.images.spaces.base import Samples, default_names
 from spcatv.model import SavedModel, read_model
@@ -455,9 +454,7 @@ def check_image_parameters(model: Any) -> None:
 
 def _reading_of(model: Any) -> Reading:
     """Return the reading that the parameters of an estimator ask for."""
-    reading = make_reading(**{name: getattr(model, name) for name in READING})
-    check_strategies(reading.run_confounds)
-    return reading
+    return Reading(**{name: getattr(model, name) for name in READING})
 
 
 def cohort_for(model: Any, imgs: Any, confounds: Any = None, exclude: str | Sequence[str] = ()) -> Cohort:

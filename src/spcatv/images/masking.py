@@ -16,7 +16,7 @@ from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
 from spcatv._util.warn import warn_user
 from spcatv.images.cache import PREFIX, digest, file_states, keep_array, kept_array, software
 from spcatv.images.files import ImageError, each_image, reading
-from spcatv.images.preprocessing import Reading, make_reading
+from spcatv.images.preprocessing import Reading
 from spcatv.progress import StageAdvanced, StageStarted, current_listener
 
 if TYPE_CHECKING:
@@ -228,14 +228,14 @@ def masker_reading(masker: Any, kind: str, given: Reading, target_affine: Any = 
     if beside:
         raise ImageError(f"{beside[0]} was given beside a {name}, which sets it; give it to the masker alone")
     try:
-        own = make_reading(
+        return replace(
+            given,
             **{each: getattr(masker, each) for each in CLEANING},
             standardize_runs=masker.standardize,
-            run_confounds=given.run_confounds or None,
+            resample=of_volumes,
         )
     except (TypeError, ValueError) as error:
         raise ImageError(f"{name}: {str(error).replace('standardize_runs', 'standardize')}") from error
-    return replace(own, resample=of_volumes)
 
 
 def masker_mask(masker: Any, volumes: Sequence[Volume], cache: Path | None = None) -> Any:

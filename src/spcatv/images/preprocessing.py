@@ -23,6 +23,8 @@ from spcatv.images.files import ImageError
 if TYPE_CHECKING:
     from spcatv.images.spaces.base import Run
 
+# strategies of nilearn.interfaces.fmriprep.load_confounds that cannot be used, and why
+REFUSED = {"scrub": "it would drop volumes", "tedana": "give the tables themselves, confounds=[...]"}
 # scales of the features of a run: none, their standard deviation, or percent of their mean
 SCALINGS = ("none", "zscore_sample", "psc")
 AUTO = "auto"
@@ -70,35 +72,82 @@ class ReadingParameters:
     cache: str | os.PathLike[str] | None = None
 
 
+def _positive(name: str, value: Any) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, (bool, str)) or not np.isscalar(value):
+        raise TypeError(f"{name} must be a number or None, got {value!r}")
+    number = float(value)  # type: ignore[arg-type]
+    if not math.isfinite(number) or number <= 0:
+        raise ValueError(f"{name} must be above 0, or None, got {value!r}")
+    return number
+
+
+def _words(value: Any) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    words: Sequence[Any] = [value] if isinstance(value, str) else list(value)
+    if not all(isinstance(word, str) and word.strip() for word in words):
+        raise TypeError(f"run_confounds must be names of columns or of strategies, got {value!r}")
+    for word in words:
+        if word in REFUSED:
+            raise ValueError(f"run_confounds: the strategy {word!r} cannot be used: {REFUSED[word]}")
+    return tuple(words)
+
+
 @dataclass(frozen=True)
 class Reading:
-    """Preprocessing of the images of a fit, and of new images.
+    """Preprocessing of the images of a fit, and of new images; a wrong value is refused.
 
     Cleaning treats every run by itself, in the order of `nilearn.signal.clean`: trends, filters, confounds,
-    scale.
+    scale. The values may be those of the parameters of `ImageSPCATV`: True or False for `standardize_runs`,
+    one word or several for `run_confounds`.
 
     Examples
     --------
-    >>> from spcatv.images import make_reading
-    >>> reading = make_reading(smoothing_fwhm=6, high_pass=0.01, t_r=2.0)
+    >>> from spcatv.images import Reading
+    >>> reading = Reading(smoothing_fwhm=6, high_pass=0.01, t_r=2.0)
     >>> reading.filters, reading.centres_runs
     (True, True)
     >>> settled = reading.settled(any_series=True)
     >>> settled.standardize_runs, settled.cleans
     ('zscore_sample', True)
-    >>> make_reading(smoothing_fwhm=6).described()
+    >>> Reading(smoothing_fwhm=6, standardize_runs=False).described()
     'smoothed with a kernel of 6 mm (FWHM)'
     """
 
     smoothing_fwhm: float | None = None  # width of a Gaussian kernel at half its maximum, in mm
     resample: bool = False  # whether images on other grids are resampled; otherwise they are refused
     # one of SCALINGS, or "auto": "zscore_sample" if any image is a time series, otherwise "none"
-    standardize_runs: str = AUTO
+    standardize_runs: Any = AUTO
     detrend: bool = False  # whether the linear trend of every feature is removed
     high_pass: float | None = None  # cutoff of the high-pass filter, in Hz
     low_pass: float | None = None  # cutoff of the low-pass filter, in Hz
     t_r: float | None = None  # seconds between volumes; None takes the time that each file states
     run_confounds: tuple[str, ...] = ()  # columns, patterns or strategies (`spcatv.images.confounds`)
+
+    def __post_init__(self) -> None:
+        """Refuse wrong values, and bring the others to one form."""
+        given = self.standardize_runs
+        is_switch = given is None or isinstance(given, (bool, np.bool_))
+        scaling = _SWITCHES[given] if is_switch else given
+        if not isinstance(scaling, str) or scaling not in (*SCALINGS, AUTO):
+            raise ValueError(
+                f"standardize_runs must be True, False, 'auto', 'zscore_sample' or 'psc', got {given!r}"
+            )
+        for name in ("resample", "detrend"):
+            check_switch(name, getattr(self, name))
+            object.__setattr__(self, name, bool(getattr(self, name)))
+        for name in ("smoothing_fwhm", "high_pass", "low_pass", "t_r"):
+            object.__setattr__(self, name, _positive(name, getattr(self, name)))
+        object.__setattr__(self, "standardize_runs", scaling)
+        object.__setattr__(self, "run_confounds", _words(self.run_confounds))
+        high, low = self.high_pass, self.low_pass
+        if high is not None and low is not None and high >= low:
+            raise ValueError(
+                f"high_pass ({high:g} Hz) must be below low_pass ({low:g} Hz): frequencies between the two "
+                "are kept"
+            )
 
     @property
     def filters(self) -> bool:
@@ -145,81 +194,6 @@ class Reading:
 
 
 NOTHING = Reading(standardize_runs="none")
-
-
-def make_reading(
-    *,
-    smoothing_fwhm: Any = None,
-    resample: Any = False,
-    standardize_runs: Any = AUTO,
-    detrend: Any = False,
-    high_pass: Any = None,
-    low_pass: Any = None,
-    t_r: Any = None,
-    run_confounds: Any = None,
-) -> Reading:
-    """Return the reading that parameters of an estimator ask for, or refuse them.
-
-    `standardize_runs` may be True or False as well, and `run_confounds` one word or several.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Names the parameter.
-
-    Examples
-    --------
-    >>> from spcatv.images import make_reading
-    >>> reading = make_reading(smoothing_fwhm=6, standardize_runs=False)
-    >>> reading.smoothing_fwhm, reading.standardize_runs
-    (6.0, 'none')
-    """
-    is_switch = standardize_runs is None or isinstance(standardize_runs, (bool, np.bool_))
-    scaling = _SWITCHES[standardize_runs] if is_switch else standardize_runs
-    if not isinstance(scaling, str) or scaling not in (*SCALINGS, AUTO):
-        raise ValueError(
-            "standardize_runs must be True, False, 'auto', 'zscore_sample' or 'psc', got "
-            f"{standardize_runs!r}"
-        )
-    check_switch("resample", resample)
-    check_switch("detrend", detrend)
-    reading = Reading(
-        smoothing_fwhm=_positive("smoothing_fwhm", smoothing_fwhm),
-        resample=bool(resample),
-        standardize_runs=scaling,
-        detrend=bool(detrend),
-        high_pass=_positive("high_pass", high_pass),
-        low_pass=_positive("low_pass", low_pass),
-        t_r=_positive("t_r", t_r),
-        run_confounds=_words(run_confounds),
-    )
-    high, low = reading.high_pass, reading.low_pass
-    if high is not None and low is not None and high >= low:
-        raise ValueError(
-            f"high_pass ({high:g} Hz) must be below low_pass ({low:g} Hz): frequencies between the two are "
-            "kept"
-        )
-    return reading
-
-
-def _positive(name: str, value: Any) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, (bool, str)) or not np.isscalar(value):
-        raise TypeError(f"{name} must be a number or None, got {value!r}")
-    number = float(value)  # type: ignore[arg-type]
-    if not math.isfinite(number) or number <= 0:
-        raise ValueError(f"{name} must be above 0, or None, got {value!r}")
-    return number
-
-
-def _words(value: Any) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    words: Sequence[Any] = [value] if isinstance(value, str) else list(value)
-    if not all(isinstance(word, str) and word.strip() for word in words):
-        raise TypeError(f"run_confounds must be names of columns or of strategies, got {value!r}")
-    return tuple(words)
 
 
 def check_runs(runs: Sequence[Run], reading: Reading, confounds: Sequence[FloatArray | None]) -> None:
