@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from spcatv import SPCATV
-from spcatv.data import ColumnStatistics, Data, row_blocks
+from spcatv.data import BlockedData, row_blocks
 from spcatv.solvers import Solution
 from spcatv.solvers.api import Monitor
 from spcatv.structure import Structure
@@ -91,16 +91,15 @@ def test_the_solver():
 # data: begin
 
 
-class Parts(Data):
+class Parts(BlockedData):
     """Samples in several arrays, such as one per site, which are never put together."""
 
     def __init__(self, parts, samples=None):
         self.parts = parts
         self.ends = np.cumsum([len(part) for part in parts])
         self.samples = np.arange(self.ends[-1]) if samples is None else samples
-
-    shape = property(lambda self: (len(self.samples), self.parts[0].shape[1]))
-    dtype = property(lambda self: self.parts[0].dtype)
+        self.shape = len(self.samples), parts[0].shape[1]
+        self.dtype = parts[0].dtype
 
     def take(self, samples):
         return Parts(self.parts, self.samples[samples])
@@ -111,36 +110,6 @@ class Parts(Data):
             rows = self.samples[first:last] - self.ends[homes]  # counted from the end of their part
             pairs = zip(homes, rows, strict=True)
             yield slice(first, last), np.array([self.parts[home][row] for home, row in pairs], dtype=float)
-
-    def dot(self, v):
-        return np.concatenate([X @ v for _, X in self.blocks()])
-
-    def transpose_dot(self, u):
-        return sum(X.T @ u[where] for where, X in self.blocks())
-
-    def there_and_back(self, v, shift):
-        scores = self.dot(v) - shift
-        return scores, self.transpose_dot(scores)
-
-    def dot_many(self, vectors):
-        return np.concatenate([X @ vectors.T for _, X in self.blocks()])
-
-    def there_and_back_many(self, vectors, mean, shift):
-        scores = np.concatenate([(X - mean) @ vectors.T for _, X in self.blocks()]) - shift
-        return scores, sum(scores[where].T @ (X - mean) for where, X in self.blocks())
-
-    def column_statistics(self, center):
-        mean = sum(X.sum(axis=0) for _, X in self.blocks()) / self.shape[0]
-        mean = mean if center else np.zeros_like(mean)
-        squares = sum(np.square(X - mean).sum(axis=0) for _, X in self.blocks())
-        if not np.isfinite(squares).all():
-            raise ValueError("X holds values that are NaN or infinite")
-        return ColumnStatistics(mean, squares)
-
-    def gram(self, mean, factor=None):
-        scale = 1.0 if factor is None else factor
-        centred = np.concatenate([(X - mean) * scale for _, X in self.blocks()])
-        return centred @ centred.T
 
 
 def test_the_parts():

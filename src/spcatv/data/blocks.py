@@ -33,6 +33,8 @@ Work = Callable[..., Found]
 
 # Samples whose means stand for those of all while the latter are not known.
 FIRST_SAMPLES = 8
+# Entries of X that are visited together, and that enter a Gram matrix together, where a subclass has no rule.
+PART_ENTRIES, PANEL_ENTRIES = 1 << 22, 1 << 26
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,14 +147,15 @@ def merged(parts: Sequence[Any]) -> Any:
 class BlockedData(Data):
     """Samples that are read in blocks.
 
+    A subclass sets the attributes `shape` and `dtype`, and defines `blocks` and `take`. It may also define
+    how blocks (`_pass`) and panels of features (`_panels`) are visited.
+
     Attributes
     ----------
     shape : tuple of int
         Number of samples N and of features P.
     dtype : dtype
         float32 or float64.
-    samples : ndarray of shape (N,), int
-        Which stored rows are the samples, in order.
 
     Examples
     --------
@@ -166,23 +169,32 @@ class BlockedData(Data):
 
     shape: tuple[int, int] = (0, 0)
     dtype: np.dtype[Any] = np.dtype(np.float64)
-    samples: IntArray
 
-    @abstractmethod
     def _pass(self, work: Work, own: tuple[Array, ...] = (), shared: tuple[Any, ...] = ()) -> Found:
         """Return ``work(part, *own rows of its samples, *shared)`` for all parts of the samples.
 
         Returns the rows of all samples, in order, or None; and the sum over parts, in an order that depends
         on where the blocks begin and on nothing else.
         """
+        blocks = self.blocks(PART_ENTRIES)
+        found = (
+            (samples, work(ArrayData(block), *(array[samples] for array in own), *shared))
+            for samples, block in blocks
+        )
+        return gathered(self.shape[0], found)
 
     @abstractmethod
     def blocks(self, entries: int = BLOCK_ENTRIES) -> Iterator[tuple[slice, FloatArray]]:
         """Return all samples in order, in blocks of about `entries` entries."""
 
-    @abstractmethod
     def _panels(self) -> Iterator[tuple[slice, ArrayData]]:
         """Return all samples, some features at a time: which features, and X there."""
+        n_samples, n_features = self.shape
+        for left, right in row_blocks((n_features, n_samples), PANEL_ENTRIES):
+            panel = np.empty((n_samples, right - left))
+            for samples, block in self.blocks(PART_ENTRIES):
+                panel[samples] = block[:, left:right]
+            yield slice(left, right), ArrayData(panel)
 
     @abstractmethod
     def take(self, samples: IntArray) -> Self:

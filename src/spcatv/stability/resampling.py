@@ -170,14 +170,14 @@ def bootstrap_components(
     Bootstrap
         How often features and regions are found again.
 
-    Notes
-    -----
-    Resamples are fitted to a relative gap of 1e-4, or to the estimator's `tol` if that is larger.
-
     Warns
     -----
     FailedFitWarning
         If resamples fail: they are named and left out. If all of them fail it is an error.
+
+    Notes
+    -----
+    Resamples are fitted to a relative gap of 1e-4, or to the estimator's `tol` if that is larger.
 
     Examples
     --------

@@ -59,6 +59,15 @@ class Structure:
     array([0, 1, 2, 3])
     >>> chain == grid((4,)), chain.digest == grid((2, 2)).digest
     (True, False)
+    >>> chain.forward([0, 0, 2, 1]), chain.value([0, 0, 2, 1])
+    (array([ 0.,  2., -1.]), 3.0)
+    >>> chain.adjoint([1, 0, 0]), chain.project([0.5, -3, 1])
+    (array([-1.,  1.,  0.,  0.]), array([ 0.5, -1. ,  1. ]))
+    >>> square = grid((2, 2))  # the two differences of the first pixel form a group
+    >>> square.group_norms(square.forward([0, 3, 4, 4]))
+    array([5., 1., 0.])
+    >>> round(grid(2).norm_squared(), 6)  # the operator [-1, 1]
+    2.0
     """
 
     def __getstate__(self) -> dict[str, Any]:
@@ -126,111 +135,28 @@ class Structure:
         return int(self._operator[0].shape[0])
 
     def forward(self, v: npt.ArrayLike) -> FloatArray:
-        """Return ``A v``, shape (n_rows,).
-
-        Parameters
-        ----------
-        v : array-like of shape (n_features,)
-            Loading vector.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Differences between neighbours, for most structures.
-
-        Examples
-        --------
-        >>> from spcatv.structure import grid
-        >>> grid(4).forward([0, 0, 2, 1])
-        array([ 0.,  2., -1.])
-        """
+        """Return ``A v`` for v of shape (n_features,): mostly differences of neighbours, shape (n_rows,)."""
         return np.asarray(self._operator[0] @ np.asarray(v))
 
     def adjoint(self, alpha: npt.ArrayLike) -> FloatArray:
-        """Return ``A' alpha``, shape (n_features,).
-
-        Parameters
-        ----------
-        alpha : array-like of shape (n_rows,)
-            Dual variable.
-
-        Returns
-        -------
-        ndarray of shape (n_features,)
-            How the dual variable pulls on every feature.
-
-        Examples
-        --------
-        >>> from spcatv.structure import grid
-        >>> grid(4).adjoint([1, 0, 0])
-        array([-1.,  1.,  0.,  0.])
-        """
+        """Return ``A' alpha`` for a dual variable of shape (n_rows,): its pull on v, shape (n_features,)."""
         return np.asarray(self._transpose @ np.asarray(alpha))
 
     def group_norms(self, rows: npt.ArrayLike) -> FloatArray:
-        """``||rows_g||_2`` for every group, shape (n_groups,).
-
-        Parameters
-        ----------
-        rows : array-like of shape (n_rows,)
-            Such as ``forward(v)`` or a dual variable.
-
-        Returns
-        -------
-        ndarray of shape (n_groups,)
-            One norm per group.
-
-        Examples
-        --------
-        >>> from spcatv.structure import grid
-        >>> square = grid((2, 2))  # the two differences of the first pixel form a group
-        >>> square.group_norms(square.forward([0, 3, 4, 4]))
-        array([5., 1., 0.])
-        """
+        """``||rows_g||_2`` of every group, shape (n_groups,), for rows such as ``forward(v)``."""
         rows = np.asarray(rows)
         if self.n_groups == 0:
             return np.zeros(0, dtype=rows.dtype)
         return np.sqrt(np.add.reduceat(rows * rows, self.group_ptr[:-1]))
 
     def value(self, v: npt.ArrayLike) -> float:
-        """``s(v) = sum_g ||A_g v||_2``.
-
-        Parameters
-        ----------
-        v : array-like of shape (n_features,)
-            Loading vector.
-
-        Returns
-        -------
-        float
-            The structured penalty; 0 if all neighbours are equal.
-
-        Examples
-        --------
-        >>> from spcatv.structure import grid
-        >>> grid(4).value([0, 0, 2, 1])
-        3.0
-        """
+        """``s(v) = sum_g ||A_g v||_2``, the structured penalty; 0 if all neighbours are equal."""
         return float(self.group_norms(self.forward(v)).sum(dtype=np.float64))
 
     def project(self, alpha: npt.ArrayLike) -> FloatArray:
         """Closest point of ``K = {alpha: ||alpha_g||_2 <= 1 for every g}``, shape (n_rows,).
 
-        Parameters
-        ----------
-        alpha : array-like of shape (n_rows,)
-            Dual variable.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Groups of norm above 1 are divided by their norm; the others stay as they are.
-
-        Examples
-        --------
-        >>> from spcatv.structure import grid
-        >>> grid(4).project([0.5, -3, 1])
-        array([ 0.5, -1. ,  1. ])
+        Groups of norm above 1 are divided by their norm; the others stay as they are.
         """
         alpha = np.asarray(alpha)
         shrink = 1.0 / np.maximum(self.group_norms(alpha), 1.0)
@@ -243,16 +169,7 @@ class Structure:
     def norm_squared(self) -> float:
         """Upper bound on ``||A||_2^2``, tight to a few percent (docs/method.md section 2.5).
 
-        Returns
-        -------
-        float
-            Never below ``||A||_2^2``, so that step sizes that depend on it are safe.
-
-        Examples
-        --------
-        >>> from spcatv.structure import grid
-        >>> round(grid(2).norm_squared(), 6)  # the operator [-1, 1]
-        2.0
+        It is never below ``||A||_2^2``, so that step sizes that depend on it are safe.
         """
         return self._norm_squared
 
