@@ -3,6 +3,8 @@
 `tests/test_documentation.py` runs the examples; this file knows which names are public.
 """
 
+import ast
+import collections
 import enum
 import functools
 import importlib.util
@@ -145,3 +147,12 @@ def test_the_reference_lists_every_public_name_and_no_other():
 def _found(name):
     module, _, member = name.rpartition(".")
     return getattr(importlib.import_module(module), member)
+
+
+def test_no_two_modules_define_classes_of_one_name():
+    places = collections.defaultdict(list)
+    for file in (ROOT / "src").rglob("*.py"):
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(file.name)
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}

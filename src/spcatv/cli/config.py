@@ -20,7 +20,7 @@ from spcatv._util.parameters import TARGET_PARAMETERS
 from spcatv._version import __version__
 from spcatv.cli.app import BIDS_FILTERS, PENALISED
 from spcatv.cli.inputs import SampleFiles
-from spcatv.cli.parser import Column, InputError, Option
+from spcatv.cli.parser import InputError, Option, TableColumn
 
 Options = argparse.Namespace
 OptionTable = Mapping[str, Option]
@@ -132,8 +132,8 @@ def _anchored(value: Any, folder: Path) -> Any:
     match value:
         case Path():
             return folder / value.expanduser()
-        case Column(table, name):
-            return Column(table if table is None else _anchored(table, folder), name)
+        case TableColumn(table, name):
+            return TableColumn(table if table is None else _anchored(table, folder), name)
         case tuple():
             return tuple(_anchored(item, folder) for item in value)
         case list():
@@ -180,8 +180,8 @@ def _toml_value(value: Any) -> str:
     match value:
         case Path():
             return _toml_text(os.path.abspath(value))
-        case Column(table, name):
-            return _toml_text(str(Column(None if table is None else Path(os.path.abspath(table)), name)))
+        case TableColumn(table, name):
+            return _toml_text(str(TableColumn(None if table is None else Path(os.path.abspath(table)), name)))
         case str():
             return _toml_text(value)
         case bool():

@@ -143,7 +143,7 @@ class CommaList:
         return tuple(self.item(word.strip()) for word in text.split(","))
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """Column of a table; the table is None if it is left to the command to find it."""
 
     table: Path | None
@@ -153,12 +153,12 @@ class Column(NamedTuple):
         return self.name if self.table is None else f"{self.table}:{self.name}"
 
 
-def column(text: str) -> Column:
+def column(text: str) -> TableColumn:
     """Return a column, given as ``file.tsv:column`` or ``column``; names of columns may contain colons."""
     before, colon, after = words(text).rpartition(":")
     if colon and before.lower().endswith(TABLE_SUFFIXES):
-        return Column(path(before), words(after))
-    return Column(None, text)
+        return TableColumn(path(before), words(after))
+    return TableColumn(None, text)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from spcatv.cli.config import Options, OptionTable, config_text, effective_optio
 from spcatv.cli.display import complain, safe_print, show_progress, show_warnings
 from spcatv.cli.images import IMAGE_DTYPE, read_images
 from spcatv.cli.inputs import SampleFiles, find_bids_images, participants_of, sample_files
-from spcatv.cli.parser import Column, InputError, input_errors
+from spcatv.cli.parser import InputError, TableColumn, input_errors
 from spcatv.cli.resume import KeptWork, is_finished, rerun_hint_on_interrupt
 from spcatv.cli.summary import summary_text
 from spcatv.estimator import SPCATV
@@ -266,7 +266,7 @@ def _objection(samples: SampleSet, groups: Any) -> str:
     return ""
 
 
-def find_groups(options: Options, tables: dict[Path, Table]) -> Column | None:
+def find_groups(options: Options, tables: dict[Path, Table]) -> TableColumn | None:
     """Return the table and the column that `--groups` names; None without groups. Tables go to `tables`.
 
     If `--groups` names no table, it is the table of confounds, the only positional argument if that is a
@@ -285,7 +285,7 @@ def find_groups(options: Options, tables: dict[Path, Table]) -> Column | None:
     holding = [file for file in files if column in tables[file].columns]
     if not holding:
         tables[files[0]].column(column)  # raises an error that lists the columns
-    return Column(holding[0], column)
+    return TableColumn(holding[0], column)
 
 
 def _known_tables(options: Options) -> list[Path]:

@@ -15,7 +15,7 @@ from spcatv.report.atlas import FeatureLabels
 from spcatv.report.figures import group_members, plot_convergence, plot_scores
 from spcatv.report.inputs import ReportInputs, is_joint
 from spcatv.report.regions import MIDLINE, Cluster, Part, cluster_table
-from spcatv.report.sections import Chart, Table, chart, table_of
+from spcatv.report.sections import Chart, SectionTable, chart, table_of
 from spcatv.report.statistics import Relation
 from spcatv.stability import Bootstrap
 from spcatv.stability.halves import AGREEMENT, FOUND_AGAIN, ONE_OF_EQUALS
@@ -54,7 +54,7 @@ class ComponentPanel:
     sentence: str
     remark: str
     alt: str
-    regions: Table
+    regions: SectionTable
     rest: str  # about the regions that are not listed
     n_regions: int
     n_tiny: int
@@ -158,7 +158,7 @@ def _alternative_text(clusters: tuple[Cluster, ...]) -> str:
     )
 
 
-def _regions(listed: tuple[Cluster, ...], with_parts: bool, labels: FeatureLabels | None) -> Table:
+def _regions(listed: tuple[Cluster, ...], with_parts: bool, labels: FeatureLabels | None) -> SectionTable:
     """List regions in a table."""
     caption = (
         "Connected regions of one sign, heaviest first. Size and mean count every loading that is not zero. "

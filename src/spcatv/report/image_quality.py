@@ -24,7 +24,7 @@ from spcatv.report.maps.volume import (
     mean_image,
     whole_grid,
 )
-from spcatv.report.sections import LONG_TABLE, Chart, Section, Table, chart, table_of
+from spcatv.report.sections import LONG_TABLE, Chart, Section, SectionTable, chart, table_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -86,7 +86,7 @@ def _remarks(quality: Sequence[Any]) -> str:
     return text.strip()
 
 
-def _table(quality: Sequence[Any]) -> Table:
+def _table(quality: Sequence[Any]) -> SectionTable:
     """List the quality of every image, outliers and large distances first."""
     ordered = sorted(quality, key=lambda image: (not image.why, -image.distance))
     listed = ordered[:MOST_ROWS]

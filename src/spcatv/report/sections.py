@@ -26,7 +26,7 @@ OF_TARGETS = ("Zeros wanted", "Jump", "Smoothness")
 
 
 @dataclass(frozen=True)
-class Table:
+class SectionTable:
     """Table whose first column names its rows."""
 
     caption: str
@@ -55,7 +55,7 @@ class Section:
     title: str = ""
     text: str = ""
     charts: tuple[Chart, ...] = ()
-    table: Table | None = None
+    table: SectionTable | None = None
     parts: tuple[Section, ...] = ()
     code: str = ""
     id: str = ""  # for links and tests
@@ -71,12 +71,12 @@ def chart(figure: Figure, alt: str, caption: str, *, photo: bool = False) -> Cha
     return Chart(svg_uri(figure), alt, caption, photo)
 
 
-def table_of(caption: str, columns: Mapping[str, Sequence[str]], **options: Any) -> Table:
-    """Create a table from its columns; the options are the other fields of a Table."""
-    return Table(caption, tuple(columns), tuple(zip(*columns.values(), strict=True)), **options)
+def table_of(caption: str, columns: Mapping[str, Sequence[str]], **options: Any) -> SectionTable:
+    """Create a table from its columns; the options are the other fields of a SectionTable."""
+    return SectionTable(caption, tuple(columns), tuple(zip(*columns.values(), strict=True)), **options)
 
 
-def component_table(caption: str, columns: Mapping[str, Sequence[str]], **options: Any) -> Table:
+def component_table(caption: str, columns: Mapping[str, Sequence[str]], **options: Any) -> SectionTable:
     """Create a table with one row per component from its columns."""
     numbers = [str(k + 1) for k in range(len(next(iter(columns.values()))))]
     return table_of(caption, {"Component": numbers, **columns}, **options)
@@ -167,7 +167,7 @@ def how_to_check(inputs: ReportInputs) -> str:
     )
 
 
-def halves_table(inputs: ReportInputs) -> Table:
+def halves_table(inputs: ReportInputs) -> SectionTable:
     """Create the table of the agreement of random halves; one row per component."""
     assert inputs.halves is not None
     columns = {
@@ -225,7 +225,7 @@ def samples_section(inputs: ReportInputs) -> Section | None:
     columns = ("Sample", *names, *(f"Component {k + 1}" for k in range(inputs.n_components)))
     more = f"; the first {MOST_SAMPLES:,} are listed" if len(scores.names) > MOST_SAMPLES else ""
     summary = f"Scores of {fmt.count(len(scores.names), 'sample')}{more}"
-    table = Table("Scores of all samples", columns, rows, id="scores-table", text=names, long=True)
+    table = SectionTable("Scores of all samples", columns, rows, id="scores-table", text=names, long=True)
     text = "The score of every sample on each component. The plots are in the panels of the components."
     return Section("Scores", text, parts=(Section(table=table, summary=summary),), id="samples")
 
@@ -265,7 +265,7 @@ def _notes(inputs: ReportInputs, noun: str) -> Iterator[str]:
             )
 
 
-def _summary(inputs: ReportInputs, panels: Sequence[ComponentPanel]) -> Table:
+def _summary(inputs: ReportInputs, panels: Sequence[ComponentPanel]) -> SectionTable:
     """Create the table with the figures of every component."""
     records = inputs.model.diagnostics_
 
@@ -317,7 +317,7 @@ def run_section(inputs: ReportInputs) -> Section:
     if files:
         columns = ("File", "What", "SHA-256")
         caption = "Files, with the beginning of the SHA-256 of their contents"
-        table = Table(caption, columns, files, id="files-table", text=columns[1:], long=True)
+        table = SectionTable(caption, columns, files, id="files-table", text=columns[1:], long=True)
         parts.append(Section(table=table, summary=fmt.count(len(files), "input file")))
     parts += [
         Section("Settings", table=_pairs("Parameters", parameters, "parameters-table")),
@@ -330,8 +330,8 @@ def run_section(inputs: ReportInputs) -> Section:
     return Section("What was run", parts=tuple(parts), id="run")
 
 
-def _pairs(caption: str, pairs: Mapping[str, str], id: str) -> Table:
-    return Table(caption, ("Name", "Value"), tuple(pairs.items()), id=id, text=("Value",), long=True)
+def _pairs(caption: str, pairs: Mapping[str, str], id: str) -> SectionTable:
+    return SectionTable(caption, ("Name", "Value"), tuple(pairs.items()), id=id, text=("Value",), long=True)
 
 
 def _facts(inputs: ReportInputs) -> dict[str, str]:

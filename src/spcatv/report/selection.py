@@ -18,7 +18,7 @@ from spcatv.report.figures import (
     shortened,
 )
 from spcatv.report.inputs import ReportError
-from spcatv.report.sections import LONG_TABLE, Chart, Section, Table, chart, table_of
+from spcatv.report.sections import LONG_TABLE, Chart, Section, SectionTable, chart, table_of
 from spcatv.results import Selection
 from spcatv.results.read import numeric
 from spcatv.selection import ComponentCount
@@ -57,7 +57,7 @@ def selection_section(selection: Selection | None) -> Section | None:
         (f"{k + 1} (chosen)" if k == best else str(k + 1), *(column[k] for column in shown.values()))
         for k in sorted({*range(min(n_settings, MOST_SETTINGS)), best})
     )
-    table = Table("Settings", ("Setting", *shown), rows, id="selection-table")
+    table = SectionTable("Settings", ("Setting", *shown), rows, id="selection-table")
     chosen = ", ".join(f"{title} {shown[title][best]}" for title in PARAMETERS.values() if title in shown)
     folds = "" if selection.n_folds is None else f" on {selection.n_folds} folds"
     verb = "was" if n_settings == 1 else "were"

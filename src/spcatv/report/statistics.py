@@ -17,7 +17,7 @@ from spcatv._util.types import FloatArray, IntArray
 from spcatv.report import formatting as fmt
 from spcatv.report.exchange import SCORES, SEED, Exchange, exchange_of, runs_of
 from spcatv.report.inputs import ReportInputs
-from spcatv.report.sections import Section, Table, component_table
+from spcatv.report.sections import Section, SectionTable, component_table
 
 # Count a permuted statistic as equal to the observed one up to this relative rounding error.
 ROUNDING = 1e-10
@@ -88,7 +88,7 @@ class Relation:
 
     title: str
     text: str
-    table: Table | None = None
+    table: SectionTable | None = None
     sentences: tuple[str, ...] = ()  # one per component, empty for a component without a test
     # sentences for the methods section of a paper: what was compared, and how p-values were found
     method: str = ""

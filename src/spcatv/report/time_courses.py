@@ -28,14 +28,14 @@ VOLUME = re.compile(r"\[(\d+)\]$")
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class RunSamples:
     """Samples of one file, in the order of its volumes."""
 
     name: str
     samples: IntArray
 
 
-def runs(names: Sequence[str]) -> tuple[Run, ...]:
+def runs(names: Sequence[str]) -> tuple[RunSamples, ...]:
     """Return the files with enough volumes (samples named ``file[k]``) for a spectrum."""
     found: dict[str, list[tuple[int, int]]] = {}
     for sample, name in enumerate(names):
@@ -43,13 +43,13 @@ def runs(names: Sequence[str]) -> tuple[Run, ...]:
         if place is not None:
             found.setdefault(name[: place.start()], []).append((int(place[1]), sample))
     return tuple(
-        Run(name, np.array([sample for _, sample in sorted(volumes)], dtype=np.int64))
+        RunSamples(name, np.array([sample for _, sample in sorted(volumes)], dtype=np.int64))
         for name, volumes in found.items()
         if len(volumes) >= FEWEST_VOLUMES
     )
 
 
-def spectra(scores: FloatArray, found: Sequence[Run], step: float) -> tuple[FloatArray, FloatArray]:
+def spectra(scores: FloatArray, found: Sequence[RunSamples], step: float) -> tuple[FloatArray, FloatArray]:
     """Compute power spectra of the scores (n_samples, K) by Welch's method, each with area one.
 
     Returns the frequencies (F,) and the power (n_runs, K, F). A `step` between volumes in seconds gives a
@@ -112,12 +112,12 @@ def time_courses_section(inputs: ReportInputs) -> Section | None:
     return Section("Time courses", text, table=table, parts=(Section(charts=charts),), id="time")
 
 
-def _lengths(found: Sequence[Run]) -> str:
+def _lengths(found: Sequence[RunSamples]) -> str:
     lengths = sorted({len(run.samples) for run in found})
     return f"{lengths[0]:,}" if len(lengths) == 1 else f"{lengths[0]:,} to {lengths[-1]:,}"
 
 
-def _lag_one(values: FloatArray, found: Sequence[Run]) -> float:
+def _lag_one(values: FloatArray, found: Sequence[RunSamples]) -> float:
     """Correlate the scores of neighbouring volumes within runs; 0 for constant scores."""
     series = [values[run.samples] - values[run.samples].mean() for run in found]
     total = sum(float(line @ line) for line in series)
@@ -143,7 +143,7 @@ def run_labels(names: Sequence[str]) -> list[str]:
 
 def plot_time_course(
     values: FloatArray,
-    found: Sequence[Run],
+    found: Sequence[RunSamples],
     step: float | None,
     frequencies: FloatArray,
     power: FloatArray,

@@ -31,7 +31,7 @@ from spcatv.structure import Structure
 
 @recordable
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class FoldOutcome:
     """One setting on one fold."""
 
     held_out: HeldOut  # sums of squares of the held-out samples
@@ -47,7 +47,7 @@ class Outcome:
 class ChainResult:
     """What a chain gives."""
 
-    outcomes: tuple[Outcome | None, ...]  # one per setting, in the order given; None where the fit failed
+    outcomes: tuple[FoldOutcome | None, ...]  # one per setting, in the order given; None where the fit failed
     failures: tuple[Failure, ...]  # those that failed
 
 
@@ -65,7 +65,7 @@ def fit_chain(
     ratios. The structure is an argument of its own, so that it travels to a worker once. The adjustment is
     made with coefficients of the training samples.
     """
-    outcomes: list[Outcome | None] = [None] * len(settings)
+    outcomes: list[FoldOutcome | None] = [None] * len(settings)
     try:
         with one_blas_thread():
             data = on_device(as_data(X), estimator.device, int(estimator.n_components))
@@ -88,12 +88,12 @@ def fit_chain(
     return ChainResult(tuple(outcomes), tuple(failures))
 
 
-def _outcome(fit: Fit, test: Data, transform_method: str, seconds: float) -> Outcome:
+def _outcome(fit: Fit, test: Data, transform_method: str, seconds: float) -> FoldOutcome:
     components = fit.components
     with one_blas_thread():
         projects = fit.decomposition.mixing is not None or transform_method == "projection"
         scores = held_out(components, fit.centring, test, projects=projects)
-    return Outcome(
+    return FoldOutcome(
         held_out=scores,
         sparsity=np.mean(components == 0, axis=1),
         supports=threshold_loadings(components).astype(fit.dtype),

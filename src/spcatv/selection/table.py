@@ -12,7 +12,7 @@ import numpy.typing as npt
 from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import BoolArray, FloatArray
 from spcatv.metrics import pairwise_dice
-from spcatv.selection.chains import Outcome
+from spcatv.selection.chains import FoldOutcome
 from spcatv.selection.path import Setting
 
 
@@ -33,7 +33,7 @@ class SettingScores:
     seconds: FloatArray  # wall-clock times of the fits, shape (n_folds,)
 
 
-def score_setting(outcomes: Sequence[Outcome | None], n_components: int) -> SettingScores:
+def score_setting(outcomes: Sequence[FoldOutcome | None], n_components: int) -> SettingScores:
     """Reduce the fits of one setting, one per fold, to their scores; the loadings are not kept."""
     nothing = np.full(n_components, np.nan)
     done = [outcome for outcome in outcomes if outcome is not None]
