@@ -24,8 +24,11 @@ DEVICES = ("cpu", "cuda")
 GLOBAL_SIGNALS = ("regress",)
 REFITS = ("support",)
 RULES = ("one_se", "error", "stability", "paper")
-# Class in `spcatv.problem.penalties` of every penalty that has a name.
-PENALTIES = {"tv": "TotalVariation", "graphnet": "GraphNet"}
+# Class in `spcatv.problem.penalties` of every penalty that has a name, and its words in a text.
+PENALTIES = {
+    "tv": ("TotalVariation", "total variation"),
+    "graphnet": ("GraphNet", "squared differences of neighbours (GraphNet)"),
+}
 # Module in `spcatv.solvers` and function of every solver of the loading problem.
 SOLVERS = {
     "pdhg": ("pdhg", "pdhg"),

@@ -203,7 +203,7 @@ PENALTY_CLASSES: dict[str, type[Any]] = {
     penalty.__name__: penalty for penalty in (TotalVariation, GraphNet, HuberTV)
 }
 _BY_NAME: dict[str, StructuredPenalty] = {
-    name: PENALTY_CLASSES[kind]() for name, kind in parameters.PENALTIES.items()
+    name: PENALTY_CLASSES[kind]() for name, (kind, _) in parameters.PENALTIES.items()
 }
 PENALTIES: tuple[str, ...] = tuple(_BY_NAME)
 

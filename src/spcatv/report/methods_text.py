@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from spcatv._util.bids import group_noun, natural_groups
+from spcatv._util.parameters import PENALTIES
 from spcatv.report import formatting as fmt
 from spcatv.report.exchange import participants_of, runs_of
 from spcatv.report.inputs import ReportInputs, is_joint
@@ -31,7 +32,6 @@ PACKAGES = {
     "nilearn": "nilearn",
     "nibabel": "nibabel",
 }
-PENALTIES = {"tv": "total variation", "graphnet": "squared differences of neighbours (GraphNet)"}
 
 
 def methods_section(inputs: ReportInputs, noun: str, relations: tuple[Relation, ...]) -> Section:
@@ -123,7 +123,7 @@ def _preparation(model: Any) -> tuple[str, ...]:
 def _model(model: Any) -> tuple[str, ...]:
     """Describe the weights of the model and the tolerance of the computation."""
     penalty = (
-        PENALTIES.get(model.penalty, "a structured penalty")
+        PENALTIES[model.penalty][1]
         if isinstance(model.penalty, str)
         else f"the penalty {type(model.penalty).__name__}"
     )
