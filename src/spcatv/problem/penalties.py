@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -103,6 +103,13 @@ class BallPenalty(StructuredPenalty):
     def _smoothing(self, mu: float) -> float:
         return mu if self.ball.is_bounded else 0.0
 
+    def in_units(self, unit: float) -> StructuredPenalty:
+        """Return the penalty with the curvature ``unit * d``, unless it is quadratic or homogeneous."""
+        curvature, radius = self.ball
+        if self.quadratic or curvature == 0:
+            return self
+        return _Ball(DualBall(unit * curvature, radius))
+
     def value_at(self, structure: Structure, v: FloatArray) -> float:
         """``h(Av)``, in one compiled pass."""
         return structured_value(structure, v, self.ball)
@@ -112,6 +119,18 @@ class BallPenalty(StructuredPenalty):
         value, slack, largest = structured_shares(structure, v, dual, self.ball)
         self._check_largest(largest)
         return value, slack
+
+
+@dataclass(frozen=True)
+class _Ball(BallPenalty):
+    """The penalty of two given numbers."""
+
+    numbers: DualBall
+
+    @property
+    def ball(self) -> DualBall:
+        """The two numbers."""
+        return self.numbers
 
 
 @dataclass(frozen=True)
@@ -186,10 +205,6 @@ class HuberTV(BallPenalty):
     def ball(self) -> DualBall:
         """Unit balls with curvature delta."""
         return DualBall(self.delta, 1.0)
-
-    def in_units(self, unit: float) -> HuberTV:
-        """Return the same with delta in other units."""
-        return replace(self, delta=unit * self.delta)
 
 
 # docs: end
