@@ -173,6 +173,11 @@ def tour(folder):
     }
 
 
+def explore(folder):
+    write_volumes(folder, "maps/sub-{:02d}.nii.gz")
+    return masked()
+
+
 def contributing(folder):
     return masked()
 
@@ -308,6 +313,7 @@ PAGES = {
     "docs/cluster.md": on_cluster,
     "docs/comparison.md": nothing,
     "docs/contributing.md": nothing,
+    "docs/explore.md": explore,
     "docs/extending.md": nothing,
     "docs/gpu.md": nothing,
     "docs/guide.md": nothing,

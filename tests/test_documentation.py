@@ -61,6 +61,7 @@ FEWER_BY_DEFAULT = {
 }
 FEWER_OPTIONS = {
     "fit": ("--n-splits", "1"),
+    "explore": ("--n-splits", "1", "--cv", "2"),
     "select": ("--n-splits", "1", "--n-bootstraps", "2", "--cv", "2"),
 }
 

@@ -6,6 +6,7 @@ They may not be copied; the pictures are small and may.
 
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -14,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from benchmarks.cases import raw_sst, raw_thickness
 from benchmarks.data import real, standardised
 from benchmarks.reproduce.realdata import n_regions
-from drawing import COLOURS, empty, on, plt, save, show
+from drawing import COLOURS, FOLDER, empty, on, plt, save, show
 
 from spcatv import SPCATV
 from spcatv.problem import LoadingProblem
@@ -221,7 +222,43 @@ def structure_mesh():
     save(figure, "structure-mesh")
 
 
-PICTURES = (choosing_sea, choosing_brain, how_many, stable, certificate, structure_grid, structure_mesh)
+def explore():
+    """Show cortical thickness in the settings explorer, in a headless Chromium."""
+    from nilearn.datasets import load_fsaverage
+    from nilearn.surface import SurfaceImage
+    from PIL import Image
+
+    from spcatv import ImageSPCATV
+
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "report"))
+    from browser import Browser, find_chromium
+
+    X = real("thickness_surface.npz")["X"].T
+    half = len(X) // 2
+    images = SurfaceImage(load_fsaverage("fsaverage5")["pial"], {"left": X[:half], "right": X[half:]})
+    page = ImageSPCATV(3).explore(images, title="Cortical thickness of 295 people", n_jobs=-1)
+    with TemporaryDirectory() as folder:
+        browser = Browser(find_chromium(), Path(folder) / "chromium")
+        browser.open(page.save_as_html(Path(folder) / "explorer.html"), width=1200)
+        browser.screenshot(Path(folder) / "page.png")
+        browser.close()
+        with Image.open(Path(folder) / "page.png") as picture:
+            shown = picture.convert("RGB").crop((0, 0, 1200, 1110))
+    file = FOLDER / "explore.webp"
+    shown.save(file, quality=82, method=6)
+    print(f"{file.name}: {file.stat().st_size / 1024:.0f} kB", flush=True)
+
+
+PICTURES = (
+    choosing_sea,
+    choosing_brain,
+    how_many,
+    stable,
+    certificate,
+    explore,
+    structure_grid,
+    structure_mesh,
+)
 
 if __name__ == "__main__":
     for picture in PICTURES:

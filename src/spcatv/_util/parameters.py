@@ -119,5 +119,15 @@ class SearchParameters(CommonParameters, ComparedWeightParameters):
     """Parameters of a choice of the weights by cross-validation."""
 
 
+@dataclass(frozen=True)
+class ExploreDefaults:
+    """Grid of the settings explorer, and how often it splits the samples into halves."""
+
+    sparsity: tuple[float, ...] = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+    smoothness: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0)
+    n_splits: int = 3
+
+
 FIT = FitParameters()
 SEARCH = SearchParameters()
+EXPLORE = ExploreDefaults()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from spcatv._util import parameters as allowed
-from spcatv._util.parameters import FIT, SEARCH
+from spcatv._util.parameters import EXPLORE, FIT, SEARCH
 from spcatv._version import __version__
 from spcatv.cli.parser import (
     CommaList,
@@ -43,12 +43,17 @@ NO_HEMISPHERE = "-"
 SHELLS = ("bash", "zsh", "fish")
 INPUT, BIDS, RUN = "what to read", "which images of --bids (several values: any of them)", "the run"
 PAGE = "what to write"
+GRID_HINT = "leave the option out to compare the default values, or separate values by spaces"
 MODEL, SELECTION = "the components", "the choice, and how far to trust it"
 PENALISED = "the paper's penalised model, instead of --sparsity and --smoothness"
 # options that `--help` shows; `--help-all` shows all
 FIT_USUAL = (
     *("output", "n_components", "sparsity", "smoothness", "mask", "surface", "bids", "array", "confounds"),
     "confounds_columns",
+)
+EXPLORE_USUAL = (
+    *("output", "n_components", "sparsity", "smoothness", "mask", "confounds", "confounds_columns"),
+    *("groups", "n_jobs", "open"),
 )
 SELECT_USUAL = (
     *("output", "n_components", "sparsity", "smoothness", "mask", "confounds", "confounds_columns"),
@@ -93,6 +98,16 @@ examples:
   spca-tv select 'maps/*.nii.gz' --sparsity 0.7 0.8 0.9 --smoothness 1 -o results
   spca-tv select people.tsv --mask gm.nii.gz --groups subject --output results
   spca-tv select --array X.npy --shape 100,100 --alpha grid --rule paper -o results
+"""
+EXPLORE_TEXT = """\
+Fit a grid of settings, and write one page with two sliders, sparsity and smoothness:
+the maps change at once, beside what every setting explains of held-out samples, how
+far random halves agree, and the setting that `select` would choose."""
+EXPLORE_EXAMPLES = """\
+examples:
+  spca-tv explore 'maps/*.nii.gz' --output results --n-jobs -1 --open
+  spca-tv explore 'maps/*.nii.gz' -k 5 --sparsity 0.8 0.9 0.95 --smoothness 0.5 1 -o results
+  spca-tv explore --array X.npy --shape 100,100 -o results
 """
 REPORT_EXAMPLES = """\
 examples:
@@ -157,17 +172,11 @@ def _add_select(commands: Commands) -> Parser:
     parser = _samples_command(
         commands, "select", "choose the penalty by cross-validation, and measure stability", SELECT_TEXT,
         SELECT_EXAMPLES, SELECT_USUAL)
-    hint = "leave the option out to compare the default values, or separate values by spaces"
-    numbers = Values(partial(number, hint=hint))
+    numbers = Values(partial(number, hint=GRID_HINT))
     _add_inputs(parser)
-    add = parser.in_group(MODEL)
-    _add_number(add)
-    add("--sparsity S", Values(partial(share, hint=hint)),
-        "shares of exact zeros to try, each for all components", SEARCH.sparsity)
-    add("--smoothness X", numbers, "weights of the structured penalty to try", SEARCH.smoothness)
-    _add_model(add)
+    _add_grid(parser.in_group(MODEL), SEARCH.sparsity, SEARCH.smoothness)
     add = parser.in_group(PENALISED)
-    add("--alpha X", Values(partial(number, hint=hint), word="grid"),
+    add("--alpha X", Values(partial(number, hint=GRID_HINT), word="grid"),
         "values to try, or the word grid: downwards from just below the one that makes every loading zero")
     add("--l1-ratio X", numbers, "shares of alpha for the l1 norm to try", SEARCH.l1_ratio)
     add("--tv-ratio X", numbers, "shares of alpha for the structured penalty to try", SEARCH.tv_ratio)
@@ -177,22 +186,32 @@ def _add_select(commands: Commands) -> Parser:
     add("--min-sparsity X", number,
         "share of zeros that --rule paper requires of the second and third component", SEARCH.min_sparsity)
     add = parser.in_group(SELECTION)
-    add("--cv N", integer(at_least=2), "number of folds", 5)
-    add("--shuffle", bool,
-        "deal samples (or groups) out to folds at random: right if they are sorted, wrong for a time series "
-        "(default: consecutive folds, and a warning if the order matters)")
-    add("--groups [TSV:]COLUMN", column,
-        "samples with equal values of this column (a subject, a site) stay together in folds and resamples")
-    add("--rule", allowed.RULES,
-        "sparsest setting within one standard error of the lowest held-out error; lowest error; most "
-        "reproducible over folds; or, with --alpha, lowest error with sparse components", SEARCH.rule)
+    _add_folds(add, allowed.RULES, "; or, with --alpha, lowest error with sparse components")
     add("--n-bootstraps N", integer(at_least=0),
         "resampled fits of the chosen model for its stability; 0 for none", 50)
     _add_splits(add, 10)
+    add("--explore", bool, "write the page of spca-tv explore, with sliders that show every setting", False)
     add = parser.in_group(RUN)
     add("--scheduler ADDRESS", words,
         "fit on all workers of the Dask cluster with this scheduler, such as tcp://host:8786",
         recorded=False)
+    _add_run(add)
+    return parser
+
+
+def _add_explore(commands: Commands) -> Parser:
+    parser = _samples_command(
+        commands, "explore", "see what sparsity and smoothness do to the maps, on a page with sliders",
+        EXPLORE_TEXT, EXPLORE_EXAMPLES, EXPLORE_USUAL)
+    _add_inputs(parser)
+    _add_grid(parser.in_group(MODEL), EXPLORE.sparsity, EXPLORE.smoothness)
+    add = parser.in_group(SELECTION)
+    _add_folds(add, [rule for rule in allowed.RULES if rule != "paper"], "")
+    add("--n-splits N", integer(), "splits of the samples into random halves for every setting",
+        EXPLORE.n_splits)
+    add = parser.in_group(RUN)
+    add("--title TEXT", words, "heading of the page")
+    add("--open", bool, "show the page in the web browser", False, recorded=False)
     _add_run(add)
     return parser
 
@@ -283,6 +302,27 @@ def _add_number(add: Add) -> None:
         "number of components; auto: those that stand out in held-out samples", FIT.n_components)
     add("--max-components K", integer(),
         "largest number of --n-components auto (default: 10, or half the samples if fewer)")
+
+
+def _add_grid(add: Add, sparsity: Sequence[float], smoothness: Sequence[float]) -> None:
+    _add_number(add)
+    add("--sparsity S", Values(partial(share, hint=GRID_HINT)),
+        "shares of exact zeros to try, each for all components", sparsity)
+    add("--smoothness X", Values(partial(number, hint=GRID_HINT)),
+        "weights of the structured penalty to try", smoothness)
+    _add_model(add)
+
+
+def _add_folds(add: Add, rules: Sequence[str], more: str) -> None:
+    add("--cv N", integer(at_least=2), "number of folds", 5)
+    add("--shuffle", bool,
+        "deal samples (or groups) out to folds at random: right if they are sorted, wrong for a time series "
+        "(default: consecutive folds, and a warning if the order matters)")
+    add("--groups [TSV:]COLUMN", column,
+        "samples with equal values of this column (a subject, a site) stay together in folds and resamples")
+    add("--rule", tuple(rules),
+        "sparsest setting within one standard error of the lowest held-out error; lowest error; most "
+        f"reproducible over folds{more}", SEARCH.rule)
 
 
 def _add_model(add: Add) -> None:
@@ -454,6 +494,7 @@ def _add_completion(commands: Commands) -> Parser:
 COMMANDS = {
     "fit": (_add_fit, "spcatv.cli.fit"),
     "select": (_add_select, "spcatv.cli.select"),
+    "explore": (_add_explore, "spcatv.cli.select"),  # a selection without resamples
     "transform": (_add_transform, "spcatv.cli.transform"),
     "report": (_add_report, "spcatv.cli.report"),
     "info": (_add_info, "spcatv.cli.info"),

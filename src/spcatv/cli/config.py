@@ -10,6 +10,7 @@ import argparse
 import difflib
 import json
 import os
+import shlex
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,7 +21,7 @@ from spcatv._util.parameters import TARGET_PARAMETERS
 from spcatv._version import __version__
 from spcatv.cli.app import BIDS_FILTERS, PENALISED
 from spcatv.cli.inputs import SampleFiles
-from spcatv.cli.parser import InputError, Option, TableColumn
+from spcatv.cli.parser import CommaList, InputError, Option, TableColumn
 
 Options = argparse.Namespace
 OptionTable = Mapping[str, Option]
@@ -174,6 +175,32 @@ def config_text(
         per_component = key == "sparsity" and options.command == "fit" and isinstance(value, tuple)
         lines.append(f"{key} = {_toml_value(','.join(map(repr, value)) if per_component else value)}")
     return "\n".join(lines) + "\n"
+
+
+def command_line(options: Options, table: OptionTable, command: str, changes: Mapping[str, Any]) -> str:
+    """Return the words of a command with the values of `options`, other than its defaults, for a shell.
+
+    `table` holds the options of the command. Values in `changes` replace others: None leaves an option out,
+    and anything else is written even if it is the default.
+    """
+    words = ["spca-tv", command]
+    if options.array is None and options.bids is None:
+        for source in options.images:
+            words += [source] if isinstance(source, str) else source
+    for name, option in table.items():
+        value = changes.get(name, getattr(options, name, None))
+        is_kept = option.recorded or name == "bids" or name in BIDS_FILTERS
+        if value is None or not is_kept or (name not in changes and value == option.default):
+            continue
+        if option.kind is bool:
+            words.append(flag(name) if value else flag(f"no_{name}"))
+            continue
+        per_component = name == "sparsity" and isinstance(value, tuple)
+        if isinstance(option.kind, CommaList) or per_component:
+            value = ",".join(map(str, value))
+        texts = value if isinstance(value, tuple) and not isinstance(value, TableColumn) else (value,)
+        words += [flag(name), *(f"{text:g}" if isinstance(text, float) else str(text) for text in texts)]
+    return shlex.join(words)
 
 
 def _toml_value(value: Any) -> str:

@@ -328,7 +328,9 @@ class Parser(argparse.ArgumentParser):
 
     def _suggestions(self, unknown: Sequence[str]) -> list[str]:
         """Return unknown options with what was probably meant, or unknown words if there are no options."""
-        others = {name: at for at, parser in self.commands.items() for name in parser._option_string_actions}
+        others: dict[str, str] = {}  # the first command that has the option
+        for at, parser in reversed(list(self.commands.items())):
+            others |= dict.fromkeys(parser._option_string_actions, at)
         known = {**others, **dict.fromkeys(self._option_string_actions, "")}
         hints = []
         for option in [text.split("=")[0] for text in unknown if text.startswith("--")]:

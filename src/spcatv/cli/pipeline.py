@@ -16,7 +16,8 @@ from spcatv._util.parameters import FIT
 from spcatv._util.tables import TABLE_SUFFIXES, Table, read_table
 from spcatv.cli.arrays import read_array
 from spcatv.cli.config import Options, OptionTable, config_text, effective_options, refuse, replaced
-from spcatv.cli.display import complain, safe_print, show_progress, show_warnings
+from spcatv.cli.display import complain, safe_print, show_page, show_progress, show_warnings
+from spcatv.cli.explore import write_explorer
 from spcatv.cli.images import IMAGE_DTYPE, read_images
 from spcatv.cli.inputs import SampleFiles, find_bids_images, participants_of, sample_files
 from spcatv.cli.parser import InputError, TableColumn, input_errors
@@ -25,8 +26,9 @@ from spcatv.cli.summary import summary_text
 from spcatv.estimator import SPCATV
 from spcatv.progress import StageStarted, current_listener
 from spcatv.results import SampleSet, claimed_folder, write_results, write_selection, writing_results
-from spcatv.results.layout import CONFIG
+from spcatv.results.layout import CONFIG, EXPLORER
 from spcatv.selection import SPCATVCV, ComponentCount, count_components
+from spcatv.selection.exploration import Exploration
 from spcatv.stability import Bootstrap, SplitHalves, split_halves
 
 AUTO = "auto"
@@ -75,6 +77,7 @@ class Outcome:
     verdict: str  # on the halves, in lines
     search: SPCATVCV | None = None
     stability: Bootstrap | None = None
+    exploration: Exploration | None = None
 
 
 def run_command(
@@ -97,8 +100,12 @@ def run_command(
             outcome = work(request)
         with show_warnings(), writing_results(options.output):
             metrics = _write(outcome, folder, request.config)
+            if outcome.exploration is not None:
+                write_explorer(folder, options, outcome.samples, outcome.exploration)
     if not options.quiet:
         safe_print(summary_text(outcome, metrics, options.output))
+    if getattr(options, "open", False):
+        show_page(options.output / EXPLORER)
 
 
 def _write(outcome: Outcome, folder: Path, config: str) -> list[dict[str, Any]]:

@@ -1,4 +1,7 @@
-"""`spca-tv select`: the penalty is chosen by cross-validation, and the stability of components measured."""
+"""`spca-tv select`: the penalty is chosen by cross-validation, and the stability of components measured.
+
+`spca-tv explore` is the same with a page of all settings, and without resamples.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,12 @@ import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from spcatv._util.devices import check_device
+from spcatv._util.parameters import EXPLORE
 from spcatv._util.tables import Table
 from spcatv.cli.config import Options, replaced
 from spcatv.cli.parser import InputError
@@ -32,9 +37,16 @@ from spcatv.cli.pipeline import (
 from spcatv.estimator import SPCATV
 from spcatv.results import SampleSet
 from spcatv.selection import SPCATVCV, dask_backend
+from spcatv.selection.exploration import Exploration, explore_settings
 from spcatv.selection.folds import make_folds
 from spcatv.stability import Bootstrap, bootstrap_components
 
+# Values of the options that `explore` lacks.
+NOT_OF_EXPLORE: dict[str, Any] = {
+    **dict.fromkeys(("alpha", "l1_ratio", "n_alphas", "min_sparsity", "scheduler", "title")),
+    "n_bootstraps": 0,
+    "explore": True,
+}
 # [protocol://]host:port, and what may follow it
 ADDRESS = re.compile(r"([a-z]+://)?[^\s/]+:\d+(/\S*)?")
 Tables = dict[Path, Table]
@@ -54,6 +66,11 @@ def search_parameters(options: Options) -> dict[str, Any]:
 
 def _checked(tables: Tables, options: Options) -> Options:
     """Refuse options that no selection could use, and find the table of the groups."""
+    options = Options(**{**NOT_OF_EXPLORE, **vars(options)})
+    if options.explore:
+        import_module("spcatv.report")  # a missing extra is reported before the work
+        if options.alpha is not None:
+            raise InputError("--explore compares --sparsity and --smoothness: leave out --alpha")
     SPCATVCV(**search_parameters(options), dtype=options.dtype).check()
     check_number(options)
     if options.scheduler is None:
@@ -87,8 +104,10 @@ def _select(tables: Tables, request: Request) -> Outcome:
             search = _compared(options, samples, labels)
             model = search.best_estimator_
             stability = _resampled(options, samples, labels, model)
-            halves, verdict = verdicts(options, samples, model, labels)
-    return Outcome(samples, model, groups, count, halves, verdict, search, stability)
+            n_splits = options.n_splits if options.command == "select" else 0
+            halves, verdict = verdicts(replaced(options, n_splits=n_splits), samples, model, labels)
+            exploration = _explored(options, samples, search) if options.explore else None
+    return Outcome(samples, model, groups, count, halves, verdict, search, stability, exploration)
 
 
 @contextmanager
@@ -123,6 +142,17 @@ def _compared(options: Options, samples: SampleSet, labels: Any) -> SPCATVCV:
         **{**search_parameters(options), "cv": _splitter(options, labels)},
     )
     return search.fit(samples.matrix, groups=labels, confounds=samples.adjustment.confounds)
+
+
+def _explored(options: Options, samples: SampleSet, search: SPCATVCV) -> Exploration:
+    """Fit every setting to all samples and to random halves."""
+    return explore_settings(
+        search,
+        samples.matrix,
+        confounds=samples.adjustment.confounds,
+        n_splits=options.n_splits if options.command == "explore" else EXPLORE.n_splits,
+        random_state=options.seed,
+    )
 
 
 def _splitter(options: Options, labels: Any) -> Any:

@@ -14,7 +14,7 @@ from spcatv.cli.display import in_options
 from spcatv.estimator import SPCATV
 from spcatv.estimator.remarks import empty_components
 from spcatv.results import SampleSet
-from spcatv.results.layout import CEILING_COLUMN
+from spcatv.results.layout import CEILING_COLUMN, EXPLORER
 from spcatv.selection import SPCATVCV
 from spcatv.selection.path import setting_text
 
@@ -57,7 +57,10 @@ def summary_text(outcome: Outcome, metrics: Sequence[Mapping[str, Any]], folder:
     remarks += [record.global_remark(k) for k, record in enumerate(model.diagnostics_, start=1)]
     said = [outcome.verdict, ""] if outcome.verdict else []
     shown = [in_options(remark) for remark in remarks if remark]
-    return "\n".join([*lines, "", aligned(header, rows), "", *said, *shown, f"Results: {folder}"])
+    last = [f"Results: {folder}"]
+    if outcome.exploration is not None:
+        last.append(f"Explorer: {folder / EXPLORER}")
+    return "\n".join([*lines, "", aligned(header, rows), "", *said, *shown, *last])
 
 
 def zeros_cells(record: Mapping[str, Any]) -> tuple[str, str, str]:

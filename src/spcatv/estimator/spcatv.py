@@ -99,6 +99,36 @@ class ComponentsMixin:
 
         return generate_report(self, **options)
 
+    def explore(self, X: Any, **options: Any) -> Report:
+        """Fit a grid of sparsity and smoothness, and show all settings on one page with sliders.
+
+        Needs the extra "report". The model need not be fitted, and is not changed.
+
+        Parameters
+        ----------
+        X : array-like or images
+            Data, as for `fit`.
+        **options
+            As for `spcatv.report.explore`, such as ``sparsity``, ``smoothness`` or ``n_jobs``.
+
+        Returns
+        -------
+        Report
+            With ``save_as_html(path)`` and ``open_in_browser()``.
+
+        Examples
+        --------
+        >>> from spcatv import SPCATV
+        >>> from spcatv.datasets import make_dots
+        >>> dots = make_dots(n_samples=40, size=14, snr=2.0, random_state=0)
+        >>> page = SPCATV(2, structure=dots.shape).explore(dots.X, sparsity=[0.7, 0.9], smoothness=[1.0])
+        >>> page.save_as_html("explorer.html").name
+        'explorer.html'
+        """
+        from spcatv.report import explore
+
+        return explore(self, X, **options)
+
 
 # the fields are the parameters: scikit-learn reads the signature that they make
 @dataclass(eq=False, repr=False)

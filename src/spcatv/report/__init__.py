@@ -9,6 +9,7 @@ except ImportError as error:
         'pip install "spca-tv[report]"'
     ) from error
 
+from spcatv.report.explorer import explore
 from spcatv.report.figures import plot_convergence, plot_scores, plot_stability, plot_variance
 from spcatv.report.inputs import Column, ReportError
 from spcatv.report.maps import plot_components
@@ -19,6 +20,7 @@ __all__ = [
     "Column",
     "Report",
     "ReportError",
+    "explore",
     "generate_report",
     "plot_components",
     "plot_convergence",

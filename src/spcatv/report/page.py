@@ -231,7 +231,7 @@ def generate_report(
         is_checked=not sections.how_to_check(inputs),
         noun=noun,
         scale_noun="scale" if views[0].kind == "line" else "colour scale",
-        legend=_legend(DIVERGING),
+        legend=legend(DIVERGING),
         views=tuple(view.frame() for view in views),
         # the views in which a component is zero
         blank=tuple(tuple(view.is_blank(row) for view in views) for row in inputs.model.components_),
@@ -263,12 +263,13 @@ def payload(inputs: ReportInputs, panels: Sequence[ComponentPanel], views: Seque
             "diverging": packed(colour_table(DIVERGING)),
             "sequential": packed(colour_table(SEQUENTIAL)),
         },
-        "legends": {"diverging": _legend(DIVERGING), "sequential": _legend(SEQUENTIAL)},
+        "legends": {"diverging": legend(DIVERGING), "sequential": legend(SEQUENTIAL)},
     }
 
 
 @cache
-def _legend(name: str) -> str:
+def legend(name: str) -> str:
+    """Return a picture of the colours of a table, from low to high."""
     return png_uri(np.repeat(colour_table(name)[None], 2, axis=0))
 
 

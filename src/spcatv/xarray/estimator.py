@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
@@ -17,6 +17,9 @@ from spcatv.data.protocol import float_dtype
 from spcatv.estimator import SPCATV
 from spcatv.structure import GridStructure, grid
 from spcatv.xarray.cf_coordinates import coslat_weights, grid_axes, periodic_dims
+
+if TYPE_CHECKING:
+    from spcatv.report import Report
 
 COMPONENT = "component"
 # Kinds of dtypes of coordinates that are names: cells along them are no neighbours.
@@ -93,6 +96,8 @@ class XarraySPCATV(BaseEstimator):
     >>> bool(np.isclose(model.score(field), -((model.weights_ * (field - fields)) ** 2).sum() / 40))
     True
     >>> xr.testing.assert_equal(model.fit_transform(field, dim="time"), scores)
+    >>> model.explore(field, sparsity=[0.8, 0.9], smoothness=[1.0]).save_as_html("explorer.html").name
+    'explorer.html'
     """
 
     def __init__(self, estimator: Any = None, *, weights: Any = None, periodic: Any = "auto") -> None:
@@ -198,6 +203,29 @@ class XarraySPCATV(BaseEstimator):
             ``-(1/n) sum_ij w_j^2 (x_ij - inverse_transform(transform(X))_ij)^2``: higher is better.
         """
         return float(self.estimator_.score(self._rows_of(X)[2]))
+
+    def explore(self, X: Any, dim: str | Sequence[str] = "time", **options: Any) -> Report:
+        """Fit a grid of sparsity and smoothness, and show all settings on one page with sliders.
+
+        Needs the extra "report". The model need not be fitted, and is not changed.
+
+        Parameters
+        ----------
+        X : DataArray
+            As for `fit`.
+        dim : str or sequence of str, default="time"
+            As for `fit`.
+        **options
+            As for `spcatv.report.explore`, such as ``sparsity``, ``smoothness`` or ``n_jobs``.
+
+        Returns
+        -------
+        Report
+            With ``save_as_html(path)`` and ``open_in_browser()``.
+        """
+        from spcatv.report import explore  # the extra is imported only when it is needed
+
+        return explore(self, X, dim=dim, **options)
 
     def _rows_of(self, X: Any) -> tuple[Any, Dims, Any]:
         """Check new data; return it with its sample dimensions and the matrix for the estimator."""

@@ -1,0 +1,55 @@
+"""`spca-tv explore` and `select --explore`: a page with sliders that shows every setting of a grid."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from spcatv.cli.app import build_parser
+from spcatv.cli.config import Options, command_line
+from spcatv.cli.images import IMAGE_DTYPE
+from spcatv.model import read_model
+from spcatv.results import SampleSet
+from spcatv.results.layout import EXPLORER, MODEL
+from spcatv.results.read import restore_model
+from spcatv.selection.exploration import Exploration
+
+
+def write_explorer(
+    folder: Path, options: Options, samples: SampleSet, exploration: Exploration
+) -> None:
+    """Write the page into a results folder that holds the model of the recommended setting."""
+    # imported here: pages need an extra
+    from spcatv.report.explorer import explorer_page, python_line
+
+    model: Any = restore_model(read_model(folder / MODEL))
+    fit_options = build_parser().commands["fit"].options
+    fixed: dict[str, Any] = {"n_components": exploration.components.shape[1]}
+    fixed |= dict.fromkeys(("max_components", "n_splits"))
+    if options.dtype == IMAGE_DTYPE and options.array is None:
+        fixed["dtype"] = None
+    commands = [
+        command_line(
+            options,
+            fit_options,
+            "fit",
+            {
+                **fixed,
+                **setting,
+                "output": f"{options.output}-{setting['sparsity']:g}-{setting['smoothness']:g}",
+            },
+        )
+        for setting in exploration.settings
+    ]
+    images = options.images if options.array is None else ["X"]
+    is_pattern = len(images) == 1 and isinstance(images[0], str) and any(c in images[0] for c in "*?[")
+    source = "X" if options.array is not None else repr(images[0]) if is_pattern else "images"
+    with_confounds = samples.adjustment.confounds is not None
+    lines = [
+        python_line(type(model), {**model.get_params(), **setting}, source, with_confounds)
+        for setting in exploration.settings
+    ]
+    page = explorer_page(
+        exploration, model, {"Command line": commands, "Python": lines}, title=options.title
+    )
+    page.save_as_html(folder / EXPLORER)
