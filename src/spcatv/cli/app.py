@@ -304,7 +304,7 @@ def _add_number(add: Add) -> None:
         "largest number of --n-components auto (default: 10, or half the samples if fewer)")
 
 
-def _add_grid(add: Add, sparsity: Sequence[float], smoothness: Sequence[float]) -> None:
+def _add_grid(add: Add, sparsity: object, smoothness: object) -> None:
     _add_number(add)
     add("--sparsity S", Values(partial(share, hint=GRID_HINT)),
         "shares of exact zeros to try, each for all components", sparsity)

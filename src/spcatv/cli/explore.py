@@ -15,9 +15,7 @@ from spcatv.results.read import restore_model
 from spcatv.selection.exploration import Exploration
 
 
-def write_explorer(
-    folder: Path, options: Options, samples: SampleSet, exploration: Exploration
-) -> None:
+def write_explorer(folder: Path, options: Options, samples: SampleSet, exploration: Exploration) -> None:
     """Write the page into a results folder that holds the model of the recommended setting."""
     # imported here: pages need an extra
     from spcatv.report.explorer import explorer_page, python_line
@@ -49,7 +47,5 @@ def write_explorer(
         python_line(type(model), {**model.get_params(), **setting}, source, with_confounds)
         for setting in exploration.settings
     ]
-    page = explorer_page(
-        exploration, model, {"Command line": commands, "Python": lines}, title=options.title
-    )
+    page = explorer_page(exploration, model, {"Command line": commands, "Python": lines}, title=options.title)
     page.save_as_html(folder / EXPLORER)

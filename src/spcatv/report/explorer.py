@@ -202,8 +202,8 @@ def explorer_page(
     page = SimpleNamespace(
         title=title or "Settings explorer",
         lead=f"{count(n_settings, 'setting')} of {count(n_components, 'component')} on {n_features:,} "
-        f"{noun}. Each was fitted to all samples, in the {exploration.n_folds} folds of a cross-validation, and "
-        "to random halves. Move the two sliders to see what a setting does to the maps.",
+        f"{noun}. Each was fitted to all samples, in the {exploration.n_folds} folds of a cross-validation, "
+        "and to random halves. Move the two sliders to see what a setting does to the maps.",
         numbers=range(1, n_components + 1),
         sliders=[
             SimpleNamespace(name=name, title=name.capitalize(), labels=labels[name], help=text)
