@@ -258,6 +258,8 @@ device, random_state
             if name.endswith("_"):
                 setattr(self, name, value)
         self.space_ = self.preparation_.space
+        self.variance_ = estimator.explained_variance_
+        self.n_dropped_ = self.dropped_.n_dropped
 
     @property
     def masker_(self) -> Any:
@@ -282,22 +284,10 @@ device, random_state
         return self.space_.mask_image()
 
     @property
-    def variance_(self) -> FloatArray:
-        """Variance explained by each component, ``explained_variance_``."""
-        check_is_fitted(self, "estimator_")
-        return self.estimator_.explained_variance_
-
-    @property
     def components_img_(self) -> Any:
         """Loading maps as an image, one map per component."""
         check_is_fitted(self, "estimator_")
         return self.space_.to_images(self.components_, default_names(len(self.components_)))
-
-    @property
-    def n_dropped_(self) -> int:
-        """Number of voxels or vertices that were dropped from the mask."""
-        check_is_fitted(self, "estimator_")
-        return self.dropped_.n_dropped
 
     def transform(
         self,
