@@ -13,7 +13,7 @@ import nibabel as nib
 from spcatv._util.bids import kept_samples
 from spcatv.data.outliers import SCALE, two_scales
 from spcatv.images import ImageError, ImageQualityWarning, ImageSPCATV, read_cohort
-from spcatv.images.quality import drop_columns, find_bad, image_quality
+from spcatv.images.quality import drop_features, find_bad, image_quality
 
 NAMES = tuple(f"sub-{number:02d}" for number in range(20))
 
@@ -253,7 +253,7 @@ def test_features_are_dropped_within_the_same_memory(seed, n_samples, n_features
     X = rng.standard_normal((n_samples, n_features))
     kept = rng.random(n_features) < 0.6
     expected = X[:, kept].copy()
-    found = drop_columns(X, kept)
+    found = drop_features(X, kept)
     assert np.array_equal(found, expected)
     assert found.size == 0 or np.shares_memory(found, X)
     assert found.flags.c_contiguous

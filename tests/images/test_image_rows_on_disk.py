@@ -256,21 +256,21 @@ def test_rows_with_more_features_serve_for_fewer(files):
         return rows.complete(make, lambda number: None, 1)
 
     rows = found([2, 7, 0])
-    assert places[rows.columns].tolist() == [2, 7, 0]
+    assert places[rows.features].tolist() == [2, 7, 0]
     assert (rows.sha256, made) == (wide.sha256, [])
-    assert found(places.tolist()).columns is None
+    assert found(places.tolist()).features is None
     assert not made
     # other features, another kind, a changed image, damage
-    assert found([2, 3]).columns is None
-    assert found([2, 7], {"space": "other"}).columns is None
+    assert found([2, 3]).features is None
+    assert found([2, 7], {"space": "other"}).features is None
     (places_file,) = files.cache.glob(f"{wide.stem}.npy")
     content = places_file.read_bytes()
     places_file.write_bytes(content.replace(np.array([9]).tobytes(), np.array([8]).tobytes()))
-    assert found([2, 8]).columns is None
+    assert found([2, 8]).features is None
     assert len(made) == N_FILES
     places_file.write_bytes(content)
     os.truncate(wide.paths[2], 4)
-    assert found([7, 2]).columns is None
+    assert found([7, 2]).features is None
     assert len(made) == N_FILES
 
 

@@ -48,7 +48,7 @@ from spcatv.progress import SILENT, Listener
 from spcatv.progress.compilation import announce_compilation
 from spcatv.structure import Structure
 
-# Norms of columns between which squares fit into a precision, for data that cannot be scaled.
+# Norms of features between which squares fit into a precision, for data that cannot be scaled.
 ORDINARY_SQUARES = {np.dtype(np.float32): (1e-16, 1e16), np.dtype(np.float64): ORDINARY[np.dtype(np.float64)]}
 for kind in (Component, JointFit, JointStart, Weights):
     recordable(kind)
@@ -87,7 +87,7 @@ def checked_data(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) -
     if np.ma.is_masked(X):
         raise ValueError(
             f"{np.count_nonzero(np.ma.getmask(X))} entries of X are masked, and would be read as if they "
-            "were not; fill them, for instance with the means of their columns, or leave out their samples "
+            "were not; fill them, for instance with the means of their features, or leave out their samples "
             "or features"
         )
     if lies_on_gpu(X):

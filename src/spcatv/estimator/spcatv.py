@@ -174,9 +174,9 @@ class SPCATV(
         With `alpha`: its share that goes to the structured penalty. What is left,
         ``1 - l1_ratio - tv_ratio > 0``, goes to the l2 norm.
     penalty_units : {"relative", "absolute"}, default="relative"
-        With `alpha`. "relative": alpha counts in units of ``max_j ||X_j||_2 / N`` over the centred columns,
+        With `alpha`. "relative": alpha counts in units of ``max_j ||X_j||_2 / N`` over the centred features,
         the value at which the l1 norm alone kills every loading, so that one setting means the same on any
-        data. On standardised columns the relative l1 weight, ``alpha * l1_ratio``, is a correlation: without
+        data. On standardised features the relative l1 weight, ``alpha * l1_ratio``, is a correlation: without
         a structured penalty, exactly the features whose correlation with the scores exceeds it in magnitude
         are not zero. "absolute": alpha as it stands in the objective.
     penalty : {"tv", "graphnet"} or StructuredPenalty, default="tv"
@@ -185,7 +185,7 @@ class SPCATV(
     positive : bool, default=False
         Whether loadings are kept non-negative.
     center : bool, default=True
-        Whether the columns' means are subtracted (implicitly: X is not copied).
+        Whether the means of the features are subtracted (implicitly: X is not copied).
     global_signal : {None, "regress"}, default=None
         "regress" takes out the mean over features of every sample: each centred column is replaced by its
         residual of a regression on that mean (docs/method.md section 1.4). The coefficients are those of the
@@ -242,9 +242,9 @@ class SPCATV(
     mixing_ : ndarray of shape (n_components, n_components) or None
         Matrix C of the scores ``X V' C`` of a joint fit; None for a deflation.
     mean_ : ndarray of shape (n_features,)
-        Means of the columns (zeros if not centred).
+        Means of the features (zeros if not centred).
     global_loading_ : ndarray of shape (n_features,) or None
-        Coefficients of the columns on the global signal, mean 1; None unless `global_signal` takes it out.
+        Coefficients of the features on the global signal, mean 1; None unless `global_signal` takes it out.
     singular_values_ : ndarray of shape (n_components,)
         Norms of the scores of the training samples.
     explained_variance_ : ndarray of shape (n_components,)

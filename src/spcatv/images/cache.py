@@ -109,7 +109,7 @@ class CachedSamples:
         self.stops = [run.stop for run in runs]
         self.shape, self.chunks = (self.stops[-1], len(places)), (1, 1)
         self.sha256: list[tuple[str, ...]] = []  # of the files of every image, once they are complete
-        self.columns: IntArray | None = None  # features that are wanted, if the files hold more
+        self.features: IntArray | None = None  # features that are wanted, if the files hold more
 
     def _key(self, number: int) -> str:
         """Return a digest that changes whenever the values of an image may change."""
@@ -168,7 +168,7 @@ class CachedSamples:
             wider.sha256 = [sha256 for sha256 in found if sha256 is not None]
             if len(wider.sha256) == len(found):
                 order = np.argsort(places)
-                wider.columns = order[np.searchsorted(places, self.places, sorter=order)]
+                wider.features = order[np.searchsorted(places, self.places, sorter=order)]
                 return wider
         return None
 

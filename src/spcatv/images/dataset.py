@@ -43,7 +43,7 @@ from spcatv.images.quality import (
     apply_rule,
     check_explained,
     check_finite,
-    drop_columns,
+    drop_features,
     find_bad,
     image_quality,
     warn_of_blank,
@@ -367,7 +367,7 @@ def read_cohort(
         X, space, fit, dropped = _without_confounds(X, space, table, bad_features, dropped)
     scale = None
     if standardize:
-        scale = _column_spread(X)[1].astype(precision)
+        scale = _feature_spread(X)[1].astype(precision)
         X = _scaled(X, scale)
     return Cohort(
         X=X,
@@ -419,17 +419,17 @@ def checked_dtype(dtype: Any) -> str:
 
 def _kept(X: Any, space: Space, kept: BoolArray) -> tuple[Any, Space]:
     """Return the kept features of a matrix and their space. An array X is overwritten."""
-    return (X, space) if kept.all() else (drop_columns(X, kept), space.keep(kept))
+    return (X, space) if kept.all() else (drop_features(X, kept), space.keep(kept))
 
 
 def _without_confounds(
     X: Any, space: Space, table: ConfoundTable, rule: str, report: DropReport
 ) -> tuple[Any, Space, ConfoundFit, DropReport]:
     """Remove the confounds; drop or refuse features that they explain fully. An array X is overwritten."""
-    mean, before = _column_spread(X)
+    mean, before = _feature_spread(X)
     fit = fit_confounds(X, table)
     left = fit.removed(X, table)
-    after = _column_spread(left)[1]
+    after = _feature_spread(left)[1]
     explained = after <= ROUNDING * np.finfo(X.dtype).eps * (np.abs(mean) + before)
     n_explained = check_explained(explained, rule, space.noun)
     if n_explained:
@@ -439,7 +439,7 @@ def _without_confounds(
     return left, space, fit, replace(report, n_explained=n_explained)
 
 
-def _column_spread(X: Any) -> tuple[FloatArray, FloatArray]:
+def _feature_spread(X: Any) -> tuple[FloatArray, FloatArray]:
     """Return means and standard deviations of the features, in float64."""
     found = as_data(X).column_statistics(center=True)
     return found.mean, np.sqrt(found.squared_norms / X.shape[0])

@@ -219,7 +219,7 @@ def _cached(samples: Samples, space: Space, dtype: str, storage: Storage) -> Cac
 def _stored(cached: CachedSamples, budget: Budget) -> StoredData:
     """Return samples of a cache in blocks of the size that the budget allows."""
     data = StoredData(cached, cached.dtype, budget)
-    return data if cached.columns is None else data.columns(cached.columns)
+    return data if cached.features is None else data.columns(cached.features)
 
 
 def cleaned_samples(

@@ -84,8 +84,8 @@ def find_bad(X: Any) -> BadFeatures:
     return BadFeatures(constant=finite & ~varies, not_finite=~finite, first_sample=first_sample)
 
 
-def drop_columns(X: Any, kept: BoolArray) -> Any:
-    """Return the kept columns of X, shape (n_samples, n_kept): a view; an array is overwritten.
+def drop_features(X: Any, kept: BoolArray) -> Any:
+    """Return the kept features of X, shape (n_samples, n_kept): a view; an array is overwritten.
 
     X is a C-contiguous array, or samples on disk. Row i of the result ends no later than row i of X, so that
     rows that are moved in order never overwrite a row that is still to be moved.
