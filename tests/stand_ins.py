@@ -324,6 +324,7 @@ PAGES = {
     "docs/method.md": nothing,
     "docs/notes.md": nothing,
     "docs/model-folder.md": model_folder,
+    "docs/nothing-confirmed.md": nothing,
     "docs/project.md": nothing,
     "docs/reliability.md": nothing,
     "docs/report.md": report,

@@ -6,9 +6,10 @@ mean cosine of .7 with the truth. Measured for the setting that a rule chooses: 
 Dice index with the true loadings, its loss of each against the best value in the grid, and whether there are
 more zeros than in the truth, by more than .05.
 
-The default is the one of `RULES` with the highest mean of cosine + Dice over the design seeds, among those
-that choose sparser than the truth in at most 8 % of the sets; of rules within .005, the first. It is then run
-once on the fresh seeds.
+The default is the one of `RULES` with the highest mean of cosine + Dice over the design seeds 0 to 89, among
+those that choose sparser than the truth in at most 8 % of the sets; of rules within .005, the first. It was
+"smoothness of the best, 5 %". The last row, "the package", is `SPCATVCV` as it is, with its own grid, which
+may extend itself. Both are then run once on the fresh seeds.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 
 from benchmarks.calibration.simulations import TOL, Simulation, simulate
 from benchmarks.tables import markdown
-from spcatv import SPCATV
+from spcatv import SPCATV, SPCATVCV
 from spcatv.metrics import orthonormal_basis, pairwise_dice, threshold_loadings
 
 CASES = 24
@@ -41,7 +42,16 @@ def measure(seed: int) -> list[dict[str, Any]]:
                 n_asked, structure=data.structure, sparsity=sparsity, smoothness=smoothness, tol=TOL
             )
             rows.append({"sparsity": sparsity, "smoothness": smoothness, **_scores(model, data, folds)})
-    return [{"about": data.about, "zeros": data.zeros, "settings": rows}]
+    chosen = _package(data, n_asked, folds)
+    return [{"about": data.about, "zeros": data.zeros, "settings": rows, "package": chosen}]
+
+
+def _package(data: Simulation, n_asked: int, folds: list[np.ndarray]) -> dict[str, Any]:
+    """Let `SPCATVCV` choose."""
+    cv = [(np.setdiff1d(np.arange(len(data.X)), test), test) for test in folds]
+    search = SPCATVCV(n_asked, structure=data.structure, tol=TOL, cv=cv).fit(data.X)
+    _, cosine, index = data.against(search.components_)
+    return {**search.best_params_, "cosine": float(cosine.mean()), "dice": float(index.mean())}
 
 
 def _scores(model: SPCATV, data: Simulation, folds: Iterable[np.ndarray]) -> dict[str, Any]:
@@ -144,17 +154,28 @@ RULES: dict[str, Callable[[Table], int]] = {
 
 
 def summary(rows: list[dict[str, Any]]) -> str:
-    sets = [(row["about"], row["zeros"], table_of(row["settings"])) for row in rows]
-    known = [(zeros, table) for _, zeros, table in sets if table["cosine"].max() >= DETECTABLE]
-    lines = []
-    for name, rule in RULES.items():
-        chosen = [rule(table) for _, table in known]
-        cosine = np.array([table["cosine"][c] for c, (_, table) in zip(chosen, known, strict=True)])
-        index = np.array([table["dice"][c] for c, (_, table) in zip(chosen, known, strict=True)])
-        lost = [table["cosine"].max() - value for (_, table), value in zip(known, cosine, strict=True)]
-        lost_dice = [table["dice"].max() - value for (_, table), value in zip(known, index, strict=True)]
-        sparser = [table["sparsity"][c] > z + 0.05 for c, (z, table) in zip(chosen, known, strict=True)]
-        means = (f"{np.mean(values):.3f}" for values in (cosine, index, lost, lost_dice))
-        lines.append([name, *means, f"{np.mean(sparser):.0%}"])
+    sets = [(table_of(row["settings"]), row) for row in rows]
+    known = [(table, row) for table, row in sets if table["cosine"].max() >= DETECTABLE]
+    lines = [_line(name, rule, known) for name, rule in RULES.items()]
+    if "package" in rows[0]:
+        lines.append(_line("the package", None, known))
     head = ["rule", "cosine", "Dice", "lost cosine", "lost Dice", "sparser than the truth"]
     return f"{len(known)} of {len(sets)} sets are detectable.\n\n" + markdown(head, lines)
+
+
+def _line(
+    name: str, rule: Callable[[Table], int] | None, known: list[tuple[Table, dict[str, Any]]]
+) -> list[str]:
+    """Compare the choices of a rule, or of the package, with the best of the grid and with the truth."""
+    found = []
+    for table, row in known:
+        if rule is None:
+            chosen = [row["package"][key] for key in ("cosine", "dice", "sparsity")]
+        else:
+            index = rule(table)
+            chosen = [table[key][index] for key in ("cosine", "dice", "sparsity")]
+        cosine, dice, sparsity = chosen
+        lost = table["cosine"].max() - cosine, table["dice"].max() - dice
+        found.append([cosine, dice, *lost, sparsity > row["zeros"] + 0.05])
+    *means, sparser = np.mean(np.array(found, dtype=float), axis=0)
+    return [name, *(f"{value:.3f}" for value in means), f"{sparser:.0%}"]

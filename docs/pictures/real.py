@@ -125,9 +125,7 @@ def stable():
         verdict = split_halves(estimator.fit(data), data, n_splits=10, random_state=0).reproducibility[0]
         empty(row[2])
         words = (
-            verdict.sentence.replace(" of 10", "\nof 10", 1)
-            .replace(" (found", "\n(found")
-            .replace(": ", ":\n")
+            verdict.sentence.replace(" (", "\n(").replace("), ", "),\n").replace("halves of", "halves\nof")
         )
         row[2].text(0.05, 0.5, words, va="center")
     save(figure, "stable")

@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from spcatv import SPCATV, __version__
 from spcatv.results import read_results
 from spcatv.stability import split_halves
+from spcatv.stability.halves import verdict_lines
 from spcatv.structure import grid
 
 OPTIONS = ("--n-components", "2", "--alpha", "0.05")
@@ -36,9 +37,7 @@ def test_same_as_the_library(array, tmp_path, done, usual_splits, monkeypatch):
     halves = split_halves(model, X, n_splits=10, random_state=0).reproducibility
     read = read_results(tmp_path / "out").halves
     assert read == halves
-    assert [f"Component {k}: {half.sentence}" for k, half in enumerate(read, start=1)] == [
-        line for line in said.splitlines() if line.startswith("Component ")
-    ]
+    assert "\n".join(verdict_lines(halves)) in said
 
 
 @pytest.mark.parametrize(
@@ -55,13 +54,13 @@ def test_without_verdicts_the_reason_is_said(options, n_samples, reason, array, 
         monkeypatch.setattr("spcatv.cli.pipeline.MOST_VALUES", 16 * 120 - 1)
     np.save(array, np.load(array)[:n_samples])
     said = done("fit", "--array", array, "--shape", "12,10", *OPTIONS, *options, "--output", tmp_path / "out")
-    assert f"Not known which components are reproducible: {reason}" in said
+    assert f"Not known which components are confirmed: {reason}" in said
     assert read_results(tmp_path / "out").halves is None
 
 
 def test_verdicts_can_be_left_out(array, tmp_path, done, capsys):
     command = ("fit", "--array", array, "--shape", "12,10", *OPTIONS, "--output", tmp_path / "out")
-    assert "eproducib" not in done(*command, "--n-splits", "0")
+    assert "confirmed" not in done(*command, "--n-splits", "0")
     with pytest.raises(SystemExit):
         done(*command, "--n-splits", "some")
     assert "argument --n-splits: must be auto or an integer >= 0, got 'some'" in capsys.readouterr().err

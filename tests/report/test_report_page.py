@@ -176,9 +176,11 @@ def test_random_halves_stand_in_the_section_of_stability(line, tmp_path):
     html = generate_report(line.model, halves=halves).html
     assert "Stability" in headings(html)
     assert "how often each is selected" not in html, "there are no resamples"
-    row = re.compile(r'<td class="text">([^<]*)</td><td>([^<]*)</td><td>(\d)</td>')
+    row = re.compile(2 * r'<td class="text">([^<]*)</td>' + 3 * "<td>([^<]*)</td>")
     cells = row.findall(html)
-    assert cells == [(r.verdict, fixed(r.dice), str(r.rank)) for r in halves.reproducibility]
+    assert cells == [
+        (r.verdict, r.outline, fixed(r.cosine), fixed(r.dice), str(r.rank)) for r in halves.reproducibility
+    ]
     line.model.save(tmp_path / "model")
     table = tmp_path / "desc-SPCATV_halves.tsv"
     write_records(table, HALVES_COLUMNS, halves.reproducibility, component=[1, 2])

@@ -12,7 +12,7 @@ import pytest
 from spcatv.report import generate_report
 from spcatv.report.component import BAD, GOOD, UNKNOWN, UNSURE, Verdict, verdict_summary
 from spcatv.stability import Bootstrap
-from spcatv.stability.halves import FOUND_AGAIN, NOT_REPRODUCIBLE, ONE_OF_EQUALS
+from spcatv.stability.halves import CERTAIN, CONFIRMED, NOT_CONFIRMED, UNCERTAIN
 
 
 def cards(html):
@@ -26,10 +26,12 @@ def cards(html):
 
 
 def judged(*verdicts):
-    """Stand-ins for `SplitHalves` with these verdicts."""
+    """Stand-ins for `SplitHalves` with these verdicts on pattern and outline."""
     records = [
-        SimpleNamespace(verdict=verdict, sentence=f"Sentence {k}.", dice=0.5, rank=k)
-        for k, verdict in enumerate(verdicts, start=1)
+        SimpleNamespace(
+            verdict=verdict, outline=outline, sentence=f"Sentence {k}.", dice=0.5, cosine=0.7, rank=k
+        )
+        for k, (verdict, outline) in enumerate(verdicts, start=1)
     ]
     return SimpleNamespace(reproducibility=records)
 
@@ -42,16 +44,15 @@ def resampled(model, dice):
 
 
 def test_verdicts_follow_from_random_halves(image):
-    html = generate_report(image.model, halves=judged(FOUND_AGAIN, NOT_REPRODUCIBLE)).html
+    html = generate_report(image.model, halves=judged((CONFIRMED, CERTAIN), (NOT_CONFIRMED, UNCERTAIN))).html
     first, second = cards(html)
     assert first[-2:] == ("✓ Sentence 1.", GOOD)
     assert second[-2:] == ("✗ Sentence 2.", BAD)
-    assert "Component 1 was found again. Do not interpret component 2." in html
+    assert "Component 1 is confirmed. Component 2 is not confirmed." in html
     # and once more with each component
     assert html.count("Sentence 1.") == html.count("Sentence 2.") == 2
-    assert (
-        cards(generate_report(image.model, halves=judged(ONE_OF_EQUALS, FOUND_AGAIN)).html)[0][-1] == UNSURE
-    )
+    vague = judged((CONFIRMED, UNCERTAIN), (CONFIRMED, CERTAIN))
+    assert cards(generate_report(image.model, halves=vague).html)[0][-1] == UNSURE
 
 
 def test_verdicts_do_not_follow_from_the_gap(image):
@@ -63,21 +64,20 @@ def test_verdicts_do_not_follow_from_the_gap(image):
 
 
 @pytest.mark.parametrize(
-    ("dice", "text", "level"),
+    ("dice", "count", "level"),
     [
-        ([0.9] * 19 + [0.1], "✓ Found again in 19 of 20 resamples.", GOOD),
-        ([0.9] * 14 + [0.1] * 6, "? Found again in only 14 of 20 resamples: interpret with care.", UNSURE),
-        (
-            [0.9] * 9 + [0.1] * 11,
-            "✗ Not reproducible (found again in 9 of 20 resamples): do not interpret.",
-            BAD,
-        ),
+        ([0.9] * 19 + [0.1], "19 of 20", GOOD),
+        ([0.9] * 14 + [0.1] * 6, "14 of 20", UNSURE),
+        ([0.9] * 9 + [0.1] * 11, "9 of 20", BAD),
     ],
 )
-def test_verdicts_follow_from_resamples_without_halves(image, dice, text, level):
+def test_verdicts_follow_from_resamples_without_halves(image, dice, count, level):
     html = generate_report(image.model, stability=resampled(image.model, dice)).html
-    assert {card[-2:] for card in cards(html)} == {(text, level)}
+    for card in cards(html):
+        assert f"{count} bootstrap resamples" in card[-2]
+        assert card[-1] == level
     assert "was not checked" not in html
+    assert "confirmed" not in "".join(map(str, cards(html)))
 
 
 def test_agreement_of_resamples_by_chance_does_not_count(image):
@@ -130,17 +130,18 @@ def test_empty_components_are_not_interpreted(image):
     first, second = model.diagnostics_
     model.components_ = np.stack([image.model.components_[0], np.zeros_like(image.model.components_[0])])
     model.diagnostics_ = (first, replace(second, n_nonzero=0))
-    card = cards(generate_report(model, halves=judged(FOUND_AGAIN, FOUND_AGAIN)).html)[1]
+    card = cards(generate_report(model, halves=judged(*2 * [(CONFIRMED, CERTAIN)])).html)[1]
     assert (card[1], *card[-2:]) == ("Nowhere", "✗ Empty: there is nothing to interpret.", BAD)
 
 
 def test_sentence_over_all_components():
     levels = (GOOD, BAD, GOOD, GOOD, UNSURE, BAD)
-    text = verdict_summary(tuple(Verdict("", level) for level in levels))
-    assert text == (
-        "Components 1, 3 and 4 were found again. Component 5 needs care. Do not interpret components 2 and 6."
-    )
-    assert verdict_summary((Verdict("", UNKNOWN),) * 2).endswith("was not checked.")
+    verdicts = tuple(Verdict("", level) for level in levels)
+    text = verdict_summary(verdicts, by_halves=True)
+    assert text.startswith("Components 1, 3 and 4 are confirmed. Component 5 is confirmed")
+    assert "Components 2 and 6 are not confirmed." in text
+    assert "confirmed" not in verdict_summary(verdicts, by_halves=False)
+    assert verdict_summary((Verdict("", UNKNOWN),) * 2, by_halves=True).endswith("was not checked.")
 
 
 def test_exactness_and_settings_stand_below(pages):

@@ -38,7 +38,7 @@ def written(tmp_path_factory):
     return folder / "results"
 
 
-HALVES = "dice\tcosine\tfurther_dice\trank\tn_found\tn_splits\n0.9\t0.9\t0.9\t"
+HALVES = "dice\tcosine\tbeyond_noise\trank\tn_half\tn_confirmed\tn_splits\n0.9\t0.9\ttrue\t"
 
 
 def test_a_results_folder_is_read(written):
@@ -124,8 +124,8 @@ def test_maps_have_the_names_of_those_in_a_model_folder():
         ("desc-SPCATV_selection.json", "{}", "must hold best_index, rule"),
         ("desc-SPCATV_selection.json", '{"best_index": 0, "n_folds": "few"}', "must hold best_index, rule"),
         ("desc-SPCATV_selection.tsv", "param_alpha\n0.1\n", "has no column mean_test_error"),
-        ("desc-SPCATV_halves.tsv", f"{HALVES}n/a\t9\t10\n", "n/a is not a finite number"),
-        ("desc-SPCATV_halves.tsv", f"{HALVES}1\t9\t10\n", "one row for every Reproducibility"),
+        ("desc-SPCATV_halves.tsv", f"{HALVES}n/a\t9\t9\t10\n", "n/a is not a finite number"),
+        ("desc-SPCATV_halves.tsv", f"{HALVES}1\t9\t9\t10\n", "one row for every Reproducibility"),
         ("desc-SPCATV_halves.tsv", "rank\n1\n2\n", "has no column dice"),
         ("desc-SPCATV_regions.tsv", "n_features\tfound\n3\t0.5\n", "are not those of this model"),
         ("stability.npz", "no archive", "must hold the arrays selection_frequency"),

@@ -348,13 +348,12 @@ class TestTargets:
 
     def test_the_default_rule_says_why(self, search):
         results, best = search.cv_results_, search.best_index_
-        assert search.choice_reason_ == (
-            "sparsest within one standard error of the lowest error; mean Dice index over folds "
-            f"{results['mean_dice'][best]:.2f}"
-        )
-        explained = results["mean_test_explained"]
+        assert "sparsest" in search.choice_reason_
+        assert f"Dice index over folds {results['mean_dice'][best]:.2f}" in search.choice_reason_
+        explained, smoothness = results["mean_test_explained"], results["param_smoothness"]
         lowest = int(np.argmin(results["mean_test_error"]))
-        near = explained >= explained[lowest] - results["se_test_explained"][lowest]
+        loss = min(results["se_test_explained"][lowest], 0.05 * explained[lowest])
+        near = (explained >= explained[lowest] - loss) & (smoothness == smoothness[lowest])
         assert near[best]
         assert search.best_params_["sparsity"] == results["param_sparsity"][near].max()
 
@@ -492,3 +491,21 @@ class TestEstimator:
         search = SPCATVCV(1, cv=2, alpha=0.1, l1_ratio=(0.2, 0.6), tv_ratio=(0.3, 0.5)).fit(images)
         pairs = zip(search.cv_results_["param_l1_ratio"], search.cv_results_["param_tv_ratio"], strict=True)
         assert list(pairs) == [(0.2, 0.3), (0.2, 0.5), (0.6, 0.3)]
+
+
+def test_a_default_grid_is_extended_beyond_its_edge():
+    """A factor on all features is not sparse: the choice lies on the edge of both grids."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 40)) + 2 * rng.standard_normal((30, 1))
+    with pytest.warns(SelectionWarning, match="sparsity=0.1 is the lowest"):
+        search = SPCATVCV(1, structure=(40,), smoothness=1.0, cv=3, tol=1e-3).fit(X)
+    tried = search.cv_results_["param_sparsity"]
+    assert tried.tolist() == [0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95]
+    assert search.best_params_ == {"sparsity": 0.1, "smoothness": 1.0}
+    # the scores are those of a grid that has these values from the start
+    with pytest.warns(SelectionWarning, match="edge"):
+        whole = SPCATVCV(1, structure=(40,), sparsity=tried, smoothness=1.0, cv=3, tol=1e-3).fit(X)
+    np.testing.assert_array_equal(whole.cv_results_["mean_test_error"], search.cv_results_["mean_test_error"])
+    with pytest.warns(SelectionWarning, match="sparsity=0.5 is the lowest"):
+        given = SPCATVCV(1, structure=(40,), sparsity=[0.5, 0.7, 0.9], smoothness=1.0, cv=3, tol=1e-3).fit(X)
+    assert len(given.cv_results_["params"]) == 3, "values that are given are not extended"

@@ -7,6 +7,7 @@ from spcatv.selection import SelectionWarning
 from spcatv.selection.rules import (
     RULES,
     choose,
+    edge_of,
     highest_stability,
     lowest_error,
     one_standard_error,
@@ -54,20 +55,34 @@ def test_one_component_has_no_second():
 
 
 def test_one_standard_error_takes_the_sparsest_that_is_near():
-    # the best explains 0.5 with a standard error of 0.1 over two folds
-    best = ([0.6, 0.4], [0.2, 0.2], 0)
-    assert one_standard_error(table(best, ([0.45, 0.39], [0.5, 0.5], 0), ([0.3, 0.3], [0.9, 0.9], 0))) == 1
-    assert one_standard_error(table(best, ([0.45, 0.30], [0.5, 0.5], 0))) == 0
+    # the best explains 0.5 with a standard error of 0.01 over two folds
+    best = ([0.51, 0.49], [0.2, 0.2], 0)
+    assert one_standard_error(table(best, ([0.5, 0.481], [0.5, 0.5], 0), ([0.3, 0.3], [0.9, 0.9], 0))) == 1
+    assert one_standard_error(table(best, ([0.5, 0.479], [0.5, 0.5], 0))) == 0
     # a component that is empty is no sparse component
-    assert one_standard_error(table(best, ([0.45, 0.39], [0.5, 1.0], 0))) == 0
+    assert one_standard_error(table(best, ([0.5, 0.481], [0.5, 1.0], 0))) == 0
+
+
+def test_one_standard_error_loses_a_twentieth_at_most():
+    best = ([0.6, 0.4], [0.2, 0.2], 0)  # a standard error of 0.1
+    assert one_standard_error(table(best, ([0.5, 0.451], [0.5, 0.5], 0))) == 1
+    assert one_standard_error(table(best, ([0.5, 0.449], [0.5, 0.5], 0))) == 0
+
+
+def test_one_standard_error_keeps_the_smoothness_of_the_best():
+    best, other = ([0.51, 0.49], [0.2, 0.2], 0), ([0.5, 0.49], [0.9, 0.9], 0)
+    assert one_standard_error(table(best, other)) == 1
+    given = table(best, other)
+    given.params[1]["tv_ratio"] = 0.7
+    assert one_standard_error(given) == 0
 
 
 def test_of_equally_sparse_settings_the_most_reproducible_is_taken():
     best = ([0.6, 0.4], [0.2, 0.2], 0.9)
-    rows = (([0.45, 0.41], [0.505, 0.505], 0.3), ([0.45, 0.39], [0.5, 0.5], 0.7))
+    rows = (([0.5, 0.46], [0.505, 0.505], 0.3), ([0.5, 0.46], [0.5, 0.5], 0.7))
     assert one_standard_error(table(best, *rows)) == 2
     # a difference of more than 1 % counts
-    assert one_standard_error(table(best, ([0.45, 0.41], [0.52, 0.52], 0.3), rows[1])) == 1
+    assert one_standard_error(table(best, ([0.5, 0.46], [0.52, 0.52], 0.3), rows[1])) == 1
 
 
 def test_the_lowest_error():
@@ -110,15 +125,22 @@ def test_settings_without_any_component(rule):
 
 def test_reasons():
     given = table(([0.5, 0.5], [0.9, 0.9], 0.5), ([0.4, 0.4], [0.9, 0.9], 0.6))
-    found = "; mean Dice index over folds 0.50"
     for rule, why in {
-        "one_se": "sparsest within one standard error of the lowest error",
+        "one_se": "sparsest",
         "error": "lowest held-out error",
-        "stability": "most reproducible setting",
-        "paper": "lowest error with second and third components at least 50% zero",
+        "stability": "most stable",
+        "paper": "at least 50% zero",
     }.items():
-        assert choose(given, rule, 0.5).reason == why + found
-    assert choose(given, lambda results: 1, 0.5).reason == "chosen by the given function" + found
+        reason = choose(given, rule, 0.5).reason
+        assert why in reason
+        assert "Dice index over folds 0.50" in reason
+    assert "given function" in choose(given, lambda results: 1, 0.5).reason
+
+
+def test_the_edge_of_a_grid():
+    settings = [{"sparsity": s, "smoothness": w} for s in (0.5, 0.7, 0.9) for w in (0.5, 1.0)]
+    assert [edge_of(settings, settings[k]) for k in (1, 2, -1)] == ["lowest", "", "highest"]
+    assert edge_of(settings[2:], settings[2]) == "", "two values have no edge"
 
 
 def test_stability_takes_the_most_reproducible():

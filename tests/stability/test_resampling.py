@@ -61,7 +61,7 @@ def test_plain_loops_are_the_second_route(result, estimator, signals):
         assert_allclose(ours, theirs)
     for region in result.regions:
         agree = signs[:, region.component, region.features] == region.sign
-        assert region.found == np.mean(agree.mean(axis=1) >= 0.5)
+        assert region.bootstrap_frequency == np.mean(agree.mean(axis=1) >= 0.5)
         frequency = result.selection_frequency[region.component, region.features]
         assert region.selection_frequency == pytest.approx(frequency.mean())
 
@@ -77,7 +77,7 @@ def test_regions_cover_the_reference(result):
             assert (np.sign(wanted[number, region.features]) == region.sign).all()
     for region, block in zip(result.regions, (range(10, 20), range(30, 40)), strict=False):
         assert set(block) & set(region.features.tolist())
-        assert region.found == 1
+        assert region.bootstrap_frequency == 1
     # signs are aligned, whichever block is the larger in a resample
     assert (result.sign_consistency[0, [15, 35]] == 1).all()
 
@@ -86,7 +86,9 @@ def test_workers_change_no_bit(result, estimator, signals):
     together = bootstrap_components(estimator, signals, n_resamples=12, random_state=7, n_jobs=2)
     for name in ("selection_frequency", "sign_consistency", "dice", "signed_dice", "cosine"):
         assert_array_equal(getattr(result, name), getattr(together, name))
-    assert [region.found for region in result.regions] == [region.found for region in together.regions]
+    assert [region.bootstrap_frequency for region in result.regions] == [
+        region.bootstrap_frequency for region in together.regions
+    ]
     other = bootstrap_components(estimator, signals, n_resamples=12, random_state=8)
     assert (other.dice != result.dice).any()
 

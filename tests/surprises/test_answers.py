@@ -41,26 +41,27 @@ def answer(tmp_path, capsys, usual_splits, monkeypatch):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_pure_noise_is_called_not_reproducible(answer, seed):
+def test_pure_noise_is_not_confirmed(answer, seed):
     said, results = answer(seed, ())
-    assert [half.verdict for half in results.halves] == 3 * ["not reproducible"]
-    assert said.count("do not interpret.") == 3
+    assert [half.verdict for half in results.halves] == 3 * ["not confirmed"]
+    assert "Components 1 to 3: not confirmed" in said
+    assert "fewer components" in said
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_noise_has_no_number_of_components(answer, seed):
     said, results = answer(seed, (), "--n-components", "auto", "--n-splits", "2")
     assert "Number of components: 1. No component stands out" in said
-    assert "do not interpret." in said
+    assert "not confirmed" in said
     assert len(results.model.components_) == 1
 
 
 @pytest.mark.parametrize("n_planted", [*(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2)), 3])
-def test_planted_components_are_counted_and_found_again(answer, n_planted, tmp_path):
+def test_planted_components_are_counted_and_confirmed(answer, n_planted, tmp_path):
     said, results = answer(1, (1.6, 1.4, 1.2)[:n_planted], "--n-components", "auto")
     assert len(results.model.components_) == n_planted
-    assert [half.verdict for half in results.halves] == n_planted * ["found again"]
-    assert said.count("Found again in both halves of") == n_planted
+    assert [half.verdict for half in results.halves] == n_planted * ["confirmed"]
+    assert said.count("pattern confirmed") == n_planted
     for loading in results.model.components_:
         inside = [np.zeros(SHAPE) for _ in PLACES]
         for square, (row, column) in zip(inside, PLACES, strict=True):
@@ -79,6 +80,6 @@ def test_the_report_shows_the_curve(answer, tmp_path):
     assert '<h2 id="count">Number of components</h2>' in html
     assert f"<p>{results.count.reason}</p>" in html
     assert "2 (last one kept)" in html
-    assert html.count("found again") >= 2
+    assert html.count("attern confirmed") >= 2
     answer(1, (1.6, 1.4), "--n-components", "2", "--n-splits", "0")
     assert 'id="count"' not in generate_report(tmp_path / "out").html

@@ -128,6 +128,9 @@ class ExploreDefaults:
     n_splits: int = 3
 
 
+# Values that the default grid gets on the side where the choice lies on its edge.
+FURTHER_SPARSITY = (0.1, 0.3, 0.98)
+
 FIT = FitParameters()
 SEARCH = SearchParameters()
 EXPLORE = ExploreDefaults()

@@ -90,7 +90,7 @@ examples:
 """
 SELECT_TEXT = """\
 Choose sparsity and smoothness by cross-validation, fit all samples with them, and
-resample to see which voxels are found again. Writes what `fit` writes, the table of
+resample to see which voxels are selected often. Writes what `fit` writes, the table of
 settings, and stability maps."""
 SELECT_EXAMPLES = """\
 examples:

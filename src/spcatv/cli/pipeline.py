@@ -30,6 +30,7 @@ from spcatv.results.layout import CONFIG, EXPLORER
 from spcatv.selection import SPCATVCV, ComponentCount, count_components
 from spcatv.selection.exploration import Exploration
 from spcatv.stability import Bootstrap, SplitHalves, split_halves
+from spcatv.stability.halves import verdict_lines
 
 AUTO = "auto"
 # Splits of `--n-splits auto`, and the smallest numbers of samples and of groups for them: fewer than six
@@ -238,8 +239,8 @@ def verdicts(
 ) -> tuple[SplitHalves | None, str]:
     """Compare random halves of the samples as often as `--n-splits` says; samples of a group stay together.
 
-    Returns the halves, None if none were fitted; and the verdicts, one line per component, or the reason why
-    there are none.
+    Returns the halves, None if none were fitted; and the lines of the verdicts, or the reason why there are
+    none.
     """
     if options.n_splits == 0:
         return None, ""
@@ -251,11 +252,10 @@ def verdicts(
             halves = split_halves(
                 model, samples.matrix, n_splits=n_splits, random_state=options.seed, **parts
             )
-            found = halves.reproducibility
-            return halves, "\n".join(f"Component {item.component + 1}: {item.sentence}" for item in found)
+            return halves, "\n".join(verdict_lines(halves.reproducibility))
         except ValueError as error:  # the fit of all samples is kept
             reason = str(error)
-    return None, f"Not known which components are reproducible: {reason}."
+    return None, f"Not known which components are confirmed: {reason}."
 
 
 def _objection(samples: SampleSet, groups: Any) -> str:

@@ -18,7 +18,7 @@ from spcatv.report.regions import MIDLINE, Cluster, Part, cluster_table
 from spcatv.report.sections import Chart, SectionTable, chart, table_of
 from spcatv.report.statistics import Relation
 from spcatv.stability import Bootstrap
-from spcatv.stability.halves import AGREEMENT, FOUND_AGAIN, ONE_OF_EQUALS
+from spcatv.stability.halves import CERTAIN, CONFIRMED, SAME_OUTLINE, WHAT_HELPS
 
 MOST_REGIONS = 15
 FEWEST_POINTS = 3  # of a convergence curve
@@ -110,11 +110,11 @@ def component_panel(
 
 
 def _region_frequency(stability: Bootstrap, k: int) -> FloatArray:
-    """Return the share of resamples that find the region of each feature; NaN outside regions."""
+    """Return the share of resamples that select the region of each feature; NaN outside regions."""
     values = np.full(stability.components.shape[1], np.nan)
     for region in stability.regions:
         if region.component == k:
-            values[region.features] = region.found
+            values[region.features] = region.bootstrap_frequency
     return values
 
 
@@ -184,10 +184,10 @@ def _regions(listed: tuple[Cluster, ...], with_parts: bool, labels: FeatureLabel
             "can lose and keep 99 % of its norm."
         )
     if any(cluster.found is not None for cluster in listed):
-        columns["Found again in"] = [fmt.percent(cluster.found, 2) for cluster in listed]
+        columns["Bootstrap frequency"] = [fmt.percent(cluster.found, 2) for cluster in listed]
         caption += (
-            " Found again in: resampled fits that select at least half of the region, cut in the same way, "
-            "with its sign; its heaviest part, if that falls apart."
+            " Bootstrap frequency: resampled fits that select at least half of the region, cut in the same "
+            "way, with its sign; of its heaviest part, if that falls apart."
         )
     if labels is not None:
         columns["At the peak"] = [cluster.label or "–" for cluster in listed]
@@ -288,8 +288,8 @@ def verdict_of(inputs: ReportInputs, k: int) -> Verdict:
         return Verdict("Empty: there is nothing to interpret.", BAD)
     if inputs.halves is not None:
         half = inputs.halves[k]
-        levels = {FOUND_AGAIN: GOOD, ONE_OF_EQUALS: UNSURE}
-        return Verdict(half.sentence, levels.get(half.verdict, BAD))
+        level = (GOOD if half.outline == CERTAIN else UNSURE) if half.verdict == CONFIRMED else BAD
+        return Verdict(half.sentence, level)
     if inputs.stability is not None:
         return _by_resamples(inputs, k)
     return Verdict("Stability not checked.", UNKNOWN)
@@ -298,36 +298,34 @@ def verdict_of(inputs: ReportInputs, k: int) -> Verdict:
 def _by_resamples(inputs: ReportInputs, k: int) -> Verdict:
     """Judge component `k` by the number of resampled fits that show it.
 
-    A fit shows it if the Dice index of the supports, less what is due to chance, is at least `AGREEMENT`. By
-    chance, two supports that hold a share E of the features have the Dice index E.
+    A fit shows it if the Dice index of the supports, less what is due to chance, is at least `SAME_OUTLINE`.
+    By chance, two supports that hold a share E of the features have the Dice index E.
     """
     assert inputs.stability is not None
     dice = inputs.stability.dice[:, k]
     chance = float(np.mean(threshold_loadings(inputs.model.components_[k]) != 0))
-    found = int((dice - chance >= AGREEMENT * (1 - chance)).sum()) if chance < 1 else 0
-    share, counted = found / len(dice), f"{found} of {len(dice)} resamples"
+    found = int((dice - chance >= SAME_OUTLINE * (1 - chance)).sum()) if chance < 1 else 0
+    share, counted = found / len(dice), f"{found} of {len(dice)} bootstrap resamples"
     if share >= MOST:
-        return Verdict(f"Found again in {counted}.", GOOD)
+        return Verdict(f"Selected in {counted}.", GOOD)
     if share >= HALF:
-        return Verdict(f"Found again in only {counted}: interpret with care.", UNSURE)
-    return Verdict(f"Not reproducible (found again in {counted}): do not interpret.", BAD)
+        return Verdict(f"Selected in only {counted}: interpret with care.", UNSURE)
+    return Verdict(f"Selected in only {counted}: do not interpret.", BAD)
 
 
-def verdict_summary(verdicts: tuple[Verdict, ...]) -> str:
-    """Summarise all verdicts for the top of the page."""
+def verdict_summary(verdicts: tuple[Verdict, ...], *, by_halves: bool) -> str:
+    """Summarise all verdicts, by halves or by resamples, for the top of the page."""
     if all(verdict.level == UNKNOWN for verdict in verdicts):
         return "Whether other samples would show these components was not checked."
-    numbers = {
-        level: [k for k, verdict in enumerate(verdicts, start=1) if verdict.level == level] for level in MARKS
-    }
+    words = {GOOD: "confirmed", UNSURE: "confirmed with an uncertain outline", BAD: "not confirmed"}
+    if not by_halves:
+        words = {GOOD: "selected in most resamples", UNSURE: "uncertain", BAD: "selected in few resamples"}
     sentences = []
-    if good := numbers[GOOD]:
-        sentences.append(f"{_components(good)} {'was' if len(good) == 1 else 'were'} found again.")
-    if unsure := numbers[UNSURE]:
-        sentences.append(f"{_components(unsure)} {'needs' if len(unsure) == 1 else 'need'} care.")
-    if bad := numbers[BAD]:
-        sentences.append(f"Do not interpret {_components(bad).lower()}.")
-    return " ".join(sentences)
+    for level, word in words.items():
+        if found := [k for k, verdict in enumerate(verdicts, start=1) if verdict.level == level]:
+            sentences.append(f"{_components(found)} {'is' if len(found) == 1 else 'are'} {word}.")
+    helps = (WHAT_HELPS,) if by_halves and any(verdict.level == BAD for verdict in verdicts) else ()
+    return " ".join((*sentences, *helps))
 
 
 def _components(numbers: list[int]) -> str:

@@ -213,15 +213,16 @@ def _stability(inputs: ReportInputs) -> tuple[str, ...]:
     found = []
     if inputs.stability is not None:
         found.append(
-            f"The fit was repeated on {len(inputs.stability.dice)} resamples to see which components and "
-            "regions are found again."
+            f"The fit was repeated on {len(inputs.stability.dice)} resamples to see how often features "
+            "and regions are selected (bootstrap frequency)."
         )
     if inputs.halves is not None:
         n_splits = getattr(inputs.halves[0], "n_splits", None) if inputs.halves else None
         splits = "random splits" if n_splits is None else fmt.count(int(n_splits), "random split")
         found.append(
-            f"Components were compared between the two halves of {splits} of the samples (Dice index, "
-            "corrected for chance)."
+            f"Components were compared between the two halves of {splits} of the samples. A pattern counts "
+            "as confirmed if the mean Dice index of its supports, corrected for chance, is at least 0.6 or "
+            "the mean cosine of its loadings at least 0.75."
         )
     return tuple(found)
 

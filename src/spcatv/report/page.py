@@ -227,7 +227,9 @@ def generate_report(
         title=inputs.title,
         lead=sections.lead(inputs, noun),
         warnings=sections.warnings(inputs),
-        verdict=verdict_summary(tuple(panel.verdict for panel in panels)),
+        verdict=verdict_summary(
+            tuple(panel.verdict for panel in panels), by_halves=inputs.halves is not None
+        ),
         is_checked=not sections.how_to_check(inputs),
         noun=noun,
         scale_noun="scale" if views[0].kind == "line" else "colour scale",

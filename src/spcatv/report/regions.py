@@ -132,7 +132,7 @@ class Cluster:
     # that are in the thresholded support, since a resampled fit selects features by the same threshold.
     # None if there are none.
     selected: float | None = None
-    # share of resampled fits that find the region again; its heaviest part, if thresholding splits it
+    # share of resampled fits that select the region; of its heaviest part, if thresholding splits it
     found: float | None = None
 
 
@@ -146,8 +146,8 @@ def cluster_table(
 ) -> tuple[Cluster, ...]:
     """Return the connected regions of a loading of shape (P,), the heaviest first.
 
-    `selection_frequency` is the share of resampled fits that select each feature, `found` the share that find
-    its thresholded region (NaN outside all regions); both have shape (P,).
+    `selection_frequency` is the share of resampled fits that select each feature, `found` the share that
+    select its thresholded region (NaN outside all regions); both have shape (P,).
     """
     values = np.asarray(loading, dtype=np.float64)
     frequency = None if selection_frequency is None else np.asarray(selection_frequency, dtype=np.float64)

@@ -171,16 +171,18 @@ def halves_table(inputs: ReportInputs) -> SectionTable:
     """Create the table of the agreement of random halves; one row per component."""
     assert inputs.halves is not None
     columns = {
-        "Verdict": [half.verdict for half in inputs.halves],
+        "Pattern": [half.verdict for half in inputs.halves],
+        "Outline": [half.outline for half in inputs.halves],
+        "Cosine of both halves": [fmt.fixed(half.cosine) for half in inputs.halves],
         "Dice of both halves": [fmt.fixed(half.dice) for half in inputs.halves],
         "Rank": [str(half.rank) for half in inputs.halves],
     }
     caption = (
-        "Random halves of the samples. Found again: both halves show the component (Dice index, without what "
-        "is due to chance, of at least 0.6, or cosine of at least 0.75). One of several equals: they do, but "
-        "others of equal merit may take its place. Rank 1 is the most reproducible."
+        "Random halves of the samples. A pattern is confirmed if both halves show it: cosine of at least "
+        "0.75, or Dice index of the supports, without what is due to chance, of at least 0.6. The outline is "
+        "certain if this Dice index is at least 0.6. Rank 1 has the highest."
     )
-    return component_table(caption, columns, id="halves-table", text=("Verdict",))
+    return component_table(caption, columns, id="halves-table", text=("Pattern", "Outline"))
 
 
 def _resamples(inputs: ReportInputs) -> Section:

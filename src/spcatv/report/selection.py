@@ -106,8 +106,9 @@ def chosen_by(selection: Selection) -> str:
     least = selection.min_sparsity
     sparse = "sparse" if least is None else f"sparse (at least {fmt.percent(least, 2)} zeros)"
     rules = {
-        "one_se": "the sparsest setting whose explained share of the held-out data is within one standard "
-        "error over the folds of the best one, and of equally sparse ones the most stable",
+        "one_se": "the sparsest setting as smooth as the one with the lowest held-out error whose explained "
+        "share is at most one standard error over the folds, and at most 5 %, below that of the best one; of "
+        "equally sparse ones the most stable",
         "error": "the setting with the lowest held-out error",
         "stability": "the setting that finds the same places on every fold most often (Dice index, corrected "
         "for chance)",

@@ -91,17 +91,19 @@ REGIONS_COLUMNS = {
     "sign": "Sign of the loadings in the region.",
     "share": "Share of the component's sum of squares.",
     "selection_frequency": "How often its features are selected in resampled fits, mean over the region.",
-    "found": "Share of resampled fits that select at least half of the region with its sign.",
+    "bootstrap_frequency": "Share of resampled fits that select at least half of the region with its sign.",
 }
 HALVES_COLUMNS = {
     "component": "Number of the component, from 1.",
-    "rank": "Place of the component by its Dice index, 1 for the most reproducible.",
+    "rank": "Place of the component by its Dice index, 1 for the highest.",
     "dice": "Dice index of the supports in two random halves, corrected for chance; mean over splits.",
     "cosine": "Absolute cosine of the loadings in both halves, mean over splits.",
-    "further_dice": "The Dice index if each half may show the component among two further ones.",
-    "n_found": "Splits whose halves both show the component: Dice at least 0.6, or cosine at least 0.75.",
+    "n_confirmed": "Splits whose halves both show the pattern: Dice at least 0.6, or cosine at least 0.75.",
     "n_splits": "Splits into random halves.",
-    "verdict": "found again, one of several equals, or not reproducible.",
+    "n_half": "Samples in a half.",
+    "beyond_noise": "Whether halves of noise as smooth as these data would agree less.",
+    "verdict": "Whether the pattern is confirmed or not confirmed by random halves.",
+    "outline": "Whether the support is certain (Dice at least 0.6) or uncertain.",
 }
 QUALITY_COLUMNS = {
     "input": "File of the image, and its place in the file where there are several.",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from inspect import signature
 from numbers import Integral
 from typing import Any
@@ -13,7 +15,14 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from spcatv._util.parameters import RULES, TARGET_PARAMETERS, SearchParameters, StructureParameter
+from spcatv._util.parameters import (
+    FURTHER_SPARSITY,
+    RULES,
+    SEARCH,
+    TARGET_PARAMETERS,
+    SearchParameters,
+    StructureParameter,
+)
 from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray
 from spcatv._util.warn import warn_user
@@ -29,7 +38,7 @@ from spcatv.model.checkpoint import checkpointing
 from spcatv.progress import Printer, StageStarted, current_listener, listening
 from spcatv.selection.folds import are_consecutive, make_folds, warn_of_order
 from spcatv.selection.path import WEIGHTS, PathFitter, way_to
-from spcatv.selection.rules import check_folds, choose
+from spcatv.selection.rules import SelectionWarning, check_folds, choose, edge_of, warn_of_edge
 from spcatv.selection.search import (
     Row,
     alpha_rows,
@@ -64,7 +73,8 @@ class SPCATVCV(ComponentsMixin, TransformerMixin, BaseEstimator, SearchParameter
     structure : Structure, shape, mask, (coords, triangles), sparse matrix, callable or None, default=None
         As in `SPCATV`.
     sparsity : float or sequence of float, default=(0.5, 0.7, 0.8, 0.9, 0.95)
-        Shares of zeros to try; each is that of every component.
+        Shares of zeros to try; each is that of every component. A choice on the edge of the default grid
+        extends it once, to 0.1 and 0.3 or to 0.98.
     smoothness : float or sequence of float, default=(0.5, 1.0, 2.0)
         Values to try. One value is chosen for the data set, not one per fold.
     alpha : float, sequence of float, "grid" or None, default=None
@@ -83,10 +93,10 @@ class SPCATVCV(ComponentsMixin, TransformerMixin, BaseEstimator, SearchParameter
         Folds; ``None`` is 5. A number makes `GroupKFold` if `fit` is given groups, otherwise `KFold`, whose
         folds are consecutive: a `SampleOrderWarning` says where that matters, and what to give instead.
     rule : {"one_se", "error", "stability", "paper"} or callable, default="one_se"
-        * "one_se": the sparsest setting within one standard error of the lowest error; of equally sparse
-          ones, the most reproducible;
+        * "one_se": the sparsest setting as smooth as the one with the lowest error that explains as much of
+          the held-out samples, up to one standard error and 5 %; of equally sparse ones, the most stable;
         * "error": lowest mean reconstruction error;
-        * "stability": most reproducible, by the Dice index over folds, corrected for chance;
+        * "stability": most stable, by the Dice index over folds, corrected for chance;
         * "paper" (with `alpha` only): lowest mean reconstruction error among settings whose second and third
           components are, on average over folds, zero in at least `min_sparsity` of the features;
         * a function of ``cv_results_`` that returns the number of a setting.
@@ -178,7 +188,8 @@ transform_method, init, dtype, memory_limit, device, random_state
     >>> search.score(X) == search.best_estimator_.score(X)
     True
     >>> search.choice_reason_
-    'sparsest within one standard error of the lowest error; mean Dice index over folds 1.00'
+    'sparsest setting, as smooth as the one with the lowest error, that explains about as much; mean Dice \
+index over folds 1.00'
     """
 
     _: KW_ONLY
@@ -252,9 +263,23 @@ transform_method, init, dtype, memory_limit, device, random_state
         with workers(self.n_jobs, data) as pool:
             if rows is None:
                 rows = self._rows_for(pool, worker_template, shared, structure, adjustment)
-            table, failures = cross_validate(
-                pool, worker_template, shared, structure, folds, rows, adjustment, listener
+            compared = partial(
+                cross_validate,
+                pool,
+                worker_template,
+                shared,
+                structure,
+                folds,
+                adjustment=adjustment,
+                listener=listener,
             )
+            table, failures = compared(rows)
+            further = self._further_rows(template, table)
+            if further:
+                n_further = len(further) * len(folds)
+                listener.hear(StageStarted("Comparing settings beyond the edge", n_further, "chains of fits"))
+                more, more_failures = compared(further)
+                table, failures = table.with_settings(more), [*failures, *more_failures]
         check_failures(failures, n_left=int(np.isfinite(table.fold_errors).sum()))
         self._store(table)
         self._refit(template, adjusted, structure)
@@ -326,9 +351,26 @@ transform_method, init, dtype, memory_limit, device, random_state
             pool.run(row_below_all_zero, ((template, X, structure, pair, *options) for pair in pairs))
         )
 
+    def _further_rows(self, template: SPCATV, table: SelectionTable) -> list[Row]:
+        """Return settings beyond the edge of the default grid, if the choice lies there."""
+        if self.alpha is not None or callable(self.rule):
+            return []
+        with warnings.catch_warnings(action="ignore", category=SelectionWarning):
+            chosen = table.params[choose(table, self.rule, self.min_sparsity).index]
+        which = edge_of(table.params, chosen)
+        if not which or not np.array_equal(self.sparsity, SEARCH.sparsity):
+            return []
+        most = 1 - 1 / self.n_features_in_  # leave one feature at least
+        beyond = (
+            s for s in FURTHER_SPARSITY if s <= most and (s < chosen["sparsity"]) == (which == "lowest")
+        )
+        further = tuple(beyond)
+        return target_rows(template, further, self.smoothness) if further else []
+
     def _store(self, table: SelectionTable) -> None:
         choice = choose(table, self.rule, self.min_sparsity)
         best = choice.index
+        warn_of_edge(table.params, table.params[best])
         self.cv_results_ = table.as_dict()
         self.best_index_ = best
         self.best_params_ = dict(table.params[best])

@@ -199,10 +199,10 @@ def path_order(settings: Sequence[Setting]) -> list[int]:
 
     Values of alpha go up in one row and down in the next. Sparsity always goes up.
     """
-    rows = sorted({_row(setting) for setting in settings})
+    rows = sorted({row_key(setting) for setting in settings})
     order: list[int] = []
     for number, row in enumerate(rows):
-        members = [k for k, setting in enumerate(settings) if _row(setting) == row]
+        members = [k for k, setting in enumerate(settings) if row_key(setting) == row]
         down = number % 2 == 1 and "alpha" in settings[members[0]]
         order += sorted(members, key=lambda k: _strength(settings[k]), reverse=down)
     return order
@@ -217,11 +217,11 @@ def way_to(setting: Setting, settings: Sequence[Setting]) -> list[Setting]:
     """
     if "sparsity" in setting:
         return [setting]
-    row = [other for other in settings if _row(other) == _row(setting)]
+    row = [other for other in settings if row_key(other) == row_key(setting)]
     return [row[k] for k in path_order(row) if _strength(row[k]) <= _strength(setting)]
 
 
-def _row(setting: Setting) -> tuple[float, ...]:
+def row_key(setting: Setting) -> tuple[float, ...]:
     """The values of a setting that stay the same along a row; the two models have different ones."""
     return (setting["smoothness"],) if "sparsity" in setting else (setting["tv_ratio"], setting["l1_ratio"])
 
@@ -259,7 +259,7 @@ def _warm_start(setting: Setting, near: Sequence[PathFit]) -> WarmStart | None:
 
 def _place(setting: Setting) -> FloatArray:
     """A setting as a point: strengths are compared by their ratio, the other values by their difference."""
-    return np.array([_strength(setting), *_row(setting)])
+    return np.array([_strength(setting), *row_key(setting)])
 
 
 def complete_setting(estimator: SPCATV, setting: float | Mapping[str, Any]) -> Setting:

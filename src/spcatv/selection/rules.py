@@ -6,7 +6,7 @@ here choose among eligible settings only: fitted on every fold, with every compo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,13 +15,17 @@ import numpy as np
 from spcatv._util.parameters import RULES
 from spcatv._util.types import BoolArray, FloatArray
 from spcatv._util.warn import warn_user
-from spcatv.selection.path import setting_text
+from spcatv.selection.path import Setting, row_key, setting_text
 from spcatv.selection.table import SelectionTable, standard_error
 
 # The components that the paper wants to be sparse: the second and the third.
 SPARSE_COMPONENTS = slice(1, 3)
 # Settings whose shares of zeros differ by no more than this are equally sparse.
 SAME_SPARSITY = 0.01
+# Largest loss of explained held-out share for a sparser setting, as a share of that of the best one.
+MOST_LOSS = 0.05
+# Fewest values of sparsity or alpha that make a grid with an edge.
+FEWEST_VALUES = 3
 
 
 class SelectionWarning(UserWarning):
@@ -71,16 +75,19 @@ def lowest_error(table: SelectionTable) -> int:
 
 
 def one_standard_error(table: SelectionTable) -> int:
-    """The sparsest setting whose held-out explained share is within one standard error of the best one's.
+    """Return the sparsest setting as smooth as the best one that explains about as much.
 
-    The best setting is that with the lowest mean error. The standard error is that of its explained share
-    over folds: errors as they stand differ more between folds than between any two settings. Of settings
-    that are equally sparse, the most reproducible one is taken.
+    The best setting has the lowest mean error. A sparser one with the same smoothness (with alpha: the same
+    ratios) may explain less of the held-out samples, by at most one standard error of the best one's share
+    over folds, and at most 5 % of this share. Of settings that are equally sparse, the most stable is taken.
     """
     check_folds(int(table.used_folds.sum()), "one_se")
     best = lowest_error(table)
     explained = table.mean_explained[:, -1]
-    near = table.eligible & (explained >= explained[best] - standard_error(table.explained[best, :, -1]))
+    error = float(standard_error(table.explained[best, :, -1]))
+    loss = min(error, MOST_LOSS * max(float(explained[best]), 0.0))
+    as_smooth = np.array([row_key(setting) == row_key(table.params[best]) for setting in table.params])
+    near = table.eligible & as_smooth & (explained >= explained[best] - loss)
     near[best] = True
     sparsity = np.nan_to_num(table.overall_sparsity)  # a model without components is not sparse
     sparsest = near & (sparsity >= sparsity[near].max() - SAME_SPARSITY)
@@ -88,7 +95,7 @@ def one_standard_error(table: SelectionTable) -> int:
 
 
 def highest_stability(table: SelectionTable) -> int:
-    """The most reproducible setting: highest Dice index over folds, corrected for chance."""
+    """The most stable setting: highest Dice index over folds, corrected for chance."""
     check_folds(int(table.used_folds.sum()), "stability")
     return _first_lowest(-_reproducibility(table), table.eligible)
 
@@ -111,17 +118,38 @@ def choose(table: SelectionTable, rule: str | Callable[[dict[str, Any]], Any], m
             raise ValueError(f"the rule must return the number of a setting, from 0 to {last}; got {index!r}")
         return Choice(int(index), f"chosen by the given function; {_overlap(table, int(index))}")
     if rule == "one_se":
-        index, why = one_standard_error(table), "sparsest within one standard error of the lowest error"
+        index = one_standard_error(table)
+        why = "sparsest setting, as smooth as the one with the lowest error, that explains about as much"
     elif rule == "error":
         index, why = lowest_error(table), "lowest held-out error"
     elif rule == "stability":
-        index, why = highest_stability(table), "most reproducible setting"
+        index, why = highest_stability(table), "most stable setting"
     elif rule == "paper":
         index = paper_rule(table, min_sparsity)
         why = f"lowest error with second and third components at least {min_sparsity:.0%} zero"
     else:
         raise ValueError(f"unknown rule {rule!r}; choose one of {', '.join(map(repr, RULES))} or a callable")
     return Choice(index, f"{why}; {_overlap(table, index)}")
+
+
+def edge_of(settings: Sequence[Setting], chosen: Setting) -> str:
+    """Return on which edge of the grid the chosen sparsity or alpha lies: "lowest", "highest" or empty."""
+    name = next(iter(chosen))
+    tried = {setting[name] for setting in settings}
+    if len(tried) < FEWEST_VALUES or chosen[name] not in (min(tried), max(tried)):
+        return ""
+    return "lowest" if chosen[name] == min(tried) else "highest"
+
+
+def warn_of_edge(settings: Sequence[Setting], chosen: Setting) -> None:
+    """Warn if the chosen sparsity or alpha lies on the edge of the grid."""
+    name, which = next(iter(chosen)), edge_of(settings, chosen)
+    if which:
+        warn_user(
+            f"the choice lies on the edge of the grid: {name}={chosen[name]:.4g} is the {which} value "
+            "compared. Add values beyond it.",
+            SelectionWarning,
+        )
 
 
 def _overlap(table: SelectionTable, index: int) -> str:

@@ -89,6 +89,7 @@ def cross_validate(
     structure: Structure,
     folds: Sequence[Fold],
     rows: Sequence[Row],
+    *,
     adjustment: Adjustment,
     listener: Listener,
 ) -> tuple[SelectionTable, list[Failure]]:

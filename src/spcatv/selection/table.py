@@ -13,7 +13,7 @@ from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import BoolArray, FloatArray
 from spcatv.metrics import pairwise_dice
 from spcatv.selection.chains import FoldOutcome
-from spcatv.selection.path import Setting
+from spcatv.selection.path import Setting, row_key
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +65,13 @@ class SelectionTable:
 
     params: tuple[Setting, ...]  # sparsity and smoothness of every setting, or alpha and the ratios
     scores: tuple[SettingScores, ...]  # in the same order
+
+    def with_settings(self, other: SelectionTable) -> SelectionTable:
+        """Return a table of the settings of both, row by row, each with rising sparsity."""
+        both = [*zip(self.params, self.scores, strict=True), *zip(other.params, other.scores, strict=True)]
+        both.sort(key=lambda pair: (row_key(pair[0]), pair[0]["sparsity"]))
+        params, scores = zip(*both, strict=True)
+        return SelectionTable(params, scores)
 
     @property
     def fold_errors(self) -> FloatArray:

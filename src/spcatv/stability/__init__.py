@@ -1,4 +1,4 @@
-"""Which features of a component would be found again in other samples (docs/method.md section 6.6).
+"""Verdicts of random halves and bootstrap frequencies of resamples (docs/method.md section 6.6).
 
 Resampled fits and fits of random halves, each matched to the fit of all samples. The tests of significance
 are at hand here, too.

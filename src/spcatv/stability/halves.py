@@ -1,8 +1,6 @@
-"""Random halves: what one half of the samples shows, and whether the other half shows it, too.
+"""Random halves: whether both halves of a split show a component, and with the same outline.
 
-The two halves of a split share no sample, so their agreement is not a matter of chance in the data. Where
-regions of equal merit compete for a component, one half may show one region first and the other half
-another; with a few more components both show all of them.
+The two halves of a split share no sample, so that noise in one cannot agree with the same noise in the other.
 """
 
 from __future__ import annotations
@@ -10,11 +8,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 
-from spcatv._util.types import FloatArray, IntArray
+from spcatv._util.types import BoolArray, FloatArray, IntArray
 from spcatv.data import Adjustment
 from spcatv.estimator import SPCATV
 from spcatv.estimator._validation import checked_count
@@ -22,104 +21,121 @@ from spcatv.metrics import dice, match_components
 from spcatv.model import recordable
 from spcatv.model.checkpoint import checkpointing
 from spcatv.progress import StageStarted
+from spcatv.selection.components import count_components
 from spcatv.selection.workers import FIT_FAILURES, Failure, check_failures, failure, without_failures, workers
-from spcatv.stability.refits import fit_samples, further_components, reference_fit, some_samples
+from spcatv.stability.refits import Reference, fit_samples, reference_fit, some_samples
 from spcatv.structure import Structure
 
-FOUND_AGAIN = "found again"
-ONE_OF_EQUALS = "one of several equals"
-NOT_REPRODUCIBLE = "not reproducible"
-# Mean Dice index, corrected for chance, from which on halves agree. Components of white and of smooth noise
-# have at most 0.45, and with further components 0.5 but for 2 of 56 (0.61); true regions have 0.65 and more.
-AGREEMENT = 0.6
-# Absolute cosine from which on halves show the same pattern, however their supports overlap: a support larger
-# than the pattern is noise in part.
+CONFIRMED, NOT_CONFIRMED = "confirmed", "not confirmed"
+CERTAIN, UNCERTAIN = "certain", "uncertain"
+# Least Dice index, corrected for chance, of supports that have the same outline.
+SAME_OUTLINE = 0.6
+# Least absolute cosine of loadings that show the same pattern, whatever their outlines.
 SAME_PATTERN = 0.75
-# Further components among which a region may be found that lost against others.
-N_FURTHER = 2
+# Require a component to stand out of noise if the data have fewer effective independent features than this:
+# there, halves of noise agree by chance.
+FEW_INDEPENDENT = 10.0
+WHAT_HELPS = (
+    'What may help: fewer components, another sparsity, or more samples (page "Nothing is confirmed: what '
+    'now?" of the documentation).'
+)
 
 
 @dataclass(frozen=True)
 class Reproducibility:
-    """Whether one component is found again in other samples.
+    """Agreement of random halves about one component.
 
     Attributes
     ----------
     component : int
         Number of the component, from 0.
+    rank : int
+        1 for the component with the highest `dice`.
     dice : float
         Mean over splits of the Dice index of both halves' supports, corrected for chance.
     cosine : float
         Mean over splits of the absolute cosine of both halves' loadings.
-    further_dice : float
-        As `dice`, if each half may show the component among two further ones.
-    rank : int
-        1 for the most reproducible component, by `dice`.
-    n_found : int
-        Splits whose halves both show the component: their Dice index is at least 0.6, or their absolute
-        cosine at least 0.75.
+    n_confirmed : int
+        Splits whose halves both show the pattern: Dice index at least 0.6, or absolute cosine at least 0.75.
     n_splits : int
-        All splits that could be fitted.
+        Splits that were fitted.
+    n_half : int
+        Samples in a half.
+    beyond_noise : bool, default=True
+        False if halves of noise as smooth as these data would agree as well: there are fewer than 10
+        effective independent features, and the component does not stand out (`count_components`).
 
     Examples
     --------
     >>> from spcatv.stability import Reproducibility
-    >>> first = Reproducibility(0, dice=0.8, cosine=0.9, further_dice=0.8, rank=1, n_found=9, n_splits=10)
-    >>> first.verdict
-    'found again'
+    >>> first = Reproducibility(0, rank=1, dice=0.5, cosine=0.9, n_confirmed=9, n_splits=10, n_half=30)
+    >>> first.verdict, first.outline
+    ('confirmed', 'uncertain')
     >>> first.sentence
-    'Found again in both halves of 9 of 10 random splits.'
+    'Pattern confirmed (9 of 10 splits), outline uncertain.'
     """
 
     component: int
+    rank: int
     dice: float
     cosine: float
-    further_dice: float
-    rank: int
-    n_found: int
+    n_confirmed: int
     n_splits: int
+    n_half: int
+    beyond_noise: bool = True
 
     @property
     def verdict(self) -> str:
-        """In words.
+        """Verdict on the pattern.
 
-        * "found again": `dice` is at least 0.6, or `cosine` at least 0.75;
-        * "one of several equals": it is not, but `further_dice` is: both halves know the component, but other
-          components of equal merit may take its place;
-        * "not reproducible": neither.
+        It is "confirmed" if `dice` is at least 0.6 or `cosine` at least 0.75, and `beyond_noise`, and
+        otherwise "not confirmed".
         """
-        if self.dice >= AGREEMENT or self.cosine >= SAME_PATTERN:
-            return FOUND_AGAIN
-        return ONE_OF_EQUALS if self.further_dice >= AGREEMENT else NOT_REPRODUCIBLE
+        agree = self.dice >= SAME_OUTLINE or self.cosine >= SAME_PATTERN
+        return CONFIRMED if agree and self.beyond_noise else NOT_CONFIRMED
+
+    @property
+    def outline(self) -> str:
+        """Verdict on the support: "certain" if confirmed with a `dice` of at least 0.6, else "uncertain"."""
+        return CERTAIN if self.verdict == CONFIRMED and self.dice >= SAME_OUTLINE else UNCERTAIN
 
     @property
     def sentence(self) -> str:
-        """The verdict with its count, as a sentence for people."""
-        return verdict_sentence(self.verdict, self.n_found, self.n_splits)
+        """Both verdicts and the count of splits, in one sentence."""
+        if self.verdict == CONFIRMED:
+            return (
+                f"Pattern confirmed ({self.n_confirmed} of {self.n_splits} splits), outline {self.outline}."
+            )
+        if not self.beyond_noise:
+            return "Not confirmed: halves of noise as smooth as these data agree as well."
+        splits = f"{self.n_confirmed} of {self.n_splits} splits agree"
+        return f"Not confirmed by halves of {self.n_half} samples ({splits})."
 
 
-def verdict_sentence(verdict: str, n_found: int | None, n_splits: int | None) -> str:
-    """What a verdict tells people to do, with the number of splits that found the component.
+def verdict_lines(records: Iterable[Reproducibility]) -> list[str]:
+    """Describe the verdicts, one line per component or per run of components that are not confirmed."""
+    lines, missed = [], False
+    for (verdict, _), run in groupby(records, key=lambda record: (record.verdict, record.beyond_noise)):
+        own = list(run)
+        if verdict == CONFIRMED or len(own) == 1:
+            lines += [f"Component {record.component + 1}: {_lower(record.sentence)}" for record in own]
+        else:
+            # the record with most agreement speaks for all
+            most = max(own, key=lambda record: record.n_confirmed)
+            sentence = _lower(most.sentence).replace("(", "(at most " if most.n_confirmed else "(")
+            join = "and" if len(own) == 2 else "to"
+            lines.append(f"Components {own[0].component + 1} {join} {own[-1].component + 1}: {sentence}")
+        missed |= verdict == NOT_CONFIRMED
+    return [*lines, WHAT_HELPS] if missed else lines
 
-    The counts are None where they are not known. A text that is no verdict comes back as a sentence.
-    """
-    known = n_found is not None and n_splits is not None
-    count = f"{n_found} of {n_splits} " if known else ""
-    # the verdict is that of the mean over splits, which a few splits without any agreement pull down
-    mostly = n_found is not None and n_splits is not None and 2 * n_found > n_splits
-    rest = ", but the others are too unlike" if mostly else ""
-    aside = f" (found again in {count}splits{rest})" if known else ""
-    sentences = {
-        FOUND_AGAIN: f"Found again in both halves of {count}random splits.",
-        ONE_OF_EQUALS: f"One of several equals{aside}: another may take its place, do not read it alone.",
-        NOT_REPRODUCIBLE: f"Not reproducible{aside}: do not interpret.",
-    }
-    return sentences.get(verdict, f"{verdict[:1].upper()}{verdict[1:]}.")
+
+def _lower(sentence: str) -> str:
+    return sentence[0].lower() + sentence[1:]
 
 
 @dataclass(frozen=True, eq=False)
 class SplitHalves:
-    """What fits of random halves say about the components of a reference.
+    """Agreement of fits of random halves about the components of a reference.
 
     Attributes
     ----------
@@ -129,8 +145,10 @@ class SplitHalves:
         Dice index, corrected for chance, of the matched supports of the two halves of each split.
     cosine : ndarray of shape (n_splits, K)
         Absolute cosine of the matched loadings of the two halves.
-    further_dice : ndarray of shape (n_splits, K)
-        As `dice`, if each half may show the component among two further ones; never below `dice`.
+    n_half : int
+        Samples in a half.
+    beyond_noise : ndarray of shape (K,), bool
+        As in `Reproducibility`.
     failures : tuple of Failure
         Splits that failed; the arrays above are about the others.
 
@@ -143,31 +161,32 @@ class SplitHalves:
     >>> X[:, 20:40] += 3 * np.random.default_rng(1).standard_normal((30, 1))
     >>> halves = split_halves(SPCATV(1, structure=(100,), sparsity=0.8), X, n_splits=2, random_state=0)
     >>> halves.dice.shape, halves.reproducibility[0].verdict
-    ((2, 1), 'found again')
+    ((2, 1), 'confirmed')
     """
 
     components: FloatArray
     dice: FloatArray
     cosine: FloatArray
-    further_dice: FloatArray
+    n_half: int
+    beyond_noise: BoolArray
     failures: tuple[Failure, ...]
 
     @property
     def reproducibility(self) -> tuple[Reproducibility, ...]:
         """One record per component."""
-        indices, cosines, further = (v.mean(axis=0) for v in (self.dice, self.cosine, self.further_dice))
+        indices, cosines = self.dice.mean(axis=0), self.cosine.mean(axis=0)
         ranks = np.argsort(np.lexsort((-cosines, -indices))) + 1
-        is_found = (self.dice >= AGREEMENT) | (self.cosine >= SAME_PATTERN)
-        counts, n_splits = np.count_nonzero(is_found, axis=0), len(self.dice)
+        n_confirmed = np.count_nonzero((self.dice >= SAME_OUTLINE) | (self.cosine >= SAME_PATTERN), axis=0)
         return tuple(
             Reproducibility(
                 component=k,
+                rank=int(ranks[k]),
                 dice=float(indices[k]),
                 cosine=float(cosines[k]),
-                further_dice=float(further[k]),
-                rank=int(ranks[k]),
-                n_found=int(counts[k]),
-                n_splits=n_splits,
+                n_confirmed=int(n_confirmed[k]),
+                n_splits=len(self.dice),
+                n_half=self.n_half,
+                beyond_noise=bool(self.beyond_noise[k]),
             )
             for k in range(len(ranks))
         )
@@ -176,11 +195,10 @@ class SplitHalves:
 @recordable
 @dataclass(frozen=True, eq=False)
 class _Split:
-    """How alike the components of two halves are; arrays of shape (K,) as in `SplitHalves`."""
+    """Agreement of two halves; arrays of shape (K,) as in `SplitHalves`."""
 
     dice: FloatArray
     cosine: FloatArray
-    further_dice: FloatArray
 
 
 def split_halves(
@@ -206,7 +224,7 @@ def split_halves(
     X : array-like of shape (n_samples, n_features)
         Data; halves are read where they lie, and not copied.
     n_splits : int, default=10
-        Splits; each costs two fits of half of the samples, and two further components where they disagree.
+        Splits; each costs two fits of half of the samples.
     groups : array-like of shape (n_samples,), default=None
         Samples of one group, such as the visits of one subject, stay in one half.
     standardize, confounds, norm_fraction, random_state, n_jobs, checkpoint
@@ -215,7 +233,7 @@ def split_halves(
     Returns
     -------
     SplitHalves
-        How alike the two halves of every split are, with a verdict for every component.
+        Agreement of the two halves of every split, with verdicts on every component.
 
     Warns
     -----
@@ -234,10 +252,10 @@ def split_halves(
     >>> from spcatv.stability import split_halves
     >>> X = np.random.default_rng(0).standard_normal((30, 100))
     >>> X[:, 20:40] += 3 * np.random.default_rng(1).standard_normal((30, 1))
-    >>> model = SPCATV(2, structure=(100,), alpha=None, sparsity=0.8)
+    >>> model = SPCATV(2, structure=(100,), sparsity=0.8)
     >>> result = split_halves(model, X, n_splits=4, random_state=0)
     >>> [(component.rank, component.verdict) for component in result.reproducibility]
-    [(1, 'found again'), (2, 'not reproducible')]
+    [(1, 'confirmed'), (2, 'not confirmed')]
     """
     n_fits = checked_count(n_splits, "n_splits")
     with checkpointing(checkpoint):
@@ -248,7 +266,25 @@ def split_halves(
             )
         tasks = reference.tasks(random_state, n_fits, norm_fraction)
         with workers(n_jobs, reference.data, StageStarted("Splitting into halves", n_fits, "splits")) as pool:
-            return _summary(pool.run(_fit_split, tasks), reference.components)
+            failures: list[Failure] = []
+            done = list(without_failures(pool.run(_fit_split, tasks), failures))
+        check_failures(failures, n_left=len(done))
+        return SplitHalves(
+            reference.components,
+            dice=np.stack([split.dice for split in done]),
+            cosine=np.stack([split.cosine for split in done]),
+            n_half=reference.data.shape[0] // 2,
+            beyond_noise=_beyond_noise(estimator, reference, standardize, confounds),
+            failures=tuple(failures),
+        )
+
+
+def _beyond_noise(estimator: SPCATV, reference: Reference, standardize: bool, confounds: Any) -> BoolArray:
+    """Return which components are beyond noise as smooth as the data, shape (K,)."""
+    own = {"standardize": standardize, "confounds": confounds}
+    count = count_components(estimator, reference.data, **own)
+    numbers = np.arange(len(reference.components))
+    return np.less(numbers, count.n_outstanding) | bool(count.n_independent[0] >= FEW_INDEPENDENT)
 
 
 def _fit_split(
@@ -270,19 +306,10 @@ def _fit_split(
     starts = np.random.RandomState(int(rng.integers(1 << 31)))
     try:
         parts = [some_samples(template, X, samples, adjustment) for samples in halves]
-        fits = [fit_samples(template, part, structure, starts) for part in parts]
-        found = [fit.components for fit in fits]
-        indices, cosine = agreement(components, found, norm_fraction)
-        further = indices
-        if (indices < AGREEMENT).any():
-            found = [
-                further_components(template, part, fit, N_FURTHER, starts)
-                for part, fit in zip(parts, fits, strict=True)
-            ]
-            further = np.maximum(indices, agreement(components, found, norm_fraction)[0])
+        found = [fit_samples(template, part, structure, starts).components for part in parts]
+        return _Split(*agreement(components, found, norm_fraction))
     except FIT_FAILURES as error:
         return failure(f"split {number}", error)
-    return _Split(indices, cosine, further)
 
 
 def agreement(
@@ -293,16 +320,3 @@ def agreement(
     index = np.asarray(dice(*pair, norm_fraction=norm_fraction, corrected=True))
     # loadings have unit norm, or are zero
     return index, np.abs(np.einsum("kp,kp->k", *pair))
-
-
-def _summary(results: Iterable[_Split | Failure], components: FloatArray) -> SplitHalves:
-    failures: list[Failure] = []
-    done = list(without_failures(results, failures))
-    check_failures(failures, n_left=len(done))
-    return SplitHalves(
-        components,
-        dice=np.stack([split.dice for split in done]),
-        cosine=np.stack([split.cosine for split in done]),
-        further_dice=np.stack([split.further_dice for split in done]),
-        failures=tuple(failures),
-    )

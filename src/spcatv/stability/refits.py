@@ -99,26 +99,4 @@ def fit_samples(
     """Fit `some_samples`, to `REFIT_TOL` at most; `starts` is the source of random starts."""
     template = with_parameters(template, {"tol": max(template.tol, REFIT_TOL)})
     with one_blas_thread():
-        return fit_data(template, data, structure, rng=starts, keep_warm_start=True)
-
-
-def further_components(
-    template: SPCATV, data: CentredData, fit: Fit, n_further: int, starts: np.random.RandomState
-) -> FloatArray:
-    """The components of a fit, and `n_further` of what they leave, shape (K + n_further, P).
-
-    The further components are asked for what the last one was asked for.
-    """
-    n_components = int(template.n_components)
-    more: dict[str, Any] = {"n_components": n_components + n_further}
-    for name in ("alpha", "sparsity"):
-        value = getattr(template, name)
-        if np.ndim(value) > 0:
-            more[name] = (*value, *n_further * (value[-1],))
-    if not isinstance(template.init, str):
-        more["init"] = "auto"
-    with one_blas_thread():
-        found = fit_data(
-            with_parameters(template, more), data, fit.structure, rng=starts, found=fit.decomposition
-        ).components
-    return np.concatenate([fit.components, found[n_components:]])
+        return fit_data(template, data, structure, rng=starts)

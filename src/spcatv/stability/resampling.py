@@ -28,7 +28,7 @@ SignArray = npt.NDArray[np.int8]
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """A connected region of the reference, and how surely it is found again.
+    """Connected region of the reference, and its frequency in resamples.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Region:
         Its share of the component's sum of squares.
     selection_frequency : float
         Mean over its features of how often they are selected.
-    found : float
+    bootstrap_frequency : float
         Share of resamples that select at least half of its features, with the region's sign.
 
     Examples
@@ -54,7 +54,7 @@ class Region:
     >>> X[:, 20:40] += 3 * np.random.default_rng(1).standard_normal((30, 1))
     >>> model = SPCATV(1, structure=(100,), sparsity=0.8)
     >>> region = bootstrap_components(model, X, n_resamples=2, random_state=0).regions[0]
-    >>> region.component, region.features.size, region.found
+    >>> region.component, region.features.size, region.bootstrap_frequency
     (0, 20, 1.0)
     """
 
@@ -63,12 +63,12 @@ class Region:
     sign: int
     share: float
     selection_frequency: float
-    found: float
+    bootstrap_frequency: float
 
 
 @dataclass(frozen=True, eq=False)
 class Bootstrap:
-    """What resampled fits say about the components of a reference.
+    """Frequencies of features and regions of a reference in resampled fits.
 
     All arrays over features are in the order of the features of X, to be shown as the components are.
 
@@ -168,7 +168,7 @@ def bootstrap_components(
     Returns
     -------
     Bootstrap
-        How often features and regions are found again.
+        How often features and regions are selected.
 
     Warns
     -----
@@ -188,7 +188,7 @@ def bootstrap_components(
     >>> X[:, 20:40] += 3 * np.random.default_rng(1).standard_normal((30, 1))
     >>> model = SPCATV(1, structure=(100,), sparsity=0.8)
     >>> result = bootstrap_components(model, X, n_resamples=10, random_state=0)
-    >>> [(region.features[[0, -1]].tolist(), region.found) for region in result.regions]
+    >>> [(region.features[[0, -1]].tolist(), region.bootstrap_frequency) for region in result.regions]
     [([20, 39], 1.0)]
     """
     n_fits = checked_count(n_resamples, "n_resamples")
@@ -279,5 +279,5 @@ def _region(
         sign=int(np.sign(loading[features[0]])),
         share=float(np.square(loading[features]).sum() / np.square(loading).sum()),
         selection_frequency=float(frequency[features].mean()),
-        found=float(found),
+        bootstrap_frequency=float(found),
     )
