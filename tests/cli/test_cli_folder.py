@@ -9,7 +9,7 @@ import pytest
 from cli_files import listing
 
 from spcatv._util.files import atomic_folder
-from spcatv.cli import fit, main
+from spcatv.cli import fit, main, pipeline
 from spcatv.results import ResultsError, claimed_folder
 
 
@@ -206,7 +206,7 @@ def test_failure_leaves_nothing_but_what_is_kept(array, tmp_path, monkeypatch, c
     def fail(*args, **options):
         raise MemoryError("out of memory")
 
-    monkeypatch.setattr(fit, "write_results", fail)
+    monkeypatch.setattr(pipeline, "write_results", fail)
     assert main(run_on(array, tmp_path / "new" / "out")) == 1
     note, error = capsys.readouterr().err.splitlines()
     assert note.startswith("spca-tv: note: 5 finished pieces of the work are kept. To resume: ")

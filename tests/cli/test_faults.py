@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from cli_files import listing
 
-from spcatv.cli import fit, main
+from spcatv.cli import fit, main, pipeline
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="limits and mounts of POSIX systems")
 
@@ -52,7 +52,7 @@ def mounted(tmp_path):
         subprocess.run(["umount", str(place)], check=True)
 
 
-def filling(disk, write=fit.write_results):
+def filling(disk, write=pipeline.write_results):
     """A function that writes results to a disk that has just become full."""
 
     def fill(*args, **more):
@@ -72,7 +72,7 @@ def test_a_full_disk(array, mounted, capsys, monkeypatch, done):
     disk = mounted("size=40m")
     out = disk / "out"
     with monkeypatch.context() as patch:
-        patch.setattr(fit, "write_results", filling(disk))
+        patch.setattr(pipeline, "write_results", filling(disk))
         assert main(command(array, out)) == 1
     words = f"{out}: No space left on device;"
     note, error = capsys.readouterr().err.splitlines()
@@ -85,7 +85,7 @@ def test_a_full_disk(array, mounted, capsys, monkeypatch, done):
     assert listing(disk) == ["out"]
     before = contents(out)
     with monkeypatch.context() as patch:
-        patch.setattr(fit, "write_results", filling(disk))
+        patch.setattr(pipeline, "write_results", filling(disk))
         assert main([*command(array, out), "--n-components", "2", "--overwrite", "--quiet"]) == 1
     assert words in capsys.readouterr().err
     assert listing(disk) == [".out.spca-tv-checkpoint", "other", "out"]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from cli_files import fields, listing
 
-from spcatv.cli import fit, main, select
+from spcatv.cli import main, pipeline
 from spcatv.cli.resume import KeptWork
 from spcatv.model.checkpoint import Stage, n_records
 
@@ -122,9 +122,8 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills processes
 def test_killed_again_and_again(kind, command, tmp_path):
     """After every record, in the middle of one, and while results are written."""
     whole = unbroken(command(kind), tmp_path)
-    module = {"select": select, "fit": fit}[kind[0]]
     moments = [after_records(1), after_records(2, half=True), after_records(1), after_records(3)]
-    moments += [instead_of(module, "write_results")]
+    moments += [instead_of(pipeline, "write_results")]
     for moment in moments:
         killed(command(kind, "--resume"), moment)
         assert not (tmp_path / "out").exists()
@@ -243,7 +242,7 @@ def test_errors_that_would_come_back_keep_nothing(command, tmp_path, monkeypatch
     def fail(*_, **__):
         raise ValueError("no component is left")
 
-    monkeypatch.setattr(select, "write_results", fail)
+    monkeypatch.setattr(pipeline, "write_results", fail)
     assert main(command(SELECT)) == 1
     assert capsys.readouterr().err == "spca-tv: error: no component is left\n"
     assert listing(tmp_path) == ["X.npy"]
