@@ -206,7 +206,7 @@ def _text_array(file: Path, delimiter: str) -> FloatArray:
 
 
 def _labels(options: Options, data_shape: tuple[int, ...]) -> IntArray | None:
-    """The mask of the field, all ones if none is given; None if the field has no shape."""
+    """Return the mask of the field, all ones if none is given; None if the field has no shape."""
     shape = options.shape or (data_shape if len(data_shape) > 1 else None)
     if len(data_shape) > 1 and shape != data_shape:
         raise InputError(
@@ -231,7 +231,7 @@ def _times(shape: tuple[int, ...] | None) -> str:
 
 
 def data_matrix(data: Array, labels: IntArray | None, file: Path) -> FloatArray:
-    """The samples as rows over the features of the mask, shape (n_samples, n_features).
+    """Return the samples as rows over the features of the mask, shape (n_samples, n_features).
 
     `data` holds rows over the mask, flattened fields, or fields of shape (n_samples, n_0, n_1, ...). Without
     `labels`, the mask of the field, the rows are taken as they are.
@@ -278,7 +278,7 @@ def _check_magnitude(block: FloatArray, finite: BoolArray, first: int, options: 
 
 
 def _usable(X: FloatArray, options: Options) -> BoolArray:
-    """True for features that vary and are finite in every sample; refuse the others if asked to."""
+    """Return which features vary and are finite in every sample; refuse the others if asked to."""
     kept = np.ones(X.shape[1], dtype=bool)
     varies = np.zeros(X.shape[1], dtype=bool)
     for first, last in row_blocks(X.shape, BLOCK_ENTRIES):
@@ -313,7 +313,7 @@ def _field_structure(labels: IntArray | None, options: Options) -> Structure | N
 
 
 def on_the_field(maps: FloatArray, structure: Structure) -> FloatArray:
-    """Maps (n_maps, P) in the shape of the field, NaN outside the mask; as they are without a grid."""
+    """Return maps (n_maps, P) in the shape of the field, NaN outside the mask; as they are without a grid."""
     if not isinstance(structure, GridStructure):
         return maps
     values = np.full((len(maps), *structure.labels.shape), np.nan, dtype=maps.dtype)
