@@ -267,4 +267,4 @@ def test_a_report_on_what_was_removed_says_so(option, column, people, fit, spca_
     assert said.code == 0, said.err
     page = (people.here / "out" / "desc-SPCATV_report.html").read_text(encoding="utf-8")
     # in the section, and beside the component
-    assert page.count(f"{column} was regressed out of the images before the fit: nothing is expected") == 2
+    assert page.count(f"{column} was regressed out of the images before the fit") == 2
