@@ -57,16 +57,16 @@ def series(tmp_path_factory):
 
 def test_runs_are_recognised_and_their_volumes_in_order():
     names = [f"b.nii[{k}]" for k in reversed(range(20))] + [f"a.nii[{k}]" for k in range(3)] + ["c.nii"]
-    (run,) = runs(names)
-    assert run.name == "b.nii"
-    np.testing.assert_array_equal(run.samples, np.arange(20)[::-1])
+    ((name, samples),) = runs(names).items()
+    assert name == "b.nii"
+    np.testing.assert_array_equal(samples, np.arange(20)[::-1])
 
 
 def test_spectrum_of_a_sine_peaks_at_its_frequency(series):
     found = runs(series.model.input_names_)
-    assert [len(run.samples) for run in found] == [60, 60, 80, 80]
+    assert list(map(len, found.values())) == [60, 60, 80, 80]
     assert series.model.preparation_.t_r == 2.0, "2000 ms in the header"
-    frequencies, power = spectra(series.scores, found, 2.0)
+    frequencies, power = spectra([series.scores[samples] for samples in found.values()], 2.0)
     assert frequencies[-1] == 0.25
     np.testing.assert_allclose(frequencies[power[:, 0].argmax(axis=1)], 0.05, atol=frequencies[1])
     np.testing.assert_allclose(power.sum(axis=2) * frequencies[1], 1, rtol=1e-5)

@@ -234,9 +234,10 @@ def _convergence(inputs: ReportInputs, k: int) -> Chart | str | None:
 
 
 def _scores(inputs: ReportInputs, k: int) -> Chart | None:
+    """Draw the scores of the samples, and name the extreme ones."""
     if inputs.scores is None:
         return None
-    values = inputs.scores.values[:, k]
+    names, values = inputs.scores.names, inputs.scores.values[:, k]
     groups, variable = inputs.groups, inputs.variable
     figure = plot_scores(
         inputs.scores.values,
@@ -246,37 +247,26 @@ def _scores(inputs: ReportInputs, k: int) -> Chart | None:
         group_name="" if groups is None else groups.name,
         variable_name="" if variable is None else variable.name,
     )
-    names = inputs.scores.names
     low, high = int(np.argmin(values)), int(np.argmax(values))
     caption = (
         f"{len(values)} samples. Highest: {fmt.file_names(names[high])} ({fmt.number(values[high])}); "
-        f"lowest: {fmt.file_names(names[low])} ({fmt.number(values[low])}). "
-        f"{_alone(values, names)}{_against(inputs, values)}"
+        f"lowest: {fmt.file_names(names[low])} ({fmt.number(values[low])})."
     )
+    if (found := outweighing(values)) is not None:
+        top, share = found
+        name = fmt.file_names(names[top])
+        caption += f" {name} alone has {fmt.percent(share, 2)} of the variance: check this sample."
+    if groups is not None:
+        members = group_members(groups.values, len(values))
+        medians = [f"{name} {fmt.number(float(np.median(values[rows])))}" for name, rows in members]
+        caption += f" Medians by {groups.name}: {', '.join(medians)}."
+    elif variable is None:
+        caption += " The line is the median."
     alt = (
         f"Scores of {len(values)} samples on component {k + 1}, from {fmt.number(values.min())} to "
         f"{fmt.number(values.max())}, median {fmt.number(float(np.median(values)))}."
     )
-    return chart(figure, alt=alt, caption=caption.strip())
-
-
-def _alone(values: FloatArray, names: Sequence[str]) -> str:
-    """Name a sample that causes most of the variance of the scores; empty if there is none."""
-    found = outweighing(values)
-    if found is None:
-        return ""
-    top, share = found
-    name = fmt.file_names(names[top])
-    return f"{name} alone has {fmt.percent(share, 2)} of the variance of the scores: check this sample. "
-
-
-def _against(inputs: ReportInputs, values: np.ndarray) -> str:
-    """Describe the medians in the picture of the scores."""
-    if inputs.groups is not None:
-        members = group_members(inputs.groups.values, len(values))
-        medians = [f"{name} {fmt.number(float(np.median(values[rows])))}" for name, rows in members]
-        return f"Medians by {inputs.groups.name}: {', '.join(medians)}."
-    return "The line is the median." if inputs.variable is None else ""
+    return chart(figure, alt=alt, caption=caption)
 
 
 def verdict_of(inputs: ReportInputs, k: int) -> Verdict:

@@ -316,7 +316,7 @@ def plot_scores(
     with new_figure(4.6, 3.2) as figure:
         axes = figure.subplots()
         if variable is None:
-            _strips(axes, values, members)
+            _strips(axes, [(label, values[rows]) for label, rows in members])
             if groups is not None:
                 axes.set_xlabel(shortened(group_name, 40))
         else:
@@ -355,22 +355,19 @@ def shortened(text: str, length: int) -> str:
     return line if len(line) <= length else f"{line[:half]}…{line[-half:]}"
 
 
-def _strips(axes: Axes, values: FloatArray, members: list[tuple[str, IntArray]]) -> None:
+def _strips(axes: Axes, strips: Sequence[tuple[str, FloatArray]]) -> None:
     """Draw one strip of points per group, and its median."""
-    for number, (_, rows) in enumerate(members):
-        order = np.argsort(values[rows], kind="stable")
+    for number, (_, values) in enumerate(strips):
         # a fixed spread rather than a random one, so that the same data give the same picture
-        spread = 0.32 * (2 * ((np.arange(len(rows)) * 0.618034) % 1) - 1)
-        across = np.empty(len(rows))
-        across[order] = number + spread
+        spread = 0.32 * (2 * ((np.arange(len(values)) * 0.618034) % 1) - 1)
         style = {**line_style(number), "linestyle": "none", "alpha": 0.7}
-        axes.plot(across, values[rows], **style)
-        if len(rows):
-            axes.hlines(np.median(values[rows]), number - 0.4, number + 0.4, color="black", linewidth=2)
-    axes.set_xticks(range(len(members)), [f"{label}\n(n = {len(rows)})" for label, rows in members])
-    if len(members) > 3:
+        axes.plot(number + spread, np.sort(values), **style)
+        if len(values):
+            axes.hlines(np.median(values), number - 0.4, number + 0.4, color="black", linewidth=2)
+    axes.set_xticks(range(len(strips)), [f"{label}\n(n = {len(values)})" for label, values in strips])
+    if len(strips) > 3:
         axes.tick_params(axis="x", rotation=90)
-    axes.set_xlim(-0.6, len(members) - 0.4)
+    axes.set_xlim(-0.6, len(strips) - 0.4)
     axes.grid(visible=False, axis="x")
 
 
@@ -402,7 +399,7 @@ def plot_stability(stability: Any) -> Figure:
     shares = np.linspace(0.01, 1, 100)
     with new_figure(4.6, 5.6) as figure:
         upper, lower = figure.subplots(2, 1)
-        _strips(upper, dice.T.ravel(), _columns(dice))
+        _strips(upper, [(str(k + 1), column) for k, column in enumerate(dice.T)])
         upper.set_ylim(-0.03, 1.03)
         upper.set_ylabel("Dice index with all samples")
         upper.set_title("Agreement of resampled fits")
@@ -417,9 +414,3 @@ def plot_stability(stability: Any) -> Figure:
         lower.set_title("How often features are selected")
         lower.legend()
     return figure
-
-
-def _columns(table: FloatArray) -> list[tuple[str, IntArray]]:
-    """Return the positions of every column of a table in the concatenation of its columns."""
-    n_rows, n_columns = table.shape
-    return [(f"{k + 1}", k * n_rows + np.arange(n_rows)) for k in range(n_columns)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -90,15 +89,10 @@ def file_names(name: str) -> str:
     names = [os.path.basename(part) for part in name.split(PAIR)]
     if len(names) != 2 or names[0] == names[1]:
         return names[0]
-    start = _common_start(*names)
+    start = os.path.commonprefix(names)  # noqa: RUF071 (letter by letter)
     left, right = (part.removeprefix(start) for part in names)
-    end = _common_start(left[::-1], right[::-1])[::-1]
+    end = os.path.commonprefix([left[::-1], right[::-1]])[::-1]  # noqa: RUF071
     return f"{start}{{{left.removesuffix(end)},{right.removesuffix(end)}}}{end}"
-
-
-def _common_start(one: str, other: str) -> str:
-    same = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
-    return "".join(letter for letter, _ in same)
 
 
 def count(n: int, noun: str) -> str:
@@ -119,16 +113,11 @@ def values(numbers: Any, digits: int = 4) -> str:
 
 def ranges(numbers: Sequence[int]) -> str:
     """Write ascending numbers as text: "1, 3 to 8 and 10"."""
-    runs: list[list[int]] = []
-    for value in numbers:
-        if runs and value == runs[-1][-1] + 1:
-            runs[-1].append(value)
-        else:
-            runs.append([value])
+    steps = np.flatnonzero(np.diff(numbers) != 1) + 1
     texts: list[str] = []
-    for run in runs:
+    for run in np.split(np.asarray(numbers), steps):
         texts += [str(value) for value in run] if len(run) < 3 else [f"{run[0]} to {run[-1]}"]
-    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
+    return " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
 
 
 def share_above_optimum(record: ComponentDiagnostics, l2: float) -> float:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from spcatv._util.bids import group_noun
@@ -321,26 +320,12 @@ def variance_of(model: Any, scores: FloatArray | None, ceiling: FloatArray | Non
     total = float(model.explained_variance_[largest]) / own[largest]
     adjusted = adjusted_explained_variance(scores) / total
     components = np.asarray(model.components_, dtype=np.float64)
-    products = _products(model, scores, components)
-    spanned = _spanned(products, components) / (total * (len(scores) - 1))
-    return Variance(own, adjusted, np.cumsum(spanned), ceiling)
-
-
-def _products(model: Any, scores: npt.ArrayLike, components: FloatArray) -> FloatArray:
-    """Return the products of samples with every unit loading, ``x v_k``, from their scores, both (n, K).
-
-    Deflation gives ``t_k = x v_k - sum_{i < k} t_i (v_i'v_k)`` (docs/method.md section 5.2). Projection gives
-    scores with ``T V V' = X V'``.
-    """
+    # products of the samples with every loading, from their scores: deflation gives
+    # t_k = x v_k - sum_{i < k} t_i (v_i'v_k) (docs/method.md section 5.2), and projection T V V' = X V'
     overlap = components @ components.T
     if model.transform_method != "projection":
         overlap = np.triu(overlap, 1) + np.eye(len(components))
-    return np.asarray(scores, dtype=np.float64) @ overlap
-
-
-def _spanned(products: FloatArray, components: FloatArray) -> FloatArray:
-    """Return sums of squares along an orthonormal basis that is extended by one loading after the other."""
-    basis = orthonormal_basis(components)
-    # every basis vector is a combination of loadings, so the data are not needed
-    weights = np.linalg.lstsq(components.T, basis.T, rcond=None)[0]
-    return np.asarray(np.square(products @ weights).sum(axis=0))
+    # every vector of an orthonormal basis of the loadings is a combination of them, so no data are needed
+    weights = np.linalg.lstsq(components.T, orthonormal_basis(components).T, rcond=None)[0]
+    squares = np.square(np.asarray(scores, dtype=np.float64) @ overlap @ weights).sum(axis=0)
+    return Variance(own, adjusted, np.cumsum(squares) / (total * (len(scores) - 1)), ceiling)

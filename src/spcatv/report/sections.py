@@ -315,7 +315,7 @@ def run_section(inputs: ReportInputs) -> Section:
     """Create the section about inputs, mask, parameters, versions, and the command that repeats the run."""
     files = tuple(_files(inputs.saved.inputs))
     parameters = {name: fmt.plain_value(value) for name, value in sorted(_parameters(inputs).items())}
-    parts = [Section("Data", table=_pairs("Data and settings", _facts(inputs), "facts-table"))]
+    parts = [Section("Data", table=_pairs("Data and weights", _facts(inputs), "facts-table"))]
     if files:
         columns = ("File", "What", "SHA-256")
         caption = "Files, with the beginning of the SHA-256 of their contents"
@@ -337,7 +337,7 @@ def _pairs(caption: str, pairs: Mapping[str, str], id: str) -> SectionTable:
 
 
 def _facts(inputs: ReportInputs) -> dict[str, str]:
-    """Describe data, mask, seed and weights."""
+    """Describe data, mask and weights."""
     model = inputs.model
     facts = {"Kind": type(model).__name__}
     if hasattr(model, "mask_report_"):
@@ -350,9 +350,6 @@ def _facts(inputs: ReportInputs) -> dict[str, str]:
     confounds = getattr(getattr(model, "preparation_", None), "confounds", None)
     if confounds is not None:
         facts["Confounds removed"] = confounds.described()
-    seed = inputs.saved.parameters.get("random_state")
-    facts["Seed"] = "none (only random starts would use one)" if seed is None else fmt.plain_value(seed)
-    facts["Asked for"] = _asked_sentence(inputs).removeprefix("Asked for: ")
     one_each = np.ndim(model.l1_) == 0
     weights = {"l1": model.l1_, "l2": model.l2_, "TV": model.tv_}
     facts["Weights used" if one_each else "Weights used (one per component)"] = "; ".join(
