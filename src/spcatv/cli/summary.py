@@ -12,7 +12,7 @@ from spcatv._util.bids import group_noun
 from spcatv._util.tables import aligned
 from spcatv.cli.display import in_options
 from spcatv.estimator import SPCATV
-from spcatv.estimator.remarks import empty_components
+from spcatv.estimator._warnings import empty_components
 from spcatv.results import SampleSet
 from spcatv.results.layout import CEILING_COLUMN, EXPLORER
 from spcatv.selection import SPCATVCV

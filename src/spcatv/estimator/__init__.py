@@ -1,7 +1,11 @@
 """SPCATV, the scikit-learn estimator, and its warnings."""
 
-from spcatv.estimator.likeness import NeighbourWarning
-from spcatv.estimator.remarks import ComponentCountWarning, EmptyComponentWarning, SparsityWarning
+from spcatv.estimator._warnings import (
+    ComponentCountWarning,
+    EmptyComponentWarning,
+    NeighbourWarning,
+    SparsityWarning,
+)
 from spcatv.estimator.spcatv import SPCATV
 
 __all__ = [

@@ -32,8 +32,7 @@ from spcatv.estimator._fit import (
 )
 from spcatv.estimator._persistence import estimator_state, restore_estimator
 from spcatv.estimator._validation import check_parameters
-from spcatv.estimator.likeness import warn_of_neighbours
-from spcatv.estimator.remarks import warn_about, warn_of_count, warn_of_weights
+from spcatv.estimator._warnings import warn_about, warn_of_count, warn_of_neighbours, warn_of_weights
 from spcatv.model import read_model, write_model
 from spcatv.progress import Printer, Together, current_listener, listening
 from spcatv.progress.callbacks import CallbackSupportMixin, fit_task, with_callbacks

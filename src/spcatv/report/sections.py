@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spcatv.estimator._validation import parameters_in_use
-from spcatv.estimator.remarks import SPARSITY_SLACK, empty_components
+from spcatv.estimator._warnings import SPARSITY_SLACK, empty_components
 from spcatv.report import formatting as fmt
 from spcatv.report.figures import plot_stability, plot_variance, svg_uri
 from spcatv.report.inputs import ReportInputs, is_joint

@@ -31,8 +31,7 @@ from spcatv.decomposition.starts import singular_scores
 from spcatv.estimator import SPCATV
 from spcatv.estimator._fit import centred_data, checked_data
 from spcatv.estimator._validation import check_parameters
-from spcatv.estimator.likeness import warn_of_neighbours
-from spcatv.estimator.remarks import warn_about, warn_of_count, warn_of_weights
+from spcatv.estimator._warnings import warn_about, warn_of_count, warn_of_neighbours, warn_of_weights
 from spcatv.estimator.spcatv import ComponentsMixin
 from spcatv.model.checkpoint import checkpointing
 from spcatv.progress import Printer, StageStarted, current_listener, listening

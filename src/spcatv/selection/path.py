@@ -31,7 +31,7 @@ from spcatv.estimator._fit import (
     with_parameters,
 )
 from spcatv.estimator._validation import check_parameters
-from spcatv.estimator.remarks import warn_about, warn_of_weights
+from spcatv.estimator._warnings import warn_about, warn_of_weights
 from spcatv.progress import SILENT, Listener, current_listener
 from spcatv.structure import Structure, as_structure
 

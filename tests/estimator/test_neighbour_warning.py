@@ -7,7 +7,7 @@ import pytest
 
 from spcatv import SPCATV, SPCATVCV
 from spcatv.estimator import NeighbourWarning
-from spcatv.estimator.likeness import _are_unlike
+from spcatv.estimator._warnings import _are_unlike
 from spcatv.structure import graph
 
 SHAPE = (9, 14)

@@ -8,7 +8,7 @@ import pytest
 
 from spcatv import SPCATV, SPCATVCV
 from spcatv.estimator import EmptyComponentWarning, SparsityWarning
-from spcatv.estimator.remarks import warn_about
+from spcatv.estimator._warnings import warn_about
 from spcatv.selection import path
 from spcatv.structure import graph, grid
 
