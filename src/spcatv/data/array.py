@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -95,6 +96,7 @@ class ArrayData(Data):
         if len(vectors) <= FEW_VECTORS:
             return matvec.there_and_back_many(self.array, self.samples, mean, vectors, shift)
         scores, back = -shift.astype(np.float64), np.zeros(vectors.shape)
+        add = partial(np.add, back, out=back)
         thin, middle = vectors.astype(self.dtype), mean.astype(self.dtype)
         panels, is_centred = self._panels(PRODUCT_COLUMNS), not middle.any()
 
@@ -111,11 +113,7 @@ class ArrayData(Data):
                 np.matmul(weights, tile, out=part[:, columns])
             return part
 
-        def take(part: FloatArray) -> None:
-            nonlocal back
-            back += part
-
-        self._in_blocks(product, take)
+        self._in_blocks(product, add)
         return scores, back
 
     def _panels(self, width: int) -> list[slice]:
@@ -141,7 +139,7 @@ class ArrayData(Data):
 
     def column_statistics(self, center: bool) -> ColumnStatistics:
         """Return means and squared norms of the columns."""
-        return ColumnStatistics(*column_moments(self.array, self.samples, center))
+        return ColumnStatistics(self.shape[0], *column_moments(self.array, self.samples, center))
 
     def gram(self, mean: FloatArray, factor: FloatArray | None = None) -> FloatArray:
         """Return ``M M'`` for ``M = (X - 1 mean') diag(factor)``, in the precision of X, sums in float64."""
@@ -164,17 +162,13 @@ class ArrayData(Data):
                 run += of_panel(columns)
             return run
 
-        def take(run: FloatArray) -> None:
-            nonlocal total
-            total += run
-
         panels = self._panels(min(GRAM_COLUMNS, max(LEAST_GRAM_COLUMNS, n_features // PARTS)))
         n_together = -(-len(panels) // GRAM_RUNS)
         n_runs = -(-len(panels) // n_together)
         n_threads = threads_for(n_samples * n_features, THREAD_ENTRIES)
         room = max(1, GRAM_ENTRIES // (2 * n_samples**2))
         with one_blas_thread():
-            in_order(of_run, take, n_runs, min(n_threads, n_runs, room))
+            in_order(of_run, partial(np.add, total, out=total), n_runs, min(n_threads, n_runs, room))
         return total
 
     def blocks(self, entries: int = BLOCK_ENTRIES) -> Iterator[tuple[slice, FloatArray]]:

@@ -37,31 +37,11 @@ FIRST_SAMPLES = 8
 PART_ENTRIES, PANEL_ENTRIES = 1 << 22, 1 << 26
 
 
-@dataclass(frozen=True, eq=False)
-class Moments:
-    """Moments of the columns of some samples; those of more samples are their sum."""
-
-    n_samples: int
-    mean: FloatArray
-    squared_norms: FloatArray
-
-    def __add__(self, other: Moments) -> Moments:
-        """Return moments of both (Chan, Golub and LeVeque, 1983)."""
-        n_samples = self.n_samples + other.n_samples
-        off = other.mean - self.mean
-        mean = self.mean + off * (other.n_samples / n_samples)
-        np.square(off, out=off)
-        off *= self.n_samples * other.n_samples / n_samples
-        off += self.squared_norms
-        off += other.squared_norms
-        return Moments(n_samples, mean, off)
-
-
 @dataclass(eq=False)
 class _FirstSums:
     """Sums over samples that `first_look` returns."""
 
-    moments: Moments
+    moments: ColumnStatistics
     back: FloatArray
 
     def __add__(self, other: _FirstSums) -> _FirstSums:
@@ -101,8 +81,7 @@ def there_and_back_many(part: ArrayData, shift: FloatArray, vectors: FloatArray,
 def moments(part: ArrayData, center: bool) -> Found:
     """Return moments of the columns; a ValueError if X is not finite."""
     check_finite(part.array)
-    found = part.column_statistics(center)
-    return None, Moments(part.shape[0], found.mean, found.squared_norms)
+    return None, part.column_statistics(center)
 
 
 def first_look(part: ArrayData, vectors: FloatArray, guess: FloatArray, center: bool) -> Found:
@@ -228,8 +207,8 @@ class BlockedData(Data):
 
     def column_statistics(self, center: bool) -> ColumnStatistics:
         """Return means and squared norms of the columns; a ValueError if X is not finite."""
-        found = self._pass(moments, (), (center,))[1]
-        return ColumnStatistics(found.mean, found.squared_norms)
+        found: ColumnStatistics = self._pass(moments, (), (center,))[1]
+        return found
 
     def first_look(self, vectors: FloatArray, center: bool) -> FirstLook:
         """Statistics, a check for NaN, and products with centred data whose means are not known yet."""
@@ -237,11 +216,10 @@ class BlockedData(Data):
         # the products of data that are nearly centred lose no digits
         guess = few.column_statistics(True).mean if center else np.zeros_like(vectors, shape=self.shape[1:])
         rows, sums = self._pass(first_look, (), (vectors, guess, center))
-        found = ColumnStatistics(sums.moments.mean, sums.moments.squared_norms)
-        off = found.mean - guess
+        off = sums.moments.mean - guess
         weights = vectors @ off
         return FirstLook(
-            found,
+            sums.moments,
             rows[:, 0],
             rows[:, 1:] - to_host(weights),
             sums.back - self.shape[0] * np.outer(weights, off),

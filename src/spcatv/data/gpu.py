@@ -144,7 +144,7 @@ class GPUData(Data):
         squares = self._by_columns("squares", mean)
         if not np.isfinite(float(squares.sum())):
             check_finite(self.array)
-        return ColumnStatistics(mean, squares)
+        return ColumnStatistics(n_samples, mean, squares)
 
     def gram(self, mean: FloatArray, factor: FloatArray | None = None) -> FloatArray:
         """Return ``M M'`` for ``M = (X - 1 mean') diag(factor)``, in the precision of X, sums in float64."""

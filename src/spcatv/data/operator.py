@@ -149,12 +149,14 @@ class CorrectedData(Data):
         if len(self.right) or self.factor is None:
             return self._exact_statistics(center)
         raw = self.data.column_statistics(center)
-        return ColumnStatistics(raw.mean * self.factor, raw.squared_norms * np.square(self.factor))
+        mean, squares = raw.mean * self.factor, raw.squared_norms * np.square(self.factor)
+        return ColumnStatistics(raw.n_samples, mean, squares)
 
     def _exact_statistics(self, center: bool) -> ColumnStatistics:
         """Return statistics of the corrected samples themselves."""
         found = self.each_block(lambda _, block: moments(ArrayData(block), center), CORRECTED_ENTRIES)[1]
-        return ColumnStatistics(beside(found.mean, self.right), beside(found.squared_norms, self.right))
+        mean, squares = (beside(values, self.right) for values in (found.mean, found.squared_norms))
+        return ColumnStatistics(found.n_samples, mean, squares)
 
     def gram(self, mean: FloatArray, factor: FloatArray | None = None) -> FloatArray:
         """Return ``C C'`` for ``C = (M - 1 mean') diag(factor)``."""
@@ -346,7 +348,7 @@ class CentredData:
         data = CorrectedData(self.data, signal[:, None], loading[None])
         result = replace(self, data=data, global_loading=loading)
         left = np.maximum(self.column_squared_norms - squares * np.square(loading), 0.0)
-        vars(result)["_statistics"] = ColumnStatistics(self.mean, left)
+        vars(result)["_statistics"] = replace(self._statistics, squared_norms=left)
         vars(result)["is_empty"] = 0 < self.squared_norm() * NOTHING_LEFT >= result.squared_norm()
         return result
 
@@ -504,7 +506,7 @@ class DeflatedData(CentredData):
         """Subtract ``scores' loadings``, shapes (K, N) and (K, P), from the data of a base."""
         super().__init__(CorrectedData(base.data, scores.T, loadings), base.center, base.unit)
         # the norms of the columns are not known
-        statistics = ColumnStatistics(base.mean, np.full_like(base.mean, np.nan))
+        statistics = ColumnStatistics(base.shape[0], base.mean, np.full_like(base.mean, np.nan))
         vars(self).update(base=base, scores=scores, loadings=loadings, _statistics=statistics)
 
     base: CentredData

@@ -27,10 +27,22 @@ BlockWork = Callable[[slice, FloatArray], Found]
 
 @dataclass(frozen=True, eq=False)
 class ColumnStatistics:
-    """Means and sums of squares of the columns, from one pass."""
+    """Means and sums of squares of the columns, from one pass; those of more samples are their sum."""
 
+    n_samples: int
     mean: FloatArray  # means of the columns; zeros if they were not asked for, shape (P,)
     squared_norms: FloatArray  # ``||X_j - mean_j||^2`` of every column, shape (P,)
+
+    def __add__(self, other: ColumnStatistics) -> ColumnStatistics:
+        """Return the statistics of both (Chan, Golub and LeVeque, 1983)."""
+        n_samples = self.n_samples + other.n_samples
+        off = other.mean - self.mean
+        mean = self.mean + off * (other.n_samples / n_samples)
+        np.square(off, out=off)
+        off *= self.n_samples * other.n_samples / n_samples
+        off += self.squared_norms
+        off += other.squared_norms
+        return ColumnStatistics(n_samples, mean, off)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,6 @@ from spcatv.decomposition.component import Component
 from spcatv.decomposition.constrained import alternate_to_sparsity
 from spcatv.decomposition.warm_start import ComponentStart
 from spcatv.decomposition.weights import TARGET_L2, Request, SparsityTarget
-from spcatv.kernels.workspace import cached_layout
 from spcatv.problem import as_penalty
 from spcatv.solvers.pdhg import WARM_TAU, WarmSolver
 from spcatv.structure import Structure
@@ -88,7 +87,7 @@ def best_component(
     if isinstance(request, SparsityTarget):
         # one weight for all starts: that of the strongest map
         tv = max(component.weights.tv for component in tried)
-        lacking = cached_layout(request.structure, _lacking_differences)
+        lacking = request.structure.cached(_lacking_differences)
         best = max(tried, key=lambda component: _merit(component, request, tv, lacking, data.shape[0]))
     else:
         best = min(tried, key=lambda component: component.objective)

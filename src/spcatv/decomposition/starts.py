@@ -19,7 +19,6 @@ from scipy.special import ive
 from spcatv._util.devices import beside, to_host
 from spcatv._util.types import FloatArray
 from spcatv.data import CentredData, as_data, row_blocks
-from spcatv.kernels.workspace import cached_layout
 from spcatv.structure import Structure
 
 # A start needs no more digits than the alternation will look at.
@@ -255,7 +254,7 @@ class JointStart:
 
 def given_start(data: ManyProducts, scores: FloatArray, structure: Structure) -> JointStart:
     """Return the start from given orthonormal scores (N, K)."""
-    return JointStart(scores, cached_layout(structure, _diffusion)(data.maps(scores), JOINT_DIFFUSION_TIME))
+    return JointStart(scores, structure.cached(_diffusion)(data.maps(scores), JOINT_DIFFUSION_TIME))
 
 
 def rotated_start(
@@ -275,7 +274,7 @@ def rotated_start(
     """
     if leading.shape[1] == 0:
         return JointStart(leading, known_maps[:0])
-    spread = cached_layout(structure, _diffusion)
+    spread = structure.cached(_diffusion)
     smooth = spread(data.maps(leading), 2 * JOINT_DIFFUSION_TIME)
     smooth /= np.maximum(np.linalg.norm(smooth, axis=1, keepdims=True), np.finfo(float).tiny)
     scores, back = data.there_and_back_many(smooth)
@@ -334,7 +333,7 @@ def _diffusion(structure: Structure) -> Callable[[FloatArray, float], FloatArray
 
 def diffused_gram(data: CentredData, structure: Structure, time: float) -> FloatArray:
     """Return ``X W X'`` (N, N) for the diffusion W of this time, in units of ``1 / ||A||^2``."""
-    spread = cached_layout(structure, _diffusion)
+    spread = structure.cached(_diffusion)
     gram = np.empty((data.shape[0], data.shape[0]))
     for samples, block in data.blocks(DIFFUSED_ENTRIES):
         gram[:, samples] = to_host(data.dot_many(spread(block, 2 * time)))

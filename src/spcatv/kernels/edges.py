@@ -44,7 +44,7 @@ from spcatv.kernels.simd import (
     weighed_at,
 )
 from spcatv.kernels.thread_pool import make_marks, meet, own_parts, run_shares, shared_kernel
-from spcatv.kernels.workspace import LoadingTerms, StepSizes, cached_layout
+from spcatv.kernels.workspace import LoadingTerms, StepSizes
 from spcatv.structure import EdgeStructure
 
 # Blocks that are worth a thread, and blocks that are added up before they are added to the rest.
@@ -257,7 +257,7 @@ class EdgeWorkspace(PlacedWorkspace):
 
     def __init__(self, structure: EdgeStructure, terms: LoadingTerms, dtype: npt.DTypeLike) -> None:
         super().__init__(terms, dtype, structure.isotropic)
-        self._layout = layout = cached_layout(structure, arrange)
+        self._layout = layout = structure.cached(arrange)
         self._allocate(layout, layout.n_places, (layout.n_slots,))
         self._weight = None if layout.weight is None else layout.weight.astype(self._dtype, copy=False)
         # the flow through an edge is its dual variable times its weight: one array where all weights are 1

@@ -50,7 +50,7 @@ from spcatv.kernels.thread_pool import (
     shared_kernel,
     wait_for,
 )
-from spcatv.kernels.workspace import LoadingTerms, StepSizes, cached_layout
+from spcatv.kernels.workspace import LoadingTerms, StepSizes
 from spcatv.structure import GridStructure
 
 # Cells that are worth a thread.
@@ -365,7 +365,7 @@ class GridWorkspace(PlacedWorkspace):
 
     def __init__(self, structure: GridStructure, terms: LoadingTerms, dtype: npt.DTypeLike) -> None:
         super().__init__(terms, dtype, structure.isotropic)
-        self._box = box = cached_layout(structure, lay_out)
+        self._box = box = structure.cached(lay_out)
         self._allocate(box, box.n_cells, (len(box.strides), box.n_cells))
         self._arrays = (self._y, self._v, self._w, self._dual)
         self._busy = np.zeros_like(box.occupied)

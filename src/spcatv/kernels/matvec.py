@@ -9,6 +9,7 @@ together, and are still in a cache when they are needed again.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -365,27 +366,29 @@ def _moments_share(
 
 
 def _n_threads(n_entries: int, n_parts: int) -> int:
-    """How many threads share so many entries, in so many parts."""
+    """Return the number of threads for so many entries, in so many parts."""
     return min(threads_for(n_entries, THREAD_ENTRIES), n_parts)
 
 
-def _sum_of_blocks(add: Callable[[slice, FloatArray], None], n_rows: int, n_columns: int) -> FloatArray:
-    """The sum of what ``add(rows, zeros)`` adds to zeros (n_columns,) for all blocks of rows."""
-    height = max(BLOCK_ROWS, 4 * -(-n_rows // (4 * MOST_BLOCKS)))
+def _sum_of_blocks(
+    add: Callable[[slice, FloatArray], None], n_rows: int, height: int, shape: tuple[int, ...]
+) -> FloatArray:
+    """Sum what ``add(rows, zeros)`` adds to zeros of a shape, (P,) or (K, P), for all blocks of rows."""
     n_blocks = -(-n_rows // height)
-    total = np.zeros(n_columns)
+    total = np.zeros(shape)
 
     def of_block(number: int) -> FloatArray:
-        part = np.zeros(n_columns)
+        part = np.zeros(shape)
         add(slice(number * height, min((number + 1) * height, n_rows)), part)
         return part
 
-    def take(part: FloatArray) -> None:
-        nonlocal total
-        total += part
-
-    in_order(of_block, take, n_blocks, min(threads_for(n_rows * n_columns, THREAD_ENTRIES), n_blocks))
+    n_threads = _n_threads(n_rows * shape[-1], n_blocks)
+    in_order(of_block, partial(np.add, total, out=total), n_blocks, n_threads)
     return total
+
+
+def _block_height(n_rows: int) -> int:
+    return max(BLOCK_ROWS, 4 * -(-n_rows // (4 * MOST_BLOCKS)))
 
 
 def dot(matrix: FloatArray, index: IntArray, vector: FloatArray) -> FloatArray:
@@ -405,7 +408,10 @@ def transpose_dot(matrix: FloatArray, index: IntArray, weights: FloatArray) -> F
     matrix, index, weights = read_only(matrix), read_only(index), read_only(weights)
     if n_columns < WIDE_MATRIX:
         return _sum_of_blocks(
-            lambda rows, out: _transpose_rows(matrix, index[rows], weights[rows], out), n_rows, n_columns
+            lambda rows, out: _transpose_rows(matrix, index[rows], weights[rows], out),
+            n_rows,
+            _block_height(n_rows),
+            (n_columns,),
         )
     out = np.zeros(n_columns)
     n_threads = _n_threads(n_rows * n_columns, -(-n_columns // PANEL))
@@ -425,7 +431,7 @@ def there_and_back(
         def add(rows: slice, out: FloatArray) -> None:
             _there_and_back_rows(matrix, index[rows], vector, shift[rows], scores[rows], out)
 
-        return scores, _sum_of_blocks(add, n_rows, n_columns)
+        return scores, _sum_of_blocks(add, n_rows, _block_height(n_rows), (n_columns,))
     out = np.zeros(n_columns)
     n_panels = -(-n_columns // PANEL)
     partial = np.empty((2, n_panels, max(LEAST_ROWS, BLOCK_ENTRIES // n_columns // 4 * 4)))
@@ -451,31 +457,19 @@ def there_and_back_many(
     scores = np.empty((n_rows, n_padded))
     n_blocks = max(1, min(MANY_BLOCKS, n_rows * n_columns // THREAD_ENTRIES))
     height = 4 * -(-n_rows // (4 * n_blocks))
-    n_blocks = -(-n_rows // height)
-    total = np.zeros((n_padded, n_columns))
 
-    def of_block(number: int) -> FloatArray:
-        rows = slice(number * height, min((number + 1) * height, n_rows))
-        part = np.zeros((n_padded, n_columns))
+    def add(rows: slice, out: FloatArray) -> None:
         for k in range(0, n_padded, 3):
             three = slice(k, k + 3)
             own = index[rows], mean, padded[three], offset[rows, three]
-            _there_and_back_three(matrix, *own, scores[rows, three], part[three])
-        return part
+            _there_and_back_three(matrix, *own, scores[rows, three], out[three])
 
-    def take(part: FloatArray) -> None:
-        nonlocal total
-        total += part
-
-    in_order(of_block, take, n_blocks, min(threads_for(n_rows * n_columns, THREAD_ENTRIES), n_blocks))
+    total = _sum_of_blocks(add, n_rows, height, (n_padded, n_columns))
     return scores[:, :n_vectors], total[:n_vectors]
 
 
 def column_moments(matrix: FloatArray, index: IntArray, center: bool) -> tuple[FloatArray, FloatArray]:
-    """Means of the columns of ``matrix[index]`` and sums of squares about them; zero means unless `center`.
-
-    One pass along the rows.
-    """
+    """Return column means of ``matrix[index]``, zero unless `center`, and sums of squares about them."""
     n_columns = matrix.shape[1]
     mean, squares = np.zeros(n_columns), np.zeros(n_columns)
     n_threads = _n_threads(len(index) * n_columns, -(-n_columns // MOMENT_COLUMNS))

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from spcatv._util.types import FloatArray
-from spcatv.structure import ConcatStructure, Structure
+from spcatv.structure import ConcatStructure
 from spcatv.structure.penalty import StructuredPenalty
-
-Made = TypeVar("Made")
 
 
 class LoadingTerms(NamedTuple):
@@ -272,12 +270,3 @@ class ConcatWorkspace:
     def get_dual(self) -> FloatArray:
         """Return the dual variable."""
         return np.concatenate([part.get_dual() for part in self._parts])
-
-
-def cached_layout(structure: Structure, make: Callable[[Any], Made]) -> Made:
-    """Return ``make(structure)``, computed once per structure: neither of them ever changes."""
-    name = f"_layout_{make.__name__}"
-    if name not in structure.__dict__:
-        structure.__dict__[name] = make(structure)
-    layout: Made = structure.__dict__[name]
-    return layout

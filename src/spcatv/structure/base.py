@@ -9,9 +9,10 @@ once, when it is first needed.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,8 @@ import scipy.sparse as sp
 
 from spcatv._util.types import Array, FloatArray, IntArray
 from spcatv.structure.bounds import spectral_norm_squared
+
+Made = TypeVar("Made")
 
 
 def read_only(array: Array) -> Array:
@@ -68,6 +71,8 @@ class Structure:
     array([5., 1., 0.])
     >>> round(grid(2).norm_squared(), 6)  # the operator [-1, 1]
     2.0
+    >>> square.cached(repr)
+    'GridStructure(shape=(2, 2), n_features=4)'
     """
 
     def __getstate__(self) -> dict[str, Any]:
@@ -172,6 +177,14 @@ class Structure:
         It is never below ``||A||_2^2``, so that step sizes that depend on it are safe.
         """
         return self._norm_squared
+
+    def cached(self, make: Callable[[Any], Made]) -> Made:
+        """Return ``make(structure)``, such as a memory layout; it is computed once and not pickled."""
+        name = f"_cached_{make.__module__}.{make.__qualname__}"
+        if name not in self.__dict__:
+            self.__dict__[name] = make(self)
+        made: Made = self.__dict__[name]
+        return made
 
     @cached_property
     def digest(self) -> str:

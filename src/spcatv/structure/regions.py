@@ -25,9 +25,7 @@ def connected_regions(structure: Structure, loading: npt.ArrayLike) -> list[IntA
     vector = np.asarray(loading, dtype=np.float64)
     if vector.shape != (structure.n_features,):
         raise ValueError(f"the loading must have shape ({structure.n_features},), got {vector.shape}")
-    links = structure.__dict__.get("_links")
-    if links is None:  # made once, as a cached property would be: a structure never changes
-        links = structure.__dict__["_links"] = _links(structure)
+    links = structure.cached(_links)
     regions: list[IntArray] = []
     for sign in (1, -1):
         features = np.flatnonzero(sign * vector > 0)

@@ -11,7 +11,6 @@ import numpy as np
 from spcatv._util.devices import gpu_module
 from spcatv._util.types import IntArray
 from spcatv.kernels.grid_layout import Box, lay_out
-from spcatv.kernels.workspace import cached_layout
 from spcatv.structure import GridStructure, Structure
 
 # Cells that a thread takes side by side in an iteration, the most that it walks along the first axis, and the
@@ -54,7 +53,7 @@ class BoxOnGPU:
 
 def box_on_gpu(structure: GridStructure) -> BoxOnGPU:
     """Copy the box of a grid to the GPU."""
-    box, asarray = cached_layout(structure, lay_out), gpu_module().asarray
+    box, asarray = structure.cached(lay_out), gpu_module().asarray
     if len(box.strides) * box.n_cells >= MOST_ENTRIES:
         raise ValueError(
             f"the grid has {box.n_cells} cells with its padding, more than the GPU kernels number"

@@ -29,9 +29,9 @@ from spcatv.kernels.workspace import (
     ExactShares,
     GapShares,
     LoadingTerms,
+    PlainState,
     StepSizes,
     Workspace,
-    cached_layout,
 )
 from spcatv.structure import ConcatStructure, GridStructure, Structure
 from spcatv.structure.penalty import DualBall
@@ -53,7 +53,7 @@ def workspace_on_gpu(structure: Structure, terms: LoadingTerms, dtype: npt.DType
 
 def _fits(structure: Structure) -> TypeGuard[GridStructure]:
     """Return whether the kernels for boxes can compute a structure."""
-    return fits_a_box(structure) and len(cached_layout(structure, lay_out).strides) <= MOST_AXES
+    return fits_a_box(structure) and len(structure.cached(lay_out).strides) <= MOST_AXES
 
 
 class GPUWorkspace(CompiledWorkspace, ABC):
@@ -195,7 +195,7 @@ class GridGPUWorkspace(GPUWorkspace):
     """Workspace on the padded box of a grid without periodic axes; w lies where bar did."""
 
     def __init__(self, structure: GridStructure, terms: LoadingTerms, dtype: npt.DTypeLike) -> None:
-        layout = cached_layout(structure, box_on_gpu)
+        layout = structure.cached(box_on_gpu)
         super().__init__(terms, dtype, structure.isotropic, "grid", layout.n_axes)
         zeros, n_cells = self._cupy.zeros, layout.n_cells
         self._n = self._n_sums = layout.n
@@ -268,13 +268,13 @@ class GridGPUWorkspace(GPUWorkspace):
         return self._dual[self._layout.slot]
 
 
-class SparseGPUWorkspace(GPUWorkspace):
+class SparseGPUWorkspace(GPUWorkspace, PlainState):
     """Workspace over the sparse operator itself; works for every structure."""
 
     def __init__(self, structure: Structure, terms: LoadingTerms, dtype: npt.DTypeLike) -> None:
         super().__init__(terms, dtype, isotropic=True, source="sparse")
         zeros = self._cupy.zeros
-        self._groups, self._rows, self._columns = cached_layout(structure, operator_on_gpu)
+        self._groups, self._rows, self._columns = structure.cached(operator_on_gpu)
         self._n, self._n_sums = structure.n_features, structure.n_groups
         self._work_rows = (*self._rows[:2], self._rows[2].astype(self._dtype))
         self._work_columns = (*self._columns[:2], self._columns[2].astype(self._dtype))
@@ -310,18 +310,6 @@ class SparseGPUWorkspace(GPUWorkspace):
         coupling = np.float64(self._terms.coupling)
         launch(self._kernel("exact_pull"), self._n, *columns, self._dual, coupling, pull)
 
-    def get_v(self) -> FloatArray:
-        """Return the iterate v."""
-        return self._v.astype(np.float64)
-
-    def get_w(self) -> FloatArray:
-        """Return the minimiser w of the last look."""
-        return self._w.astype(np.float64)
-
-    def get_dual(self) -> FloatArray:
-        """Return the dual variable."""
-        return self._dual.copy()
-
 
 def _penalty_numbers(ball: DualBall) -> tuple[np.float64, ...]:
     """Return the arguments PENALTY of the kernels."""
@@ -331,14 +319,14 @@ def _penalty_numbers(ball: DualBall) -> tuple[np.float64, ...]:
 def structured_value(structure: Structure, v: FloatArray, ball: DualBall) -> float:
     """``h(Av)`` in float64, for v on the GPU."""
     if _fits(structure):
-        box = cached_layout(structure, box_on_gpu)
+        box = structure.cached(box_on_gpu)
         x = gpu_module().zeros(box.n_cells)
         launch(gpu_kernel("put", "grid", "float64", box.n_axes), box.n, *box.arguments[:2], v, x)
         function = gpu_kernel("value", "grid", "float64", box.n_axes)
         arguments = (*box.arguments, box.edges, np.int32(structure.isotropic), *_penalty_numbers(ball), x)
         n_items = box.n
     else:
-        groups, rows, _ = cached_layout(structure, operator_on_gpu)
+        groups, rows, _ = structure.cached(operator_on_gpu)
         function = gpu_kernel("value", "sparse")
         arguments = (*groups, *rows, *_penalty_numbers(ball), v)
         n_items = structure.n_groups
@@ -351,13 +339,13 @@ def adjoint(structure: Structure, dual: FloatArray) -> FloatArray:
     out = gpu_module().empty(structure.n_features)
     dual = dual.astype(np.float64, copy=False)
     if _fits(structure):
-        box = cached_layout(structure, box_on_gpu)
+        box = structure.cached(box_on_gpu)
         padded = gpu_module().zeros(box.n_axes * box.n_cells)
         padded[box.slot] = dual
         function = gpu_kernel("adjoint", "grid", "float64", box.n_axes)
         launch(function, box.n, *box.arguments, padded, out)
     else:
-        _, _, columns = cached_layout(structure, operator_on_gpu)
+        _, _, columns = structure.cached(operator_on_gpu)
         function = gpu_kernel("exact_pull", "sparse")
         launch(function, len(out), np.int32(len(out)), *columns, dual, np.float64(1.0), out)
     return out
