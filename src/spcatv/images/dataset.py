@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spcatv._util.bids import natural_groups
+from spcatv._util.parameters import DTYPES
 from spcatv._util.types import BoolArray, FloatArray
 from spcatv._util.warn import warn_user
 from spcatv.data import Adjustment, CorrectedData, StoredData, as_data
@@ -51,8 +52,6 @@ from spcatv.images.quality import (
 from spcatv.images.spaces import listed, space_of, without
 from spcatv.images.spaces.base import Run, Samples, Space
 from spcatv.images.spaces.volume import open_volumes
-
-DTYPES = ("float32", "float64")
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ class CiftiSpace(Space):
         if len(np.unique(voxels, axis=0)) != len(voxels):
             raise ImageError(f"{first.name}: some voxels belong to two brain structures")
         space = cls(first.axis, meshes, labels)
-        samples = space.samples(files)
+        samples = space.open(files)
         return Opened(samples.names, lambda cache: (space, samples, report))
 
     @cached_property
@@ -172,10 +172,7 @@ class CiftiSpace(Space):
 
     def open(self, imgs: Any) -> CiftiSamples:
         """Open images with the grayordinates of the model."""
-        return self.samples(open_all(imgs))
-
-    def samples(self, files: list[CiftiFile]) -> CiftiSamples:
-        """Return samples of opened images, which must have the grayordinates of the space."""
+        files = open_all(imgs)
         for file in files:
             how = axis_difference(file.axis, self.axis)
             if how is not None:
@@ -408,6 +405,8 @@ def open_cifti(item: Any, number: int, known: KnownAxes | None = None) -> CiftiF
 
     An axis that is known is not parsed again, and one that is not becomes known.
     """
+    if isinstance(item, CiftiFile):
+        return item
     name = image_name(item, number)
     if known is not None and is_path(item):
         path = checked_file(item)

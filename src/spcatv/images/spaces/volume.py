@@ -101,7 +101,7 @@ class VolumeSpace(Space):
             n_moved = sum(volume.moved for volume in volumes)
             moved = f"; {n_moved} of {len(volumes)} images resampled to its grid" if n_moved else ""
             size = f"{np.count_nonzero(labels):,} of {labels.size:,} voxels{kinds}"
-            return space, space.samples(volumes), f"mask of {size}, {source}{moved}"
+            return space, space.open(volumes), f"mask of {size}, {source}{moved}"
 
         return Opened(sample_names(volume_runs(volumes)), place)
 
@@ -158,10 +158,7 @@ class VolumeSpace(Space):
 
     def open(self, imgs: Any) -> VolumeSamples:
         """Open images that lie on the grid of the mask."""
-        return self.samples(open_all(imgs))
-
-    def samples(self, volumes: list[Volume]) -> VolumeSamples:
-        """Return samples of opened images, which must lie on the grid of the mask."""
+        volumes = open_volumes(imgs)
         for volume in volumes:
             how = difference(volume, self.labels.shape, self.affine)
             if how is not None:
