@@ -105,7 +105,7 @@ def test_a_rule_for_the_mask_is_no_path(tmp_path):
     [
         ("n_component = 3", "'n_component' is not an option of spca-tv fit; did you mean 'n_components'?"),
         ("L1-ratio = 0.1", "did you mean 'l1_ratio'?"),
-        ("zzz = 1", "'zzz' is not an option of spca-tv fit; the keys are images, array, shape"),
+        ("zzz = 1", "'zzz' is not an option of spca-tv fit; the keys are images, "),
         ("rule = 'paper'", "'rule' is not an option of spca-tv fit"),
         ("[model]\nalpha = 0.1", "'model' is not an option"),
         ("alpha = 'much'", "alpha must be a finite number, got 'much'"),

@@ -41,7 +41,10 @@ BAD_FEATURES = ("drop", "raise")
 MASK_RULES = ("nonzero", "background", "epi", "whole-brain-template", "gm-template", "wm-template")
 NO_HEMISPHERE = "-"
 SHELLS = ("bash", "zsh", "fish")
-INPUT, BIDS, RUN = "what to read", "which images of --bids (several values: any of them)", "the run"
+# Headings of options. Those of ARRAY, IMAGES and BIDS go with such inputs alone; those of RUN do not change
+# the numbers of the results.
+INPUT, ARRAY, IMAGES = "what to read", "an array instead of images", "how images are read"
+BIDS, RUN = "which images of --bids (several values: any of them)", "the run"
 PAGE = "what to write"
 GRID_HINT = "leave the option out to compare the default values, or separate values by spaces"
 MODEL, SELECTION = "the components", "the choice, and how far to trust it"
@@ -240,6 +243,13 @@ def _samples_command(
 
 def _add_inputs(parser: Parser) -> None:
     add = parser.in_group(INPUT)
+    add("--mask FILE", path_or(*MASK_RULES),
+        f"an image, a .npy file for --array, or a strategy: {', '.join(MASK_RULES)}")
+    add("--bids DIR", path, "a BIDS dataset instead of images (more options: --help-all)",
+        recorded=False)  # the configuration names the images that were found
+    add("--bad-features", BAD_FEATURES,
+        "drop and count features that are constant, NaN or infinite in some sample, or refuse them", "drop")
+    add = parser.in_group(ARRAY)
     add("--array FILE", path, "an array (.npy, .npz, .csv, .tsv) instead of images")
     add("--shape N,N,...", CommaList(integer()),
         "shape of the field in a row of --array, such as 100,100; an array of two dimensions has no "
@@ -247,13 +257,10 @@ def _add_inputs(parser: Parser) -> None:
     add("--voxel-size X,X,...", CommaList(number), "sizes of a cell of --array along its axes")
     add("--periodic AXIS,...", CommaList(integer(at_least=0)),
         "axes of --array, counted from 0, that close on themselves (longitude, hour of the day)")
-    add("--mask FILE", path_or(*MASK_RULES),
-        f"an image, a .npy file for --array, or a strategy: {', '.join(MASK_RULES)}")
+    add = parser.in_group(IMAGES)
     add("--surface LH RH", path_or(NO_HEMISPHERE),
         f"meshes (GIFTI, FreeSurfer); {NO_HEMISPHERE} for a hemisphere without data")
     add("--template", ("fsaverage5",), "meshes that nilearn ships, instead of --surface")
-    add("--bids DIR", path, "a BIDS dataset instead of images (more options: --help-all)",
-        recorded=False)  # the configuration names the images that were found
     add("--path-column NAME", words,
         "column of a table that holds the paths (default: path, file, filename or image; left and right "
         "for surfaces)")
@@ -277,8 +284,6 @@ def _add_inputs(parser: Parser) -> None:
     add("--run-confounds NAME,...", CommaList(words),
         "confounds to remove from every run, from the table of fMRIPrep beside it: columns, patterns, or "
         "the strategies motion, wm_csf, global_signal and high_pass")
-    add("--bad-features", BAD_FEATURES,
-        "drop and count features that are constant, NaN or infinite in some sample, or refuse them", "drop")
     _add_exclude(add)
     add("--cache DIR", path,
         "folder that keeps what was read of the images for the next run; needed if their rows do not fit "
@@ -346,6 +351,8 @@ def _add_model(add: Add) -> None:
     add("--refit", allowed.REFITS, "fit the loadings again on their support, without shrinking them")
     add("--dtype", allowed.DTYPES,
         "precision of the fit (default: float32 for images, that of the array otherwise)")
+    add("--device", allowed.DEVICES,
+        "where fits run: cuda is an NVIDIA GPU, with CuPy installed (docs/gpu.md)", "cpu")
     add("--seed N", integer(at_least=0),
         "seed of random starts and of resampling; nothing else is random", 0)
 
@@ -368,8 +375,6 @@ def _add_run(add: Add) -> None:
     add("--memory SIZE", size,
         "memory for data and vectors in each process, such as 4GB (default: half of the machine); larger "
         "data are read from disk, block by block")
-    add("--device", allowed.DEVICES,
-        "where fits run: cuda is an NVIDIA GPU, with CuPy installed (docs/gpu.md)", "cpu")
     add("--n-jobs N", integer(or_all=True),
         "worker processes, -1 for one per core; any number gives the same result", 1)
     add("--overwrite", bool, "replace the results of an earlier run in the output folder", False,

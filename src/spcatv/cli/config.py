@@ -19,7 +19,7 @@ from typing import Any
 from spcatv._util.files import read_text
 from spcatv._util.parameters import TARGET_PARAMETERS
 from spcatv._version import __version__
-from spcatv.cli.app import BIDS_FILTERS, PENALISED
+from spcatv.cli.app import BIDS, BIDS_FILTERS, PENALISED
 from spcatv.cli.inputs import SampleFiles
 from spcatv.cli.parser import CommaList, InputError, Option, TableColumn
 
@@ -61,7 +61,7 @@ def effective_options(arguments: argparse.Namespace) -> Options:
         values = _one_way(given, configured, table)
     options = Options(**{**defaults, **values}, command=arguments.command)
     if options.bids is None:
-        refuse(options, table, tuple(BIDS_FILTERS), "--bids")
+        refuse(options, table, BIDS, "--bids")
     return options
 
 
@@ -70,10 +70,10 @@ def replaced(options: Options, **changes: Any) -> Options:
     return Options(**{**vars(options), **changes})
 
 
-def refuse(options: Options, table: OptionTable, names: Sequence[str], needed: str) -> None:
-    """Refuse options that have no effect without another one."""
-    for name in names:
-        if getattr(options, name) != table[name].default:
+def refuse(options: Options, table: OptionTable, heading: str, needed: str) -> None:
+    """Refuse the options under a heading, which have no effect without another one."""
+    for name, option in table.items():
+        if option.group == heading and getattr(options, name) != option.default:
             raise InputError(f"{flag(name)} can only be used with {needed}")
 
 

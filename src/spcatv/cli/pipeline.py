@@ -14,6 +14,7 @@ import numpy as np
 from spcatv._util.matching import match_rows
 from spcatv._util.parameters import FIT
 from spcatv._util.tables import TABLE_SUFFIXES, Table, read_table
+from spcatv.cli.app import ARRAY, IMAGES
 from spcatv.cli.arrays import read_array
 from spcatv.cli.config import Options, OptionTable, config_text, effective_options, refuse, replaced
 from spcatv.cli.display import complain, safe_print, show_page, show_progress, show_warnings
@@ -38,11 +39,6 @@ AUTO = "auto"
 AUTO_SPLITS, LEAST_SAMPLES, LEAST_GROUPS = 10, 10, 6
 # Values of the data matrix up to which `fit` splits it unasked: each split takes about as long as the fit.
 MOST_VALUES = 50_000_000
-# options, besides --standardize, that an array does not go with
-OF_IMAGES = (
-    *("surface", "template", "confounds", "path_column", "exclude", "cache", "smoothing_fwhm", "resample"),
-    *("target_affine", "standardize_runs", "detrend", "high_pass", "low_pass", "t_r", "run_confounds"),
-)
 COLUMNS_OF_WHAT = "--confounds-columns names columns of a table: give the table with --confounds TSV"
 
 
@@ -168,14 +164,12 @@ def make_request(arguments: argparse.Namespace, check: Callable[[Options], Optio
 def _files(options: Options, table: OptionTable) -> tuple[SampleFiles, ...] | None:
     """Return the files of the samples, or None for an array; refuse options that do not go with them."""
     if options.array is None:
-        refuse(options, table, ("shape", "voxel_size", "periodic"), "--array")
+        refuse(options, table, ARRAY, "--array")
         files = sample_files(options.images, path_column=options.path_column)
         if options.surface is not None and options.template is not None:
             raise InputError("give either --surface or --template, not both")
         return files
-    if options.standardize:
-        raise InputError("--standardize can only be used with images; standardise the array yourself")
-    refuse(options, table, OF_IMAGES, "images")
+    refuse(options, table, IMAGES, "images")
     return None
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from spcatv._util.files import read_text
+from spcatv.cli.app import RUN, build_parser
 from spcatv.cli.config import Options, flag
 from spcatv.cli.display import complain
 from spcatv.cli.inputs import SampleFiles
@@ -25,22 +26,6 @@ from spcatv.model.checkpoint import (
 from spcatv.results import ResultsError
 from spcatv.results.layout import CONFIG
 
-# Options that may change when a run is resumed: none of them changes what is fitted.
-FREE = (
-    *(
-        "output",
-        "overwrite",
-        "resume",
-        "n_jobs",
-        "memory",
-        "cache",
-        "scheduler",
-        "config",
-        "quiet",
-        "verbose",
-    ),
-    *("images", "command"),
-)
 # Errors in the input or in the options: the same run would end with them again.
 WOULD_COME_BACK = (InputError, ValueError, TypeError)
 
@@ -60,7 +45,8 @@ def is_finished(options: Options, files: Sequence[SampleFiles] | None, config: s
     file = output.expanduser() / CONFIG
     if not options.resume or options.overwrite or not file.is_file():
         return False
-    found, wanted = map(_comparable, (read_text(file, "configuration", InputError), config))
+    texts = (read_text(file, "configuration", InputError), config)
+    found, wanted = (_comparable(text, _free(options)) for text in texts)
     if found != wanted:
         raise InputError(
             f"{output} holds the results of another run: {differences(found, wanted)}. Name another folder "
@@ -81,11 +67,17 @@ def is_finished(options: Options, files: Sequence[SampleFiles] | None, config: s
     return True
 
 
-def _comparable(config: str) -> dict[str, Any]:
+def _free(options: Options) -> set[str]:
+    """Return the names of options that may change when a run is resumed."""
+    table = build_parser().commands[options.command].options
+    return {"images", "command", "cache", *(name for name in table if table[name].group == RUN)}
+
+
+def _comparable(config: str, free: set[str]) -> dict[str, Any]:
     """Split the text of a configuration into options, without those that do not change the results."""
     head, _, rest = config.partition("\n\n")
     lines = [line.partition(" = ") for line in rest.splitlines() if not line.startswith("#")]
-    options = {flag(name): value for name, equals, value in lines if equals and name not in FREE}
+    options = {flag(name): value for name, equals, value in lines if equals and name not in free}
     return {"version or command": head, **options, "files": [name for name, equals, _ in lines if not equals]}
 
 
@@ -175,11 +167,11 @@ class KeptWork(AbstractContextManager[None]):
 
     def _about(self) -> dict[str, Any]:
         """Return the options that the work depends on."""
-        given = vars(self._options)
+        given, free = vars(self._options), _free(self._options)
         files = None if self._files is None else [str(file) for sample in self._files for file in sample]
         return {
             "command": self._options.command,
-            **{flag(name): _absolute(value) for name, value in given.items() if name not in FREE},
+            **{flag(name): _absolute(value) for name, value in given.items() if name not in free},
             "files": files,
         }
 
