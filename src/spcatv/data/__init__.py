@@ -1,4 +1,4 @@
-"""The data X: one protocol for raw data, and centring and deflation on top of it."""
+"""Data X: one protocol for raw data, and centring and deflation on top of it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ __all__ = [
 
 
 def as_data(X: Any) -> Data:
-    """X as `Data`.
+    """Return X as `Data`.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def as_data(X: Any) -> Data:
 def in_blocks(
     X: Any, dtype: Any = None, memory_limit: Any = None, n_components: int = 3
 ) -> BlockedData | None:
-    """X as data that are read block by block; None if X is not that kind of array.
+    """Return X as data that are read block by block; None if X is not that kind of array.
 
     It is a Dask array, an HDF5 dataset, a Zarr array or a memory map. The dtype is float32 or float64; what X
     has, or float64, by default. `memory_limit` is that of `SPCATV`, towards which the vectors of a fit of

@@ -1,4 +1,4 @@
-"""X as a NumPy array or a memory map."""
+"""Data in a NumPy array."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from spcatv.kernels.matvec import centred_panel, column_moments, dot, there_and_
 T = TypeVar("T")
 
 # Columns that enter a Gram matrix together: wide enough for a fast product, and for a memory map to be
-# read in long pieces. Narrower data have fewer, but at least so many.
+# read in long pieces. Narrower data have fewer, but at least `LEAST_GRAM_COLUMNS`.
 GRAM_COLUMNS, LEAST_GRAM_COLUMNS = 2048, 256
 # Runs of panels at most, whose Gram matrices are summed at the same time, and entries of such matrices that
 # are there at a time.
@@ -40,7 +40,8 @@ class ArrayData(Data):
     """Samples of a NumPy array of shape (n, P), which is read where it lies.
 
     The array may have any memory order and dtype, writable or not. What is not float32 or float64 in C order
-    is copied to it, once. `samples` (N,) tells which rows are the samples, in order; all of them by default.
+    is copied to it, once. `samples` (N,) are the numbers of the rows that
+    are the samples, in order; all rows by default.
     """
 
     def __init__(self, array: Array, samples: IntArray | None = None) -> None:
@@ -62,7 +63,7 @@ class ArrayData(Data):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The precision of the array."""
+        """Precision of the array."""
         return self.array.dtype
 
     def dot(self, v: FloatArray) -> FloatArray:

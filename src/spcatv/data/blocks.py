@@ -1,8 +1,8 @@
 """X in blocks of samples that are too many to be held together: every operation as one pass over the blocks.
 
-A block in memory is an `ArrayData`, so that the products are those of arrays. What differs between kinds of
-storage is who visits the blocks: a loop that reads them one after the other (`spcatv.data.files`), or the
-workers that hold them (`spcatv.data.dask`).
+A block in memory is an `ArrayData`, which computes the products. Kinds of storage differ in who visits the
+blocks: a loop that reads them one after the other (`spcatv.data.files`), or the workers that hold them
+(`spcatv.data.dask`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from spcatv.data.protocol import (
 # Work on a part: the rows of the arguments that belong to its samples, and further arguments.
 Work = Callable[..., Found]
 
-# Samples whose means stand for those of all while the latter are not known.
+# Number of samples whose means replace the unknown means of all samples in a first pass.
 FIRST_SAMPLES = 8
 # Entries of X that are visited together, and that enter a Gram matrix together, where a subclass has no rule.
 PART_ENTRIES, PANEL_ENTRIES = 1 << 22, 1 << 26

@@ -29,7 +29,7 @@ FAN_IN = 8
 NUMBER_BYTES = 8
 # Seconds after which a pass looks whether all workers are still there.
 LOOK_SECONDS = 1.0
-# So many looks in a row at a worker whose memory is full: it will not go on by itself.
+# Consecutive looks at a worker with full memory after which a pass fails.
 MOST_LOOKS = 60
 
 Graph = dict[Any, Any]
@@ -118,7 +118,7 @@ class DaskData(BlockedData):
         return rows, total
 
     def blocks(self, entries: int = BLOCK_ENTRIES) -> Iterator[tuple[slice, FloatArray]]:
-        """All samples in order, in blocks of about `entries` entries, which are sent to this process."""
+        """Return all samples in order, in blocks of about `entries` entries, in this process."""
         for first in range(0, self.shape[0], self._height):
             samples = slice(first, min(first + self._height, self.shape[0]))
             rows = self._fetched(self.samples[samples], slice(None))
@@ -247,7 +247,7 @@ def _at_home(client: Any, delayed: Sequence[Any], holders: Mapping[Any, Sequence
 
 
 class _Constant:
-    """A task that gives what it was made with: Dask repeats it where a worker that held it is lost."""
+    """A task that returns a constant: Dask repeats it if the worker that held the constant is lost."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -324,7 +324,7 @@ def _inlined(array: Any) -> tuple[Graph, list[_Block]]:
     owner: dict[Any, int | None] = {}
 
     def share(key: Any) -> None:
-        """Nothing that a shared task needs belongs to one block."""
+        """Mark all tasks that a shared task needs as shared."""
         waiting = [key]
         while waiting:
             current = waiting.pop()

@@ -18,7 +18,7 @@ from spcatv.data.blocks import BlockedData, Work, pieces
 from spcatv.data.memory import Budget
 from spcatv.data.protocol import BLOCK_ENTRIES, Found, float_dtype, gathered
 
-# Bytes that are asked of a store at a time, and that are rather read than skipped.
+# Bytes read from a store at a time, and longest gap between wanted bytes that is read rather than skipped.
 PIECE_BYTES = 8 << 20
 SKIP_BYTES = 1 << 20
 
@@ -187,7 +187,7 @@ class MappedData(ArrayData):
 
     @property
     def array(self) -> FloatArray:
-        """The map."""
+        """The memory map, after a check of its file."""
         self.reader.check()
         return self._array
 
@@ -217,7 +217,7 @@ def map_reader(array: np.memmap[Any, Any]) -> Reader:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Rows that are read together, and which samples they are."""
+    """Rows that are read together, and their sample numbers."""
 
     positions: IntArray | slice  # which samples
     spans: Sequence[tuple[int, int]]  # stored rows ``first:last`` to read
@@ -225,7 +225,7 @@ class Block:
 
     @property
     def height(self) -> int:
-        """Rows to read."""
+        """Number of rows to read."""
         return sum(last - first for first, last in self.spans)
 
 
@@ -338,7 +338,7 @@ class StoredData(BlockedData):
     def _read(self, blocks: Sequence[Block]) -> Generator[tuple[Block, FloatArray]]:
         """Return the rows of every block; a thread reads the next block meanwhile.
 
-        There are two buffers for all blocks: rows are good until the next ones are asked for.
+        There are two buffers for all blocks: rows are valid until the next ones are read.
         """
         height = max(block.height for block in blocks)
         buffers = [np.empty((height, self.shape[1]), self.dtype) for _ in blocks[:2]]

@@ -51,8 +51,8 @@ STREAMED_BYTES = 1 << 28
 class GPUData(Data):
     """Samples of a CuPy array of shape (n, P), which is read where it lies.
 
-    The array is float32 or float64 in C order. `samples` (N,) tells which rows are the samples, in order; all
-    of them by default.
+    The array is float32 or float64 in C order. `samples` (N,) are the numbers of the rows that are the
+    samples, in order; all rows by default.
     """
 
     on_gpu = True
@@ -73,7 +73,7 @@ class GPUData(Data):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The precision of the array."""
+        """Precision of the array."""
         return np.dtype(self.array.dtype)
 
     def _vector(self, values: Any) -> Any:
@@ -194,8 +194,8 @@ class StreamedData(StoredData):
     def _travel(self, blocks: Sequence[Block]) -> Iterator[tuple[Block, Any]]:
         """Return the rows of every block on the GPU; a thread sends the next ones meanwhile.
 
-        There are two places on the GPU for all blocks. Before rows are sent to one of them, the GPU ends what
-        it was asked to do with the rows that lie there.
+        There are two places on the GPU for all blocks. Before rows are sent to one of them, the GPU ends its
+        work on the rows that lie there.
         """
         cupy = gpu_module()
         height = max(block.height for block in blocks)

@@ -77,7 +77,7 @@ def bytes_text(count: float) -> str:
 
 
 def machine_memory() -> float:
-    """Bytes of memory that this process may have: of the machine, its control group and its own limits."""
+    """Return bytes of memory that this process may use: least of machine, control group and own limits."""
     sizes = [float("inf")]
     with suppress(AttributeError, OSError, ValueError):
         sizes.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))

@@ -80,7 +80,7 @@ class CorrectedData(Data):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The precision of X."""
+        """Precision of X."""
         return self.data.dtype
 
     @property
@@ -220,7 +220,7 @@ class ScaledData(CorrectedData):
 
 
 def scaled(data: Data, unit: float, like: FloatArray) -> ScaledData:
-    """``X / unit`` for a power of two; `like` (P,) is a vector that lies where those of the data do."""
+    """Return ``X / unit`` for a power of two; `like` (P,) is a vector on the device of the data."""
     n_samples, n_features = data.shape
     nothing = np.zeros_like(like, shape=(0, n_features))
     return ScaledData(data, np.zeros((n_samples, 0)), nothing, np.full_like(like, 1.0 / unit))
@@ -229,7 +229,7 @@ def scaled(data: Data, unit: float, like: FloatArray) -> ScaledData:
 def ordinary_unit(data: Data, statistics: ColumnStatistics) -> float:
     """Return the power of two that brings X to an ordinary scale; 1 if it is there.
 
-    `statistics` are those of its columns. Raises a ValueError if float64 has no room for the variances of X.
+    `statistics` are column statistics of X. A ValueError is raised if float64 has no room for its variances.
     """
     squares = statistics.squared_norms
     largest = float(squares.max())
@@ -311,7 +311,7 @@ class CentredData:
         return small and not self.data.is_distributed
 
     def vectors(self, values: Array) -> Array:
-        """Return NumPy vectors of length P where those of the data lie."""
+        """Return NumPy vectors of length P on the device of the data."""
         return gpu_module().asarray(values) if self.data.on_gpu else values
 
     @cached_property
@@ -480,7 +480,7 @@ class CentredData:
         return self.shifted_there_and_back(v, np.zeros(self.shape[0]))
 
     def add_removed(self, u: FloatArray, factor: float, out: FloatArray) -> None:
-        """Nothing was removed."""
+        """Do nothing: nothing was removed."""
 
     def blocks(self, entries: int = BLOCK_ENTRIES) -> Iterator[tuple[slice, FloatArray]]:
         """Return the centred samples in blocks."""
@@ -496,7 +496,7 @@ def _feature_gram(mean: FloatArray, _: slice, block: FloatArray) -> tuple[None, 
 
 
 class DeflatedData(CentredData):
-    """The residual of a deflation: unit `loadings`, and `scores` of what was left before each of them.
+    """The residual of a deflation: unit `loadings`, and the `scores` of the residual before each of them.
 
     Every step is a projection (docs/method.md section 5.1), ``X_{k+1} = X_k (I - v v')`` with
     ``t = X_k v``, so that its size and its Gram matrix need no product with the data.

@@ -1,8 +1,8 @@
 """Confounds removed and features scaled, with coefficients of some samples, without a copy of X.
 
 Samples x with confounds c become ``(x - (c - mean) slopes) * factor``: the least-squares fit of every feature
-by the confounds is removed, and what is left is divided by its standard deviation. All coefficients are those
-of the samples of one fit. Samples that are held out are adjusted with them, and have no influence on them.
+by the confounds is removed, and the residual is divided by its standard deviation. All coefficients come from
+the samples of one fit. Samples that are held out are adjusted with them, and have no influence on them.
 
 An adjustment absorbs earlier ones: its result is the same for samples from which the same confounds were
 removed before, or whose features were scaled before, whatever the coefficients.
@@ -30,7 +30,7 @@ class FittedAdjustment:
 
     mean: FloatArray  # means of the confounds, shape (C,)
     slopes: FloatArray  # least-squares coefficients of the features on the confounds, shape (C, P)
-    # one over the standard deviations of what is left, 0 for features of which nothing is left; ones without
+    # one over the standard deviations of the residuals, 0 where nothing is left of a feature; ones without
     # standardisation; shape (P,)
     factor: FloatArray
 

@@ -27,10 +27,10 @@ BlockWork = Callable[[slice, FloatArray], Found]
 
 @dataclass(frozen=True, eq=False)
 class ColumnStatistics:
-    """Means and sums of squares of the columns, from one pass; those of more samples are their sum."""
+    """Means and sums of squares of the columns, from one pass; statistics of disjoint samples add up."""
 
     n_samples: int
-    mean: FloatArray  # means of the columns; zeros if they were not asked for, shape (P,)
+    mean: FloatArray  # means of the columns; zeros without centring, shape (P,)
     squared_norms: FloatArray  # ``||X_j - mean_j||^2`` of every column, shape (P,)
 
     def __add__(self, other: ColumnStatistics) -> ColumnStatistics:

@@ -20,7 +20,7 @@ from spcatv._util.types import FloatArray
 if TYPE_CHECKING:
     from spcatv.data.operator import CentredData
 
-# Directions beyond those asked for: they make the ones asked for exact.
+# Directions beyond the requested ones, which make those exact.
 FURTHER = 6
 # Passes over the data, each of which adds a block of directions, X'X times the last one.
 PASSES, MOST_PASSES = 3, 50
@@ -64,7 +64,7 @@ class CompressedData:
         return beside(scores.T @ self.basis, self.rows) @ self.rows
 
     def add_removed(self, u: FloatArray, factor: float, out: FloatArray) -> None:
-        """Nothing: what is compressed is all there is."""
+        """Do nothing: nothing was removed."""
 
     def remainder(self, u: FloatArray, back: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return ``w = u - U U'u``, and ``X'w`` for a known ``back = X'u`` (P,)."""
@@ -96,9 +96,8 @@ class CompressedData:
 def compress(data: CentredData, n_directions: int, tol: float | None = None) -> CompressedData:
     """Compress data to a block Krylov space of their leading directions, from a fixed random start.
 
-    `n_directions` leading left singular vectors are wanted; the basis has more. `tol` is the relative change
-    of the sum of their squared singular values from pass to pass that ends it; by default there are `PASSES`
-    passes.
+    The basis holds more than the `n_directions` leading left singular vectors. The passes end when the sum of
+    their squared singular values changes by at most the share `tol`; by default there are `PASSES` passes.
     """
     scores, images = _krylov_products(data, n_directions, tol)
     back = np.concatenate(images)
@@ -143,7 +142,7 @@ def _krylov_products(
 
 
 def _random_signs(n_vectors: int, length: int) -> npt.NDArray[np.int8]:
-    """Vectors of random signs: they find a range as well as normal numbers do, and are made much faster."""
+    """Return vectors of random signs, which find a range as well as normal numbers do, and faster."""
     n_bytes = -(-n_vectors * length // 8)
     bits = np.unpackbits(np.random.default_rng(0).integers(0, 256, n_bytes, dtype=np.uint8))
     return (2 * bits[: n_vectors * length].view(np.int8) - 1).reshape(n_vectors, length)

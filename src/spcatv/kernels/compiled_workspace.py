@@ -26,7 +26,7 @@ from spcatv.kernels.simd import (
 from spcatv.kernels.thread_pool import own_range, run_on_ranges, shared_kernel
 from spcatv.kernels.workspace import CPUWorkspace, LoadingTerms, StepSizes
 
-# Below this share of active chunks or blocks an iteration skips the others.
+# Below this share of active chunks or blocks an iteration skips the inactive ones.
 WORTH_SKIPPING = 0.8
 
 
@@ -130,7 +130,7 @@ def look_at(v: Any, w: Any, i: int, z: Any, scalars: Any) -> tuple[float, float,
 class CompiledWorkspace:
     """Precision and terms of a compiled workspace.
 
-    `isotropic` tells whether the rows of a group share one ball, or every row is a group.
+    `isotropic`: the rows of a group share one ball; otherwise every row is a group.
     """
 
     _dual: Any
@@ -163,8 +163,8 @@ class CompiledWorkspace:
         A wait calls the system, which saves no vector registers: vectors made of plain scalars would be kept
         on the stack all along. Those of an array are made anew after every wait.
 
-        They are those of the primal step (coupling, tau, bounds of the soft threshold, shrinkage, rho) and of
-        the dual step (1, rho, rho times the damping, the reach, sigma).
+        Returns scalars of the primal step (coupling, tau, bounds of the soft threshold, shrinkage, rho), and
+        scalars of the dual step (1, rho, rho times the damping, the reach, sigma).
         """
         tau, sigma, rho = steps
         threshold = tau * self._terms.threshold
@@ -210,8 +210,8 @@ class PlacedWorkspace(CompiledWorkspace, CPUWorkspace):
     Between two looks at the gap it iterates only where v or w is not zero, and next to it.
     """
 
-    _all: Any  # the parts of the layout that hold anything
-    _active: Any  # those of them that iterations visit
+    _all: Any  # the parts of the layout that hold features
+    _active: Any  # the parts that iterations visit
 
     def _allocate(self, layout: Layout, n_places: int, dual_shape: tuple[int, ...]) -> None:
         self._memory = layout

@@ -132,7 +132,7 @@ def slots(vertex: Index, n_blocks: int) -> tuple[Index, Index]:
 
 @kernel
 def _fill_slots(vertex: Any, ptr: Any, taken: Any, slot: Any) -> None:
-    """Fill in the slot of every edge: those of one vertex are one block width apart."""
+    """Fill in the slot of every edge: the edges of one vertex are one block width apart."""
     for e in range(len(vertex)):
         place = vertex[e]
         slot[e] = ptr[place // BLOCK] + taken[place] * BLOCK + place % BLOCK

@@ -1,9 +1,9 @@
-"""The kernel for meshes and graphs: two passes over blocks of vertices per iteration.
+"""Kernel for meshes and graphs: two passes over blocks of vertices per iteration.
 
 Between two looks at the gap the passes visit only the blocks that are not zero and the blocks next to them.
 
 Several threads work on some of the blocks each, and meet after every pass. Every vertex is computed as on one
-thread, and sums are sums of so many blocks each: the bits are the same.
+thread, and sums are sums of `SUMMED` blocks each: the bits are the same.
 """
 
 from __future__ import annotations

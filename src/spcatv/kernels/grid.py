@@ -1,4 +1,4 @@
-"""The kernel for masked grids: one sweep over the padded box per iteration.
+"""Kernel for masked grids: one sweep over the padded box per iteration.
 
 A slab's loadings are updated first, then the dual variable of the slab before it, whose forward
 neighbours are known by then: so every array passes through the cache once per iteration. Between two

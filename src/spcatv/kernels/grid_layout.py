@@ -37,12 +37,12 @@ class Spans(NamedTuple):
     cells: npt.NDArray[np.int64]  # cells of the spans before slab s, shape (n_slabs + 1,)
 
     def cut(self, n_parts: int) -> npt.NDArray[np.int64]:
-        """Cut the slabs into at most so many parts of about as many cells each, at least one slab each.
+        """Cut the slabs into at most `n_parts` parts of about equally many cells, at least one slab each.
 
         Slabs of part k are ``bounds[k]:bounds[k + 1]``.
         """
         n_slabs = len(self.cells) - 1
-        if n_parts == 1:  # most problems are small, and ask for this at every look at the gap
+        if n_parts == 1:  # most problems are small, and are cut at every look at the gap
             return np.array([0, n_slabs])
         inner = np.searchsorted(self.cells, self.cells[-1] * np.arange(1, n_parts) / n_parts)
         return np.unique(np.concatenate([[0], inner, [n_slabs]]))
@@ -56,7 +56,7 @@ class Box:
     # weights of the differences along the axes that the box has, shape (n_axes,): those along which the
     # mask is longer than one voxel
     axis_weights: FloatArray
-    # distance to the next cell along each axis: 1 for the last, multiples of `CHUNK` for the others
+    # distance to the next cell along each axis: 1 for the last, multiples of `CHUNK` for all other axes
     strides: npt.NDArray[np.int64]  # shape (n_axes,)
     # cells per slab. A slab holds one index of the first axis (of a line: all cells). The forward
     # neighbours of its cells lie in the slab itself and in the next one.

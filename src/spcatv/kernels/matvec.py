@@ -25,9 +25,9 @@ WIDE_MATRIX, PANEL = 1 << 17, 4096
 # Rows of a wide matrix that go through a panel together: the vector is read once for all of them.
 PANEL_ROWS = 64
 # Entries of a wide matrix that go there and back together, in as many rows as hold them (a multiple of four,
-# or the sums would depend on it), but at least so many: all threads meet after every block.
+# or the sums would depend on it), but at least `LEAST_ROWS`: all threads meet after every block.
 BLOCK_ENTRIES, LEAST_ROWS = 1 << 21, 16
-# Blocks of rows that other matrices are cut into, if they have at least so many rows.
+# Largest number of blocks of rows that a narrower matrix is cut into, and least number of rows per block.
 MOST_BLOCKS, BLOCK_ROWS = 64, 64
 # Blocks of rows at most, for products with several vectors: each sums `(K, P)` numbers of its own.
 MANY_BLOCKS = 8
@@ -366,7 +366,7 @@ def _moments_share(
 
 
 def _n_threads(n_entries: int, n_parts: int) -> int:
-    """Return the number of threads for so many entries, in so many parts."""
+    """Return the number of threads for a number of entries in a number of parts."""
     return min(threads_for(n_entries, THREAD_ENTRIES), n_parts)
 
 

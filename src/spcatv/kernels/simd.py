@@ -33,12 +33,12 @@ class Lanes(types.Type):
 
     @property
     def vector(self) -> ir.VectorType:
-        """The type of the compiler."""
+        """LLVM type of the vector."""
         return ir.VectorType(self.element, self.count)
 
     @property
     def element(self) -> ir.Type:
-        """The type of the compiler for one number."""
+        """LLVM type of one number."""
         return ir.FloatType() if self.dtype.bitwidth == 32 else ir.DoubleType()
 
 

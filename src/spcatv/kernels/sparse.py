@@ -1,4 +1,4 @@
-"""Kernel for any structure: passes over the rows of A by group, and over those of A' by feature."""
+"""Kernel for any structure: passes over the rows of A by group, and over the rows of A' by feature."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loading problem: its value, its dual, its exact gap. The only judge of every solver.
+"""Loading problem: its value, its dual, and its exact gap, the only judge of every solver.
 
 This is docs/method.md section 3. With the scores u fixed, and after division by l2, a loading
 vector minimises

@@ -93,7 +93,7 @@ class PrimalDual:
     """A primal-dual iteration that can be stopped, given another y, and continued.
 
     The y of the problem is the first target. The state has precision `dtype`; a penalty without a compiled
-    kernel is always computed in float64. `tau` is the primal step to go on with.
+    kernel is always computed in float64. `tau` is the primal step of the next iterations.
     """
 
     def __init__(self, problem: LoadingProblem, dtype: npt.DTypeLike) -> None:
@@ -217,7 +217,7 @@ class _Balance:
         self._n_slow = 0
 
     def update(self, n_iter: int, shares: GapShares) -> tuple[float, float]:
-        """Take one look into account; return the tau to go on with, and the lowest one from now on."""
+        """Take one look into account; return the next tau, and the lowest one from now on."""
         gap = min(shares.gap_v, shares.gap_w)
         if self._before is None:
             self._before = n_iter, gap
@@ -247,7 +247,7 @@ class _Balance:
 
 
 class PrimalDualSolver:
-    """The primal-dual iteration and its fallbacks; remembers its state from one problem to the next.
+    """Primal-dual iteration with its fallbacks, which keeps its state from one problem to the next.
 
     It begins in precision `dtype`; float32 gives way to float64 once its digits run out.
     """

@@ -161,7 +161,7 @@ class Structure:
     def project(self, alpha: npt.ArrayLike) -> FloatArray:
         """Closest point of ``K = {alpha: ||alpha_g||_2 <= 1 for every g}``, shape (n_rows,).
 
-        Groups of norm above 1 are divided by their norm; the others stay as they are.
+        Groups of norm above 1 are divided by their norm; other groups stay as they are.
         """
         alpha = np.asarray(alpha)
         shrink = 1.0 / np.maximum(self.group_norms(alpha), 1.0)
@@ -290,7 +290,7 @@ def from_matrix(A: Any, group_ptr: npt.ArrayLike | None = None) -> MatrixStructu
 
 
 def _checked_boundaries(boundaries: Array, n_rows: int) -> IntArray:
-    """Return the boundaries as int64, without those of empty groups."""
+    """Return the boundaries of the groups that have rows, as int64."""
     if boundaries.ndim != 1 or not np.issubdtype(boundaries.dtype, np.integer) or len(boundaries) == 0:
         raise ValueError(
             "group_ptr must be a one-dimensional array of integers of length n_groups + 1, got "
@@ -324,6 +324,6 @@ def difference_matrix(tail: IntArray, head: IntArray, weight: FloatArray, n_feat
 
 
 def boundaries_from_counts(counts: IntArray) -> IntArray:
-    """Return group boundaries (int64, from 0) for groups of so many rows; empty groups are dropped."""
+    """Return group boundaries (int64, from 0) from the numbers of rows; empty groups are dropped."""
     kept = counts[counts > 0]
     return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(kept, dtype=np.int64)])

@@ -43,7 +43,7 @@ def spectral_norm_squared(matrix: sp.csr_array, *, upper: float = math.inf, bipa
     (a) and (b) are proven for every matrix; (c) fails with probability below 1e-12 and is at most
     2.6 % above the truth, because a Ritz value never exceeds it.
 
-    `bipartite` tells that signs D, E exist with ``|A| = D A E`` (differences on a bipartite graph). Then A
+    `bipartite`: signs D, E exist with ``|A| = D A E`` (differences on a bipartite graph). Then A
     and ``|A|`` have the same norm, and Rayleigh quotients of M are lower bounds, which can make Lanczos
     unnecessary. The bound is rounded up to 24 bits, so that it does not depend on the last bits of a sum,
     which may vary with the number of threads.

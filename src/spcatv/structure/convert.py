@@ -81,5 +81,5 @@ def _convert(x: Any, n_features: int | None) -> Structure:
 
 
 def _is_mesh(x: Any) -> bool:
-    """Whether x is a pair of two-dimensional arrays, such as (coords, triangles)."""
+    """Return whether x is a pair of two-dimensional arrays, such as (coords, triangles)."""
     return isinstance(x, (tuple, list)) and len(x) == 2 and all(np.ndim(item) == 2 for item in x)

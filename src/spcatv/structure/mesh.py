@@ -85,7 +85,7 @@ class _Surface:
         return int(self.kept.sum())
 
     def feature_index(self) -> IntArray:
-        """Return the feature index of every kept vertex (meaningless for the others)."""
+        """Return the feature index of every kept vertex (meaningless for dropped ones)."""
         return np.cumsum(self.kept, dtype=np.int64) - 1
 
     def edges(self) -> tuple[IntArray, IntArray]:
@@ -134,7 +134,7 @@ def _gradient_scheme(surface: _Surface) -> Structure:
 
 def _sum_by(index: IntArray, values: FloatArray, n: int) -> FloatArray:
     """Sum `values` over equal `index`, shape (n,)."""
-    # with weights, bincount returns float64, which its type annotation does not say
+    # with weights, bincount returns float64, unlike its type annotation
     return np.asarray(np.bincount(index, weights=values, minlength=n), dtype=np.float64)
 
 

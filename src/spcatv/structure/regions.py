@@ -106,7 +106,7 @@ def _pairs(structure: Structure, most: int, rng: np.random.Generator) -> IntArra
 
 
 def _of_parts(structure: ConcatStructure, most: int, rng: np.random.Generator) -> IntArray:
-    """Pairs of all parts, as many as their features ask for."""
+    """Return pairs of all parts, in proportion to their features."""
     found: list[IntArray] = [np.empty((0, 2), dtype=np.intp)]
     first = 0
     for part in structure.parts:
@@ -118,7 +118,7 @@ def _of_parts(structure: ConcatStructure, most: int, rng: np.random.Generator) -
 
 
 def _some(items: IntArray, most: int, rng: np.random.Generator) -> IntArray:
-    """All items, or a random choice of them; in order."""
+    """Return all items, or a random choice of `most` of them, in order."""
     if len(items) <= most:
         return items
     return items[np.sort(rng.choice(len(items), most, replace=False))]

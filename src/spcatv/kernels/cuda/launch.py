@@ -19,9 +19,10 @@ FEW_THREADS = 1 << 13
 # The most threads that add up one sum each, and the items that a thread adds up at least.
 SUMMING = 1 << 17
 ITEMS_PER_PIECE = 4
-# Items that few threads add up quickly enough, and how many those are.
+# Up to FEW_ITEMS items, FEW_PIECES threads are fast enough.
 FEW_ITEMS, FEW_PIECES = 1 << 16, 1 << 11
-# Pieces of sums that a kernel may send to the CPU; of more, a second kernel adds up so many per thread.
+# Pieces of sums that a kernel may send to the CPU; of more, a second kernel adds up `PIECES_PER_THREAD` per
+# thread.
 SENT = 1 << 14
 PIECES_PER_THREAD = 64
 FEWEST_LEFT = 32
