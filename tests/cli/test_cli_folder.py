@@ -250,18 +250,18 @@ sys.exit(main(sys.argv[1:]))
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")
-@pytest.mark.parametrize("kind", ["SIGINT", "SIGHUP"])  # SIGTERM: test_select.py
-def test_real_interruption_of_a_real_process(kind, array, tmp_path):
+def test_real_interruption_of_a_real_process(array, tmp_path):
+    """As SIGTERM in test_select.py, and SIGHUP in surprises/test_command_line.py."""
     process = subprocess.Popen(
         [sys.executable, "-c", WAITING, *run_on(array, tmp_path / "out"), "-vv"],
         stderr=subprocess.PIPE,
         text=True,
-        # tests in the background of a shell ignore Ctrl-C, under nohup hang-ups, and so would this process
-        preexec_fn=lambda: signal.signal(getattr(signal, kind), signal.SIG_DFL),
+        # tests in the background of a shell ignore Ctrl-C, and so would this process
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert any("alternation 1" in line for line in process.stderr), "the fit has not begun"
     assert list(tmp_path.glob(".out.*partial")), "the results are written beside the folder first"
-    process.send_signal(getattr(signal, kind))
+    process.send_signal(signal.SIGINT)
     said = process.communicate()[1]
     assert process.returncode == 130, said
     assert "interrupted; nothing was written" in said

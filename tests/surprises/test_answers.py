@@ -9,7 +9,6 @@ from spcatv.cli import main
 from spcatv.report import generate_report
 from spcatv.results import read_results
 
-pytestmark = pytest.mark.no_cover
 SHAPE = (16, 16)
 PLACES = ((2, 2), (2, 9), (9, 5))
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))]
