@@ -235,11 +235,13 @@ import signal, sys
 from spcatv.cli import main
 
 class Waiting:
-    # stderr that never returns after the line that the test waits for
+    # stderr that never returns after the line that the test waits for, which may be written in parts
+    begun = False
     def write(self, text):
         sys.__stderr__.write(text)
         sys.__stderr__.flush()
-        if "alternation 1" in text:
+        self.begun |= "alternation 1" in text
+        if self.begun and text.endswith("\\n"):
             signal.pause()
     def __getattr__(self, name):
         return getattr(sys.__stderr__, name)
