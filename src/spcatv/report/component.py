@@ -180,14 +180,14 @@ def _regions(listed: tuple[Cluster, ...], with_parts: bool, labels: FeatureLabel
     if any(cluster.selected is not None for cluster in listed):
         columns["Selected in resamples"] = [fmt.percent(cluster.selected, 2) for cluster in listed]
         caption += (
-            " Selected in resamples: mean over the region without its weakest loadings, those that the map "
-            "can lose and keep 99 % of its norm."
+            " Selected in resamples: mean share of resampled fits that select a feature of the region, over "
+            "the features that hold 99 % of the map's norm."
         )
     if any(cluster.found is not None for cluster in listed):
         columns["Bootstrap frequency"] = [fmt.percent(cluster.found, 2) for cluster in listed]
         caption += (
-            " Bootstrap frequency: resampled fits that select at least half of the region, cut in the same "
-            "way, with its sign; of its heaviest part, if that falls apart."
+            " Bootstrap frequency: share of resampled fits that select at least half of these features, with "
+            "the sign of the region. If they are not connected, the heaviest part of them counts."
         )
     if labels is not None:
         columns["At the peak"] = [cluster.label or "–" for cluster in listed]
@@ -313,10 +313,6 @@ def verdict_summary(verdicts: tuple[Verdict, ...], *, by_halves: bool) -> str:
     sentences = []
     for level, word in words.items():
         if found := [k for k, verdict in enumerate(verdicts, start=1) if verdict.level == level]:
-            sentences.append(f"{_components(found)} {'is' if len(found) == 1 else 'are'} {word}.")
+            sentences.append(f"{fmt.components(found)} {'is' if len(found) == 1 else 'are'} {word}.")
     helps = (WHAT_HELPS,) if by_halves and any(verdict.level == BAD for verdict in verdicts) else ()
     return " ".join((*sentences, *helps))
-
-
-def _components(numbers: list[int]) -> str:
-    return f"{'Component' if len(numbers) == 1 else 'Components'} {fmt.ranges(numbers)}"

@@ -63,7 +63,7 @@ def figure_style() -> Iterator[None]:
 
 @contextmanager
 def new_figure(width: float, height: float) -> Iterator[Figure]:
-    """Yield an empty figure with the style of all figures, size in inches, which pyplot does not know."""
+    """Yield an empty figure in the common style, size in inches, without registering it with pyplot."""
     from matplotlib.figure import Figure
 
     with figure_style():

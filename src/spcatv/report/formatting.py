@@ -26,7 +26,7 @@ def percent(share: float | None, digits: int = 3, *, least: float = SMALLEST_SHA
     """Write a share as a percentage with a few significant digits, such as "12.4 %" or "4.5 %".
 
     Below 10 % two digits are enough ("0.00052 %"), and a share below `least` is "less than" that. Shares that
-    are nearly 1 get the decimals that tell them from 1 ("99.97 %"). None and NaN are a dash.
+    are nearly 1 get the decimals that distinguish them from 1 ("99.97 %"). None and NaN are a dash.
     """
     if share is None or math.isnan(share):
         return "–"

@@ -28,7 +28,7 @@ from spcatv.results.read import numeric
 
 
 class ReportError(ValueError):
-    """Error in the inputs of a report; the message says what to correct.
+    """Error in the inputs of a report; the message names what to correct.
 
     Examples
     --------
@@ -88,7 +88,7 @@ class ReportInputs(Results):
 
 
 def find(source: Any) -> Results:
-    """Return the results in a folder, or those of a fitted estimator or search."""
+    """Return the results in a folder, or the results of a fitted estimator or search."""
     if isinstance(source, Results):
         return source
     if isinstance(source, (str, os.PathLike)):
@@ -144,7 +144,7 @@ def gather(
     stability: Any = None,
     halves: Any = None,
 ) -> ReportInputs:
-    """Gather what a report shows; the parameters are those of `spcatv.report.generate_report`."""
+    """Gather and check the inputs of a report; for the parameters see `spcatv.report.generate_report`."""
     try:
         found = find(source)
     except ResultsError as error:
@@ -288,7 +288,7 @@ class Variance:
     """Shares of the total variance, one value per component."""
 
     own: FloatArray  # explained by each component, shape (K,)
-    # explained by its scores beyond those of the components before it, if they are correlated, shape (K,)
+    # added by its scores to those of earlier components, if scores are correlated, shape (K,)
     adjusted: FloatArray | None = None
     cumulative: FloatArray | None = None  # what the first 1, ..., K components explain together, shape (K,)
     # the most that any 1, ..., K components can explain: that of PCA, shape (K,)

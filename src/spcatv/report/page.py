@@ -151,7 +151,7 @@ def generate_report(
     confounds : table, default=None
         Confounds of the images, as for ``ImageSPCATV.transform``.
     names : sequence of str, default=None
-        Names of the samples of `data`; those of the fit by default.
+        Names of the samples of `data`; by default the names of the fit.
     groups : sequence of n_samples labels, Series or Column, default=None
         Groups of the samples, which colour the scores. A Series whose index names participants
         (``participant_id``) or samples is matched by it (docs/cli.md), and samples without a value count as
@@ -178,7 +178,7 @@ def generate_report(
     Raises
     ------
     ReportError
-        If something does not match the model; the message says what.
+        If an input does not match the model; the message names it.
 
     Examples
     --------

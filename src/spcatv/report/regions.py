@@ -91,7 +91,7 @@ def axes_of(model: Any) -> tuple[GridAxis, ...]:
 
 def _field(structure: Structure, axes: tuple[GridAxis, ...]) -> Part:
     n_features = structure.n_features
-    # only a grid knows the places of its features
+    # only a grid has places of its features
     labels = getattr(structure, "labels", None)
     if labels is not None and labels.ndim in CELLS:
         coords = np.argwhere(labels != 0).astype(np.float64)

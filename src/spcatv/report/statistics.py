@@ -84,7 +84,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Relation:
-    """Result of a test for the page; without a test, the text says why, and the rest is empty."""
+    """Result of a test for the page; without a test, only the text is given, with the reason."""
 
     title: str
     text: str
@@ -124,7 +124,7 @@ def relations_section(found: Sequence[Relation]) -> Section | None:
 def correlations(scores: FloatArray, names: Sequence[str], variable: Sequence[float]) -> Comparison | str:
     """Correlate scores of shape (n_samples, K) with a variable, NaN where it is not known.
 
-    The names tell which samples come from one participant or run. A sentence is returned if there is no test:
+    The names identify samples of one participant or run. A sentence is returned if there is no test:
     all samples are volumes of one file, fewer than four units are left, or the variable does not vary. The
     effects are "Pearson’s r", with Fisher's interval unless correlations are within blocks, and "Spearman’s
     ρ".
@@ -173,7 +173,7 @@ def _correlation(numbers: FloatArray, values: FloatArray, exchange: Exchange) ->
 def differences(scores: FloatArray, names: Sequence[str], groups: Sequence[Any]) -> Comparison | str:
     """Compare scores of shape (n_samples, K) between groups.
 
-    The names tell which samples come from one participant or run. Samples without a label (empty or ``n/a``)
+    The names identify samples of one participant or run. Samples without a label (empty or ``n/a``)
     are left out. A sentence is returned if there is no test: all samples are volumes of one file, there is
     one group only, a group has a single unit, too few participants have both, or there are more groups than
     half of the units. The effects of two groups are "Difference", of the second mean less the first one, and
@@ -349,21 +349,21 @@ def _relation(found: Comparison, title: str, name: str, *, removed: bool) -> Rel
     if not found.p.n_permutations:
         source, correction = "Welch’s test, which allows for groups of unequal spread", "Holm’s method"
         corrected, seed = f"by Holm’s method over all {n_components} components", ""
-    said = [text, f"p-values are two-sided, from {source}{seed}."]
+    texts = [text, f"p-values are two-sided, from {source}{seed}."]
     p_method = f"p-values are two-sided, from {source}."
     if n_components > 1:
-        said.append(
+        texts.append(
             f"Corrected: {corrected}, which controls the probability of even one false finding among them."
         )
         p_method = f"{p_method[:-1]}, and corrected over components by {correction}."
-    said.append(found.how)
+    texts.append(found.how)
     if removed:
         remark = f"{name} was regressed out of the images before the fit: no relation is expected."
-        said.append(remark)
+        texts.append(remark)
         sentences = [f"{sentence} {remark}" if sentence else "" for sentence in sentences]
     return Relation(
         title,
-        " ".join(filter(None, said)),
+        " ".join(filter(None, texts)),
         component_table(caption, _columns(found), id="groups-table" if found.groups else "variable-table"),
         tuple(sentences),
         f"{method} {found.how}".strip(),
@@ -372,7 +372,7 @@ def _relation(found: Comparison, title: str, name: str, *, removed: bool) -> Rel
 
 
 def _columns(found: Comparison) -> dict[str, list[str]]:
-    """Return the columns of the table; those of further effects are named after them."""
+    """Return the columns of the table; columns of further effects are named after the effect."""
     columns: dict[str, list[str]] = {}
     numbers = range(len(found.p.alone))
     for place, (heading, effect) in enumerate(found.effects.items()):
@@ -428,17 +428,17 @@ def _words(found: Comparison, name: str) -> tuple[str, str, str, str]:
 
 def _sentence(found: Comparison, subject: str, k: int) -> str:
     """Describe the effects on component `k`; empty if it has none."""
-    said = []
+    texts = []
     for heading, effect in found.effects.items():
         if math.isnan(effect.value[k]):
             return ""
         value, interval = effect.texts(k)
         text = value if effect.unit == "scores" else f"{heading}{fmt.SPACE}={fmt.SPACE}{value}"
         if interval != "–":
-            text += f" (95 % interval {interval})"
+            text += f" (95{fmt.SPACE}% interval {interval})"
         if effect.p is not None:
             text += f", p{fmt.SPACE}{fmt.p_value(effect.p.corrected[k])}"
-        said.append(text)
+        texts.append(text)
     n_components = len(found.p.alone)
     corrected = f"; p corrected over {n_components} components" if n_components > 1 else ""
-    return f"{subject}: {'; '.join(said)}{corrected}."
+    return f"{subject}: {'; '.join(texts)}{corrected}."

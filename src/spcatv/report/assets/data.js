@@ -13,7 +13,7 @@ async function unpackSteps(text) {
   return values;
 }
 
-// A map is {step, values}: the value of feature j is step * values[j]. Values are int16, or int8 if it says so.
+// A map is {step, values, bits}: the value of feature j is step * values[j], with 16 bits, or 8 if `bits` is 8.
 async function unpackMap(map) {
   const bytes = await unpackBytes(map.values);
   return { step: map.step, values: map.bits === 8 ? new Int8Array(bytes) : new Int16Array(bytes) };

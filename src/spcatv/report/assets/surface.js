@@ -199,7 +199,7 @@ function vertexColours(side, layer) {
 
 let surfaceOwners = 0;
 
-// The colours of a layer on every hemisphere, made when they are first needed; the key tells owners apart.
+// The colours of a layer on every hemisphere, made when they are first needed; the key identifies the layer.
 function surfaceOwner(layer) {
   surfaceOwners += 1;
   const cache = new Map();
