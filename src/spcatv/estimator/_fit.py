@@ -160,7 +160,7 @@ def _checked_again(estimator: Any, data: Data, *, reset: bool, min_samples: int)
 
 
 def centred_data(estimator: Any, data: Data) -> CentredData:
-    """Return data as the parameters ask for: on the device, centred or not, with or without global signal."""
+    """Return data on the device of the estimator, centred and without global signal if these are set."""
     data = on_device(data, estimator.device, int(estimator.n_components))
     centred = CentredData(data, bool(estimator.center))
     removes_signal = estimator.global_signal is not None
@@ -264,7 +264,7 @@ def fit_data(
     """Fit checked data with the valid parameters of an estimator, which is not changed.
 
     Random starts come from `rng`. With `keep_warm_start`, fits with other weights can start from this one.
-    `warm_start`, `found` and `listener` are those of `spcatv.decomposition.decompose`.
+    `warm_start`, `found` and `listener` are passed to `spcatv.decomposition.decompose`.
     """
     if estimator.alpha is None:
         check_some_left(sparsities(estimator), structure.n_features)

@@ -16,7 +16,7 @@ from spcatv.problem import PENALTIES, StructuredPenalty
 
 # Largest difference of shares of zeros that counts as rounding.
 ROUNDING = 1e-12
-# Smallest relative gap that float64 can tell from zero.
+# Smallest relative gap that float64 can distinguish from zero.
 SMALLEST_TOL = 1e-14
 
 
@@ -25,7 +25,7 @@ def check_parameters(estimator: Any) -> None:
     if isinstance(estimator.n_components, str) and estimator.n_components == "auto":
         raise ValueError(
             "n_components must be an integer >= 1, got 'auto': spcatv.selection.count_components(estimator, "
-            "X).choice.n_components is the number that held-out samples ask for, which `spca-tv fit "
+            "X).choice.n_components is the number that held-out samples support, which `spca-tv fit "
             "--n-components auto` uses"
         )
     for name in TARGET_PARAMETERS:
@@ -53,7 +53,7 @@ def check_parameters(estimator: Any) -> None:
     if l1_ratio + tv_ratio >= 1:
         raise ValueError(
             f"l1_ratio + tv_ratio must be below 1, got {l1_ratio} + {tv_ratio} = {l1_ratio + tv_ratio:g}: "
-            "what is left goes to the l2 penalty, without which the problem is unbounded"
+            "the rest goes to the l2 penalty, without which the problem is unbounded"
         )
     _check_number("tol", estimator.tol)
     if not SMALLEST_TOL <= estimator.tol < 1:
@@ -101,7 +101,7 @@ def _check_joint(estimator: Any) -> None:
 
 
 def parameters_in_use(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters without those of the penalised model, or those of the sparse one, if unused."""
+    """Return the parameters without `alpha` and its ratios, or without sparsity and smoothness, if unused."""
     unused = PENALISED_PARAMETERS if parameters.get("alpha") is None else TARGET_PARAMETERS
     return {name: value for name, value in parameters.items() if name not in unused}
 
@@ -212,5 +212,5 @@ def checked_init(init: Any, n_components: int, shape: tuple[int, int]) -> Init |
 
 
 def sparsities(estimator: Any) -> FloatArray:
-    """Return the share of zeros that every component is asked for, shape (K,)."""
+    """Return the wanted share of zeros of every component, shape (K,)."""
     return np.broadcast_to(np.asarray(estimator.sparsity, dtype=np.float64), (int(estimator.n_components),))

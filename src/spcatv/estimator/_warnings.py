@@ -45,7 +45,7 @@ STANDARD_ERRORS, NOTABLE = 2.0, 0.15
 
 
 class SparsityWarning(UserWarning):
-    """Some components have more or fewer zeros than was asked for.
+    """Some components have more or fewer zeros than wanted.
 
     Examples
     --------
@@ -72,7 +72,7 @@ class EmptyComponentWarning(UserWarning):
 
 
 class ComponentCountWarning(UserWarning):
-    """More components are asked for than the data have dimensions.
+    """The data have fewer dimensions than `n_components`.
 
     Examples
     --------
@@ -181,7 +181,7 @@ def empty_components(estimator: Any) -> dict[int, str]:
 
 
 def _empty(estimator: Any) -> str:
-    """Name empty components, say why, and what to do."""
+    """Return a message about empty components, with the cause and the remedy."""
     n_components, empty = len(estimator.diagnostics_), [str(k + 1) for k in empty_components(estimator)]
     if not empty:
         return ""
@@ -240,7 +240,7 @@ def _remedy_for_jumps(estimator: Any) -> str:
 
 
 def _other_zeros(estimator: Any) -> str:
-    """Name components whose share of zeros is not the one asked for, say why, and what to do."""
+    """Return a message about components with another share of zeros than wanted, with cause and remedy."""
     if estimator.alpha is not None:
         return _dense(estimator)
     slack = max(SPARSITY_SLACK, 1.0 / estimator.components_.shape[1]) + ROUNDING
@@ -267,7 +267,7 @@ def _other_zeros(estimator: Any) -> str:
 
 
 def _why_not_as_asked(estimator: Any, records: list[ComponentDiagnostics]) -> str:
-    """Why these components have other shares of zeros than were asked for, and what to do."""
+    """Return the cause of other shares of zeros than wanted, and the remedy."""
     if estimator.smoothness == 0 or estimator.structure_.n_rows == 0:
         return (
             "features that are copies of each other are zero together, and constant ones always are. This "

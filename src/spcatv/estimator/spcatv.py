@@ -144,8 +144,8 @@ class SPCATV(
     scores u are uncorrelated (section 8). Every loading vector comes with a certificate: an upper bound on
     its distance to the best one for its scores.
 
-    There are two ways to set the weights. By default you say how sparse and how smooth the components
-    should be (`sparsity`, `smoothness`), and each component gets the weights that make it so (section 7). If
+    There are two ways to set the weights. By default `sparsity` and `smoothness` state how sparse and how
+    smooth the components should be, and each component gets the weights that make it so (section 7). If
     `alpha` is given, all weights are fixed in advance (`alpha`, `l1_ratio`, `tv_ratio`): the penalised model
     of the paper, with the paper's algorithm, which finds one component after the other.
 
@@ -234,7 +234,7 @@ class SPCATV(
     components_ : ndarray of shape (n_components, n_features)
         Unit loading vectors, the entry of largest magnitude positive; all zeros where the data have no
         variance left, or where the penalty of the penalised model leaves nothing. Those of a joint fit are
-        ordered by explained variance, unless they were asked for different sparsities.
+        ordered by explained variance, unless their sparsities were given one by one.
     patterns_ : ndarray of shape (n_components, n_features)
         What varies with each score: the change of every feature when the score rises by one standard
         deviation, ``X'u / sqrt(N - 1)``. Patterns are dense; loadings tell which features make the score.
@@ -425,7 +425,7 @@ class SPCATV(
         -------
         float
             ``-(1/n) ||X - inverse_transform(transform(X))||_F^2``: higher is better. With
-            ``global_signal="regress"`` X is what is left of the samples without their global signal.
+            ``global_signal="regress"`` X are the samples without their global signal.
         """
         check_is_fitted(self)
         data = checked_data(self, X, reset=False)

@@ -56,13 +56,13 @@ def bids_images(folder: str | Path, **filters: str | int | Sequence[str | int] |
     -------
     list of Path
         Sorted by name. People, sessions, tasks, acquisitions, directions, runs and hemispheres may differ;
-        all else is the same for all images, or several values of it were asked for.
+        all else is the same for all images, unless several values of it are given.
 
     Raises
     ------
     ImageError
-        If the folder is not a BIDS dataset, if no image has a wanted value, or if the images that are left
-        differ in something that was not asked for, such as their space.
+        If the folder is not a BIDS dataset, if no image has a wanted value, or if the matching
+        images differ in another entity, such as their space.
 
     Examples
     --------

@@ -173,8 +173,8 @@ def _coded(frame: Any, source: str, match: RowMatch, fit: ConfoundFit | None) ->
         odd = next((row for row, text in enumerate(texts) if text not in levels[name]), None)
         if odd is not None:
             raise ImageError(
-                f"{source}: {where[odd]} has {name} {texts[odd]!r}, which the model was not fitted with; it "
-                f"knows {', '.join(levels[name])}"
+                f"{source}: {where[odd]} has {name} {texts[odd]!r}, which the model was not fitted with; "
+                f"its levels are {', '.join(levels[name])}"
             )
         encoder = OneHotEncoder(categories=[list(levels[name])], drop="first", sparse_output=False)
         parts.append(encoder.fit_transform(np.array(texts, dtype=object)[:, None]))

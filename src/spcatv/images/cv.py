@@ -95,12 +95,12 @@ class ImageSPCATVCV(ComponentsMixin, TransformerMixin, BaseEstimator, SearchPara
         y : array-like of shape (n_images,), default=None
             For the splitter only, which may stratify by it.
         groups : array-like of shape (n_images,), default=None
-            Images of one group stay on one side of every split. ``None``: those of one person, or of one
-            file, where this can be told from the names of the images.
+            Images of one group stay on one side of every split. ``None``: the images of one person, or of
+            one file, as far as the names of the images state them.
         confounds : table, default=None
             As for `ImageSPCATV.fit`.
         exclude : str or sequence of str, default=()
-            Images to leave out, as for `ImageSPCATV.fit`; `y` and `groups` are those of the others.
+            Images to leave out, as for `ImageSPCATV.fit`; `y` and `groups` describe the remaining images.
 
         Returns
         -------

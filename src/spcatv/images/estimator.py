@@ -263,7 +263,7 @@ device, random_state
 
     @property
     def masker_(self) -> Any:
-        """Masker of the space of the images, made when it is asked for: nilearn is slow to import."""
+        """Masker of the space of the images, made on demand, because nilearn is slow to import."""
         masker = self.space_.masker()
         if hasattr(masker, "set_params"):
             reading = self.preparation_.reading
@@ -443,12 +443,12 @@ def check_image_parameters(model: Any) -> None:
 
 
 def _reading_of(model: Any) -> Reading:
-    """Return the reading that the parameters of an estimator ask for."""
+    """Return the settings of reading among the parameters of an estimator."""
     return Reading(**{name: getattr(model, name) for name in READING})
 
 
 def cohort_for(model: Any, imgs: Any, confounds: Any = None, exclude: str | Sequence[str] = ()) -> Cohort:
-    """Read images as the parameters of an estimator ask for; or check a Cohort against them."""
+    """Read images with the parameters of an estimator; or check a Cohort against them."""
     reading = _reading_of(model)
     printer = Printer("[ImageSPCATV] ", model.verbose > 1)
     with listening(printer) if model.verbose else nullcontext():

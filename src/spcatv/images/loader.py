@@ -188,7 +188,7 @@ def _read_each(
 
 
 def _announcer(samples: Samples) -> Callable[[int], None]:
-    """Return a function that tells the listeners of this thread, from any thread, that an image is read."""
+    """Return a function that reports, from any thread, an image as read to the listener of this thread."""
     hear, names = current_listener().hear, samples.names
 
     def announce(number: int) -> None:
@@ -232,7 +232,7 @@ def cleaned_samples(
 ) -> StoredData:
     """Clean all runs, one of which is in memory at a time, and keep the samples on disk.
 
-    `X` holds the samples as they were read, with the features of `space`; `tables` those of the confounds.
+    `X` holds the samples as they were read, with the features of `space`; `tables` the confounds by run.
     """
     about = [
         digest(asdict(reading), time_step(run, reading), [] if table is None else np.asarray(table))

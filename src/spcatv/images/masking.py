@@ -41,7 +41,7 @@ LARGEST_FILL, SMALLEST_FILL = 0.6, 0.05
 
 VOLUME_MASKERS = ("NiftiMasker", "MultiNiftiMasker")
 SURFACE_MASKERS = ("SurfaceMasker", "MultiSurfaceMasker")
-# parameters of maskers that have no counterpart here, with the values that ask for nothing
+# parameters of maskers that have no counterpart here, with the values that change nothing
 NO_COUNTERPART: dict[str, tuple[Any, ...]] = {
     "runs": (None,),
     "high_variance_confounds": (False,),

@@ -41,7 +41,7 @@ FILTER_ORDER, EXTENSION = 5, 3
 
 
 class RunWarning(UserWarning):
-    """Runs were treated in a way that was not explicitly asked for.
+    """Runs were treated by a default that depends on the images.
 
     Examples
     --------
@@ -53,7 +53,7 @@ class RunWarning(UserWarning):
 
 @dataclass(eq=False, repr=False)
 class ReadingParameters:
-    """Parameters of the estimators of images that those of arrays do not have."""
+    """Parameters of the estimators of images only."""
 
     _: KW_ONLY
     mask: Any = None
@@ -197,14 +197,14 @@ NOTHING = Reading(standardize_runs="none")
 
 
 def check_runs(runs: Sequence[Run], reading: Reading, confounds: Sequence[FloatArray | None]) -> None:
-    """Refuse runs that cannot be cleaned as asked for, before their values are read; names the first."""
+    """Refuse runs that cannot be cleaned, before their values are read; the error names the first."""
     if not reading.cleans:
         return
     for run, table in zip(runs, confounds, strict=True):
         if run.n_samples < 2:
             raise ImageError(
                 f"{run.name}: is a single volume, and runs are cleaned as a whole ({reading.described()}); "
-                "give runs of several volumes only, or ask for no cleaning (standardize_runs=False, "
+                "give runs of several volumes only, or turn cleaning off (standardize_runs=False, "
                 "and no filter, detrending or confounds of runs)"
             )
         _check_degrees(run, reading, table)

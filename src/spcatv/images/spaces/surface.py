@@ -234,7 +234,7 @@ class SurfaceSpace(Space):
         return max(part.stop for part in self.slices.values())
 
     def places(self) -> IntArray:
-        """Return the numbers of the vertices, those of the right hemisphere after all of the left."""
+        """Return the numbers of the vertices, counted through the left hemisphere and then the right one."""
         return np.flatnonzero(np.concatenate(list(self.labels.values())))
 
     def structure(self) -> Structure:
@@ -288,7 +288,7 @@ class SurfaceSpace(Space):
         return self.surface_image(data)
 
     def _save_maps(self, maps: FloatArray, names: tuple[str, ...], folder: Path, stem: str) -> list[Path]:
-        """Write GIFTI files with the names of the maps, which those of nilearn do not have."""
+        """Write GIFTI files with the names of the maps, which nilearn does not write."""
         paths = []
         for hemi, values in self.to_images(maps).data.parts.items():
             path = folder / f"hemi-{LETTERS[hemi]}_{stem}.func.gii"
@@ -495,9 +495,7 @@ def both_hemispheres(path: str | Path) -> dict[str, Path]:
     path = Path(path)
     match = _mark(path.name)
     if match is None:
-        raise ImageError(
-            f"{path}: its name does not say which hemisphere it shows; give a pair (left, right)"
-        )
+        raise ImageError(f"{path}: its name does not mention its hemisphere; give a pair (left, right)")
     sides = next(pair for pair in SIDES if match["side"] in pair)
     names = (f"{match['before']}{side}{path.name[match.end() :]}" for side in sides)
     return {hemi: path.with_name(name) for hemi, name in zip(HEMISPHERES, names, strict=True)}
@@ -558,7 +556,7 @@ def _from_names(paths: Sequence[str | Path]) -> dict[str, list[Any]]:
         found = hemisphere_of(path)
         if found is None:
             raise ImageError(
-                f"{path}: its name does not say which hemisphere it shows (lh., rh., hemi-L, hemi-R, .L.); "
+                f"{path}: its name does not mention its hemisphere (lh., rh., hemi-L, hemi-R, .L.); "
                 "give {'left': [...], 'right': [...]} or (left, right) pairs instead, on the command line a "
                 "table with the columns left and right"
             )

@@ -304,7 +304,7 @@ def _warn_of_orientation(volumes: Sequence[Volume]) -> None:
     unknown = [volume.name for volume in volumes if not volume.says_orientation]
     if unknown:
         warn_user(
-            f"{some_of(unknown)}: the header does not say how the image is oriented (no sform or qform, as "
+            f"{some_of(unknown)}: the header does not state the orientation (no sform or qform, as "
             "in Analyze files): left and right are guessed, and so are positions in mm; check them on a map, "
             "or convert the files with their orientation",
             UserWarning,
