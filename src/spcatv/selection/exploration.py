@@ -27,6 +27,9 @@ from spcatv.selection.workers import check_failures, placed, shareable, workers
 from spcatv.structure import Structure
 from spcatv.structure.regions import connected_regions
 
+# Relative gap of fits to halves, of which only the supports are compared.
+HALVES_TOL = 1e-4
+
 
 @dataclass(frozen=True, eq=False)
 class Exploration:
@@ -88,7 +91,8 @@ def explore_settings(
     shared = (template, shareable(data), structure)
     with workers(search.n_jobs, data, stage) as pool:
         fits = list(pool.run(fit_row, [(*shared, row, adjustment) for row in rows]))
-        chains = [(*shared, half, row, adjustment) for row in rows for half in halves]
+        coarse = clone(template).set_params(tol=max(template.tol, HALVES_TOL))
+        chains = [(coarse, *shared[1:], half, row, adjustment) for row in rows for half in halves]
         found = list(pool.run(fit_chain, chains))
     check_failures([failure for result in found for failure in result.failures], n_left=len(found))
     components, explained, n_regions = (
