@@ -241,7 +241,7 @@ def explore():
         browser.screenshot(Path(folder) / "page.png")
         browser.close()
         with Image.open(Path(folder) / "page.png") as picture:
-            shown = picture.convert("RGB").crop((0, 0, 1200, 1110))
+            shown = picture.convert("RGB").crop((0, 0, 1200, 1090))
     file = FOLDER / "explore.webp"
     shown.save(file, quality=82, method=6)
     print(f"{file.name}: {file.stat().st_size / 1024:.0f} kB", flush=True)

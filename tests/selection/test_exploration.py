@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
 
 from spcatv import SPCATV, SPCATVCV
-from spcatv.metrics import dice, match_components
+from spcatv.metrics import cumulative_explained_variance, dice, match_components
 from spcatv.selection.exploration import explore_settings
 from spcatv.structure.regions import connected_regions
 
@@ -39,7 +39,8 @@ def test_maps_and_shares_are_those_of_a_fit(explored):
         maps = model.components_[found.order[k]]
         sign = np.sign(np.einsum("kp,kp->k", maps, found.components[k]))
         assert_allclose(found.components[k], sign[:, None] * maps, atol=1e-7)
-        assert_allclose(found.explained[k], model.explained_variance_ratio_[found.order[k]], rtol=1e-6)
+        assert_allclose(found.variance[k], model.explained_variance_ratio_[found.order[k]], rtol=1e-6)
+        assert_allclose(found.explained[k], cumulative_explained_variance(X, maps)[-1], rtol=1e-6)
         counts = [len(connected_regions(model.structure_, one)) for one in maps]
         assert_array_equal(found.n_regions[k], counts)
 

@@ -23,13 +23,14 @@ from spcatv.report.page import VIEWER_SCRIPTS, Report, legend, render
 from spcatv.report.regions import parts_of
 from spcatv.selection import SPCATVCV
 from spcatv.selection.exploration import Exploration, explore_settings
+from spcatv.selection.rules import edge_of
 
 # Values of all maps together up to which a page holds them with 16 bits; larger ones have 8.
 MOST_PRECISE = 1_000_000
 HELP = {
-    "explained": "Share of the variance of all samples that the components explain together.",
-    "held_out": "Share of the sum of squares of samples that a fit has not seen, mean over the folds of the "
-    "cross-validation. It decides about the recommended setting.",
+    "held_out": "Share of the sum of squares of samples that a fit has not seen which its maps explain "
+    "together, mean over the folds of the cross-validation. It decides about the recommended setting.",
+    "explained": "The same for the samples that the fit has seen: the difference is fitted to chance.",
     "agreement": "Whether two random halves of the samples show the same places: the Dice index of the two "
     "maps, corrected for chance, mean over components and splits. 1 is equal, 0 is chance.",
     "n_regions": "Connected regions of one sign, of all components together.",
@@ -197,6 +198,7 @@ def explorer_page(
         for setting in exploration.settings
     ]
     measures = _measures(exploration)
+    edge = edge_of(exploration.settings, exploration.settings[exploration.recommended])
     ids = {name: f"command-{number}" for number, name in enumerate(commands)}
     width = len(labels["sparsity"])
     page = SimpleNamespace(
@@ -221,7 +223,8 @@ def explorer_page(
         ],
         rows=np.arange(n_settings).reshape(-1, width).tolist(),
         recommended=names[exploration.recommended],
-        reason=f"{exploration.reason[:1].upper()}{exploration.reason[1:]}.",
+        reason=f"{exploration.reason[:1].upper()}{exploration.reason[1:]}."
+        + (f" It is the {edge} sparsity compared: values beyond it may suit better." if edge else ""),
         commands=[SimpleNamespace(name=name, id=id) for name, id in ids.items()],
         settings=[
             SimpleNamespace(
@@ -274,7 +277,7 @@ def _measures(exploration: Exploration) -> list[dict[str, Any]]:
     """Return the figures of every setting as text, and as levels between 0 and 1 for the heat map."""
     found: dict[str, tuple[str, FloatArray]] = {
         "held_out": ("Held-out share", exploration.held_out),
-        "explained": ("Explained share", exploration.explained.sum(axis=1)),
+        "explained": ("Explained share", exploration.explained),
         "agreement": ("Agreement of halves", exploration.agreement.mean(axis=1)),
     }
     if exploration.n_regions is not None:
@@ -305,14 +308,14 @@ def _sentence(exploration: Exploration, number: int, k: int) -> str:
     """Describe component `k` at a setting."""
     if not exploration.components[number, k].any():
         return f"Component {k + 1} is empty at this setting: all of its loadings are zero."
-    regions = exploration.n_regions
-    where = "" if regions is None else f" with {count(int(regions[number, k]), 'region')}"
-    said = [f"Component {k + 1} explains {percent(exploration.explained[number, k])}{where}."]
+    said = [f"its scores explain {percent(exploration.variance[number, k])} of the variance"]
+    if exploration.n_regions is not None:
+        said.append(count(int(exploration.n_regions[number, k]), "region"))
     if np.isfinite(exploration.agreement[number, k]):
-        said.append(f"Agreement of its halves: {fixed(exploration.agreement[number, k])}.")
+        said.append(f"agreement of halves {fixed(exploration.agreement[number, k])}")
     if number != exploration.recommended:
         similarity = fixed(exploration.similarity[number, k])
-        said.append(f"Similarity with its map at the recommended setting: {similarity}.")
-    if exploration.order[number, k] != k:
-        said.append(f"A fit of this setting calls it component {exploration.order[number, k] + 1}.")
-    return " ".join(said)
+        said.append(f"similarity with its map at the recommended setting {similarity}")
+    other = exploration.order[number, k] + 1
+    renamed = "" if other == k + 1 else f" A fit of this setting calls it component {other}."
+    return f"Component {k + 1}: {'; '.join(said)}.{renamed}"

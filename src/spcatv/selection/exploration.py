@@ -21,6 +21,7 @@ from spcatv.model import recordable
 from spcatv.progress import StageStarted
 from spcatv.selection.chains import FoldOutcome, fit_chain
 from spcatv.selection.folds import Fold, make_folds
+from spcatv.selection.held_out import held_out
 from spcatv.selection.path import PathFitter
 from spcatv.selection.search import Row
 from spcatv.selection.workers import check_failures, placed, shareable, workers
@@ -43,8 +44,9 @@ class Exploration:
     components: FloatArray  # matched loadings of a fit to all samples, float32, shape (S, K, P)
     order: IntArray  # the number of each in its own fit, from 0, shape (S, K)
     similarity: FloatArray  # absolute cosine with the component of the recommended setting, shape (S, K)
-    explained: FloatArray  # share of the variance of all samples, shape (S, K)
-    held_out: FloatArray  # share of held-out samples that all K explain; NaN if unknown, shape (S,)
+    variance: FloatArray  # share of the variance that the scores of each explain, shape (S, K)
+    explained: FloatArray  # share of the sum of squares of all samples that all K maps explain, shape (S,)
+    held_out: FloatArray  # the same for held-out samples; NaN if unknown, shape (S,)
     agreement: FloatArray  # corrected Dice index of random halves, mean over splits, shape (S, K)
     n_regions: IntArray | None  # connected regions, shape (S, K); None if features have no neighbours
     n_folds: int  # of the cross-validation of the search
@@ -58,6 +60,7 @@ class _RowFit:
     """All settings of a row, fitted to all samples; arrays have one entry per setting."""
 
     components: FloatArray
+    variance: FloatArray
     explained: FloatArray
     n_regions: IntArray
 
@@ -95,7 +98,7 @@ def explore_settings(
         chains = [(coarse, *shared[1:], half, row, adjustment) for row in rows for half in halves]
         found = list(pool.run(fit_chain, chains))
     check_failures([failure for result in found for failure in result.failures], n_left=len(found))
-    components, explained, n_regions = (
+    components, variance, explained, n_regions = (
         np.concatenate([getattr(fit, name) for fit in fits]) for name in _RowFit.__dataclass_fields__
     )
     recommended = settings.index(search.best_params_)
@@ -118,7 +121,8 @@ def explore_settings(
         components,
         order,
         np.stack([match.cosine for match in matches]),
-        np.take_along_axis(explained, order, 1),
+        np.take_along_axis(variance, order, 1),
+        explained,
         np.array([shares.get(tuple(setting.items()), np.nan) for setting in settings]),
         np.stack([_agreement(*each) for each in zip(components, by_setting, strict=True)]),
         None if structure.n_rows == 0 else np.take_along_axis(n_regions, order, 1),
@@ -143,11 +147,19 @@ def fit_row(template: SPCATV, X: Any, structure: Structure, row: Row, adjustment
     with one_blas_thread():
         data = adjustment.whole(on_device(as_data(X), template.device, int(template.n_components)))
     fitter = PathFitter(template, data, structure)
-    models = [fitter.model(fitter.fit_from(setting, ())) for setting in row]
+    models, shares = [], []
+    for setting in row:
+        fitted = fitter.fit_from(setting, ())
+        fit = fitted.fit
+        projects = fit.decomposition.mixing is not None or template.transform_method == "projection"
+        with one_blas_thread():
+            shares.append(held_out(fit.components, fit.centring, data, projects=projects).shares[-1])
+        models.append(fitter.model(fitted))
     counts = [[len(connected_regions(structure, one)) for one in model.components_] for model in models]
     return _RowFit(
         np.stack([model.components_ for model in models]).astype(np.float32),
         np.stack([model.explained_variance_ratio_ for model in models]).astype(np.float64),
+        np.array(shares),
         np.array(counts),
     )
 
