@@ -45,7 +45,7 @@ COLOURS = "RdBu_r"
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Run the parts that are asked for, one after the other."""
+    """Run the chosen parts, one after the other."""
     options = effective_options(arguments)
     folder: Path = options.output
     parts = arguments.only or PARTS

@@ -19,7 +19,7 @@ HOW_TO_INSTALL = (
 
 
 class DeviceError(ValueError):
-    """Error of a GPU that was asked for but is missing, or whose package CuPy is missing."""
+    """Error of ``device="cuda"`` without a GPU, or without the package CuPy."""
 
 
 def on_gpu(array: Any) -> bool:

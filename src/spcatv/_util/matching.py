@@ -258,7 +258,7 @@ def _by_number(table: Table, column: str, names: Sequence[str]) -> _Candidates |
 
 
 def _numbers_that_differ(files: Sequence[str]) -> list[list[str]]:
-    """Return the numbers at every place of the names that tells all files apart, one list per place."""
+    """Return the numbers at every place of the names where all files differ, one list per place."""
     n_files = len(set(files))
     if n_files == 1 < len(files):  # rows of an array, volumes of one file
         return []

@@ -1,4 +1,4 @@
-"""Text tables: reading those of users, and printing aligned columns."""
+"""Text tables: read the tables of users, and print aligned columns."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def _cores_of_the_machine() -> int:
 
 
 def _asked_for(environment: Mapping[str, str]) -> list[int]:
-    """Return the numbers of threads that the environment asks for."""
+    """Return the numbers of threads in the variables of the environment."""
     # OMP_NUM_THREADS may be a list, one number per level of nested threads
     texts = (environment.get(name, "").split(",")[0].strip() for name in VARIABLES)
     return [int(text) for text in texts if text.isdecimal() and int(text) > 0]

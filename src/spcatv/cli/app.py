@@ -495,7 +495,7 @@ def _add_completion(commands: Commands) -> Parser:
 
 
 # fmt: on
-# How to declare every command, and the module whose function `run` does its work.
+# The function that declares a command, and the module whose function `run` does its work.
 COMMANDS = {
     "fit": (_add_fit, "spcatv.cli.fit"),
     "select": (_add_select, "spcatv.cli.select"),

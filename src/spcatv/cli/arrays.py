@@ -30,12 +30,12 @@ from spcatv.results.write import SampleSet
 from spcatv.structure import GridStructure, Structure, grid
 
 TEXT_DELIMITERS = {".csv": ",", ".tsv": "\t"}
-# values of an array that are looked at together
+# Values of an array that are checked at a time.
 BLOCK_ENTRIES = 1 << 22
 # Largest magnitude whose squares float64 has room for, with some to spare for sums of them.
 LARGEST = 1e145
 ARRAY_SUFFIXES = (".npy", ".npz", *TEXT_DELIMITERS)
-# samples are compared with each other if they and their bytes are not more than this
+# Compare samples with each other up to this number of samples and of bytes.
 MOST_COMPARED = 20_000
 MOST_BYTES = 1 << 31
 WORDING = Wording("sample", "samples", "features", "the field", "", alike=False)
@@ -52,7 +52,7 @@ class ArraySamples(SampleSet):
 
     @property
     def summary(self) -> str:
-        """What was read, in one line."""
+        """Summary of the samples and features, in one line."""
         places = "no neighbours"
         if isinstance(self.structure, GridStructure):
             places = f"a field of {_times(self.structure.labels.shape)} cells"
@@ -278,7 +278,7 @@ def _check_magnitude(block: FloatArray, finite: BoolArray, first: int, options: 
 
 
 def _usable(X: FloatArray, options: Options) -> BoolArray:
-    """Return which features vary and are finite in every sample; refuse the others if asked to."""
+    """Return which features vary and are finite in every sample; `--bad-features` may refuse the others."""
     kept = np.ones(X.shape[1], dtype=bool)
     varies = np.zeros(X.shape[1], dtype=bool)
     for first, last in row_blocks(X.shape, BLOCK_ENTRIES):
@@ -298,7 +298,7 @@ def _usable(X: FloatArray, options: Options) -> BoolArray:
 
 
 def _field_structure(labels: IntArray | None, options: Options) -> Structure | None:
-    """Which features are neighbours; None if features have no place."""
+    """Return the structure of the field; None if features have no place."""
     if labels is None:
         for name in ("voxel_size", "periodic"):
             if getattr(options, name) is not None:

@@ -81,7 +81,7 @@ def _in_prose(found: re.Match[str], flags: dict[str, str]) -> str:
 
 
 def show_page(file: Path) -> None:
-    """Open a page in the browser; on a machine without one, say what to do."""
+    """Open a page in the browser; on a machine without one, print what to do."""
     import webbrowser  # imported here: it would slow down every command
 
     if not webbrowser.open(file.resolve().as_uri()):
@@ -105,7 +105,7 @@ def show_warnings() -> Iterator[None]:
 
 @contextmanager
 def show_progress(quiet: bool, verbose: int) -> Iterator[progress.Listener]:
-    """Show warnings, and progress: as a log if asked for, as a bar on a terminal, else messages alone."""
+    """Show warnings, and progress: as a log with `verbose`, as a bar on a terminal, else messages alone."""
     with show_warnings(), ExitStack() as stack:
         console = None if quiet or verbose else _terminal()
         if quiet:

@@ -36,7 +36,7 @@ ONE_FILE = (
     "together"
 )
 MEAN_TEXT = "Mean of the images as they were read, also outside the mask; NaN where most have no value."
-# precision of images, unless another is asked for
+# Default precision of images.
 IMAGE_DTYPE = "float32"
 
 
@@ -60,7 +60,7 @@ class ImageSamples(SampleSet):
         )
         matched = f"\nConfounds: {'; '.join(filter(None, told))}" if told else ""
         remarks = self.cohort.reading_report.split("; ")
-        if self.parameters["standardize_runs"] == AUTO:  # a warning has said so
+        if self.parameters["standardize_runs"] == AUTO:  # there was a warning
             remarks[0] = remarks[0].removesuffix(SCALED).rstrip(", ")
         reading = "".join(f"; {remark}" for remark in remarks if remark)
         n_images = len({tuple(files_of(name)) for name in self.names})

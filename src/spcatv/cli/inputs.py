@@ -47,7 +47,7 @@ def sample_files(sources: Sequence[Source], *, path_column: str | None) -> tuple
 
 
 def _expand(source: Source, path_column: str | None, *, in_list: bool = False) -> Iterator[SampleFiles]:
-    """Find the files of a path or a pattern; `in_list` says that a list names it, which names no lists."""
+    """Find the files of a path or a pattern; with `in_list`, a list names it, and it is no list itself."""
     if isinstance(source, tuple):
         yield tuple(_existing(Path(name)) for name in source)
         return

@@ -80,7 +80,7 @@ def integer(*, at_least: int = 1, word: str = "", or_all: bool = False) -> Value
 
 
 def number(text: str, hint: str = "") -> float:
-    """Return a finite number; `hint` says what to do instead of giving "auto" or a list."""
+    """Return a finite number; `hint` is advice for those who give "auto" or a list."""
     try:
         value = float(text)
     except ValueError:

@@ -231,7 +231,7 @@ def parts_of(options: Options, samples: SampleSet, groups: Any) -> dict[str, Any
 def verdicts(
     options: Options, samples: SampleSet, model: SPCATV, groups: Any
 ) -> tuple[SplitHalves | None, str]:
-    """Compare random halves of the samples as often as `--n-splits` says; samples of a group stay together.
+    """Compare random halves of the samples `--n-splits` times; samples of a group stay together.
 
     Returns the halves, None if none were fitted; and the lines of the verdicts, or the reason why there are
     none.

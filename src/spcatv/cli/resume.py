@@ -83,7 +83,7 @@ def _comparable(config: str, free: set[str]) -> dict[str, Any]:
 
 @contextmanager
 def rerun_hint_on_interrupt(output: Path, argv: Sequence[str]) -> Iterator[None]:
-    """On an interruption or a failure, say what is kept and how to resume or start again."""
+    """On an interruption or a failure, print what is kept and how to resume or start again."""
     try:
         yield
     except BaseException as error:

@@ -110,7 +110,7 @@ def sample_quality(X: Any, names: Sequence[str], wording: Wording) -> tuple[Imag
             blank.append(f"{name} ({f'{values[0]:g} everywhere' if len(values) else 'NaN everywhere'})")
         n_missing.append(n_features - len(values))
         n_zero.append(n_features - np.count_nonzero(row))
-    # if all samples are blank, the rule for bad features says so
+    # if all samples are blank, the rule for bad features reports them
     if 0 < len(blank) < len(X):
         raise BlankError(
             f"{some_of(blank)}: the same value, or none, in all {n_features:,} {wording.features} of "
@@ -157,7 +157,7 @@ def _with_repeats(
     quality: tuple[ImageQuality, ...], repeats: Mapping[int, int], wording: Wording
 ) -> tuple[ImageQuality, ...]:
     """Add a remark to every image that holds the same values as an earlier one, and warn about them."""
-    # if all samples are the same, the rule for bad features says so
+    # if all samples are the same, the rule for bad features reports them
     if not repeats or len(repeats) == len(quality) - 1:
         return quality
     named = [f"{quality[number].name} (as {quality[first].name})" for number, first in repeats.items()]

@@ -103,7 +103,7 @@ def listening(listener: Listener) -> AbstractContextManager[None]:
     >>> from spcatv.progress import ComponentEnded, listening
     >>> class StopAfterTheFirst:
     ...     def hear(self, event):
-    ...         return isinstance(event, ComponentEnded)  # True asks to stop
+    ...         return isinstance(event, ComponentEnded)  # True requests a stop
     >>> with listening(StopAfterTheFirst()):
     ...     model = SPCATV(3, method="deflation").fit(np.random.default_rng(0).standard_normal((20, 30)))
     >>> model.components_.shape

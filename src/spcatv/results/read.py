@@ -57,7 +57,7 @@ class Selection:
     best_index: int  # the chosen setting
     rule: str = ""  # how it was chosen
     n_folds: int | None = None  # number of folds
-    min_sparsity: float | None = None  # share of zeros that the rule "paper" asks for
+    min_sparsity: float | None = None  # share of zeros that the rule "paper" requires
     reason: str = ""  # why it was chosen, in words; empty if that is not known
     grouped_by: str | None = (
         None  # what samples that folds kept together share; None if all were on their own

@@ -198,7 +198,7 @@ def read_result(file: Path) -> str:
 
 
 def read_columns(file: Path, needed: Iterable[str] = ()) -> dict[str, list[str]]:
-    """Return the columns of a table as strings; a ResultsError says that it has not all that are needed."""
+    """Return the columns of a table as strings; a ResultsError names a needed column that is missing."""
     try:
         header, *rows = list(csv.reader(io.StringIO(read_result(file), newline=""), delimiter="\t"))
     except (ValueError, csv.Error) as error:
