@@ -34,7 +34,7 @@ COUNT = f"{TAG}count.tsv"
 MEAN = f"{TAG}mean.nii.gz"
 STABILITY = "stability.npz"
 CEILING_COLUMN = "pca_cumulative_explained_variance_ratio"  # of the table of metrics
-# Stems of the names of maps; prefix and ending depend on the format: `hemi-L_<stem>.func.gii`, `<stem>.nii.gz`, ...
+# Stems of the names of maps, between a prefix and an ending: `hemi-L_<stem>.func.gii`, `<stem>.nii.gz`, ...
 COMPONENT_MAPS = f"{TAG}components"
 FREQUENCY_MAPS = "desc-frequency_components"
 SIGN_MAPS = "desc-signconsistency_components"
