@@ -46,3 +46,17 @@ def test_a_feasible_answer_is_seen_at_once():
     problem = _problem()
     answer = solve(problem, tol=1e-8)
     assert solve(problem, "pdhg", tol=1e-6, v0=answer.v, alpha0=answer.alpha).n_iter == 0
+
+
+@pytest.mark.parametrize("method", ["auto", "conesta", "dual"])
+def test_problems_without_structured_penalty_have_a_closed_form(method):
+    y = np.array([3.0, -1.0, 0.2, -2.0])
+    solver = warm_solver(method, False, np.float32)
+    for l1 in (0.4, 1.5):
+        step = solver.step(LoadingProblem(y, grid(4), l1=l1), 1e-12)
+        np.testing.assert_array_equal(step.v, np.sign(y) * np.maximum(np.abs(y) - l1, 0) / 2)
+        assert (step.gap, step.n_iter) == (0, 1)
+        np.testing.assert_array_equal(solver.dual(), np.zeros(3))
+    structured = solver.step(LoadingProblem(y, grid(4), l1=0.4, tv=0.5), 1e-6)
+    assert structured.status.success
+    assert structured.n_iter > 1

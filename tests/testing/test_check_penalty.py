@@ -1,19 +1,29 @@
 """A check that cannot fail checks nothing: every promise of a penalty is broken once."""
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import pytest
 from own_penalty import Squares
 
-from spcatv.problem import DualBall, GraphNet, HuberTV, TotalVariation
+from spcatv.problem import BallPenalty, DualBall, GraphNet, HuberTV, TotalVariation
 from spcatv.structure import graph, icosphere, mesh, stack
 from spcatv.structure.grid import grid
 from spcatv.testing import check_penalty
 
 
+@dataclass(frozen=True)
+class TwoNumbers(BallPenalty):
+    """A penalty that defines nothing but its two numbers."""
+
+    ball: ClassVar = DualBall(curvature=0.5, radius=2.0)
+
+
 @pytest.mark.parametrize(
-    "penalty", ["tv", "graphnet", HuberTV(1e-3), HuberTV(0.3), HuberTV(100.0), Squares()], ids=str
+    "penalty",
+    ["tv", "graphnet", HuberTV(1e-3), HuberTV(0.3), HuberTV(100.0), TwoNumbers(), Squares()],
+    ids=str,
 )
 def test_the_penalties_of_the_package_pass(penalty):
     check_penalty(penalty)

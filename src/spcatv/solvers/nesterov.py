@@ -113,12 +113,6 @@ def _starting_point(
     return v
 
 
-def _check_gap_kind(gap: str) -> None:
-    """Refuse an unknown kind of gap."""
-    if gap not in GAP_KINDS:
-        raise ValueError(f"unknown gap {gap!r}; choose one of {', '.join(GAP_KINDS)}")
-
-
 def fista(
     problem: CompositeProblem,
     *,
@@ -208,7 +202,8 @@ def conesta(
     which fixes the dual variable of the loss to its gradient (for a `RegularizedLoss` both are the same). If
     `mu_min`, the smallest smoothing parameter, puts the tolerance out of reach, the status is "stalled".
     """
-    _check_gap_kind(gap)
+    if gap not in GAP_KINDS:
+        raise ValueError(f"unknown gap {gap!r}; choose one of {', '.join(GAP_KINDS)}")
     if not 0 < tau < 1:
         raise ValueError(f"tau must lie strictly between 0 and 1, got {tau}")
     if not (np.isfinite(mu_min) and mu_min >= 0):
