@@ -117,6 +117,8 @@ def test_a_rule_for_the_mask_is_no_path(tmp_path):
         ("n_components = true", "n_components must be auto or an integer >= 1, got 'true'"),
         ("n-components = 0", "n-components must be auto or an integer >= 1, got '0'"),
         ("penalty = 'tvv'", "penalty invalid choice: 'tvv'; did you mean tv? The choices are tv, graphnet"),
+        ("verbose = 'much'", "verbose must be an integer, got 'much'"),
+        ("positive = 1", "positive must be true or false, got 1"),
         ("shape = []", "shape must be a list that is not empty, got []"),
         ("shape = 'a'", "shape must be an integer >= 1, got 'a'"),
         ("shape = [0]", "shape must be an integer >= 1, got '0'"),

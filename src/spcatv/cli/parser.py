@@ -198,9 +198,10 @@ class Option:
 
     def check(self, value: Any) -> Any:
         """Return the value of an option that a configuration file gives, or raise an ArgumentTypeError."""
-        if self.kind is bool or self.kind is int:
-            if not isinstance(value, self.kind) or (self.kind is bool and value not in (True, False)):
-                raise ArgumentTypeError(f"must be true or false, got {value!r}")
+        if self.kind in (bool, int):
+            if type(value) is not self.kind:
+                wanted = "true or false" if self.kind is bool else "an integer"
+                raise ArgumentTypeError(f"must be {wanted}, got {value!r}")
             return value
         texts = list(map(_word, value)) if isinstance(value, list) else [_word(value)]
         if not texts:
