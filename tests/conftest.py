@@ -23,6 +23,7 @@ LONG_FILES = (
     *("test_report_browser", "test_demo", "test_dask_cluster", "test_documentation", "test_gpu_fit"),
     *("test_selection_dask", "test_answers", "test_stored", "test_dask_array", "test_selection_cv"),
     *("test_reproduce", "test_estimator", "test_cli_folder", "test_report_figures", "test_report_page"),
+    "test_report_explorer",
 )
 # Locks, forks, signals, permissions of files and limits of memory, as POSIX has them.
 OF_POSIX = (

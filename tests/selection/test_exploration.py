@@ -112,3 +112,17 @@ def test_the_penalised_model_is_refused():
     search = SPCATVCV(1, structure=(60,), alpha=[0.1], l1_ratio=0.25, tv_ratio=0.25, cv=2).fit(signals())
     with pytest.raises(ValueError, match="alpha"):
         explore_settings(search, signals())
+
+
+def test_a_checkpoint_resumes_to_the_same_numbers(explored, tmp_path, monkeypatch):
+    from spcatv.selection import checkpointing
+    from spcatv.selection.path import PathFitter
+
+    X, search, found = explored
+    with checkpointing(tmp_path / "kept"):
+        explore_settings(search, X, n_splits=2, random_state=4)
+    monkeypatch.delattr(PathFitter, "fit_from")  # nothing is fitted again
+    with checkpointing(tmp_path / "kept"):
+        resumed = explore_settings(search, X, n_splits=2, random_state=4)
+    assert_array_equal(resumed.components, found.components)
+    assert_array_equal(resumed.agreement, found.agreement)
