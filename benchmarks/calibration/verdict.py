@@ -3,6 +3,9 @@
 Three sets in four have factors: default fits with as many components as factors, or two more (spare). The
 fourth is noise. A component is real if its cosine with a true loading is above .8 in magnitude, clear above
 .95, and spare if it is below .3 with all of them and the fit finds every factor.
+
+The limits of the package were chosen on the design seeds 0 to 199: the largest share of real components among
+rules that confirm at most 5 % of noise and 3 % of spare components. They are then run once on fresh seeds.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import numpy as np
 from benchmarks.calibration.simulations import TOL, simulate, simulate_noise
 from benchmarks.tables import markdown
 from spcatv import SPCATV
+from spcatv.metrics import dice
 from spcatv.stability import split_halves
 
 CASES = 64
@@ -28,6 +32,7 @@ def measure(seed: int) -> list[dict[str, Any]]:
     model = SPCATV(n_asked, structure=data.structure, tol=TOL).fit(data.X)
     halves = split_halves(model, data.X, n_splits=10, random_state=seed)
     truth = np.abs(data.truth @ model.components_.T)
+    overlap = pairwise_best_dice(data.truth, model.components_)
     n_real = int((truth.max(axis=1, initial=0) > 0.8).sum()) if len(truth) else 0
     rows = []
     for k, item in enumerate(halves.reproducibility):
@@ -45,6 +50,8 @@ def measure(seed: int) -> list[dict[str, Any]]:
                 "dice": halves.dice[:, k].tolist(),
                 "cosine": halves.cosine[:, k].tolist(),
                 "verdict": item.verdict,
+                "outline": item.outline,
+                "truth_dice": overlap[k],
             }
         )
     return rows
@@ -60,8 +67,16 @@ RULES: dict[str, Callable[[dict[str, Any]], bool]] = {
     ),
     "median |cosine| >= .75": lambda row: np.median(row["cosine"]) >= 0.75,
     "median |cosine| >= .7": lambda row: np.median(row["cosine"]) >= 0.7,
-    "the package": lambda row: row["verdict"] in ("found again", "confirmed"),
+    "the package": lambda row: row["verdict"] == "confirmed",
 }
+
+
+def pairwise_best_dice(truth: np.ndarray, components: np.ndarray) -> list[float]:
+    """Return the largest Dice index of every component with a true loading, 0 without any."""
+    return [
+        max((float(dice(own, loading, norm_fraction=None)) for own in truth), default=0.0)
+        for loading in components
+    ]
 
 
 def summary(rows: list[dict[str, Any]]) -> str:
@@ -79,4 +94,12 @@ def summary(rows: list[dict[str, Any]]) -> str:
         [name, *(f"{np.mean([rule(row) for row in own]):.0%}" if own else None for own in members.values())]
         for name, rule in RULES.items()
     ]
-    return "Share of components that are confirmed.\n\n" + markdown(head, lines)
+    confirmed = [row for row in members["real"] if row["verdict"] == "confirmed"]
+    text = "Share of components that are confirmed.\n\n" + markdown(head, lines)
+    for outline in ("certain", "uncertain"):
+        own = [row["truth_dice"] for row in confirmed if row["outline"] == outline]
+        if own:
+            share = np.mean(np.array(own) >= 0.6)
+            text += f"\n\n{len(own)} real and confirmed, outline {outline}: {share:.0%} have a Dice index of"
+            text += f" .6 with the truth, mean {np.mean(own):.2f}."
+    return text

@@ -109,14 +109,23 @@ def test_few_neighbours_are_no_reason_either(rng):
 
 
 @pytest.mark.parametrize(
-    ("mean", "n_pairs", "unlike"),
-    [(0.05, 1000, True), (0.2, 1000, False), (0.2, 30, False), (0.05, 20, False)],
+    ("share", "n_pairs", "unlike"),
+    [(0.1, 1000, True), (0.2, 1000, False), (0.1, 20, False), (-0.2, 1000, True)],
 )
-def test_it_takes_enough_pairs_to_call_neighbours_unlike(mean, n_pairs, unlike):
-    neighbours, strangers = (
-        centre + 0.6 * np.tile([-1.0, 1.0], n // 2) for centre, n in ((mean, n_pairs), (0.05, 1000))
+def test_it_takes_enough_pairs_to_call_neighbours_unlike(share, n_pairs, unlike):
+    """A tenth of the strangers correlate by 0.6."""
+    near, strange = (
+        0.6 * np.sign(part) * (np.arange(n) < abs(part) * n) for part, n in ((share, n_pairs), (0.1, 1000))
     )
-    assert _are_unlike(neighbours, strangers) is unlike
+    assert _are_unlike(near, np.square(strange), 0.0) is unlike
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3])
+def test_one_local_signal_in_another_order_is_noticed(rng, share):
+    X = rng.standard_normal((200, 300))
+    X[:, : round(300 * share)] += rng.standard_normal((200, 1))
+    assert warned(X, structure=(300,)) == []
+    assert len(warned(X[:, rng.permutation(300)], structure=(300,))) == 1
 
 
 def test_constant_columns_are_left_out(rng):

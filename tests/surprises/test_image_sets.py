@@ -215,21 +215,6 @@ def test_people_as_volumes_of_one_file(people, fit):
     assert "Read 1 image, 12 volumes" in said.out
 
 
-def test_a_component_of_one_person_is_said(people, fit):
-    # within what an image may differ by, but the largest variance of the set
-    rng = np.random.default_rng(2)
-    for number in range(N_PEOPLE, 20):  # among fewer, chance would do
-        more = people.X[number - 8] + rng.standard_normal(SHAPE)
-        nib.save(image(more), people.folder / f"sub-{number:02d}_gm.nii")
-    values = people.X[4].copy()
-    values[:3] += 12
-    nib.save(image(values), people.folder / "sub-04_gm.nii")
-    said = fit()
-    assert said.code == 0
-    assert "sub-04_gm.nii alone makes most of the variance of the scores on component 1 (" in said.err
-    assert said.err.count("alone makes") == 1
-
-
 def test_new_images_of_another_unit_or_blank(people, fit, spca_tv):
     assert fit().code == 0
     new = people.here / "new"

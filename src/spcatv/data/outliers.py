@@ -37,6 +37,10 @@ COMMON = 0.3
 MOST_FEATURES = 50_000
 MOST_IN_MEDIAN = 101
 BLOCK = 2**22  # values that are sorted at a time
+# Leading directions of variation that are removed before distances and correlations are compared: scores of a
+# clear component that are far from 0 make no outlier.
+N_DIRECTIONS = 3
+ROUNDING = 1e-10  # of eigenvalues, per image
 
 
 class BlankError(ValueError):
@@ -233,7 +237,8 @@ def two_scales(deviation: FloatArray) -> BoolArray | None:
 def _compared(X: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Compare images with the others; return three arrays of shape (N,).
 
-    Relative distances from the median image, correlations with the mean of the others, standard deviations.
+    Relative distances from the median image and correlations with the mean of the others, both of what is
+    left of the images without their leading directions, and standard deviations of the images as they are.
     """
     n_finite = np.zeros(X.shape[1], dtype=np.int64)
     total = np.zeros(X.shape[1])
@@ -242,17 +247,38 @@ def _compared(X: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
         n_finite += finite
         total += np.where(finite, row, 0)
     usable = 2 * n_finite > max(len(X), 2)  # in most images, and in two at least
-    median = _median_image(X, usable)
+    median = np.where(usable, _median_image(X, usable), 0.0)
+    directions = _leading_directions(X, median, usable)
     distance, correlation, deviation = np.zeros(len(X)), np.full(len(X), np.nan), np.zeros(len(X))
     for number, row in enumerate(X):
         good = np.flatnonzero(usable & np.isfinite(row))
         values = row[good].astype(np.float64)
         if len(values):
             deviation[number] = values.std()
-            distance[number] = np.sqrt(np.mean((values - median[good]) ** 2))
-            correlation[number] = _correlation(values, (total[good] - values) / (n_finite[good] - 1))
+            others = (total[good] - values) / (n_finite[good] - 1)
+            own = directions[:, good]
+            left = values - median[good]
+            left -= (own @ left) @ own
+            distance[number] = np.sqrt(np.mean(left**2))
+            if deviation[number] > 0:
+                correlation[number] = _correlation(median[good] + left, others)
     usual = float(np.median(distance)) or float(distance.max()) or 1.0
     return distance / usual, correlation, deviation
+
+
+def _leading_directions(X: Any, median: FloatArray, usable: BoolArray) -> FloatArray:
+    """Return orthonormal leading directions (n, P) of the differences from the median, each of unit length.
+
+    Every image counts the same in this spherical PCA, so that a single one hardly turns the directions.
+    """
+    rows = np.asarray(X[:: -(-len(X) // MOST_IN_MEDIAN)], dtype=np.float64)
+    rows = np.where(np.isfinite(rows) & usable, rows - median, 0.0)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    rows = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
+    values, vectors = np.linalg.eigh(rows @ rows.T)
+    kept = values[-N_DIRECTIONS:] > ROUNDING * len(rows)
+    leading = (rows.T @ vectors[:, -N_DIRECTIONS:][:, kept]).T
+    return np.asarray(leading / np.sqrt(values[-N_DIRECTIONS:][kept])[:, None])
 
 
 def _correlation(a: FloatArray, b: FloatArray) -> float:

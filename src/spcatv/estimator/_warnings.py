@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import betaincinv
 from sklearn.exceptions import ConvergenceWarning
 
 from spcatv._util.naming import some_of
@@ -32,16 +31,19 @@ UNEXPLAINED = 1e-5
 # Why a component is empty although variance is left.
 NOTHING_LEFT = "the penalty leaves no loading"
 # Compare at most so many samples and pairs of features with the neighbours, chosen by this seed.
-MOST_SAMPLES, MOST_PAIRS, SEED = 100, 500, 0
+MOST_SAMPLES, MOST_PAIRS, SEED = 200, 3000, 0
 # Compare nothing with fewer samples and pairs.
 FEWEST_SAMPLES, FEWEST_PAIRS = 5, 20
-# Features vary together if the median of their squared correlations is this many times that of white noise.
-BEYOND_NOISE = 1.5
+# Features vary together if the mean of their squared correlations exceeds that of white noise by this many
+# standard errors.
+BEYOND_NOISE = 6.0
+# Most features follow their mean if the median of their squared correlations with it is this multiple of 1/N.
+FOLLOWED = 4.0
 # Count a feature with less than this share of its values left as constant.
 FLAT = 1e-6
-# Neighbours are unlike if the upper end of their mean correlation (this many standard errors) exceeds that of
-# random pairs by less than this share of the distance to 1. In sixteen real data sets it exceeds it by 0.3.
-STANDARD_ERRORS, NOTABLE = 2.0, 0.15
+# Neighbours are not alike if the mean of their squared correlations, signs kept and without that of noise, is
+# less than this multiple of that of random pairs, by so many standard errors.
+NOTABLE, STANDARD_ERRORS = 1.4, 2.0
 
 
 class SparsityWarning(UserWarning):
@@ -315,16 +317,20 @@ def warn_of_neighbours(estimator: Any, data: Data, structure: Structure) -> None
     pairs = _random_pairs(structure.n_features, rng)
     columns.without_what_these_share(pairs.ravel())
     strangers = columns.correlations(pairs)
-    # squared cosines of random vectors, orthogonal to a constant and to what is shared
-    noise = betaincinv(0.5, 0.5 * (n_samples - 3), 0.5)
-    if len(strangers) < FEWEST_PAIRS or np.median(np.square(strangers)) < BEYOND_NOISE * noise:
+    if len(strangers) < FEWEST_PAIRS:
+        return
+    # mean and deviation of squared cosines of random vectors, orthogonal to a constant and what is shared
+    freedom = n_samples - 2
+    noise, deviation = 1 / freedom, np.sqrt(2 / (freedom * (freedom + 2)))
+    strange = np.square(strangers) - noise
+    if strange.mean() < BEYOND_NOISE * deviation / np.sqrt(len(strange)):
         return
     kinds = {
         kind: columns.correlations(pairs)
         for kind, pairs in neighbour_pairs(structure, MOST_PAIRS, rng).items()
     }
     known = {kind: found for kind, found in kinds.items() if len(found) >= FEWEST_PAIRS}
-    unlike = {kind: found for kind, found in known.items() if _are_unlike(found, strangers)}
+    unlike = {kind: found for kind, found in known.items() if _are_unlike(found, strange, noise)}
     if unlike:
         where = "" if len(unlike) == len(known) else f" {' and '.join(unlike)}"
         warn_user(
@@ -348,10 +354,15 @@ class _Columns:
         self._shared: FloatArray | None = None  # unit direction that is removed, shape (n_samples,)
 
     def without_what_these_share(self, features: IntArray) -> None:
-        """Remove the mean of these features from all: it makes random pairs as alike as neighbours."""
-        shared = self._of(features).mean(axis=1)
+        """Remove the mean of these features from all, if most of them follow it.
+
+        It makes random pairs as alike as neighbours. A mean that few features follow is a local signal.
+        """
+        columns = self._of(features)
+        shared = columns.mean(axis=1)
         length = float(np.linalg.norm(shared))
-        self._shared = shared / length if length > 0 else None
+        if length > 0 and np.median(np.square(shared @ columns)) > FOLLOWED * length**2 / len(shared):
+            self._shared = shared / length
 
     def correlations(self, pairs: IntArray) -> FloatArray:
         """Return the correlations of the pairs of features (n, 2) that vary."""
@@ -378,12 +389,12 @@ def _divided(columns: FloatArray, units: FloatArray) -> FloatArray:
     return np.divide(columns, units, out=np.zeros_like(columns), where=units > 0)
 
 
-def _are_unlike(neighbours: FloatArray, strangers: FloatArray) -> bool:
+def _are_unlike(neighbours: FloatArray, strange: FloatArray, noise: float) -> bool:
     """Return whether neighbours vary together hardly more than random pairs, beyond the standard errors."""
-    variance = sum(float(group.var()) / len(group) for group in (neighbours, strangers))
-    mean = float(strangers.mean())
-    most = float(neighbours.mean()) - mean + STANDARD_ERRORS * np.sqrt(variance)
-    return bool(most < NOTABLE * (1.0 - mean))
+    near = np.sign(neighbours) * np.square(neighbours) - noise
+    less = NOTABLE * float(strange.mean()) - float(near.mean())
+    variance = NOTABLE**2 * strange.var() / len(strange) + near.var() / len(near)
+    return bool(less > STANDARD_ERRORS * np.sqrt(variance))
 
 
 def _neighbour_message(where: str, neighbours: FloatArray, strangers: FloatArray, remedy: str) -> str:

@@ -109,7 +109,8 @@ QUALITY_COLUMNS = {
     "input": "File of the image, and its place in the file where there are several.",
     "share_missing": "Share of the features in the mask that are NaN or infinite in this image.",
     "share_zero": "Share of the features in the mask that are exactly 0 in this image.",
-    "distance": "Root mean square difference from the median image, over its median: 1 is usual.",
+    "distance": "Root mean square difference from the median image, without three leading directions, over "
+    "its median: 1 is usual.",
     "correlation": "Correlation with the mean of the other images; n/a where one of them is flat.",
     "outlier": "Whether the image is unlike the others.",
     "why": "What is unusual about an outlier, or which image holds the same values.",

@@ -14,10 +14,8 @@ import numpy as np
 from spcatv._util.bids import entity_columns, group_noun
 from spcatv._util.naming import component_names
 from spcatv._util.types import FloatArray
-from spcatv._util.warn import warn_user
 from spcatv._version import __version__
 from spcatv.data import Adjustment
-from spcatv.data.outliers import ImageQualityWarning, outweighing
 from spcatv.decomposition.pca_bound import pca_cumulative_variance
 from spcatv.estimator import SPCATV
 from spcatv.estimator._fit import checked_data
@@ -110,7 +108,6 @@ def write_results(
     samples.write_model(model, folder)
     data = checked_data(model, samples.matrix, reset=False)  # within the memory of the fit
     scores = model.transform(data)
-    _warn_of_one(scores, samples.names)
     write_table(folder / files.MIXING, *mixing_table(samples.names, scores))
     ceiling = pca_cumulative_variance(
         data, n_components, center=bool(model.center), global_signal=model.global_signal
@@ -129,21 +126,6 @@ def write_results(
     write_text(folder / files.README, README_TEXT)
     write_text(folder / files.IGNORED, IGNORED_TEXT)
     return metrics
-
-
-def _warn_of_one(scores: FloatArray, names: Sequence[str]) -> None:
-    """Warn about components whose scores vary mostly in one sample."""
-    shown: dict[int, list[str]] = {}
-    for number, values in enumerate(scores.T, start=1):
-        found = outweighing(values)
-        if found is not None:
-            shown.setdefault(found[0], []).append(f"{number} ({100 * found[1]:.0f} %)")
-    for sample, numbers in shown.items():
-        warn_user(
-            f"{names[sample]} alone makes most of the variance of the scores on component "
-            f"{', '.join(numbers)}: inspect that sample, and fit without it",
-            ImageQualityWarning,
-        )
 
 
 def _metrics(model: SPCATV, number: int, ceiling: FloatArray) -> dict[str, Any]:
