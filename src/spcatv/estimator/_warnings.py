@@ -31,7 +31,7 @@ UNEXPLAINED = 1e-5
 # Why a component is empty although variance is left.
 NOTHING_LEFT = "the penalty leaves no loading"
 # Compare at most so many samples and pairs of features with the neighbours, chosen by this seed.
-MOST_SAMPLES, MOST_PAIRS, SEED = 200, 3000, 0
+MOST_SAMPLES, MOST_PAIRS, SEED = 150, 1500, 0
 # Compare nothing with fewer samples and pairs.
 FEWEST_SAMPLES, FEWEST_PAIRS = 5, 20
 # Features vary together if the mean of their squared correlations exceeds that of white noise by this many
