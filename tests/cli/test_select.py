@@ -268,7 +268,7 @@ def test_failure_of_everything_is_one_line(array, tmp_path, monkeypatch, capsys)
         (("--n-jobs", "0"), None),
         (("--sparsity", "0.9"), "give either --sparsity or --alpha, not both"),
         (("--l1-ratio", "0.6", "--tv-ratio", "0.6"), "--l1-ratio + --tv-ratio must be below 1"),
-        (("--l1-ratio", "0", "0.1", "--alpha", "grid"), "--l1-ratio holds 0"),
+        (("--l1-ratio", "0", "0.1", "--alpha", "grid"), "--l1-ratio is 0"),
         (("--min-sparsity", "2"), "--min-sparsity is a share of zeros, from 0 to 1; got 2"),
         (("--cv", "17"), "--cv 17 does not go with 16 samples"),
         (("--groups", "subject"), "as in --groups participants.tsv:subject"),

@@ -75,11 +75,6 @@ def _checked(tables: Tables, options: Options) -> Options:
     check_number(options)
     if options.scheduler is None:
         check_device(options.device)
-    if options.alpha == "grid" and options.l1_ratio is not None and min(options.l1_ratio) <= 0:
-        raise InputError(
-            "--l1-ratio holds 0: without an l1 penalty there is no alpha that makes every loading zero to "
-            "start from; name the values with --alpha"
-        )
     if options.scheduler is not None and not ADDRESS.fullmatch(options.scheduler):
         raise InputError(
             f"--scheduler {options.scheduler} is not an address with a port, such as tcp://host:8786"

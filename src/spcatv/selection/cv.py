@@ -36,6 +36,7 @@ from spcatv.estimator.spcatv import ComponentsMixin
 from spcatv.model.checkpoint import checkpointing
 from spcatv.progress import Printer, StageStarted, current_listener, listening
 from spcatv.selection.folds import are_consecutive, make_folds, warn_of_order
+from spcatv.selection.grid import check_largest_alpha
 from spcatv.selection.path import WEIGHTS, PathFitter, way_to
 from spcatv.selection.rules import SelectionWarning, check_folds, choose, edge_of, warn_of_edge
 from spcatv.selection.search import (
@@ -334,6 +335,8 @@ index over folds 1.00'
                 )
         pairs = ratio_pairs(template, self.l1_ratio, self.tv_ratio)
         if isinstance(self.alpha, str) and self.alpha == "grid":
+            for l1_ratio, _ in pairs:
+                check_largest_alpha(l1_ratio)
             return None
         alphas = values("alpha", self.alpha)
         for alpha in alphas:

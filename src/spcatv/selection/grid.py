@@ -128,6 +128,15 @@ def grid_below(all_zero: AllZero, n_alphas: int, smallest: float) -> FloatArray:
     return JUST_BELOW * all_zero.nonempty * np.geomspace(1.0, smallest, n_values)
 
 
+def check_largest_alpha(l1_ratio: float) -> None:
+    """Refuse a ratio of 0, at which no alpha makes every loading zero."""
+    if l1_ratio <= 0:
+        raise ValueError(
+            "l1_ratio is 0: without an l1 penalty no alpha sets every loading to zero, and there is no "
+            "largest one; give l1_ratio > 0, or the values of alpha"
+        )
+
+
 def all_zero_alpha(estimator: SPCATV, X: Any) -> AllZero:
     """Where the penalty becomes so strong that the first component is zero.
 
@@ -169,11 +178,7 @@ def all_zero_alpha(estimator: SPCATV, X: Any) -> AllZero:
         max_iter=min(int(estimator.max_iter), ALTERNATIONS),
     )
     setting = complete_setting(single, {})
-    if setting["l1_ratio"] == 0:
-        raise ValueError(
-            "l1_ratio is 0: without an l1 penalty no alpha sets every loading to zero, and there is no "
-            "largest one; give l1_ratio > 0, or the values of alpha"
-        )
+    check_largest_alpha(setting["l1_ratio"])
     single, data, structure = checked_template(single, X)
     fitter = PathFitter(single, data, structure)
     empty = empty_alpha(single, fitter)
