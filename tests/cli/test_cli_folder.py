@@ -242,6 +242,7 @@ class Waiting:
         sys.__stderr__.flush()
         self.begun |= "alternation 1" in text
         if self.begun and text.endswith("\\n"):
+            self.begun = False
             signal.pause()
     def __getattr__(self, name):
         return getattr(sys.__stderr__, name)
