@@ -178,7 +178,8 @@ def _ceiling(file: Path, n_components: int) -> FloatArray:
 
 def _selection(file: Path) -> Selection:
     """Read the table of settings, and the choice among them."""
-    columns = read_columns(file, ["mean_test_error"])
+    names = list(read_columns(file, ["mean_test_error"]))
+    columns = dict(zip(names, read_numbers(file, names), strict=True))
     choice_file = file.with_suffix(".json")
     hints = get_type_hints(Selection)
     del hints["columns"]
