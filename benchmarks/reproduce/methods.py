@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from spcatv.decomposition.starts import diffuse, varimax
+from spcatv.data.diffusion import diffuse
+from spcatv.decomposition.starts import varimax
 from spcatv.structure import Structure
 
 N_COMPONENTS = 3

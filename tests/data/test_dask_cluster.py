@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from spcatv import SPCATV, SPCATVCV
 from spcatv.data import Adjustment, DaskData, as_data, dask
-from spcatv.decomposition.pca_bound import pca_cumulative_variance
+from spcatv.data.leading import pca_cumulative_variance
 from spcatv.selection import dask_backend
 from spcatv.stability import bootstrap_components
 from spcatv.structure import grid

@@ -7,8 +7,8 @@ import pytest
 
 from spcatv import SPCATV
 from spcatv.data import as_data
+from spcatv.data.leading import pca_cumulative_variance
 from spcatv.data.operator import scaled
-from spcatv.decomposition.pca_bound import pca_cumulative_variance
 from spcatv.problem import HuberTV
 from spcatv.testing import check_data
 

@@ -16,9 +16,9 @@ from spcatv.data import (
     sketch,
 )
 from spcatv.data.array import ArrayData
+from spcatv.data.passes import CountedPasses
 from spcatv.decomposition.alternation import Limits
-from spcatv.decomposition.best_start import best_component
-from spcatv.decomposition.passes import CountedPasses
+from spcatv.decomposition.deflation import best_component
 from spcatv.decomposition.weights import SparsityTarget
 from spcatv.metrics import match_components
 from spcatv.structure import as_structure

@@ -7,11 +7,11 @@ import pytest
 from scipy.ndimage import gaussian_filter
 
 from spcatv.data import CentredData, as_data
+from spcatv.data.leading import singular_scores
 from spcatv.decomposition import LoadingPenalty, Weights
 from spcatv.decomposition.alternation import Limits, alternate
-from spcatv.decomposition.best_start import best_component
 from spcatv.decomposition.component import Component, empty_component
-from spcatv.decomposition.starts import singular_scores
+from spcatv.decomposition.deflation import best_component
 from spcatv.solvers import solve
 from spcatv.structure import from_matrix, grid, groups, mesh
 from spcatv.structure.mesh import icosphere

@@ -8,12 +8,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from spcatv import SPCATV
 from spcatv.data import CentredData, DeflatedData, as_data
+from spcatv.data.leading import singular_scores
 from spcatv.decomposition import SparsityTarget
 from spcatv.decomposition.alternation import Limits
-from spcatv.decomposition.best_start import _lacking_differences, best_component
 from spcatv.decomposition.component import Component
-from spcatv.decomposition.constrained import _Ahead, _Point, alternate_to_sparsity
-from spcatv.decomposition.starts import singular_scores
+from spcatv.decomposition.constrained import alternate_to_sparsity, threshold_at
+from spcatv.decomposition.deflation import _lacking_differences, best_component
 from spcatv.estimator import SparsityWarning
 from spcatv.problem import LoadingProblem
 from spcatv.solvers import solve
@@ -280,7 +280,7 @@ def test_a_flat_map_gets_the_largest_smoothness_that_leaves_the_zeros(sparsity):
         problem = target.smoothing(r, smoothness, target.unit(r))
         solution = solve(problem, tol=1e-6)
         noise = np.sqrt(1e-6 * problem.scale() / r.size)
-        assert target.threshold(solution.v, noise).is_off == is_off
+        assert threshold_at(target.n_zeros, solution.v, noise).is_off == is_off
     # 3,030 where the flattest maps are solved first
     assert found.n_inner_iter < 1000
 
@@ -342,36 +342,3 @@ def test_converged_is_the_stopping_rule():
         assert record.converged == (max_iter == 200) == (record.n_alternations < max_iter)
         assert record.converged == (record.relative_gap <= model.tol)
         assert record.converged != any(issubclass(w.category, ConvergenceWarning) for w in caught)
-
-
-def _rotated(x, shrinking):
-    """One alternation of a map with the fixed point ``(1, 0, 0)``, each other direction with its own pace."""
-    moved = np.array([1.0, *(shrinking * x[1:])])
-    return moved / np.linalg.norm(moved)
-
-
-def _point(u, gap):
-    """A point whose loading and map are its scores."""
-    return _Point(u, u, u, 1.0, 0.0, 0.0, 0.0, 0.0, gap, 1.0, 0.0, True)
-
-
-@pytest.mark.parametrize("pace", [0.95, -0.95])
-def test_scores_go_on_to_where_their_moves_point(pace):
-    """Moves that hardly shrink, and moves back and forth: 300 alternations without going ahead or back."""
-    shrinking = np.array([pace, 0.3 * pace])
-    x = np.array([0.9, 0.3, 0.3])
-    x /= np.linalg.norm(x)
-    ahead = _Ahead(x)
-    for _ in range(30):
-        u = _rotated(x, shrinking)
-        # of this data, u is its own map
-        x = ahead.map_after(_point(u, float(np.linalg.norm(u - x))))
-    assert np.linalg.norm(x[1:]) < 1e-6
-
-
-def test_opposite_scores_are_not_averaged_to_nothing():
-    u = np.array([1.0, 0.0])
-    ahead = _Ahead(-u)
-    for scores in (u, -u, u):
-        found = ahead.map_after(_point(scores, 1.0))
-        np.testing.assert_array_equal(found, scores)

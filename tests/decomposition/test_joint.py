@@ -10,7 +10,7 @@ from spcatv import SPCATV
 from spcatv.data import CentredData, as_data
 from spcatv.decomposition import LoadingPenalty, Weights
 from spcatv.decomposition.alternation import Limits
-from spcatv.decomposition.joint import LONGEST_PUSH, JointFitter, _secant
+from spcatv.decomposition.joint import JointFitter
 from spcatv.decomposition.starts import varimax
 from spcatv.problem import LoadingProblem
 from spcatv.solvers import solve
@@ -171,13 +171,10 @@ def test_pieces_of_one_factor_are_found_by_the_loadings_that_are_returned():
     assert model.explained_variance_[1] < 0.2 * model.explained_variance_[0]
 
 
-@pytest.mark.parametrize(("factor", "push"), [(0.5, 1.0), (0.9, LONGEST_PUSH), (-1.0, -0.5), (-0.5, -1 / 3)])
-def test_a_secant_step_ends_where_linear_moves_vanish(factor, push):
-    # the sweep x -> x* + factor (x - x*) has its fixed point at x*
-    target, x = np.array([[1.0], [2.0]]), np.zeros((2, 1))
-    after = target + factor * (x - target)
-    again = target + factor * (after - target)
-    found = _secant(again - after, after - x)
-    assert found == pytest.approx(push)
-    if abs(factor) < 0.9:
-        np.testing.assert_allclose(again + found * (again - after), target, atol=1e-12)
+@pytest.mark.parametrize("sparsity", [0.0, 0.9])
+def test_maps_that_smoothing_flattens_are_smoothed_less(sparsity):
+    """Noise without its global signal, smoothed until nothing is left."""
+    X = np.random.default_rng(3).standard_normal((34, 63))
+    model = SPCATV(3, structure=(7, 3, 3), sparsity=sparsity, smoothness=10.0, global_signal="regress").fit(X)
+    assert all(record.converged and record.n_nonzero for record in model.diagnostics_)
+    assert all(record.smoothness < 10 for record in model.diagnostics_)

@@ -6,7 +6,8 @@ import scipy.sparse as sp
 from scipy.linalg import expm
 
 from spcatv import SPCATV
-from spcatv.data import CentredData, as_data, operator, sketch
+from spcatv.data import CentredData, as_data, diffusion, operator, sketch
+from spcatv.data.leading import singular_scores
 from spcatv.decomposition import starts
 from spcatv.estimator import EmptyComponentWarning
 from spcatv.metrics import match_components
@@ -21,7 +22,7 @@ def _same_direction(a, b):
 def test_singular_scores_are_left_singular_vectors(shape):
     X = np.random.default_rng(0).standard_normal(shape)
     U = np.linalg.svd(X - X.mean(axis=0))[0]
-    found = starts.singular_scores(CentredData(as_data(X)), 3)
+    found = singular_scores(CentredData(as_data(X)), 3)
     assert found.shape == (3, shape[0])
     for k in range(3):
         assert _same_direction(found[k], U[:, k]) == pytest.approx(1, abs=1e-10)
@@ -29,20 +30,20 @@ def test_singular_scores_are_left_singular_vectors(shape):
 
 def test_large_data_are_not_decomposed_whole(monkeypatch):
     X = np.random.default_rng(1).standard_normal((30, 40))
-    whole = starts.singular_scores(CentredData(as_data(X)), 2)
+    whole = singular_scores(CentredData(as_data(X)), 2)
     monkeypatch.setattr(operator, "SMALL_GRAM", 10)
     # passes enough for the sketch to span all 29 directions of noise: it is exact then
     monkeypatch.setattr(sketch, "PASSES", 5)
-    few = starts.singular_scores(CentredData(as_data(X)), 2)
+    few = singular_scores(CentredData(as_data(X)), 2)
     for k in range(2):
         assert _same_direction(whole[k], few[k]) == pytest.approx(1, abs=1e-8)
 
 
 def test_directions_without_variance_are_left_out():
     X = np.outer(np.arange(6.0), np.ones(4))
-    assert len(starts.singular_scores(CentredData(as_data(X)), 4)) <= 4
+    assert len(singular_scores(CentredData(as_data(X)), 4)) <= 4
     constant = np.ones((6, 4))
-    assert len(starts.singular_scores(CentredData(as_data(constant)), 2)) == 0
+    assert len(singular_scores(CentredData(as_data(constant)), 2)) == 0
 
 
 def test_diffused_scores_come_from_the_heat_kernel():
@@ -69,9 +70,9 @@ def test_panels_do_not_change_what_is_diffused(monkeypatch):
     structure = grid((6, 7))
     columns = np.random.default_rng(4).standard_normal((42, 5))
     kernel = expm(-12.0 / structure.norm_squared() * (structure.matrix.T @ structure.matrix).toarray())
-    whole = starts.diffuse(_laplacian(structure), columns, 12.0)
-    monkeypatch.setattr(starts, "PANEL_ENTRIES", 84)
-    np.testing.assert_array_equal(starts.diffuse(_laplacian(structure), columns, 12.0), whole)
+    whole = diffusion.diffuse(_laplacian(structure), columns, 12.0)
+    monkeypatch.setattr(diffusion, "DIFFUSED_ENTRIES", 84)
+    np.testing.assert_array_equal(diffusion.diffuse(_laplacian(structure), columns, 12.0), whole)
     np.testing.assert_allclose(whole, kernel @ columns, atol=1e-3)
 
 
@@ -101,7 +102,7 @@ def test_the_first_place_is_the_region_that_varies_as_one(centre):
     assert found.shape == (3 + 3 * starts.PLACES_A_START, 80)
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, rtol=1e-12)
     assert _same_direction(found[3], signal) > 0.7
-    assert _same_direction(starts.singular_scores(CentredData(as_data(X)), 1)[0], signal) < 0.4
+    assert _same_direction(singular_scores(CentredData(as_data(X)), 1)[0], signal) < 0.4
 
 
 def test_places_are_apart():
@@ -151,16 +152,9 @@ def test_a_faint_region_is_found_from_its_place():
 
 def test_without_structure_nothing_is_diffused():
     X = np.random.default_rng(3).standard_normal((5, 8))
-    plain = starts.singular_scores(CentredData(as_data(X)), 2)
+    plain = singular_scores(CentredData(as_data(X)), 2)
     np.testing.assert_array_equal(
         starts.diffused_scores(CentredData(as_data(X)), from_matrix(np.zeros((0, 8))), 2), plain
-    )
-
-
-def test_both_signs():
-    scores = np.arange(6.0).reshape(2, 3)
-    np.testing.assert_array_equal(
-        starts.with_both_signs(scores), [scores[0], -scores[0], scores[1], -scores[1]]
     )
 
 

@@ -7,7 +7,7 @@ from sklearn.base import clone
 
 from spcatv import SPCATV
 from spcatv.data import CentredData, as_data, operator
-from spcatv.decomposition.support_refit import refit_on_support
+from spcatv.decomposition.deflation import refit_on_support
 from spcatv.selection import path
 
 GIVEN = {"structure": (60,), "alpha": None, "sparsity": 0.7, "smoothness": 0.3, "method": "deflation"}

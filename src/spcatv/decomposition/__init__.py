@@ -1,9 +1,11 @@
 """K components: starts, alternation, deflation, joint fit (docs/method.md sections 4, 5, 7 and 8)."""
 
 from spcatv.decomposition.component import Component, ComponentDiagnostics
-from spcatv.decomposition.greedy import Decomposition, Plan, decompose, deflation_scores, prepare
+from spcatv.decomposition.decompose import decompose, prepare
+from spcatv.decomposition.deflation import deflation_scores
 from spcatv.decomposition.joint import JointFit
-from spcatv.decomposition.starts import JointStart, diffused_gram
+from spcatv.decomposition.plan import Decomposition, Plan
+from spcatv.decomposition.starts import JointStart
 from spcatv.decomposition.warm_start import WarmStart
 from spcatv.decomposition.weights import LoadingPenalty, SparsityTarget, Weights
 
@@ -20,6 +22,5 @@ __all__ = [
     "Weights",
     "decompose",
     "deflation_scores",
-    "diffused_gram",
     "prepare",
 ]

@@ -9,31 +9,48 @@ import numpy as np
 from spcatv._util.devices import frozen
 from spcatv._util.types import FloatArray
 from spcatv.data import Products
+from spcatv.data.passes import CountedPasses
 from spcatv.data.sketch import CompressedData
 from spcatv.decomposition.component import Component
-from spcatv.decomposition.passes import CountedPasses
+from spcatv.decomposition.extrapolation import PUSH_LEFT
 from spcatv.decomposition.weights import LoadingPenalty
 from spcatv.kernels.vectors import weighted_sum
 from spcatv.problem import LoadingProblem
 from spcatv.progress import SILENT, AlternationEnded, Listener
 from spcatv.solvers.pdhg import CertifiedLoading, WarmSolver
 
-# A v-step needs to be better than the last one, not perfect: it stops at this share of the gap it
-# starts from, and never far below the tolerance.
-STEP_REDUCTION = 0.05
-STEP_SHARE = 0.7
-# How far u is pushed along its last move: further after every push that paid, back after one that did
-# not. Where two directions explain nearly the same, plain alternation creeps.
-FIRST_PUSH = 0.5
-PUSH_GROWTH = 1.5
-PUSH_SETBACK = 0.3
-LONGEST_PUSH = 8.0
-# After a push that did not pay, the v-step is repeated for the scores of the last point, to this share of its
-# gap there: the solver comes from where the push led, and a share of that gap could leave it worse off.
+# A v-step stops at this share of the gap that it starts from, but not below the second one of the tolerance.
+STEP_REDUCTION, STEP_SHARE = 0.05, 0.7
+# Multiple of the last move of u to push it on by, its growth after every push that paid, and its bound.
+FIRST_PUSH, PUSH_GROWTH, LONGEST_PUSH = 0.5, 1.5, 8.0
+# After a push that did not pay, solve for the scores of the last point to this share of its gap there.
 REPEAT_SHARE = 0.5
-# Relative gap at which starts are compared before the best one is solved in full.
-COARSE_TOL = 1e-4
-COARSE_ALTERNATIONS = 100
+# Relative gap, and number of alternations, at which starts are compared before the best one is solved in full.
+COARSE_TOL, COARSE_ALTERNATIONS = 1e-4, 100
+
+
+def certified_step(
+    solver: WarmSolver,
+    problem: LoadingProblem,
+    goal: float,
+    reduction: float = STEP_REDUCTION,
+    *,
+    first_goal: float | None = None,
+) -> CertifiedLoading:
+    """Solve one loading problem inexactly; accept ``v = 0`` only at a gap of `goal`.
+
+    It ends at a gap of `goal`, or earlier at `first_goal`, or at the `reduction` of the gap at its start.
+    """
+    if first_goal is None:
+        step = solver.step(problem, goal, reduction)
+    else:
+        step = solver.step(problem, max(goal, first_goal))
+    scale = problem.scale()  # what v = 0 costs
+    if step.gap > goal and step.value >= scale:
+        step = solver.step(problem, goal)
+    if step.value < scale:
+        return step
+    return CertifiedLoading.judged(problem, problem.zero_certificate(step.certificate), step.n_iter)
 
 
 @dataclass(frozen=True)
@@ -50,110 +67,44 @@ class Limits:
         return Limits(max(self.tol, COARSE_TOL), min(self.max_iter, COARSE_ALTERNATIONS))
 
 
-class _Alternation:
-    """State of one alternation: the accepted point, and the scores to solve for next."""
+@dataclass(frozen=True, eq=False)
+class _Point:
+    """Loading of a v-step with its best scores, in all data or in a sketch."""
 
-    def __init__(
-        self, data: Products, passes: CountedPasses, penalty: LoadingPenalty, solver: WarmSolver, tol: float
-    ) -> None:
-        self.data, self.passes, self.penalty, self.solver, self.tol = data, passes, penalty, solver, tol
-        self.v: FloatArray = np.zeros(0)
-        self.u: FloatArray = np.zeros(data.shape[0])
-        self.scores_norm = 0.0
-        self.problem: LoadingProblem | None = None  # that of u; None while, or where, v is zero
-        self.gap, self.scale = np.inf, 0.0
-        self.objectives: list[float] = []
-        self.inexactness: list[float] = []
-        self.n_inner_iter = 0
-        self.first_loss = 0.0
-        # the v-step of scores that are the best ones in a sketch only, and its problem
-        self.sketched: tuple[CertifiedLoading, LoadingProblem] | None = None
+    step: CertifiedLoading
+    asked: LoadingProblem  # the problem that the step solved
+    u: FloatArray  # the scores, shape (N,)
+    scores_norm: float
+    own: LoadingProblem | None  # the problem of u; None where the loading is zero
+    gap: float  # of the loading in its own problem, or in the one asked where it is zero
+    scale: float  # what the gap is relative to
+    objective: float
+    is_exact: bool  # whether the scores are the best in all data
 
-    def solve(self, problem: LoadingProblem, relative_gap: float | None) -> CertifiedLoading:
-        """Solve one loading problem inexactly; accept ``v = 0`` only at full precision.
+    @property
+    def relative_gap(self) -> float:
+        """Gap over the scale."""
+        return self.gap / self.scale
 
-        It ends at `relative_gap`, or without one at a share of the gap that it begins with.
-        """
-        scale = problem.scale()  # what v = 0 costs
-        tol = STEP_SHARE * self.tol * scale
-        if relative_gap is None:
-            step = self.solver.step(problem, tol, STEP_REDUCTION)
-        else:
-            step = self.solver.step(problem, max(tol, relative_gap * scale))
-        if step.gap > tol and step.value >= scale:
-            step = self.solver.step(problem, tol)
-        self.n_inner_iter += step.n_iter
-        if step.value < scale:
-            return step
-        return CertifiedLoading.judged(problem, problem.zero_certificate(step.certificate), step.n_iter)
 
-    def accept(self, step: CertifiedLoading, problem: LoadingProblem, *, extrapolated: bool) -> bool:
-        """Take the new v with its best u, unless an extrapolated step has raised the objective."""
-        return self._accept(step, problem, extrapolated=extrapolated, exactly=not self.passes.has_sketch)
-
-    def confirm(self) -> None:
-        """Replace the scores of v by the best ones in all data, if they are those in a sketch."""
-        if self.sketched is not None and self.problem is not None:
-            self.objectives.pop()
-            self.inexactness.pop()
-            self._accept(*self.sketched, extrapolated=False, exactly=True)
-
-    def _accept(
-        self, step: CertifiedLoading, problem: LoadingProblem, *, extrapolated: bool, exactly: bool
-    ) -> bool:
-        slack = self.penalty.weights.l2 * step.gap
-        scores, back = self.passes.there_and_back(step.v, exactly=exactly)
-        length = float(np.linalg.norm(scores))
-        if length == 0:
-            if extrapolated:
-                return False
-            self.v, self.problem, self.sketched = np.zeros_like(step.v), None, None
-            self.gap, self.scale = step.gap, problem.scale()
-            return True
-        back *= 1.0 / (length * (self.data.shape[0] * self.penalty.weights.l2))
-        own = self.penalty.problem_at(back)
-        judgement = own.judge(step.certificate)
-        objective = self.penalty.weights.l2 * (judgement.value - own.scale())
-        if extrapolated and objective > self.objectives[-1]:
-            return False
-        self.v, self.problem = step.v, own
-        self.sketched = None if exactly else (step, problem)
-        self.u, self.scores_norm = scores / length, length
-        self.gap, self.scale = judgement.gap, own.scale()
-        self.objectives.append(objective)
-        self.inexactness.append(slack)
-        return True
-
-    def converged(self) -> bool:
-        """Whether v is certified for its own u."""
-        return self.gap <= self.tol * self.scale
-
-    def result(self, *, keep_warm_start: bool) -> Component:
-        """Return the component reached, with or without a warm start."""
-        is_empty = self.problem is None
-        back: FloatArray = np.zeros(0)
-        dual: FloatArray = np.zeros(0)
-        if self.problem is not None:
-            back = (self.data.shape[0] * self.penalty.weights.l2) * self.problem.y
-            self.data.add_removed(self.u, 1.0, back)
-            dual = self.solver.dual() if keep_warm_start else dual
-        return Component(
-            v=self.v,
-            u=np.zeros_like(self.u) if is_empty else self.u,
-            scores_norm=0.0 if is_empty else self.scores_norm,
-            objective=0.0 if is_empty else self.objectives[-1],
-            gap=self.gap,
-            scale=self.scale,
-            converged=self.converged(),
-            objectives=tuple(self.objectives),
-            inexactness=tuple(self.inexactness),
-            n_inner_iter=self.n_inner_iter,
-            back=back,
-            dual=dual,
-            weights=self.penalty.weights,
-            first_loss=self.first_loss,
-            n_passes=self.passes.n_passes,
-        )
+def _scored(
+    passes: CountedPasses,
+    penalty: LoadingPenalty,
+    step: CertifiedLoading,
+    asked: LoadingProblem,
+    *,
+    exactly: bool,
+) -> _Point:
+    scores, back = passes.there_and_back(step.v, exactly=exactly)
+    length = float(np.linalg.norm(scores))
+    if length == 0:
+        return _Point(step, asked, scores, 0.0, None, step.gap, asked.scale(), 0.0, is_exact=True)
+    l2 = penalty.weights.l2
+    back *= 1.0 / (length * (passes.n_samples * l2))
+    own = penalty.problem_at(back)
+    judgement, scale = own.judge(step.certificate), own.scale()
+    objective = l2 * (judgement.value - scale)
+    return _Point(step, asked, scores / length, length, own, judgement.gap, scale, objective, exactly)
 
 
 def alternate(
@@ -174,52 +125,78 @@ def alternate(
     Scores are looked for in the sketch, if there is one, and confirmed by a pass over the data.
     """
     passes = CountedPasses(data, sketch)
-    state = _Alternation(data, passes, penalty, solver, limits.tol)
     if isinstance(start, LoadingProblem):
         problem = start
     else:
         problem = penalty.problem_at(passes.transpose_dot(start) / (passes.n_samples * penalty.weights.l2))
-    push, extrapolated, step_gap = FIRST_PUSH, False, first_gap
+    point: _Point | None = None
+    objectives: list[float] = []
+    inexactness: list[float] = []
+    push, is_pushed, step_gap, first_loss, n_iter = FIRST_PUSH, False, first_gap, 0.0, 0
     number = n_steps = 0  # alternations; those since the sketch has last learnt
     while n_steps < limits.max_iter:
         number, n_steps = number + 1, n_steps + 1
-        step = state.solve(problem, step_gap)
-        step_gap = None
-        before = state.u, state.problem
-        if not state.accept(step, problem, extrapolated=extrapolated):
+        scale = problem.scale()
+        first_goal = None if step_gap is None else step_gap * scale
+        step = certified_step(solver, problem, STEP_SHARE * limits.tol * scale, first_goal=first_goal)
+        n_iter, step_gap = n_iter + step.n_iter, None
+        found = _scored(passes, penalty, step, problem, exactly=not passes.has_sketch)
+        is_worse = point is None or found.own is None or found.objective > point.objective
+        if is_pushed and is_worse and point is not None and point.own is not None:
             # the push went too far: go on with the scores of the last point
-            problem, extrapolated = _own_problem(state), False
-            step_gap = REPEAT_SHARE * state.gap / state.scale
-            push = max(FIRST_PUSH, PUSH_SETBACK * push)
+            problem, is_pushed, step_gap = point.own, False, REPEAT_SHARE * point.relative_gap
+            push = max(FIRST_PUSH, PUSH_LEFT * push)
             continue
-        if state.problem is None:
+        before, point = point, found
+        if point.own is None:
             break
-        if state.sketched is not None and state.converged():
-            state.confirm()
-            n_steps = 0
+        if not point.is_exact and point.gap <= limits.tol * point.scale:
+            point, n_steps = _scored(passes, penalty, step, problem, exactly=True), 0
+        objectives.append(point.objective)
+        inexactness.append(penalty.weights.l2 * step.gap)
         if number == 1 and first_gap is not None:
-            state.first_loss = max(state.gap / state.scale - step.gap / problem.scale(), 0.0)
-        ended = AlternationEnded(number, state.objectives[-1], state.gap / state.scale)
-        if limits.listener.hear(ended) or (state.converged() and state.sketched is None):
+            first_loss = max(point.relative_gap - step.gap / scale, 0.0)
+        ended = AlternationEnded(number, point.objective, point.relative_gap)
+        is_done = point.is_exact and point.gap <= limits.tol * point.scale
+        if limits.listener.hear(ended) or is_done or point.own is None:
             break
-        if extrapolated:
+        if is_pushed:
             push = min(PUSH_GROWTH * push, LONGEST_PUSH)
-        extrapolated = before[1] is not None
-        problem = _own_problem(state) if before[1] is None else _pushed(state, before[0], before[1], push)
-    state.confirm()
-    return state.result(keep_warm_start=limits.keep_warm_start)
+        is_pushed, problem = False, point.own
+        if before is not None and before.own is not None:
+            is_pushed, problem = True, _pushed(point.u, point.own, before.u, before.own, push)
+    assert point is not None  # there is at least one alternation
+    if not point.is_exact:
+        point = _scored(passes, penalty, point.step, point.asked, exactly=True)
+        objectives[-1] = point.objective
+    is_empty = point.own is None
+    back: FloatArray = np.zeros(0)
+    if point.own is not None:
+        back = (passes.n_samples * penalty.weights.l2) * point.own.y
+        data.add_removed(point.u, 1.0, back)
+    return Component(
+        v=np.zeros_like(point.step.v) if is_empty else point.step.v,
+        u=point.u,
+        scores_norm=point.scores_norm,
+        objective=point.objective,
+        gap=point.gap,
+        scale=point.scale,
+        converged=point.gap <= limits.tol * point.scale,
+        objectives=tuple(objectives),
+        inexactness=tuple(inexactness),
+        n_inner_iter=n_iter,
+        back=back,
+        dual=solver.dual() if limits.keep_warm_start and not is_empty else np.zeros(0),
+        weights=penalty.weights,
+        first_loss=first_loss,
+        n_passes=passes.n_passes,
+    )
 
 
-def _own_problem(state: _Alternation) -> LoadingProblem:
-    if state.problem is None:
-        raise RuntimeError("the alternation has no accepted point yet")
-    return state.problem
-
-
-def _pushed(state: _Alternation, u_before: FloatArray, before: LoadingProblem, push: float) -> LoadingProblem:
+def _pushed(
+    u: FloatArray, own: LoadingProblem, u_before: FloatArray, before: LoadingProblem, push: float
+) -> LoadingProblem:
     """Return the loading problem for u pushed on along its last move; y is linear in u and comes for free."""
-    own = _own_problem(state)
-    ahead = state.u + push * (state.u - u_before)
-    length = float(np.linalg.norm(ahead))
+    length = float(np.linalg.norm(u + push * (u - u_before)))
     y = weighted_sum((1 + push) / length, own.y, -push / length, before.y)
     return replace(own, y=frozen(y))

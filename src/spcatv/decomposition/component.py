@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 
 import numpy as np
@@ -194,28 +194,20 @@ def diagnose(
     n_certain = component.v.size - counts(component.v, distance)[0]
     n_nonzero = n_features - counts(loading, 0.0)[0]
     length = float(np.linalg.norm(component.v))
+    same = {name.name for name in fields(Component)} & {name.name for name in fields(ComponentDiagnostics)}
     return ComponentDiagnostics(
-        objective=component.objective,
-        gap=component.gap,
+        **{name: getattr(component, name) for name in same},
         relative_gap=component.gap / component.scale if component.scale > 0 else 0.0,
         error_bound=_unit_distance(distance, length),
         n_alternations=component.n_alternations,
-        n_inner_iter=component.n_inner_iter,
         seconds=seconds,
-        converged=component.converged,
         sparsity=1.0 - n_nonzero / n_features,
         n_nonzero=n_nonzero,
         n_certain=n_certain,
-        objectives=component.objectives,
-        inexactness=component.inexactness,
         l1=component.weights.l1,
         tv=component.weights.tv,
-        target_sparsity=component.target_sparsity,
-        smoothness=component.smoothness,
-        jump=component.jump,
         same_sign=max(float(np.mean(pattern > 0)), float(np.mean(pattern < 0))),
         global_correlation=_correlation(scores, data.global_signal),
-        n_passes=component.n_passes,
     )
 
 

@@ -6,23 +6,21 @@ The problem of a component is bi-convex and has local minima; a start decides wh
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import eigh
-from scipy.sparse.linalg import LinearOperator, eigsh
-from scipy.special import ive
 
 from spcatv._util.devices import beside, to_host
 from spcatv._util.types import FloatArray
 from spcatv.data import CentredData, as_data, row_blocks
+from spcatv.data.diffusion import DIFFUSED_ENTRIES, binary_unit, diffuse, diffusion_on
+from spcatv.data.leading import leading_eigenvectors, singular_scores
+from spcatv.decomposition.weights import ROUNDING
 from spcatv.structure import Structure
 
-# A start needs no more digits than the alternation will look at.
-LANCZOS_TOL = 1e-9
 # The heat kernel exp(-t A'A) that X is diffused by, with t in units of 1 / ||A||^2: on an image it
 # is a Gaussian of 3 pixels, on a volume one of 2.4 voxels. Places are looked for with its square, which
 # is wider by sqrt(2).
@@ -31,18 +29,10 @@ DIFFUSION_TIME = 36.0
 JOINT_DIFFUSION_TIME = 15.0
 # Singular vectors beyond the number of components among which diffusion may choose.
 SPARE_DIRECTIONS = 3
-# Scores or residuals with less than this share of the squared norm of the data are rounding.
-RANK_FLOOR = 1e-13
-# Iterations of varimax at most, and the relative change of its criterion that ends them.
-MOST_ROTATIONS, ROTATION_TOL = 100, 1e-5
-# Entries of X that are diffused together.
-DIFFUSED_ENTRIES = 1 << 21
+# Relative change of the criterion of varimax that ends its iterations.
+ROTATION_TOL = 1e-5
 # Leading directions of large data in which regions are looked for.
 DIFFUSED_DIRECTIONS = 40
-# Entries that go through the Chebyshev series together, so that they stay in the cache.
-PANEL_ENTRIES = 1 << 20
-# Terms of the Chebyshev series below these are left out: for scores to start from, and for joint fits.
-SERIES_CUTOFF, ROUGH_CUTOFF = 1e-4, 1e-3
 # Places to start from, for every singular vector of the diffused data.
 PLACES_A_START = 2
 # A place keeps others out where its kernel is above this share of its peak: within two widths.
@@ -51,61 +41,6 @@ PLACE_SHARE = 0.135
 PLACES_COMPARED = 4
 # Random signs that estimate how much noise the kernel lets through at every feature.
 N_PROBES = 128
-
-
-def singular_scores(data: CentredData, n_starts: int) -> FloatArray:
-    """Return leading left singular vectors of the data, shape (n, N), n <= n_starts.
-
-    Directions without variance beyond rounding are left out.
-    """
-    values, vectors = leading_squares(data, n_starts)
-    vectors = vectors[values > 0]
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors[lengths[:, 0] > 0] / lengths[lengths[:, 0] > 0]
-
-
-def leading_squares(data: CentredData, n_vectors: int) -> tuple[FloatArray, FloatArray]:
-    """Largest squared singular values of the data, descending, and left singular vectors of any length.
-
-    Shapes (n,) and (n, N), with n at most `n_vectors` and the shorter side of the data. Large data are
-    compressed first: their values are a little too small. Otherwise both are exact.
-    """
-    if not data.gram_pays:
-        return data.compressed(n_vectors).leading_squares(n_vectors)
-    values, vectors = _leading_eigenvectors(data.gram(), n_vectors)
-    if data.shape[0] > data.shape[1]:
-        vectors = data.dot_many(vectors).T
-    return values, vectors
-
-
-def _leading_eigenvectors(gram: FloatArray, n_vectors: int) -> tuple[FloatArray, FloatArray]:
-    """Return largest eigenvalues (descending) and eigenvectors (as rows) of a symmetric matrix."""
-    size = len(gram)
-    first = max(size - n_vectors, 0)
-    # LAPACK's thresholds are absolute: in a unit of its own, data in any unit give the same bits
-    unit = np.ldexp(1.0, np.frexp(max(gram.max(), -gram.min()))[1])
-    # in LAPACK's own order, and to be overwritten: otherwise there would be further copies
-    scaled = np.divide(gram, unit, order="F")
-    values, vectors = eigh(scaled, subset_by_index=(first, size - 1), overwrite_a=True)
-    return unit * values[::-1], vectors.T[::-1]
-
-
-def leading_eigenvectors_of(
-    apply: Callable[[FloatArray], FloatArray], size: int, n_vectors: int, start: FloatArray | None = None
-) -> tuple[FloatArray, FloatArray]:
-    """Largest eigenvalues (descending) and eigenvectors (as rows) of a symmetric matrix, by products with it.
-
-    `start` is a guess of the first eigenvector.
-    """
-    if n_vectors >= size:
-        # Lanczos finds fewer vectors than there are
-        return _leading_eigenvectors(np.stack([apply(unit) for unit in np.eye(size)]), n_vectors)
-    product = LinearOperator((size, size), matvec=lambda u: apply(u.ravel()), dtype=np.float64)
-    if start is None:
-        # a fixed start that no symmetry of the samples can make orthogonal to the answer
-        start = np.random.default_rng(0).standard_normal(size)
-    values, vectors = eigsh(product, k=n_vectors, which="LA", v0=start, tol=LANCZOS_TOL)
-    return values[::-1], vectors.T[::-1]
 
 
 def diffused_scores(data: CentredData, structure: Structure, n_starts: int) -> FloatArray:
@@ -130,7 +65,7 @@ def diffused_scores(data: CentredData, structure: Structure, n_starts: int) -> F
 def _diffused_scores(data: CentredData, structure: Structure, n_starts: int) -> FloatArray:
     laplacian = (structure.matrix.T @ structure.matrix).tocsr() * (2.0 / structure.norm_squared())
     gram, norms, diffused_norms = _diffused_moments(data, laplacian)
-    values, vectors = _leading_eigenvectors(gram, n_starts)
+    values, vectors = leading_eigenvectors(gram, n_starts)
     places = _coherent_places(norms, diffused_norms, laplacian, PLACES_A_START * n_starts)
     local = [scores_of_loading(data, place) for place in places]
     return np.concatenate([vectors[values > 0], *local])
@@ -166,7 +101,8 @@ def _coherent_places(
     coherences: list[float] = []
     while len(places) < PLACES_COMPARED * n_places and left.max(initial=0.0) > 0:
         peak = int(np.argmax(left))
-        kernel = diffuse(laplacian, _unit_column(len(left), peak), 2 * DIFFUSION_TIME)[:, 0]
+        unit = (np.arange(len(left)) == peak).astype(np.float64)[:, np.newaxis]
+        kernel = diffuse(laplacian, unit, 2 * DIFFUSION_TIME)[:, 0]
         # exact here, and estimated elsewhere
         expected_at_peak = float(kernel**2 @ norms**2)
         if expected_at_peak > 0:
@@ -176,12 +112,6 @@ def _coherent_places(
         left[peak] = 0.0
     best = np.argsort(coherences)[::-1][:n_places]
     return [places[index] for index in best]
-
-
-def _unit_column(length: int, index: int) -> FloatArray:
-    column = np.zeros((length, 1))
-    column[index] = 1.0
-    return column
 
 
 def _independent_squares(norms: FloatArray, laplacian: sp.csr_array) -> FloatArray:
@@ -197,35 +127,6 @@ def _independent_squares(norms: FloatArray, laplacian: sp.csr_array) -> FloatArr
         probes = diffuse(laplacian, norms[:, None] * signs, 2 * DIFFUSION_TIME)
         total[:, 0] += np.einsum("ij,ij->i", probes, probes)
     return np.maximum(diffuse(laplacian, total, 0.5 * DIFFUSION_TIME)[:, 0] / N_PROBES, 0.0)
-
-
-def diffuse(
-    laplacian: sp.csr_array, columns: FloatArray, time: float, cutoff: float = SERIES_CUTOFF
-) -> FloatArray:
-    """Return ``exp(-time * A'A / ||A||^2)`` times columns (P, n), by its Chebyshev series.
-
-    `laplacian` is ``2 A'A / ||A||^2``. With ``x = laplacian - 1`` in [-1, 1] and z = time / 2,
-    ``exp(-z (1 + x)) = sum_k c_k T_k(x)`` where c_k = (-1)^k (2 - [k = 0]) I_k(z) exp(-z).
-    """
-    z = 0.5 * time
-    orders = np.arange(int(z) + 50)
-    coefficients = (-1.0) ** orders * np.where(orders == 0, 1.0, 2.0) * ive(orders, z)
-    coefficients = coefficients[: np.flatnonzero(np.abs(coefficients) > cutoff)[-1] + 1]
-    coefficients = coefficients.astype(columns.dtype)
-    out = np.empty_like(columns)
-    for first, last in row_blocks(columns.shape[::-1], PANEL_ENTRIES):
-        before = np.ascontiguousarray(columns[:, first:last])
-        current = laplacian @ before - before
-        total = coefficients[0] * before + coefficients[1] * current
-        for coefficient in coefficients[2:]:
-            after = laplacian @ current
-            after -= current
-            after *= 2.0
-            after -= before
-            before, current = current, after
-            total += coefficient * current
-        out[:, first:last] = total
-    return out
 
 
 class ManyProducts(Protocol):
@@ -254,7 +155,7 @@ class JointStart:
 
 def given_start(data: ManyProducts, scores: FloatArray, structure: Structure) -> JointStart:
     """Return the start from given orthonormal scores (N, K)."""
-    return JointStart(scores, structure.cached(_diffusion)(data.maps(scores), JOINT_DIFFUSION_TIME))
+    return JointStart(scores, structure.cached(diffusion_on)(data.maps(scores), JOINT_DIFFUSION_TIME))
 
 
 def rotated_start(
@@ -274,7 +175,7 @@ def rotated_start(
     """
     if leading.shape[1] == 0:
         return JointStart(leading, known_maps[:0])
-    spread = structure.cached(_diffusion)
+    spread = structure.cached(diffusion_on)
     smooth = spread(data.maps(leading), 2 * JOINT_DIFFUSION_TIME)
     smooth /= np.maximum(np.linalg.norm(smooth, axis=1, keepdims=True), np.finfo(float).tiny)
     scores, back = data.there_and_back_many(smooth)
@@ -283,7 +184,7 @@ def rotated_start(
     unit = binary_unit(scores)
     values, turn = eigh((scores / unit).T @ (scores / unit))
     values *= unit**2
-    kept = values > RANK_FLOOR * largest
+    kept = values > ROUNDING * largest
     turn = turn[:, kept] / np.sqrt(values[kept])
     scores = scores @ turn
     diffused = spread(beside(turn.T, back) @ back, JOINT_DIFFUSION_TIME)
@@ -295,49 +196,18 @@ def rotated_start(
     return JointStart(scores @ turn, beside(turn.T, diffused) @ diffused)
 
 
-def binary_unit(array: FloatArray) -> float:
-    """Return the power of two above the entries of an array: LAPACK's thresholds are absolute."""
-    return float(np.ldexp(1.0, np.frexp(np.abs(array).max(initial=0.0))[1]))
-
-
 def varimax(maps: FloatArray) -> FloatArray:
     """Return the rotation R (K, K) that maximises the variance of the squares of ``R'maps`` (K, P)."""
     rotation, before = np.eye(len(maps)), 0.0
-    for _ in range(MOST_ROTATIONS):
+    while True:
         rotated = rotation.T @ maps
         squares = rotated * rotated
         squares -= squares.mean(axis=1, keepdims=True)
         left, values, right = np.linalg.svd(maps @ (rotated * squares).T)
         rotation = left @ right
         if values.sum() <= (1 + ROTATION_TOL) * before:
-            break
+            return rotation
         before = values.sum()
-    return rotation
-
-
-def _diffusion(structure: Structure) -> Callable[[FloatArray, float], FloatArray]:
-    """Return the function that diffuses maps (K, P) on a structure for a time in units of ``1 / ||A||^2``."""
-    norm = structure.norm_squared()
-    if norm == 0:
-        return lambda maps, _: maps
-    laplacian = ((structure.matrix.T @ structure.matrix).tocsr() * (2.0 / norm)).astype(np.float32)
-
-    def spread(maps: FloatArray, time: float) -> FloatArray:
-        columns = to_host(maps).T
-        unit = binary_unit(columns)  # maps in any unit fit into float32
-        diffused = diffuse(laplacian, (columns / unit).astype(np.float32), time, ROUGH_CUTOFF)
-        return beside(np.ascontiguousarray(diffused.T, dtype=np.float64) * unit, maps)
-
-    return spread
-
-
-def diffused_gram(data: CentredData, structure: Structure, time: float) -> FloatArray:
-    """Return ``X W X'`` (N, N) for the diffusion W of this time, in units of ``1 / ||A||^2``."""
-    spread = structure.cached(_diffusion)
-    gram = np.empty((data.shape[0], data.shape[0]))
-    for samples, block in data.blocks(DIFFUSED_ENTRIES):
-        gram[:, samples] = to_host(data.dot_many(spread(block, 2 * time)))
-    return np.asarray(0.5 * (gram + gram.T))
 
 
 def random_scores(n_samples: int, n_starts: int, rng: np.random.RandomState) -> FloatArray:
@@ -351,8 +221,3 @@ def scores_of_loading(data: CentredData, loading: FloatArray) -> FloatArray:
     scores = data.dot(loading)
     length = np.linalg.norm(scores)
     return scores[None] / length if length > 0 else np.zeros((0, data.shape[0]))
-
-
-def with_both_signs(scores: FloatArray) -> FloatArray:
-    """Return every start and its negative, shape (2 n, N): for non-negative loadings they are different."""
-    return np.stack([scores, -scores], axis=1).reshape(-1, scores.shape[1])

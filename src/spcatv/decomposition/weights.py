@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import numpy.typing as npt
 
 from spcatv._util.devices import frozen
 from spcatv._util.types import FloatArray
 from spcatv.data import Products
-from spcatv.kernels.vectors import counts, lengths, order_statistic, standard_deviation
+from spcatv.kernels.vectors import lengths, standard_deviation
 from spcatv.problem import LoadingProblem, Penalty, as_penalty
 from spcatv.solvers import Solver
 from spcatv.solvers.pdhg import WarmSolver, warm_solver
@@ -19,15 +18,6 @@ from spcatv.structure import Structure
 # l2 of a wanted sparsity, where it only sets the length of a loading. With this value the loading problem is
 # 1/2 ||v - r||^2 + tv s(v) + l1 ||v||_1 up to a factor, for the map r = X'u / N.
 TARGET_L2 = 0.5
-# A plateau holds at least this share of the features within the noise of the order statistic, and this share
-# of the features within ten times the noise.
-PLATEAU, PLATEAU_CORE = 0.01, 0.3
-# Distance of the threshold below a plateau that is kept, in units of the noise.
-CLEARANCE = 3.0
-# Treat a map as smoothed away if its largest entry is below this multiple of the noise.
-FAINT = 10.0
-# Standard deviation of normal noise over its median magnitude.
-MEDIAN_TO_DEVIATION = 1.4826
 # Lower the smoothness in steps of this factor where the wanted share of zeros cannot be met.
 SMOOTHNESS_FACTOR = 0.7
 # Smallest smoothness, as a share of the wanted one.
@@ -38,8 +28,6 @@ ROUNDING = 1e-12
 # Make gaps relative to the contrast of a map where less than this share of its squares is contrast; smallest
 # gap to reach, relative to all squares.
 LEAST_CONTRAST, FINEST = 0.05, 1e-11
-# Largest distance from the wanted share of zeros for which the smoothness is not lowered.
-LARGEST_MISS = 0.05
 
 
 @dataclass(frozen=True)
@@ -89,23 +77,6 @@ class LoadingPenalty:
         return warm_solver(method, has_structure, dtype)
 
 
-@dataclass(frozen=True)
-class Threshold:
-    """Soft threshold that turns a smoothed map into a loading, ``v = S(z, l1)``."""
-
-    l1: float  # the threshold
-    # share of the features in a plateau of the map that holds the wanted share of zeros, 0 if there is none;
-    # the plateau is zero as a whole, or not at all
-    jump: float
-    # whether the share of zeros is far from the wanted one: the plateau is large, or the structured
-    # penalty leaves more zeros by itself, or nothing but noise
-    is_off: bool
-
-    def apply(self, z: FloatArray) -> FloatArray:
-        """Return ``S(z, l1)``, shape (P,)."""
-        return z - np.clip(z, -self.l1, self.l1)
-
-
 @dataclass(frozen=True, eq=False)
 class SparsityTarget:
     """Wanted sparsity of a component (docs/method.md section 7)."""
@@ -133,17 +104,6 @@ class SparsityTarget:
         """Return the unit of smoothness for the map r (P,): its contrast, or 1 for a quadratic penalty."""
         return 1.0 if as_penalty(self.penalty).quadratic else standard_deviation(r)
 
-    def smoothness_of_noise(self, r: FloatArray, z: FloatArray) -> float:
-        """Return the smoothness at which tv is the standard deviation of the noise of a map r (P,).
-
-        It is that of normal noise with the median distance of r to its smoothed map z. A smoothness without a
-        unit stays as it is.
-        """
-        if as_penalty(self.penalty).quadratic:
-            return self.smoothness
-        noise = MEDIAN_TO_DEVIATION * float(np.median(np.abs(r - z)))
-        return noise / standard_deviation(r) if noise > 0 else self.smoothness
-
     def solver(self, method: str | Solver, dtype: npt.DTypeLike) -> WarmSolver:
         """Return a warm solver for the smoothing problems."""
         return self.with_weights(0.0, self.smoothness, 1.0).solver(method, dtype)
@@ -167,56 +127,6 @@ class SparsityTarget:
         contrast = r.size * (standard_deviation(r) / TARGET_L2) ** 2 / 2
         return min(scale, max(contrast / LEAST_CONTRAST, FINEST / tol * scale))
 
-    def threshold(self, z: FloatArray, noise: float) -> Threshold:
-        """Return the threshold that leaves the wanted zeros of a smoothed map z (P,).
-
-        A plateau is recognised by the error of the entries, `noise`; with 0, plateaus are ignored.
-        """
-        n_zeros, size = self.n_zeros, z.size
-        magnitudes = np.abs(z)
-        l1, largest = order_statistic(magnitudes, max(n_zeros - 1, 0))
-        l1 = l1 if n_zeros > 0 else 0.0
-        if largest <= FAINT * noise:
-            return Threshold(l1, jump=0.0, is_off=True)
-        n_upto, *around = counts(magnitudes, l1, *_between(l1, noise), *_between(l1, 10 * noise))
-        n_core, n_around = around[1] - around[0], around[3] - around[2]
-        if l1 > 0 and n_core > max(PLATEAU * size, 2) and n_core > PLATEAU_CORE * n_around:
-            return self._beside_plateau(magnitudes, l1, noise)
-        if l1 >= largest:  # features of the same height, such as copies of one
-            below = magnitudes[magnitudes < l1]
-            l1 = float(below.max()) if len(below) else 0.0
-            n_upto = counts(magnitudes, l1)[0]
-        return self._threshold(n_upto, l1, jump=0.0)
-
-    def exact_threshold(self, z: FloatArray, rounding: float) -> Threshold:
-        """Return the threshold for a map z (P,) whose entries are known to this share of the largest.
-
-        Features with the same entry, such as copies of one, stay together. Features without any, such as
-        constant ones, are zero, whatever the wanted share.
-        """
-        noise = rounding * float(np.abs(z).max())
-        threshold = self.threshold(z, noise)
-        if threshold.l1 >= noise:
-            return threshold
-        return self._threshold(counts(z, noise)[0], noise, threshold.jump)
-
-    def _beside_plateau(self, magnitudes: FloatArray, l1: float, noise: float) -> Threshold:
-        """Return a threshold above or below the plateau at l1, whichever is closer to the wanted zeros."""
-        height = float(np.median(magnitudes[np.abs(magnitudes - l1) <= noise]))
-        n_below, n_with = counts(magnitudes, *_between(height, noise))
-        is_kept = self.n_zeros - n_below <= n_with - self.n_zeros or n_with == magnitudes.size
-        l1 = max(height - CLEARANCE * noise, 0.0) if is_kept else height + noise
-        return self._threshold(counts(magnitudes, l1)[0], l1, (n_with - n_below) / magnitudes.size)
-
-    def _threshold(self, n_found: int, l1: float, jump: float) -> Threshold:
-        n_features = self.structure.n_features
-        return Threshold(l1, jump, is_off=abs(n_found - self.n_zeros) > max(LARGEST_MISS * n_features, 1))
-
 
 # What a component is asked for.
 Request = LoadingPenalty | SparsityTarget
-
-
-def _between(height: float, noise: float) -> tuple[float, float]:
-    """Return bounds such that the entries up to the second, but not the first, are within the noise."""
-    return float(np.nextafter(height - noise, -np.inf)), height + noise

@@ -16,7 +16,7 @@ from spcatv._util.bids import group_noun
 from spcatv._util.matching import index_columns, match_rows
 from spcatv._util.tables import Table, TableError
 from spcatv._util.types import Array, FloatArray
-from spcatv.decomposition.pca_bound import pca_cumulative_variance
+from spcatv.data.leading import pca_cumulative_variance
 from spcatv.estimator import SPCATV
 from spcatv.estimator._persistence import estimator_state
 from spcatv.metrics import adjusted_explained_variance, orthonormal_basis
@@ -309,7 +309,7 @@ def variance_of(model: Any, scores: FloatArray | None, ceiling: FloatArray | Non
     """Collect the shares of the variance that the components explain.
 
     The scores of the training samples have shape (n_samples, K); the ceiling, of shape (K,), comes from
-    `spcatv.decomposition.pca_bound.pca_cumulative_variance`.
+    `spcatv.data.leading.pca_cumulative_variance`.
     """
     own = np.asarray(model.explained_variance_ratio_, dtype=np.float64)
     if is_joint(model):  # explained variances add up

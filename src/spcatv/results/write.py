@@ -16,7 +16,7 @@ from spcatv._util.naming import component_names
 from spcatv._util.types import FloatArray
 from spcatv._version import __version__
 from spcatv.data import Adjustment
-from spcatv.decomposition.pca_bound import pca_cumulative_variance
+from spcatv.data.leading import pca_cumulative_variance
 from spcatv.estimator import SPCATV
 from spcatv.estimator._fit import checked_data
 from spcatv.results import layout as files

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray
 from spcatv.data import as_data, checked_adjustment, on_device
-from spcatv.decomposition import diffused_gram
+from spcatv.data.diffusion import diffused_gram
 from spcatv.estimator import SPCATV
 from spcatv.estimator._fit import centred_data
 from spcatv.selection.path import checked_template

@@ -27,7 +27,7 @@ from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray
 from spcatv._util.warn import warn_user
 from spcatv.data import Adjustment, Data, checked_adjustment
-from spcatv.decomposition.starts import singular_scores
+from spcatv.data.leading import singular_scores
 from spcatv.estimator import SPCATV
 from spcatv.estimator._fit import centred_data, checked_data
 from spcatv.estimator._validation import check_parameters

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from spcatv.decomposition.pca_bound import pca_cumulative_variance
+from spcatv.data.leading import pca_cumulative_variance
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from spcatv._util.types import FloatArray
@@ -47,20 +49,9 @@ class CountedPasses:
         return self._data.transpose_dot(u)
 
     def there_and_back(self, v: FloatArray, *, exactly: bool) -> tuple[FloatArray, FloatArray]:
-        """``s = X v`` and ``X's``, in one pass; with a sketch, unless exactly, s is projected without one."""
-        if self._sketches and not exactly:
-            scores, back = self._sketches[0].there_and_back(v)
-            for learnt in self._sketches[1:]:
-                further = learnt.there_and_back(v)
-                scores, back = scores + further[0], back + further[1]
-            return scores, back
-        self.n_passes += 1
-        scores, back = self._data.there_and_back(v)
-        if self.n_passes > LEARNT_VECTORS:  # scores that have not settled by now are looked for in all data
-            self.give_up_sketch()
-        elif self._sketches:
-            self._learn(scores, back)
-        return scores, back
+        """Return ``s = X v`` and ``X's`` as `there_and_back_many`, for one vector (P,)."""
+        scores, back = self.there_and_back_many(v[np.newaxis], exactly=exactly)
+        return scores[:, 0], back[0]
 
     def maps(self, scores: FloatArray) -> FloatArray:
         """Return ``U'X`` for scores U (N, K), shape (K, P); with a sketch, those of U projected."""
@@ -70,13 +61,16 @@ class CountedPasses:
         return self._data.maps(scores)  # type: ignore[attr-defined]
 
     def there_and_back_many(self, vectors: FloatArray, *, exactly: bool) -> tuple[FloatArray, FloatArray]:
-        """Return ``S = X V'`` (N, K) and ``S'X`` (K, P) as `there_and_back`, for the rows of V (K, P)."""
+        """Return ``S = X V'`` (N, K) and ``S'X`` (K, P) for the rows of V (K, P), in one pass.
+
+        With a sketch, unless exactly, S is projected, without a pass.
+        """
         if self._sketches and not exactly:
-            products = [sketch.there_and_back_many(vectors) for sketch in self._sketches]
+            products = [_there_and_back(sketch, vectors) for sketch in self._sketches]
             return sum(scores for scores, _ in products), sum(back for _, back in products)  # type: ignore[return-value]
         self.n_passes += 1
-        scores, back = self._data.there_and_back_many(vectors)  # type: ignore[attr-defined]
-        if self.n_passes * len(vectors) > LEARNT_VECTORS:
+        scores, back = _there_and_back(self._data, vectors)
+        if self.n_passes * len(vectors) > LEARNT_VECTORS:  # scores that have not settled by now
             self.give_up_sketch()
         elif self._sketches:
             for k in range(len(vectors)):
@@ -95,3 +89,13 @@ class CountedPasses:
         u, back = u / length, back / length
         new = [learnt.extended(u, back) for learnt in self._sketches[1:]]
         self._sketches[1:] = new or [CompressedData(u[:, None], back[None])]
+
+
+def _there_and_back(data: Any, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the products with vectors (K, P); a single one takes its own, faster way."""
+    if len(vectors) > 1:
+        scores, back = data.there_and_back_many(vectors)
+    else:
+        scores, back = data.there_and_back(vectors[0])
+        scores, back = scores[:, np.newaxis], back[np.newaxis]
+    return scores, back
