@@ -25,7 +25,7 @@ STEP_REDUCTION, STEP_SHARE = 0.05, 0.7
 FIRST_PUSH, PUSH_GROWTH, LONGEST_PUSH = 0.5, 1.5, 8.0
 # After a push that did not pay, solve for the scores of the last point to this share of its gap there.
 REPEAT_SHARE = 0.5
-# Relative gap, and number of alternations, at which starts are compared before the best one is solved in full.
+# Relative gap, and most alternations, to compare starts at before the best one is solved in full.
 COARSE_TOL, COARSE_ALTERNATIONS = 1e-4, 100
 
 
@@ -61,10 +61,6 @@ class Limits:
     max_iter: int  # most alternations
     keep_warm_start: bool = True  # whether the component stores a warm start for a later fit
     listener: Listener = SILENT  # called after every alternation; may request a stop
-
-    def coarse(self) -> Limits:
-        """Return the same for a first look at a start."""
-        return Limits(max(self.tol, COARSE_TOL), min(self.max_iter, COARSE_ALTERNATIONS))
 
 
 @dataclass(frozen=True, eq=False)

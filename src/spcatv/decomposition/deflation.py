@@ -16,7 +16,7 @@ from spcatv._util.types import BoolArray, FloatArray
 from spcatv.data import CentredData, DeflatedData, Products
 from spcatv.data.leading import singular_scores
 from spcatv.data.sketch import CompressedData
-from spcatv.decomposition.alternation import Limits, alternate
+from spcatv.decomposition.alternation import COARSE_ALTERNATIONS, COARSE_TOL, Limits, alternate
 from spcatv.decomposition.component import Component, diagnose, empty_component, unit_loading
 from spcatv.decomposition.constrained import alternate_to_sparsity
 from spcatv.decomposition.plan import SPARE_STARTS, Decomposition, Journal, Plan
@@ -67,10 +67,14 @@ def deflate(
     solver = requests[0].solver(plan.method, plan.dtype)
     for number in range(len(records), len(requests)):
         listener.hear(ComponentStarted(number + 1, len(requests), plan.tol))
-        fitter = _ComponentFitter(number, data, requests[number], plan, limits, solver, rng)
+        name = f"component-{number + 1}"
+        recall = partial(_recalled, journal=journal, data=data, solver=solver, rng=rng)
+        fitter = _ComponentFitter(number, data, requests[number], plan, limits, solver, rng, recall)
         killed = weights[-1] if records and records[-1].n_nonzero == 0 else None
         make = partial(fitter.fit, deflation.residual(), warm_start, killed)
-        component, seconds = _recalled(f"component-{number + 1}", make, journal, data, solver, rng)
+        component, seconds = recall(name, make)
+        if journal is not None:
+            journal.forget(f"{name}-")
         started = time.perf_counter()
         patterns.append(deflation.take(component))
         if plan.keep_warm_start:
@@ -152,6 +156,7 @@ class _ComponentFitter:
     limits: Limits
     solver: WarmSolver
     rng: np.random.RandomState
+    recall: Callable[..., tuple[Component, float]]  # also of starts before an interruption
 
     def fit(self, residual: CentredData, warm_start: WarmStart | None, killed: Weights | None) -> Component:
         """Fit; `killed` are the weights that have just killed a component of this residual, if so."""
@@ -175,7 +180,7 @@ class _ComponentFitter:
 
     def _from_starts(self, residual: CentredData) -> Component:
         found: Component | None = None
-        for starts in filter(len, self._start_rounds(residual)):
+        for number, starts in enumerate(filter(len, self._start_rounds(residual))):
             # for non-negative loadings, a start and its negative are different
             both = np.stack([starts, -starts], axis=1).reshape(-1, starts.shape[1])
             found = best_component(
@@ -185,10 +190,14 @@ class _ComponentFitter:
                 self.limits,
                 solver=self.solver,
                 sketch=None if residual.gram_pays else residual.compressed(self.plan.n_directions),
+                recall=partial(self._recall_start, f"component-{self.number + 1}-round-{number}"),
             )
             if not found.is_empty:
                 break
         return empty_component(residual.shape) if found is None else found
+
+    def _recall_start(self, name: str, number: int, make: Callable[[], Component]) -> Component:
+        return self.recall(f"{name}-start-{number}", make)[0]
 
     def _start_rounds(self, residual: CentredData) -> list[FloatArray]:
         """Return starts to compare, and spare ones for when the penalty kills all of those."""
@@ -301,21 +310,24 @@ def best_component(
     *,
     solver: WarmSolver,
     sketch: CompressedData | None = None,
+    recall: Callable[[int, Callable[[], Component]], Component] = lambda _, make: make(),
 ) -> Component:
     """Alternate from every start coarsely, and from the best of them to the full tolerance.
 
     A start is unit scores (N,). The best has the lowest penalised objective. A start that the penalty kills
     at once counts as objective 0, so that any other beats it; the component is empty if all of them are.
     Among components of the same sparsity, see `_merit`. With a sketch, on which alternations are
-    cheap, starts are compared there.
+    cheap, starts are compared there. Without one, `recall` may know what a start led to.
     """
     if len(starts) == 1:
         solver.restart()
         return component_from(data, request, starts[0], limits, solver=solver, sketch=sketch)
     tried = []
-    for start in starts:
+    coarse = Limits(max(limits.tol, COARSE_TOL), min(limits.max_iter, COARSE_ALTERNATIONS))
+    for number, start in enumerate(starts):
         solver.restart()
-        tried.append(component_from(sketch or data, request, start, limits.coarse(), solver=solver))
+        make = partial(component_from, sketch or data, request, start, coarse, solver=solver)
+        tried.append(make() if sketch else recall(number, make))
     if isinstance(request, SparsityTarget):
         # one weight for all starts: that of the strongest map
         tv = max(component.weights.tv for component in tried)

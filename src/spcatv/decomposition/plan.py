@@ -109,3 +109,6 @@ class Journal(Protocol):
 
     def recall(self, name: str, make: Callable[[], T], /) -> T:
         """Return the result of that name, or else a new one, which is kept."""
+
+    def forget(self, prefix: str, /) -> None:
+        """Drop the results whose names begin so."""

@@ -7,7 +7,6 @@ The problem of a component is bi-convex and has local minima; a start decides wh
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,6 +17,7 @@ from spcatv._util.types import FloatArray
 from spcatv.data import CentredData, as_data, row_blocks
 from spcatv.data.diffusion import DIFFUSED_ENTRIES, binary_unit, diffuse, diffusion_on
 from spcatv.data.leading import leading_eigenvectors, singular_scores
+from spcatv.data.sketch import CompressedData
 from spcatv.decomposition.weights import ROUNDING
 from spcatv.structure import Structure
 
@@ -129,16 +129,6 @@ def _independent_squares(norms: FloatArray, laplacian: sp.csr_array) -> FloatArr
     return np.maximum(diffuse(laplacian, total, 0.5 * DIFFUSION_TIME)[:, 0] / N_PROBES, 0.0)
 
 
-class ManyProducts(Protocol):
-    """Products of N x P data with several vectors at once."""
-
-    def maps(self, scores: FloatArray) -> FloatArray:
-        """Return ``U'X`` for scores U (N, K), shape (K, P)."""
-
-    def there_and_back_many(self, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return ``S = X V'`` (N, K) and ``S'X`` (K, P) for the rows of V (K, P)."""
-
-
 @dataclass(frozen=True, eq=False)
 class JointStart:
     """What components are fitted jointly from."""
@@ -153,13 +143,13 @@ class JointStart:
         return JointStart(self.scores * signs, beside(signs, self.smooth_maps)[:, None] * self.smooth_maps)
 
 
-def given_start(data: ManyProducts, scores: FloatArray, structure: Structure) -> JointStart:
+def given_start(data: CentredData | CompressedData, scores: FloatArray, structure: Structure) -> JointStart:
     """Return the start from given orthonormal scores (N, K)."""
     return JointStart(scores, structure.cached(diffusion_on)(data.maps(scores), JOINT_DIFFUSION_TIME))
 
 
 def rotated_start(
-    data: ManyProducts,
+    data: CentredData | CompressedData,
     leading: FloatArray,
     structure: Structure,
     n_components: int,
