@@ -31,7 +31,7 @@ UNEXPLAINED = 1e-5
 # Why a component is empty although variance is left.
 NOTHING_LEFT = "the penalty leaves no loading"
 # Compare at most so many samples and pairs of features with the neighbours, chosen by this seed.
-MOST_SAMPLES, MOST_PAIRS, SEED = 150, 1500, 0
+MOST_SAMPLES, MOST_PAIRS, SEED = 150, 2500, 0
 # Compare nothing with fewer samples and pairs.
 FEWEST_SAMPLES, FEWEST_PAIRS = 5, 20
 # Features vary together if the mean of their squared correlations exceeds that of white noise by this many
@@ -41,9 +41,9 @@ BEYOND_NOISE = 6.0
 FOLLOWED = 4.0
 # Count a feature with less than this share of its values left as constant.
 FLAT = 1e-6
-# Neighbours are not alike if the mean of their squared correlations, signs kept and without that of noise, is
-# less than this multiple of that of random pairs, by so many standard errors.
-NOTABLE, STANDARD_ERRORS = 1.4, 2.0
+# Neighbours are not alike if the mean of their squared correlations, signs kept, exceeds that of random pairs
+# by less than this share of the latter without signs, by so many standard errors.
+NOTABLE, STANDARD_ERRORS = 0.5, 1.0
 
 
 class SparsityWarning(UserWarning):
@@ -322,15 +322,15 @@ def warn_of_neighbours(estimator: Any, data: Data, structure: Structure) -> None
     # mean and deviation of squared cosines of random vectors, orthogonal to a constant and what is shared
     freedom = n_samples - 2
     noise, deviation = 1 / freedom, np.sqrt(2 / (freedom * (freedom + 2)))
-    strange = np.square(strangers) - noise
-    if strange.mean() < BEYOND_NOISE * deviation / np.sqrt(len(strange)):
+    beyond = np.square(strangers).mean() - noise
+    if beyond < BEYOND_NOISE * deviation / np.sqrt(len(strangers)):
         return
     kinds = {
         kind: columns.correlations(pairs)
         for kind, pairs in neighbour_pairs(structure, MOST_PAIRS, rng).items()
     }
     known = {kind: found for kind, found in kinds.items() if len(found) >= FEWEST_PAIRS}
-    unlike = {kind: found for kind, found in known.items() if _are_unlike(found, strange, noise)}
+    unlike = {kind: found for kind, found in known.items() if _are_unlike(found, strangers, NOTABLE * beyond)}
     if unlike:
         where = "" if len(unlike) == len(known) else f" {' and '.join(unlike)}"
         warn_user(
@@ -389,12 +389,11 @@ def _divided(columns: FloatArray, units: FloatArray) -> FloatArray:
     return np.divide(columns, units, out=np.zeros_like(columns), where=units > 0)
 
 
-def _are_unlike(neighbours: FloatArray, strange: FloatArray, noise: float) -> bool:
-    """Return whether neighbours vary together hardly more than random pairs, beyond the standard errors."""
-    near = np.sign(neighbours) * np.square(neighbours) - noise
-    less = NOTABLE * float(strange.mean()) - float(near.mean())
-    variance = NOTABLE**2 * strange.var() / len(strange) + near.var() / len(near)
-    return bool(less > STANDARD_ERRORS * np.sqrt(variance))
+def _are_unlike(neighbours: FloatArray, strangers: FloatArray, least: float) -> bool:
+    """Return whether neighbours exceed random pairs by less than `least`, beyond the standard errors."""
+    near, strange = (np.sign(group) * np.square(group) for group in (neighbours, strangers))
+    variance = strange.var() / len(strange) + near.var() / len(near)
+    return bool(strange.mean() + least - near.mean() > STANDARD_ERRORS * np.sqrt(variance))
 
 
 def _neighbour_message(where: str, neighbours: FloatArray, strangers: FloatArray, remedy: str) -> str:
