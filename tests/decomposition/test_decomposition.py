@@ -101,15 +101,3 @@ def test_a_good_start_needs_one_alternation_and_tells_what_it_lost(data):
     assert all(component.first_loss >= 0 for component in _components(after))
     far = _fit(data, 0.15, WarmStart(last.fitted))
     assert _components(far)[1].first_loss > _components(after)[1].first_loss
-
-
-def test_components_that_are_found_stay_as_they_are(data):
-    whole = _fit(data, 0.05)
-    plan = Plan(1e-10, 500, "auto", np.float64, "svd", 1, False, keep_warm_start=True)
-    rng = np.random.RandomState(0)
-    first = decompose(data, [_model(0.05)], plan, rng=rng)
-    both = decompose(data, [_model(0.05)] * 2, plan, rng=rng, found=first)
-    assert both.fitted[0] is first.fitted[0]
-    assert both.diagnostics[0] is first.diagnostics[0]
-    np.testing.assert_allclose(both.components, whole.components, atol=1e-4)
-    np.testing.assert_allclose(both.singular_values, whole.singular_values, rtol=1e-6)

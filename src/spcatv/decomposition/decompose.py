@@ -16,12 +16,7 @@ from spcatv.decomposition.component import diagnose, unit_loading
 from spcatv.decomposition.deflation import deflate
 from spcatv.decomposition.joint import JointFit, JointFitter
 from spcatv.decomposition.plan import Decomposition, Journal, Plan
-from spcatv.decomposition.starts import (
-    JointStart,
-    given_start,
-    random_scores,
-    varimax,
-)
+from spcatv.decomposition.starts import JointStart, given_start, random_scores, varimax
 from spcatv.decomposition.warm_start import WarmStart
 from spcatv.decomposition.weights import ROUNDING, LoadingPenalty, Request, SparsityTarget
 from spcatv.progress import SILENT, ComponentEnded, ComponentStarted, Listener
@@ -40,7 +35,6 @@ def decompose(
     *,
     rng: np.random.RandomState,
     warm_start: WarmStart | None = None,
-    found: Decomposition | None = None,
     listener: Listener = SILENT,
     journal: Journal | None = None,
 ) -> Decomposition:
@@ -48,13 +42,12 @@ def decompose(
 
     A request says what a component is asked for: weights, or a share of zeros. Random starts come from `rng`;
     `warm_start` are fits of the same data with other weights to start from, ahead of the plan's `init`. The
-    components of `found`, of the same data, come first and stay as they are; they keep their warm starts. The
     listener is told of components and alternations, and may stop early: only then are there fewer than K. The
     journal keeps components as soon as they are done.
     """
     prepare(data, plan, len(requests))
     fit = _fit_jointly if plan.joint else deflate
-    return fit(data, requests, plan, rng, warm_start, found, listener, journal)
+    return fit(data, requests, plan, rng, warm_start, listener, journal)
 
 
 def _fit_jointly(
@@ -63,11 +56,9 @@ def _fit_jointly(
     plan: Plan,
     rng: np.random.RandomState,
     warm_start: WarmStart | None,
-    found: Decomposition | None,
     listener: Listener,
     journal: Journal | None,
 ) -> Decomposition:
-    known = () if found is None else found.fitted
     listener.hear(ComponentStarted(1, len(requests), plan.tol))
 
     def fit() -> tuple[JointFit, float, Any]:
@@ -75,14 +66,13 @@ def _fit_jointly(
         limits = Limits(plan.tol, plan.max_iter, plan.keep_warm_start, listener)
         n_directions = plan.n_directions + len(requests)
         fitter = JointFitter(data, limits, lambda r: r.solver(plan.method, plan.dtype), n_directions)
-        start = None if known else _joint_start(data, plan, requests, rng, warm_start)
-        warm = () if known or warm_start is None else warm_start.last
-        result = fitter.fit(requests, start=start, warm=warm, found=known)
+        start = _joint_start(data, plan, requests, rng, warm_start)
+        result = fitter.fit(requests, start, () if warm_start is None else warm_start.last)
         return result, (time.perf_counter() - started) / len(requests), rng.get_state()
 
     result, seconds, state = fit() if journal is None else journal.recall("components", fit)
     rng.set_state(state)
-    return _joint_decomposition(data, requests, plan, result, seconds, listener, n_known=len(known))
+    return _joint_decomposition(data, requests, plan, result, seconds, listener)
 
 
 def _joint_start(
@@ -124,15 +114,13 @@ def _joint_decomposition(
     result: JointFit,
     seconds: float,
     listener: Listener,
-    *,
-    n_known: int,
 ) -> Decomposition:
-    """Put components in order behind the known ones, with unit loadings, and describe them."""
+    """Order components by explained variance, give them unit loadings, and describe them."""
     found, raw = list(result.components), result.raw_scores
     lengths = np.array([float(np.linalg.norm(to_host(c.back))) for c in found])
     order = np.arange(len(found))
     if len({r.weights if isinstance(r, LoadingPenalty) else r.sparsity for r in requests}) == 1:
-        order[n_known:] = n_known + np.argsort(-lengths[n_known:], kind="stable")
+        order = np.argsort(-lengths, kind="stable")
     found, raw, lengths = [found[k] for k in order], raw[:, order], lengths[order]
     loadings = np.stack([unit_loading(to_host(component.v)) for component in found])
     # the length of every loading, negative if its sign was turned

@@ -17,14 +17,16 @@ from spcatv.data import CentredData, DeflatedData, Products
 from spcatv.data.leading import singular_scores
 from spcatv.data.sketch import CompressedData
 from spcatv.decomposition.alternation import COARSE_ALTERNATIONS, COARSE_TOL, Limits, alternate
-from spcatv.decomposition.component import Component, diagnose, empty_component, unit_loading
+from spcatv.decomposition.component import (
+    Component,
+    ComponentDiagnostics,
+    diagnose,
+    empty_component,
+    unit_loading,
+)
 from spcatv.decomposition.constrained import alternate_to_sparsity
 from spcatv.decomposition.plan import SPARE_STARTS, Decomposition, Journal, Plan
-from spcatv.decomposition.starts import (
-    diffused_scores,
-    random_scores,
-    scores_of_loading,
-)
+from spcatv.decomposition.starts import diffused_scores, random_scores, scores_of_loading
 from spcatv.decomposition.warm_start import ComponentStart, WarmStart
 from spcatv.decomposition.weights import (
     ROUNDING,
@@ -53,19 +55,19 @@ def deflate(
     plan: Plan,
     rng: np.random.RandomState,
     warm_start: WarmStart | None,
-    found: Decomposition | None,
     listener: Listener,
     journal: Journal | None,
 ) -> Decomposition:
     """Fit one component after the other, as `spcatv.decomposition.decompose` does."""
-    fitted, records = ([], []) if found is None else (list(found.fitted), list(found.diagnostics))
+    fitted: list[Component] = []
+    records: list[ComponentDiagnostics] = []
+    weights: list[Weights] = []
+    patterns: list[FloatArray] = []
     deflation = _Deflation(data, len(requests), refit=plan.refit, positive=requests[0].positive)
-    weights = [] if found is None else list(found.weights)
-    patterns = [deflation.take(component) for component in fitted]
     limits = Limits(plan.tol, plan.max_iter, plan.keep_warm_start, listener)
     # one for all components: its memory layout and step sizes are worth keeping
     solver = requests[0].solver(plan.method, plan.dtype)
-    for number in range(len(records), len(requests)):
+    for number in range(len(requests)):
         listener.hear(ComponentStarted(number + 1, len(requests), plan.tol))
         name = f"component-{number + 1}"
         recall = partial(_recalled, journal=journal, data=data, solver=solver, rng=rng)

@@ -22,11 +22,7 @@ from spcatv.data.passes import CountedPasses
 from spcatv.decomposition.alternation import COARSE_TOL, STEP_REDUCTION, STEP_SHARE, Limits, certified_step
 from spcatv.decomposition.component import Component, empty_component
 from spcatv.decomposition.extrapolation import Extrapolation
-from spcatv.decomposition.starts import (
-    SPARE_DIRECTIONS,
-    JointStart,
-    rotated_start,
-)
+from spcatv.decomposition.starts import SPARE_DIRECTIONS, JointStart, rotated_start
 from spcatv.decomposition.weights import (
     ROUNDING,
     SMOOTHNESS_FACTOR,
@@ -34,14 +30,17 @@ from spcatv.decomposition.weights import (
     Request,
     SparsityTarget,
 )
-from spcatv.kernels.vectors import counts, order_statistic
+from spcatv.kernels.vectors import absolute_sum, counts, order_statistic
 from spcatv.problem import Certificate, LoadingProblem
 from spcatv.progress import AlternationEnded
 from spcatv.solvers.pdhg import WarmSolver
+from spcatv.structure import Structure
 
 # End the search for supports when the squared relative change of every loading and its relative gap are below
 # this, or after so many sweeps.
 SETTLED, SEARCH_SWEEPS = 0.01, 15
+# Weight of the l1 norm in a smoothed map, per wanted share of zeros, in units of the map's mean deviation.
+FLOOR = 0.1
 # Largest threshold of the search, as a share of the largest entry, so that a flat map keeps something.
 HIGHEST_CUT = 0.95
 # Entries of a smoothed map that differ by less than this share of the largest enter a support together.
@@ -130,7 +129,12 @@ class _Block:
 
 
 class _SparseBlock(_Block):
-    """Loading of a wanted sparsity: a smoothed map, soft-thresholded until its support is fixed."""
+    """Loading of a wanted sparsity: a smoothed map, soft-thresholded until its support is fixed.
+
+    Under a penalty on differences, a small l1 weight in the smoothing problem makes flat parts of the map
+    without signal exactly zero. Without it they would be zero up to noise, and cost most of the iterations.
+    Loadings on a fixed support get back what it takes away.
+    """
 
     def __init__(
         self, target: SparsityTarget, solver: WarmSolver, number: int, first_map: FloatArray, tol: float
@@ -157,9 +161,11 @@ class _SparseBlock(_Block):
         entries of a flat part of the smoothed map come first. Features without any entry stay zero, and tied
         ones, such as copies of one, enter together or not at all, whichever is closer to the wanted size.
         """
-        z, first = self.certificate.v, self._first_map
+        z, first, l1 = self.certificate.v, self._first_map, self.penalty.weights.l1
         key = z / (float(np.linalg.norm(z)) or 1.0) + first / (float(np.linalg.norm(first)) or 1.0)
-        size = np.where(z != 0, np.maximum(key, 0.0) if self._target.positive else np.abs(key), 0.0)
+        size = np.where(
+            (z != 0) | (l1 > 0), np.maximum(key, 0.0) if self._target.positive else np.abs(key), 0.0
+        )
         n_zeros = self._target.n_zeros
         if n_zeros == 0:
             return
@@ -170,7 +176,7 @@ class _SparseBlock(_Block):
             n_below, n_upto = counts(size, below, upto)
             self._jump = (n_upto - n_below) / size.size if n_upto - n_below > 1 else 0.0
             cut = below if n_zeros - n_below < n_upto - n_zeros or n_upto == size.size else upto
-        self.loading = self._fixed = np.where(size > cut, z, 0.0)
+        self.loading = self._fixed = np.where(size > cut, z + l1 * np.sign(np.where(z == 0, key, z)), 0.0)
 
     def free_support(self) -> None:
         """Let the support follow the map again."""
@@ -187,15 +193,19 @@ class _SparseBlock(_Block):
         )
 
     def _weigh(self, r: FloatArray) -> None:
-        unit = self._target.unit(r)
-        self.penalty = self._target.with_weights(0.0, self._smoothness * unit, unit)
+        target, unit = self._target, self._target.unit(r)
+        l1 = 0.0
+        if self._smoothness > 0 and target.structure.cached(_has_differences_only):
+            l1 = FLOOR * target.sparsity * absolute_sum(r - r.mean()) / r.size
+        self.penalty = target.with_weights(l1, self._smoothness * unit, unit)
 
     def _loading(self, z: FloatArray) -> FloatArray:
         if self._target.n_zeros == 0:
             return z
         if self._fixed is not None:
-            v = np.where(self._fixed != 0, z, 0.0)
-            return v if float(v @ self._fixed) > 0 else np.zeros_like(v)
+            if float(z @ self._fixed) <= 0:  # it turned around, or nothing is left of it
+                return np.zeros_like(z)
+            return np.where(self._fixed != 0, z + self.penalty.weights.l1 * np.sign(self._fixed), 0.0)
         cut, largest = order_statistic(np.abs(z), self._target.n_zeros - 1)
         cut = min(cut, HIGHEST_CUT * largest)
         return z - np.clip(z, -cut, cut)
@@ -235,7 +245,7 @@ class JointFit:
 
 
 class JointFitter:
-    """Fit components jointly, beside components whose scores are known.
+    """Fit components jointly.
 
     `limits.max_iter` counts sweeps over all components; data with many samples are compressed to
     `n_directions` directions.
@@ -258,32 +268,24 @@ class JointFitter:
         self.objectives: list[float] = []
 
     def fit(
-        self,
-        requests: Sequence[Request],
-        *,
-        start: JointStart | None = None,
-        warm: Sequence[Component] = (),
-        found: Sequence[Component] = (),
+        self, requests: Sequence[Request], start: JointStart | None = None, warm: Sequence[Component] = ()
     ) -> JointFit:
         """Fit one component for every request; empty ones where the data have no further dimension.
 
         The fit begins at `start`, by default `rotated_start`, and the loading solvers at the solutions of
-        `warm`, components of similar requests. The components of `found` come first and stay as they are:
-        all other scores are uncorrelated with theirs.
+        `warm`, components of similar requests.
         """
-        new = {number: (component, self._data.dot(component.v)) for number, component in enumerate(found)}
-        fitted, left, first = dict(new), dict(enumerate(requests)), start
-        while True:
-            for number, (component, _) in new.items():
-                self._fix(component)
-                del left[number]
-            if not left or (fitted and not new):
-                break
+        fitted: dict[int, tuple[Component, FloatArray]] = {}
+        left, first = dict(enumerate(requests)), start
+        while left:
             begin, start = start or self._start(left), None
             first = first or begin
             begin = begin.upright() if requests[0].positive else begin
             new = self._fit_blocks(self._blocks(left, begin, warm), begin.scores)
             fitted |= new
+            for number, (component, _) in new.items():
+                self._fix(component)
+                del left[number]
             if not new:
                 break
         empty = np.zeros(self._data.shape[0])
@@ -453,6 +455,12 @@ class JointFitter:
         for block, r in zip(blocks, scores.maps, strict=True):
             block.judge(r)
         return scores, max(block.relative_gap for block in blocks)
+
+
+def _has_differences_only(structure: Structure) -> bool:
+    """Return whether the structured penalty of a constant map is zero, and that of some other map is not."""
+    sums, sizes = structure.matrix.sum(axis=1), abs(structure.matrix).sum(axis=1)
+    return bool(structure.norm_squared() > 0 and (np.abs(sums) <= ROUNDING * sizes).all())
 
 
 def _largest_change(before: Sequence[FloatArray], loadings: Sequence[FloatArray]) -> float:

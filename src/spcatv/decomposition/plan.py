@@ -34,8 +34,7 @@ class Plan:
     init: Init | FloatArray  # where the alternation starts: a rule, loadings (K, P), or scores (K, N)
     n_init: int  # starts compared
     joint: bool  # whether all components are fitted at once
-    # whether loadings of a deflation are fitted again on their supports, without penalties
-    refit: bool = False
+    refit: bool = False  # whether a deflation fits loadings again on their supports, without penalties
     keep_warm_start: bool = False  # whether the components keep what fits with other weights start from
 
     @property
@@ -62,19 +61,16 @@ class Plan:
 class Decomposition:
     """K components of a data matrix."""
 
-    # unit loading vectors with a deterministic sign, shape (K, P); zeros where the penalty killed one.
-    # Unshrunk if the plan asks for it.
+    # unit loading vectors with a deterministic sign, shape (K, P); zeros where the penalty killed one
     components: FloatArray
     # norms of the scores of a deflation, or of the patterns of a joint fit, shape (K,)
     singular_values: FloatArray
     patterns: FloatArray  # ``X'u`` for the unit scores of every component, shape (K, P)
     # C such that the training scores of a joint fit are ``X V' C``, shape (K, K); None for a deflation
     mixing: FloatArray | None
-    # one record per component; objective and certificate are those of the penalised loading
-    diagnostics: tuple[ComponentDiagnostics, ...]
+    diagnostics: tuple[ComponentDiagnostics, ...]  # those of the penalised loadings
     weights: tuple[Weights, ...]  # absolute weights of the penalties, one per component
-    # the components with their warm starts; empty unless the plan keeps them
-    fitted: tuple[Component, ...]
+    fitted: tuple[Component, ...]  # the components with their warm starts; empty unless the plan keeps them
     start: JointStart | None = None  # what a joint fit started from, if the plan keeps warm starts
 
     def in_units(self, unit: float) -> Decomposition:

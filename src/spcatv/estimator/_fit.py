@@ -258,13 +258,12 @@ def fit_data(
     rng: np.random.RandomState,
     keep_warm_start: bool = False,
     warm_start: WarmStart | None = None,
-    found: Decomposition | None = None,
     listener: Listener = SILENT,
 ) -> Fit:
     """Fit checked data with the valid parameters of an estimator, which is not changed.
 
     Random starts come from `rng`. With `keep_warm_start`, fits with other weights can start from this one.
-    `warm_start`, `found` and `listener` are passed to `spcatv.decomposition.decompose`.
+    `warm_start` and `listener` are passed to `spcatv.decomposition.decompose`.
     """
     if estimator.alpha is None:
         check_some_left(sparsities(estimator), structure.n_features)
@@ -286,7 +285,6 @@ def fit_data(
         plan,
         rng=rng,
         warm_start=warm_start,
-        found=found,
         listener=listener,
         journal=_journal(estimator, data, structure, rng),
     )
