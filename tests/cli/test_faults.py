@@ -196,7 +196,7 @@ def test_termination_is_one_line(command, array, tmp_path, done, monkeypatch, ca
 
     before = signal.signal(signal.SIGTERM, terminated)
     try:
-        monkeypatch.setattr("spcatv.cli.transform.write_mixing", write)
+        monkeypatch.setattr("spcatv.cli.transform.write_text", write)
         monkeypatch.setattr(Path, "write_text", write)
         argv = [command, str(tmp_path / "out"), "--output", str(file), "--overwrite"]
         assert main([*argv, *(["--array", str(array)] if command == "transform" else [])]) == 130

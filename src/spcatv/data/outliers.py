@@ -120,14 +120,14 @@ def sample_quality(X: Any, names: Sequence[str], wording: Wording) -> tuple[Imag
             f"{some_of(blank)}: the same value, or none, in all {n_features:,} {wording.features} of "
             f"{wording.whole}; leave out such {wording.samples}{wording.remedy}"
         )
-    distance, correlation, deviation = _compared(X[:, :: -(-n_features // MOST_FEATURES)])
+    distance, correlation, beside, deviation = _compared(X[:, :: -(-n_features // MOST_FEATURES)])
     columns = {
         "share_missing": np.array(n_missing) / n_features,
         "share_zero": np.array(n_zero) / n_features,
         "distance": distance,
         "correlation": correlation,
     }
-    found = _judged(names, columns, wording)
+    found = _judged(names, columns, {**columns, "correlation": beside}, wording)
     _warn(found, X, wording)
     if wording.alike and not wording.scaled:
         found = _with_scales(found, deviation, wording)
@@ -234,11 +234,11 @@ def two_scales(deviation: FloatArray) -> BoolArray | None:
     return np.greater_equal(logs, ordered[split])
 
 
-def _compared(X: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Compare images with the others; return three arrays of shape (N,).
+def _compared(X: Any) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Compare images with the others; return four arrays of shape (N,).
 
-    Relative distances from the median image and correlations with the mean of the others, both of what is
-    left of the images without their leading directions, and standard deviations of the images as they are.
+    Relative distances from the median image without the leading directions; correlations with the mean of
+    the others, of the images as they are and without these directions; standard deviations.
     """
     n_finite = np.zeros(X.shape[1], dtype=np.int64)
     total = np.zeros(X.shape[1])
@@ -249,7 +249,8 @@ def _compared(X: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
     usable = 2 * n_finite > max(len(X), 2)  # in most images, and in two at least
     median = np.where(usable, _median_image(X, usable), 0.0)
     directions = _leading_directions(X, median, usable)
-    distance, correlation, deviation = np.zeros(len(X)), np.full(len(X), np.nan), np.zeros(len(X))
+    distance, deviation = np.zeros(len(X)), np.zeros(len(X))
+    correlation, beside = np.full(len(X), np.nan), np.full(len(X), np.nan)
     for number, row in enumerate(X):
         good = np.flatnonzero(usable & np.isfinite(row))
         values = row[good].astype(np.float64)
@@ -261,9 +262,10 @@ def _compared(X: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
             left -= (own @ left) @ own
             distance[number] = np.sqrt(np.mean(left**2))
             if deviation[number] > 0:
-                correlation[number] = _correlation(median[good] + left, others)
+                correlation[number] = _correlation(values, others)
+                beside[number] = _correlation(median[good] + left, others)
     usual = float(np.median(distance)) or float(distance.max()) or 1.0
-    return distance / usual, correlation, deviation
+    return distance / usual, correlation, beside, deviation
 
 
 def _leading_directions(X: Any, median: FloatArray, usable: BoolArray) -> FloatArray:
@@ -307,9 +309,9 @@ def _median_image(X: Any, usable: BoolArray) -> FloatArray:
 
 
 def _judged(
-    names: Sequence[str], columns: dict[str, FloatArray], wording: Wording
+    names: Sequence[str], columns: dict[str, FloatArray], judged: dict[str, FloatArray], wording: Wording
 ) -> tuple[ImageQuality, ...]:
-    """Return the table, with outliers marked and what is unusual about them."""
+    """Return the table of `columns`, with outliers by the columns of `judged`, and why they are outliers."""
     texts = {
         "share_missing": "{:.0f} % missing",
         "share_zero": "{:.0f} % zeros",
@@ -321,9 +323,9 @@ def _judged(
     for column, values in columns.items():
         if column in scales and len(names) < FEWEST:
             continue
-        if column == "correlation" and not (wording.alike and _middle(values) >= COMMON):
+        if column == "correlation" and not (wording.alike and _middle(judged[column]) >= COMMON):
             continue
-        compared = scales[column](values) if column in scales else values
+        compared = scales[column](judged[column]) if column in scales else values
         for number in np.flatnonzero(_far(compared, LEAST[column])):
             shown = 100 * values[number] if column.startswith("share") else values[number]
             reasons[number].append(texts[column].format(shown))
