@@ -71,7 +71,7 @@ def test_same_seed_same_result(small_images, tmp_path):
     assert_array_equal(*(demo.run_dots(tmp_path, 1, str) for _ in range(2)))
 
 
-def test_quiet_says_nothing_and_the_folder_is_created(small_images, tmp_path, monkeypatch, capsys):
+def test_quiet_prints_nothing_and_the_folder_is_created(small_images, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["demo", "--only", "dots", "--quiet", "--seed", "3"]) == 0
     shown = capsys.readouterr()

@@ -307,7 +307,7 @@ class TestSignedAndCorrectedDice:
         # the index expected by chance is 2 (1 * 1 / 4) / 2 = 1/4
         assert dice([1, 0, 0, 0], [0, 1, 0, 0], corrected=True) == pytest.approx(-1 / 3)
 
-    def test_full_supports_say_nothing(self):
+    def test_full_supports_give_no_warning(self):
         assert dice([1, 1, 1], [1, 1, 1]) == 1
         assert dice([1, 1, 1], [1, 1, 1], corrected=True) == 0
 
@@ -341,7 +341,7 @@ class TestSignedAndCorrectedDice:
 
 
 class TestCumulativeExplainedVariance:
-    def test_pca_explains_what_it_says(self):
+    def test_pca_explains_what_it_states(self):
         X = np.random.default_rng(0).standard_normal((30, 12)) @ np.diag(np.arange(1, 13))
         pca = PCA(4).fit(X)
         assert_allclose(

@@ -156,7 +156,7 @@ def test_import_brings_no_extra():
     assert in_a_new_process(code) == []
 
 
-def test_import_says_nothing_and_keeps_the_global_seed():
+def test_import_prints_nothing_and_keeps_the_global_seed():
     code = (
         "import numpy as np; np.random.seed(5); before = np.random.get_state()[1].copy();"
         "import spcatv; print((before == np.random.get_state()[1]).all())"

@@ -16,7 +16,7 @@ from spcatv.results import ResultsError, claimed_folder
 
 @pytest.mark.skipif(os.name == "nt", reason="no umask")
 @pytest.mark.parametrize(("umask", "mode"), [(0o077, 0o600), (0o022, 0o644), (0o002, 0o664)])
-def test_the_umask_says_who_may_read_a_file(tmp_path, umask, mode):
+def test_the_umask_states_who_may_read_a_file(tmp_path, umask, mode):
     path = tmp_path / "report.html"
     before = os.umask(umask)
     try:

@@ -34,7 +34,7 @@ def test_participants_in_any_order(column, form):
     assert not match.guessed
 
 
-def test_leading_zeros_count_where_they_tell_people_apart():
+def test_leading_zeros_count_where_they_distinguish_people():
     match = match_rows(table(participant_id=["01", "1", "2"]), ["sub-1.nii", "sub-01.nii"])
     assert match.rows == (1, 0)
     assert "sub-01" in refused(table(participant_id=["1", "2"]), ["sub-1.nii", "sub-01.nii"])

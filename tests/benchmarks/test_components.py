@@ -28,7 +28,7 @@ def test_without_neighbours_nothing_is_smoothed():
     assert_allclose(smoothed(X, graph(np.zeros((5, 5)))), X)
 
 
-def test_rotated_components_have_the_zeros_asked_for():
+def test_rotated_components_have_the_zeros_requested():
     data = QUICK_DATA["tiny"]()
     found = rotated_at(0.7).fit(data.X, data.structure)
     assert_allclose((found.components == 0).mean(axis=1), 0.7, atol=0.01)

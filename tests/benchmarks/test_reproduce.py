@@ -144,7 +144,7 @@ def test_sparse_pca_reconstructs_by_projection():
     np.testing.assert_allclose(killed.reconstruct(X), np.broadcast_to(X.mean(axis=0), X.shape))
 
 
-def test_elastic_net_knows_no_structure():
+def test_elastic_net_uses_no_structure():
     X = np.random.default_rng(2).standard_normal((20, 36))
     setting = {"alpha": 0.1, "l1_ratio": 0.5, "tv_ratio": 0.0}
     method = Method("e", "E", setting, fit_spcatv)

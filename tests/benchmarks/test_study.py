@@ -20,7 +20,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "study"
 MOST_BYTES = 200_000
 
 
-def test_the_page_says_what_the_results_say():
+def test_the_page_states_what_the_results_state():
     pages = (PAGE / "index.md", PAGE.parent / command.COMPARISON)
     page = "\n".join(file.read_text(encoding="utf-8") for file in pages)
     results = json.loads((PAGE / "results.json").read_text(encoding="utf-8"))

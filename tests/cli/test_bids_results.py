@@ -72,7 +72,7 @@ def test_every_column_is_described(results):
             assert sidecar[column]["Description"].endswith("."), (table.name, column)
 
 
-def test_the_description_says_who_made_it(results):
+def test_the_description_states_who_made_it(results):
     about = json.loads((results / "dataset_description.json").read_text())
     assert {"Name", "BIDSVersion", "DatasetType", "GeneratedBy"} <= set(about)
     assert about["DatasetType"] == "derivative"

@@ -214,7 +214,7 @@ def test_failure_leaves_nothing_but_what_is_kept(array, tmp_path, monkeypatch, c
     assert listing(tmp_path / "new") == [".out.spca-tv-checkpoint"]
 
 
-def test_interruption_leaves_nothing_and_says_how_to_run_again(array, tmp_path, monkeypatch, capsys):
+def test_interruption_leaves_nothing_and_states_how_to_run_again(array, tmp_path, monkeypatch, capsys):
     def interrupt(*args, **more):
         raise KeyboardInterrupt
 

@@ -123,7 +123,7 @@ def test_verbose_logs(level, array, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("command", ["fit", "select", "transform"])
-def test_every_command_tells_of_the_files_it_reads(command, volumes, tmp_path, capsys):
+def test_every_command_reports_the_files_it_reads(command, volumes, tmp_path, capsys):
     images = str(volumes / "*.nii.gz")
     small = ["--n-components", "1", "--mask", str(tmp_path / "mask.nii.gz")]
     words = {
@@ -139,7 +139,7 @@ def test_every_command_tells_of_the_files_it_reads(command, volumes, tmp_path, c
     assert lines == [f"image {number}/10: {file}" for number, file in enumerate(files, start=1)]
 
 
-def test_quiet_says_nothing_at_all(array, tmp_path, done):
+def test_quiet_prints_nothing_at_all(array, tmp_path, done):
     assert done("fit", "--array", array, "--n-components", "1", "--output", tmp_path / "out", "--quiet") == ""
 
 

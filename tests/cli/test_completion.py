@@ -62,7 +62,7 @@ def test_shells_can_read_the_scripts(shell, script, tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_without_the_package_the_command_says_what_to_install(monkeypatch, capsys):
+def test_without_the_package_the_command_states_what_to_install(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "argcomplete", None)
     assert main(["completion", "bash"]) == 2
     assert "pip install argcomplete" in capsys.readouterr().err

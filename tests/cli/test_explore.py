@@ -83,7 +83,7 @@ def test_select_adds_the_page(array, tmp_path, done, refused):
     assert "--alpha" in refused("select", *words)
 
 
-def test_words_of_every_kind_of_option_come_back():
+def test_words_of_every_kind_of_option_are_restored():
     words = ["explore", "a.nii", "b c.nii", "--surface", "lh.white", "-", "--run-confounds", "motion,wm_csf"]
     words += ["--exclude", "sub-01", "sub-02", "--no-center", "--detrend", "--high-pass", "0.01", "-o", "out"]
     words += ["--confounds", "x.tsv", "--confounds-columns", "age,sex", "--groups", "x.tsv:site"]

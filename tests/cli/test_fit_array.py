@@ -48,7 +48,9 @@ def test_same_as_the_library(array, tmp_path, done, usual_splits, monkeypatch):
         ((), 16, "the data are large (16 x 120)"),
     ],
 )
-def test_without_verdicts_the_reason_is_said(options, n_samples, reason, array, tmp_path, done, monkeypatch):
+def test_without_verdicts_the_reason_is_reported(
+    options, n_samples, reason, array, tmp_path, done, monkeypatch
+):
     """The fit itself is kept, whatever becomes of the halves."""
     if reason.startswith("the data"):
         monkeypatch.setattr("spcatv.cli.pipeline.MOST_VALUES", 16 * 120 - 1)

@@ -67,7 +67,7 @@ def test_open_asks_the_web_browser(results, done, monkeypatch):
     assert asked == [(results / PAGE).resolve().as_uri()]
 
 
-def test_open_without_a_web_browser_says_what_to_do(results, monkeypatch, capsys):
+def test_open_without_a_web_browser_states_what_to_do(results, monkeypatch, capsys):
     monkeypatch.setattr("webbrowser.open", lambda address: False)
     assert main(["report", str(results), "--open", "--quiet"]) == 0
     assert f"note: no browser starts here; copy {results / PAGE}" in capsys.readouterr().err

@@ -174,7 +174,7 @@ def interrupted(monkeypatch, command, capsys):
     return run
 
 
-def test_an_interruption_says_what_is_kept_and_how_to_go_on(interrupted, command, tmp_path, capsys):
+def test_an_interruption_states_what_is_kept_and_how_to_resume(interrupted, command, tmp_path, capsys):
     said = interrupted(SELECT, 4)
     assert said.count("\n") == 1
     kept = "4 finished pieces of the work are kept"
@@ -220,7 +220,7 @@ def test_other_work_is_refused(interrupted, command, array, tmp_path, refused, m
     assert main(command(SELECT, "--n-jobs", "1", "--memory", "1GB", "--resume")) == 0, "these may change"
 
 
-def test_nothing_to_go_on_with(command, capsys, tmp_path):
+def test_nothing_to_resume(command, capsys, tmp_path):
     argv = command(FIT, "--resume")
     argv.remove("--quiet")
     assert main(argv) == 0

@@ -104,7 +104,7 @@ def test_what_is_left_behind(array, tmp_path, done):
     }
 
 
-def test_maps_and_regions_say_the_same(array, tmp_path, done):
+def test_maps_and_regions_state_the_same(array, tmp_path, done):
     out = tmp_path / "out"
     more = ("--alpha", "0.05", "--min-sparsity", "0", "--output", out)
     done("select", "--array", array, *small_but(*more))
@@ -133,7 +133,7 @@ def test_any_number_of_workers_gives_the_same(array, tmp_path, done):
     assert_same_results(tmp_path / "1", tmp_path / "2")
 
 
-def test_workers_asked_for_are_used(array, tmp_path, done, monkeypatch):
+def test_workers_requested_are_used(array, tmp_path, done, monkeypatch):
     used = []
 
     def parallel(n_jobs, **options):
@@ -309,7 +309,7 @@ def test_labels_of_groups_must_fit(array, tmp_path, refused):
 
 
 @pytest.mark.parametrize("clean_up_fails", [False, True])
-def test_interruption_leaves_nothing_and_says_how_to_run_again(
+def test_interruption_leaves_nothing_and_states_how_to_run_again(
     clean_up_fails, array, tmp_path, monkeypatch, capsys
 ):
     def interrupt(*args):
@@ -356,7 +356,7 @@ def test_real_interruption_of_processes_at_work(array, tmp_path):
     assert listing(tmp_path) == ["X.npy"]
 
 
-def test_verbose_tells_of_every_chain(array, tmp_path, capsys):
+def test_verbose_reports_every_chain(array, tmp_path, capsys):
     command = ["select", "--array", str(array), *SMALL, "--n-bootstraps", "0", "-v", "--output"]
     assert main([*command, str(tmp_path / "out")]) == 0
     lines = [line[len("hh:mm:ss ") :] for line in capsys.readouterr().err.splitlines()]

@@ -115,7 +115,7 @@ def test_results_of_a_stranger(results, tmp_path, name, kind):
 
 @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="no file whose bytes cannot be read")
 @pytest.mark.parametrize("name", ["x.nii", "x.nii.gz", "x.npy", "x.tsv"])
-def test_an_error_of_the_disk_is_told_as_such(study, capsys, name):
+def test_an_error_of_the_disk_is_reported(study, capsys, name):
     Path(name).symlink_to("/proc/self/mem")
     main(["fit", *(["--array", name] if name == "x.npy" else ["a.nii", name]), *QUICK])
     line = capsys.readouterr().err

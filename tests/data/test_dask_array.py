@@ -162,7 +162,7 @@ class TestWrongArrays:
         with pytest.raises(ValueError, match=r"unknown chunk sizes .*compute_chunk_sizes"):
             model().fit(X[X[:, 0] > 0])
 
-    def test_chunks_across_features_are_joined_and_said(self, images):
+    def test_chunks_across_features_are_joined_and_reported(self, images):
         X = da.from_array(images, chunks=(50, 100))
         with pytest.warns(
             ChunkWarning, match=r"5 chunks across its 480 features.*rechunk\(\{1: -1\}\)"

@@ -91,7 +91,7 @@ def test_row_means_that_are_constant_up_to_rounding_are_no_signal(dtype):
     np.testing.assert_array_equal(operator.dot(v), CentredData(as_data(X)).dot(v))
 
 
-def test_it_knows_when_it_leaves_nothing():
+def test_it_reports_when_it_leaves_nothing():
     scores = np.arange(6.0)[:, None]
     assert without_signal(scores).is_empty
     assert without_signal(scores * np.array([1.0, 2.0, 5.0])).is_empty

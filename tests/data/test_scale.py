@@ -80,7 +80,7 @@ def test_constant_data_are_not_too_small():
     assert not model.components_.any()
 
 
-def test_penalties_that_are_not_homogeneous_say_which_scale_they_need():
+def test_penalties_that_are_not_homogeneous_state_which_scale_they_need():
     with pytest.raises(ValueError, match=r"HuberTV.*1e-60 and 1e\+60"):
         fit(samples() * 1e100, penalty=HuberTV(0.1), alpha=0.1)
     fit(samples() * 1e12, penalty=HuberTV(0.1), alpha=0.1)

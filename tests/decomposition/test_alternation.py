@@ -122,7 +122,7 @@ def test_permuted_features_with_a_permuted_structure_give_the_permuted_loading(s
     np.testing.assert_allclose(one.v[order], sign * other.v, atol=1e-4 * scale)
 
 
-def test_a_killed_start_gives_a_null_component(striped):
+def test_a_killed_start_gives_an_empty_component(striped):
     component, _, _ = _fit(striped, grid(60), Weights(10.0, 1.0, 1.0))
     assert component.is_empty
     assert component.converged
@@ -181,7 +181,7 @@ def test_float32_state_is_certified_in_float64():
     _assert_certified(component, data, model, 1e-11)
 
 
-def test_null_component_has_the_shape_of_the_data(striped):
+def test_empty_component_has_the_shape_of_the_data(striped):
     component = empty_component(striped.shape)
     assert component.is_empty
     assert component.v.shape == (60,)

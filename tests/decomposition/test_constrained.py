@@ -153,7 +153,7 @@ def test_no_component_is_empty_while_there_is_variance(images):
     assert model.components_.any(axis=1).all()
 
 
-def test_nothing_left_is_said():
+def test_nothing_left_is_reported():
     X = np.zeros((10, 40))
     X[:, 0] = np.random.default_rng(0).standard_normal(10)
     empty = r"1 of 2 components are empty \(number 2\).*Lower n_components"
@@ -162,7 +162,7 @@ def test_nothing_left_is_said():
     assert model.components_.any(axis=1).tolist() == [True, False]
 
 
-def test_a_target_in_a_jump_is_the_closest_share_and_said():
+def test_a_target_in_a_jump_is_the_closest_share_and_reported():
     """Two equal plateaus: the share of zeros is 0.5 or so, or 0.75, and nothing in between."""
     rng = np.random.default_rng(3)
     X = 0.01 * rng.standard_normal((40, 80))

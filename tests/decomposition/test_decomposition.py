@@ -89,7 +89,7 @@ def test_a_component_that_is_not_there_is_no_start(data):
     assert WarmStart(last.fitted).component_start(2, _residual(data, last), _model(0.06).weights.l2) is None
 
 
-def test_a_good_start_needs_one_alternation_and_tells_what_it_lost(data):
+def test_a_good_start_needs_one_alternation_and_reports_what_it_lost(data):
     older, last = _fit(data, 0.05), _fit(data, 0.0501)
     after = _fit(data, 0.0502, WarmStart(last.fitted, older.fitted, 1.0))
     cold = _fit(data, 0.0502)

@@ -14,7 +14,7 @@ def _moved(x, shrinking):
 
 @pytest.mark.parametrize("pace", [0.95, -0.95])
 @pytest.mark.parametrize("n_components", [1, 2])
-def test_scores_go_on_to_where_their_moves_point(pace, n_components):
+def test_scores_are_extrapolated_to_where_their_moves_point(pace, n_components):
     """Moves that hardly shrink, and moves back and forth: 300 alternations without going ahead or back."""
     shrinking = np.array([pace, 0.3 * pace])
     x = np.array([0.9, 0.3, 0.3])

@@ -64,7 +64,7 @@ def test_one_strong_region_is_not_global():
     assert not record.is_global
 
 
-def test_a_null_component_is_not_global():
+def test_an_empty_component_is_not_global():
     with pytest.warns(UserWarning, match="1 of 1 components are empty"):
         record = SPCATV(1, alpha=50).fit(_global_data()).diagnostics_[0]
     assert (record.same_sign, record.global_correlation, record.is_global) == (0, 0, False)
@@ -78,14 +78,14 @@ def test_the_sign_and_the_scale_of_the_data_do_not_matter():
     assert other.global_correlation == pytest.approx(first.global_correlation)
 
 
-def test_verbose_says_so(capsys):
+def test_verbose_reports_it(capsys):
     SPCATV(1, alpha=0.01, verbose=1).fit(_global_data())
     assert "[SPCATV] Component 1 is global: 100 %" in capsys.readouterr().out
     SPCATV(1, alpha=0.1, structure=(60,), verbose=1).fit(_one_region())
     assert "global" not in capsys.readouterr().out
 
 
-def test_the_report_says_so():
+def test_the_report_shows_it():
     report = pytest.importorskip("spcatv.report", reason="reports need the extra `report`")
     model = SPCATV(2, structure=(60,), alpha=0.01).fit(_global_data())
     page = str(report.generate_report(model))

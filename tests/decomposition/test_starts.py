@@ -76,7 +76,7 @@ def test_panels_do_not_change_what_is_diffused(monkeypatch):
     np.testing.assert_allclose(whole, kernel @ columns, atol=1e-3)
 
 
-def test_expected_squares_know_the_edges_and_the_norms():
+def test_expected_squares_include_the_edges_and_the_norms():
     structure = grid((40, 40))
     norms = np.where(_disc((40, 40), (20, 20), 12), 3.0, 1.0)
     kernel = expm(-2 * starts.DIFFUSION_TIME / structure.norm_squared() * _laplacian_matrix(structure))

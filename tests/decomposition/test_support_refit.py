@@ -118,7 +118,7 @@ def test_non_negative_loadings_stay_so_and_explain_more():
     ).tolist()
 
 
-def test_null_components_stay_null():
+def test_empty_components_stay_null():
     with pytest.warns(UserWarning, match="components are empty"):
         model = SPCATV(2, structure=(60,), alpha=20, refit="support").fit(_data())
     assert not model.components_.any()

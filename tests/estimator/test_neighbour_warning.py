@@ -138,7 +138,7 @@ def test_constant_columns_are_left_out(rng):
     assert len(warned(X[:, rng.permutation(126)])) == 1
 
 
-def test_a_selection_says_so_once(rng):
+def test_a_selection_reports_it_once(rng):
     X = field(rng)
     grid = {"sparsity": [0.5], "smoothness": [0.5, 1.0], "cv": 2}
     assert warned(X, SPCATVCV, **grid) == []

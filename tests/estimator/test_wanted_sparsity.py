@@ -82,7 +82,7 @@ def test_no_component_is_zero_while_variance_is_left(structure):
     assert live[np.concatenate([[True], left[:-1] > 1e-6])].all()
 
 
-def test_a_flat_region_is_told_from_zero():
+def test_a_flat_region_is_distinguished_from_zero():
     """Any weight below that at which it dies leaves the same support: not one just below it."""
     rng = np.random.default_rng(0)
     X = 0.3 * rng.standard_normal((10, 5, 4, 3))

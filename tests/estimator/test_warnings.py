@@ -65,7 +65,7 @@ def test_a_share_that_no_smoothness_reaches_is_explained():
     assert min(record.smoothness for record in model.diagnostics_) >= 0.007
 
 
-def test_features_that_rise_and_fall_together_are_told_from_copies():
+def test_features_that_rise_and_fall_together_are_distinguished_from_copies():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((30, 1)) + 1e-9 * rng.standard_normal((30, 60))
     with pytest.warns(

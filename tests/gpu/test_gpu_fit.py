@@ -231,7 +231,7 @@ def test_a_joint_fit_is_kept(images, tmp_path):
 @pytest.mark.parametrize(
     "options", [{"n_init": 3, "method": "deflation"}, {"alpha": 0.1, "dtype": "float32"}]
 )
-def test_a_fit_that_was_killed_goes_on(images, tmp_path, monkeypatch, options):
+def test_a_fit_that_was_killed_resumes(images, tmp_path, monkeypatch, options):
     """On the GPU, to the same bits."""
     model = SPCATV(2, structure=(20, 24), device="cuda", tol=1e-4, **options)
     whole = model.fit(images).components_

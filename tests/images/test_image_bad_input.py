@@ -178,7 +178,7 @@ def test_damage_that_only_the_checksum_shows(tmp_path, name, mask):
         refused(rf"\b{name}: cannot be read", [whole, damaged], mask=mask)
 
 
-def test_every_cut_of_a_file_is_told(tmp_path):
+def test_every_cut_of_a_file_is_reported(tmp_path):
     """However a file is cut, the error is an ImageError, and no data are made up."""
     coords = np.random.default_rng(0).random((50, 3))
     triangles = np.stack([np.arange(48), np.arange(1, 49), np.arange(2, 50)], axis=1)
@@ -281,7 +281,7 @@ def test_gzip_of_something_else(three, tmp_path):
     refused(r"other\.nii\.gz: (not an image|cannot be read)", [three[0], path], mask=BOX)
 
 
-def test_a_file_without_permission_is_told_as_such(three, monkeypatch):
+def test_a_file_without_permission_is_reported(three, monkeypatch):
     """Root may read everything, so the system itself says no."""
 
     def denied(*args, **options):

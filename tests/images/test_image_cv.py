@@ -112,7 +112,7 @@ def test_habits_of_scikit_learn(volumes):
         ({"bad_features": "keep"}, "bad_features"),
     ],
 )
-def test_wrong_parameters_are_told_before_images_are_opened(wrong, message):
+def test_wrong_parameters_are_reported_before_images_are_opened(wrong, message):
     with pytest.raises(ValueError, match=message):
         ImageSPCATVCV(**wrong).fit(["nowhere.nii"])
 

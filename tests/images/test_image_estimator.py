@@ -17,7 +17,7 @@ from spcatv.images import ImageError, ImageSPCATV, read_cohort
 from spcatv.model import ModelError
 
 
-def test_without_the_extra_one_line_says_what_to_install():
+def test_without_the_extra_one_line_states_what_to_install():
     code = "import sys; sys.modules['nilearn'] = None; import spcatv; import spcatv.images"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
@@ -48,7 +48,7 @@ def test_parameters_and_clone(volumes):
         model.components_img_  # noqa: B018
 
 
-def test_wrong_parameters_are_told_before_images_are_opened():
+def test_wrong_parameters_are_reported_before_images_are_opened():
     with pytest.raises(ValueError, match="dtype must be"):
         ImageSPCATV(dtype="int8").fit(["nowhere.nii"])
     with pytest.raises(ValueError, match="dtype must be"):

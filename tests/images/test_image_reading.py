@@ -71,7 +71,7 @@ def test_the_mask_is_computed_from_images_as_they_are(fine):
     assert np.array_equal(plain.space.mask, smooth.space.mask)
 
 
-def test_resampling_is_refused_unless_asked_for(fine, coarse_mask):
+def test_resampling_is_refused_unless_requested(fine, coarse_mask):
     with pytest.raises(ImageError, match=r"the mask does not fit.*resample=True"):
         read_cohort(fine, mask=coarse_mask)
     with pytest.raises(ImageError, match=r"the first image is image 1; resample=True"):
@@ -181,7 +181,7 @@ def test_a_model_with_a_masker_is_saved(fine, coarse_mask, tmp_path):
     assert again.masker_.smoothing_fwhm == 6
 
 
-def test_verbose_tells_every_image(fine, capsys):
+def test_verbose_reports_every_image(fine, capsys):
     inside = np.ones((17, 17, 17), bool)
     ImageSPCATV(1, mask=inside, smoothing_fwhm=4, verbose=1).fit(fine)
     printed = capsys.readouterr().out

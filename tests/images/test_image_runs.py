@@ -56,7 +56,7 @@ def runs():
     return [run_values(0), run_values(1, 50)]
 
 
-def test_runs_are_standardised_by_default_and_it_is_said(runs):
+def test_runs_are_standardised_by_default_with_a_warning(runs):
     images = [as_image(X) for X in runs]
     with pytest.warns(RunWarning, match=r"2 of 2 images are runs.*standardize_runs=False") as caught:
         cohort = read_cohort(images, mask=MASK)

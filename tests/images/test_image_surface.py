@@ -233,5 +233,5 @@ def test_pairing_by_name():
 @pytest.mark.parametrize(
     "name", ["lh.s0.mgh", "s0_lh.thickness.mgh", "s0.lh.mgh", "s0_hemi-L_x.shape.gii", "s0.L.gii"]
 )
-def test_names_that_say_their_hemisphere(name):
+def test_names_that_state_their_hemisphere(name):
     assert hemisphere_of(name)[0] == "left"

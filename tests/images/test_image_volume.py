@@ -233,7 +233,7 @@ def test_mgz_volumes(volumes, tmp_path):
     assert maps.header["sform_code"] > 0
 
 
-def test_listeners_hear_of_every_image(volumes):
+def test_listeners_receive_every_image(volumes):
     heard = []
 
     class Listener:

@@ -83,7 +83,7 @@ class Example:
     values: object
 
 
-def test_a_record_comes_back(tmp_path):
+def test_a_record_is_restored(tmp_path):
     stage = Stage(tmp_path)
     values = ((1, "a", None, True), [np.float32(0.1)], {"b": np.array([[1.0, np.inf]]).T})
     stage.save("1", Example(np.nan, values))
@@ -133,7 +133,7 @@ def test_a_damaged_record_is_no_record(tmp_path):
     assert stage.load("1") == 7
 
 
-def test_descriptions_tell_values_apart():
+def test_descriptions_distinguish_values():
     X = np.random.default_rng(0).standard_normal((6, 4))
     other = X.copy()
     other[5, 3] = np.nextafter(other[5, 3], 9)
@@ -174,7 +174,7 @@ def test_data_are_recognised_however_they_are_stored(tmp_path):
 
 
 @pytest.mark.parametrize("limits", [(2, 1), (4,)])
-def test_a_selection_goes_on(limits, X, tmp_path, killed_after):
+def test_a_selection_resumes(limits, X, tmp_path, killed_after):
     def search(folder):
         return SPCATVCV(2, structure=(20,), **SEARCH, checkpoint=folder).fit(X)
 
@@ -187,7 +187,7 @@ def test_a_selection_goes_on(limits, X, tmp_path, killed_after):
     assert_same_fit(whole.best_estimator_, found.best_estimator_)
 
 
-def test_a_selection_over_alpha_goes_on(X, tmp_path, killed_after):
+def test_a_selection_over_alpha_resumes(X, tmp_path, killed_after):
     def search(folder):
         given = {"alpha": "grid", "n_alphas": 3, "l1_ratio": 0.25, "tv_ratio": (0.25, 0.5), "tol": 1e-3}
         return SPCATVCV(2, structure=(20,), **given, cv=2, rule="error", checkpoint=folder).fit(X)
@@ -198,7 +198,7 @@ def test_a_selection_over_alpha_goes_on(X, tmp_path, killed_after):
     assert_same_fit(whole.best_estimator_, found.best_estimator_)
 
 
-def test_resamples_and_splits_go_on(X, tmp_path, killed_after):
+def test_resamples_and_splits_resume(X, tmp_path, killed_after):
     model = SPCATV(2, structure=(20,), tol=1e-3)
 
     def work(folder):
@@ -249,7 +249,7 @@ def _few(function):
         },
     ],
 )
-def test_a_fit_goes_on_to_the_same_bits(parameters, X, tmp_path, killed_after):
+def test_a_fit_resumes_with_the_same_bits(parameters, X, tmp_path, killed_after):
     def fit(folder):
         model = SPCATV(3, structure=(20,), **{"tol": 1e-3, **parameters})
         if model.random_state == "instance":
@@ -265,7 +265,7 @@ def test_a_fit_goes_on_to_the_same_bits(parameters, X, tmp_path, killed_after):
     assert n_saved > 3 or "n_init" not in parameters
 
 
-def test_a_path_goes_on(X, tmp_path, killed_after):
+def test_a_path_resumes(X, tmp_path, killed_after):
     def fit(folder):
         with checkpointing(folder):
             return path(SPCATV(2, structure=(20,), alpha=0.1, tol=1e-3), X, [0.05, 0.1, 0.2])
@@ -363,7 +363,7 @@ def _double(number):
 
 
 @pytest.mark.slow
-def test_any_number_of_workers_goes_on(X, tmp_path, killed_after):
+def test_any_number_of_workers_resumes(X, tmp_path, killed_after):
     def search(n_jobs):
         return SPCATVCV(1, structure=(20,), **SEARCH, n_jobs=n_jobs, checkpoint=tmp_path).fit(X)
 

@@ -118,7 +118,7 @@ def assert_same(found, structure):
 @pytest.mark.parametrize("number", range(len(MAKERS)))
 @settings(max_examples=15)
 @given(seed=st.integers(0, 2**32 - 1))
-def test_every_structure_comes_back(number, seed):
+def test_every_structure_is_restored(number, seed):
     structure = MAKERS[number](np.random.default_rng(seed))
     assert_same(there_and_back(structure), structure)
 
@@ -229,7 +229,7 @@ def test_numpy_scalars_keep_their_type(value):
 
 
 @pytest.mark.parametrize("penalty", [TotalVariation(), GraphNet(), HuberTV(0.1)])
-def test_penalties_of_the_package_come_back(penalty):
+def test_penalties_of_the_package_are_restored(penalty):
     assert pack_and_unpack(penalty) == penalty
 
 
@@ -277,7 +277,7 @@ def test_dtypes_come_back_equal(dtype):
     assert pack_and_unpack(dtype) == dtype
 
 
-def test_arrays_and_paths_come_back():
+def test_arrays_and_paths_are_restored():
     array = np.asfortranarray(np.arange(6.0).reshape(2, 3))
     found = pack_and_unpack((array, Path("a/b"), [array > 2]))
     np.testing.assert_array_equal(found[0], array)
@@ -286,7 +286,7 @@ def test_arrays_and_paths_come_back():
 
 
 @pytest.mark.parametrize("made", [sp.csr_array, sp.csc_matrix, sp.coo_array, sp.lil_matrix])
-def test_sparse_matrices_come_back(made):
+def test_sparse_matrices_are_restored(made):
     value = made(np.diag([1.0, 2.0], k=1))
     found = pack_and_unpack(value)
     assert type(found) is type(value)

@@ -128,7 +128,7 @@ SETTINGS = {
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_everything_comes_back(name, striped, tmp_path):
+def test_everything_is_restored(name, striped, tmp_path):
     given = dict(SETTINGS[name])
     X = striped[:, : given.pop("features", 60)]
     model = SPCATV(2, **given).fit(X)
@@ -158,7 +158,7 @@ def test_a_loaded_model_is_an_ordinary_estimator(striped, tmp_path):
     assert file_sha256(tmp_path / "again/model.json") == file_sha256(tmp_path / "model/model.json")
 
 
-def test_names_of_features_come_back(striped, tmp_path):
+def test_names_of_features_are_restored(striped, tmp_path):
     pandas = pytest.importorskip("pandas")
     names = [f"voxel {k} \N{GREEK SMALL LETTER ALPHA}" for k in range(60)]
     X = pandas.DataFrame(striped, columns=names)
@@ -171,7 +171,7 @@ def test_names_of_features_come_back(striped, tmp_path):
         loaded.transform(X.rename(columns={names[0]: "other"}))
 
 
-def test_one_alpha_per_component_comes_back(striped, tmp_path):
+def test_one_alpha_per_component_is_restored(striped, tmp_path):
     model = SPCATV(2, structure=(60,), alpha=[0.3, 0.2]).fit(striped)
     model.save(tmp_path / "model")
     loaded = SPCATV.load(tmp_path / "model")
@@ -193,7 +193,7 @@ def test_weights_that_do_not_fit_the_components_are_refused(weights, striped, tm
         SPCATV.load(tmp_path / "other")
 
 
-def test_null_components_come_back(striped, tmp_path):
+def test_empty_components_are_restored(striped, tmp_path):
     with pytest.warns(UserWarning, match="components are empty"):
         model = SPCATV(2, alpha=50.0, structure=(60,), method="joint").fit(striped)
     model.save(tmp_path / "model")
@@ -243,12 +243,12 @@ def test_another_penalty_is_named_and_replaced(striped, tmp_path):
     assert SPCATV.load(tmp_path / "model").penalty == "tv"
 
 
-def test_a_penalty_of_the_package_comes_back(striped, tmp_path):
+def test_a_penalty_of_the_package_is_restored(striped, tmp_path):
     SPCATV(1, structure=(60,), penalty=HuberTV(0.1)).fit(striped).save(tmp_path / "model")
     assert SPCATV.load(tmp_path / "model").penalty == HuberTV(0.1)
 
 
-def test_the_folder_says_what_was_done(striped, tmp_path):
+def test_the_folder_states_what_was_done(striped, tmp_path):
     np.save(tmp_path / "X.npy", striped)
     digest = file_sha256(tmp_path / "X.npy")
     model = SPCATV(2, structure=(6, 10), alpha=0.2).fit(striped)

@@ -210,7 +210,7 @@ def test_too_few_iterations_are_reported():
         (lambda: make("logistic").gap(np.zeros(12), np.full(17, 3.0)), "alpha is not dual feasible"),
     ],
 )
-def test_errors_say_what_is_wrong(build, message):
+def test_errors_name_the_problem(build, message):
     with pytest.raises(ValueError, match=message):
         build()
 

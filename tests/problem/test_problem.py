@@ -246,7 +246,7 @@ def test_nan_stays_nan():
         ({"penalty": "ridge"}, "unknown penalty 'ridge'; choose one of tv, graphnet"),
     ],
 )
-def test_errors_say_what_is_wrong(arguments, message):
+def test_errors_name_the_problem(arguments, message):
     good = {"y": np.ones(4), "structure": grid((4,))}
     with pytest.raises(ValueError, match=message):
         LoadingProblem(**{**good, **arguments})
@@ -277,7 +277,7 @@ def test_vectors_of_the_wrong_length_are_refused(method):
 
 
 @pytest.mark.parametrize("penalty", ["tv", "graphnet", HuberTV(0.2)])
-def test_what_a_dual_variable_says_of_zero(penalty):
+def test_what_a_dual_variable_states_of_zero(penalty):
     problem = LoadingProblem(np.arange(6.0), grid(6), l1=0.5, tv=0.7, penalty=penalty)
     alpha = problem.feasible(np.linspace(-1, 1, 5))
     zero = problem.zero_certificate(problem.certificate(np.ones(6), alpha))

@@ -50,7 +50,7 @@ def heard_by_a_new_process(*calls):
     return [told.text for told in recorder.of(Message)]
 
 
-def test_compiling_is_said_once_and_not_if_kernels_are_on_disk(loaded):
+def test_compiling_is_reported_once_and_not_if_kernels_are_on_disk(loaded):
     cold = loaded()
     assert heard_by_a_new_process(lambda: cold.double(1.0), lambda: cold.triple(1.0)) == [SAID]
     warm = loaded()
@@ -62,7 +62,7 @@ def test_the_kernels_of_others_are_their_own_business(loaded):
     assert heard_by_a_new_process(lambda: loaded("elsewhere.made_up").double(1.0)) == []
 
 
-def test_it_is_said_to_whoever_listens_first_and_while_fits_are_silent(loaded):
+def test_it_is_reported_to_whoever_listens_first_and_while_fits_are_silent(loaded):
     announcer, recorder, module = Announcer(), Recorder(), loaded()
     with event.install_listener("numba:compile", announcer):
         module.double(1.0)  # nobody is there
@@ -73,7 +73,7 @@ def test_it_is_said_to_whoever_listens_first_and_while_fits_are_silent(loaded):
 
 
 @pytest.mark.slow
-def test_the_first_fit_says_so(tmp_path):
+def test_the_first_fit_reports_it(tmp_path):
     code = (
         "import numpy as np; from spcatv import SPCATV;"
         "SPCATV(1, structure=(6,), verbose=1).fit(np.random.default_rng(0).standard_normal((8, 6)))"

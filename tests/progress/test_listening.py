@@ -76,7 +76,7 @@ def test_together_all_hear_and_any_may_stop():
     assert SILENT.hear(HELLO) is False
 
 
-def test_nested_blocks_all_hear():
+def test_nested_blocks_all_receive_events():
     outer, inner = Recorder(), Recorder(stop=lambda event: True)
     assert current_listener() is SILENT
     with listening(outer):
@@ -121,7 +121,7 @@ def test_threads_do_not_hear_each_other():
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_a_selection_tells_its_chains_and_not_its_fits(striped, n_jobs):
+def test_a_selection_reports_its_chains_and_not_its_fits(striped, n_jobs):
     """The same events on any number of workers."""
     recorder = Recorder()
     with listening(recorder):

@@ -48,7 +48,7 @@ def test_certificate_is_that_of_its_own_problem(model, line):
         residual -= np.outer(scores, component)
 
 
-def test_every_alpha_is_told(model, tmp_path):
+def test_every_alpha_is_reported(model, tmp_path):
     html = text_of(generate_report(model).html)
     weights = ", ".join(f"{weight:.6g}" for weight in model.l2_)
     assert "Weights used (one per component)" in html
@@ -81,14 +81,14 @@ def test_a_search_has_a_report_of_its_own_with_its_call(line):
     assert "The rule “one_se” takes the sparsest setting" in html
 
 
-def test_an_unfitted_search_says_so():
+def test_an_unfitted_search_reports_it():
     from sklearn.exceptions import NotFittedError
 
     with pytest.raises(NotFittedError):
         SPCATVCV(2).generate_report()
 
 
-def test_a_search_over_sparsity_says_why(line):
+def test_a_search_over_sparsity_gives_the_reason(line):
     search = SPCATVCV(2, structure=(60,), sparsity=(0.6, 0.8), smoothness=(0.1, 0.5), cv=2).fit(line.X)
     html = text_of(generate_report(search).html)
     assert f"Why: {search.choice_reason_}." in html
@@ -96,7 +96,7 @@ def test_a_search_over_sparsity_says_why(line):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_a_search_over_sparsity_tells_its_settings(line):
+def test_a_search_over_sparsity_reports_its_settings(line):
     search = SPCATVCV(2, structure=(60,), sparsity=(0.5, 0.65), smoothness=(0.25,), cv=2).fit(line.X)
     html = text_of(generate_report(search).html)
     for title in ("sparsity", "smoothness"):

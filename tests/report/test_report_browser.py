@@ -106,7 +106,7 @@ def test_numbers_agree_with_the_model_folder(volume_page, volume):
     assert "numpy" in volume_page.text("#versions")
 
 
-def test_slices_move_and_tell_the_value(volume_page, volume):
+def test_slices_move_and_report_the_value(volume_page, volume):
     place = "#component-1"
     slider, canvas = f"{place} [data-axis='2']", f"{place} canvas[data-plane='2']"
     before, read = volume_page.picture_of(canvas), volume_page.text(f"{place} output")
@@ -227,7 +227,7 @@ def test_layers(volume_page):
     quiet(volume_page)
 
 
-def test_colours_are_a_components_own_until_one_scale_is_asked_for(volume_page, volume):
+def test_colours_are_a_components_own_until_one_scale_is_requested(volume_page, volume):
     page = volume_page
     tops = [np.quantile(np.abs(row[row != 0]), 0.99) for row in volume.model.components_]
     k = int(np.argmin(tops))  # the one whose own range is the shorter
@@ -386,7 +386,7 @@ def test_surface_turns_by_pointer_keyboard_and_buttons(surface_page, surface):
     quiet(page)
 
 
-def test_a_click_on_the_surface_tells_the_vertex(surface_page, surface):
+def test_a_click_on_the_surface_reports_the_vertex(surface_page, surface):
     page = surface_page
     page.click("#component-1 [data-preset='left outside']")
     page.click("#component-1 canvas[data-large]")
@@ -430,7 +430,7 @@ def test_flat_fields_are_read_with_pointer_and_keys(browser, pages, request, kin
     quiet(browser)
 
 
-def test_another_layer_of_a_surface_tells_its_own_value(browser, surface, tmp_path):
+def test_another_layer_of_a_surface_reports_its_own_value(browser, surface, tmp_path):
     """Also where nothing was clicked since: the page starts at the heaviest region."""
     components = surface.model.components_
     stability = Bootstrap(

@@ -23,7 +23,7 @@ def test_values_of_settings(value, text):
     assert setting_value(value) == text
 
 
-def test_errors_have_the_digits_that_tell_them_apart():
+def test_errors_have_the_digits_that_distinguish_them():
     assert distinct(np.array([1.0, 2.0])) == ["1.000", "2.000"]
     assert distinct(np.array([123.45671, 123.45672, np.nan])) == ["123.45671", "123.45672", "–"]
     assert distinct(np.array([0.5, 0.5])) == ["0.5000", "0.5000"]
@@ -92,7 +92,7 @@ def test_error_against_stability():
     assert labels == {"smoothness 0.5", "smoothness 1", "chosen"}
 
 
-def test_the_section_says_why():
+def test_the_section_gives_the_reason():
     section = selection_section(Selection(TARGETS, 2, "one_se", 5, reason="mean Dice index 0.90"))
     assert "chosen: sparsity 0.5, smoothness 1. Why: mean Dice index 0.90. The rule" in section.text
     assert "against their held-out error" in section.charts[0].alt

@@ -75,6 +75,6 @@ def test_an_index_of_other_names_is_refused(six):
             six.ages(pd.Series(AGES, index=index, name="age"), names)
 
 
-def test_an_index_that_says_nothing_is_in_order_and_this_is_said(six):
+def test_an_index_without_ids_is_matched_by_order_with_a_warning(six):
     with pytest.warns(RowOrderWarning, match="age: rows matched by their order alone"):
         assert six.ages(pd.Series(AGES, index=pd.Index(range(6), name="visit"), name="age")) == AGES.tolist()

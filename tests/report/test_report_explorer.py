@@ -193,7 +193,7 @@ def test_components_are_chosen_with_the_keyboard(browser, explorers):
     assert browser.text("[data-sentence]").startswith("Component 2: ")
 
 
-def test_the_page_says_what_a_search_would_choose(explorers, image):
+def test_the_page_states_what_a_search_would_choose(explorers, image):
     search = SPCATVCV(2, structure=image.inside, cv=2, **GRID).fit(image.X)
     text = html.unescape(explorers("image").read_text("utf-8"))
     chosen = search.best_params_

@@ -215,7 +215,7 @@ def test_only_fitted_models_are_drawn():
             plot_components(unfitted)
 
 
-def test_voxels_without_a_loading_say_so(cifti):
+def test_voxels_without_a_loading_report_it(cifti):
     rows = cifti.model.components_
     start = len(rows[0]) - 125  # the block of voxels comes last
     empty = [k for k, row in enumerate(rows) if not row[start:].any()]

@@ -82,7 +82,7 @@ def test_every_parameter_of_an_image_model_in_memory_is_listed(tmp_path):
     assert listed["cache"] == str(tmp_path / "kept")
 
 
-def test_page_says_what_was_asked_for(image):
+def test_page_states_what_was_requested(image):
     html = generate_report(image.model).html.replace("\u00a0", " ")
     assert "Asked for: 70 % zeros and a smoothness of 1." in html
     for name in ("Zeros wanted", "Smoothness"):
@@ -318,7 +318,7 @@ def test_a_notebook_gets_a_frame():
     )
 
 
-def test_empty_and_unfinished_components_are_told():
+def test_empty_and_unfinished_components_are_reported():
     X = np.random.default_rng(0).standard_normal((12, 20))
     with pytest.warns(UserWarning, match="components are empty"):
         model = SPCATV(2, structure=(20,), alpha=5.0).fit(X)
@@ -349,7 +349,7 @@ def test_few_alternations_are_a_sentence_and_no_picture(line):
     assert "inexactness" not in html
 
 
-def test_views_without_a_loading_say_so(cifti, image):
+def test_views_without_a_loading_report_it(cifti, image):
     html = generate_report(cifti.model).html
     rows = cifti.model.components_
     blank = sum(not row[-125:].any() for row in rows) + sum(not row[:-125].any() for row in rows)

@@ -90,7 +90,7 @@ def test_two_groups_agree_with_scipy(scores):
     assert found.p.corrected[0] < 0.05 < found.p.corrected[1]
 
 
-def test_interval_of_hedges_g_contains_the_effect_as_often_as_it_says():
+def test_interval_of_hedges_g_contains_the_effect_as_often_as_it_states():
     rng = np.random.default_rng(0)
     first, second = rng.standard_normal((8, 4000)), 0.8 + rng.standard_normal((12, 4000))
     pooled = np.sqrt((7 * first.var(axis=0, ddof=1) + 11 * second.var(axis=0, ddof=1)) / 18)
@@ -230,7 +230,7 @@ def test_a_component_whose_means_are_rounding_is_not_tested_beside_others(centre
     assert "rounding" in found.how
 
 
-def test_pairs_that_are_too_few_for_a_small_p_value_are_told(scores):
+def test_pairs_that_are_too_few_for_a_small_p_value_are_reported(scores):
     """Of 4 ways to sign 3 differences, counted without regard to sign, one is the observed one."""
     names = [f"sub-{k // 2}_run-{k % 2}_map.nii" for k in range(6)]
     found = differences(scores[:6], names, ["a", "b"] * 3)
@@ -350,7 +350,7 @@ def test_what_is_averaged_and_exchanged():
         assert bool(found.sentence) == (names[0] != "map0.nii"), "what is not plain is said"
 
 
-def test_nothing_is_tested_that_cannot_be_and_the_reason_is_told(scores):
+def test_nothing_is_tested_that_cannot_be_and_the_reason_is_reported(scores):
     for variable in (np.ones(N), [1.0, 2.0, 3.0] + [np.nan] * (N - 3)):
         assert isinstance(correlations(scores, own_names(), variable), str)
     assert "3" in correlations(scores, own_names(), [1.0, 2.0, 3.0] + [np.nan] * (N - 3))
@@ -386,7 +386,7 @@ def test_digits_of_p_values(p, text):
     assert formatting.p_value(p).replace("\u00a0", " ") == text
 
 
-def test_the_page_tells_effects_and_tests(line):
+def test_the_page_reports_effects_and_tests(line):
     n = len(line.X)
     scores = line.model.transform(line.X)
     groups = Column("diagnosis", ["patient" if score > 0 else "control" for score in scores[:, 0]])
@@ -403,7 +403,7 @@ def test_the_page_tells_effects_and_tests(line):
     assert "orrected" not in alone, "one component needs no correction"
 
 
-def test_the_page_tells_why_there_is_no_test(line):
+def test_the_page_reports_why_there_is_no_test(line):
     n = len(line.X)
     html = generate_report(
         line.model, data=line.X, variable=Column("dose", np.ones(n)), groups=Column("site", ["one"] * n)

@@ -125,7 +125,7 @@ def test_versions_of_the_image_packages_are_kept(series, tmp_path):
         assert f"nilearn {nilearn.__version__}, nibabel {nibabel.__version__}" in said
 
 
-def test_methods_tell_the_smoothness_that_was_used(image):
+def test_methods_report_the_smoothness_that_was_used(image):
     """A smoothness that leaves no share of zeros to choose is lowered; a paper must say so."""
     model = copy(image.model)
     for used, text in (
@@ -192,7 +192,7 @@ def test_methods_of_a_search_with_resamples_and_halves(line):
     assert "between the two halves of" in said
 
 
-def test_methods_say_which_samples_folds_kept_together(line):
+def test_methods_state_which_samples_folds_kept_together(line):
     groups = np.arange(len(line.X)) // 4
     search = SPCATVCV(1, structure=(60,), sparsity=[0.5, 0.7], smoothness=1.0, cv=3)
     said = paragraph(generate_report(search.fit(line.X, groups=groups)).html)
@@ -274,7 +274,7 @@ def test_time_between_volumes_as_the_images_were_read(series, tmp_path):
         (["sub-01_x.nii", "sub-01_y.nii", "sub-02_x.nii"], ["sub-01_x.nii", "sub-01_y.nii", "sub-02_x.nii"]),
     ],
 )
-def test_runs_are_told_apart_by_short_names(names, labels):
+def test_runs_are_distinguished_by_short_names(names, labels):
     assert run_labels(names) == labels
 
 

@@ -88,7 +88,7 @@ def test_agreement_of_resamples_by_chance_does_not_count(image):
     assert {card[-1] for card in cards(html)} == {BAD}
 
 
-def test_what_was_not_checked_is_said_with_the_command(image, tmp_path):
+def test_what_was_not_checked_is_reported_with_the_command(image, tmp_path):
     html = generate_report(image.model).html
     assert {card[-2:] for card in cards(html)} == {("– Stability not checked.", UNKNOWN)}
     assert "split_halves(model, X)" in html
@@ -98,7 +98,7 @@ def test_what_was_not_checked_is_said_with_the_command(image, tmp_path):
     assert re.fullmatch(r"spca-tv fit --config \S+ --n-splits 10 --output ANOTHER_FOLDER", command)
 
 
-def test_cards_tell_place_and_share(image, volume):
+def test_cards_report_place_and_share(image, volume):
     for made in (image, volume):
         for k, card in enumerate(cards(generate_report(made.model).html)):
             assert card[0] == f"Component {k + 1}"

@@ -50,7 +50,7 @@ def test_sorted_samples_are_warned_about_with_both_remedies():
     ],
     ids=["shuffled", "consecutive folds were meant", "groups", "the reason of the order is removed"],
 )
-def test_nothing_is_said_where_it_was_meant_or_does_not_matter(options, given):
+def test_nothing_is_reported_where_it_was_meant_or_does_not_matter(options, given):
     assert complaints(SPCATVCV(2, **QUICK, **options), sorted_people(), **given) == []
 
 

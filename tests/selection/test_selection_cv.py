@@ -346,7 +346,7 @@ class TestTargets:
         assert search.best_estimator_.alpha is None
         assert search.best_estimator_.sparsity == search.best_params_["sparsity"]
 
-    def test_the_default_rule_says_why(self, search):
+    def test_the_default_rule_gives_the_reason(self, search):
         results, best = search.cv_results_, search.best_index_
         assert "sparsest" in search.choice_reason_
         assert f"Dice index over folds {results['mean_dice'][best]:.2f}" in search.choice_reason_
@@ -441,7 +441,7 @@ class TestEstimator:
         error = reconstruction_error(images[test], model.inverse_transform(model.transform(images[test])))
         assert search.cv_results_["split0_test_error"][0] == pytest.approx(error, rel=1e-6)
 
-    def test_it_tells_how_far_it_is(self, images, capsys):
+    def test_it_reports_how_far_it_is(self, images, capsys):
         SPCATVCV(1, cv=2, alpha=(0.1, 0.2), l1_ratio=0.25, tv_ratio=(0.1, 0.5), verbose=1).fit(images)
         lines = capsys.readouterr().out.splitlines()
         assert len(lines) == 5

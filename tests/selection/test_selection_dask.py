@@ -102,7 +102,7 @@ def test_an_address_will_do_and_resampling_works_too(cluster, images, tmp_path):
     assert_array_equal(alone.dice, together.dice)
 
 
-def test_no_scheduler_is_said_in_one_line(monkeypatch):
+def test_no_scheduler_is_reported_in_one_line(monkeypatch):
     monkeypatch.setattr("spcatv.selection.cluster.CONNECT_SECONDS", 1)
     with socket.socket() as unheard:
         unheard.bind(("127.0.0.1", 0))  # a port that nobody listens to, and that nobody else can get

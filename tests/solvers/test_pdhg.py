@@ -71,7 +71,7 @@ def test_the_dual_gradient_takes_over_where_the_iteration_stalls(monkeypatch):
         assert solution.trace[-1].iteration == solution.n_iter > 0
 
 
-def test_a_fallback_that_runs_out_of_iterations_says_so(monkeypatch):
+def test_a_fallback_that_runs_out_of_iterations_reports_it(monkeypatch):
     _stall_at_once(monkeypatch, np.float64)
     solution = pdhg(_problem(), tol=1e-13, max_iter=60)
     assert solution.status is Status.MAX_ITER
@@ -98,7 +98,7 @@ def test_the_state_is_kept_for_the_next_problem():
     assert solver.solve(problem, goal, 10_000).n_iter > 0
 
 
-def test_a_share_of_the_first_gap_is_enough_if_asked_for():
+def test_a_share_of_the_first_gap_is_enough_if_requested():
     problem = _problem()
     rough = PrimalDualSolver(np.float64).solve(problem, 1e-12, 10_000, reduction=0.1)
     assert rough.status is Status.CONVERGED

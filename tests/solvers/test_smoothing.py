@@ -25,7 +25,7 @@ def test_fista_default_smoothing_costs_half_of_the_tolerance(problem):
     np.testing.assert_array_equal(fista(problem, tol=1e-4, mu=mu).v, solution.v)
 
 
-def test_fista_with_too_much_smoothing_says_so_and_stops(problem):
+def test_fista_with_too_much_smoothing_reports_it_and_stops(problem):
     with pytest.warns(ConvergenceWarning, match=r"mu = 0\.5 is solved .* smoothing alone costs"):
         solution = solve(problem, "fista", mu=0.5, tol=1e-6, max_iter=100_000)
     assert solution.status is Status.STALLED

@@ -162,7 +162,7 @@ def test_a_scale_of_zero_must_mean_an_answer_of_zero(problem):
         ({"method": "conesta", "mu_min": -1.0}, "mu_min must be a finite number >= 0"),
     ],
 )
-def test_errors_say_what_is_wrong(problem, arguments, message):
+def test_errors_name_the_problem(problem, arguments, message):
     with pytest.raises(ValueError, match=message):
         solve(problem, **arguments)
 

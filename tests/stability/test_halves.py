@@ -110,7 +110,7 @@ def test_noise_is_not_confirmed(seed, method):
         assert verdicts(result) == [NOT_CONFIRMED, NOT_CONFIRMED]
 
 
-def test_noise_that_is_smoother_than_halves_can_tell_is_not_confirmed():
+def test_noise_that_is_smoother_than_halves_can_report_is_not_confirmed():
     """The halves agree, because there are hardly more independent places than components."""
     from scipy.ndimage import gaussian_filter1d
 

@@ -112,6 +112,6 @@ def test_compositions_of_one_are_that_one():
         (lambda: concat(grid(4)), TypeError, "a list of structures, got a single GridStructure"),
     ],
 )
-def test_errors_say_what_is_wrong(call, error, message):
+def test_errors_name_the_problem(call, error, message):
     with pytest.raises(error, match=message):
         call()

@@ -98,7 +98,7 @@ def test_rounding_is_not_asymmetry():
         ([["a"]], TypeError, "real numbers"),
     ],
 )
-def test_errors_say_what_is_wrong(adjacency, error, message):
+def test_errors_name_the_problem(adjacency, error, message):
     with pytest.raises(error, match=message):
         graph(adjacency)
 

@@ -223,6 +223,6 @@ def test_direct_construction_and_repr():
         ((3, 4), {"periodic": 2}, ValueError, "periodic must be True, False"),
     ],
 )
-def test_errors_say_what_is_wrong(mask, options, error, message):
+def test_errors_name_the_problem(mask, options, error, message):
     with pytest.raises(error, match=message):
         grid(mask, **options)

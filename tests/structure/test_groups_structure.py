@@ -51,7 +51,7 @@ def test_norm_is_the_heaviest_feature():
         ([[0], [1]], [np.inf, 1.0], ValueError, "group 0 has inf"),
     ],
 )
-def test_errors_say_what_is_wrong(index_arrays, weights, error, message):
+def test_errors_name_the_problem(index_arrays, weights, error, message):
     with pytest.raises(error, match=message):
         groups(index_arrays, 5, weights=weights)
 

@@ -282,6 +282,6 @@ CORNERS = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [2, 0, 0]], dtype=float)
         (CORNERS, [[0, 1, 3]], {"scheme": "gradient"}, ValueError, "3 vertices have no normal.* vertex 0;"),
     ],
 )
-def test_errors_say_what_is_wrong(coords, triangles, options, error, message):
+def test_errors_name_the_problem(coords, triangles, options, error, message):
     with pytest.raises(error, match=message):
         mesh(coords, triangles, **options)

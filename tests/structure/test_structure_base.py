@@ -100,7 +100,7 @@ def test_index_types_are_narrow():
         assert structure.matrix.has_canonical_format
 
 
-def test_a_subclass_must_say_what_it_is():
+def test_a_subclass_must_state_what_it_is():
     with pytest.raises(TypeError, match="Structure must define n_features"):
         _ = Structure().n_features
     with pytest.raises(TypeError, match="Structure must define _build"):
@@ -123,6 +123,6 @@ def test_a_subclass_must_say_what_it_is():
         (np.ones(3), None, r"must be a matrix, got shape \(3,\)"),
     ],
 )
-def test_errors_say_what_is_wrong(A, group_ptr, message):
+def test_errors_name_the_problem(A, group_ptr, message):
     with pytest.raises(ValueError, match=message):
         from_matrix(A, group_ptr)

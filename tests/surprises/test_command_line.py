@@ -41,7 +41,7 @@ def test_an_option_of_another_command_is_named(capsys):
     assert "--rule (an option of spca-tv select)" in capsys.readouterr().err
 
 
-def test_more_components_than_samples_is_said_before_the_work(few, tmp_path, spca_tv):
+def test_more_components_than_samples_is_reported_before_the_work(few, tmp_path, spca_tv):
     seven = ("fit", "--array", few, "--shape", "40", "--n-components", "7", "--output")
     joint = spca_tv(*seven, tmp_path / "joint")
     deflation = spca_tv(*seven, tmp_path / "deflation", "--method", "deflation")
@@ -72,7 +72,7 @@ def test_components_beyond_the_rank_are_empty_and_neither_converged_nor_sparse(
     assert "empty" in row(spca_tv("info", out).out, 3)["converged"]
 
 
-def test_a_penalty_that_kills_everything_is_said(of_rank_two, tmp_path, spca_tv):
+def test_a_penalty_that_kills_everything_is_reported(of_rank_two, tmp_path, spca_tv):
     weights = ("--alpha", "2", "--l1-ratio", "0.9", "--tv-ratio", "0.05")
     out = tmp_path / "out"
     ran = spca_tv("fit", "--array", of_rank_two, "--n-components", "1", *weights, "--output", out)
@@ -102,7 +102,7 @@ def test_one_hemisphere_and_two_surfaces(tmp_path, spca_tv, capsys):
     assert spca_tv(*command, "--surface", surfaces[0], "-").code == 0
 
 
-def test_overwriting_says_what_goes(few, tmp_path, spca_tv):
+def test_overwriting_states_what_goes(few, tmp_path, spca_tv):
     out = tmp_path / "out"
     command = ("fit", "--array", few, "--n-components", "1", "--output", out)
     assert spca_tv(*command).code == 0

@@ -58,7 +58,7 @@ def test_columns_of_no_table_are_refused(people, fit, spca_tv):
     assert (said.code, "give the table with --confounds TSV" in said.err) == (2, True)
 
 
-def test_what_is_removed_is_said_with_its_levels(people, fit):
+def test_what_is_removed_is_reported_with_its_levels(people, fit):
     said = fit("--confounds", people.table, "--confounds-columns", "age,sex")
     assert said.code == 0, said.err
     assert (
@@ -161,7 +161,7 @@ def without_orientation(X, folder):
     return folder
 
 
-def test_files_that_do_not_say_where_left_is(people, fit, tmp_path):
+def test_files_that_do_not_state_where_left_is(people, fit, tmp_path):
     folder = without_orientation(people.X, tmp_path / "unknown")
     said = fit("--resample", images=folder)
     assert said.code == 0, said.err
@@ -244,7 +244,7 @@ def test_fit_and_select_read_each_others_configurations(people, fit, spca_tv):
 
 
 @pytest.mark.parametrize(("option", "column"), [("--variable", "age"), ("--groups", "sex")])
-def test_a_report_on_what_was_removed_says_so(option, column, people, fit, spca_tv):
+def test_a_report_on_what_was_removed_reports_it(option, column, people, fit, spca_tv):
     """Without it, "p = 1" reads like a finding; a column of text has another name once it is coded."""
     pytest.importorskip("jinja2", reason="reports need the extra `report`")
     assert fit("--confounds", people.table, "--confounds-columns", "age,sex").code == 0

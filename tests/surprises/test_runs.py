@@ -128,7 +128,7 @@ def test_a_repeated_run_reads_alike(runs, tmp_path, capsys):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_another_grid_is_refused_until_it_is_asked_for(runs, tmp_path, capsys):
+def test_another_grid_is_refused_until_it_is_requested(runs, tmp_path, capsys):
     other = tmp_path / "sub-05_task-rest_desc-preproc_bold.nii.gz"
     write_run(other, 5, affine=np.diag([2.5, 2.5, 2.5, 1.0]), shape=(10, 10, 5))
     files = [*sorted(runs.glob("*_bold.nii.gz")), other]
@@ -182,7 +182,7 @@ def test_select_reads_as_fit_does(runs, tmp_path, capsys):
     assert model.smoothing_fwhm == 4
 
 
-def test_what_cannot_be_cleaned_is_said_with_the_remedy(runs, tmp_path, capsys):
+def test_what_cannot_be_cleaned_is_reported_with_the_remedy(runs, tmp_path, capsys):
     code, _, err = fit(capsys, runs, tmp_path / "out", "--high-pass", "0.4")
     assert code == 2
     assert "up to 0.25 Hz, and --high-pass (0.4 Hz) removes them all" in err

@@ -105,7 +105,7 @@ def test_shuffled_confounds(fit, maps, shuffled, spca_tv):
     assert_allclose(scores(maps / "new.tsv"), scores(folder / mixing)[3:6], atol=1e-4)
 
 
-def test_scores_say_whom_they_are_about(fit, maps, spca_tv):
+def test_scores_state_whom_they_are_about(fit, maps, spca_tv):
     _, folder = fit("out")
     rows = read_tsv(folder / "desc-SPCATV_mixing.tsv")
     assert list(rows[0])[:3] == ["participant_id", "input", "component_1"]
@@ -237,7 +237,7 @@ def test_numbers_of_people_are_matched_and_no_confound(name, fit, maps, shuffled
     assert "no row is about" in said.err
 
 
-def test_table_without_names_is_matched_by_order_and_this_is_said(fit, maps):
+def test_table_without_names_is_matched_by_order_with_a_warning(fit, maps):
     (maps / "ages.csv").write_text("age\n" + "".join(f"{20 + 7 * n % 45}\n" for n in range(N_PEOPLE)))
     said, _ = fit("out", "--confounds", maps / "ages.csv")
     assert said.code == 0, said.err
@@ -375,7 +375,7 @@ def test_groups_of_a_table_count_before_people(runs, spca_tv, tmp_path, monkeypa
     )
 
 
-def test_the_halves_of_a_fit_are_said_to_keep_people_together(runs, spca_tv, tmp_path):
+def test_the_halves_of_a_fit_are_reported_to_keep_people_together(runs, spca_tv, tmp_path):
     folder = runs(*(f"sub-{person}_run-{run}_bold.nii" for person in range(6) for run in (1, 2)))
     options = ("--mask", tmp_path / "mask.nii", *FIT, "--n-splits", "2")
     said = spca_tv("fit", folder, *options, "--output", tmp_path / "out")
@@ -383,14 +383,14 @@ def test_the_halves_of_a_fit_are_said_to_keep_people_together(runs, spca_tv, tmp
     assert "The halves kept all samples of one person together (6 in all)." in methods_of(tmp_path / "out")
 
 
-def test_samples_on_their_own_are_not_said_to_be_together(maps, spca_tv):
+def test_samples_on_their_own_are_not_called_together(maps, spca_tv):
     options = ("--mask", maps / "mask.nii", *SELECT, "--cv", "2")
     said = spca_tv("select", maps / "maps", *options, "--output", maps / "out")
     assert said.code == 0, said.err
     assert "together" not in methods_of(maps / "out")
 
 
-def test_one_run_alone_is_said(runs, spca_tv, tmp_path):
+def test_one_run_alone_is_reported(runs, spca_tv, tmp_path):
     folder = runs("sub-1_bold.nii", n_volumes=12)
     options = ("--mask", tmp_path / "mask.nii", *FIT)
     said = spca_tv("fit", folder, *options, "--output", tmp_path / "out")

@@ -191,7 +191,7 @@ def test_steps_as_floats_of_few_digits_go_around():
         assert XarraySPCATV(small(n_components=1)).fit(field).periodic_dims_ == ("lon",)
 
 
-def test_a_repeated_meridian_is_told(field):
+def test_a_repeated_meridian_is_reported(field):
     closed = xr.concat([field, field[..., :1].assign_coords(lon=[360.0])], "lon")
     with pytest.warns(RepeatedMeridianWarning, match=r"isel\(lon=slice\(None, -1\)\)"):
         model = XarraySPCATV(small()).fit(closed)
