@@ -120,19 +120,42 @@ class XarraySPCATV(BaseEstimator):
         self : XarraySPCATV
         """
         estimator = _checked_estimator(self.estimator)
-        X = _checked_array(X)
-        sample_dims, feature_dims = _split_dims(X, dim)
-        matrix = _matrix(X, sample_dims, feature_dims)
-        template = _template(X, feature_dims)
-        periodic = periodic_dims(template, self.periodic)
-        layout = _layout(X, matrix, template, _weights(template, self.weights))
-        if layout.weights is not None and getattr(estimator, "standardize", False):
+        field = read_field(X, dim, weights=self.weights, periodic=self.periodic)
+        if field.layout.weights is not None and getattr(estimator, "standardize", False):
             raise ValueError("standardize=True would undo the weights; give weights=None")
         if estimator.structure is None:
-            estimator.set_params(structure=_grid(layout, periodic))
-        self.estimator_ = estimator.fit(layout.rows(matrix))
-        self.sample_dims_, self.feature_dims_, self.periodic_dims_ = sample_dims, feature_dims, periodic
-        self._layout = layout
+            estimator.set_params(structure=field.structure)
+        return self.adopt_fit(estimator.fit(field.matrix), field)
+
+    def adopt_fit(self, estimator: Any, field: Field) -> XarraySPCATV:
+        """Take over the fit of an estimator on the matrix of a field.
+
+        Parameters
+        ----------
+        estimator : SPCATV or SPCATVCV
+            Fitted to ``field.matrix``.
+        field : Field
+            The result of `read_field`.
+
+        Returns
+        -------
+        self : XarraySPCATV
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import xarray as xr
+        >>> from spcatv import SPCATV
+        >>> from spcatv.xarray import XarraySPCATV, read_field
+        >>> X = xr.DataArray(np.random.default_rng(0).standard_normal((20, 6, 5)), dims=("time", "y", "x"))
+        >>> field = read_field(X)
+        >>> estimator = SPCATV(2, structure=field.structure).fit(field.matrix)
+        >>> XarraySPCATV().adopt_fit(estimator, field).components_.dims
+        ('component', 'y', 'x')
+        """
+        self.estimator_ = estimator
+        self.sample_dims_, self.feature_dims_ = field.sample_dims, field.layout.template.dims
+        self.periodic_dims_, self._layout = field.periodic_dims, field.layout
         self._store_maps()
         return self
 
@@ -279,6 +302,54 @@ class XarraySPCATV(BaseEstimator):
                 f"{scores.sizes[COMPONENT] if given is None else given.values.tolist()}"
             )
         return scores.reindex({COMPONENT: numbers}, fill_value=0)
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """Matrix of samples and features of a DataArray, and the grid of its features."""
+
+    matrix: Any  # weighted, without the cells that are left out
+    structure: GridStructure
+    sample_dims: Dims
+    periodic_dims: Dims
+    layout: _Layout
+
+
+def read_field(
+    X: Any, dim: str | Sequence[str] = "time", *, weights: Any = None, periodic: Any = "auto"
+) -> Field:
+    """Read a DataArray as a matrix for an estimator, as `XarraySPCATV.fit` does.
+
+    Parameters
+    ----------
+    X : DataArray
+        Numbers.
+    dim : str or sequence of str, default="time"
+        The dimension, or dimensions, of the samples.
+    weights, periodic
+        As for `XarraySPCATV`.
+
+    Returns
+    -------
+    Field
+        With the attributes `matrix` and `structure`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xarray as xr
+    >>> from spcatv.xarray import read_field
+    >>> X = xr.DataArray(np.random.default_rng(0).standard_normal((20, 6, 5)), dims=("time", "y", "x"))
+    >>> read_field(X).matrix.shape
+    (20, 30)
+    """
+    X = _checked_array(X)
+    sample_dims, feature_dims = _split_dims(X, dim)
+    matrix = _matrix(X, sample_dims, feature_dims)
+    template = _template(X, feature_dims)
+    periodic = periodic_dims(template, periodic)
+    layout = _layout(X, matrix, template, _weights(template, weights))
+    return Field(layout.rows(matrix), _grid(layout, periodic), sample_dims, periodic, layout)
 
 
 @dataclass(frozen=True, eq=False)
