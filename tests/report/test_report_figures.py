@@ -1,5 +1,6 @@
 """Figures: one scale, one colour map centred at zero, texts that do not overlap, SVG and PNG."""
 
+import base64
 import io
 from itertools import combinations
 
@@ -14,6 +15,7 @@ from spcatv.report import (
     plot_scores,
     plot_stability,
     plot_variance,
+    thumbnails,
 )
 from spcatv.report.figures import DIVERGING, SEQUENTIAL, colour_table, shared_top
 from spcatv.report.inputs import Variance
@@ -82,6 +84,23 @@ def test_components_of_surfaces(surface):
     figure = plot_components(surface.model, components=[1])
     assert len([axes for axes in figure.axes if axes.collections]) >= 4
     assert_readable(figure)
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param("volume", marks=pytest.mark.no_cover), "cifti", "image", "line"]
+)
+def test_thumbnails_show_every_component(request, kind):
+    from matplotlib.image import imread
+
+    model = request.getfixturevalue(kind).model
+    pictures = [
+        imread(io.BytesIO(base64.b64decode(uri.removeprefix("data:image/png;base64,"))))
+        for uri in thumbnails(model)
+    ]
+    assert len(pictures) == len(model.components_)
+    for picture, loading in zip(pictures, model.components_, strict=True):
+        assert picture.shape[1] == 320
+        assert (np.ptp(picture[..., :3], axis=2).max() > 0.2) == loading.any(), "loadings are coloured"
 
 
 def test_one_scale_centred_at_zero(image):

@@ -12,7 +12,7 @@ except ImportError as error:
 from spcatv.report.explorer import explore
 from spcatv.report.figures import plot_convergence, plot_scores, plot_stability, plot_variance
 from spcatv.report.inputs import Column, ReportError
-from spcatv.report.maps import plot_components
+from spcatv.report.maps import plot_components, thumbnails
 from spcatv.report.page import Report, generate_report
 from spcatv.report.selection import plot_path, plot_trade
 
@@ -29,4 +29,5 @@ __all__ = [
     "plot_stability",
     "plot_trade",
     "plot_variance",
+    "thumbnails",
 ]

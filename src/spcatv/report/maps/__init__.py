@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -9,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from spcatv._util.types import FloatArray
+from spcatv.report.figures import figure_style
 from spcatv.report.maps.base import View
 from spcatv.report.maps.field import flat_view
 from spcatv.report.maps.surface import SurfaceView
@@ -49,12 +53,66 @@ def plot_components(
     >>> model = SPCATV(2, structure=dots.shape, sparsity=0.8).fit(dots.X)
     >>> plot_components(model).savefig("components.png")
     """
-    check_is_fitted(model, "components_")
-    model = getattr(model, "best_estimator_", model)
+    model = estimator_of(model)
     loadings = np.asarray(model.components_, dtype=np.float64)
     numbers = range(len(loadings)) if components is None else [int(k) for k in components]
     views = views_of(model, background)
     return views[0].figure(views, loadings, numbers)
+
+
+def thumbnails(model: Any) -> list[str]:
+    """Draw a small picture of every component, as the data URI of a PNG file, such as for a notebook.
+
+    Parameters
+    ----------
+    model : SPCATV, ImageSPCATV, XarraySPCATV or a search of them
+        Fitted.
+
+    Returns
+    -------
+    list of K str
+        Sources of ``img`` elements, 320 pixels wide. Every component has its own colour scale.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv import SPCATV
+    >>> from spcatv.report import thumbnails
+    >>> model = SPCATV(2, structure=(30,)).fit(np.random.default_rng(0).standard_normal((20, 30)))
+    >>> [picture[:21] for picture in thumbnails(model)]
+    ['data:image/png;base64', 'data:image/png;base64']
+    """
+    model = estimator_of(model)
+    views = views_of(model)
+    return [_thumbnail(views, row) for row in np.asarray(model.components_, dtype=np.float64)]
+
+
+def _thumbnail(views: Sequence[View], loading: FloatArray) -> str:
+    """Draw a loading in the first view that shows some of it."""
+    from matplotlib.colors import Normalize
+    from matplotlib.figure import Figure
+
+    view = next((view for view in views if not view.is_blank(loading)), views[0])
+    top = view.top(loading[None])
+    with figure_style():
+        figure = Figure(figsize=(3.2, 3.2 / (view.n_panels * view.aspect)), dpi=100)
+        places = {"left": 0.0, "right": 1.0, "bottom": 0.0, "top": 1.0, "wspace": 0.03}
+        panels = figure.subplots(1, view.n_panels, squeeze=False, gridspec_kw=places)[0]
+        view.draw(panels, loading, Normalize(-top, top))
+        for axes in panels:
+            axes.set_axis_off()
+            axes.set_title("")
+        stream = io.BytesIO()
+        figure.savefig(stream, format="png", dpi=100)
+    return "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode("ascii")
+
+
+def estimator_of(model: Any) -> Any:
+    """Return the estimator with the loadings: the best one of a search, the inner one of an XarraySPCATV."""
+    check_is_fitted(model, "components_")
+    if hasattr(model, "sample_dims_"):  # XarraySPCATV
+        model = model.estimator_
+    return getattr(model, "best_estimator_", model)
 
 
 def views_of(model: Any, background: str | os.PathLike[str] | None = None) -> tuple[View, ...]:

@@ -69,6 +69,10 @@ class View(ABC):
         """Return whether a loading is zero at every feature that the view shows."""
         return not loading.any()
 
+    def top(self, loadings: FloatArray) -> float:
+        """Return the end of a scale for loadings of shape (n, P)."""
+        return shared_top(loadings)
+
     def figure(self, views: Sequence[View], loadings: FloatArray, numbers: Sequence[int]) -> Figure:
         """Draw components with one colour scale: one row each, or several per row if each is one panel.
 
@@ -83,7 +87,7 @@ class View(ABC):
 
         width = min(10.0, (IMAGE_WIDTH if alone else PANEL_WIDTH) * n_columns + 0.6)
         side = (width - 0.6) / n_columns if alone else PANEL_WIDTH
-        top = shared_top(loadings[list(numbers)])
+        top = self.top(loadings[list(numbers)])
         norm = Normalize(-top, top)
         with new_figure(width, (side / self.aspect + 0.25) * n_rows + 0.7) as figure:
             grid = figure.subplots(n_rows, n_columns, squeeze=False)

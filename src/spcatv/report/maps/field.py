@@ -67,6 +67,7 @@ class LineView(View):
 
     kind: ClassVar[str] = "line"
     n_panels = 1
+    aspect = 3.0
 
     def payload(self) -> dict[str, Any]:
         """Return positions and names of the features."""
@@ -93,9 +94,13 @@ class LineView(View):
             axes.vlines(self.positions, 0, loading, color=colour, linewidth=1.2)
         axes.set_ylim(norm.vmin, norm.vmax)
 
+    def top(self, loadings: FloatArray) -> float:
+        """Return the end of a scale that holds every loading."""
+        return 1.05 * float(np.abs(loadings).max(initial=0.0)) or 1.0
+
     def figure(self, views: Sequence[View], loadings: FloatArray, numbers: Sequence[int]) -> Figure:
         """Draw the loadings over the features, one panel per component, all with one scale."""
-        top = 1.05 * float(np.abs(loadings[list(numbers)]).max(initial=0.0)) or 1.0
+        top = self.top(loadings[list(numbers)])
         from matplotlib.colors import Normalize
 
         with new_figure(7.0, 1.6 * len(numbers) + 0.6) as figure:
