@@ -235,14 +235,16 @@ import signal, sys
 from spcatv.cli import main
 
 class Waiting:
-    # stderr that never returns after the line that the test waits for, which may be written in parts
-    begun = False
+    # stderr that never returns from the line that the test waits for, which may be written in parts;
+    # once only, and decided before the test can read the line: its signal may come at any moment after that
+    begun = paused = False
     def write(self, text):
+        self.begun |= "alternation 1" in text
+        pauses = self.begun and not self.paused and text.endswith("\\n")
+        self.paused |= pauses
         sys.__stderr__.write(text)
         sys.__stderr__.flush()
-        self.begun |= "alternation 1" in text
-        if self.begun and text.endswith("\\n"):
-            self.begun = False
+        if pauses:
             signal.pause()
     def __getattr__(self, name):
         return getattr(sys.__stderr__, name)
