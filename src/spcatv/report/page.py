@@ -236,7 +236,7 @@ def generate_report(
         legend=legend(DIVERGING),
         views=tuple(view.frame() for view in views),
         # the views in which a component is zero
-        blank=tuple(tuple(view.is_blank(row) for view in views) for row in inputs.model.components_),
+        blank=tuple(tuple(not view.shown(row).any() for view in views) for row in inputs.model.components_),
         components=panels,
         with_resamples=inputs.stability is not None,
         sections=tuple(section for section in found if section is not None),

@@ -88,11 +88,11 @@ def thumbnails(model: Any) -> list[str]:
 
 
 def _thumbnail(views: Sequence[View], loading: FloatArray) -> str:
-    """Draw a loading in the first view that shows some of it."""
+    """Draw a loading in the view that shows most of it."""
     from matplotlib.colors import Normalize
     from matplotlib.figure import Figure
 
-    view = next((view for view in views if not view.is_blank(loading)), views[0])
+    view = max(views, key=lambda view: float(np.square(view.shown(loading)).sum()))
     top = view.top(loading[None])
     with figure_style():
         figure = Figure(figsize=(3.2, 3.2 / (view.n_panels * view.aspect)), dpi=100)

@@ -65,9 +65,9 @@ class View(ABC):
     def draw(self, panels: Sequence[Axes], loading: FloatArray, norm: Normalize) -> None:
         """Draw a loading of shape (P,) into `n_panels` panels."""
 
-    def is_blank(self, loading: FloatArray) -> bool:
-        """Return whether a loading is zero at every feature that the view shows."""
-        return not loading.any()
+    def shown(self, loading: FloatArray) -> FloatArray:
+        """Return the entries of a loading that the view shows."""
+        return loading
 
     def top(self, loadings: FloatArray) -> float:
         """Return the end of a scale for loadings of shape (n, P)."""

@@ -49,9 +49,9 @@ class SurfaceView(View):
         )
         return ViewFrame(self.kind, "Surface", "Dark grey: outside the mask.", presets=presets)
 
-    def is_blank(self, loading: FloatArray) -> bool:
-        """Return whether a loading is zero on all hemispheres."""
-        return not any(loading[side.start : side.stop].any() for side in self.hemispheres)
+    def shown(self, loading: FloatArray) -> FloatArray:
+        """Return the entries of a loading on all hemispheres."""
+        return np.concatenate([loading[side.start : side.stop] for side in self.hemispheres])
 
     def draw(self, panels: Sequence[Axes], loading: FloatArray, norm: Normalize) -> None:
         """Draw every hemisphere from outside and from inside."""

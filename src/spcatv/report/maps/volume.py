@@ -108,13 +108,13 @@ class VolumeView(View):
         ends = ENDS if self.anatomical else {}
         return ViewFrame(self.kind, "Slices", f"{behind}{sides}".strip(), planes=names, ends=ends)
 
-    def is_blank(self, loading: FloatArray) -> bool:
-        """Return whether a loading is zero at all voxels."""
-        return not loading[self.start : self.stop].any()
+    def shown(self, loading: FloatArray) -> FloatArray:
+        """Return the entries of a loading at the voxels."""
+        return loading[self.start : self.stop]
 
     def draw(self, panels: Sequence[Axes], loading: FloatArray, norm: Normalize) -> None:
         """Draw three slices through the voxel with the largest loading."""
-        own = loading[self.start : self.stop]
+        own = self.shown(loading)
         peak = np.argwhere(self.index.values == 1 + int(np.argmax(np.abs(own))))
         voxel = peak[0] if len(peak) else np.array(self.index.values.shape) // 2
         position = self.index.origin + voxel * self.index.spacing
